@@ -16,14 +16,16 @@ struct WideResNetSize {
   std::int64_t width = 2;
   std::int64_t classes = 1024;
   bool small_images = false;  ///< a 3 x 3 stem that keeps the extents, for 28 to 64 pixels
+  bool pooled_stem = true;    ///< halves the extents behind the stem
 };
 
-/// Alpa's sizes (images of 224 pixels), and `cifar` for images of 28 to 64.
+/// Alpa's sizes (images of 224 pixels), and three for images of 28 to 64.
 inline const std::map<std::string, WideResNetSize>& wide_resnet_sizes() {
   static const std::vector<int> deep = {3, 4, 23, 3};  // 101 layers
   static const std::map<std::string, WideResNetSize> sizes{
-      {"cifar", {{2, 2, 2}, 16, 4, 10, true}},
-      {"tiny", {{1, 1}, 4, 2, 10, true}},
+      {"cifar", {{2, 2, 2}, 16, 4, 10, true, false}},
+      {"small", {{1, 1, 1}, 16, 2, 10, true}},
+      {"tiny", {{1, 1}, 4, 2, 10, true, false}},
       {"250M", {.channels = 160}},
       {"500M", {.channels = 224}},
       {"1B", {.channels = 320}},
@@ -74,7 +76,7 @@ inline alpa::nn::Sequential wide_resnet(const WideResNetSize& size) {
   alpa::nn::Sequential model{
       ConvNorm(size.channels, size.small_images ? 3 : 7, size.small_images ? 1 : 2),
       alpa::nn::ReLU()};
-  if (!size.small_images) model.add(alpa::nn::MaxPool{{3, 3}, {2, 2}, alpa::nn::Padding::same});
+  if (size.pooled_stem) model.add(alpa::nn::MaxPool{{3, 3}, {2, 2}, alpa::nn::Padding::same});
   std::int64_t channels = size.channels;
   for (std::size_t group = 0; group < size.blocks.size(); ++group, channels *= 2)
     for (int block = 0; block < size.blocks[group]; ++block)
@@ -83,12 +85,12 @@ inline alpa::nn::Sequential wide_resnet(const WideResNetSize& size) {
   return model.add(alpa::nn::GlobalAveragePool()).add(alpa::nn::Dense(size.classes));
 }
 
-/// Mean cross-entropy and accuracy of images "x" and labels "y".
-inline alpa::LossAndMetrics classify_images(const alpa::nn::Sequential& model,
-                                            const alpa::Batch& batch) {
-  const alpa::Value logits = model(batch["x"]);
-  return {alpa::nn::cross_entropy(logits, batch["y"]),
-          {{"accuracy", alpa::nn::accuracy(logits, batch["y"])}}};
+/// Mean cross-entropy and accuracy of images [B, H, W, C] with labels i32 [B].
+inline alpa::LossAndMetrics classify_images(const alpa::nn::Sequential& model, alpa::Value images,
+                                            alpa::Value labels) {
+  const alpa::Value logits = cast(model(images), alpa::f32);
+  return {alpa::nn::cross_entropy(logits, labels),
+          {{"accuracy", alpa::nn::accuracy(logits, labels)}}};
 }
 
 }  // namespace models

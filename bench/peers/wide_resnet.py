@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""The training step of bench/wide_resnet_step.cc (bottleneck Wide-ResNet, CIFAR-sized, width 4) of alpa, PyTorch and JAX, in turn.
+
+SGD with Nesterov momentum, f32, THREADS threads each. Prints one JSON object per program: median seconds of a step, and the
+median over rounds of the others' seconds divided by alpa's.
+
+    taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [BATCH [IMAGE [ROUNDS [THREADS]]]]   32 32 7 2
+"""
+import json
+import statistics
+import sys
+import time
+
+from turns import JaxSteps, OnRequest
+
+BENCH = sys.argv[1]
+BATCH, IMAGE, ROUNDS, THREADS = [int(a) for a in sys.argv[2:]] + [32, 32, 7, 2][len(sys.argv) - 2:]
+CHANNELS, WIDTH, BLOCKS, CLASSES, RATE = 16, 4, (2, 2, 2), 10, 1e-7
+
+
+class Torch:
+    def __init__(self, channels_last):
+        import torch
+        torch.set_num_threads(THREADS)
+        self.name = f"PyTorch {torch.__version__}, eager" + (", channels last" if channels_last else "")
+
+        def conv_norm(inputs, features, window, stride=1):
+            return [torch.nn.Conv2d(inputs, features, window, stride, window // 2, bias=False), torch.nn.BatchNorm2d(features)]
+
+        class Block(torch.nn.Module):
+            def __init__(self, inputs, c, stride):
+                super().__init__()
+                relu = torch.nn.ReLU(inplace=True)
+                self.branch = torch.nn.Sequential(*conv_norm(inputs, c, 1), relu, *conv_norm(c, c * WIDTH, 3, stride), relu,
+                                                  *conv_norm(c * WIDTH, 4 * c, 1))
+                same = inputs == 4 * c and stride == 1
+                self.shortcut = torch.nn.Sequential(*([] if same else conv_norm(inputs, 4 * c, 1, stride)))
+
+            def forward(self, x):
+                return torch.relu(self.shortcut(x) + self.branch(x))
+
+        layers, inputs, c = [*conv_norm(3, CHANNELS, 3), torch.nn.ReLU(inplace=True)], CHANNELS, CHANNELS
+        for group, count in enumerate(BLOCKS):
+            for block in range(count):
+                layers.append(Block(inputs, c, 2 if group > 0 and block == 0 else 1))
+                inputs = 4 * c
+            c *= 2
+        layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(inputs, CLASSES)]
+        self.model = torch.nn.Sequential(*layers)
+        self.x, self.y = torch.randn(BATCH, 3, IMAGE, IMAGE), torch.arange(BATCH) % CLASSES
+        if channels_last:
+            self.model = self.model.to(memory_format=torch.channels_last)
+            self.x = self.x.to(memory_format=torch.channels_last)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=RATE, momentum=0.9, nesterov=True)
+        self.loss = torch.nn.CrossEntropyLoss()
+
+    def seconds_of(self, steps):
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.optimizer.zero_grad(set_to_none=True)
+            self.loss(self.model(self.x), self.y).backward()
+            self.optimizer.step()
+        return time.perf_counter() - start
+
+
+class Jax(JaxSteps):
+    def __init__(self):
+        import jax
+        jax.config.update("jax_platforms", "cpu")
+        import jax.numpy as jnp
+        self.name = f"JAX {jax.__version__}, jit"
+        parameters, strides = [], []
+
+        def add(inputs, features, window, stride=1):
+            key = jax.random.PRNGKey(len(parameters))
+            parameters.append((jax.random.normal(key, (window, window, inputs, features)) * (2 / (window ** 2 * inputs)) ** 0.5,
+                               jnp.ones(features), jnp.zeros(features)))
+            strides.append(stride)
+            return len(parameters) - 1
+
+        stem, blocks, inputs, c = add(3, CHANNELS, 3), [], CHANNELS, CHANNELS
+        for group, count in enumerate(BLOCKS):
+            for block in range(count):
+                stride = 2 if group > 0 and block == 0 else 1
+                branch = add(inputs, c, 1), add(c, c * WIDTH, 3, stride), add(c * WIDTH, 4 * c, 1)
+                blocks.append((branch, None if inputs == 4 * c and stride == 1 else add(inputs, 4 * c, 1, stride)))
+                inputs = 4 * c
+            c *= 2
+        head = (jax.random.normal(jax.random.PRNGKey(99), (inputs, CLASSES)) * 0.1, jnp.zeros(CLASSES))
+        x, y = jax.random.normal(jax.random.PRNGKey(0), (BATCH, IMAGE, IMAGE, 3)), jnp.arange(BATCH) % CLASSES
+
+        def conv_norm(p, i, h):
+            kernel, scale, bias = p[i]
+            h = jax.lax.conv_general_dilated(h, kernel, (strides[i], strides[i]), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            mean, square = h.mean((0, 1, 2)), (h * h).mean((0, 1, 2))
+            return (h - mean) * (jax.lax.rsqrt(square - mean * mean + 1e-5) * scale) + bias
+
+        def loss_of(both):
+            p, (w, b) = both
+            h = jax.nn.relu(conv_norm(p, stem, x))
+            for (first, middle, last), shortcut in blocks:
+                branch = jax.nn.relu(conv_norm(p, first, h))
+                branch = conv_norm(p, last, jax.nn.relu(conv_norm(p, middle, branch)))
+                h = jax.nn.relu((h if shortcut is None else conv_norm(p, shortcut, h)) + branch)
+            logits = h.mean((1, 2)) @ w + b
+            return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1))
+
+        def step(both, velocity):
+            loss, g = jax.value_and_grad(loss_of)(both)
+            velocity = jax.tree_util.tree_map(lambda v, d: 0.9 * v + d, velocity, g)
+            both = jax.tree_util.tree_map(lambda w, d, v: w - RATE * (d + 0.9 * v), both, g, velocity)
+            return both, velocity, loss
+
+        self.step = jax.jit(step, donate_argnums=(0, 1))
+        self.state = [(parameters, head), jax.tree_util.tree_map(jnp.zeros_like, (parameters, head))]
+
+
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}"]), Torch(False), Torch(True), Jax()]
+seconds, steps = {}, {}
+for program in programs:
+    program.seconds_of(2)
+    steps[program] = max(1, int(1 / program.seconds_of(1)))
+for _ in range(ROUNDS):
+    for program in programs:
+        seconds.setdefault(program, []).append(program.seconds_of(steps[program]) / steps[program])
+for program in programs:
+    print(json.dumps({"name": program.name, "batch": BATCH, "image": IMAGE, "threads": THREADS,
+                      "median_seconds": round(statistics.median(seconds[program]), 4),
+                      "best_seconds": round(min(seconds[program]), 4),
+                      "of_alpa": round(statistics.median(s / o for s, o in zip(seconds[program], seconds[programs[0]])), 3)}))

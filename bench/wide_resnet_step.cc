@@ -1,0 +1,54 @@
+// The training step of a Wide-ResNet for images of 32 x 32 pixels (models/wide_resnet.h, size
+// cifar) on one CPU device. Reads numbers of steps from its input, a line each, and answers with
+// the seconds they took; bench/peers/wide_resnet.py asks it and its peers in turn.
+//   bench_wide_resnet_step --help
+#include <iostream>
+
+#include "arguments.h"
+#include "mlp.h"
+#include "models/wide_resnet.h"
+#include "src/base/timing.h"
+
+using namespace alpa;
+
+namespace {
+
+struct Sizes {
+  std::int64_t batch = 32, image = 32;
+};
+
+/// The learning rate is so small that nothing converges while it is measured.
+TrainingStep step_of(const Sizes& sizes) {
+  const nn::Sequential model = models::wide_resnet(models::wide_resnet_sizes().at("cifar"));
+  return training_step(
+      {{"x", {f32, {sizes.batch, sizes.image, sizes.image, 3}}}, {"y", {i32, {sizes.batch}}}},
+      [=](const Batch& b) { return nn::cross_entropy(model(b["x"]), b["y"]); },
+      optim::Sgd{.learning_rate = 1e-7, .momentum = 0.9, .nesterov = true});
+}
+
+void answer(const Sizes& sizes) {
+  const Executable step = parallelize(step_of(sizes), Serial{}, Cluster::local(1));
+  TrainState state = step.init(0);
+  std::vector<std::int32_t> labels(sizes.batch);
+  for (std::int64_t i = 0; i < sizes.batch; ++i) labels[i] = static_cast<std::int32_t>(i % 10);
+  const std::map<std::string, Array> batch{
+      {"x", bench::random_array({sizes.batch, sizes.image, sizes.image, 3})},
+      {"y", Array(labels, {sizes.batch})}};
+  for (int steps; std::cin >> steps;) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < steps; ++i) step.run(state, batch);
+    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
+              << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  const std::vector<cli::Flag> flags{
+      cli::whole("--batch", &sizes.batch, "Images of the batch", 1),
+      cli::whole("--image", &sizes.image, "Rows and columns of an image", 1)};
+  return bench::run(argc, argv, "The training step of a Wide-ResNet, timed on request.", flags,
+                    [&] { answer(sizes); });
+}
