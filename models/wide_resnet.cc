@@ -25,7 +25,7 @@ std::vector<cli::Flag> rows_of_resnet(ResNetFlags& flags) {
   own.model = {choice("--model", &flags.model, "size", sizes),
                whole("--image", &flags.image, "rows and columns of made images", 1, 4096),
                choice("--dtype", &flags.dtype, "element type of parameters and activations",
-                      {"f32", "bf16", "f16"})};
+                      {"f32", "bf16", "f16", "f64"})};
   own.data = {text("--data", &flags.data, "made: images that can be learnt; fashion-mnist[:DIR]")};
   return rows_of(flags, own);
 }
