@@ -1,0 +1,122 @@
+#pragma once
+/// Decoders with mixtures of experts in every second layer (GShard, Lepikhin et al. 2020; sizes of
+/// the Alpa paper's table).
+#include <alpa/alpa.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace models {
+
+struct MoeDecoderOptions {
+  std::int64_t layers = 2, hidden = 64, heads = 4, experts = 4;
+  std::int64_t sequence = 1024, vocabulary = 32000;
+  std::int64_t factor = 8;  ///< width of every MLP, as a multiple of `hidden`
+  int choices = 2;          ///< experts of a token
+  double capacity_factor = 1;
+  std::int64_t group = 2048;     ///< tokens that share the places of an expert
+  double balance_weight = 0.01;  ///< of the loss that balances the experts' loads
+  alpa::DType dtype = alpa::f32;
+};
+
+struct MoeDecoderSize {
+  std::string_view name;
+  std::int64_t layers, hidden, heads, experts;
+};
+
+/// Sizes of MoE in Alpa's evaluation (Zheng et al. 2022, table 5), and one for trials.
+inline constexpr std::array<MoeDecoderSize, 10> kMoeSizes{{{"tiny", 2, 64, 4, 4},
+                                                           {"380M", 8, 768, 16, 8},
+                                                           {"690M", 8, 768, 16, 16},
+                                                           {"1.3B", 16, 768, 16, 16},
+                                                           {"2.4B", 16, 1024, 16, 16},
+                                                           {"7.1B", 16, 1280, 16, 32},
+                                                           {"10B", 16, 1536, 16, 32},
+                                                           {"27B", 16, 2048, 16, 48},
+                                                           {"70B", 32, 2048, 16, 64},
+                                                           {"140B", 32, 2048, 16, 128}}};
+
+/// x + attention(norm(x)), then x + MLP(norm(x)) or x + experts(norm(x)).
+class MoeDecoderBlock {
+ public:
+  MoeDecoderBlock(const MoeDecoderOptions& o, bool experts)
+      : attention_(o.hidden, o.heads, {.kernel = kernel()}),
+        mlp_{alpa::nn::Dense(o.factor * o.hidden, {.kernel = kernel()}), alpa::nn::GELU(),
+             alpa::nn::Dense(o.hidden, {.kernel = kernel()})} {
+    if (experts)
+      experts_.emplace(o.experts, o.factor * o.hidden,
+                       alpa::nn::MoEOptions{.choices = o.choices,
+                                            .capacity_factor = o.capacity_factor,
+                                            .group = o.group,
+                                            .activation = alpa::gelu,
+                                            .kernel = kernel()});
+  }
+
+  /// The result, and the balance loss of a block with experts.
+  alpa::nn::MoEOutput operator()(alpa::Value x) const {
+    x = x + attention_(norms_[0](x));
+    const alpa::Value normal = norms_[1](x);
+    if (!experts_) return {x + mlp_(normal), {}};
+    const alpa::nn::MoEOutput result = (*experts_)(normal);
+    return {x + result.y, result.balance_loss};
+  }
+
+ private:
+  static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }
+
+  std::array<alpa::nn::LayerNorm, 2> norms_;
+  alpa::nn::SelfAttention attention_;
+  alpa::nn::Sequential mlp_;
+  std::optional<alpa::nn::MoE> experts_;
+};
+
+/// Predicts every next token. The head is the embedding's table and a learnt number per token; each
+/// block is a layer of pipelines.
+class MoeDecoder {
+ public:
+  explicit MoeDecoder(MoeDecoderOptions options)
+      : options_(options),
+        tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype}),
+        positions_(options.sequence, options.hidden, {.dtype = options.dtype}) {
+    for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_, i % 2 == 1);
+  }
+
+  const MoeDecoderOptions& options() const { return options_; }
+
+  /// Mean cross-entropy of labels i32 [B, T] after tokens i32 [B, T], and the mean balance loss of
+  /// the layers with experts times its weight. Metric "balance": that mean.
+  alpa::LossAndMetrics loss(alpa::Value tokens, alpa::Value labels) const {
+    alpa::Value x = tokens_(tokens) + positions_(iota(tokens, {alpa::i32, {tokens.dim(1)}})),
+                balance;
+    double layers = 0;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (i > 0) x = mark_pipeline_boundary(x);
+      const alpa::nn::MoEOutput block = blocks_[i](x);
+      x = block.y;
+      if (!block.balance_loss) continue;
+      balance = balance ? balance + block.balance_loss : block.balance_loss;
+      ++layers;
+    }
+    const alpa::Value prediction = alpa::nn::cross_entropy(head(x), labels);
+    if (!balance) return prediction;
+    balance = balance * (1 / layers);
+    return {prediction + balance * options_.balance_weight, {{"balance", balance}}};
+  }
+
+ private:
+  alpa::Value head(alpa::Value x) const {
+    const alpa::Value logits = einsum("btc,vc->btv", norm_(x), tokens_.table(*x.builder));
+    const alpa::nn::Scope in(x, head_, "head");
+    return logits + in.parameter("bias", {options_.vocabulary}, alpa::zeros);
+  }
+
+  MoeDecoderOptions options_;
+  alpa::nn::Embedding tokens_, positions_;
+  std::vector<MoeDecoderBlock> blocks_;
+  alpa::nn::LayerNorm norm_;
+  alpa::nn::LayerId head_;
+};
+
+}  // namespace models
