@@ -15,6 +15,7 @@
 #include "arguments.h"
 #include "interleave.h"
 #include "mlp.h"
+#include "on_request.h"
 
 using namespace alpa;
 
@@ -91,13 +92,7 @@ struct Sizes : bench::MlpSizes {
   int devices = 8, loops = 2, rounds = 15;
 };
 
-void answer(const Sizes& sizes) {
-  const auto step = step_on(sizes, sizes.devices);
-  for (int steps; std::cin >> steps;) {
-    fmt::print("{:.6g}\n", seconds_of(steps, step));
-    std::fflush(stdout);
-  }
-}
+void answer(const Sizes& sizes) { bench::answer(step_on(sizes, sizes.devices)); }
 
 void measure(const Sizes& sizes) {
   BusyLoops loops(sizes.loops);

@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "interleave.h"
 #include "mlp.h"
+#include "on_request.h"
 #include "report.h"
 #include "src/base/timing.h"
 #include "src/runtime/executor.h"
@@ -82,12 +83,7 @@ const PipeshardParallel kTwoStages{.num_micro_batches = 16, .layers = AutoLayers
 
 void answer() {
   Runner stages(bench::mlp_step({}), kTwoStages, 8);
-  for (int steps = 0; std::cin >> steps;) {
-    const Stopwatch watch;
-    for (int i = 0; i < steps; ++i) stages.run();
-    fmt::print("{}\n", watch.seconds());
-    std::fflush(stdout);
-  }
+  bench::answer([&] { stages.run(); });
 }
 
 void against_one_device(int rounds) {

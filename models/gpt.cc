@@ -12,7 +12,7 @@ namespace {
 
 struct GptFlags : LanguageFlags {
   std::string kind = "gpt";
-  std::int64_t key_heads = 0;
+  std::int64_t layers = 0, hidden = 0, heads = 0, key_heads = 0;
   double dropout = 0;
 };
 
@@ -23,6 +23,9 @@ std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
       "Model",
       {cli::choice("--kind", &flags.kind, "gpt, or llama: RMS norm, rotary positions and SwiGLU",
                    {"gpt", "llama"}),
+       cli::whole("--layers", &flags.layers, "blocks; 0: those of the size", 0),
+       cli::whole("--hidden", &flags.hidden, "width of the blocks; 0: that of the size", 0),
+       cli::whole("--heads", &flags.heads, "heads of a block; 0: those of the size", 0),
        cli::whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads",
                   0),
        cli::number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99)});
@@ -39,6 +42,9 @@ DecoderOptions options_of(const GptFlags& flags) {
   for (const DecoderSize& size : kGptSizes)
     if (size.name == flags.model)
       options.layers = size.layers, options.hidden = size.hidden, options.heads = size.heads;
+  if (flags.layers > 0) options.layers = flags.layers;
+  if (flags.hidden > 0) options.hidden = flags.hidden;
+  if (flags.heads > 0) options.heads = flags.heads;
   return options;
 }
 

@@ -1,0 +1,71 @@
+// The training step of a GPT (tied embeddings, learnt positions, Adam) on CPU devices. With
+// --on-request it answers numbers of steps with their seconds, for bench/peers/gpt_step.py.
+//   bench_gpt_step --help
+#include "arguments.h"
+#include "interleave.h"
+#include "models/gpt.h"
+#include "on_request.h"
+
+using namespace alpa;
+
+namespace {
+
+struct Sizes {
+  models::DecoderOptions model{
+      .layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 8192};
+  std::int64_t batch = 4;
+  int devices = 1, rounds = 7;
+  std::string method = "shard";
+};
+
+std::function<void()> runner(const Sizes& sizes, const Method& method, int devices) {
+  const TensorType tokens{i32, {sizes.batch, sizes.model.sequence}};
+  const TrainingStep step = training_step(
+      {{"tokens", tokens}, {"labels", tokens}},
+      [decoder = models::Decoder(sizes.model)](const Batch& b) {
+        return decoder.loss(b["tokens"], b["labels"]);
+      },
+      optim::Adam{.learning_rate = 1e-7});
+  std::vector<std::int32_t> ids(tokens.elements());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>((i * 7919) % sizes.model.vocabulary);
+  const Array array(ids, tokens.shape);
+  const Executable executable = parallelize(step, method, Cluster::local(devices));
+  fmt::print(stderr, "{}\n{} bytes per device\n", to_string(executable.planned()),
+             executable.memory_bytes());
+  auto state = std::make_shared<TrainState>(executable.init(0));
+  const std::map<std::string, Array> batch{{"tokens", array}, {"labels", array}};
+  return [=] { executable.run(*state, batch); };
+}
+
+void measure(const Sizes& sizes) {
+  std::vector<bench::Variant> variants{{"one device", runner(sizes, Serial{}, 1)}};
+  if (sizes.devices > 1)
+    variants.push_back({fmt::format("{} devices, {}", sizes.devices, sizes.method),
+                        runner(sizes, parse_method(sizes.method), sizes.devices)});
+  bench::interleave(variants, sizes.rounds);
+  bench::print(variants);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  bool on_request = false;
+  const std::vector<cli::Flag> flags{
+      cli::whole("--layers", &sizes.model.layers, "Blocks", 1),
+      cli::whole("--hidden", &sizes.model.hidden, "Width", 1),
+      cli::whole("--heads", &sizes.model.heads, "Heads", 1),
+      cli::whole("--sequence", &sizes.model.sequence, "Tokens of an example", 1),
+      cli::whole("--vocabulary", &sizes.model.vocabulary, "Different tokens", 2),
+      cli::whole("--batch", &sizes.batch, "Examples", 1),
+      cli::whole("--devices", &sizes.devices, "CPU devices", 1, 1024),
+      cli::text("--method", &sizes.method, "Of several devices"),
+      cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
+      cli::on("--on-request", &on_request, "Answer numbers of steps with seconds")};
+  return bench::run(argc, argv, "The training step of a GPT on CPU devices.", flags, [&] {
+    if (!on_request) return measure(sizes);
+    bench::answer(runner(sizes, sizes.devices == 1 ? Method(Serial{}) : parse_method(sizes.method),
+                         sizes.devices));
+  });
+}
