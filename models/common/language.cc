@@ -26,6 +26,26 @@ std::map<std::string, Array> made_tokens(const LanguageFlags& flags) {
   return {{"tokens", Array(tokens, {rows, columns})}, {"labels", Array(labels, {rows, columns})}};
 }
 
+/// The last twentieth of the text, but no more batches than this, is the test set.
+constexpr std::int64_t kTestShare = 20, kMostTestBatches = 64;
+
+void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
+  const Tokenizer tokenizer = make_tokenizer(flags);
+  require(tokenizer.vocabulary() <= flags.vocabulary,
+          "--vocabulary is {}, but the tokenizer has {} tokens; give at least as many",
+          flags.vocabulary, tokenizer.vocabulary());
+  const Tokens text = Tokens::of_text(flags.data, tokenizer);
+  const std::int64_t per_batch = flags.batch * flags.sequence;
+  const std::int64_t most = kMostTestBatches * per_batch + 1;
+  const std::int64_t test = std::min(text.size() / kTestShare, most);
+  require(test > per_batch, "--data {} has {} tokens; batches of {} need at least {}", flags.data,
+          text.size(), per_batch, kTestShare * (per_batch + 1));
+  task.training = token_batches(text.part(0, text.size() - test), flags.batch, flags.sequence, seed,
+                                {.drop_last = true});
+  task.test = token_batches(text.part(text.size() - test, text.size()), flags.batch, flags.sequence,
+                            {}, {.drop_last = true});
+}
+
 }  // namespace
 
 std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const std::string> sizes) {
@@ -36,10 +56,19 @@ std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const st
       whole("--sequence", &flags.sequence, "tokens of an example", 1),
       whole("--vocabulary", &flags.vocabulary, "different tokens", 2),
       choice("--dtype", &flags.dtype, "element type of parameters and activations",
-             {"f32", "bf16", "f16"}),
+             {"f32", "f64", "bf16", "f16"}),
   };
-  own.data = {choice("--data", &flags.data, "made: sequences that can be learnt", {"made"})};
+  own.data = {
+      text("--data", &flags.data, "a text file, or made: sequences that can be learnt"),
+      text("--tokenizer", &flags.tokenizer,
+           "bytes, or a directory with GPT-2's vocab.json and merges.txt"),
+  };
   return rows_of(flags, own);
+}
+
+Tokenizer make_tokenizer(const LanguageFlags& flags) {
+  if (flags.tokenizer == "bytes") return Tokenizer::of_bytes();
+  return Tokenizer::gpt2(flags.tokenizer + "/vocab.json", flags.tokenizer + "/merges.txt");
 }
 
 Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(const Batch&)> model) {
@@ -48,9 +77,12 @@ Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(cons
             .inputs = {{"tokens", tokens}, {"labels", tokens}},
             .item = "tokens",
             .items_per_step = flags.batch * flags.sequence};
-  if (!flags.plan_only)
-    task.training = batches(made_tokens(flags), flags.batch, static_cast<std::uint64_t>(flags.seed),
-                            {.drop_last = true});
+  if (flags.plan_only) return task;
+  const auto seed = static_cast<std::uint64_t>(flags.seed);
+  if (flags.data == "made")
+    task.training = batches(made_tokens(flags), flags.batch, seed, {.drop_last = true});
+  else
+    read_text(flags, seed, task);
   return task;
 }
 

@@ -11,7 +11,7 @@ namespace models {
 
 /// Flags of programs that train on sequences of tokens.
 struct LanguageFlags : CommonFlags {
-  std::string model = "tiny", dtype = "f32", data = "made";
+  std::string model = "tiny", dtype = "f32", data = "made", tokenizer = "bytes";
   std::int64_t sequence = 128, vocabulary = 256;
 
   LanguageFlags() { batch = 8; }
@@ -20,7 +20,12 @@ struct LanguageFlags : CommonFlags {
 /// The rows of `flags`; `sizes`: the values of --model.
 std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const std::string> sizes);
 
-/// A task on "tokens" and "labels", i32 [batch, sequence].
+/// The tokenizer of --tokenizer: "bytes", or a directory with GPT-2's vocab.json and merges.txt.
+alpa::Tokenizer make_tokenizer(const LanguageFlags& flags);
+
+/// A task on "tokens" and "labels", i32 [batch, sequence]: made sequences, or those of a text file,
+/// whose last twentieth is the test set. Throws Error if the tokenizer has more tokens than
+/// --vocabulary, or the text is too short.
 Task language_task(const LanguageFlags& flags,
                    std::function<alpa::LossAndMetrics(const alpa::Batch&)> model);
 

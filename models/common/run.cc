@@ -78,14 +78,16 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   return run;
 }
 
-int run_task(const CommonFlags& flags, const std::function<Task()>& make_task) {
+std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task) {
   check_flags(flags);
   const Cluster cluster = make_cluster(flags);
-  if (flags.plan_only) return plan_and_report(flags, cluster, make_task()), 0;
+  if (flags.plan_only) {
+    plan_and_report(flags, cluster, make_task());
+    return std::nullopt;
+  }
   require_devices(cluster);
   fmt::print("backend     {}\n", backend_line(flags, cluster));
-  train_and_report(flags, cluster, make_task(), flags.steps);
-  return 0;
+  return train_and_report(flags, cluster, make_task(), flags.steps);
 }
 
 }  // namespace models

@@ -14,8 +14,8 @@ Run train_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, con
 void plan_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, const Task& task);
 
 /// A whole program: plans the task or trains it for `--steps` steps. `make_task` is called once.
-/// Returns the exit status.
-int run_task(const CommonFlags& flags, const std::function<Task()>& make_task);
+/// Returns the run, if there was one.
+std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task);
 
 /// Throws Error if flags that need a run are given with --plan-only.
 void check_flags(const CommonFlags& flags);

@@ -1,0 +1,156 @@
+// Sizes of the decoders of models/gpt.h, and text from them.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "models/common/generation.h"
+#include "models/gpt.h"
+#include "src/ir/op_def.h"
+#include "support/error_text.h"
+
+using namespace alpa;
+using namespace models;
+using alpa::testing::error_of;
+
+namespace {
+
+constexpr std::int64_t kBatch = 2;
+
+TrainingStep step_of(const DecoderOptions& options) {
+  const TensorType tokens{i32, {kBatch, options.sequence}};
+  return training_step(
+      {{"tokens", tokens}, {"labels", tokens}},
+      [decoder = Decoder(options)](const Batch& b) {
+        return decoder.loss(b["tokens"], b["labels"]);
+      },
+      optim::Sgd{});
+}
+
+DecoderOptions of_size(std::string_view name) {
+  for (const DecoderSize& size : kGptSizes)
+    if (size.name == name)
+      return {.layers = size.layers, .hidden = size.hidden, .heads = size.heads, .dtype = f16};
+  FAIL("no size ", name);
+  return {};
+}
+
+/// Elements of all parameters, apart from those whose names contain `without`.
+std::int64_t parameters(const Graph& graph, const std::vector<std::string>& without) {
+  std::int64_t count = 0;
+  for (const Input& input : graph.inputs) {
+    const auto left_out = [&](const std::string& part) { return input.name.starts_with(part); };
+    if (input.kind == InputKind::state && std::none_of(without.begin(), without.end(), left_out))
+      count += graph.type(input.value).elements();
+  }
+  return count;
+}
+
+/// Of products and attention.
+double forward_flops(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes)
+    if (node.region == Region::forward && node.op->work == Work::heavy)
+      flops += alpa::flops(rule_of(graph, node));
+  return flops;
+}
+
+}  // namespace
+
+TEST_CASE("parameters and FLOPs of every GPT are those of Alpa's formulas") {
+  // alpa/benchmark/alpa/util.py, and the sizes of its README.
+  struct Published {
+    const char* name;
+    double parameters, petaflops;  ///< of a step of 1024 sequences, without rematerialisation
+  };
+  for (const Published& p :
+       {Published{"125M", 124408832, 0.9005}, Published{"350M", 354740224, 2.546469},
+        Published{"760M", 758577152, 5.24467}, Published{"1.3B", 1313409024, 8.89285},
+        Published{"2.6B", 2648606720, 17.71313}, Published{"6.7B", 6653659136, 43.54066},
+        Published{"15B", 15364392960, 99.81367}, Published{"39B", 39078512640, 250.8998},
+        Published{"76B", 76028569600, 486.204}}) {
+    CAPTURE(std::string(p.name));
+    const Graph graph = step_of(of_size(p.name)).trace(1);
+    // The formula leaves out the positions and the norm before the head, and counts one bias for
+    // queries, keys and values together.
+    const DecoderOptions options = of_size(p.name);
+    const std::int64_t biases = 2 * options.hidden * options.layers;
+    const std::string last_norm = "layer_norm" + std::to_string(2 * options.layers) + ".";
+    CHECK(static_cast<double>(parameters(graph, {"embedding1.", last_norm}) - biases) ==
+          p.parameters);
+    const double step = 3 * forward_flops(graph) * 1024 / kBatch;
+    CHECK(std::abs(step / (p.petaflops * 1e15) - 1) < 2e-6);
+  }
+}
+
+TEST_CASE("a Llama has the parameters of its layers") {
+  DecoderOptions options{.kind = DecoderKind::llama,
+                         .layers = 3,
+                         .hidden = 24,
+                         .heads = 6,
+                         .key_heads = 2,
+                         .sequence = 8,
+                         .vocabulary = 50,
+                         .feed_forward = 40};
+  const std::int64_t block = 24 * 24 + 2 * (24 * 8) + 24 * 24 + 3 * 24 * 40 + 2 * 24;
+  CHECK(parameters(step_of(options).trace(1), {}) == 3 * block + 24 + 50 * 24);
+}
+
+TEST_CASE("generation with a cache gives the likeliest tokens of the whole sequence") {
+  for (DecoderKind kind : {DecoderKind::gpt, DecoderKind::llama}) {
+    const DecoderOptions options{.kind = kind,
+                                 .layers = 2,
+                                 .hidden = 12,
+                                 .heads = 3,
+                                 .key_heads = kind == DecoderKind::llama ? 1 : 0,
+                                 .sequence = 7,
+                                 .vocabulary = 11};
+    if (kind == DecoderKind::llama) CHECK(options.hidden / options.heads == 4);
+    const Decoder decoder(options);
+    const TrainingStep whole = prediction_step(
+        {{"tokens", {i32, {1, 7}}}}, [=](const Batch& b) { return decoder(b["tokens"]); });
+    const Executable executable = parallelize(whole, Serial{}, Cluster::local(1));
+    TrainState state = executable.init(5);
+    // Larger weights, so that the likeliest token is no tie.
+    state["embedding0.table"] = Array(std::vector<float>([] {
+                                        std::vector<float> table(11 * 12);
+                                        for (std::size_t i = 0; i < table.size(); ++i)
+                                          table[i] = std::sin(3.7F * static_cast<float>(i));
+                                        return table;
+                                      }()),
+                                      {11, 12});
+    const std::vector<std::int32_t> prompt{3, 1};
+    const std::vector<std::int32_t> generated =
+        generate(decoder, state, prompt, 5, {.temperature = 0});
+    std::vector<std::int32_t> tokens = prompt;
+    for (std::size_t i = 0; i < generated.size(); ++i) {
+      std::vector<std::int32_t> padded = tokens;
+      padded.resize(7, 0);
+      const Array logits =
+          executable.run(state, {{"tokens", Array(padded, {1, 7})}}).output("prediction");
+      const auto row = logits.elements_as<float>().subspan((tokens.size() - 1) * 11, 11);
+      const auto likeliest = std::max_element(row.begin(), row.end()) - row.begin();
+      CHECK(generated[i] == likeliest);
+      tokens.push_back(static_cast<std::int32_t>(likeliest));
+    }
+  }
+}
+
+TEST_CASE("sampling takes the likeliest tokens in proportion to their probabilities") {
+  const std::vector<float> logits{0, std::log(3.0F), -1, std::log(6.0F)};
+  CHECK(sample(logits, {.temperature = 0}, 0.99) == 3);
+  // The two likeliest have probabilities 2/3 and 1/3.
+  CHECK(sample(logits, {.top_k = 2}, 0.66) == 3);
+  CHECK(sample(logits, {.top_k = 2}, 0.67) == 1);
+  // At temperature 1/2 they are squared: 4/5 and 1/5.
+  CHECK(sample(logits, {.temperature = 0.5, .top_k = 2}, 0.79) == 3);
+  CHECK(sample(logits, {.temperature = 0.5, .top_k = 2}, 0.81) == 1);
+}
+
+TEST_CASE("a prompt must have a token, and fit") {
+  const Decoder decoder({.layers = 1, .hidden = 4, .heads = 1, .sequence = 4, .vocabulary = 5});
+  CHECK(error_of([&] { generate(decoder, {}, {}, 1, {}); }) ==
+        "generate: the prompt is empty; give at least one token");
+  const std::vector<std::int32_t> prompt{1, 2, 3};
+  CHECK(error_of([&] { generate(decoder, {}, prompt, 3, {}); }) ==
+        "generate: a prompt of 3 tokens and 3 more exceed the model's sequence of 4");
+}
