@@ -126,6 +126,8 @@ void Builder::rename(Value input, const std::string& name) {
   const Input* known = input_of(input);
   require(known != nullptr, "rename to \"{}\": the value is not an input of this graph", name);
   require(!input_by_name_.count(name), "rename: an input is called \"{}\" already", name);
+  for (Input& owned : inputs_)
+    if (owned.of == known->name && owned.value != input.id) owned.of = name;
   const auto entry = input_by_name_.extract(known->name);
   inputs_[entry.mapped()].name = nodes_[producer(input.id)].name = name;
   input_by_name_[name] = entry.mapped();

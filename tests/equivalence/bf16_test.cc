@@ -92,8 +92,9 @@ bool is_close(const std::vector<double>& actual, const std::vector<double>& expe
 }
 
 /// Every method against one device, and that against f64. Where a gradient is smaller than its
-/// rounding, a step of Adam goes either way: `step_length` is what parameters may be off beside.
-void check_methods(Storage precision, const Optimizer& optimizer, double step_length) {
+/// rounding, a step of Adam goes either way, and two runs end two of its lengths apart:
+/// `either_way` is what parameters may be off beside.
+void check_methods(Storage precision, const Optimizer& optimizer, double either_way) {
   const TrainingStep step = make_step(precision, optimizer);
   const Run serial = train(step, Serial{}, 1);
   CHECK(is_close(serial.losses,
@@ -108,7 +109,7 @@ void check_methods(Storage precision, const Optimizer& optimizer, double step_le
       const std::string& name = entry.first;
       INFO(name);
       const bool parameter = name.ends_with("kernel") || name.ends_with("bias");
-      CHECK(is_close(run.state.at(name), entry.second, parameter ? step_length : 0));
+      CHECK(is_close(run.state.at(name), entry.second, parameter ? either_way : 0));
     }
   }
 }
@@ -120,7 +121,7 @@ TEST_CASE("bf16 parameters, gradients and momenta") {
 }
 
 TEST_CASE("bf16 parameters and moments of Adam") {
-  check_methods(Storage::bf16, optim::Adam{.learning_rate = 0.01}, 0.01);
+  check_methods(Storage::bf16, optim::Adam{.learning_rate = 0.01}, 0.02);
 }
 
 TEST_CASE("f32 parameters and momenta behind a forward and backward pass in bf16") {
@@ -128,5 +129,5 @@ TEST_CASE("f32 parameters and momenta behind a forward and backward pass in bf16
 }
 
 TEST_CASE("f32 parameters and moments of Adam behind a forward and backward pass in bf16") {
-  check_methods(Storage::mixed, optim::Adam{.learning_rate = 0.01}, 0.01);
+  check_methods(Storage::mixed, optim::Adam{.learning_rate = 0.01}, 0.02);
 }

@@ -195,6 +195,20 @@ TEST_CASE("a moving average begins as the first step's parameters and follows th
   check_close(trained(step, f64, ShardParallel{}, 3).at("w.ema"), average, 1e-14);
 }
 
+TEST_CASE("averages are read beside state that belongs to parameters") {
+  const std::vector<BatchInput> inputs = {{"x", {f32, {8, 2, 2, 3}}}};
+  const nn::BatchNorm norm;
+  const auto model = [=](const Batch& b) { return mean(square(norm(b["x"]) - 1)); };
+  auto [train, averaged] = parallelize(
+      training_step(inputs, model, optim::Sgd{.learning_rate = 0.1}, {.ema = 0.9}),
+      evaluation_step(inputs, model, {.ema = true}), ShardParallel{}, Cluster::local(2));
+  TrainState state = train.init(1);
+  const std::map<std::string, Array> batch = {
+      {"x", Array(linear_dataset(8, 12, 3).x.elements_as<float>(), {8, 2, 2, 3})}};
+  for (int i = 0; i < 2; ++i) train.run(state, batch);
+  CHECK(std::isfinite(averaged.run(state, batch).loss()));
+}
+
 TEST_CASE("evaluation reads the parameters or their averages") {
   const std::vector<BatchInput> inputs = {{"x", {f32, {8, 4}}}, {"y", {f32, {8, 2}}}};
   const nn::Dense first(3), second(2);
