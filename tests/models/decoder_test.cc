@@ -45,6 +45,14 @@ std::int64_t parameters(const Graph& graph, const std::vector<std::string>& with
   return count;
 }
 
+/// Layout of the kernel of layer "dense<number>".
+std::string spec_of(const CompiledStep& planned, int number) {
+  const std::string name = "dense" + std::to_string(number) + ".kernel";
+  for (const Input& input : planned.graph.inputs)
+    if (input.name == name) return to_string(planned.plan.specs[input.value]);
+  return "no " + name;
+}
+
 /// Of products and attention.
 double forward_flops(const Graph& graph) {
   double flops = 0;
@@ -80,6 +88,19 @@ TEST_CASE("parameters and FLOPs of every GPT are those of Alpa's formulas") {
     const double step = 3 * forward_flops(graph) * 1024 / kBatch;
     CHECK(std::abs(step / (p.petaflops * 1e15) - 1) < 2e-6);
   }
+}
+
+TEST_CASE("a decoder is split as Megatron-LM splits it, where tokens are few") {
+  const DecoderOptions options{
+      .layers = 3, .hidden = 512, .heads = 8, .sequence = 128, .vocabulary = 512};
+  ShardParallel method;
+  method.mesh_shape = {4};
+  const CompiledStep planned = plan_only(step_of(options), method, Cluster::local(4, "cpu"));
+  CHECK(planned.plan.cost.gap() == 0);
+  // Of the middle block: queries, keys, values and the first feed-forward product by columns, the
+  // other two by rows.
+  for (int dense : {6, 7, 8, 10}) CHECK(spec_of(planned, dense) == "S1@0");
+  for (int dense : {9, 11}) CHECK(spec_of(planned, dense) == "S0@0");
 }
 
 TEST_CASE("a Llama has the parameters of its layers") {
