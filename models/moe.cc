@@ -51,11 +51,12 @@ int run_moe(int argc, char** argv) {
                  "Trains a decoder with mixtures of experts with an automatic parallel plan.",
                  rows_of_moe(flags)))
     return 0;
-  return run_task(flags, [&] {
+  run_task(flags, [&] {
     return language_task(flags, [decoder = MoeDecoder(options_of(flags))](const Batch& b) {
       return decoder.loss(b["tokens"], b["labels"]);
     });
   });
+  return 0;
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+#pragma once
+/// Encoders of BERT (Devlin et al. 2019) and ViT (Dosovitskiy et al. 2021), which differ in where
+/// they normalise.
+#include <alpa/alpa.h>
+
+#include <vector>
+
+namespace models {
+
+struct EncoderOptions {
+  std::int64_t layers = 2, hidden = 64, heads = 4;
+  double dropout = 0;
+  bool norm_first = false;  ///< ViT's: sums are not normalised; else BERT's: they are
+  alpa::DType dtype = alpa::f32;
+};
+
+/// Attention in both directions and a feed-forward pair, each added to its input.
+class EncoderBlock {
+ public:
+  explicit EncoderBlock(const EncoderOptions& o)
+      : attention_(o.hidden, o.heads, {.causal = false, .dropout = o.dropout, .kernel = kernel()}),
+        up_(4 * o.hidden, {.kernel = kernel()}),
+        down_(o.hidden, {.kernel = kernel()}),
+        dropout_(o.dropout),
+        norm_first_(o.norm_first) {}
+
+  /// x [B, T, C]; `key_mask`: u8 [B, T], 0 where a token is padding.
+  alpa::Value operator()(alpa::Value x, alpa::Value key_mask = {}) const {
+    if (norm_first_) {
+      x = x + dropout_(attention_(first_(x), key_mask));
+      return x + dropout_(feed_forward(second_(x)));
+    }
+    x = first_(x + dropout_(attention_(x, key_mask)));
+    return second_(x + dropout_(feed_forward(x)));
+  }
+
+  static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }
+
+ private:
+  alpa::Value feed_forward(alpa::Value x) const { return down_(alpa::gelu(up_(x))); }
+
+  alpa::nn::SelfAttention attention_;
+  alpa::nn::Dense up_, down_;
+  alpa::nn::LayerNorm first_, second_;
+  alpa::nn::Dropout dropout_;
+  bool norm_first_;
+};
+
+/// Blocks one after another; each is a layer of pipelines.
+class Encoder {
+ public:
+  explicit Encoder(const EncoderOptions& options) {
+    for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options);
+  }
+  alpa::Value operator()(alpa::Value x, alpa::Value key_mask = {}) const {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (i > 0) x = alpa::mark_pipeline_boundary(x);
+      x = blocks_[i](x, key_mask);
+    }
+    return x;
+  }
+
+ private:
+  std::vector<EncoderBlock> blocks_;
+};
+
+}  // namespace models
