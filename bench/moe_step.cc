@@ -1,0 +1,63 @@
+// The training step of a decoder with experts (models/moe.h: 4 layers, hidden 512, 8 experts of
+// width 2048, 1024 tokens in one group) on one CPU device, Adam. Reads numbers of steps from its
+// input, a line each, and answers with the seconds they took; bench/peers/moe.py asks it and its
+// peers in turn.
+//   bench_moe_step --help
+#include <iostream>
+
+#include "arguments.h"
+#include "models/moe.h"
+#include "src/base/timing.h"
+
+using namespace alpa;
+
+namespace {
+
+struct Sizes {
+  std::int64_t batch = 4, sequence = 256, vocabulary = 8192;
+};
+
+/// The learning rate is so small that nothing converges while it is measured.
+TrainingStep step_of(const Sizes& s) {
+  const models::MoeDecoder decoder({.layers = 4,
+                                    .hidden = 512,
+                                    .heads = 8,
+                                    .experts = 8,
+                                    .sequence = s.sequence,
+                                    .vocabulary = s.vocabulary,
+                                    .factor = 4,
+                                    .group = s.batch * s.sequence});
+  const TensorType type{i32, {s.batch, s.sequence}};
+  return training_step(
+      {{"tokens", type}, {"labels", type}},
+      [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
+      optim::Adam{.learning_rate = 1e-7});
+}
+
+void answer(const Sizes& s) {
+  const Executable step = parallelize(step_of(s), Serial{}, Cluster::local(1));
+  TrainState state = step.init(0);
+  std::vector<std::int32_t> tokens(s.batch * s.sequence);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<std::int32_t>((i * i + 5 * i) % static_cast<std::size_t>(s.vocabulary));
+  const std::map<std::string, Array> batch{{"tokens", Array(tokens, {s.batch, s.sequence})},
+                                           {"labels", Array(tokens, {s.batch, s.sequence})}};
+  for (int steps; std::cin >> steps;) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < steps; ++i) step.run(state, batch);
+    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
+              << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  const std::vector<cli::Flag> flags{
+      cli::whole("--batch", &sizes.batch, "Sequences of the batch", 1),
+      cli::whole("--sequence", &sizes.sequence, "Tokens of a sequence", 1),
+      cli::whole("--vocabulary", &sizes.vocabulary, "Words", 1)};
+  return bench::run(argc, argv, "The training step of a decoder with experts, timed on request.",
+                    flags, [&] { answer(sizes); });
+}
