@@ -85,12 +85,4 @@ inline alpa::nn::Sequential wide_resnet(const WideResNetSize& size) {
   return model.add(alpa::nn::GlobalAveragePool()).add(alpa::nn::Dense(size.classes));
 }
 
-/// Mean cross-entropy and accuracy of images [B, H, W, C] with labels i32 [B].
-inline alpa::LossAndMetrics classify_images(const alpa::nn::Sequential& model, alpa::Value images,
-                                            alpa::Value labels) {
-  const alpa::Value logits = cast(model(images), alpa::f32);
-  return {alpa::nn::cross_entropy(logits, labels),
-          {{"accuracy", alpa::nn::accuracy(logits, labels)}}};
-}
-
 }  // namespace models

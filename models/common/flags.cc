@@ -1,6 +1,7 @@
 // models/common/flags.cc — flags shared by all example programs
 #include "models/common/flags.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "models/common/text.h"
@@ -200,8 +201,12 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
 }
 
 Optimizer make_optimizer(const CommonFlags& flags) {
-  if (flags.optimizer == "adam") return optim::Adam{.learning_rate = flags.learning_rate};
-  return optim::Sgd{.learning_rate = flags.learning_rate, .momentum = 0.9};
+  LearningRate rate = flags.learning_rate;
+  if (flags.warmup > 0)
+    rate = warmup_cosine(flags.learning_rate, flags.warmup, std::max(flags.steps, flags.warmup + 1),
+                         flags.learning_rate / 10);
+  if (flags.optimizer == "adam") return optim::Adam{.learning_rate = rate};
+  return optim::Sgd{.learning_rate = rate, .momentum = 0.9};
 }
 
 Backend choose_backend(const std::string& backend,

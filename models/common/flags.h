@@ -23,6 +23,7 @@ struct CommonFlags {
   std::int64_t steps = 10, seed = 0, batch = 512;
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
+  std::int64_t warmup = 0;  ///< steps of rising rate, then a cosine down to a tenth; 0: constant
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
   bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false;
