@@ -24,9 +24,8 @@ class Held {
 
   /// Local index, -1 if another device holds it. Throws Error if there is no such element.
   std::int64_t local(std::int32_t id) const {
-    require(id >= 0 && id < all_,
-            "take_along_axis: id {} is outside of 0 to {}; give ids of elements that exist", id,
-            all_ - 1);
+    require(id >= 0 && id < all_, "id {} is outside of 0 to {}; give ids of elements that exist",
+            id, all_ - 1);
     const std::int64_t index = id - first_;
     return index >= 0 && index < held_ ? index : -1;
   }

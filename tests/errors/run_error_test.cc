@@ -58,6 +58,26 @@ TEST_CASE("ids for which a table has no row") {
   }
 }
 
+TEST_CASE("ids for which a dimension has no element") {
+  const auto step = training_step(
+      {{"ids", {i32, {4, 2}}}},
+      [&](const Batch& b) {
+        const Value w = b.builder().parameter("w", {f32, {4, 3}}, ones);
+        return mean(take_along_axis(w, b["ids"], 1));
+      },
+      optim::Sgd{});
+  for (const int id : {3, -1}) {
+    const Executable train = parallelize(step, Serial{}, Cluster::local(1));
+    TrainState state = train.init(0);
+    const std::map<std::string, Array> batch{
+        {"ids", Array(std::vector<int>{0, 2, 1, 0, 2, id, 1, 1}, {4, 2})}};
+    CHECK(error_of([&] { train.run(state, batch); }) ==
+          fmt::format("device 0: instruction 1 'take_along_axis' (take_along_axis, forward): "
+                      "id {} is outside of 0 to 2; give ids of elements that exist",
+                      id));
+  }
+}
+
 TEST_CASE("names nobody knows") {
   Running running;
   const std::string known =
