@@ -37,8 +37,16 @@ std::string cuda_text(const CudaSupport& cuda) {
 std::vector<cli::Flag> model_rows(CommonFlags& f) {
   using namespace cli;
   return {
-      choice("--optimizer", &f.optimizer, "how parameters follow gradients", {"adam", "sgd"}),
+      choice("--optimizer", &f.optimizer, "how parameters follow gradients",
+             {"adam", "adamw", "sgd", "lamb", "lion", "adafactor"}),
       positive_number("--learning-rate", &f.learning_rate, "step size of the optimizer"),
+      whole("--warmup", &f.warmup,
+            "steps in which the learning rate rises; then it falls along a cosine to a "
+            "tenth; 0: it is constant",
+            0),
+      choice("--precision", &f.precision,
+             "bf16_mixed, f16_mixed: f32 parameters, layers in half precision",
+             {"as_written", "bf16_mixed", "f16_mixed"}),
   };
 }
 
@@ -110,6 +118,9 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
       on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
       on("--compare", &f.compare,
          "run on one device too and report the largest difference of a parameter"),
+      on("--quiet", &f.quiet, "print no line while training"),
+      text("--log", &f.log, "write loss and seconds of every step to this file, as CSV"),
+      text("--plot", &f.plot, "write the curve of the loss to this file, as SVG"),
       text("--json", &f.json, "write the report to this file"),
       text("--dump", &f.dump, "write the result of every pass to this directory"),
   };
@@ -206,7 +217,16 @@ Optimizer make_optimizer(const CommonFlags& flags) {
     rate = warmup_cosine(flags.learning_rate, flags.warmup, std::max(flags.steps, flags.warmup + 1),
                          flags.learning_rate / 10);
   if (flags.optimizer == "adam") return optim::Adam{.learning_rate = rate};
+  if (flags.optimizer == "adamw") return optim::AdamW{.learning_rate = rate};
+  if (flags.optimizer == "lamb") return optim::Lamb{.learning_rate = rate};
+  if (flags.optimizer == "lion") return optim::Lion{.learning_rate = rate};
+  if (flags.optimizer == "adafactor") return optim::Adafactor{.learning_rate = rate};
   return optim::Sgd{.learning_rate = rate, .momentum = 0.9};
+}
+
+Precision precision_of(const CommonFlags& flags) {
+  if (flags.precision == "bf16_mixed") return bf16_mixed;
+  return flags.precision == "f16_mixed" ? f16_mixed : Precision::as_written;
 }
 
 Backend choose_backend(const std::string& backend,

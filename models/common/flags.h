@@ -21,16 +21,17 @@ struct CommonFlags {
   std::string micro_batches = "1";
   std::string stages = "2", pipeline_layers = "auto", schedule = "1f1b";  ///< of method pipeline
   std::int64_t steps = 10, seed = 0, batch = 512;
-  std::string optimizer = "adam";
+  std::string optimizer = "adam", precision = "as_written";
   double learning_rate = 1e-3;
   std::int64_t warmup = 0;  ///< steps of rising rate, then a cosine down to a tenth; 0: constant
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
-  bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false;
+  bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false,
+       quiet = false;
   double stall_seconds = 0;  ///< 0: devices may take any time
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
-  std::string save_plan, load_plan, plan_cache, dump, json, trace;
+  std::string save_plan, load_plan, plan_cache, dump, json, trace, log, plot;
 };
 
 /// Flags of one program, by their group in the help.
@@ -51,6 +52,8 @@ alpa::Method make_method(const CommonFlags& flags, const std::string& method);
 /// The number of --micro-batches. Throws Error if it is auto and this method cannot choose it.
 int micro_batches_of(const CommonFlags& flags, alpa::MethodKind method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
+/// The value of --precision.
+alpa::Precision precision_of(const CommonFlags& flags);
 
 /// The backend of the steps, with the reason for its choice: "cpu (--backend cpu)".
 struct Backend {

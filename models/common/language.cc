@@ -55,9 +55,6 @@ std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const st
       choice("--model", &flags.model, "size", {sizes.begin(), sizes.end()}),
       whole("--sequence", &flags.sequence, "tokens of an example", 1),
       whole("--vocabulary", &flags.vocabulary, "different tokens", 2),
-      whole("--warmup", &flags.warmup,
-            "steps over which the learning rate rises, to fall by a cosine to a tenth; 0: constant",
-            0),
       choice("--dtype", &flags.dtype, "element type of parameters and activations",
              {"f32", "f64", "bf16", "f16"}),
   };

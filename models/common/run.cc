@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "models/common/curve.h"
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "src/base/file.h"
@@ -13,8 +14,11 @@ using namespace alpa;
 
 namespace {
 
-TrainingStep step_of(const CommonFlags& flags, const Task& task) {
-  return training_step(task.inputs, task.model, make_optimizer(flags));
+/// The step of a run of so many steps.
+TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
+  flags.steps = steps;
+  return training_step(task.inputs, task.model, make_optimizer(flags),
+                       {.precision = precision_of(flags)});
 }
 
 void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster& cluster,
@@ -45,24 +49,27 @@ std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingS
 void check_flags(const CommonFlags& flags) {
   require(!flags.plan_only || (!flags.compare && flags.load_plan.empty() && flags.trace.empty()),
           "--plan-only runs nothing: it can't be combined with --compare, --load-plan or --trace");
+  require(!flags.plan_only || (flags.log.empty() && flags.plot.empty()),
+          "--plan-only runs nothing: it can't be combined with --log or --plot");
 }
 
 void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task) {
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
   const CompiledStep planned =
-      plan_only(step_of(flags, task), interrupt.ending(make_method(flags, flags.method)), cluster);
+      plan_only(step_of(flags, task, flags.steps),
+                interrupt.ending(make_method(flags, flags.method)), cluster);
   interrupt.exit_with(planned, flags.save_plan);
   report(flags, planned, cluster, nullptr);
 }
 
 Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task,
                      std::int64_t steps) {
-  const TrainingStep step = step_of(flags, task);
-  const auto [executable, evaluate] =
-      plan_or_load(flags, step, evaluation_step(task.inputs, task.model),
-                   make_method(flags, flags.method), cluster);
+  const TrainingStep step = step_of(flags, task, steps);
+  const auto [executable, evaluate] = plan_or_load(
+      flags, step, evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}),
+      make_method(flags, flags.method), cluster);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
-  Run run = train(task, executable, steps, seed, Show::progress);
+  Run run = train(task, executable, steps, seed, flags.quiet ? Show::nothing : Show::progress);
   if (flags.compare) {
     const Run serial =
         train(task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps,
@@ -71,6 +78,8 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   }
   if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).values();
   report(flags, executable.planned(), cluster, &run.result);
+  if (!flags.log.empty()) write_file(flags.log, loss_csv(run.result.losses, run.result.seconds));
+  if (!flags.plot.empty()) write_file(flags.plot, loss_svg(run.result.losses));
   if (!flags.trace.empty()) {
     write_file(flags.trace, run.executable.trace());
     fmt::print("trace       {}\n", run.executable.trace_summary());

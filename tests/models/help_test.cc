@@ -37,8 +37,8 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   auto flags = flags_by_heading(help.text);
   CAPTURE(help.text);
   CHECK(flags.size() == 5);
-  CHECK(flags["Model"] ==
-        Flags{"--dim", "--hidden-factor", "--layers", "--optimizer", "--learning-rate"});
+  CHECK(flags["Model"] == Flags{"--dim", "--hidden-factor", "--layers", "--optimizer",
+                                "--learning-rate", "--warmup", "--precision"});
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
   CHECK(flags["Devices"] == Flags{"--devices", "--backend", "--cluster", "--memory-budget",
                                   "--tf32", "--stall-seconds"});
@@ -46,7 +46,7 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--plan-cache", "--load-plan", "--save-plan"});
   CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--progress",
-                                 "--compare", "--json", "--dump"});
+                                 "--compare", "--quiet", "--log", "--plot", "--json", "--dump"});
   CHECK(help.text.find(
             "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
             "3 an internal error.\n") != help.text.npos);
