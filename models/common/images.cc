@@ -60,7 +60,7 @@ std::vector<cli::Flag> rows_of_images(ImageFlags& flags, const std::vector<std::
 }
 
 LossAndMetrics classify_images(const nn::Layer& network, Value images, Value labels) {
-  const Value logits = cast(network(images), f32);
+  const Value logits = cast(network(images), images.dtype() == f64 ? f64 : f32);
   return {nn::cross_entropy(logits, labels), {{"accuracy", nn::accuracy(logits, labels)}}};
 }
 

@@ -132,7 +132,8 @@ class BatchNorm {
     const Moments moments = x.builder->training() && !in.frozen() ? observe(wide, {mean, variance})
                                                                   : Moments{mean, variance};
     const Value gain = rsqrt(moments.variance + options_.epsilon) * scale;
-    return cast((wide - moments.mean) * gain + bias, x.dtype());
+    // In this form all gradients come from Σ dy and Σ dy·x, which devices reduce together.
+    return cast(wide * gain + (bias - moments.mean * gain), x.dtype());
   }
 
   /// This layer with frozen parameters: it normalises with the running statistics, and training
@@ -152,8 +153,10 @@ class BatchNorm {
   Moments observe(Value x, const Moments& running) const {
     Axes rows;
     for (int d = 0; d + 1 < x.rank(); ++d) rows.push_back(d);
-    const Value mean = reduce_mean(x, rows), mean_square = reduce_mean(square(x), rows);
-    const Moments now{mean, maximum(mean_square - square(mean), 0)};
+    const Value mean = reduce_mean(x, rows), mean_square = reduce_mean(square(x), rows),
+                square_mean = square(mean);
+    // max(E[x²] - E[x]², 0), in a form that needs E[x²] as such: devices then reduce both together.
+    const Moments now{mean, maximum(mean_square, square_mean) - square_mean};
     move(running.mean, now.mean);
     move(running.variance, now.variance);
     return now;

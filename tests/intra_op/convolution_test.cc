@@ -1,0 +1,67 @@
+// Convolutional networks: objectives and collectives of Alpa's tests (alpa.md 2.4), with its cost
+// model of communication alone. Ours may be less, never more.
+#include <doctest/doctest.h>
+
+#include "alpa/nn/vision.h"
+#include "alpa/train/optimizer.h"
+#include "intra_op/plans.h"
+#include "src/spmd/program.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+/// Layers of a 3 x 3 convolution of stride 2, batch normalisation, ReLU and a 2 x 2 pooling.
+Graph network(int layers, std::int64_t batch, std::int64_t image, std::int64_t channels) {
+  const TensorType x{f32, {batch, image, image, channels}};
+  TensorType y = x;
+  for (int layer = 0; layer < layers; ++layer) y.shape[1] = y.shape[2] = (y.shape[1] + 1) / 2;
+  return training_step(
+             {{"x", x}, {"y", y}},
+             [=](const Batch& b) -> LossAndMetrics {
+               Value h = b["x"];
+               for (int layer = 0; layer < layers; ++layer) {
+                 h = nn::Conv2d(channels, {3, 3}, {.stride = {2, 2}, .bias = false})(h);
+                 h = relu(nn::BatchNorm()(h));
+                 h = nn::MaxPool{{2, 2}, {1, 1}, nn::Padding::same}(h);
+               }
+               return mean(square(h - b["y"]));
+             },
+             optim::Sgd{.learning_rate = 0.1, .momentum = 0.9})
+      .trace(1);
+}
+
+ShardingPlan plan_of(const Graph& graph, const DeviceMesh& mesh,
+                     intra_op::AutoShardOptions options) {
+  options.split_contractions = true;  // no device repeats another's
+  ShardingPlan plan = intra_op::auto_shard(
+      graph, mesh, cost::CostModel::communication_only({.tie_break_tails = true}), options);
+  verify(plan, graph);
+  return plan;
+}
+
+std::map<std::string, Traffic> program_traffic(const Graph& graph, const ShardingPlan& plan) {
+  return spmd::traffic(spmd::bucket_collectives(
+      spmd::fuse_elementwise(spmd::partition(graph, plan)), std::int64_t{1} << 30));
+}
+
+}  // namespace
+
+TEST_CASE("three convolutions on four devices cost no more than Alpa's plan") {
+  const Graph graph = network(3, 16, 16, 4);
+  for (const std::vector<int>& shape : {std::vector<int>{4, 1}, {1, 4}}) {
+    const ShardingPlan plan = plan_of(graph, mesh_of(shape), {});
+    CHECK(plan.cost.gap() == 0);
+    CHECK(plan.cost.objective_seconds <= 3108.21);
+  }
+}
+
+TEST_CASE("data parallelism of convolutions with batch normalisation needs all_reduces alone") {
+  const Graph graph = network(3, 16, 16, 4);
+  const ShardingPlan plan = plan_of(graph, mesh_of({4}), intra_op::data_parallel_options());
+  CHECK(plan.cost.objective_seconds <= 3108.21 * 1.05);
+  const std::map<std::string, Traffic> sent = program_traffic(graph, plan);
+  CHECK(sent.size() == 1);
+  CHECK(sent.count("all_reduce") == 1);
+}
