@@ -236,6 +236,58 @@ TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
         }) == "one_hot: the number of classes must be at least 1, not 0");
 }
 
+TEST_CASE_FIXTURE(Fixture, "attention checks shapes, types and options") {
+  const Value q = in({f32, {2, 3, 4, 8}}), k = in({f32, {2, 5, 2, 8}});
+  CHECK(
+      error_of([&] {
+        attention(q, k, in({bf16, {2, 5, 2, 8}}));
+      }) ==
+      "attention: q, k and v must have one floating type, and k and v one shape (f32[2, 3, 4, 8], "
+      "f32[2, 5, 2, 8], bf16[2, 5, 2, 8]); cast them");
+  const Value three = in({f32, {2, 5, 3, 8}});
+  CHECK(error_of([&] { attention(q, three, three); }) ==
+        "attention: q must be [B, T, H, D], k and v [B, S, K, D], and K must divide H "
+        "(f32[2, 3, 4, 8], f32[2, 5, 3, 8], f32[2, 5, 3, 8]); reshape features to heads");
+  const Value wide = in({f32, {1, 2, 1, 300}});
+  CHECK(error_of([&] { attention(wide, wide, wide); }) ==
+        "attention: heads are 300 wide, but at most 256 is possible (f32[1, 2, 1, 300], "
+        "f32[1, 2, 1, 300], f32[1, 2, 1, 300]); use more heads");
+  CHECK(error_of([&] {
+          attention(q, k, k, {.key_mask = in({u8, {2, 4}})});
+        }) == "attention: the key mask must be u8[2, 5], not u8[2, 4]");
+  CHECK(error_of([&] { attention(q, k, k, {.dropout = 1}); }) ==
+        "attention: dropout rate 1 is not in [0, 1)");
+  CHECK(error_of([&] { attention(q, k, k, {.scale = -1.0}); }) ==
+        "attention: scale must be above 0, not -1");
+}
+
+TEST_CASE_FIXTURE(Fixture, "rotary, rms_norm and dropout check shapes, types and options") {
+  const Value x = in({f32, {2, 3, 4, 8}});
+  CHECK(error_of([&] {
+          rotary(in({f32, {2, 3, 4, 7}}), in({i32, {3}}));
+        }) == "rotary: x must be floating [B, T, H, D] with even D (f32[2, 3, 4, 7], i32[3])");
+  CHECK(error_of([&] {
+          rotary(x, in({i32, {4}}));
+        }) == "rotary: positions must be i32 [T] or [B, T] (f32[2, 3, 4, 8], i32[4])");
+  CHECK(error_of([&] {
+          rotary(x, in({i32, {3}}), {.base = 0});
+        }) == "rotary: base must be above 0, not 0");
+  CHECK(error_of([&] {
+          rms_norm(x, in({f32, {4}}));
+        }) == "rms_norm: x f32[2, 3, 4, 8] needs a scale of shape [8], not f32[4]");
+  CHECK(error_of([&] {
+          rms_norm(x, in({bf16, {8}}));
+        }) ==
+        "rms_norm: x and scale must have one floating type (f32[2, 3, 4, 8], bf16[8]); cast them");
+  CHECK(error_of([&] {
+          rms_norm(x, in({f32, {8}}), 0);
+        }) == "rms_norm: epsilon must be above 0, not 0");
+  CHECK(error_of([&] { dropout(x, 1); }) == "dropout: rate 1 is not in [0, 1)");
+  CHECK(error_of([&] {
+          dropout(in({i32, {3}}), 0.5);
+        }) == "dropout: i32[3] is not a floating type; cast it");
+}
+
 TEST_CASE_FIXTURE(Fixture, "layer_norm checks shapes, types and epsilon") {
   const Value x = in({f32, {8, 4}}), good = in({f32, {4}}), wide = in({f32, {8}});
   CHECK(
