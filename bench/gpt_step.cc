@@ -30,12 +30,7 @@ std::function<void()> runner(const Sizes& sizes, const Method& method, int devic
   for (std::size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<std::int32_t>((i * 7919) % sizes.model.vocabulary);
   const Array array(ids, tokens.shape);
-  const Executable executable = parallelize(step, method, Cluster::local(devices));
-  fmt::print(stderr, "{}\n{} bytes per device\n", to_string(executable.planned()),
-             executable.memory_bytes());
-  auto state = std::make_shared<TrainState>(executable.init(0));
-  const std::map<std::string, Array> batch{{"tokens", array}, {"labels", array}};
-  return [=] { executable.run(*state, batch); };
+  return bench::runner(step, method, devices, {{"tokens", array}, {"labels", array}});
 }
 
 void measure(const Sizes& sizes) {

@@ -3,11 +3,9 @@
 // input, a line each, and answers with the seconds they took; bench/peers/moe.py asks it and its
 // peers in turn.
 //   bench_moe_step --help
-#include <iostream>
-
 #include "arguments.h"
 #include "models/moe.h"
-#include "src/base/timing.h"
+#include "on_request.h"
 
 using namespace alpa;
 
@@ -35,19 +33,12 @@ TrainingStep step_of(const Sizes& s) {
 }
 
 void answer(const Sizes& s) {
-  const Executable step = parallelize(step_of(s), Serial{}, Cluster::local(1));
-  TrainState state = step.init(0);
-  std::vector<std::int32_t> tokens(s.batch * s.sequence);
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = static_cast<std::int32_t>((i * i + 5 * i) % static_cast<std::size_t>(s.vocabulary));
-  const std::map<std::string, Array> batch{{"tokens", Array(tokens, {s.batch, s.sequence})},
-                                           {"labels", Array(tokens, {s.batch, s.sequence})}};
-  for (int steps; std::cin >> steps;) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < steps; ++i) step.run(state, batch);
-    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
-              << std::endl;
-  }
+  std::vector<std::int32_t> numbers(s.batch * s.sequence);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] =
+        static_cast<std::int32_t>((i * i + 5 * i) % static_cast<std::size_t>(s.vocabulary));
+  const Array tokens(numbers, {s.batch, s.sequence});
+  bench::answer(bench::runner(step_of(s), Serial{}, 1, {{"tokens", tokens}, {"labels", tokens}}));
 }
 
 }  // namespace

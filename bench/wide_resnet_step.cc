@@ -2,12 +2,10 @@
 // cifar) on one CPU device. Reads numbers of steps from its input, a line each, and answers with
 // the seconds they took; bench/peers/wide_resnet.py asks it and its peers in turn.
 //   bench_wide_resnet_step --help
-#include <iostream>
-
 #include "arguments.h"
 #include "mlp.h"
 #include "models/wide_resnet.h"
-#include "src/base/timing.h"
+#include "on_request.h"
 
 using namespace alpa;
 
@@ -27,19 +25,12 @@ TrainingStep step_of(const Sizes& sizes) {
 }
 
 void answer(const Sizes& sizes) {
-  const Executable step = parallelize(step_of(sizes), Serial{}, Cluster::local(1));
-  TrainState state = step.init(0);
   std::vector<std::int32_t> labels(sizes.batch);
   for (std::int64_t i = 0; i < sizes.batch; ++i) labels[i] = static_cast<std::int32_t>(i % 10);
-  const std::map<std::string, Array> batch{
-      {"x", bench::random_array({sizes.batch, sizes.image, sizes.image, 3})},
-      {"y", Array(labels, {sizes.batch})}};
-  for (int steps; std::cin >> steps;) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < steps; ++i) step.run(state, batch);
-    std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
-              << std::endl;
-  }
+  bench::answer(
+      bench::runner(step_of(sizes), Serial{}, 1,
+                    {{"x", bench::random_array({sizes.batch, sizes.image, sizes.image, 3})},
+                     {"y", Array(labels, {sizes.batch})}}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "models/encoder.h"
+#include "models/tied_head.h"
 
 namespace models {
 
@@ -26,12 +27,12 @@ class Bert {
   static constexpr std::int64_t kNotHidden = -1;
 
   explicit Bert(const BertOptions& o)
-      : options_(o),
-        tokens_(o.vocabulary, o.encoder.hidden, {.dtype = o.encoder.dtype}),
+      : tokens_(o.vocabulary, o.encoder.hidden, {.dtype = o.encoder.dtype}),
         positions_(o.sequence, o.encoder.hidden, {.dtype = o.encoder.dtype}),
         dropout_(o.encoder.dropout),
         encoder_(o.encoder),
-        transform_(o.encoder.hidden, {.kernel = EncoderBlock::kernel()}) {}
+        transform_(o.encoder.hidden, {.kernel = EncoderBlock::kernel()}),
+        head_(tokens_, o.vocabulary) {}
 
   /// Tokens i32 [B, T] → logits [B, T, vocabulary].
   alpa::Value operator()(alpa::Value tokens, alpa::Value key_mask = {}) const {
@@ -39,10 +40,7 @@ class Bert {
     const alpa::Value x =
         first_norm_(words + positions_(iota(tokens, {alpa::i32, {tokens.dim(1)}})));
     const alpa::Value seen = encoder_(dropout_(x), key_mask);
-    const alpa::Value y = last_norm_(alpa::gelu(transform_(seen)));
-    const alpa::Value logits = alpa::einsum("btc,vc->btv", y, tokens_.table(*y.builder));
-    const alpa::nn::Scope in(y, head_, "head");
-    return logits + in.parameter("bias", {options_.vocabulary}, alpa::zeros);
+    return head_(last_norm_(alpa::gelu(transform_(seen))));
   }
 
   /// Mean cross-entropy of the hidden tokens: labels i32 [B, T], kNotHidden elsewhere.
@@ -51,13 +49,12 @@ class Bert {
   }
 
  private:
-  BertOptions options_;
   alpa::nn::Embedding tokens_, positions_;
   alpa::nn::LayerNorm first_norm_, last_norm_;
   alpa::nn::Dropout dropout_;
   Encoder encoder_;
   alpa::nn::Dense transform_;
-  alpa::nn::LayerId head_;
+  TiedHead head_;
 };
 
 }  // namespace models

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/tied_head.h"
+
 namespace models {
 
 enum class DecoderKind : std::uint8_t { gpt, llama };
@@ -113,7 +115,8 @@ class Decoder {
         positions_(options.sequence, options.hidden, {.dtype = options.dtype}),
         norm_(options.kind == DecoderKind::llama ? alpa::nn::Layer(alpa::nn::RMSNorm())
                                                  : alpa::nn::Layer(alpa::nn::LayerNorm())),
-        dropout_(options.dropout) {
+        dropout_(options.dropout),
+        head_(tokens_, options.vocabulary, options.head_bias && options.kind == DecoderKind::gpt) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_);
   }
 
@@ -149,19 +152,14 @@ class Decoder {
     const alpa::Value x = tokens_(tokens);
     return options_.kind == DecoderKind::gpt ? x + positions_(positions) : x;
   }
-  alpa::Value head(alpa::Value x) const {
-    const alpa::Value logits = einsum("btc,vc->btv", norm_(x), tokens_.table(*x.builder));
-    if (!options_.head_bias || options_.kind == DecoderKind::llama) return logits;
-    const alpa::nn::Scope in(x, head_, "head");
-    return logits + in.parameter("bias", {options_.vocabulary}, alpa::zeros);
-  }
+  alpa::Value head(alpa::Value x) const { return head_(norm_(x)); }
 
   DecoderOptions options_;
   alpa::nn::Embedding tokens_, positions_;
   std::vector<DecoderBlock> blocks_;
   alpa::nn::Layer norm_;
   alpa::nn::Dropout dropout_;
-  alpa::nn::LayerId head_;
+  TiedHead head_;
 };
 
 }  // namespace models

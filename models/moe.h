@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/tied_head.h"
+
 namespace models {
 
 struct MoeDecoderOptions {
@@ -79,7 +81,8 @@ class MoeDecoder {
   explicit MoeDecoder(MoeDecoderOptions options)
       : options_(options),
         tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype}),
-        positions_(options.sequence, options.hidden, {.dtype = options.dtype}) {
+        positions_(options.sequence, options.hidden, {.dtype = options.dtype}),
+        head_(tokens_, options.vocabulary) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_, i % 2 == 1);
   }
 
@@ -99,24 +102,18 @@ class MoeDecoder {
       balance = balance ? balance + block.balance_loss : block.balance_loss;
       ++layers;
     }
-    const alpa::Value prediction = alpa::nn::cross_entropy(head(x), labels);
+    const alpa::Value prediction = alpa::nn::cross_entropy(head_(norm_(x)), labels);
     if (!balance) return prediction;
     balance = balance * (1 / layers);
     return {prediction + balance * options_.balance_weight, {{"balance", balance}}};
   }
 
  private:
-  alpa::Value head(alpa::Value x) const {
-    const alpa::Value logits = einsum("btc,vc->btv", norm_(x), tokens_.table(*x.builder));
-    const alpa::nn::Scope in(x, head_, "head");
-    return logits + in.parameter("bias", {options_.vocabulary}, alpa::zeros);
-  }
-
   MoeDecoderOptions options_;
   alpa::nn::Embedding tokens_, positions_;
   std::vector<MoeDecoderBlock> blocks_;
   alpa::nn::LayerNorm norm_;
-  alpa::nn::LayerId head_;
+  TiedHead head_;
 };
 
 }  // namespace models

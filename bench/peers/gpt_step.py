@@ -3,19 +3,17 @@
 
 bench/gpt_step.cc: blocks of layer norm, causal attention, layer norm, GELU feed-forward; tied embeddings, learnt positions,
 cross-entropy, Adam, f32. PyTorch uses its fused attention and fused Adam. Prints one JSON object per line: median seconds of a
-step, the ratio of alpa's to it (median of the rounds), and peak memory of each process.
+step, their ratio to alpa's (median of the rounds), and peak memory of each process.
 
     bench/peers/gpt_step.py build/bin/bench_gpt_step [--layers 4 --hidden 512 --heads 8 --sequence 256 --vocabulary 8192
         --batch 4 --rounds 7 --peers jax,eager,compile --threads 2]
 """
 import argparse
-import json
 import multiprocessing
 import resource
-import statistics
 import time
 
-from turns import OnRequest, adam, ends_with_us
+from turns import OnRequest, adam, ends_with_us, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
@@ -151,24 +149,17 @@ class Peer:
         seconds, self.bytes = self.pipe.recv()
         return seconds
 
+    def facts(self):
+        return {"peak_bytes": self.bytes}
+
 
 class Alpa(OnRequest):
-    def peak(self):
+    def facts(self):
         with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+            return {"peak_bytes": next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))}
 
 
 if __name__ == "__main__":
     sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
     programs = [Alpa("alpa", [O.bench, *sizes, "--on-request"])] + [Peer(name) for name in O.peers.split(",")]
-    seconds = {program: [] for program in programs}
-    for program in programs:
-        program.seconds_of(3)
-    for _ in range(O.rounds):
-        for program in programs:
-            seconds[program].append(program.seconds_of(2) / 2)
-    for program in programs:
-        ratio = statistics.median(a / b for a, b in zip(seconds[programs[0]], seconds[program]))
-        peak = program.peak() if program is programs[0] else program.bytes
-        print(json.dumps({"name": program.name, "median_seconds": round(statistics.median(seconds[program]), 5),
-                          "alpa_to_it": round(ratio, 3), "peak_bytes": peak}), flush=True)
+    take_turns(programs, O.rounds, threads=O.threads, **{name: getattr(O, name) for name, _ in SIZES})

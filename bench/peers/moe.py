@@ -7,12 +7,10 @@ step, and the median over rounds of its seconds divided by alpa's.
 
     taskset -c 0,1 bench/peers/moe.py build/bin/bench_moe_step [BATCH [SEQUENCE [ROUNDS [THREADS]]]]   4 256 7 2
 """
-import json
-import statistics
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, adam
+from turns import JaxSteps, OnRequest, adam, take_turns
 
 BENCH = sys.argv[1]
 BATCH, SEQUENCE, ROUNDS, THREADS = [int(a) for a in sys.argv[2:]] + [4, 256, 7, 2][len(sys.argv) - 2:]
@@ -155,15 +153,4 @@ class Jax(JaxSteps):
 
 
 programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}"]), Jax(), Torch(False), Torch(True)]
-seconds, steps = {}, {}
-for program in programs:
-    program.seconds_of(2)
-    steps[program] = max(1, int(1 / program.seconds_of(1)))
-for _ in range(ROUNDS):
-    for program in programs:
-        seconds.setdefault(program, []).append(program.seconds_of(steps[program]) / steps[program])
-for program in programs:
-    print(json.dumps({"name": program.name, "batch": BATCH, "sequence": SEQUENCE, "threads": THREADS,
-                      "median_seconds": round(statistics.median(seconds[program]), 4),
-                      "best_seconds": round(min(seconds[program]), 4),
-                      "of_alpa": round(statistics.median(s / o for s, o in zip(seconds[program], seconds[programs[0]])), 3)}))
+take_turns(programs, ROUNDS, batch=BATCH, sequence=SEQUENCE, threads=THREADS)

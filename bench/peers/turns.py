@@ -1,6 +1,8 @@
 """What programs that are timed in turns have in common: alpa's benchmark on request, Adam, and seconds of JAX's steps."""
 import ctypes
+import json
 import signal
+import statistics
 import subprocess
 import time
 
@@ -39,3 +41,19 @@ def adam(w, m, v, g, t):
     import jax.numpy as jnp
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
     return w - 1e-7 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
+
+
+def take_turns(programs, rounds, **facts):
+    """Times each program for about a second a round. Prints `facts`, seconds of a step and their ratio to the first program's."""
+    seconds, steps = {program: [] for program in programs}, {}
+    for program in programs:
+        program.seconds_of(2)
+        steps[program] = max(1, int(1 / program.seconds_of(1)))
+    for _ in range(rounds):
+        for program in programs:
+            seconds[program].append(program.seconds_of(steps[program]) / steps[program])
+    for program in programs:
+        of_first = statistics.median(s / o for s, o in zip(seconds[program], seconds[programs[0]]))
+        print(json.dumps({"name": program.name} | facts | {
+            "median_seconds": round(statistics.median(seconds[program]), 4), "best_seconds": round(min(seconds[program]), 4),
+            "of_alpa": round(of_first, 3)} | getattr(program, "facts", lambda: {})()), flush=True)

@@ -6,12 +6,10 @@ median over rounds of the others' seconds divided by alpa's.
 
     taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [BATCH [IMAGE [ROUNDS [THREADS]]]]   32 32 7 2
 """
-import json
-import statistics
 import sys
 import time
 
-from turns import JaxSteps, OnRequest
+from turns import JaxSteps, OnRequest, take_turns
 
 BENCH = sys.argv[1]
 BATCH, IMAGE, ROUNDS, THREADS = [int(a) for a in sys.argv[2:]] + [32, 32, 7, 2][len(sys.argv) - 2:]
@@ -116,15 +114,4 @@ class Jax(JaxSteps):
 
 
 programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}"]), Torch(False), Torch(True), Jax()]
-seconds, steps = {}, {}
-for program in programs:
-    program.seconds_of(2)
-    steps[program] = max(1, int(1 / program.seconds_of(1)))
-for _ in range(ROUNDS):
-    for program in programs:
-        seconds.setdefault(program, []).append(program.seconds_of(steps[program]) / steps[program])
-for program in programs:
-    print(json.dumps({"name": program.name, "batch": BATCH, "image": IMAGE, "threads": THREADS,
-                      "median_seconds": round(statistics.median(seconds[program]), 4),
-                      "best_seconds": round(min(seconds[program]), 4),
-                      "of_alpa": round(statistics.median(s / o for s, o in zip(seconds[program], seconds[programs[0]])), 3)}))
+take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS)

@@ -61,18 +61,6 @@ const std::uint8_t* mask_of(const KernelCall& call, std::size_t at, std::int64_t
   return call.inputs.size() <= at ? nullptr : call.inputs[at].as<std::uint8_t>() + row * keys;
 }
 
-/// p · (number ≥ rate) / (1 - rate), for probabilities [first, first + n) of the dropout's order.
-template <class T>
-void drop(const KernelCall& call, const AttentionShape& s, std::int64_t first, T* p,
-          std::int64_t n) {
-  double drawn[kKeys];
-  const RandomStream stream =
-      random_stream(call.step->seed, s.stream, call.step->step, call.step->micro_batch);
-  draw_uniform(stream, static_cast<std::uint64_t>(first), drawn, n);
-  const T kept = static_cast<T>(1 / (1 - s.dropout));
-  for (std::int64_t j = 0; j < n; ++j) p[j] = drawn[j] >= s.dropout ? p[j] * kept : T(0);
-}
-
 /// Where a tile is.
 struct Tile {
   std::int64_t row, head, query, queries, key, keys;
@@ -81,9 +69,28 @@ struct Tile {
   bool hides(std::int64_t j) const { return mask != nullptr && mask[key + j] == 0; }
 };
 
-/// Keys of the tile that query t of it sees, masks apart.
+/// p · (number ≥ rate) / (1 - rate), for the first n probabilities of line t.
+template <class T>
+void drop(const KernelCall& call, const AttentionShape& s, const Tile& tile, std::int64_t t, T* p,
+          std::int64_t n) {
+  double drawn[kKeys];
+  const std::int64_t first = s.draws + tile.row * s.draws_of_row + tile.head * s.draws_of_head +
+                             (tile.query + t) * s.keys + tile.key;
+  const RandomStream stream =
+      random_stream(call.step->seed, s.stream, call.step->step, call.step->micro_batch);
+  draw_uniform(stream, static_cast<std::uint64_t>(first), drawn, n);
+  const T kept = static_cast<T>(1 / (1 - s.dropout));
+  for (std::int64_t j = 0; j < n; ++j) p[j] = drawn[j] >= s.dropout ? p[j] * kept : T(0);
+}
+
+/// Number of keys that query t sees, masks apart.
+std::int64_t seen(const AttentionShape& s, std::int64_t t) {
+  return std::clamp<std::int64_t>(t + s.visible, 0, s.keys);
+}
+
+/// The same of those in a tile, for its query t.
 std::int64_t seen(const AttentionShape& s, const Tile& tile, std::int64_t t) {
-  return std::clamp<std::int64_t>(s.seen(tile.query + t) - tile.key, 0, tile.keys);
+  return std::clamp<std::int64_t>(seen(s, tile.query + t) - tile.key, 0, tile.keys);
 }
 
 // ---- forward
@@ -116,8 +123,7 @@ void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile,
   running.largest[t] = largest;
   running.sum[t] = running.sum[t] * correction + loops_of.exponentials(p, scale, largest, n);
   if (correction != 1) loops_of.scale(running.values + t * s.width, correction, s.width);
-  if (s.dropout > 0)
-    drop(call, s, s.first_draw(tile.row, tile.head, tile.query + t) + tile.key, p, n);
+  if (s.dropout > 0) drop(call, s, tile, t, p, n);
 }
 
 /// y and lse of a tile's queries.
@@ -144,12 +150,12 @@ void run_queries(const KernelCall& call, const AttentionShape& s, std::int64_t r
   Running<T> running;
   std::fill_n(running.largest, kQueries, -std::numeric_limits<T>::infinity());
   std::fill_n(running.sum, kQueries, T(0));
-  const std::int64_t key_head = head / s.group();
+  const std::int64_t key_head = head / s.group;
   Tile tile{
       row, head, first, std::min(kQueries, s.queries - first), 0, 0, mask_of(call, 3, row, s.keys)};
   std::fill_n(running.values, tile.queries * s.width, T(0));
   const Panel<T> q = panel({call.inputs[0], row, head}, first, tile.queries, q_buffer);
-  const std::int64_t end = s.seen(first + tile.queries - 1);  // the last query sees most
+  const std::int64_t end = seen(s, first + tile.queries - 1);  // the last query sees most
   for (; tile.key < end; tile.key += kKeys) {
     tile.keys = std::min(kKeys, end - tile.key);
     const Panel<T> k = panel({call.inputs[1], row, key_head}, tile.key, tile.keys, k_buffer);
@@ -206,10 +212,9 @@ void probabilities(const KernelCall& call, const AttentionShape& s, const Tile& 
   if (tile.mask != nullptr)
     for (std::int64_t j = 0; j < n; ++j)
       if (tile.hides(j)) p[j] = 0;
-  const std::int64_t first = s.first_draw(tile.row, tile.head, at) + tile.key;
-  if (s.dropout > 0) drop(call, s, first, dp, n);
+  if (s.dropout > 0) drop(call, s, tile, t, dp, n);
   loops_of.gradient(dp, p, statistic<T>(call.inputs[5], tile.row, at, tile.head), scale, n);
-  if (s.dropout > 0) drop(call, s, first, p, n);
+  if (s.dropout > 0) drop(call, s, tile, t, p, n);
 }
 
 /// Adds a tile's share to dq, dk and dv.
@@ -244,12 +249,12 @@ void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
   std::fill_n(sums.dv, tile.keys * s.width, T(0));
   const Panel<T> k = panel({call.inputs[2], row, key_head}, key, tile.keys, k_buffer),
                  v = panel({call.inputs[3], row, key_head}, key, tile.keys, v_buffer);
-  for (std::int64_t g = 0; g < s.group(); ++g) {
-    tile.head = key_head * s.group() + g;
+  for (std::int64_t g = 0; g < s.group; ++g) {
+    tile.head = key_head * s.group + g;
     for (tile.query = 0; tile.query < s.queries; tile.query += kQueries) {
       tile.queries = std::min(kQueries, s.queries - tile.query);
       // The first block of keys writes dq everywhere.
-      if (key == 0 || s.seen(tile.query + tile.queries - 1) > key)
+      if (key == 0 || seen(s, tile.query + tile.queries - 1) > key)
         add_tile(call, s, tile, k, v, sums, key == 0);
     }
   }

@@ -89,24 +89,39 @@ __device__ S kept(const AttentionShape& s, const StepNumbers* step, std::int64_t
                   std::int64_t head, std::int64_t t, std::int64_t key) {
   if (s.dropout <= 0) return S(1);
   const RandomStream stream = random_stream(step->seed, s.stream, step->step, step->micro_batch);
-  const auto index = static_cast<std::uint64_t>(s.first_draw(batch, head, t) + key);
+  const auto index = static_cast<std::uint64_t>(s.draws + batch * s.draws_of_row +
+                                                head * s.draws_of_head + t * s.keys + key);
   const Philox4 words = random_words(stream, index / 4);
   const double number = unit_interval(static_cast<double>(words.word[index % 4]));
   return number >= s.dropout ? static_cast<S>(1 / (1 - s.dropout)) : S(0);
 }
 
+/// Number of keys that query t sees, masks apart.
+__device__ inline std::int64_t seen_keys(const AttentionShape& s, std::int64_t t) {
+  const std::int64_t n = t + s.visible;
+  return n < 0 ? 0 : n < s.keys ? n : s.keys;
+}
+
 __device__ inline bool is_seen(const AttentionShape& s, const std::uint8_t* mask,
                                std::int64_t batch, std::int64_t t, std::int64_t key) {
-  return key < s.seen(t) && (mask == nullptr || mask[batch * s.keys + key] != 0);
+  return key < seen_keys(s, t) && (mask == nullptr || mask[batch * s.keys + key] != 0);
 }
 
 struct Place {
   std::int64_t batch, i, head;
 };
-/// Warp's unit of work → row of the batch, head and place, places varying fastest.
-__device__ inline Place place_of(std::int64_t unit, std::int64_t n, std::int64_t heads) {
-  const Division at = divide(unit, n), row = divide(at.quotient, heads);
-  return {row.quotient, at.remainder, row.remainder};
+
+/// body(place) for the places of this warp among batch × heads × n, those of a head one after
+/// another.
+template <class Body>
+__device__ void for_places(std::int64_t batch, std::int64_t heads, std::int64_t n,
+                           const Body& body) {
+  const std::int64_t places = batch * heads * n;
+  for (std::int64_t place = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32; place < places;
+       place += gridDim.x * std::int64_t{kWarps}) {
+    const Division at = divide(place, n), row = divide(at.quotient, heads);
+    body(Place{row.quotient, at.remainder, row.remainder});
+  }
 }
 
 template <class T>
@@ -115,14 +130,11 @@ __global__ void __launch_bounds__(kThreads)
            const StepNumbers* step) {
   begin_kernel();
   using S = Sum<T>;
-  const std::int64_t units = s.batch * s.heads * s.queries;
-  for (std::int64_t unit = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32; unit < units;
-       unit += gridDim.x * std::int64_t{kWarps}) {
-    const Place at = place_of(unit, s.queries, s.heads);
-    const std::int64_t key_head = at.head / s.group();
+  for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
+    const std::int64_t key_head = at.head / s.group;
     const T* const q = row_of<T>(x.q, at.batch, s.queries, at.i, s.heads, at.head, s.width);
     S largest = -infinity<S>(), sum = 0, values[kParts] = {};
-    for (std::int64_t first = 0; first < s.seen(at.i); first += 32) {
+    for (std::int64_t first = 0; first < seen_keys(s, at.i); first += 32) {
       const std::int64_t key = first + threadIdx.x % 32;
       const bool seen = is_seen(s, x.mask, at.batch, at.i, key);
       S p = -infinity<S>();
@@ -150,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x % 32 == 0)
       static_cast<S*>(x.lse)[(at.batch * s.queries + at.i) * s.heads + at.head] =
           sum > 0 ? largest + logarithm(sum) : infinity<S>();
-  }
+  });
 }
 
 /// A probability as dropout leaves it, and the gradient of its product.
@@ -164,7 +176,7 @@ __device__ Pair<Sum<T>> differentiate(const AttentionShape& s, const AttentionGr
                                       const StepNumbers* step, std::int64_t batch,
                                       std::int64_t head, std::int64_t t, std::int64_t key) {
   using S = Sum<T>;
-  const std::int64_t key_head = head / s.group();
+  const std::int64_t key_head = head / s.group;
   const std::int64_t number = (batch * s.queries + t) * s.heads + head;
   const T *const q = row_of<T>(x.q, batch, s.queries, t, s.heads, head, s.width),
                  *const dy = row_of<T>(x.dy, batch, s.queries, t, s.heads, head, s.width),
@@ -183,25 +195,22 @@ __global__ void __launch_bounds__(kThreads)
                           const StepNumbers* step) {
   begin_kernel();
   using S = Sum<T>;
-  const std::int64_t units = s.batch * s.heads * s.queries;
-  for (std::int64_t unit = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32; unit < units;
-       unit += gridDim.x * std::int64_t{kWarps}) {
-    const Place at = place_of(unit, s.queries, s.heads);
+  for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
     S dq[kParts] = {};
-    for (std::int64_t first = 0; first < s.seen(at.i); first += 32) {
+    for (std::int64_t first = 0; first < seen_keys(s, at.i); first += 32) {
       const std::int64_t key = first + threadIdx.x % 32;
       const bool seen = is_seen(s, x.mask, at.batch, at.i, key);
       const S d = seen ? differentiate<T>(s, x, step, at.batch, at.head, at.i, key).dproduct : S(0);
       add_rows<T>(
           dq, d,
-          seen ? row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, at.head / s.group(), s.width)
+          seen ? row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, at.head / s.group, s.width)
                : nullptr,
           s.width);
     }
     put_row<T>(
         static_cast<T*>(x.dq) + ((at.batch * s.queries + at.i) * s.heads + at.head) * s.width, dq,
         S(1), s.width);
-  }
+  });
 }
 
 template <class T>
@@ -210,13 +219,10 @@ __global__ void __launch_bounds__(kThreads)
                        const StepNumbers* step) {
   begin_kernel();
   using S = Sum<T>;
-  const std::int64_t units = s.batch * s.key_heads * s.keys;
-  for (std::int64_t unit = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32; unit < units;
-       unit += gridDim.x * std::int64_t{kWarps}) {
-    const Place at = place_of(unit, s.keys, s.key_heads);
+  for_places(s.batch, s.key_heads, s.keys, [&](const Place& at) {
     S dk[kParts] = {}, dv[kParts] = {};
-    for (std::int64_t g = 0; g < s.group(); ++g) {
-      const std::int64_t head = at.head * s.group() + g;
+    for (std::int64_t g = 0; g < s.group; ++g) {
+      const std::int64_t head = at.head * s.group + g;
       for (std::int64_t first = 0; first < s.queries; first += 32) {
         const std::int64_t t = first + threadIdx.x % 32;
         const bool seen = t < s.queries && is_seen(s, x.mask, at.batch, t, at.i);
@@ -232,7 +238,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t out = ((at.batch * s.keys + at.i) * s.key_heads + at.head) * s.width;
     put_row<T>(static_cast<T*>(x.dk) + out, dk, S(1), s.width);
     put_row<T>(static_cast<T*>(x.dv) + out, dv, S(1), s.width);
-  }
+  });
 }
 
 }  // namespace

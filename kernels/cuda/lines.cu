@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/floating.h"
 #include "kernels/order.h"
 
 namespace alpa::cuda {
@@ -202,17 +202,6 @@ __global__ void __launch_bounds__(kThreads)
     if (before >= k) continue;
     values[place.quotient * k + before] = x[at];
     indices[place.quotient * k + before] = static_cast<std::int32_t>(place.remainder);
-  }
-}
-
-/// visit(T{}) with the floating type that stores `dtype`.
-template <class Visit>
-Status with_floating(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::bf16: return visit(Bf16());
-    case DType::f16: return visit(F16());
-    case DType::f64: return visit(double());
-    default: return visit(float());
   }
 }
 

@@ -18,29 +18,15 @@ inline constexpr std::int64_t kMostHeadWidth = 256;
 struct AttentionShape {
   DType dtype = DType::f32;
   std::int64_t batch = 1, queries = 1, heads = 1, keys = 1, key_heads = 1, width = 1;
-  bool causal = false;
+  std::int64_t group = 1;  ///< query heads that read one key head
   double scale = 1;
   double dropout = 0;
   std::uint64_t stream = 0;  ///< of dropout
-  /// Query t of this part sees keys below t + visible.
+  /// Query t of this part sees keys below t + visible, masks apart; not causal: all keys.
   std::int64_t visible = 1;
-  /// Indices in the whole tensor, for dropout: of the first row, query and head, and the number of
-  /// queries and heads.
-  std::int64_t first_row = 0, first_query = 0, first_head = 0, all_queries = 1, all_heads = 1;
-
-  /// Query heads that read one key head.
-  constexpr std::int64_t group() const { return key_heads == 0 ? 1 : heads / key_heads; }
-  /// Number of keys that query t sees, masks apart.
-  constexpr std::int64_t seen(std::int64_t t) const {
-    if (!causal) return keys;
-    const std::int64_t n = t + visible;
-    return n < 0 ? 0 : n < keys ? n : keys;
-  }
-  /// Index of the first probability of a query in the order in which dropout draws.
-  constexpr std::int64_t first_draw(std::int64_t row, std::int64_t head, std::int64_t t) const {
-    return (((first_row + row) * all_heads + first_head + head) * all_queries + first_query + t) *
-           keys;
-  }
+  /// In the order in which dropout draws, probability (row, head, t, key) of this part is number
+  /// draws + row · draws_of_row + head · draws_of_head + t · keys + key.
+  std::int64_t draws = 0, draws_of_row = 0, draws_of_head = 0;
 };
 
 /// `q`: that operand; keys are whole on every device.

@@ -5,12 +5,12 @@
 
 #include "models/common/generation.h"
 #include "models/gpt.h"
-#include "src/ir/op_def.h"
+#include "parameter_count.h"
 #include "support/error_text.h"
 
 using namespace alpa;
 using namespace models;
-using alpa::testing::error_of;
+using namespace alpa::testing;
 
 namespace {
 
@@ -34,32 +34,12 @@ DecoderOptions of_size(std::string_view name) {
   return {};
 }
 
-/// Elements of all parameters, apart from those whose names contain `without`.
-std::int64_t parameters(const Graph& graph, const std::vector<std::string>& without) {
-  std::int64_t count = 0;
-  for (const Input& input : graph.inputs) {
-    const auto left_out = [&](const std::string& part) { return input.name.starts_with(part); };
-    if (input.kind == InputKind::state && std::none_of(without.begin(), without.end(), left_out))
-      count += graph.type(input.value).elements();
-  }
-  return count;
-}
-
 /// Layout of the kernel of layer "dense<number>".
 std::string spec_of(const CompiledStep& planned, int number) {
   const std::string name = "dense" + std::to_string(number) + ".kernel";
   for (const Input& input : planned.graph.inputs)
     if (input.name == name) return to_string(planned.plan.specs[input.value]);
   return "no " + name;
-}
-
-/// Of products and attention.
-double forward_flops(const Graph& graph) {
-  double flops = 0;
-  for (const Node& node : graph.nodes)
-    if (node.region == Region::forward && node.op->work == Work::heavy)
-      flops += alpa::flops(rule_of(graph, node));
-  return flops;
 }
 
 }  // namespace
@@ -81,11 +61,9 @@ TEST_CASE("parameters and FLOPs of every GPT are those of Alpa's formulas") {
     // The formula leaves out the positions and the norm before the head, and counts one bias for
     // queries, keys and values together.
     const DecoderOptions options = of_size(p.name);
-    const std::int64_t biases = 2 * options.hidden * options.layers;
-    const std::string last_norm = "layer_norm" + std::to_string(2 * options.layers) + ".";
-    CHECK(static_cast<double>(parameters(graph, {"embedding1.", last_norm}) - biases) ==
-          p.parameters);
-    const double step = 3 * forward_flops(graph) * 1024 / kBatch;
+    const std::int64_t left_out = options.hidden * (options.sequence + 2 + 2 * options.layers);
+    CHECK(static_cast<double>(parameter_count(graph) - left_out) == p.parameters);
+    const double step = 3 * product_flops(graph, Region::forward) * 1024 / kBatch;
     CHECK(std::abs(step / (p.petaflops * 1e15) - 1) < 2e-6);
   }
 }
@@ -113,7 +91,7 @@ TEST_CASE("a Llama has the parameters of its layers") {
                          .vocabulary = 50,
                          .feed_forward = 40};
   const std::int64_t block = 24 * 24 + 2 * (24 * 8) + 24 * 24 + 3 * 24 * 40 + 2 * 24;
-  CHECK(parameters(step_of(options).trace(1), {}) == 3 * block + 24 + 50 * 24);
+  CHECK(parameter_count(step_of(options).trace(1)) == 3 * block + 24 + 50 * 24);
 }
 
 TEST_CASE("generation with a cache gives the likeliest tokens of the whole sequence") {

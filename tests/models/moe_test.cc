@@ -4,10 +4,11 @@
 
 #include <doctest/doctest.h>
 
-#include "src/ir/op_def.h"
+#include "parameter_count.h"
 
 using namespace alpa;
 using namespace models;
+using namespace alpa::testing;
 
 namespace {
 
@@ -25,22 +26,6 @@ Graph graph_of(const MoeDecoderOptions& options) {
              {{"tokens", type}, {"labels", type}},
              [&](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); }, optim::Sgd{})
       .trace(1);
-}
-
-std::int64_t parameters_of(const Graph& graph) {
-  std::int64_t count = 0;
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state && input.of.empty())
-      count += graph.type(input.value).elements();
-  return count;
-}
-
-/// Of products and attention.
-double product_flops(const Graph& graph, Region region) {
-  double sum = 0;
-  for (const Node& node : graph.nodes)
-    if (node.region == region && node.op->work == Work::heavy) sum += flops(rule_of(graph, node));
-  return sum;
 }
 
 /// Alpa's count.
@@ -66,9 +51,9 @@ TEST_CASE("parameters: Alpa's formula, but for biases, gates and positions") {
     const std::int64_t query_key_and_value = 2 * H,  // biases; Alpa counts one of the three
         gate = H * E, expert_biases = E * (o.factor + 1) * H, positions = o.sequence * H,
                        last_norm = 2 * H;
-    CHECK(parameters_of(graph_of(o)) == formula(o) + o.layers * query_key_and_value +
-                                            o.layers / 2 * (gate - expert_biases) + positions +
-                                            last_norm);
+    CHECK(parameter_count(graph_of(o)) == formula(o) + o.layers * query_key_and_value +
+                                              o.layers / 2 * (gate - expert_biases) + positions +
+                                              last_norm);
   }
 }
 

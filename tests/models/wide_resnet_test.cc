@@ -4,10 +4,11 @@
 
 #include <doctest/doctest.h>
 
-#include "src/ir/op_def.h"
+#include "parameter_count.h"
 
 using namespace alpa;
 using namespace models;
+using namespace alpa::testing;
 
 namespace {
 
@@ -18,14 +19,6 @@ Graph graph_of(const WideResNetSize& size, std::int64_t batch, std::int64_t exte
              [&](const Batch& b) { return classify_images(model, b["x"], b["y"]); },
              optim::Sgd{.momentum = 0.9, .nesterov = true})
       .trace(1);
-}
-
-std::int64_t parameters_of(const Graph& graph) {
-  std::int64_t count = 0;
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state && input.of.empty())
-      count += graph.type(input.value).elements();
-  return count;
 }
 
 /// Weights of convolutions, two numbers per normalised channel, the last product and its bias.
@@ -41,26 +34,19 @@ std::int64_t formula(const WideResNetSize& s) {
   return count + inputs * s.classes + s.classes;
 }
 
-double product_flops(const Graph& graph, Region region) {
-  double sum = 0;
-  for (const Node& node : graph.nodes)
-    if (node.region == region && node.op->work == Work::heavy) sum += flops(rule_of(graph, node));
-  return sum;
-}
-
 }  // namespace
 
 TEST_CASE("of width 1, the 50 and 101 layers have ResNet's published parameters and FLOPs") {
   const WideResNetSize resnet50{.channels = 64, .width = 1, .classes = 1000};
   const Graph graph = graph_of(resnet50, 1, 224);
-  CHECK(parameters_of(graph) == 25557032);  // torchvision's resnet50
+  CHECK(parameter_count(graph) == 25557032);  // torchvision's resnet50
   // torchvision: 4.09 billion multiplications; backward twice these, but for the images' gradient
   CHECK(product_flops(graph, Region::forward) == doctest::Approx(2 * 4.089e9).epsilon(2e-3));
   CHECK(product_flops(graph, Region::backward) ==
         doctest::Approx(4 * 4.089e9 - 2 * 112 * 112 * 64.0 * 147).epsilon(2e-3));
   const WideResNetSize resnet101{
       .blocks = {3, 4, 23, 3}, .channels = 64, .width = 1, .classes = 1000};
-  CHECK(parameters_of(graph_of(resnet101, 1, 64)) == 44549160);  // torchvision's resnet101
+  CHECK(parameter_count(graph_of(resnet101, 1, 64)) == 44549160);  // torchvision's resnet101
 }
 
 TEST_CASE("every size has the parameters that its name says") {
@@ -69,7 +55,7 @@ TEST_CASE("every size has the parameters that its name says") {
                                             {"13B", 13e9}};
   for (const auto& [name, size] : wide_resnet_sizes()) {
     CAPTURE(name);
-    const std::int64_t count = parameters_of(graph_of(size, 2, size.small_images ? 32 : 224));
+    const std::int64_t count = parameter_count(graph_of(size, 2, size.small_images ? 32 : 224));
     CHECK(count == formula(size));
     if (named.count(name))
       CHECK(static_cast<double>(count) == doctest::Approx(named.at(name)).epsilon(0.04));

@@ -7,14 +7,6 @@
 namespace alpa::testing::cases {
 namespace {
 
-namespace ops = alpa::ops;
-using alpa::bf16;
-using alpa::DType;
-using alpa::f16;
-using alpa::f32;
-using alpa::f64;
-using alpa::i32;
-using alpa::u8;
 using Ints = std::vector<std::int64_t>;
 
 std::vector<Case> table;

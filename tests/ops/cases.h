@@ -12,9 +12,17 @@
 namespace alpa::testing::cases {
 
 using alpa::Attributes;
+using alpa::bf16;
+using alpa::DType;
+using alpa::f16;
+using alpa::f32;
+using alpa::f64;
+using alpa::i32;
 using alpa::OpDef;
 using alpa::Shape;
 using alpa::TensorType;
+using alpa::u8;
+namespace ops = alpa::ops;
 
 /// A tensor of the reference.
 struct Tensor {

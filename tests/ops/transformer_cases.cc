@@ -7,15 +7,6 @@
 namespace alpa::testing::cases {
 namespace {
 
-namespace ops = alpa::ops;
-using alpa::bf16;
-using alpa::DType;
-using alpa::f16;
-using alpa::f32;
-using alpa::f64;
-using alpa::i32;
-using alpa::u8;
-
 std::int64_t elements(const Shape& shape) {
   std::int64_t n = 1;
   for (std::int64_t extent : shape) n *= extent;

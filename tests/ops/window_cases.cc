@@ -5,12 +5,6 @@
 namespace alpa::testing::cases {
 namespace {
 
-namespace ops = alpa::ops;
-using alpa::bf16;
-using alpa::DType;
-using alpa::f16;
-using alpa::f32;
-using alpa::f64;
 using Ints = std::vector<std::int64_t>;
 
 /// A convolution; padding: before and after the rows, before and after the columns.
