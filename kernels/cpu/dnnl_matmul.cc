@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "alpa/base/error.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"
 #include "src/base/thread_team.h"
 
@@ -61,31 +62,37 @@ void call_sgemm(const Layout& left, const Layout& right, std::int64_t m, std::in
         "sgemm");
 }
 
-/// Blocks that oneDNN's sgemm multiplies without copying operands into panels of its own, at 39 to
-/// 67 % of the speed where lines begin a multiple of 1 KiB apart (measured on AVX-512; 2.6.3). They
-/// are copied here into panels whose lines are padded, with all of k at once: so an element is the
-/// same sum in the same order, however the product is shared among threads.
+/// With AVX2, oneDNN's sgemm multiplies blocks of few rows or columns without copying operands into
+/// panels of its own, at 39 to 67 % of the speed where lines begin a multiple of 1 KiB apart (2.6.3
+/// on an AMD EPYC; with AVX-512 it looks at the distance itself). They are copied here into panels
+/// whose lines are padded, with all of k at once: so an element is the same sum in the same order.
 class PaddedPanels {
  public:
   static bool repay(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
     constexpr std::int64_t kFewest = 128, kDeepest = 4096;
+    constexpr double kLeastPoints = 1 << 24;  // smaller ones are not worth the memory
+    constexpr double kNoCopy = 0.0038;        // oneDNN's threshold
+    const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
-    if (std::min(m, n) < kFewest || k < kFewest / 2 || k > kDeepest || inverse < 0.0035)
+    if (std::string_view(isa().name) == "avx512") return false;
+    if (std::min(m, n) < kFewest || points < kLeastPoints || k > kDeepest || inverse < kNoCopy)
       return false;
     if (right.transposed == 'T') return false;
     return is_bad(right) || (left.transposed == 'T' && is_bad(left));
   }
 
-  /// Bytes for both panels of one thread.
-  static std::int64_t bytes(std::int64_t k) {
-    return 2 * k * (kSide + kPad) * static_cast<std::int64_t>(sizeof(float));
+  /// Bytes for the panels of one thread.
+  static std::int64_t bytes(const Layout& left, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return (panel_floats(m, k) * (left.transposed == 'T' ? 1 : 0) + panel_floats(n, k)) *
+           static_cast<std::int64_t>(sizeof(float));
   }
 
   static void multiply(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                        std::int64_t k, const float* a, const float* b, float* c,
                        std::int64_t c_lead, float* panels) {
     const bool transposed = left.transposed == 'T';
+    float* const right_panel = panels + (transposed ? panel_floats(m, k) : 0);
     for (std::int64_t row = 0; row < m; row += kSide) {
       const std::int64_t rows = std::min(kSide, m - row);
       Layout a_layout = left;
@@ -94,8 +101,7 @@ class PaddedPanels {
       for (std::int64_t column = 0; column < n; column += kSide) {
         const std::int64_t columns = std::min(kSide, n - column);
         Layout b_layout = right;
-        const float* const b_part =
-            copied(b_layout, b + column, k, columns, panels + k * (kSide + kPad));
+        const float* const b_part = copied(b_layout, b + column, k, columns, right_panel);
         call_sgemm(a_layout, b_layout, rows, columns, k, a_part, b_part, c + row * c_lead + column,
                    c_lead);
       }
@@ -104,6 +110,10 @@ class PaddedPanels {
 
  private:
   static constexpr std::int64_t kSide = 512, kPad = 16;
+
+  static std::int64_t panel_floats(std::int64_t side, std::int64_t k) {
+    return k * (std::min(side, kSide) + kPad);
+  }
 
   static bool is_bad(const Layout& layout) { return layout.lead % 256 == 0; }
 
@@ -165,8 +175,8 @@ struct Part {
   std::int64_t begin, end;
 };
 /// Part `i` of `parts` of `length` elements; parts begin at whole vectors and may be empty.
+constexpr std::int64_t kUnit = 16;
 Part part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
-  constexpr std::int64_t kUnit = 16;
   const std::int64_t units = (length + kUnit - 1) / kUnit;
   return {units * i / parts * kUnit, std::min(units * (i + 1) / parts * kUnit, length)};
 }
@@ -176,12 +186,12 @@ std::int64_t panel_bytes(const kernels::MatmulShape& s, int threads) {
   const Layouts of(s);
   const Grid grid = s.batches() < threads ? grid_of(s, threads) : Grid{};
   const auto largest = [](std::int64_t length, std::int64_t parts) {
-    const Part last = part_of(length, parts - 1, parts);
-    return std::max(last.end - last.begin, part_of(length, 0, parts).end);
+    const std::int64_t units = (length + kUnit - 1) / kUnit;
+    return std::min(length, (units + parts - 1) / parts * kUnit);
   };
-  const bool repaid = PaddedPanels::repay(of.left, of.right, largest(s.m, grid.rows),
-                                          largest(s.n, grid.columns), s.k);
-  return repaid ? PaddedPanels::bytes(s.k) : 0;
+  const std::int64_t m = largest(s.m, grid.rows), n = largest(s.n, grid.columns);
+  return PaddedPanels::repay(of.left, of.right, m, n, s.k) ? PaddedPanels::bytes(of.left, m, n, s.k)
+                                                           : 0;
 }
 
 /// Calls body(task, thread) for all tasks. A slice owns the scratch of a thread, not tasks: any

@@ -280,10 +280,24 @@ Graph batched_product() {
   return g.finish();
 }
 
+/// The same, and b · c, which eight threads share in blocks of 512 columns: which of the two needs
+/// scratch for every thread depends on the processor's vectors.
+Graph shared_products() {
+  Builder g;
+  const Value a = g.input(InputKind::batch, "a", {f32, {12, 8, 8}}),
+              b = g.input(InputKind::batch, "b", {f32, {512, 64}}),
+              c = g.input(InputKind::batch, "c", {f32, {64, 4096}});
+  for (const Value product : {einsum("bqd,bkd->bqk", a, a), matmul(b, c)}) {
+    const std::string name = "sum" + std::to_string(product.rank());
+    g.update(g.input(InputKind::state, name, product.type(), Initializer::zeros()), product);
+  }
+  return g.finish();
+}
+
 }  // namespace
 
 TEST_CASE("scratch is planned for the threads that a device has") {
-  const Graph graph = batched_product();
+  const Graph graph = shared_products();
   const spmd::SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
   const auto devices = [&](int planned, int real) {
     runtime::DevicesRequest request{
