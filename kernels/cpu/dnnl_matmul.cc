@@ -71,7 +71,7 @@ class PaddedPanels {
   static bool repay(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
     constexpr std::int64_t kFewest = 128, kDeepest = 4096;
-    constexpr double kLeastPoints = 1 << 24;  // smaller ones are not worth the memory
+    constexpr double kLeastPoints = 1 << 26;  // smaller ones are not worth the memory
     constexpr double kNoCopy = 0.0038;        // oneDNN's threshold
     const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);

@@ -21,7 +21,8 @@ struct MlpShape {
   bool report_loss = true;
 };
 
-/// Adam on every parameter: one fused node with two states each.
+/// Adam on every parameter: one fused node with two states each. Its epsilon is above the rounding
+/// of gradients that should be 0, so that these do not move parameters.
 inline void adam(Builder& g, const Values& gradients) {
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
   const Value step = g.input(InputKind::scalar, "step", {f32, {}});
@@ -33,7 +34,7 @@ inline void adam(Builder& g, const Values& gradients) {
         g.emit(ops::multi_tensor_adam, {parameters[i], m, v, gradients[i], rate, step},
                {{"beta1", 0.9},
                 {"beta2", 0.999},
-                {"epsilon", 1e-8},
+                {"epsilon", 1e-6},
                 {"weight_decay", 0.0},
                 {"decoupled", std::int64_t{1}}});
     g.update(parameters[i], updated[0]);

@@ -285,8 +285,8 @@ Graph batched_product() {
 Graph shared_products() {
   Builder g;
   const Value a = g.input(InputKind::batch, "a", {f32, {12, 8, 8}}),
-              b = g.input(InputKind::batch, "b", {f32, {512, 64}}),
-              c = g.input(InputKind::batch, "c", {f32, {64, 4096}});
+              b = g.input(InputKind::batch, "b", {f32, {512, 256}}),
+              c = g.input(InputKind::batch, "c", {f32, {256, 4096}});
   for (const Value product : {einsum("bqd,bkd->bqk", a, a), matmul(b, c)}) {
     const std::string name = "sum" + std::to_string(product.rank());
     g.update(g.input(InputKind::state, name, product.type(), Initializer::zeros()), product);
