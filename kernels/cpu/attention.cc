@@ -32,11 +32,11 @@ struct HeadRows {
   }
 };
 
-/// Rows [first, first + n) as T in `buffer`, one behind the other: products of rows far apart take
-/// up to twice as long.
+/// Rows [first, first + n) as T: in place, or converted into `buffer`.
 template <class T>
 Panel<T> panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
   const KernelTensor& x = rows.tensor;
+  if (is_stored_as<T>(x.type.dtype)) return {x.as<T>() + rows.element(first), rows.lead()};
   for (std::int64_t i = 0; i < n; ++i)
     load_block(buffer + i * rows.width(), x.data, x.type.dtype, rows.element(first + i),
                rows.width());

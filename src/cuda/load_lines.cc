@@ -17,26 +17,27 @@ HeldPart part_of(const KernelTensor& x, std::int64_t axis) {
   return {x.global_shape.at(axis), x.offset.at(axis), x.type.shape.at(axis)};
 }
 
-}  // namespace
-
-Launch load_take_along_axis(const OpDef&, const KernelCall& call, const Gpu&) {
+/// `picked` has the shape of the ids, `held` the dimension that they count.
+Launch load_taking(decltype(run_take)* run, const KernelCall& call, const KernelTensor& picked,
+                   const KernelTensor& held, const char* what) {
   const std::int64_t axis = call.attributes->integer("axis");
-  return [lines = lines_of(call.outputs.at(0).type, axis), part = part_of(call.inputs[0], axis)](
+  return [run, lines = lines_of(picked.type, axis), part = part_of(held, axis), what](
              const KernelCall& now, Stream stream) {
-    check_queued(run_take(lines, part, now.inputs[0].data, now.inputs[1].as<std::int32_t>(),
-                          now.outputs[0].data, stream),
-                 "take_along_axis");
+    check_queued(run(lines, part, now.inputs[0].data, now.inputs[1].as<std::int32_t>(),
+                     now.outputs[0].data, stream),
+                 what);
   };
 }
 
+}  // namespace
+
+Launch load_take_along_axis(const OpDef&, const KernelCall& call, const Gpu&) {
+  return load_taking(run_take, call, call.outputs.at(0), call.inputs.at(0), "take_along_axis");
+}
+
 Launch load_take_along_axis_grad(const OpDef&, const KernelCall& call, const Gpu&) {
-  const std::int64_t axis = call.attributes->integer("axis");
-  return [lines = lines_of(call.inputs.at(0).type, axis), part = part_of(call.outputs[0], axis)](
-             const KernelCall& now, Stream stream) {
-    check_queued(run_take_grad(lines, part, now.inputs[0].data, now.inputs[1].as<std::int32_t>(),
-                               now.outputs[0].data, stream),
-                 "gradient of take_along_axis");
-  };
+  return load_taking(run_take_grad, call, call.inputs.at(0), call.outputs.at(0),
+                     "gradient of take_along_axis");
 }
 
 Launch load_cumulative_sum(const OpDef&, const KernelCall& call, const Gpu&) {
