@@ -22,6 +22,9 @@ struct DecoderOptions {
   std::int64_t feed_forward = 0;  ///< width between the products; 0: 4·hidden
   double dropout = 0;
   bool head_bias = true;  ///< a learnt number per token of the vocabulary (Alpa's GPT; not GPT-2)
+  bool tied_head = true;  ///< the head is the embedding's table; else a kernel of its own, no bias
+  double norm_epsilon = 0;     ///< 0: 1e-5 of GPT, 1e-6 of Llama
+  double rotary_base = 10000;  ///< of Llama's positions
   alpa::DType dtype = alpa::f32;
 };
 
@@ -42,14 +45,18 @@ inline constexpr std::array<DecoderSize, 10> kGptSizes{{{"tiny", 2, 64, 4},
                                                         {"39B", 48, 8192, 64},
                                                         {"76B", 60, 10240, 80}}};
 
+inline alpa::nn::Layer decoder_norm(const DecoderOptions& o) {
+  const double epsilon = o.norm_epsilon;
+  if (o.kind == DecoderKind::llama) return alpa::nn::RMSNorm(epsilon > 0 ? epsilon : 1e-6);
+  return alpa::nn::LayerNorm(epsilon > 0 ? epsilon : 1e-5);
+}
+
 /// x + attention(norm(x)), then x + feed_forward(norm(x)).
 class DecoderBlock {
  public:
   explicit DecoderBlock(const DecoderOptions& o)
       : attention_(o.hidden, o.heads, attention_options(o)),
-        norms_(o.kind == DecoderKind::llama
-                   ? std::array<alpa::nn::Layer, 2>{alpa::nn::RMSNorm(), alpa::nn::RMSNorm()}
-                   : std::array<alpa::nn::Layer, 2>{alpa::nn::LayerNorm(), alpa::nn::LayerNorm()}),
+        norms_{decoder_norm(o), decoder_norm(o)},
         feed_forward_(feed_forward(o)),
         dropout_(o.dropout) {}
 
@@ -81,7 +88,7 @@ class DecoderBlock {
                                            .bias = !llama,
                                            .kernel = kernel(),
                                            .projection = narrow(o)};
-    if (llama) options.rotary = alpa::RotaryOptions{};
+    if (llama) options.rotary = alpa::RotaryOptions{.base = o.rotary_base};
     return options;
   }
   static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }
@@ -105,18 +112,16 @@ class DecoderBlock {
   alpa::nn::Dropout dropout_;
 };
 
-/// Predicts every next token. The head is the embedding's table; each block is a layer of
-/// pipelines.
+/// Predicts every next token. Each block is a layer of pipelines.
 class Decoder {
  public:
   explicit Decoder(DecoderOptions options)
       : options_(options),
         tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype}),
         positions_(options.sequence, options.hidden, {.dtype = options.dtype}),
-        norm_(options.kind == DecoderKind::llama ? alpa::nn::Layer(alpa::nn::RMSNorm())
-                                                 : alpa::nn::Layer(alpa::nn::LayerNorm())),
+        norm_(decoder_norm(options)),
         dropout_(options.dropout),
-        head_(tokens_, options.vocabulary, options.head_bias && options.kind == DecoderKind::gpt) {
+        head_(head_of(options, tokens_)) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_);
   }
 
@@ -153,13 +158,18 @@ class Decoder {
     return options_.kind == DecoderKind::gpt ? x + positions_(positions) : x;
   }
   alpa::Value head(alpa::Value x) const { return head_(norm_(x)); }
+  static alpa::nn::Layer head_of(const DecoderOptions& o, const alpa::nn::Embedding& tokens) {
+    if (!o.tied_head)
+      return alpa::nn::Dense(o.vocabulary, {false, alpa::Initializer::normal(0, 0.02)});
+    return TiedHead(tokens, o.vocabulary, o.head_bias && o.kind == DecoderKind::gpt);
+  }
 
   DecoderOptions options_;
   alpa::nn::Embedding tokens_, positions_;
   std::vector<DecoderBlock> blocks_;
   alpa::nn::Layer norm_;
   alpa::nn::Dropout dropout_;
-  TiedHead head_;
+  alpa::nn::Layer head_;
 };
 
 }  // namespace models

@@ -88,9 +88,9 @@ class MoeDecoder {
 
   const MoeDecoderOptions& options() const { return options_; }
 
-  /// Mean cross-entropy of labels i32 [B, T] after tokens i32 [B, T], and the mean balance loss of
-  /// the layers with experts times its weight. Metric "balance": that mean.
-  alpa::LossAndMetrics loss(alpa::Value tokens, alpa::Value labels) const {
+  /// Tokens i32 [B, T] → logits [B, T, vocabulary], and the mean balance loss of the layers with
+  /// experts, if there are any.
+  alpa::nn::MoEOutput operator()(alpa::Value tokens) const {
     alpa::Value x = tokens_(tokens) + positions_(iota(tokens, {alpa::i32, {tokens.dim(1)}})),
                 balance;
     double layers = 0;
@@ -102,9 +102,15 @@ class MoeDecoder {
       balance = balance ? balance + block.balance_loss : block.balance_loss;
       ++layers;
     }
-    const alpa::Value prediction = alpa::nn::cross_entropy(head_(norm_(x)), labels);
+    return {head_(norm_(x)), balance ? balance * (1 / layers) : balance};
+  }
+
+  /// Mean cross-entropy of labels i32 [B, T] after tokens i32 [B, T], and the mean balance loss
+  /// times its weight. Metric "balance": that mean.
+  alpa::LossAndMetrics loss(alpa::Value tokens, alpa::Value labels) const {
+    const auto [logits, balance] = (*this)(tokens);
+    const alpa::Value prediction = alpa::nn::cross_entropy(logits, labels);
     if (!balance) return prediction;
-    balance = balance * (1 / layers);
     return {prediction + balance * options_.balance_weight, {{"balance", balance}}};
   }
 

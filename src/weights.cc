@@ -60,7 +60,9 @@ std::size_t axis_of(const WeightName& name, const TensorType& type) {
   require(!name.transposed || type.rank() >= 2,
           "{}: is {}; only tensors of two dimensions or more can be transposed", text_of(name),
           to_string(type));
-  if (name.tensors.size() == 1) return 0;
+  require(!name.start || name.tensors.size() == 1, "{}: is a part of {} tensors; it must be of one",
+          text_of(name), name.tensors.size());
+  if (name.tensors.size() == 1 && !name.start) return 0;
   require(name.axis >= -type.rank() && name.axis < type.rank(),
           "{}: is {}; it has no dimension {} to join tensors along", text_of(name), to_string(type),
           name.axis);
@@ -70,22 +72,91 @@ std::size_t axis_of(const WeightName& name, const TensorType& type) {
 /// Throws Error unless the tensors of the file make up the parameter.
 void check_fit(const TensorFile& file, const WeightName& name, const TensorType& type) {
   const std::size_t axis = axis_of(name, type);
-  const bool joined = name.tensors.size() > 1;
+  const bool joined = name.tensors.size() > 1, any_extent = joined || name.start.has_value();
   std::int64_t extent = 0;
   for (const std::string& tensor : name.tensors) {
     const TensorType held = file.type(tensor);
     Shape shape = held.shape, expected = type.shape;
     if (name.transposed && shape.size() >= 2) std::swap(shape[shape.size() - 2], shape.back());
-    if (joined && shape.size() == expected.size()) expected[axis] = shape[axis];
+    if (any_extent && shape.size() == expected.size()) expected[axis] = shape[axis];
     require(is_floating(held.dtype) == is_floating(type.dtype) && shape == expected,
-            "{}: is {}, but tensor \"{}\" of {} is {}{}", text_of(name), to_string(type),
+            "{}: is {}, but tensor \"{}\" of {} is {}{}{}", text_of(name), to_string(type),
             excerpt(tensor), file.path(), to_string(held),
-            name.transposed ? ", to be transposed" : "");
+            name.transposed ? ", to be transposed" : "",
+            name.start ? fmt::format(", of which it is a part in dimension {}", axis) : "");
     extent += joined ? shape[axis] : 0;
   }
   require(!joined || extent == type.shape[axis],
           "{}: is {}, but its tensors in {} have extent {} together in dimension {}", text_of(name),
           to_string(type), file.path(), extent, axis);
+}
+
+/// A tensor that several parameters fill, in their layout.
+struct SharedTensor {
+  TensorType type;
+  std::size_t axis = 0;  ///< along which the parameters follow one another
+  std::vector<std::pair<const WeightName*, TensorType>> parts;
+};
+
+/// Adds the next part. Throws Error unless it begins where the one before ends.
+void add_part(SharedTensor& tensor, const WeightName& name, const TensorType& type) {
+  const std::size_t axis = axis_of(name, type);
+  if (tensor.parts.empty()) {
+    tensor.type = type, tensor.axis = axis;
+    tensor.type.shape[axis] = 0;
+  }
+  const std::int64_t end = tensor.type.shape[tensor.axis];
+  const std::string& shared = name.tensors[0];
+  TensorType fitting = type;
+  fitting.shape[axis] = end;
+  require(fitting == tensor.type && axis == tensor.axis &&
+              (tensor.parts.empty() || tensor.parts[0].first->transposed == name.transposed),
+          "{}: is {} and does not fit beside the part of tensor \"{}\" before it, {}",
+          text_of(name), to_string(type), excerpt(shared),
+          tensor.parts.empty() ? "" : to_string(tensor.parts.back().second));
+  require(*name.start == end,
+          "{}: begins at {} of tensor \"{}\" in dimension {}, but the part before it ends at {}",
+          text_of(name), *name.start, excerpt(shared), axis, end);
+  tensor.type.shape[axis] += type.shape[axis];
+  tensor.parts.emplace_back(&name, type);
+}
+
+/// Tensors that several parameters of the state fill, by name.
+std::map<std::string, SharedTensor> shared_tensors(const TrainState& state, const WeightMap& map) {
+  std::vector<const WeightName*> parts;
+  for (const WeightName& name : map)
+    if (name.start) parts.push_back(&name);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const WeightName* a, const WeightName* b) { return *a->start < *b->start; });
+  std::map<std::string, SharedTensor> tensors;
+  for (const WeightName* name : parts) {
+    const TensorType type = state[name->parameter].type();
+    axis_of(*name, type);
+    add_part(tensors[name->tensors[0]], *name, type);
+  }
+  return tensors;
+}
+
+/// Throws Error unless the parts of every shared tensor reach to its end in the file.
+void check_filled(const TensorFile& file, const std::map<std::string, SharedTensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    Shape held = file.type(name).shape;
+    if (tensor.parts[0].first->transposed) std::swap(held[held.size() - 2], held.back());
+    const std::int64_t end = tensor.type.shape[tensor.axis];
+    require(held[tensor.axis] == end,
+            "{}: is the last part of tensor \"{}\" and ends at {} in dimension {}, but {} has {}",
+            text_of(*tensor.parts.back().first), excerpt(name), end, tensor.axis, file.path(),
+            to_string(file.type(name)));
+  }
+}
+
+/// The part of `whole` that the parameter is.
+Array cut(Array whole, const WeightName& name, const TensorType& type) {
+  const std::size_t axis = axis_of(name, type);
+  Array part(type);
+  copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), type.shape[axis], *name.start,
+            axis, size_of(type.dtype), false);
+  return part;
 }
 
 /// The parameter's content from the tensors of the file, which fit.
@@ -94,6 +165,7 @@ Array read_weight(const TensorFile& file, const WeightName& name, const TensorTy
     const Array held = file[tensor].cast(type.dtype);
     return name.transposed ? transposed_last(held) : held;
   };
+  if (name.start) return cut(part(name.tensors[0]), name, type);
   if (name.tensors.size() == 1) return part(name.tensors[0]);
   const std::size_t axis = axis_of(name, type);
   Array whole(type);
@@ -127,14 +199,30 @@ std::vector<std::int64_t> written_extents(const WeightName& name, const TensorTy
   return extents;
 }
 
+/// Adds a tensor of the file, in the layout of parameters.
+void add_tensor(const WeightName& name, const std::string& tensor, const Array& array,
+                std::map<std::string, Array>& tensors) {
+  require(tensors.emplace(tensor, name.transposed ? transposed_last(array) : array).second,
+          "weight map: tensor \"{}\" is written twice", excerpt(tensor));
+}
+
+/// Adds a tensor that several parameters fill.
+void write_shared(const TrainState& state, const SharedTensor& shared,
+                  std::map<std::string, Array>& tensors) {
+  Array whole(shared.type);
+  for (const auto& [name, type] : shared.parts) {
+    Array part = state[name->parameter].to_host();
+    copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), type.shape[shared.axis],
+              *name->start, shared.axis, size_of(type.dtype), true);
+  }
+  const WeightName& first = *shared.parts[0].first;
+  add_tensor(first, first.tensors[0], whole, tensors);
+}
+
 /// Adds the tensors of a parameter.
 void write_weight(Array whole, const WeightName& name, std::map<std::string, Array>& tensors) {
   const std::size_t axis = axis_of(name, whole.type());
-  const auto add = [&](const std::string& tensor, const Array& array) {
-    require(tensors.emplace(tensor, name.transposed ? transposed_last(array) : array).second,
-            "weight map: tensor \"{}\" is written twice", excerpt(tensor));
-  };
-  if (name.tensors.size() == 1) return add(name.tensors[0], whole);
+  if (name.tensors.size() == 1) return add_tensor(name, name.tensors[0], whole, tensors);
   const std::vector<std::int64_t> extents = written_extents(name, whole.type(), axis);
   std::int64_t start = 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -143,7 +231,7 @@ void write_weight(Array whole, const WeightName& name, std::map<std::string, Arr
     Array part(TensorType{whole.dtype(), shape});
     copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), extents[i], start, axis,
               size_of(whole.dtype()), false);
-    add(name.tensors[i], part);
+    add_tensor(name, name.tensors[i], part, tensors);
     start += extents[i];
   }
 }
@@ -159,6 +247,7 @@ WeightMap own_names(const TrainState& state) {
 
 void load_weights(TrainState& state, const TensorFile& file, const WeightMap& map) {
   for (const WeightName& name : map) check_fit(file, name, state[name.parameter].type());
+  check_filled(file, shared_tensors(state, map));
   for (const WeightName& name : map)
     state[name.parameter] = read_weight(file, name, state[name.parameter].type());
 }
@@ -174,7 +263,10 @@ void load_weights(TrainState& state, const std::string& path) {
 void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,
                   const std::map<std::string, std::string>& metadata) {
   std::map<std::string, Array> tensors;
-  for (const WeightName& name : map) write_weight(state[name.parameter].to_host(), name, tensors);
+  for (const WeightName& name : map)
+    if (!name.start) write_weight(state[name.parameter].to_host(), name, tensors);
+  for (const auto& [tensor, shared] : shared_tensors(state, map))
+    write_shared(state, shared, tensors);
   write_safetensors(path, tensors, metadata);
 }
 

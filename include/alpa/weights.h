@@ -1,6 +1,8 @@
 #pragma once
 /// Weights in files: reading and writing the parameters of a state, under the names and in the
 /// layouts that other programs give them.
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +17,13 @@ struct WeightName {
   std::vector<std::string> tensors;  ///< in the file; several are joined along `axis`
   /// The file holds the last two dimensions in the other order: [out, in], as PyTorch's Linear.
   bool transposed = false;
-  std::int64_t axis = -1;  ///< of the parameter, along which several tensors are joined
+  /// Of the parameter: along it several tensors are joined, or several parameters in a tensor.
+  std::int64_t axis = -1;
   /// Extents along `axis` of several tensors, for writing; empty: equal ones.
   std::vector<std::int64_t> extents = {};
+  /// The parameter is the part of its only tensor that begins here along `axis`. Such parameters
+  /// share the tensor and must fill it, as queries, keys and values fill GPT-2's c_attn.
+  std::optional<std::int64_t> start = {};
 };
 
 /// The rule from a state to a file. Tensors and parameters that it does not name are left alone.

@@ -14,6 +14,7 @@ using namespace alpa;
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
           Show show) {
   Run run{executable, executable.init(seed), {}};
+  if (task.load) task.load(run.state);
   const Batches& examples = task.training.value();
   Progress progress(steps, task.items_per_step, task.item, flops_per_step(executable.graph()),
                     executable.memory_bytes());

@@ -1,4 +1,4 @@
-// Parameters to and from safetensors files: names, transposition, joined tensors.
+// Parameters to and from safetensors files: names, transposition, joined and shared tensors.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -25,6 +25,26 @@ Array counted(const Shape& shape) {
   float next = 0;
   for (float& element : array.mutable_elements_as<float>()) element = next++;
   return array;
+}
+
+/// "dense0.kernel" [3, 2], "dense0.bias" and "dense1.kernel" [3, 4].
+Executable two_heads(int devices) {
+  const nn::Dense first(2), second(4, {.bias = false});
+  const TrainingStep step = training_step(
+      {{"x", {f32, {4, 3}}}},
+      [=](const Batch& b) { return mean(first(b["x"])) + mean(second(b["x"])); }, optim::Sgd{});
+  return parallelize(step, ShardParallel{}, Cluster::local(devices));
+}
+
+/// Both kernels as parts of one tensor.
+WeightMap halves(const std::string& tensor, bool transposed, std::int64_t first,
+                 std::int64_t second) {
+  return {
+      {.parameter = "dense0.kernel", .tensors = {tensor}, .transposed = transposed, .start = first},
+      {.parameter = "dense1.kernel",
+       .tensors = {tensor},
+       .transposed = transposed,
+       .start = second}};
 }
 
 }  // namespace
@@ -64,6 +84,54 @@ TEST_CASE("a map names, transposes and joins tensors, in both directions") {
   CHECK(to_string(other["dense0.kernel"].to_host()) == to_string(kernel));
   CHECK(to_string(other["dense0.bias"].to_host()) == to_string(bias));
   CHECK(to_string(other["dense1.kernel"].to_host()) == to_string(out));
+}
+
+TEST_CASE("several parameters share a tensor, in both directions, transposed too") {
+  const TemporaryFile file("shared.safetensors", "");
+  const Array first = counted({3, 2}), second = counted({3, 4});
+  for (bool transposed : {false, true}) {
+    const WeightMap map = halves("w", transposed, 0, 2);
+    TrainState state = two_heads(2).init(1), other = two_heads(1).init(2);
+    state["dense0.kernel"] = first, state["dense1.kernel"] = second;
+    save_weights(state, file.path(), map);
+    CHECK(to_string(TensorFile(file.path())["w"]) ==
+          (transposed
+               ? "f32[6, 3] [[0, 2, 4], [1, 3, 5], [0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, "
+                 "11]]"
+               : "f32[3, 6] [[0, 1, 0, 1, 2, 3], [2, 3, 4, 5, 6, 7], [4, 5, 8, 9, 10, 11]]"));
+    load_weights(other, file.path(), map);
+    CHECK(to_string(other["dense0.kernel"].to_host()) == to_string(first));
+    CHECK(to_string(other["dense1.kernel"].to_host()) == to_string(second));
+  }
+}
+
+TEST_CASE("parameters that do not fill the tensor they share are told") {
+  const TemporaryFile file("unfilled.safetensors", "");
+  write_safetensors(file.path(), {{"w", counted({3, 7})}, {"b", counted({6})}});
+  TrainState state = two_heads(1).init(1);
+  const auto error = [&](const WeightMap& map) {
+    return error_of([&] { load_weights(state, file.path(), map); });
+  };
+  CHECK(
+      error(halves("w", false, 0, 2)) ==
+      "weight map: parameter \"dense1.kernel\": is the last part of tensor \"w\" and ends at 6 in "
+      "dimension 1, but unfilled.safetensors has f32[3, 7]");
+  const std::string gap =
+      "weight map: parameter \"dense1.kernel\": begins at 3 of tensor \"w\" in dimension 1, but the "
+      "part before it ends at 2";
+  CHECK(error(halves("w", false, 0, 3)) == gap);
+  CHECK(error_of([&] { save_weights(state, "never", halves("w", false, 0, 3)); }) == gap);
+  CHECK(error(halves("b", false, 0, 2)) ==
+        "weight map: parameter \"dense0.kernel\": is f32[3, 2], but tensor \"b\" of "
+        "unfilled.safetensors is f32[6], of which it is a part in dimension 1");
+  CHECK(error({{.parameter = "dense0.kernel", .tensors = {"w", "b"}, .start = 0}}) ==
+        "weight map: parameter \"dense0.kernel\": is a part of 2 tensors; it must be of one");
+  WeightMap mixed = halves("w", false, 0, 2);
+  mixed[1].parameter = "dense0.bias";
+  CHECK(
+      error_of([&] { save_weights(state, "never", mixed); }) ==
+      "weight map: parameter \"dense0.bias\": is f32[2] and does not fit beside the part of tensor "
+      "\"w\" before it, f32[3, 2]");
 }
 
 TEST_CASE("floating tensors are converted to the parameter's type") {
