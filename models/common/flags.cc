@@ -54,7 +54,7 @@ std::vector<cli::Flag> data_rows(CommonFlags& f) {
   using namespace cli;
   return {
       whole("--batch", &f.batch, "examples per step", 1),
-      whole("--steps", &f.steps, "training steps", 1),
+      whole("--steps", &f.steps, "training steps", 0),
       whole("--seed", &f.seed, "of parameters, made data and shuffling", 0, kMaxInt64),
   };
 }

@@ -146,7 +146,8 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
       planned.stages.empty() ? repeated_work_text(planned.plan, planned.graph) : "";
   if (!repeated.empty()) text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
-  text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
+  if (!run->seconds.empty())
+    text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
   if (run->max_abs_parameter_difference)
     text += difference_text(*run->max_abs_parameter_difference);
   if (const std::optional<double> accuracy = test_metric(*run, "accuracy"))

@@ -25,7 +25,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
     run.result.losses.push_back(under_way->loss());
     if (show == Show::progress) progress.step(run.result.losses.back());
   };
-  const std::int64_t epochs = (steps - 1) / examples.size() + 1;
+  const std::int64_t epochs = (steps + examples.size() - 1) / examples.size();
   for (const auto& batch : examples.epochs(0, epochs)) {
     if (static_cast<std::int64_t>(run.result.seconds.size()) == steps) break;
     const Stopwatch watch;

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "models/bert.h"
+#include "models/common/decoder_flags.h"
 #include "models/common/hugging_face.h"
+#include "models/common/training.h"
 #include "models/moe.h"
 #include "models/wide_resnet.h"
 #include "support/difference.h"
@@ -295,7 +297,9 @@ TEST_CASE("Hugging Face's files load, with and without prefix, and are written a
   for (const auto& [name, prefix, options] :
        {std::tuple("gpt2", "transformer.", kGpt2), std::tuple("llama", "model.", kLlama)}) {
     const TensorFile file = file_of(name), steps = file_of(name + std::string(".steps"));
-    write_safetensors(bare.path(), tensors_of(file, prefix));
+    std::map<std::string, Array> tensors = tensors_of(file, prefix);
+    tensors.emplace("h.0.attn.bias", Array(TensorType{f32, {5, 5}}));  // of old files: a mask
+    write_safetensors(bare.path(), tensors);
     for (const TensorFile& given : {file, TensorFile(bare.path())}) {
       const Executable executable = predictor(options, 2);
       TrainState state = executable.init(0);
@@ -332,4 +336,34 @@ TEST_CASE("files of other decoders are refused, naming the tensor") {
   CHECK(load_error(with(kGpt2, [](auto& o) { o.head_bias = true; }), gpt2) ==
         "Hugging Face's GPT-2 has its embedding's table as head, without a bias: leave out the "
         "decoder's bias");
+}
+
+TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its weights") {
+  GptFlags flags;
+  flags.kind = "llama", flags.load = golden_path("models/llama.safetensors");
+  flags.layers = 2, flags.hidden = 16, flags.heads = 4, flags.key_heads = 2;
+  flags.feed_forward = 20, flags.vocabulary = kVocabulary, flags.sequence = kSequence;
+  const DecoderOptions options = options_of(flags);
+  CHECK(!options.tied_head);
+  flags.kind = "gpt";
+  CHECK((options_of(flags).tied_head && !options_of(flags).head_bias));
+  flags.load = "";
+  CHECK(options_of(flags).head_bias);
+  flags.positions = 4;
+  CHECK(error_of([&] { options_of(flags); }) ==
+        "--positions is 4, fewer than the 5 of --sequence; give at least as many");
+  flags.kind = "llama", flags.head = "tied_bias";
+  CHECK(error_of([&] { options_of(flags); }) ==
+        "--head is 'tied_bias', but --kind llama has no bias; take tied or own");
+
+  Task task = language_task(flags, [decoder = Decoder(options)](const Batch& b) {
+    return decoder.loss(b["tokens"], b["labels"]);
+  });
+  const TensorFile file = file_of("llama");
+  task.load = [&](TrainState& state) { load_hugging_face(state, file, options); };
+  const Executable executable =
+      parallelize(training_step(task.inputs, task.model, kAdam), Serial{}, Cluster::local(1));
+  const Run run = train(task, executable, 0, 0, Show::nothing);
+  CHECK(largest_distance(run.state["embedding0.table"].to_host(),
+                         file["model.embed_tokens.weight"]) == 0);
 }

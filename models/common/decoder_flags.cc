@@ -1,0 +1,93 @@
+// models/common/decoder_flags.cc — flags of alpa-gpt
+#include "models/common/decoder_flags.h"
+
+namespace models {
+
+using namespace alpa;
+
+namespace {
+
+std::vector<cli::Flag> model_rows(GptFlags& flags) {
+  using namespace cli;
+  return {
+      choice("--kind", &flags.kind, "gpt, or llama: RMS norm, rotary positions and SwiGLU",
+             {"gpt", "llama"}),
+      whole("--layers", &flags.layers, "blocks; 0: those of the size", 0),
+      whole("--hidden", &flags.hidden, "width of the blocks; 0: that of the size", 0),
+      whole("--heads", &flags.heads, "heads of a block; 0: those of the size", 0),
+      whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads", 0),
+      whole("--feed-forward", &flags.feed_forward, "width between its products; 0: 4 times hidden",
+            0),
+      whole("--positions", &flags.positions,
+            "kind gpt: positions that are learnt; 0: as many as --sequence", 0),
+      choice("--head", &flags.head,
+             "the embedding's table, with a bias or without, or a kernel of its own; auto: that of "
+             "--load, else tied_bias for kind gpt, tied for llama",
+             {"auto", "tied", "tied_bias", "own"}),
+      number("--norm-epsilon", &flags.norm_epsilon,
+             "of the normalisation; 0: 1e-5 of kind gpt, 1e-6 of llama", 0, 1),
+      positive_number("--rotary-base", &flags.rotary_base, "kind llama: base of the positions"),
+      number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99),
+  };
+}
+
+std::vector<cli::Flag> output_rows(GptFlags& flags) {
+  using namespace cli;
+  return {
+      text("--save", &flags.save,
+           "write the weights to this safetensors file, as Hugging Face names them"),
+      whole("--generate", &flags.generate, "tokens to generate after training", 0),
+      text("--prompt", &flags.prompt, "text that the generated tokens continue"),
+      number("--temperature", &flags.temperature, "of generation; 0: the likeliest token", 0, 100),
+      whole("--top-k", &flags.top_k, "generates among the likeliest tokens; 0: among all", 0),
+  };
+}
+
+/// "tied", "tied_bias" or "own".
+std::string head_of(const GptFlags& flags) {
+  if (flags.head != "auto") return flags.head;
+  if (flags.kind == "gpt") return flags.load.empty() ? "tied_bias" : "tied";
+  const bool own = !flags.load.empty() && TensorFile(flags.load).contains("lm_head.weight");
+  return own ? "own" : "tied";
+}
+
+}  // namespace
+
+std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
+  std::vector<std::string> sizes;
+  for (const DecoderSize& size : kGptSizes) sizes.emplace_back(size.name);
+  const cli::Flag load =
+      cli::text("--load", &flags.load,
+                "start with the weights of this safetensors file: Hugging Face's GPT-2 or Llama");
+  return cli::joined({cli::in_group("Model", model_rows(flags)), cli::in_group("Data", {load}),
+                      rows_of_language(flags, sizes), cli::in_group("Output", output_rows(flags))});
+}
+
+DecoderOptions options_of(const GptFlags& flags) {
+  const std::string head = head_of(flags);
+  require(flags.kind == "gpt" || head != "tied_bias",
+          "--head is 'tied_bias', but --kind llama has no bias; take tied or own");
+  DecoderOptions options{.kind = flags.kind == "gpt" ? DecoderKind::gpt : DecoderKind::llama,
+                         .key_heads = flags.key_heads,
+                         .sequence = flags.positions > 0 ? flags.positions : flags.sequence,
+                         .vocabulary = flags.vocabulary,
+                         .feed_forward = flags.feed_forward,
+                         .dropout = flags.dropout,
+                         .head_bias = head == "tied_bias",
+                         .tied_head = head != "own",
+                         .norm_epsilon = flags.norm_epsilon,
+                         .rotary_base = flags.rotary_base,
+                         .dtype = parse_dtype(flags.dtype)};
+  require(options.sequence >= flags.sequence,
+          "--positions is {}, fewer than the {} of --sequence; give at least as many",
+          options.sequence, flags.sequence);
+  for (const DecoderSize& size : kGptSizes)
+    if (size.name == flags.model)
+      options.layers = size.layers, options.hidden = size.hidden, options.heads = size.heads;
+  if (flags.layers > 0) options.layers = flags.layers;
+  if (flags.hidden > 0) options.hidden = flags.hidden;
+  if (flags.heads > 0) options.heads = flags.heads;
+  return options;
+}
+
+}  // namespace models

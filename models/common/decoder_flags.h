@@ -1,0 +1,23 @@
+#pragma once
+/// Flags of alpa-gpt, and the decoder that they describe.
+#include "models/common/language.h"
+#include "models/gpt.h"
+
+namespace models {
+
+struct GptFlags : LanguageFlags {
+  std::string kind = "gpt", head = "auto";
+  std::int64_t layers = 0, hidden = 0, heads = 0, key_heads = 0, feed_forward = 0, positions = 0;
+  double dropout = 0, norm_epsilon = 0, rotary_base = 10000;
+  std::string load, save;
+  std::int64_t generate = 0, top_k = 40;
+  double temperature = 0.8;
+  std::string prompt = "The ";
+};
+
+std::vector<cli::Flag> rows_of_gpt(GptFlags& flags);
+
+/// The decoder of the flags. With --load and --head auto, its head is that of the file.
+DecoderOptions options_of(const GptFlags& flags);
+
+}  // namespace models
