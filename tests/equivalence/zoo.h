@@ -1,6 +1,6 @@
 #pragma once
-/// Every model of models/ at a tiny size that is uneven on most meshes, trained under any method, to
-/// be compared with one device.
+/// Every model of models/ at a tiny size that is uneven on most meshes, trained under any method
+/// and compared with one device.
 #include <alpa/alpa.h>
 
 #include <functional>
@@ -39,8 +39,8 @@ Outcome train(const ZooModel& model, const Method& method, const Cluster& cluste
 /// Trains and compares with one device, which works in the same micro-batches. In f32 losses may be
 /// 1e-5 apart, relatively, and tensors of the state 1e-5 of their largest element, at least 0.01.
 /// In bf16, whose roundings are 1/256 at most, losses may be four roundings apart. The distance
-/// (Euclidean) of a tensor from that of f32 may be three times that of one device in bf16, and sixteen
-/// roundings of its length.
+/// (Euclidean) of a tensor from that of f32 may be three times that of one device in bf16, and
+/// sixteen roundings of its length.
 void check_like_one_device(const ZooModel& model, Method method, const Cluster& cluster,
                            int micro_batches = 1, Precision precision = Precision::as_written);
 
