@@ -30,7 +30,7 @@ struct DecoderOptions {
 
 struct DecoderSize {
   std::string_view name;
-  std::int64_t layers, hidden, heads;
+  std::int64_t layers, hidden, heads, feed_forward = 0;
 };
 
 /// Sizes of GPT in Alpa's evaluation (Zheng et al. 2022, table 4), and one for trials.
@@ -44,6 +44,11 @@ inline constexpr std::array<DecoderSize, 10> kGptSizes{{{"tiny", 2, 64, 4},
                                                         {"15B", 48, 5120, 40},
                                                         {"39B", 48, 8192, 64},
                                                         {"76B", 60, 10240, 80}}};
+/// Sizes of Llama (Touvron et al. 2023, table 2), whose head is a kernel of its own.
+inline constexpr std::array<DecoderSize, 4> kLlamaSizes{{{"7B", 32, 4096, 32, 11008},
+                                                         {"13B", 40, 5120, 40, 13824},
+                                                         {"33B", 60, 6656, 52, 17920},
+                                                         {"65B", 80, 8192, 64, 22016}}};
 
 inline alpa::nn::Layer decoder_norm(const DecoderOptions& o) {
   const double epsilon = o.norm_epsilon;

@@ -1,6 +1,9 @@
 // models/common/decoder_flags.cc — flags of alpa-gpt
 #include "models/common/decoder_flags.h"
 
+#include <algorithm>
+#include <span>
+
 namespace models {
 
 using namespace alpa;
@@ -16,13 +19,13 @@ std::vector<cli::Flag> model_rows(GptFlags& flags) {
       whole("--hidden", &flags.hidden, "width of the blocks; 0: that of the size", 0),
       whole("--heads", &flags.heads, "heads of a block; 0: those of the size", 0),
       whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads", 0),
-      whole("--feed-forward", &flags.feed_forward, "width between its products; 0: 4 times hidden",
-            0),
+      whole("--feed-forward", &flags.feed_forward,
+            "width between its products; 0: that of the size, or 4 times hidden", 0),
       whole("--positions", &flags.positions,
             "kind gpt: positions that are learnt; 0: as many as --sequence", 0),
       choice("--head", &flags.head,
              "the embedding's table, with a bias or without, or a kernel of its own; auto: that of "
-             "--load, else tied_bias for kind gpt, tied for llama",
+             "--load, else tied_bias for kind gpt, own for the sizes of Llama, else tied",
              {"auto", "tied", "tied_bias", "own"}),
       number("--norm-epsilon", &flags.norm_epsilon,
              "of the normalisation; 0: 1e-5 of kind gpt, 1e-6 of llama", 0, 1),
@@ -43,11 +46,18 @@ std::vector<cli::Flag> output_rows(GptFlags& flags) {
   };
 }
 
+const DecoderSize* find(std::span<const DecoderSize> sizes, std::string_view name) {
+  const auto found = std::find_if(sizes.begin(), sizes.end(),
+                                  [&](const DecoderSize& size) { return size.name == name; });
+  return found == sizes.end() ? nullptr : &*found;
+}
+
 /// "tied", "tied_bias" or "own".
 std::string head_of(const GptFlags& flags) {
   if (flags.head != "auto") return flags.head;
   if (flags.kind == "gpt") return flags.load.empty() ? "tied_bias" : "tied";
-  const bool own = !flags.load.empty() && TensorFile(flags.load).contains("lm_head.weight");
+  const bool own = flags.load.empty() ? find(kLlamaSizes, flags.model) != nullptr
+                                      : TensorFile(flags.load).contains("lm_head.weight");
   return own ? "own" : "tied";
 }
 
@@ -56,6 +66,7 @@ std::string head_of(const GptFlags& flags) {
 std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
   std::vector<std::string> sizes;
   for (const DecoderSize& size : kGptSizes) sizes.emplace_back(size.name);
+  for (const DecoderSize& size : kLlamaSizes) sizes.emplace_back(size.name);
   const cli::Flag load =
       cli::text("--load", &flags.load,
                 "start with the weights of this safetensors file: Hugging Face's GPT-2 or Llama");
@@ -64,29 +75,31 @@ std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
 }
 
 DecoderOptions options_of(const GptFlags& flags) {
+  const DecoderSize* of_llama = find(kLlamaSizes, flags.model);
+  require(!of_llama || flags.kind == "llama", "--model {} is a size of --kind llama, not of gpt",
+          flags.model);
+  const DecoderSize& size = of_llama ? *of_llama : *find(kGptSizes, flags.model);
   const std::string head = head_of(flags);
   require(flags.kind == "gpt" || head != "tied_bias",
           "--head is 'tied_bias', but --kind llama has no bias; take tied or own");
-  DecoderOptions options{.kind = flags.kind == "gpt" ? DecoderKind::gpt : DecoderKind::llama,
-                         .key_heads = flags.key_heads,
-                         .sequence = flags.positions > 0 ? flags.positions : flags.sequence,
-                         .vocabulary = flags.vocabulary,
-                         .feed_forward = flags.feed_forward,
-                         .dropout = flags.dropout,
-                         .head_bias = head == "tied_bias",
-                         .tied_head = head != "own",
-                         .norm_epsilon = flags.norm_epsilon,
-                         .rotary_base = flags.rotary_base,
-                         .dtype = parse_dtype(flags.dtype)};
+  DecoderOptions options{
+      .kind = flags.kind == "gpt" ? DecoderKind::gpt : DecoderKind::llama,
+      .layers = flags.layers > 0 ? flags.layers : size.layers,
+      .hidden = flags.hidden > 0 ? flags.hidden : size.hidden,
+      .heads = flags.heads > 0 ? flags.heads : size.heads,
+      .key_heads = flags.key_heads,
+      .sequence = flags.positions > 0 ? flags.positions : flags.sequence,
+      .vocabulary = flags.vocabulary,
+      .feed_forward = flags.feed_forward > 0 ? flags.feed_forward : size.feed_forward,
+      .dropout = flags.dropout,
+      .head_bias = head == "tied_bias",
+      .tied_head = head != "own",
+      .norm_epsilon = flags.norm_epsilon,
+      .rotary_base = flags.rotary_base,
+      .dtype = parse_dtype(flags.dtype)};
   require(options.sequence >= flags.sequence,
           "--positions is {}, fewer than the {} of --sequence; give at least as many",
           options.sequence, flags.sequence);
-  for (const DecoderSize& size : kGptSizes)
-    if (size.name == flags.model)
-      options.layers = size.layers, options.hidden = size.hidden, options.heads = size.heads;
-  if (flags.layers > 0) options.layers = flags.layers;
-  if (flags.hidden > 0) options.hidden = flags.hidden;
-  if (flags.heads > 0) options.heads = flags.heads;
   return options;
 }
 

@@ -94,6 +94,28 @@ TEST_CASE("a Llama has the parameters of its layers") {
   CHECK(parameter_count(step_of(options).trace(1)) == 3 * block + 24 + 50 * 24);
 }
 
+TEST_CASE("Llama's sizes have the published parameters, and FLOPs of their products") {
+  const std::map<std::string_view, std::int64_t> published{
+      {"7B", 6738415616}, {"13B", 13015864320}, {"33B", 32528943616}, {"65B", 65285660672}};
+  for (const DecoderSize& size : kLlamaSizes) {
+    CAPTURE(size.name);
+    const Graph graph = step_of({.kind = DecoderKind::llama,
+                                 .layers = size.layers,
+                                 .hidden = size.hidden,
+                                 .heads = size.heads,
+                                 .vocabulary = 32000,
+                                 .feed_forward = size.feed_forward,
+                                 .tied_head = false,
+                                 .dtype = f16})
+                            .trace(1);
+    CHECK(parameter_count(graph) == published.at(size.name));
+    const auto L = double(size.layers), C = double(size.hidden), T = 1024.0,
+               weights = L * C * (4 * C + 3 * double(size.feed_forward)) + 32000 * C;
+    CHECK(product_flops(graph, Region::forward) ==
+          doctest::Approx(2 * kBatch * T * weights + L * 4 * kBatch * T * T * C).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("generation with a cache gives the likeliest tokens of the whole sequence") {
   for (DecoderKind kind : {DecoderKind::gpt, DecoderKind::llama}) {
     const DecoderOptions options{.kind = kind,

@@ -356,6 +356,11 @@ TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its wei
   CHECK(error_of([&] { options_of(flags); }) ==
         "--head is 'tied_bias', but --kind llama has no bias; take tied or own");
 
+  flags.load = "", flags.head = "auto", flags.positions = 0, flags.model = "7B";
+  CHECK(!options_of(flags).tied_head);
+  flags.kind = "gpt";
+  CHECK(error_of([&] { options_of(flags); }) == "--model 7B is a size of --kind llama, not of gpt");
+
   Task task = language_task(flags, [decoder = Decoder(options)](const Batch& b) {
     return decoder.loss(b["tokens"], b["labels"]);
   });
