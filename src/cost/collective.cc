@@ -46,4 +46,8 @@ double collective_sent_bytes(CollectiveKind kind, double bytes, int n) {
   return (kind == CollectiveKind::all_reduce ? 2 : 1) * others * bytes;
 }
 
+double to_partial_tail(const CollectiveOptions& options) {
+  return options.tie_break_tails ? 0.001 : 0;
+}
+
 }  // namespace alpa::cost

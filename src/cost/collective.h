@@ -10,7 +10,8 @@ namespace alpa::cost {
 
 /// Options of the formulas; some serve comparison with published objectives of other systems.
 struct CollectiveOptions {
-  /// adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases
+  /// adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), and 0.001 to to_partial, for its test
+  /// cases
   bool tie_break_tails = false;
   bool allow_all_gather = true;  ///< false: infinite
   bool allow_all_to_all = true;
@@ -28,5 +29,9 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
 /// Bytes one device sends in the ring algorithm: AR 2(n-1)/n·b, AG and RS (n-1)/n·b, A2A
 /// (n-1)/n·b, with `bytes` as above.
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n);
+
+/// Seconds that a to_partial adds to its copy: 0, or a tail. A sum that becomes partial again is
+/// reduced twice, one after the other: the worse of two plans that are otherwise equal.
+double to_partial_tail(const CollectiveOptions& options);
 
 }  // namespace alpa::cost

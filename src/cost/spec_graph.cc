@@ -178,7 +178,9 @@ class MoveBuilder {
     }
     for (Combiner combiner : {Combiner::sum, Combiner::max}) {
       const int to = find(graph_, source().partial(axis, combiner));
-      if (to >= 0) add(to, CollectiveKind::to_partial, 1u << axis, -1, -1, local_seconds(to));
+      if (to >= 0)
+        add(to, CollectiveKind::to_partial, 1u << axis, -1, -1,
+            local_seconds(to) + to_partial_tail(model_.collectives));
     }
   }
 

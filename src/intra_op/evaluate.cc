@@ -69,6 +69,7 @@ double step_seconds(const TensorType& type, const ShardingSpec& from, const Resh
   double seconds = model.launch_seconds;
   if (model.memory_bytes_per_second > 0)
     seconds += local_bytes(type, from, step, mesh) / model.memory_bytes_per_second;
+  if (step.kind == CollectiveKind::to_partial) seconds += cost::to_partial_tail(model.collectives);
   if (!exchanges(step.kind)) return seconds;
   return seconds + cost::collective_seconds(step.kind, collective_bytes(type, from, step, mesh),
                                             mesh, step.axes, model.collectives);

@@ -19,9 +19,29 @@ struct Place {
   Region region;
 };
 
+/// The first backward node, or -1.
+int backward_start(const Graph& graph) {
+  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const Node& node) { return node.region == Region::backward; });
+  return first == graph.nodes.end() ? -1 : static_cast<int>(first - graph.nodes.begin());
+}
+
+/// Per node, whether no node reads its results: those of reductions are metrics.
+std::vector<bool> unread(const Graph& graph) {
+  std::vector<bool> unread(graph.nodes.size(), true);
+  for (const Node& node : graph.nodes)
+    for (int value : node.operands) unread[graph.values[value].producer] = false;
+  return unread;
+}
+
 /// Reductions follow the last producer of their operands. With several micro-batches they do not
-/// leave their region, which may run once for all of them.
-std::vector<Place> places_of(const Graph& graph) {
+/// leave their region, which may run once for all of them. With one, a metric of forward waits for
+/// backward, whose reductions take it along.
+std::vector<Place> places_of(const SpmdProgram& program) {
+  const Graph& graph = program.graph;
+  const std::vector<bool> metric = unread(graph);
+  const int backward =
+      graph.num_micro_batches == 1 && program.meshes.size() == 1 ? backward_start(graph) : -1;
   std::vector<Place> places;
   int apply_start = -1;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -37,6 +57,8 @@ std::vector<Place> places_of(const Graph& graph) {
       place.after = std::max(place.after, producer.after);
       place.region = std::max(place.region, producer.region);
     }
+    if (metric[n] && place.region == Region::forward && place.after < backward)
+      place = {backward, Region::backward};
     places.back() = place;
   }
   return places;
@@ -46,7 +68,7 @@ std::vector<Place> places_of(const Graph& graph) {
 
 SpmdProgram hoist_reductions(const SpmdProgram& program) {
   const Graph& graph = program.graph;
-  const std::vector<Place> places = places_of(graph);
+  const std::vector<Place> places = places_of(program);
   std::vector<int> order(graph.nodes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

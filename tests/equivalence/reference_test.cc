@@ -4,12 +4,10 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include <cstdio>
-#include <fstream>
 #include <numeric>
 
+#include "equivalence/reference_plan.h"
 #include "intra_op/graphs.h"
-#include "intra_op/plans.h"
 
 using namespace alpa;
 using namespace alpa::testing;
@@ -28,23 +26,6 @@ TrainingStep step_of(std::int64_t batch, std::int64_t width) {
                                          {"step", static_cast<double>(step)}};
   };
   return {{{"x", data}, {"y", data}}, trace, scalars};
-}
-
-/// The plan for communication alone, with Alpa's costs, as an executable.
-Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh,
-                             intra_op::AutoShardOptions options, double alpas_objective) {
-  const Graph graph = step.trace(1);
-  options.split_contractions = true;
-  const cost::CostModel model =
-      cost::CostModel::communication_only({.tie_break_tails = true, .allow_all_gather = true});
-  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
-  CHECK(plan.cost.objective_seconds <= alpas_objective + 1e-3);
-  const std::string path = "reference_test_plan.json";
-  std::ofstream(path) << to_json(plan, graph);
-  const ShardParallel method{.executor = {.bucket_bytes = std::int64_t{1} << 30}};
-  Executable executable = load_plan(step, method, Cluster::local(mesh.num_devices()), path);
-  std::remove(path.c_str());
-  return executable;
 }
 
 /// Parameters after one step from the same small numbers on every plan.
@@ -68,11 +49,6 @@ std::map<std::string, std::vector<double>> parameters_after_step(const Executabl
   return values;
 }
 
-struct Expected {
-  std::string counts;  ///< "all_reduce 1", by name
-  double bytes;        ///< that each device sends
-};
-
 void check_run(std::int64_t batch, std::int64_t width, const DeviceMesh& mesh,
                const intra_op::AutoShardOptions& options, double alpas_objective,
                const Expected& expected) {
@@ -87,18 +63,7 @@ void check_run(std::int64_t batch, std::int64_t width, const DeviceMesh& mesh,
     for (std::size_t i = 0; i < values.size(); ++i)
       REQUIRE(std::abs(parameters.at(name)[i] - values[i]) < 1e-4);
   }
-  const auto planned = train.traffic(), measured = train.measured_traffic();
-  std::string counts;
-  double bytes = 0;
-  for (const auto& [kind, traffic] : measured) {
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", kind, traffic.count);
-    bytes += traffic.bytes;
-    CHECK(planned.at(kind).count == traffic.count);
-    CHECK(planned.at(kind).bytes == doctest::Approx(traffic.bytes).epsilon(1e-12));
-  }
-  CHECK(planned.size() == measured.size());
-  CHECK(counts == expected.counts);
-  CHECK(bytes == doctest::Approx(expected.bytes).epsilon(1e-12));
+  check_traffic(train, expected);
 }
 
 /// Bytes of all parameters of width 32, and what reducing them over 4 devices sends.

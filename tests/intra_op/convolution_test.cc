@@ -4,6 +4,7 @@
 
 #include "alpa/nn/vision.h"
 #include "alpa/train/optimizer.h"
+#include "intra_op/gpt_plans.h"
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 
@@ -42,9 +43,13 @@ ShardingPlan plan_of(const Graph& graph, const DeviceMesh& mesh,
 }
 
 std::map<std::string, Traffic> program_traffic(const Graph& graph, const ShardingPlan& plan) {
-  return spmd::traffic(spmd::bucket_collectives(
-      spmd::fuse_elementwise(spmd::partition(graph, plan)), std::int64_t{1} << 30));
+  return spmd::traffic(
+      spmd::bucket_collectives(spmd::fuse_elementwise(spmd::partition(graph, plan)),
+                               std::int64_t{1} << 30, std::int64_t{1} << 30));
 }
+
+/// Of the gradients and the loss; of a normalisation's sums in forward, and in backward.
+constexpr std::int64_t kAlpaAllReduces = 1 + 2 * 3;
 
 }  // namespace
 
@@ -54,14 +59,31 @@ TEST_CASE("three convolutions on four devices cost no more than Alpa's plan") {
     const ShardingPlan plan = plan_of(graph, mesh_of(shape), {});
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 3108.21);
+    const std::map<std::string, Traffic> sent = program_traffic(graph, plan);
+    CHECK(sent.size() == 1);
+    CHECK(sent.at("all_reduce").count <= kAlpaAllReduces);
   }
 }
 
-TEST_CASE("data parallelism of convolutions with batch normalisation needs all_reduces alone") {
+TEST_CASE("data parallelism of batch normalisation reduces twice a layer, as in Alpa's plan") {
   const Graph graph = network(3, 16, 16, 4);
-  const ShardingPlan plan = plan_of(graph, mesh_of({4}), intra_op::data_parallel_options());
-  CHECK(plan.cost.objective_seconds <= 3108.21 * 1.05);
+  const Cluster cluster = gpu_cluster(1, 4);
+  const ShardingPlan like_alpa = plan_of(graph, mesh_of({4}), intra_op::data_parallel_options()),
+                     real = intra_op::auto_shard(graph, cluster.mesh({4}),
+                                                 cost::CostModel::of(cluster),
+                                                 intra_op::data_parallel_options());
+  CHECK(like_alpa.cost.objective_seconds <= 3108.21 * 1.05);
+  for (const ShardingPlan* plan : {&like_alpa, &real}) {
+    const std::map<std::string, Traffic> sent = program_traffic(graph, *plan);
+    CHECK(sent.size() == 1);
+    CHECK(sent.at("all_reduce").count <= kAlpaAllReduces);
+  }
+}
+
+TEST_CASE("ZeRO-2 of batch normalisation all-reduces its sums alone, as in Alpa's plan") {
+  const Graph graph = network(3, 16, 16, 4);
+  const ShardingPlan plan = plan_of(graph, mesh_of({4}), intra_op::zero2_options());
   const std::map<std::string, Traffic> sent = program_traffic(graph, plan);
-  CHECK(sent.size() == 1);
-  CHECK(sent.count("all_reduce") == 1);
+  CHECK(sent.at("all_reduce").count <= 2 * 3);  // the loss goes along
+  CHECK(sent.at("reduce_scatter").count == 1);
 }
