@@ -12,13 +12,16 @@ list(FILTER ALPA_KERNELS EXCLUDE REGEX "\\.isa\\.cc$")
 set(ALPA_KERNEL_OPTIONS -fno-trapping-math -fno-math-errno)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   list(APPEND ALPA_KERNEL_OPTIONS -O3)
+elseif(ALPA_SANITIZE)
+  list(APPEND ALPA_KERNEL_OPTIONS -O1)
 endif()
 set_source_files_properties(${ALPA_KERNELS} ${PROJECT_SOURCE_DIR}/src/comm/combine.cc
-  PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}")
+  PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 
 add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS})
 add_library(alpa::alpa ALIAS alpa)
 target_compile_features(alpa PUBLIC cxx_std_20)
+target_precompile_headers(alpa PRIVATE ${ALPA_STANDARD_HEADERS} <fmt/core.h> <alpa/ops/ops.h>)
 target_include_directories(alpa PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(alpa

@@ -115,7 +115,7 @@ if(ALPA_BUILD_BENCH AND benchmark_FOUND AND ALPA_EMULATION)
   set(arguments_of_mlp_step --dim 128 --batch 128 --layers 2 --rounds 1 --steps 2)
   foreach(name kernels matmul mlp_step)
     add_executable(bench_emulated_${name} ${PROJECT_SOURCE_DIR}/bench/cuda_${name}.cc)
-    target_link_libraries(bench_emulated_${name} PRIVATE alpa_cuda_emulated alpa alpa_flags alpa_settings)
+    target_link_libraries(bench_emulated_${name} PRIVATE alpa_cuda_emulated alpa alpa_common alpa_settings)
     add_test(NAME bench_emulated/${name} COMMAND bench_emulated_${name} ${arguments_of_${name}})
     set_tests_properties(bench_emulated/${name} PROPERTIES LABELS bench_emulated TIMEOUT ${ALPA_TEST_TIMEOUT}
       ENVIRONMENT "ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated>;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache"

@@ -19,6 +19,12 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
+# What most files include, precompiled for the library and for the tests: a third of all compiling without it.
+# CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without, which shows headers that a file forgot, and lets ccache share
+# objects between folders.
+set(ALPA_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <limits> <map> <memory> <numeric> <optional> <set>
+    <span> <string> <string_view> <utility> <vector>)
+
 # What every target of the project compiles with, privately.
 add_library(alpa_settings INTERFACE)
 # nvcc hands warnings on to the host's compiler.

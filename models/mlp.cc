@@ -129,7 +129,7 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
   const TrainingStep step = training_step(task.inputs, task.model, make_optimizer(flags));
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   const auto run_of = [&](Executable executable) {
-    return train(task, std::move(executable), kComparedSteps, seed, Show::nothing);
+    return train(task, std::move(executable), kComparedSteps, seed);
   };
   const Run serial =
       run_of(serial_reference(step, micro_batches_of(flags, MethodKind::serial), cluster));

@@ -14,12 +14,11 @@
 #include "alpa/train/dataset.h"
 #include "alpa/version.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/kernels.h"
 #include "src/base/host_memory.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
 #include "src/cost/profile.h"
-#include "src/tensor/kernel.h"
+#include "tools/common/matmul_rate.h"
 #include "tools/doctor_report.h"
 
 namespace doctor {
@@ -52,44 +51,6 @@ std::vector<std::string> instruction_sets() {
   return sets;
 }
 
-template <class Work>
-double median_seconds(double seconds, Work&& work) {
-  work();
-  return median_over(seconds, [&] {
-    const Stopwatch watch;
-    work();
-    return watch.seconds();
-  });
-}
-
-/// Rate of alpa's own matrix product on all cores.
-double matmul_rate(DType dtype, double seconds, ThreadTeam& team) {
-  // the smaller one where there is no time for accuracy
-  const std::int64_t n = seconds < 0.1 ? 256 : 1024;
-  std::vector<double> numbers(static_cast<std::size_t>(n * n));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = static_cast<double>(i % 17) * 0.125 - 1;
-  Array a = Array(numbers, {n, n}).cast(dtype), b = a, c(TensorType{dtype, {n, n}});
-  const auto tensor = [&](Array& array) {
-    return KernelTensor{array.mutable_data(), array.type(), {0, 0}, {n, n}};
-  };
-  const Attributes attributes = {{"equation", "mk,kn->mn"}};
-  KernelCall call;
-  call.inputs = {tensor(a), tensor(b)};
-  call.outputs = {tensor(c)};
-  call.attributes = &attributes;
-  call.team = &team;
-  call.threads = team.size();
-  call.prepared = cpu::einsum.prepare(call);
-  std::vector<std::byte> workspace(static_cast<std::size_t>(cpu::einsum.workspace_bytes(call)) +
-                                   64);
-  void* aligned = workspace.data();
-  std::size_t space = workspace.size();
-  call.workspace = static_cast<std::byte*>(std::align(64, space - 64, aligned, space));
-  return 2.0 * static_cast<double>(n * n * n) /
-         median_seconds(seconds, [&] { cpu::einsum.run(call); });
-}
-
 Processor examine_processor(double seconds) {
   Processor processor;
   processor.model = proc_value("/proc/cpuinfo", "model name");
@@ -102,9 +63,8 @@ Processor examine_processor(double seconds) {
   processor.limit_bytes = memory.limit_bytes;
   processor.available_bytes = memory.available_bytes;
   if (seconds > 0) {
-    ThreadTeam team(processor.usable_cores);
     for (const DType dtype : {f32, f64, bf16, f16})
-      processor.matmul.emplace_back(name_of(dtype), matmul_rate(dtype, seconds, team));
+      processor.matmul.emplace_back(name_of(dtype), cli::cpu_matmul_rate(dtype, seconds));
     processor.copy_bytes_per_second =
         cost::measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds)
             .median_bytes_per_second;

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "alpa/base/error.h"
+#include "src/base/file.h"
+
 namespace models {
 namespace {
 
@@ -53,11 +56,16 @@ std::string points(std::span<const double> losses, const Extremes& e) {
 
 }  // namespace
 
-std::string loss_csv(std::span<const double> losses, std::span<const double> seconds) {
-  std::string text = "step,loss,seconds\n";
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    text += fmt::format("{},{},{}\n", i + 1, losses[i], i < seconds.size() ? seconds[i] : 0);
-  return text;
+LossLog::LossLog(const std::string& path) : path_(path) {
+  if (path_.empty()) return;
+  alpa::write_file(path_, "step,loss,seconds\n");
+  file_.open(path_, std::ios::app);
+}
+
+void LossLog::add(double loss, double seconds) {
+  if (path_.empty()) return;
+  file_ << fmt::format("{},{},{}", ++steps_, loss, seconds) << std::endl;
+  alpa::require(file_.good(), "can't write {}: is its disk full?", path_);
 }
 
 std::string loss_svg(std::span<const double> losses) {

@@ -1,12 +1,25 @@
 #pragma once
 /// The losses of a run as a table and as a picture.
+#include <fstream>
 #include <span>
 #include <string>
 
 namespace models {
 
-/// CSV: "step,loss,seconds", a line per step.
-std::string loss_csv(std::span<const double> losses, std::span<const double> seconds);
+/// A file of lines "step,loss,seconds" that grows while a run goes on; the first line names them.
+class LossLog {
+ public:
+  /// Replaces the file. "": no log. Throws Error if it can't be written.
+  explicit LossLog(const std::string& path);
+
+  /// Adds a line, which is in the file when this returns.
+  void add(double loss, double seconds);
+
+ private:
+  std::ofstream file_;
+  std::string path_;
+  int steps_ = 0;
+};
 
 /// An SVG of the losses over the steps, with axes from 1 to the last step and from the least to the
 /// largest finite loss. Losses that are not finite are left out.

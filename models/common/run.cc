@@ -7,12 +7,16 @@
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "src/base/file.h"
+#include "tools/common/matmul_rate.h"
 
 namespace models {
 
 using namespace alpa;
 
 namespace {
+
+/// Time to measure the devices' peak in.
+constexpr double kPeakSeconds = 0.1;
 
 /// The step of a run of so many steps.
 TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
@@ -44,6 +48,13 @@ std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingS
   return both;
 }
 
+Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph& graph) {
+  if (flags.quiet) return {.log = flags.log};
+  return {.progress = true,
+          .peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds),
+          .log = flags.log};
+}
+
 }  // namespace
 
 void check_flags(const CommonFlags& flags) {
@@ -69,16 +80,14 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
       flags, step, evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}),
       make_method(flags, flags.method), cluster);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
-  Run run = train(task, executable, steps, seed, flags.quiet ? Show::nothing : Show::progress);
+  Run run = train(task, executable, steps, seed, telling_of(flags, cluster, executable.graph()));
   if (flags.compare) {
-    const Run serial =
-        train(task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps,
-              seed, Show::nothing);
+    const Run serial = train(
+        task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps, seed);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
   if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).values();
   report(flags, executable.planned(), cluster, &run.result);
-  if (!flags.log.empty()) write_file(flags.log, loss_csv(run.result.losses, run.result.seconds));
   if (!flags.plot.empty()) write_file(flags.plot, loss_svg(run.result.losses));
   if (!flags.trace.empty()) {
     write_file(flags.trace, run.executable.trace());

@@ -1,29 +1,36 @@
 // models/common/training.cc — trains a number of steps, and compares the result with one device
 #include "models/common/training.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
+#include "models/common/curve.h"
 #include "models/common/progress.h"
 #include "src/base/timing.h"
+#include "src/ir/op_def.h"
+#include "src/ir/rule.h"
 
 namespace models {
 
 using namespace alpa;
 
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
-          Show show) {
+          const Telling& telling) {
   Run run{executable, executable.init(seed), {}};
   if (task.load) task.load(run.state);
   const Batches& examples = task.training.value();
   Progress progress(steps, task.items_per_step, task.item, flops_per_step(executable.graph()),
-                    executable.memory_bytes());
+                    executable.memory_bytes(), telling.peak_rate);
+  LossLog log(telling.log);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.
   std::optional<Metrics> under_way;
   const auto finish = [&] {
     run.result.losses.push_back(under_way->loss());
-    if (show == Show::progress) progress.step(run.result.losses.back());
+    log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
+    if (telling.progress) progress.step(run.result.losses.back());
   };
   const std::int64_t epochs = (steps + examples.size() - 1) / examples.size();
   for (const auto& batch : examples.epochs(0, epochs)) {
@@ -38,6 +45,18 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   run.result.measured_bytes = executable.measured_bytes(run.state);
   run.result.communication = executable.measured_traffic();
   return run;
+}
+
+DType computed_in(const Graph& graph) {
+  std::map<DType, double> operations;
+  for (const Node& node : graph.nodes)
+    if (!node.results.empty())
+      operations[graph.type(node.results[0]).dtype] +=
+          flops(rule_of(graph, node)) * runs_per_step(graph, node);
+  const auto most =
+      std::max_element(operations.begin(), operations.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == operations.end() ? f32 : most->first;
 }
 
 Executable serial_reference(const TrainingStep& step, int num_micro_batches,

@@ -23,11 +23,19 @@ struct Run {
   RunResult result;
 };
 
-enum class Show : std::uint8_t { nothing, progress };
+/// What a run tells while it goes on; by default nothing.
+struct Telling {
+  bool progress = false;
+  double peak_rate = 0;  ///< FLOP/s, for progress; 0: nobody knows
+  std::string log;       ///< file of losses; "": none
+};
 
 /// Trains from `seed` for `steps` steps on the task's batches.
 Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
-          Show show);
+          const Telling& telling = {});
+
+/// Element type of most floating-point operations of a step.
+alpa::DType computed_in(const alpa::Graph& graph);
 
 /// The step on one device, whatever memory it takes: the reference.
 alpa::Executable serial_reference(const alpa::TrainingStep& step, int num_micro_batches,

@@ -18,9 +18,14 @@ const std::string kMlp =
 
 }  // namespace
 
-TEST_CASE("a table of losses has a line per step") {
-  const double losses[] = {2.5, 1}, seconds[] = {0.5, 0.25};
-  CHECK(loss_csv(losses, seconds) == "step,loss,seconds\n1,2.5,0.5\n2,1,0.25\n");
+TEST_CASE("a log has a line per step as soon as the step is over") {
+  const TemporaryFile file("loss_log.csv", "replaced");
+  LossLog log(file.path());
+  CHECK(file.content() == "step,loss,seconds\n");
+  log.add(2.5, 0.5);
+  CHECK(file.content() == "step,loss,seconds\n1,2.5,0.5\n");
+  log.add(1, 0.25);
+  CHECK(file.content() == "step,loss,seconds\n1,2.5,0.5\n2,1,0.25\n");
 }
 
 TEST_CASE("a curve goes from the left edge to the right, and from the largest loss to the least") {

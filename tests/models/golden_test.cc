@@ -368,7 +368,7 @@ TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its wei
   task.load = [&](TrainState& state) { load_hugging_face(state, file, options); };
   const Executable executable =
       parallelize(training_step(task.inputs, task.model, kAdam), Serial{}, Cluster::local(1));
-  const Run run = train(task, executable, 0, 0, Show::nothing);
+  const Run run = train(task, executable, 0, 0);
   CHECK(largest_distance(run.state["embedding0.table"].to_host(),
                          file["model.embed_tokens.weight"]) == 0);
 }
