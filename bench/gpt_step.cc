@@ -14,11 +14,11 @@ struct Sizes {
   models::DecoderOptions model{
       .layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 8192};
   std::int64_t batch = 4;
-  int devices = 1, rounds = 7;
-  std::string method = "shard";
+  int rounds = 7;
+  bench::Placement place;
 };
 
-std::function<void()> runner(const Sizes& sizes, const Method& method, int devices) {
+std::function<void()> runner(const Sizes& sizes, const bench::Placement& place) {
   const TensorType tokens{i32, {sizes.batch, sizes.model.sequence}};
   const TrainingStep step = training_step(
       {{"tokens", tokens}, {"labels", tokens}},
@@ -30,14 +30,14 @@ std::function<void()> runner(const Sizes& sizes, const Method& method, int devic
   for (std::size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<std::int32_t>((i * 7919) % sizes.model.vocabulary);
   const Array array(ids, tokens.shape);
-  return bench::runner(step, method, devices, {{"tokens", array}, {"labels", array}});
+  return bench::runner(step, place, {{"tokens", array}, {"labels", array}});
 }
 
 void measure(const Sizes& sizes) {
-  std::vector<bench::Variant> variants{{"one device", runner(sizes, Serial{}, 1)}};
-  if (sizes.devices > 1)
-    variants.push_back({fmt::format("{} devices, {}", sizes.devices, sizes.method),
-                        runner(sizes, parse_method(sizes.method), sizes.devices)});
+  std::vector<bench::Variant> variants{{"one device", runner(sizes, {})}};
+  if (sizes.place.devices > 1)
+    variants.push_back({fmt::format("{} devices, {}", sizes.place.devices, sizes.place.of_several),
+                        runner(sizes, sizes.place)});
   bench::interleave(variants, sizes.rounds);
   bench::print(variants);
 }
@@ -47,20 +47,18 @@ void measure(const Sizes& sizes) {
 int main(int argc, char** argv) {
   Sizes sizes;
   bool on_request = false;
-  const std::vector<cli::Flag> flags{
-      cli::whole("--layers", &sizes.model.layers, "Blocks", 1),
-      cli::whole("--hidden", &sizes.model.hidden, "Width", 1),
-      cli::whole("--heads", &sizes.model.heads, "Heads", 1),
-      cli::whole("--sequence", &sizes.model.sequence, "Tokens of an example", 1),
-      cli::whole("--vocabulary", &sizes.model.vocabulary, "Different tokens", 2),
-      cli::whole("--batch", &sizes.batch, "Examples", 1),
-      cli::whole("--devices", &sizes.devices, "CPU devices", 1, 1024),
-      cli::text("--method", &sizes.method, "Of several devices"),
-      cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
-      cli::on("--on-request", &on_request, "Answer numbers of steps with seconds")};
+  const std::vector<cli::Flag> flags = bench::with_placement(
+      {cli::whole("--layers", &sizes.model.layers, "Blocks", 1),
+       cli::whole("--hidden", &sizes.model.hidden, "Width", 1),
+       cli::whole("--heads", &sizes.model.heads, "Heads", 1),
+       cli::whole("--sequence", &sizes.model.sequence, "Tokens of an example", 1),
+       cli::whole("--vocabulary", &sizes.model.vocabulary, "Different tokens", 2),
+       cli::whole("--batch", &sizes.batch, "Examples", 1),
+       cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
+       cli::on("--on-request", &on_request, "Answer numbers of steps with seconds")},
+      sizes.place);
   return bench::run(argc, argv, "The training step of a GPT on CPU devices.", flags, [&] {
     if (!on_request) return measure(sizes);
-    bench::answer(runner(sizes, sizes.devices == 1 ? Method(Serial{}) : parse_method(sizes.method),
-                         sizes.devices));
+    bench::answer(runner(sizes, sizes.place));
   });
 }

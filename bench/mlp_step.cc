@@ -2,7 +2,8 @@
 // time oneDNN alone needs for the same matrix products, then the same step on several CPU devices
 // against the step on one. Data parallelism repeats Adam on every device, which the cores of one
 // machine must do one after the other; the yardstick "step, Adam repeated" is the step on one
-// device and this additional work.
+// device and this additional work. With --on-request it answers numbers of steps with their
+// seconds, for bench/peers/mlp.py.
 //   bench_mlp_step --help
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
@@ -11,6 +12,7 @@
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
 #include "mlp.h"
+#include "on_request.h"
 #include "src/base/thread_team.h"
 
 using namespace alpa;
@@ -19,6 +21,7 @@ namespace {
 
 struct Sizes : bench::MlpSizes {
   int devices = 8, rounds = 5;
+  std::string method = "shard";
 };
 
 /// The step's matrix products and nothing else: forward and kernel gradient of every layer, input
@@ -115,9 +118,15 @@ void measure(const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
+  bool on_request = false;
   std::vector<cli::Flag> flags = bench::size_flags(sizes);
   flags.push_back(cli::whole("--devices", &sizes.devices, "CPU devices", 1, 1024));
   flags.push_back(cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000));
-  return bench::run(argc, argv, "The training step of an MLP on CPU devices.", flags,
-                    [&] { measure(sizes); });
+  flags.push_back(cli::text("--method", &sizes.method, "Of several devices, with --on-request"));
+  flags.push_back(cli::on("--on-request", &on_request, "Answer numbers of steps with seconds"));
+  return bench::run(argc, argv, "The training step of an MLP on CPU devices.", flags, [&] {
+    if (!on_request) return measure(sizes);
+    bench::answer(bench::mlp_runner(
+        sizes, sizes.devices == 1 ? Method(Serial{}) : parse_method(sizes.method), sizes.devices));
+  });
 }

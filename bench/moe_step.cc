@@ -1,5 +1,5 @@
 // The training step of a decoder with experts (models/moe.h: 4 layers, hidden 512, 8 experts of
-// width 2048, 1024 tokens in one group) on one CPU device, Adam. Reads numbers of steps from its
+// width 2048, 1024 tokens in one group) on CPU devices, Adam. Reads numbers of steps from its
 // input, a line each, and answers with the seconds they took; bench/peers/moe.py asks it and its
 // peers in turn.
 //   bench_moe_step --help
@@ -13,6 +13,7 @@ namespace {
 
 struct Sizes {
   std::int64_t batch = 4, sequence = 256, vocabulary = 8192;
+  bench::Placement place;
 };
 
 /// The learning rate is so small that nothing converges while it is measured.
@@ -38,17 +39,18 @@ void answer(const Sizes& s) {
     numbers[i] =
         static_cast<std::int32_t>((i * i + 5 * i) % static_cast<std::size_t>(s.vocabulary));
   const Array tokens(numbers, {s.batch, s.sequence});
-  bench::answer(bench::runner(step_of(s), Serial{}, 1, {{"tokens", tokens}, {"labels", tokens}}));
+  bench::answer(bench::runner(step_of(s), s.place, {{"tokens", tokens}, {"labels", tokens}}));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  const std::vector<cli::Flag> flags{
-      cli::whole("--batch", &sizes.batch, "Sequences of the batch", 1),
-      cli::whole("--sequence", &sizes.sequence, "Tokens of a sequence", 1),
-      cli::whole("--vocabulary", &sizes.vocabulary, "Words", 1)};
+  const std::vector<cli::Flag> flags =
+      bench::with_placement({cli::whole("--batch", &sizes.batch, "Sequences of the batch", 1),
+                             cli::whole("--sequence", &sizes.sequence, "Tokens of a sequence", 1),
+                             cli::whole("--vocabulary", &sizes.vocabulary, "Words", 1)},
+                            sizes.place);
   return bench::run(argc, argv, "The training step of a decoder with experts, timed on request.",
                     flags, [&] { answer(sizes); });
 }

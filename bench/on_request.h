@@ -10,8 +10,24 @@
 #include <string>
 
 #include "src/base/timing.h"
+#include "tools/common/flag_table.h"
 
 namespace alpa::bench {
+
+/// Where a step runs: on one device, or on several as a method plans.
+struct Placement {
+  int devices = 1;
+  std::string of_several = "shard";
+
+  Method method() const { return devices == 1 ? Method(Serial{}) : parse_method(of_several); }
+};
+
+/// `placement` as flags, behind `own`.
+inline std::vector<cli::Flag> with_placement(std::vector<cli::Flag> own, Placement& placement) {
+  own.push_back(cli::whole("--devices", &placement.devices, "CPU devices", 1, 1024));
+  own.push_back(cli::text("--method", &placement.of_several, "Of several devices"));
+  return own;
+}
 
 /// Reads numbers of steps from standard input, a line each, runs so many and prints their seconds.
 inline void answer(const std::function<void()>& step) {
@@ -25,9 +41,10 @@ inline void answer(const std::function<void()>& step) {
 
 /// A step that is compiled now, and runs on this batch whenever it is called. Says on stderr what
 /// was planned.
-inline std::function<void()> runner(const TrainingStep& step, const Method& method, int devices,
+inline std::function<void()> runner(const TrainingStep& step, const Placement& placement,
                                     const std::map<std::string, Array>& batch) {
-  const Executable executable = parallelize(step, method, Cluster::local(devices));
+  const Executable executable =
+      parallelize(step, placement.method(), Cluster::local(placement.devices));
   fmt::print(stderr, "{}\n{} bytes per device\n", to_string(executable.planned()),
              executable.memory_bytes());
   auto state = std::make_shared<TrainState>(executable.init(0));

@@ -2,48 +2,58 @@
 """The training step of a GPT, alpa's and those of JAX and PyTorch, on the CPU with the same threads, in turn.
 
 bench/gpt_step.cc: blocks of layer norm, causal attention, layer norm, GELU feed-forward; tied embeddings, learnt positions,
-cross-entropy, Adam, f32. PyTorch uses its fused attention and fused Adam. Prints one JSON object per line: median seconds of a
-step, their ratio to alpa's (median of the rounds), and peak memory of each process.
+cross-entropy, Adam, f32. PyTorch uses its fused attention and fused Adam. With several devices the peers are JAX's: as many
+forced host devices, with shardings by hand: rows of the batch (jax-data), or heads, columns of the first and rows of the second
+matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: median seconds of a step, their ratio to alpa's
+(median of the rounds), and peak memory of each process.
 
     bench/peers/gpt_step.py build/bin/bench_gpt_step [--layers 4 --hidden 512 --heads 8 --sequence 256 --vocabulary 8192
-        --batch 4 --rounds 7 --peers jax,eager,compile --threads 2]
+        --batch 4 --rounds 7 --peers jax,eager,compile --threads 2 --devices 1 --method shard]
 """
 import argparse
 import multiprocessing
 import resource
 import time
 
-from turns import OnRequest, adam, ends_with_us, take_turns
+from turns import OnRequest, adam, ends_with_us, forced_host_devices, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
-SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("batch", 4))
+SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("batch", 4), ("devices", 1))
 for name, default in SIZES + (("rounds", 7), ("threads", 2)):
     parser.add_argument(f"--{name}", type=int, default=default)
-parser.add_argument("--peers", default="jax,eager,compile")
+parser.add_argument("--peers", help="default: jax,eager,compile; of several devices jax-data,jax-megatron")
+parser.add_argument("--method", default="shard")
 O = parser.parse_args()
+O.peers = O.peers or ("jax,eager,compile" if O.devices == 1 else "jax-data,jax-megatron")
 HEAD = O.hidden // O.heads
 
 
-def jax_step():
-    import jax
-    jax.config.update("jax_platforms", "cpu")
+def jax_step(plan=""):
+    jax, sharded = forced_host_devices(O.devices)
     import jax.numpy as jnp
-    normal = lambda i, shape: jax.random.normal(jax.random.PRNGKey(i), shape) * 0.02
-    blocks = [{"n1": (jnp.ones(O.hidden), jnp.zeros(O.hidden)), "n2": (jnp.ones(O.hidden), jnp.zeros(O.hidden)),
-               "qkv": (normal(4 * i, (O.hidden, 3 * O.hidden)), jnp.zeros(3 * O.hidden)),
-               "out": (normal(4 * i + 1, (O.hidden, O.hidden)), jnp.zeros(O.hidden)),
-               "up": (normal(4 * i + 2, (O.hidden, 4 * O.hidden)), jnp.zeros(4 * O.hidden)),
-               "down": (normal(4 * i + 3, (4 * O.hidden, O.hidden)), jnp.zeros(O.hidden))} for i in range(O.layers)]
-    parameters = {"blocks": blocks, "tokens": normal(99, (O.vocabulary, O.hidden)), "bias": jnp.zeros(O.vocabulary),
-                  "positions": normal(98, (O.sequence, O.hidden)), "norm": (jnp.ones(O.hidden), jnp.zeros(O.hidden))}
+    cut = "d" if plan == "megatron" else None  # along this axis the matrices of a block are cut as Megatron-LM does it
+    normal = lambda i, shape, *axes: sharded(jax.random.normal(jax.random.PRNGKey(i), shape) * 0.02, *axes)
+    constant = lambda value, size, *axes: sharded(jnp.full(size, jnp.float32(value)), *axes)
+    norm_of = lambda: (constant(1, O.hidden), constant(0, O.hidden))
+    # Columns of q, k and v are apart where they are cut.
+    three = (3 * O.hidden,) if O.devices == 1 else (3, O.hidden)
+    three_axes = (None,) * (len(three) - 1) + (cut,)
+    blocks = [{"n1": norm_of(), "n2": norm_of(),
+               "qkv": (normal(4 * i, (O.hidden, *three), None, *three_axes), constant(0, three, *three_axes)),
+               "out": (normal(4 * i + 1, (O.hidden, O.hidden), cut, None), constant(0, O.hidden)),
+               "up": (normal(4 * i + 2, (O.hidden, 4 * O.hidden), None, cut), constant(0, 4 * O.hidden, cut)),
+               "down": (normal(4 * i + 3, (4 * O.hidden, O.hidden), cut, None), constant(0, O.hidden))} for i in range(O.layers)]
+    parameters = {"blocks": blocks, "tokens": normal(99, (O.vocabulary, O.hidden), cut, None), "bias": constant(0, O.vocabulary, cut),
+                  "positions": normal(98, (O.sequence, O.hidden)), "norm": norm_of()}
 
     def norm(x, p):
         x = x - x.mean(-1, keepdims=True)
         return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * p[0] + p[1]
 
     def block(x, p):
-        q, k, v = jnp.split(norm(x, p["n1"]) @ p["qkv"][0] + p["qkv"][1], 3, -1)
+        y = jnp.tensordot(norm(x, p["n1"]), p["qkv"][0], 1) + p["qkv"][1]
+        q, k, v = jnp.split(y, 3, -1) if y.ndim == 3 else (y[:, :, i] for i in range(3))
         heads = lambda y: y.reshape(*y.shape[:2], O.heads, HEAD)
         y = jax.nn.dot_product_attention(heads(q), heads(k), heads(v), is_causal=True)
         x = x + y.reshape(x.shape) @ p["out"][0] + p["out"][1]
@@ -62,7 +72,8 @@ def jax_step():
         rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, g)))]
         return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1]
 
-    tokens = jnp.arange(O.batch * O.sequence).reshape(O.batch, O.sequence) * 7919 % O.vocabulary
+    tokens = sharded(jnp.arange(O.batch * O.sequence).reshape(O.batch, O.sequence) * 7919 % O.vocabulary,
+                     "d" if plan == "data" else None)
     zeros = lambda: jax.tree_util.tree_map(jnp.zeros_like, parameters)
     state = [parameters, zeros(), zeros(), jnp.float32(1)]
     compiled = jax.jit(step, donate_argnums=(0, 1, 2))
@@ -122,7 +133,7 @@ def torch_step(compiled):
     return run
 
 
-MAKERS = {"jax": jax_step, "eager": lambda: torch_step(False), "compile": lambda: torch_step(True)}
+MAKERS = {"jax": jax_step, "jax-data": lambda: jax_step("data"), "jax-megatron": lambda: jax_step("megatron"), "eager": lambda: torch_step(False), "compile": lambda: torch_step(True)}
 
 
 def serve(maker, pipe):
@@ -161,5 +172,5 @@ class Alpa(OnRequest):
 
 if __name__ == "__main__":
     sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
-    programs = [Alpa("alpa", [O.bench, *sizes, "--on-request"])] + [Peer(name) for name in O.peers.split(",")]
-    take_turns(programs, O.rounds, threads=O.threads, **{name: getattr(O, name) for name, _ in SIZES})
+    programs = [Alpa("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Peer(name) for name in O.peers.split(",")]
+    take_turns(programs, O.rounds, threads=O.threads, method=O.method, **{name: getattr(O, name) for name, _ in SIZES})

@@ -2,18 +2,19 @@
 """The training step of bench/moe_step.cc (decoder, experts in every second layer, dispatch and combine as einsums) of alpa,
 PyTorch and JAX, in turn.
 
-Adam, f32, two choices of 8 experts, one group, THREADS threads each. Prints one JSON object per program: median seconds of a
+Adam, f32, two choices of 8 experts, one group, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host
+devices that split the batch and the experts. Prints one JSON object per program: median seconds of a
 step, and the median over rounds of its seconds divided by alpa's.
 
-    taskset -c 0,1 bench/peers/moe.py build/bin/bench_moe_step [BATCH [SEQUENCE [ROUNDS [THREADS]]]]   4 256 7 2
+    taskset -c 0,1 bench/peers/moe.py build/bin/bench_moe_step [BATCH [SEQUENCE [ROUNDS [THREADS [DEVICES]]]]]   4 256 7 2 1
 """
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, adam, take_turns
+from turns import JaxSteps, OnRequest, adam, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
-BATCH, SEQUENCE, ROUNDS, THREADS = [int(a) for a in sys.argv[2:]] + [4, 256, 7, 2][len(sys.argv) - 2:]
+BATCH, SEQUENCE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [4, 256, 7, 2, 1][len(sys.argv) - 2:]
 LAYERS, HIDDEN, HEADS, EXPERTS, WIDTH, WORDS = 4, 512, 8, 8, 2048, 8192
 TOKENS = BATCH * SEQUENCE
 CAPACITY = 2 * TOKENS // EXPERTS
@@ -96,13 +97,14 @@ class Torch:
 
 class Jax(JaxSteps):
     def __init__(self):
-        import jax
-        jax.config.update("jax_platforms", "cpu")
+        jax, sharded = forced_host_devices(DEVICES)
         import jax.numpy as jnp
-        self.name = f"JAX {jax.__version__}, jit"
+        self.name = f"JAX {jax.__version__}, " + ("jit" if DEVICES == 1 else "batch and experts split")
         keys = iter(jax.random.split(jax.random.PRNGKey(0), 100))
-        p = parameters_of(lambda *s: jax.random.normal(next(keys), s) * 0.02, lambda *s: jnp.zeros(s), lambda *s: jnp.ones(s))
-        tokens = jnp.array([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(BATCH, SEQUENCE)
+        laid = lambda x: sharded(x, *(("d",) if x.ndim == 3 else ()))  # weights of experts have three dimensions
+        p = parameters_of(lambda *s: laid(jax.random.normal(next(keys), s) * 0.02), lambda *s: laid(jnp.zeros(s)),
+                          lambda *s: laid(jnp.ones(s)))
+        tokens = sharded(jnp.array([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(BATCH, SEQUENCE), "d")
 
         def norm(x, scale, bias):
             mean = x.mean(-1, keepdims=True)
@@ -152,5 +154,7 @@ class Jax(JaxSteps):
         self.state = [p, *(jax.tree_util.tree_map(jnp.zeros_like, p) for _ in range(2)), 1.0]
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}"]), Jax(), Torch(False), Torch(True)]
-take_turns(programs, ROUNDS, batch=BATCH, sequence=SEQUENCE, threads=THREADS)
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}"]), Jax()]
+if DEVICES == 1:
+    programs += [Torch(False), Torch(True)]
+take_turns(programs, ROUNDS, batch=BATCH, sequence=SEQUENCE, threads=THREADS, devices=DEVICES)

@@ -1,6 +1,7 @@
 """What programs that are timed in turns have in common: alpa's benchmark on request, Adam, and seconds of JAX's steps."""
 import ctypes
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -22,6 +23,16 @@ class OnRequest:
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
+
+
+def forced_host_devices(n):
+    """JAX with so many devices of the CPU, and a function that lays an array out on them: along "d", or None, for each dimension."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={n}"
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+    jax.config.update("jax_platforms", "cpu")
+    mesh = jax.make_mesh((n,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    return jax, lambda x, *axes: jax.device_put(x, NamedSharding(mesh, PartitionSpec(*axes)))
 
 
 class JaxSteps:

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """The training step of bench/wide_resnet_step.cc (bottleneck Wide-ResNet, CIFAR-sized, width 4) of alpa, PyTorch and JAX, in turn.
 
-SGD with Nesterov momentum, f32, THREADS threads each. Prints one JSON object per program: median seconds of a step, and the
+SGD with Nesterov momentum, f32, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host devices that
+split the batch. Prints one JSON object per program: median seconds of a step, and the
 median over rounds of the others' seconds divided by alpa's.
 
-    taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [BATCH [IMAGE [ROUNDS [THREADS]]]]   32 32 7 2
+    taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [BATCH [IMAGE [ROUNDS [THREADS [DEVICES]]]]]   32 32 7 2 1
 """
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, take_turns
+from turns import JaxSteps, OnRequest, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
-BATCH, IMAGE, ROUNDS, THREADS = [int(a) for a in sys.argv[2:]] + [32, 32, 7, 2][len(sys.argv) - 2:]
+BATCH, IMAGE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [32, 32, 7, 2, 1][len(sys.argv) - 2:]
 CHANNELS, WIDTH, BLOCKS, CLASSES, RATE = 16, 4, (2, 2, 2), 10, 1e-7
 
 
@@ -63,10 +64,9 @@ class Torch:
 
 class Jax(JaxSteps):
     def __init__(self):
-        import jax
-        jax.config.update("jax_platforms", "cpu")
+        jax, sharded = forced_host_devices(DEVICES)
         import jax.numpy as jnp
-        self.name = f"JAX {jax.__version__}, jit"
+        self.name = f"JAX {jax.__version__}, " + ("jit" if DEVICES == 1 else "data parallel")
         parameters, strides = [], []
 
         def add(inputs, features, window, stride=1):
@@ -85,7 +85,8 @@ class Jax(JaxSteps):
                 inputs = 4 * c
             c *= 2
         head = (jax.random.normal(jax.random.PRNGKey(99), (inputs, CLASSES)) * 0.1, jnp.zeros(CLASSES))
-        x, y = jax.random.normal(jax.random.PRNGKey(0), (BATCH, IMAGE, IMAGE, 3)), jnp.arange(BATCH) % CLASSES
+        x = sharded(jax.random.normal(jax.random.PRNGKey(0), (BATCH, IMAGE, IMAGE, 3)), "d")
+        y = sharded(jnp.arange(BATCH) % CLASSES, "d")
 
         def conv_norm(p, i, h):
             kernel, scale, bias = p[i]
@@ -110,8 +111,11 @@ class Jax(JaxSteps):
             return both, velocity, loss
 
         self.step = jax.jit(step, donate_argnums=(0, 1))
+        parameters, head = jax.tree_util.tree_map(sharded, (parameters, head))
         self.state = [(parameters, head), jax.tree_util.tree_map(jnp.zeros_like, (parameters, head))]
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}"]), Torch(False), Torch(True), Jax()]
-take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS)
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}"]), Jax()]
+if DEVICES == 1:
+    programs += [Torch(False), Torch(True)]
+take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS, devices=DEVICES)

@@ -71,12 +71,13 @@ class PaddedPanels {
   static bool repay(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
     constexpr std::int64_t kFewest = 128, kDeepest = 4096;
-    constexpr double kLeastPoints = 1 << 26;  // smaller ones are not worth the memory
+    // Smaller ones do not repay the copies. A transposed left operand costs more without them.
+    const double least_points = left.transposed == 'T' ? 1 << 21 : 1 << 25;
     constexpr double kNoCopy = 0.0038;        // oneDNN's threshold
     const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
     if (std::string_view(isa().name) == "avx512") return false;
-    if (std::min(m, n) < kFewest || points < kLeastPoints || k > kDeepest || inverse < kNoCopy)
+    if (std::min(m, n) < kFewest || points < least_points || k > kDeepest || inverse < kNoCopy)
       return false;
     if (right.transposed == 'T') return false;
     return is_bad(right) || (left.transposed == 'T' && is_bad(left));

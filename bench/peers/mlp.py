@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""The training step of bench/mlp.h (Dense + bias, ReLU between; mean squared error; Adam), alpa's and JAX's, on the CPU, in turn.
+
+With one device both use all cores of the process. With more, JAX has as many forced host devices and shardings by hand: rows of
+the batch (data), or kernels by columns and rows in turn (megatron). Prints one JSON object per line: median seconds of a step, and
+their ratio to alpa's (median of the rounds).
+
+    bench/peers/mlp.py build/bin/bench_mlp_step [--dim 512 --batch 64 --layers 10 --devices 1 --method shard --rounds 7]
+"""
+import argparse
+
+from turns import JaxSteps, OnRequest, adam, forced_host_devices, take_turns
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("bench")
+SIZES = (("dim", 512), ("batch", 64), ("layers", 10), ("devices", 1))
+for name, default in SIZES + (("rounds", 7),):
+    parser.add_argument(f"--{name}", type=int, default=default)
+parser.add_argument("--method", default="shard")
+O = parser.parse_args()
+
+
+class Jax(JaxSteps):
+    def __init__(self, plan):
+        jax, sharded = forced_host_devices(O.devices)
+        import jax.numpy as jnp
+        self.name = f"JAX {jax.__version__}, {plan}"
+        megatron = plan == "megatron"
+        keys = jax.random.split(jax.random.PRNGKey(0), O.layers + 1)
+        parameters = []
+        for i in range(O.layers):
+            w = jax.random.normal(keys[i + 1], (O.dim, O.dim)) * (2 / O.dim) ** 0.5
+            columns = (None, "d") if megatron and i % 2 == 0 else ("d", None) if megatron else ()
+            parameters.append((sharded(w, *columns), sharded(jnp.zeros(O.dim), *columns[1:])))
+        x = sharded(jax.random.normal(keys[0], (O.batch, O.dim)), *(("d",) if plan == "data" else ()))
+
+        def loss_of(parameters):
+            y = x
+            for i, (w, b) in enumerate(parameters):
+                y = y @ w + b
+                y = jax.nn.relu(y) if i + 1 < O.layers else y
+            return jnp.mean((y - x) ** 2)
+
+        def step(p, m, v, t):
+            loss, g = jax.value_and_grad(loss_of)(p)
+            flat, tree = jax.tree_util.tree_flatten(p)
+            rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, g)))]
+            return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
+
+        self.step = jax.jit(step, donate_argnums=(0, 1, 2))
+        self.state = [parameters, *(jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)), jnp.float32(1)]
+
+
+sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
+plans = ["one device"] if O.devices == 1 else ["data", "megatron"]
+programs = [OnRequest("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Jax(plan) for plan in plans]
+take_turns(programs, O.rounds, **{name: getattr(O, name) for name, _ in SIZES}, method=O.method)
