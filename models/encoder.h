@@ -3,6 +3,7 @@
 /// they normalise.
 #include <alpa/alpa.h>
 
+#include <optional>
 #include <vector>
 
 namespace models {
@@ -10,8 +11,8 @@ namespace models {
 struct EncoderOptions {
   std::int64_t layers = 2, hidden = 64, heads = 4;
   double dropout = 0;
-  bool norm_first = false;  ///< ViT's: sums are not normalised; else BERT's: they are
-  alpa::DType dtype = alpa::f32;
+  bool norm_first = false;                ///< ViT's: sums are not normalised; else BERT's: they are
+  std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
 };
 
 /// Attention in both directions and a feed-forward pair, each added to its input.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,9 @@ struct DecoderOptions {
   double dropout = 0;
   bool head_bias = true;  ///< a learnt number per token of the vocabulary (Alpa's GPT; not GPT-2)
   bool tied_head = true;  ///< the head is the embedding's table; else a kernel of its own, no bias
-  double norm_epsilon = 0;     ///< 0: 1e-5 of GPT, 1e-6 of Llama
-  double rotary_base = 10000;  ///< of Llama's positions
-  alpa::DType dtype = alpa::f32;
+  double norm_epsilon = 0;                ///< 0: 1e-5 of GPT, 1e-6 of Llama
+  double rotary_base = 10000;             ///< of Llama's positions
+  std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
 };
 
 struct DecoderSize {

@@ -18,9 +18,9 @@ struct MoeDecoderOptions {
   std::int64_t factor = 8;  ///< width of every MLP, as a multiple of `hidden`
   int choices = 2;          ///< experts of a token
   double capacity_factor = 1;
-  std::int64_t group = 2048;     ///< tokens that share the places of an expert
-  double balance_weight = 0.01;  ///< of the loss that balances the experts' loads
-  alpa::DType dtype = alpa::f32;
+  std::int64_t group = 2048;              ///< tokens that share the places of an expert
+  double balance_weight = 0.01;           ///< of the loss that balances the experts' loads
+  std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
 };
 
 struct MoeDecoderSize {

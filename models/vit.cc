@@ -11,7 +11,7 @@ using namespace models;
 namespace {
 
 VitOptions options_of(const ImageFlags& flags, std::int64_t classes) {
-  VitOptions options{.encoder = {.norm_first = true, .dtype = parse_dtype(flags.dtype)},
+  VitOptions options{.encoder = {.norm_first = true, .dtype = own_dtype(flags.dtype)},
                      .classes = classes};
   for (const VitSize& size : kVitSizes)
     if (size.name == flags.model) {

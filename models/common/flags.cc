@@ -224,6 +224,10 @@ Optimizer make_optimizer(const CommonFlags& flags) {
   return optim::Sgd{.learning_rate = rate, .momentum = 0.9};
 }
 
+std::optional<DType> own_dtype(const std::string& dtype) {
+  return dtype == "f32" ? std::nullopt : std::optional(parse_dtype(dtype));
+}
+
 Precision precision_of(const CommonFlags& flags) {
   if (flags.precision == "bf16_mixed") return bf16_mixed;
   return flags.precision == "f16_mixed" ? f16_mixed : Precision::as_written;

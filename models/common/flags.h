@@ -54,6 +54,8 @@ int micro_batches_of(const CommonFlags& flags, alpa::MethodKind method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
 /// The value of --precision.
 alpa::Precision precision_of(const CommonFlags& flags);
+/// A value of --dtype. Absent for f32: it is the type of steps, which --precision may change.
+std::optional<alpa::DType> own_dtype(const std::string& dtype);
 
 /// The backend of the steps, with the reason for its choice: "cpu (--backend cpu)".
 struct Backend {

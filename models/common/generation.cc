@@ -18,7 +18,7 @@ TrainingStep decoding_step(const Decoder& decoder) {
     builder.set_training(false);
     const DecoderOptions& o = decoder.options();
     const std::int64_t heads = o.key_heads > 0 ? o.key_heads : o.heads;
-    const TensorType type{o.dtype, {1, o.sequence, heads, o.hidden / o.heads}};
+    const TensorType type{o.dtype.value_or(f32), {1, o.sequence, heads, o.hidden / o.heads}};
     Values cache;
     for (std::int64_t i = 0; i < 2 * o.layers; ++i)
       cache.push_back(builder.step_state("cache" + std::to_string(i), type, zeros));

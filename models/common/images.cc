@@ -68,9 +68,9 @@ Task image_task(const ImageFlags& flags, std::int64_t classes,
                 const std::function<nn::Layer(std::int64_t classes)>& make) {
   const ImageData data = load_images(flags, classes);
   const auto model = [network = make(data.types.classes), image = data.image,
-                      dtype = parse_dtype(flags.dtype)](const Batch& b) {
+                      dtype = own_dtype(flags.dtype)](const Batch& b) {
     const Value x = reshape(b["x"], {b["x"].dim(0), image[0], image[1], image[2]});
-    return classify_images(network, cast(x, dtype), b["y"]);
+    return classify_images(network, dtype ? cast(x, *dtype) : x, b["y"]);
   };
   return dataset_task(model, inputs_of(data.types, flags.batch), data.sets.training, data.sets.test,
                       static_cast<std::uint64_t>(flags.seed));

@@ -19,6 +19,10 @@ constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
 /// A mesh is promising if its best plan takes at most this many times as long as the best of all.
 constexpr double kPromising = 1.5;
+/// For a program of more cells a further round takes tens of seconds. Where one round or two have
+/// proven this gap, there is none.
+constexpr std::int64_t kLargeCells = 2'000'000;
+constexpr double kLargeGap = 0.02;
 constexpr int kAll = std::numeric_limits<int>::max();
 
 /// How far an error is from a plan.
@@ -210,7 +214,14 @@ struct AutoSharding::Impl {
 
   bool is_finished() {
     return time.is_over() || exceeds_budget() ||
-           bound({}) >= (1 - options.relative_gap) * seconds_of(best({}));
+           bound({}) >= (1 - gap_worth_a_round({})) * seconds_of(best({}));
+  }
+
+  /// A plan proven to be this close to the best one is not worth another round.
+  double gap_worth_a_round(Budget budget) {
+    MeshSearch* search = best_search(budget);
+    const bool large = search != nullptr && search->cells() > kLargeCells;
+    return std::max(options.relative_gap, large ? kLargeGap : 0);
   }
 
   void search_templates(MeshSearch& search, int most) {
@@ -302,7 +313,7 @@ struct AutoSharding::Impl {
   void improve_within(std::int64_t budget) {
     MeshSearch* search = best_search(budget);
     const double enough =
-        (1 - std::max(kBudgetGap, options.relative_gap)) * seconds_of(best(budget));
+        (1 - std::max(kBudgetGap, gap_worth_a_round(budget))) * seconds_of(best(budget));
     if (search == nullptr || time.is_over() || search->bound_within(budget) >= enough) return;
     search->improve_within(budget, effort_of(*search, kMoreWork * work_within, 0, budget));
     tell(budget);
