@@ -73,7 +73,7 @@ class PaddedPanels {
     constexpr std::int64_t kFewest = 128, kDeepest = 4096;
     // Smaller ones do not repay the copies. A transposed left operand costs more without them.
     const double least_points = left.transposed == 'T' ? 1 << 21 : 1 << 25;
-    constexpr double kNoCopy = 0.0038;        // oneDNN's threshold
+    constexpr double kNoCopy = 0.0038;  // oneDNN's threshold
     const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
     if (std::string_view(isa().name) == "avx512") return false;
