@@ -167,7 +167,11 @@ Tokenizer Tokenizer::gpt2(const std::string& vocabulary_path, const std::string&
   std::int32_t largest = 0;
   for (const auto& [bytes, token] : entries) largest = std::max(largest, token);
   impl->texts.resize(static_cast<std::size_t>(largest) + 1);
-  for (const auto& [bytes, token] : entries) impl->add(bytes, token);
+  for (const auto& [bytes, token] : entries) {
+    require(impl->texts[token].empty(), "{}: \"{}\" and \"{}\" have the same number {}",
+            vocabulary_path, excerpt(impl->texts[token]), excerpt(bytes), token);
+    impl->add(bytes, token);
+  }
   for (int byte = 0; byte < kBytes; ++byte) {
     const auto found = impl->tokens.find(std::string(1, static_cast<char>(byte)));
     require(found != impl->tokens.end(), "{}: has no token for byte {}", vocabulary_path, byte);

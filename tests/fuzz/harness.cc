@@ -131,6 +131,16 @@ const std::vector<Harness>& harnesses() {
        fuzz_idx,
        idx_seeds,
        {std::string("\0\0\x08\x03", 4), std::string(4, '\0'), "\xff\xff\xff\xff", "\x1f\x8b"}},
+      {"safetensors",
+       fuzz_safetensors,
+       safetensors_seeds,
+       {std::string(8, '\0'), std::string(7, '\xff'), "F32", "F8_E4M3", "I64", "BOOL", "[0,0]",
+        "data_offsets", "__metadata__", "-1", "1e9", "{", "}", "[", "]", ",", ":", "\""}},
+      {"vocabulary", fuzz_vocabulary, vocabulary_seeds, kJsonTokens},
+      {"merges",
+       fuzz_merges,
+       merges_seeds,
+       {" ", "\n", "\r\n", "a", "b", "ab", "abc", "#version", "\xc4\xa0", "\xff"}},
   };
   return all;
 }

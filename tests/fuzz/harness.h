@@ -34,6 +34,9 @@ int fuzz_contest(const std::uint8_t* data, std::size_t size);
 int fuzz_contest_gz(const std::uint8_t* data, std::size_t size);
 int fuzz_csv(const std::uint8_t* data, std::size_t size);
 int fuzz_idx(const std::uint8_t* data, std::size_t size);
+int fuzz_safetensors(const std::uint8_t* data, std::size_t size);
+int fuzz_vocabulary(const std::uint8_t* data, std::size_t size);
+int fuzz_merges(const std::uint8_t* data, std::size_t size);
 
 std::vector<std::string> graph_seeds();
 std::vector<std::string> attributes_seeds();
@@ -45,6 +48,9 @@ std::vector<std::string> contest_seeds();
 std::vector<std::string> contest_gz_seeds();
 std::vector<std::string> csv_seeds();
 std::vector<std::string> idx_seeds();
+std::vector<std::string> safetensors_seeds();
+std::vector<std::string> vocabulary_seeds();
+std::vector<std::string> merges_seeds();
 
 /// Calls `parse`. False if it refused the input as it should; other exceptions pass through. Throws
 /// std::logic_error if the refusal is not a message for people.

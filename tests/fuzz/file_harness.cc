@@ -1,0 +1,103 @@
+// Formats that are read from files alone: safetensors, and the two files of a tokenizer.
+#include <alpa/train/safetensors.h>
+#include <alpa/train/text.h>
+
+#include <stdexcept>
+
+#include "fuzz/harness.h"
+#include "support/temporary_file.h"
+
+namespace alpa::fuzz {
+namespace {
+
+using testing::TemporaryFile;
+
+const std::string kMerges = "#version: 0.2\na b\nab c\n\xc4\xa0 a\n";
+
+/// Code point `c` below 2^11 in UTF-8.
+std::string utf8(int c) {
+  if (c < 128) return {static_cast<char>(c)};
+  return {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
+}
+
+/// The letter that stands for a byte in GPT-2's vocabulary, as JSON writes it.
+std::string letter(int byte, int& unprintable) {
+  const bool printable =
+      (byte > 32 && byte < 127) || (byte > 160 && byte < 173) || (byte > 173 && byte < 256);
+  if (byte == '"' || byte == '\\') return {'\\', static_cast<char>(byte)};
+  return utf8(printable ? byte : 256 + unprintable++);
+}
+
+std::string vocabulary() {
+  std::string text = "{";
+  int unprintable = 0;
+  for (int byte = 0; byte < 256; ++byte)
+    text += "\"" + letter(byte, unprintable) + "\": " + std::to_string(byte) + ", ";
+  return text + R"("ab": 256, "abc": 257, "<|endoftext|>": 258, ")" + "\xc4\xa0" + R"(a": 259})";
+}
+
+void check_round_trip(const Tokenizer& tokenizer) {
+  const std::string text = "abc ab, a\n\xff\xc4\xa0 2";
+  if (tokenizer.decode(tokenizer.encode(text)) != text)
+    throw std::logic_error("a text that its tokens do not give back");
+}
+
+/// Reads both files, one of which is the input.
+void read_tokenizer(const std::string& vocabulary_text, const std::string& merges_text) {
+  const TemporaryFile vocabulary_file("fuzz_vocab.json", vocabulary_text);
+  const TemporaryFile merges_file("fuzz_merges.txt", merges_text);
+  std::optional<Tokenizer> tokenizer;
+  if (accepts([&] { tokenizer = Tokenizer::gpt2(vocabulary_file.path(), merges_file.path()); }))
+    check_round_trip(*tokenizer);
+}
+
+std::string input_text(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+/// The file with all tensors of `file`, written again.
+std::string written(const TensorFile& file) {
+  std::map<std::string, Array> tensors;
+  for (const std::string& name : file.names()) tensors.emplace(name, file[name]);
+  const TemporaryFile copy("fuzz_copy.safetensors", "");
+  write_safetensors(copy.path(), tensors, file.metadata());
+  return copy.content();
+}
+
+}  // namespace
+
+int fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
+  const TemporaryFile file("fuzz.safetensors", input_text(data, size));
+  std::string printed;
+  if (!accepts([&] { printed = written(TensorFile(file.path())); })) return 0;
+  const TemporaryFile again("fuzz_again.safetensors", printed);
+  expect_same(printed, written(TensorFile(again.path())));
+  return 0;
+}
+
+std::vector<std::string> safetensors_seeds() {
+  const Array a(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), b(std::vector<std::int32_t>{7}, {});
+  const TemporaryFile file("fuzz_seed.safetensors", "");
+  write_safetensors(file.path(), {{"a", a}, {"layer.0.b", b}, {"c", a.cast(bf16)}},
+                    {{"format", "pt"}});
+  const std::string header =
+      R"({"x":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"y":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]}})";
+  return {file.content(), std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') +
+                              header + '\1' + std::string(8, '\0') + '\1'};
+}
+
+int fuzz_vocabulary(const std::uint8_t* data, std::size_t size) {
+  read_tokenizer(input_text(data, size), kMerges);
+  return 0;
+}
+
+std::vector<std::string> vocabulary_seeds() { return {vocabulary()}; }
+
+int fuzz_merges(const std::uint8_t* data, std::size_t size) {
+  read_tokenizer(vocabulary(), input_text(data, size));
+  return 0;
+}
+
+std::vector<std::string> merges_seeds() { return {kMerges, "a b\n"}; }
+
+}  // namespace alpa::fuzz
