@@ -15,7 +15,9 @@ struct BertFlags : LanguageFlags {
 };
 
 BertOptions options_of(const BertFlags& flags) {
-  BertOptions options{.encoder = {.dropout = flags.dropout, .dtype = own_dtype(flags.dtype)},
+  BertOptions options{.encoder = {.dropout = flags.dropout,
+                                  .dtype = own_dtype(flags.dtype),
+                                  .remat = marks_remat(flags)},
                       .sequence = flags.sequence,
                       .vocabulary = flags.vocabulary};
   for (const BertSize& size : kBertSizes)

@@ -13,6 +13,7 @@ struct EncoderOptions {
   double dropout = 0;
   bool norm_first = false;                ///< ViT's: sums are not normalised; else BERT's: they are
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
+  bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
 };
 
 /// Attention in both directions and a feed-forward pair, each added to its input.
@@ -50,19 +51,20 @@ class EncoderBlock {
 /// Blocks one after another; each is a layer of pipelines.
 class Encoder {
  public:
-  explicit Encoder(const EncoderOptions& options) {
+  explicit Encoder(const EncoderOptions& options) : remat_(options.remat) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options);
   }
   alpa::Value operator()(alpa::Value x, alpa::Value key_mask = {}) const {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = alpa::mark_pipeline_boundary(x);
-      x = blocks_[i](x, key_mask);
+      x = remat_ ? alpa::nn::remat(blocks_[i])(x, key_mask) : blocks_[i](x, key_mask);
     }
     return x;
   }
 
  private:
   std::vector<EncoderBlock> blocks_;
+  bool remat_;
 };
 
 }  // namespace models

@@ -27,6 +27,7 @@ struct DecoderOptions {
   double norm_epsilon = 0;                ///< 0: 1e-5 of GPT, 1e-6 of Llama
   double rotary_base = 10000;             ///< of Llama's positions
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
+  bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
 };
 
 struct DecoderSize {
@@ -138,7 +139,7 @@ class Decoder {
     alpa::Value x = dropout_(embed(tokens, iota(tokens, {alpa::i32, {tokens.dim(1)}})));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = mark_pipeline_boundary(x);
-      x = blocks_[i](x);
+      x = options_.remat ? alpa::nn::remat(blocks_[i])(x) : blocks_[i](x);
     }
     return head(x);
   }

@@ -67,8 +67,12 @@ std::optional<MlpFlags> read_flags(int argc, char** argv) {
 /// Dense layers of alternating width, ReLU between them; the last has `outputs` features.
 nn::Sequential make_mlp(const MlpFlags& flags, std::int64_t outputs, bool final_relu) {
   nn::Sequential mlp;
-  for (std::int64_t i = 0; i + 1 < flags.layers; ++i)
-    mlp.add(nn::Dense(i % 2 == 0 ? flags.dim * flags.hidden_factor : flags.dim)).add(nn::ReLU());
+  const std::int64_t wide = flags.dim * flags.hidden_factor;
+  for (std::int64_t i = 2; i < flags.layers; i += 2) {
+    const nn::Sequential two{nn::Dense(wide), nn::ReLU(), nn::Dense(flags.dim), nn::ReLU()};
+    mlp.add(marks_remat(flags) ? nn::Layer(nn::remat(two)) : nn::Layer(two));
+  }
+  if (flags.layers % 2 == 0) mlp.add(nn::Dense(wide)).add(nn::ReLU());
   mlp.add(nn::Dense(outputs));
   if (final_relu) mlp.add(nn::ReLU());
   return mlp;

@@ -37,7 +37,8 @@ MoeDecoderOptions options_of(const MoeFlags& flags) {
                             .capacity_factor = flags.capacity_factor,
                             .group = flags.group,
                             .balance_weight = flags.balance_weight,
-                            .dtype = own_dtype(flags.dtype)};
+                            .dtype = own_dtype(flags.dtype),
+                            .remat = marks_remat(flags)};
   for (const MoeDecoderSize& size : kMoeSizes)
     if (size.name == flags.model)
       options.layers = size.layers, options.hidden = size.hidden, options.heads = size.heads,

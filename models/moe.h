@@ -21,6 +21,7 @@ struct MoeDecoderOptions {
   std::int64_t group = 2048;              ///< tokens that share the places of an expert
   double balance_weight = 0.01;           ///< of the loss that balances the experts' loads
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
+  bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
 };
 
 struct MoeDecoderSize {
@@ -96,7 +97,8 @@ class MoeDecoder {
     double layers = 0;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = mark_pipeline_boundary(x);
-      const alpa::nn::MoEOutput block = blocks_[i](x);
+      const alpa::nn::MoEOutput block =
+          options_.remat ? alpa::nn::remat(blocks_[i])(x) : blocks_[i](x);
       x = block.y;
       if (!block.balance_loss) continue;
       balance = balance ? balance + block.balance_loss : block.balance_loss;

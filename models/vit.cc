@@ -11,8 +11,9 @@ using namespace models;
 namespace {
 
 VitOptions options_of(const ImageFlags& flags, std::int64_t classes) {
-  VitOptions options{.encoder = {.norm_first = true, .dtype = own_dtype(flags.dtype)},
-                     .classes = classes};
+  VitOptions options{
+      .encoder = {.norm_first = true, .dtype = own_dtype(flags.dtype), .remat = marks_remat(flags)},
+      .classes = classes};
   for (const VitSize& size : kVitSizes)
     if (size.name == flags.model) {
       options.patch = size.patch;

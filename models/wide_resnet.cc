@@ -19,6 +19,7 @@ int run_resnet(int argc, char** argv) {
     return 0;
   run_task(flags, [&] {
     WideResNetSize size = wide_resnet_sizes().at(flags.model);
+    size.remat = marks_remat(flags);
     return image_task(flags, size.classes, [&](std::int64_t classes) {
       size.classes = classes;
       return wide_resnet(size);

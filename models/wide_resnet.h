@@ -17,6 +17,7 @@ struct WideResNetSize {
   std::int64_t classes = 1024;
   bool small_images = false;  ///< a 3 x 3 stem that keeps the extents, for 28 to 64 pixels
   bool pooled_stem = true;    ///< halves the extents behind the stem
+  bool remat = false;         ///< blocks are layers for `StepOptions::remat`
 };
 
 /// Alpa's sizes (images of 224 pixels), and three for images of 28 to 64.
@@ -79,9 +80,11 @@ inline alpa::nn::Sequential wide_resnet(const WideResNetSize& size) {
   if (size.pooled_stem) model.add(alpa::nn::MaxPool{{3, 3}, {2, 2}, alpa::nn::Padding::same});
   std::int64_t channels = size.channels;
   for (std::size_t group = 0; group < size.blocks.size(); ++group, channels *= 2)
-    for (int block = 0; block < size.blocks[group]; ++block)
-      model.add(alpa::mark_pipeline_boundary)
-          .add(BottleneckBlock(channels, size.width, group > 0 && block == 0 ? 2 : 1));
+    for (int i = 0; i < size.blocks[group]; ++i) {
+      const BottleneckBlock block(channels, size.width, group > 0 && i == 0 ? 2 : 1);
+      model.add(alpa::mark_pipeline_boundary);
+      model.add(size.remat ? alpa::nn::Layer(alpa::nn::remat(block)) : alpa::nn::Layer(block));
+    }
   return model.add(alpa::nn::GlobalAveragePool()).add(alpa::nn::Dense(size.classes));
 }
 

@@ -206,6 +206,13 @@ std::string to_json(const CompiledStep& step) {
   return step.stages.empty() ? to_json(step.plan, step.graph) : pipeline_json(step);
 }
 
+std::vector<RecomputedLayer> CompiledStep::recomputed() const {
+  std::vector<RecomputedLayer> layers = plan.recomputed;
+  for (const StagePlan& stage : stages)
+    layers.insert(layers.end(), stage.plan.recomputed.begin(), stage.plan.recomputed.end());
+  return layers;
+}
+
 std::string timeline(const CompiledStep& step) {
   return step.stages.empty() ? "" : to_string(pipeline::play(schedule_of(step)));
 }

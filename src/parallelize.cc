@@ -14,10 +14,12 @@
 #include "pipeline_planning.h"
 #include "plan_cache.h"
 #include "planning_budget.h"
+#include "remat_choice.h"
 #include "src/base/file.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/follow.h"
+#include "src/intra_op/recomputed.h"
 #include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"
 #include "src/spmd/join_stages.h"
@@ -34,12 +36,13 @@ struct Target {
   const ExecutorOptions& options;
   std::int64_t budget;  ///< bytes of a device
   const PassLog& log;
+  cost::CostModel model;
   const lower::StateLayout* state = nullptr;  ///< of the step whose state this one shares
 };
 
 /// Passes from a partitioned program until collectives are merged.
 spmd::SpmdProgram fused_program(spmd::SpmdProgram partitioned, const Target& target) {
-  const auto& [backend, options, budget, log, state] = target;
+  const auto& [backend, options, budget, log, model, state] = target;
   spmd::SpmdProgram program = log.check("partitioned.txt", std::move(partitioned));
   if (backend.fuses_epilogue)
     program = log.check("epilogues.txt", spmd::fuse_epilogues(program, backend.fuses_epilogue));
@@ -61,7 +64,7 @@ void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceP
 /// Passes that merge collectives, and all later ones.
 CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fused,
                              std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
-  const auto& [backend, options, budget, log, state] = target;
+  const auto& [backend, options, budget, log, model, state] = target;
   spmd::SpmdProgram program =
       log.check("bucketed.txt", spmd::bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
@@ -102,6 +105,7 @@ CompiledStep lower_partitioned(const CompiledStep& plan, spmd::SpmdProgram parti
 }
 
 CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
+  solved.recomputed = intra_op::price_recomputed(solved, graph, target.model);
   ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
   CompiledStep planned{.graph = graph, .plan = std::move(plan)};
   planned.repeated = repeated_work(planned.plan, graph);
@@ -117,7 +121,10 @@ CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, Sch
   planned.schedule = schedule;
   planned.plan.method = method;
   std::vector<spmd::PlannedPart> parts;
-  for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
+  for (StagePlan& stage : planned.stages) {
+    stage.plan.recomputed = intra_op::price_recomputed(stage.plan, stage.graph, target.model);
+    parts.push_back({stage.graph, stage.plan});
+  }
   spmd::SpmdProgram joined = spmd::join_stages(graph, parts, cluster);
   planned.transfers = transfers_of(joined, cluster);
   const pipeline::Timeline timeline = forecast(planned);
@@ -162,9 +169,10 @@ void check_devices(const std::vector<StagePlan>& stages, const Cluster& cluster,
 }
 
 /// A plan from the text of a file. It must keep the budget, as a searched plan does.
-CompiledStep planned_from_text(const TrainingStep& step, const MethodOptions& method,
+CompiledStep planned_from_text(const TrainingStep& given, const MethodOptions& method,
                                const Cluster& cluster, const std::string& text,
                                const std::string& path, const Target& target) {
+  const TrainingStep step = with_remat_of_file(given, text, path);
   const int micro_batches = method.options.num_micro_batches;
   CompiledStep planned;
   if (is_pipeline_file(text)) {
@@ -261,15 +269,24 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   check_options(method, cluster);
   const PassLog log(method.options.dump_dir);
   const Target target{runtime::find_backend(cluster.backend), method.options.executor,
-                      memory_budget(method, cluster), log};
+                      memory_budget(method, cluster), log, cost::CostModel::of(cluster)};
+  const auto plan = [&](const TrainingStep& traced, const MethodOptions& chosen) {
+    const Stopwatch tracing;
+    const Graph graph = traced_in_layers(traced, chosen);
+    return kept_or(graph, traced, chosen, cluster, target, [&] {
+      return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
+          log.check("graph.txt", graph), chosen, cluster, tracing.seconds(), target);
+    });
+  };
   const auto planned_with = [&](int num_micro_batches) {
     MethodOptions chosen = method;
     chosen.options.num_micro_batches = num_micro_batches;
-    const Graph graph = traced_in_layers(step, chosen);
-    return kept_or(graph, step, chosen, cluster, target, [&] {
-      return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
-          log.check("graph.txt", graph), chosen, cluster, watch.seconds(), target);
-    });
+    if (!step.chooses_remat) return plan(step, chosen);
+    return plan_choosing_remat(
+        step, num_micro_batches, target.model, [&](const TrainingStep& traced, double share) {
+          chosen.options.solver_seconds = share * method.options.solver_seconds;
+          return plan(traced, chosen);
+        });
   };
   const auto searched = [&] {
     if (!chooses_micro_batches(method)) return planned_with(method.options.num_micro_batches);
@@ -290,15 +307,21 @@ struct Settings {
 };
 
 /// Plans a step on the states of `leader`, along its plan, within `budget` bytes.
-CompiledStep compile_following(const TrainingStep& step, int num_micro_batches,
+CompiledStep compile_following(const TrainingStep& given, int num_micro_batches,
                                const Executable& leader, const Settings& settings,
                                std::int64_t budget, const PassLog& log) {
   const Stopwatch watch;
   const lower::StateLayout state = leader.executor().layout_of_states();
   const Target target{runtime::find_backend(settings.cluster.backend),
-                      settings.method.options.executor, budget, log, &state};
-  const cost::CostModel model = cost::CostModel::of(settings.cluster);
+                      settings.method.options.executor,
+                      budget,
+                      log,
+                      cost::CostModel::of(settings.cluster),
+                      &state};
+  const cost::CostModel& model = target.model;
   const CompiledStep& led = leader.planned();
+  const TrainingStep step =
+      given.chooses_remat ? with_remat(given, recomputed_layers(led.graph)) : given;
   const bool pipelined = !led.stages.empty();
   const Graph graph = log.check(
       "graph.txt", pipelined ? traced_in_layers_of(leader.graph(), step, num_micro_batches)

@@ -241,6 +241,26 @@ std::vector<int> micro_batch_choices(const TrainingStep& step) {
   return choices;
 }
 
+namespace {
+
+std::vector<int> layers_of_nodes(const Graph& graph) {
+  std::vector<int> layers;
+  for (const Node& node : graph.nodes) layers.push_back(node.layer);
+  return layers;
+}
+
+/// Calls visit(n, key) for every forward node; equal keys of two steps mean the same node.
+using NodeKey = std::tuple<const OpDef*, std::string, int>;  // operator, name, how many came before
+template <class Visit>
+void for_each_forward(const Graph& graph, Visit&& visit) {
+  std::map<std::pair<const OpDef*, std::string>, int> counts;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    if (const Node& node = graph.nodes[n]; node.region == Region::forward && node.op != &ops::input)
+      visit(n, NodeKey{node.op, node.name, counts[{node.op, node.name}]++});
+}
+
+}  // namespace
+
 Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
   const int micro_batches = method.options.num_micro_batches;
   const auto* automatic = std::get_if<AutoLayers>(&method.pipeline.layers);
@@ -252,6 +272,8 @@ Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
 
 Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
                        const std::vector<int>& layers, const std::string& origin) {
+  const Graph marked = step.trace(num_micro_batches);
+  if (layers_of_nodes(marked) == layers) return marked;
   const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
   require(
       layers.size() == graph.nodes.size(),
@@ -262,22 +284,25 @@ Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
 }
 
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches) {
-  const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
-  using Key = std::tuple<const OpDef*, std::string, int>;  // operator, name, how many came before
-  const auto for_each_forward = [](const Graph& g, auto&& visit) {
-    std::map<std::pair<const OpDef*, std::string>, int> counts;
-    for (std::size_t n = 0; n < g.nodes.size(); ++n)
-      if (const Node& node = g.nodes[n]; node.region == Region::forward && node.op != &ops::input)
-        visit(n, Key{node.op, node.name, counts[{node.op, node.name}]++});
-  };
-  std::map<Key, int> known;
+  std::map<NodeKey, int> known;
   for_each_forward(leader,
-                   [&](std::size_t n, const Key& key) { known[key] = leader.nodes[n].layer; });
-  std::vector<int> layers(graph.nodes.size(), -1);
-  for_each_forward(graph, [&](std::size_t n, const Key& key) {
-    if (const auto found = known.find(key); found != known.end()) layers[n] = found->second;
+                   [&](std::size_t n, const NodeKey& key) { known[key] = leader.nodes[n].layer; });
+  const auto layers_for = [&](const Graph& graph) {
+    std::vector<int> layers(graph.nodes.size(), -1);
+    for_each_forward(graph, [&](std::size_t n, const NodeKey& key) {
+      if (const auto found = known.find(key); found != known.end()) layers[n] = found->second;
+    });
+    return layers;
+  };
+  const Graph marked = step.trace(num_micro_batches);
+  const std::vector<int> layers = layers_for(marked);
+  bool equal = true;
+  for_each_forward(marked, [&](std::size_t n, const NodeKey&) {
+    equal = equal && marked.nodes[n].layer == layers[n];
   });
-  return with_layers_of_forward_nodes(graph, layers);
+  if (equal) return marked;
+  const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
+  return with_layers_of_forward_nodes(graph, layers_for(graph));
 }
 
 namespace {

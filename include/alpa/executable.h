@@ -173,6 +173,9 @@ struct CompiledStep {
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
   RepeatedWork repeated = {};     ///< work that several devices repeat
+
+  /// What the plan computes again in the backward pass, by number.
+  std::vector<RecomputedLayer> recomputed() const;
   std::shared_ptr<const runtime::LoweredProgram> lowered = {};  ///< for the executor
 
   /// Collectives per step and device, by kind ("all_reduce").

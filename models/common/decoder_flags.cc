@@ -96,7 +96,8 @@ DecoderOptions options_of(const GptFlags& flags) {
       .tied_head = head != "own",
       .norm_epsilon = flags.norm_epsilon,
       .rotary_base = flags.rotary_base,
-      .dtype = own_dtype(flags.dtype)};
+      .dtype = own_dtype(flags.dtype),
+      .remat = marks_remat(flags)};
   require(options.sequence >= flags.sequence,
           "--positions is {}, fewer than the {} of --sequence; give at least as many",
           options.sequence, flags.sequence);

@@ -47,6 +47,10 @@ std::vector<cli::Flag> model_rows(CommonFlags& f) {
       choice("--precision", &f.precision,
              "bf16_mixed, f16_mixed: f32 parameters, layers in half precision",
              {"as_written", "bf16_mixed", "f16_mixed"}),
+      choice("--remat", &f.remat,
+             "layers that are computed again in the backward pass instead of kept; auto: as few as "
+             "the memory budget asks for",
+             {"none", "all", "auto"}),
   };
 }
 
@@ -231,6 +235,11 @@ std::optional<DType> own_dtype(const std::string& dtype) {
 Precision precision_of(const CommonFlags& flags) {
   if (flags.precision == "bf16_mixed") return bf16_mixed;
   return flags.precision == "f16_mixed" ? f16_mixed : Precision::as_written;
+}
+
+Remat remat_of(const CommonFlags& flags) {
+  if (flags.remat == "auto") return Remat::automatic;
+  return flags.remat == "all" ? Remat::all : Remat::none;
 }
 
 Backend choose_backend(const std::string& backend,

@@ -21,7 +21,7 @@ struct CommonFlags {
   std::string micro_batches = "1";
   std::string stages = "2", pipeline_layers = "auto", schedule = "1f1b";  ///< of method pipeline
   std::int64_t steps = 10, seed = 0, batch = 512;
-  std::string optimizer = "adam", precision = "as_written";
+  std::string optimizer = "adam", precision = "as_written", remat = "none";
   double learning_rate = 1e-3;
   std::int64_t warmup = 0;  ///< steps of rising rate, then a cosine down to a tenth; 0: constant
   std::string cluster;
@@ -56,6 +56,9 @@ alpa::Optimizer make_optimizer(const CommonFlags& flags);
 alpa::Precision precision_of(const CommonFlags& flags);
 /// A value of --dtype. Absent for f32: it is the type of steps, which --precision may change.
 std::optional<alpa::DType> own_dtype(const std::string& dtype);
+/// The value of --remat, and whether the model marks layers for it.
+alpa::Remat remat_of(const CommonFlags& flags);
+inline bool marks_remat(const CommonFlags& flags) { return flags.remat != "none"; }
 
 /// The backend of the steps, with the reason for its choice: "cpu (--backend cpu)".
 struct Backend {

@@ -7,6 +7,7 @@
 
 #include "models/common/text.h"
 #include "src/base/timing.h"
+#include "src/intra_op/recomputed.h"
 
 namespace models {
 
@@ -103,6 +104,16 @@ std::optional<double> test_metric(const RunResult& run, const std::string& name)
   return found == run.test.end() ? std::nullopt : std::optional(found->second);
 }
 
+Json recomputed_json(const CompiledStep& planned) {
+  Json json = Json::array();
+  for (const RecomputedLayer& layer : planned.recomputed())
+    json.push_back({{"layer", layer.number},
+                    {"nodes", layer.nodes},
+                    {"seconds", layer.seconds},
+                    {"bytes", layer.bytes}});
+  return json;
+}
+
 std::string difference_text(double difference) {
   if (std::isnan(difference))
     return "difference  not a number: parameters of this run, "
@@ -122,6 +133,8 @@ std::string report_json(const CompiledStep& planned, const RunResult* run) {
   json["step_seconds"] = step_seconds_json(run);
   json["memory"] = {{"planned_bytes", planned.memory_bytes},
                     {"measured_bytes", run ? Json(run->measured_bytes) : Json(nullptr)}};
+  json["recomputed"] = recomputed_json(planned);
+  json["flops"] = flops_per_step(planned.graph);
   json["communication"] = communication_json(communication_of(planned, run));
   json["planner"] = planner_json(planned);
   json["max_abs_parameter_difference"] =
@@ -139,6 +152,9 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   std::string text = fmt::format("plan        {}\n", plan);
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
   text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";
+  const std::string again =
+      intra_op::recomputed_text(planned.recomputed(), remat_layers(planned.graph).size());
+  if (!again.empty()) text += fmt::format("recomputed  {}\n", again);
   for (const auto& [kind, traffic] : communication_of(planned, run))
     text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
                         traffic.count, kind);

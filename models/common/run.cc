@@ -22,7 +22,7 @@ constexpr double kPeakSeconds = 0.1;
 TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
   flags.steps = steps;
   return training_step(task.inputs, task.model, make_optimizer(flags),
-                       {.precision = precision_of(flags)});
+                       {.precision = precision_of(flags), .remat = remat_of(flags)});
 }
 
 void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster& cluster,

@@ -5,6 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "recomputation.h"
 #include "src/ir/op_def.h"
 
 namespace alpa {
@@ -34,7 +35,11 @@ Region region_of_gradients(const Builder& builder) {
 /// One differentiation. Gradients of values are summed as they arrive.
 class Tape {
  public:
-  Tape(Builder& builder, Value loss) : builder_(builder), loss_(loss), gradients_(loss.id + 1) {}
+  Tape(Builder& builder, Value loss)
+      : builder_(builder),
+        loss_(loss),
+        gradients_(loss.id + 1),
+        recomputation_(builder, builder.producer(loss.id)) {}
 
   /// Empty for values that the loss does not depend on.
   Values run(const Values& wrt) {
@@ -77,8 +82,9 @@ class Tape {
         "gradient: the loss depends on {} \"{}\", which has no gradient; wrap it in stop_gradient",
         node.op->name, node.name);
     builder_.set_layer(node.layer);
+    const Node known = recomputation_.node(n);
     builder_.push_scope(node.name + ".grad");
-    const Values contributions = node.op->vjp(builder_, node, dys);
+    const Values contributions = node.op->vjp(builder_, known, dys);
     invariant(contributions.size() == node.operands.size(),
               "{}: vjp gives {} gradients for {} operands", node.op->name, contributions.size(),
               node.operands.size());
@@ -104,7 +110,8 @@ class Tape {
 
   Builder& builder_;
   Value loss_;
-  Values gradients_;           ///< by value id, so far
+  Values gradients_;  ///< by value id, so far
+  Recomputation recomputation_;
   std::vector<bool> depends_;  ///< by value id
 };
 

@@ -227,23 +227,40 @@ Clustering cluster(const std::vector<ForwardOperator>& operators,
 
 namespace {
 
-bool is_forward_operator(const Node& node) {
-  return node.region == Region::forward && node.op != &ops::input;
+/// Per node its number among forward operators; -1: it is none. The nodes of a layer that is
+/// computed again are one operator.
+std::vector<int> operators_of_nodes(const Graph& graph) {
+  const std::vector<int> again = recomputed_layers(graph);
+  std::vector<int> numbers(graph.nodes.size(), -1);
+  int last = -1, last_remat = -1;
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (node.region != Region::forward || node.op == &ops::input) continue;
+    const bool whole = std::binary_search(again.begin(), again.end(), node.remat);
+    if (!whole || node.remat != last_remat) ++last;
+    last_remat = whole ? node.remat : -1;
+    numbers[n] = last;
+  }
+  return numbers;
 }
 
 }  // namespace
 
 std::vector<ForwardOperator> forward_operators(const Graph& graph) {
   std::vector<ForwardOperator> operators;
+  const std::vector<int> numbers = operators_of_nodes(graph);
   std::vector<int> number(graph.values.size(), -1);
   int results = 0;
-  for (const Node& node : graph.nodes) {
-    if (!is_forward_operator(node)) continue;
-    ForwardOperator& next = operators.emplace_back();
-    next.flops = flops(rule_of(graph, node));
-    next.heavy = node.op->work == Work::heavy;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (numbers[n] < 0) continue;
+    const Node& node = graph.nodes[n];
+    operators.resize(numbers[n] + 1);
+    ForwardOperator& next = operators.back();
+    const int own = results - static_cast<int>(next.produced.size());  // its first result
+    next.flops += flops(rule_of(graph, node));
+    next.heavy |= node.op->work == Work::heavy;
     for (int value : node.operands)
-      if (number[value] >= 0) next.read.push_back(number[value]);
+      if (number[value] >= 0 && number[value] < own) next.read.push_back(number[value]);
     for (int value : node.results) {
       number[value] = results++;
       next.produced.push_back(graph.type(value).bytes());
@@ -255,13 +272,13 @@ std::vector<ForwardOperator> forward_operators(const Graph& graph) {
 std::vector<int> cluster_layers(const Graph& graph, int layers, double tolerance) {
   const Clustering clustering =
       cluster(forward_operators(graph), {.layers = layers, .tolerance = tolerance});
+  const std::vector<int> numbers = operators_of_nodes(graph);
   std::vector<int> layer(graph.nodes.size(), -1);
-  int next = 0, current = 0;
+  int current = 0;
   for (std::size_t n = 0; n < layer.size(); ++n) {
-    if (!is_forward_operator(graph.nodes[n])) continue;
-    if (next > clustering.layers[current].last) ++current;
+    if (numbers[n] < 0) continue;
+    if (numbers[n] > clustering.layers[current].last) ++current;
     layer[n] = current;
-    ++next;
   }
   return layer;
 }

@@ -53,7 +53,8 @@ struct Clustering {
 /// Throws Error unless 1 ≤ layers ≤ operators and tolerances are at least 0.
 Clustering cluster(const std::vector<ForwardOperator>& operators, const ClusteringOptions& options);
 
-/// The operators of `graph`: its nodes of region forward except inputs, in order.
+/// The operators of `graph`: its nodes of region forward except inputs, in order. A layer that is
+/// computed again is one operator, since it may not be cut.
 std::vector<ForwardOperator> forward_operators(const Graph& graph);
 
 /// Per node of `graph` the layer of `cluster(forward_operators(graph), …)` that has it; -1 for

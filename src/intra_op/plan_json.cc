@@ -1,4 +1,5 @@
 // src/intra_op/plan_json.cc — reads and writes plans as JSON
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -95,6 +96,26 @@ Json json_of(const PlannerStatistics& statistics) {
           {"strategies", statistics.strategies},
           {"variables", statistics.variables},
           {"constraints", statistics.constraints}};
+}
+
+Json json_of(const std::vector<RecomputedLayer>& layers) {
+  Json list = Json::array();
+  for (const RecomputedLayer& layer : layers)
+    list.push_back({{"layer", layer.number},
+                    {"nodes", layer.nodes},
+                    {"seconds", layer.seconds},
+                    {"bytes", layer.bytes}});
+  return list;
+}
+
+std::vector<RecomputedLayer> read_recomputed(const Place& place) {
+  std::vector<RecomputedLayer> layers;
+  for (const Place& layer : place.items())
+    layers.push_back({layer.at("layer").integer(), layer.at("nodes").text(),
+                      layer.at("seconds").number(),
+                      static_cast<std::int64_t>(std::clamp(layer.at("bytes").number(), 0.0,
+                                                           static_cast<double>(kMaxGraphBytes)))});
+  return layers;
 }
 
 DeviceMesh read_mesh(const Place& place) {
@@ -194,6 +215,7 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
                {"specs", std::move(specs)},
                {"reshards", std::move(reshards)}};
   if (!plan.outputs.empty()) file["outputs"] = std::move(outputs);
+  if (!plan.recomputed.empty()) file["recomputed"] = json_of(plan.recomputed);
   file["graph_text"] = lines_of(to_string(graph));
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -226,6 +248,7 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
   if (!graph.outputs.empty())
     for (const Place& spec : file.at("outputs").items())
       plan.outputs.push_back(spec.parsed(parse_spec));
+  if (file.contains("recomputed")) plan.recomputed = read_recomputed(file.at("recomputed"));
   verify(plan, graph, "plan " + origin);
   return plan;
 }

@@ -11,6 +11,7 @@
 #include "alternatives.h"
 #include "peak_memory.h"
 #include "plan_words.h"
+#include "recomputed.h"
 #include "src/ir/op_def.h"
 
 namespace alpa {
@@ -107,6 +108,7 @@ class Summary {
     add("Compute", compute_text());
     add("Communication", communication_text());
     add("Memory", memory_text(memory_bytes));
+    if (const std::string again = recomputed_text(); !again.empty()) add("Recomputed", again);
     if (const std::string inputs = inputs_text(); !inputs.empty()) add("Batch", inputs);
     const std::string repeated = repeated_work_text(priced_);
     const std::size_t later = repeated.empty() ? 1 : 2;
@@ -174,6 +176,11 @@ class Summary {
                        exact ? "" : "about ", bytes_text(bytes), bytes_text(parameters),
                        bytes_text(optimizer),
                        bytes_text(std::max(0.0, bytes - parameters - optimizer)));
+  }
+
+  std::string recomputed_text() const {
+    return intra_op::recomputed_text(intra_op::price_recomputed(plan_, graph_, priced_.model),
+                                     remat_layers(graph_).size());
   }
 
   std::string layout_text(const Input& input) const {

@@ -222,6 +222,8 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
   node.name += op.name;
   node.region = region_;
   node.layer = layer_per_node_ && region_ == Region::forward ? num_nodes() : layer_;
+  if (remat_ >= 0 && &op != &ops::input) enter_remat(node);
+  remat_of_node_.push_back(node.remat >= 0 ? remat_ : -1);
   nodes_.push_back(std::move(node));
   return results;
 }

@@ -2,6 +2,7 @@
 #include "alpa/ir/graph.h"
 
 #include <algorithm>
+#include <set>
 
 #include "src/ir/op_def.h"
 
@@ -36,6 +37,21 @@ const Input* find_input(const Graph& graph, int value) {
   const auto found = std::lower_bound(graph.inputs.begin(), graph.inputs.end(), value, before);
   return found != graph.inputs.end() && found->value == value ? &*found : nullptr;
 }
+
+namespace {
+
+std::vector<int> layers_with(const Graph& graph, bool again) {
+  std::set<int> numbers;
+  for (const Node& node : graph.nodes)
+    if (node.remat >= 0 && node.again == again) numbers.insert(node.remat);
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace
+
+std::vector<int> recomputed_layers(const Graph& graph) { return layers_with(graph, true); }
+
+std::vector<int> remat_layers(const Graph& graph) { return layers_with(graph, false); }
 
 double flops_per_step(const Graph& graph) {
   double total = 0;

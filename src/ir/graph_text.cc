@@ -23,6 +23,7 @@ std::string to_string(const Graph& graph, const Node& node) {
     text += " " + attributes;
   text += " " + std::string(name_of(node.region));
   if (node.layer != -1) text += " layer=" + std::to_string(node.layer);
+  if (node.remat != -1) text += (node.again ? " again=" : " remat=") + std::to_string(node.remat);
   return text + " " + quoted(node.name);
 }
 

@@ -191,6 +191,12 @@ class GraphReader {
       node.layer = line.integer();
       line.expect(" ");
     }
+    node.again = line.take("again=");
+    if (node.again || line.take("remat=")) {
+      node.remat = line.integer();
+      if (node.remat < 0) line.complain("rematerialised layers are numbered from 0");
+      line.expect(" ");
+    }
     node.name = line.quoted();
     check_types(line, node);
     if (node.op == &ops::input)

@@ -38,7 +38,9 @@ int last_of(const std::vector<int>& stages, int otherwise) {
 
 /// The stage of a backward node in no layer: the first from which a gradient comes to it, or else,
 /// where gradients begin, the last whose forward values it reads; -1: it reads nothing of a stage.
+/// What computes a forward node again is on the last stage of its operands, like that one.
 int backward_stage(const Graph& graph, const Node& node) {
+  if (node.again) return last_of(stages_of_operands(graph, node), -1);
   Node gradients = node, values = node;
   const auto from = [&](Region region) {
     return [&graph, region](int value) { return graph.producer(value).region != region; };
@@ -149,6 +151,11 @@ void check_order(const Graph& graph) {
                   producer.layer <= node.layer,
               "stages: {} \"{}\" of stage {} reads {} \"{}\" of the later stage {}; mark pipeline "
               "boundaries in the order in which the model computes",
+              node.op->name, node.name, node.layer, producer.op->name, producer.name,
+              producer.layer);
+      require(!producer.again || producer.layer >= node.layer,
+              "stages: {} \"{}\" of stage {} reads {} \"{}\", which the earlier stage {} computes "
+              "again later; give the rematerialised layer one stage",
               node.op->name, node.name, node.layer, producer.op->name, producer.name,
               producer.layer);
     }

@@ -171,11 +171,29 @@ Values trained_gradients(Builder& builder, Value share) {
   return reached;
 }
 
+/// The layers that are computed again; none: all that there are.
+std::optional<std::vector<int>> rematerialised(Remat remat, const TraceOptions& tracing) {
+  if (tracing.remat) return tracing.remat;
+  if (remat == Remat::none || remat == Remat::automatic) return std::vector<int>{};
+  return std::nullopt;
+}
+
+/// Throws Error if there is no layer to choose from.
+void check_remat(Builder& builder, Remat remat) {
+  if (remat != Remat::all && remat != Remat::automatic) return;
+  require(builder.remat_layers_of_model() > 0,
+          "StepOptions::remat: the model has no layers that could be computed again; wrap some in "
+          "nn::remat, or mark them with LayerScope or mark_pipeline_boundary (AutoLayers ignore "
+          "these)");
+}
+
 Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
                      const Optimizer& optimizer, const StepOptions& options,
                      const TraceOptions& tracing) {
   Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
+  builder.set_remat(rematerialised(options.remat, tracing));
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
+  check_remat(builder, options.remat);
   apply_patterns(builder, options);
   ScaledLoss scaled(builder, result.loss, loss_scale_of(options));
   // The mean over micro-batches costs nothing when taken here: the sum of
@@ -201,6 +219,7 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
                        const EvaluationOptions& options, const TraceOptions& tracing) {
   Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
+  builder.set_remat(std::vector<int>{});
   const auto metrics =
       metric_sums(trace_model(model, make_batch(builder, inputs, options.precision)));
   read_averages(builder, options);
@@ -214,6 +233,7 @@ Graph trace_prediction(const std::vector<BatchInput>& inputs,
                        const EvaluationOptions& options, const TraceOptions& tracing) {
   Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
+  builder.set_remat(std::vector<int>{});
   const Predictions predictions = model(make_batch(builder, inputs, options.precision));
   require(!predictions.values.empty(), "the model returned no tensors; name one at least");
   Values read;
@@ -280,7 +300,21 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
   auto with_batch = [=](std::int64_t rows) {
     return training_step(with_rows(inputs, rows), model, optimizer, options);
   };
-  return {inputs, trace, scalars, with_batch};
+  return {inputs, trace, scalars, with_batch, options.remat == Remat::automatic};
+}
+
+TrainingStep with_remat(const TrainingStep& step, std::vector<int> layers) {
+  TrainingStep result = step;
+  result.chooses_remat = false;
+  result.trace = [=](TraceOptions tracing) {
+    tracing.remat = layers;
+    return step.trace(tracing);
+  };
+  if (step.with_batch)
+    result.with_batch = [=](std::int64_t rows) {
+      return with_remat(step.with_batch(rows), layers);
+    };
+  return result;
 }
 
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
@@ -315,6 +349,7 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
   check_inputs(inputs);
   auto trace = [=](const TraceOptions& tracing) {
     Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
+    builder.set_remat(tracing.remat);
     build(builder, make_batch(builder, inputs));
     return builder.finish();
   };

@@ -49,12 +49,16 @@ TEST_CASE("parsing the text gives an equal graph") {
   }
 }
 
-TEST_CASE("parsing keeps value numbers that are not in order") {
+TEST_CASE("parsing keeps value numbers that are not in order, and marks of rematerialisation") {
   const std::string text =
       std::string("graph micro_batches=1\n") +
       "%1: f32[2, 2] = input() {kind=\"batch\", dtype=f32, shape=[2, 2]} forward \"x\"\n" +
-      "%0: f32[2, 2] = scale(%1) forward \"\"\n";
-  CHECK(to_string(parse_graph(text, sample::all)) == text);
+      "%0: f32[2, 2] = scale(%1) forward layer=1 remat=3 \"\"\n" +
+      "%2: f32[2, 2] = scale(%1) backward again=3 \"\"\n";
+  const Graph graph = parse_graph(text, sample::all);
+  CHECK(to_string(graph) == text);
+  CHECK(remat_layers(graph) == std::vector<int>{3});
+  CHECK(recomputed_layers(graph) == std::vector<int>{3});
 }
 
 TEST_CASE("mistakes in a text are named with their line") {
@@ -74,6 +78,8 @@ TEST_CASE("mistakes in a text are named with their line") {
         "graph text, line 3: scale gives f32[2, 2], not f32[2, 3]");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) later \"\"\n") ==
         "graph text, line 3: unknown region \"later\"; regions are forward, backward and apply");
+  CHECK(message(head + "%1: f32[2, 2] = scale(%0) forward again=-1 \"\"\n") ==
+        "graph text, line 3: rematerialised layers are numbered from 0");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) forward \"a\n") ==
         "graph text, line 3: the string at column 35 is not terminated");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) forward \"a\" b\n") ==

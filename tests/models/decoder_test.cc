@@ -65,6 +65,15 @@ TEST_CASE("parameters and FLOPs of every GPT are those of Alpa's formulas") {
     CHECK(static_cast<double>(parameter_count(graph) - left_out) == p.parameters);
     const double step = 3 * product_flops(graph, Region::forward) * 1024 / kBatch;
     CHECK(std::abs(step / (p.petaflops * 1e15) - 1) < 2e-6);
+    // Computing blocks again takes 24·B·S·H²·(1 + S / 6H) per block in Alpa; here without the last
+    // product, 8·B·S·H², whose result no gradient needs.
+    DecoderOptions again = options;
+    again.remat = true;
+    const double hidden = static_cast<double>(options.hidden), sequence = 1024;
+    const double block = kBatch * sequence * hidden * hidden * (24 + 4 * sequence / hidden - 8);
+    const double more = product_flops(step_of(again).trace(1), Region::backward) -
+                        product_flops(graph, Region::backward);
+    CHECK(std::abs(more / (block * static_cast<double>(options.layers)) - 1) < 1e-9);
   }
 }
 

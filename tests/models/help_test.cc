@@ -38,7 +38,7 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   CAPTURE(help.text);
   CHECK(flags.size() == 5);
   CHECK(flags["Model"] == Flags{"--dim", "--hidden-factor", "--layers", "--optimizer",
-                                "--learning-rate", "--warmup", "--precision"});
+                                "--learning-rate", "--warmup", "--precision", "--remat"});
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
   CHECK(flags["Devices"] == Flags{"--devices", "--backend", "--cluster", "--memory-budget",
                                   "--tf32", "--stall-seconds"});

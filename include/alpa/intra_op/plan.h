@@ -92,6 +92,14 @@ struct PlannerStatistics {
   int variables = 0, constraints = 0;
 };
 
+/// A rematerialised layer: what computing it again costs, and what is not kept for it.
+struct RecomputedLayer {
+  int number = 0;          ///< among the rematerialised layers, in the order of recording
+  std::string nodes;       ///< the first and the last: "layer_norm2 to dense5"
+  double seconds = 0;      ///< per step, resharding included; predicted
+  std::int64_t bytes = 0;  ///< of a device and a micro-batch that need not be kept
+};
+
 /// The method of plans that were not searched but follow another step's plan.
 inline constexpr const char* kFollow = "follow";
 
@@ -104,6 +112,7 @@ struct ShardingPlan {
   std::vector<PlannedReshard> reshards;  ///< ordered by first use
   PlanCost cost;
   PlannerStatistics statistics;
+  std::vector<RecomputedLayer> recomputed;  ///< by number; for readers
 };
 
 /// The plan in a line: "shard on mesh 4x2: 5.3 ms per step predicted (4.6 ms compute, 0.76 ms

@@ -150,6 +150,21 @@ class Builder {
   /// Begins the next layer. Forward nodes of no layer, which come before the
   /// first one, become layer 0.
   void end_layer();
+  /// Begins a rematerialised layer: `gradient` computes the nodes appended until `end_remat` again
+  /// instead of keeping their results. May be nested: an inner layer is then computed twice again.
+  void begin_remat();
+  void end_remat();
+  /// Rematerialises only these layers, by their numbers in the order of recording (nested ones
+  /// count with the outermost); none: all. To be set before they are recorded.
+  void set_remat(std::optional<std::vector<int>> layers) { rematerialised_ = std::move(layers); }
+  /// If no rematerialised layer was recorded, makes one of every layer (`set_layer`). Returns the
+  /// number of rematerialised layers.
+  int remat_layers_of_model();
+  /// The rematerialised layers around a node, innermost first, as numbers of the builder; none if
+  /// `gradient` is to keep its results.
+  std::vector<int> remat_of(int node) const;
+  /// Appends node `node` again, with other operands, in its layer.
+  Values repeat(int node, const Values& operands);
   /// Number of the next sequence of random numbers (kStreamAttribute), different for every
   /// call. Each layer counts its own, so that its random numbers do not depend on the
   /// contents of other layers.
@@ -193,6 +208,11 @@ class Builder {
   void note_layer();
   /// The record of an input of this builder, or nullptr.
   const Input* input_of(Value value) const;
+  /// Puts a node that is about to be appended into the open rematerialised layer.
+  void enter_remat(Node& node);
+  int outermost_remat(int layer) const;
+  /// Whether `gradient` computes the nodes of outermost layer `number` again.
+  bool is_rematerialised(int number) const;
   /// `parameter` of a given type and without a view.
   Value stored_parameter(const std::string& name, TensorType type, Initializer init, bool frozen);
 
@@ -218,6 +238,14 @@ class Builder {
   std::int64_t total_bytes_ = 0;  ///< of all values
   Region region_ = Region::forward;
   int layer_ = -1;
+  /// A rematerialised layer: the one around it (-1: none), and the number of the outermost.
+  struct RematLayer {
+    int around = -1, number = -1, first_node = -1;
+  };
+  std::vector<RematLayer> remat_layers_;
+  int remat_ = -1, num_remat_ = 0;  ///< innermost open one; outermost ones so far
+  std::vector<int> remat_of_node_;  ///< innermost, by node; -1: none
+  std::optional<std::vector<int>> rematerialised_;
   std::map<int, std::int64_t> streams_;  ///< drawn so far, by layer
   int num_micro_batches_;
   bool layer_per_node_;
@@ -248,6 +276,19 @@ using LayerScope = BuilderScope<int, &Builder::layer, &Builder::set_layer>;
 Value mark_pipeline_boundary(Value x);
 /// Nodes appended during its lifetime are in this region.
 using RegionScope = BuilderScope<Region, &Builder::region, &Builder::set_region>;
+/// Nodes appended during its lifetime are a rematerialised layer: `gradient` keeps only what they
+/// read from outside, and computes them again just before it needs their results. Random numbers
+/// are the same then, and updates happen once (Chen et al. 2016, arXiv 1604.06174).
+class RematScope {
+ public:
+  explicit RematScope(Builder& builder) : builder_(builder) { builder.begin_remat(); }
+  ~RematScope() { builder_.end_remat(); }
+  RematScope(const RematScope&) = delete;
+  RematScope& operator=(const RematScope&) = delete;
+
+ private:
+  Builder& builder_;
+};
 /// Parameters made during its lifetime are frozen, if true.
 using FreezingScope = BuilderScope<bool, &Builder::freezing, &Builder::set_freezing>;
 

@@ -28,6 +28,9 @@ struct Node {
   std::string name;           ///< for readers: layer and operator; need not be unique
   Region region = Region::forward;
   int layer = -1;  ///< of the model (ir/layers.h); -1: none, or several
+  int remat = -1;  ///< the rematerialised layer (`RematScope`) that it is part of; -1: none
+  /// Computes a node of that layer again, for the backward pass.
+  bool again = false;
 
   bool operator==(const Node&) const = default;
 };
@@ -123,6 +126,11 @@ int runs_per_step(const Graph& graph, const Node& node);
 
 /// Floating-point operations of one step, by the index rules of its nodes.
 double flops_per_step(const Graph& graph);
+
+/// Rematerialised layers of the graph, ascending; only those of which nodes are computed again, or
+/// all.
+std::vector<int> recomputed_layers(const Graph& graph);
+std::vector<int> remat_layers(const Graph& graph);
 
 /// The input record of value `id`, or nullptr.
 const Input* find_input(const Graph& graph, int value);

@@ -1,5 +1,5 @@
 #pragma once
-/// Combinators of layers: in sequence, residual, frozen.
+/// Combinators of layers: in sequence, residual, frozen, rematerialised.
 #include <functional>
 #include <initializer_list>
 #include <utility>
@@ -27,6 +27,40 @@ class Frozen {
  private:
   Layer inner_;
 };
+
+/// What `remat` returns: `inner` as a rematerialised layer.
+template <class Inner>
+class Rematerialised {
+ public:
+  explicit Rematerialised(Inner inner) : inner_(std::move(inner)) {}
+
+  template <class... More>
+  auto operator()(const Value& x, const More&... more) const {
+    const RematScope here(*x.builder);
+    return inner_(x, more...);
+  }
+  /// The same for a callable that takes several tensors as one argument.
+  template <class... More>
+  auto operator()(const Values& xs, const More&... more) const {
+    require(!xs.empty(), "nn::remat: the layer is called without a tensor; give at least one");
+    const RematScope here(*xs.front().builder);
+    return inner_(xs, more...);
+  }
+
+ private:
+  Inner inner_;
+};
+
+/// `layer` with rematerialisation (activation checkpointing): of what it computes, the backward
+/// pass keeps only what the layer reads from outside, parameters included, and computes the rest
+/// again just before it needs it. Numbers are the same; the step takes less memory and more time.
+/// `layer` is any callable whose first argument is a tensor (or `Values`), with any result:
+/// `auto [y, loss] = nn::remat(experts)(x)`. It may be nested. `StepOptions::remat` turns the marks
+/// off, or lets the planner choose among them.
+template <class Inner>
+Rematerialised<Inner> remat(Inner layer) {
+  return Rematerialised<Inner>(std::move(layer));
+}
 
 /// Applies its layers one after another. Copies share the parameters of their layers.
 class Sequential {

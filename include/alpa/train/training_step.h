@@ -46,9 +46,13 @@ struct LossAndMetrics {
 /// How a step is traced.
 struct TraceOptions {
   int num_micro_batches = 1;
-  bool layer_per_node = false;                            ///< as for `Builder`
-  TraceOptions(int micro_batches, bool per_node = false)  // NOLINT: a number is the usual case
-      : num_micro_batches(micro_batches), layer_per_node(per_node) {}
+  bool layer_per_node = false;  ///< as for `Builder`
+  /// Rematerialised layers, by number; none: those that the step asks for, of `Remat::automatic` no
+  /// one.
+  std::optional<std::vector<int>> remat = {};
+  TraceOptions(int micro_batches, bool per_node = false,  // NOLINT: a number is the usual case
+               std::optional<std::vector<int>> layers = {})
+      : num_micro_batches(micro_batches), layer_per_node(per_node), remat(std::move(layers)) {}
 };
 
 struct TrainingStep {
@@ -59,6 +63,20 @@ struct TrainingStep {
   std::function<std::map<std::string, double>(std::int64_t step)> scalars;
   /// The same step for a batch of another number of rows; null: it has none.
   std::function<TrainingStep(std::int64_t rows)> with_batch = {};
+  bool chooses_remat = false;  ///< the planner chooses what is rematerialised
+};
+
+/// What of a model is computed again in the backward pass instead of being kept (rematerialisation,
+/// activation checkpointing). Layers are those marked by `nn::remat`; if there is none, for
+/// `automatic` and `all` those of `LayerScope` and `mark_pipeline_boundary`.
+enum class Remat : std::uint8_t {
+  marked,  ///< the layers marked by `nn::remat`
+  none,    ///< none; marks have no effect
+  all,     ///< every layer
+  /// The planner's choice. If no plan that it finds without rematerialisation keeps the memory
+  /// budget, a plan with few layers computed again that does; those that free most bytes per second
+  /// first.
+  automatic,
 };
 
 /// Element types of a step. Mixed precision (Micikevicius et al. 2018): parameters and optimizer
@@ -93,6 +111,7 @@ struct StepOptions {
   /// Keeps the exponential moving average of every trained parameter as state "<parameter>.ema":
   /// average ← ema·average + (1 - ema)·parameter after each step; the first step sets it. 0: off
   double ema = 0;
+  Remat remat = Remat::marked;
 };
 
 struct EvaluationOptions {
@@ -109,6 +128,9 @@ struct EvaluationOptions {
 TrainingStep training_step(std::vector<BatchInput> inputs,
                            std::function<LossAndMetrics(const Batch&)> model, Optimizer optimizer,
                            StepOptions options = {});
+
+/// `step` with these layers, by number, computed again in its backward pass and no others.
+TrainingStep with_remat(const TrainingStep& step, std::vector<int> layers);
 
 /// A step without an optimizer: computes metrics; parameters do not change.
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,

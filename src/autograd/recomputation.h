@@ -1,0 +1,40 @@
+#pragma once
+/// Values of rematerialised layers as one backward pass reads them: computed again when the first
+/// of a layer is read, which is just before the layer's gradients.
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "alpa/ir/builder.h"
+
+namespace alpa {
+
+class Recomputation {
+ public:
+  /// Of the nodes up to `last`, all of the builder's so far.
+  Recomputation(Builder& builder, int last);
+
+  /// Node `n` with the operands and results that its gradient reads. Appends the nodes that are
+  /// computed again for it, where that has not happened.
+  Node node(int n);
+
+ private:
+  /// Part of a rematerialised layer, and its layer of the model: stages must not wait for earlier
+  /// ones in the backward pass.
+  using Part = std::pair<int, int>;
+  struct Copies {
+    std::vector<int> nodes;       ///< ascending
+    std::map<int, int> of_value;  ///< by value of these nodes
+    bool made = false;
+  };
+  /// The parts around a node, innermost first.
+  std::vector<Part> parts_of(int n) const;
+  void make(const std::vector<Part>& parts);
+  /// What a reader inside these parts reads in place of `value`.
+  int read(int value, const std::vector<Part>& parts) const;
+
+  Builder& builder_;
+  std::map<Part, Copies> copies_;
+};
+
+}  // namespace alpa
