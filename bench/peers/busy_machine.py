@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, adam, ends_with_us
+from turns import JaxSteps, OnRequest, adam_steps, ends_with_us
 
 BENCH = sys.argv[1]
 DIM, BATCH, LAYERS, DEVICES, LOOPS, ROUNDS = [int(a) for a in sys.argv[2:]] + [512, 64, 10, 1, 2, 15][len(sys.argv) - 2:]
@@ -39,15 +39,7 @@ class Jax(JaxSteps):
                     h = jax.nn.relu(h)
             return jnp.mean(jnp.square(h - y))
 
-        def step(parameters, m, v, t):
-            loss, gradients = jax.value_and_grad(loss_of)(parameters)
-            flat, tree = jax.tree_util.tree_flatten(parameters)
-            rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, gradients)))]
-            return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
-
-        self.step = jax.jit(step, donate_argnums=(0, 1, 2))
-        zeros = [jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)]
-        self.state = [parameters, *zeros, jnp.float32(1)]
+        self.step, self.state = adam_steps(loss_of, parameters)
 
 
 def run_loops(loops, running):

@@ -15,7 +15,7 @@ import multiprocessing
 import resource
 import time
 
-from turns import OnRequest, adam, ends_with_us, forced_host_devices, take_turns
+from turns import OnRequest, adam_steps, ends_with_us, forced_host_devices, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
@@ -59,28 +59,20 @@ def jax_step(plan=""):
         x = x + y.reshape(x.shape) @ p["out"][0] + p["out"][1]
         return x + jax.nn.gelu(norm(x, p["n2"]) @ p["up"][0] + p["up"][1]) @ p["down"][0] + p["down"][1]
 
-    def loss_of(p, tokens):
+    def loss_of(p):
         x = p["tokens"][tokens] + p["positions"]
         for b in p["blocks"]:
             x = block(x, b)
         logits = norm(x, p["norm"]) @ p["tokens"].T + p["bias"]
         return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1))
 
-    def step(p, m, v, t):
-        loss, g = jax.value_and_grad(loss_of)(p, tokens)
-        flat, tree = jax.tree_util.tree_flatten(p)
-        rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, g)))]
-        return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1]
-
     tokens = sharded(jnp.arange(O.batch * O.sequence).reshape(O.batch, O.sequence) * 7919 % O.vocabulary,
                      "d" if plan == "data" else None)
-    zeros = lambda: jax.tree_util.tree_map(jnp.zeros_like, parameters)
-    state = [parameters, zeros(), zeros(), jnp.float32(1)]
-    compiled = jax.jit(step, donate_argnums=(0, 1, 2))
+    step, state = adam_steps(loss_of, parameters)
 
     def run():
         nonlocal state
-        state = compiled(*state)
+        state = step(*state)[:-1]
         jax.block_until_ready(state)
     return run
 

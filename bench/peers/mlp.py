@@ -9,7 +9,7 @@ their ratio to alpa's (median of the rounds).
 """
 import argparse
 
-from turns import JaxSteps, OnRequest, adam, forced_host_devices, take_turns
+from turns import JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
@@ -41,14 +41,7 @@ class Jax(JaxSteps):
                 y = jax.nn.relu(y) if i + 1 < O.layers else y
             return jnp.mean((y - x) ** 2)
 
-        def step(p, m, v, t):
-            loss, g = jax.value_and_grad(loss_of)(p)
-            flat, tree = jax.tree_util.tree_flatten(p)
-            rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, g)))]
-            return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
-
-        self.step = jax.jit(step, donate_argnums=(0, 1, 2))
-        self.state = [parameters, *(jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)), jnp.float32(1)]
+        self.step, self.state = adam_steps(loss_of, parameters)
 
 
 sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]

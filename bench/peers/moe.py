@@ -11,7 +11,7 @@ step, and the median over rounds of its seconds divided by alpa's.
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, adam, forced_host_devices, take_turns
+from turns import JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
 BATCH, SEQUENCE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [4, 256, 7, 2, 1][len(sys.argv) - 2:]
@@ -144,14 +144,7 @@ class Jax(JaxSteps):
             picked = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1)
             return -picked.mean() + 0.01 * balance / (LAYERS // 2)
 
-        def step(p, m, v, t):
-            loss, g = jax.value_and_grad(loss_of)(p)
-            leaves, tree = jax.tree_util.tree_flatten(p)
-            new = [adam(w, *state, t) for w, *state in zip(leaves, *(jax.tree_util.tree_leaves(x) for x in (m, v, g)))]
-            return *(jax.tree_util.tree_unflatten(tree, list(part)) for part in zip(*new)), t + 1, loss
-
-        self.step = jax.jit(step, donate_argnums=(0, 1, 2))
-        self.state = [p, *(jax.tree_util.tree_map(jnp.zeros_like, p) for _ in range(2)), 1.0]
+        self.step, self.state = adam_steps(loss_of, p)
 
 
 programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}"]), Jax()]

@@ -54,6 +54,21 @@ def adam(w, m, v, g, t):
     return w - 1e-7 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
 
 
+def adam_steps(loss_of, parameters):
+    """JAX's step with Adam for `JaxSteps`, compiled, and its first state."""
+    import jax
+    import jax.numpy as jnp
+
+    def step(p, m, v, t):
+        loss, g = jax.value_and_grad(loss_of)(p)
+        flat, tree = jax.tree_util.tree_flatten(p)
+        rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, g)))]
+        return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
+
+    zeros = [jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)]
+    return jax.jit(step, donate_argnums=(0, 1, 2)), [parameters, *zeros, jnp.float32(1)]
+
+
 def take_turns(programs, rounds, **facts):
     """Times each program for about a second a round. Prints `facts`, seconds of a step and their ratio to the first program's."""
     seconds, steps = {program: [] for program in programs}, {}

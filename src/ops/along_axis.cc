@@ -31,6 +31,14 @@ int add_factor(Rule& rule, std::int64_t size, bool whole) {
   return static_cast<int>(rule.factors.size()) - 1;
 }
 
+Rule resized_rule(const Shape& shape, std::int64_t axis, std::int64_t size) {
+  Rule rule = dims_rule(shape, axis, true);
+  const int resized = add_factor(rule, size, true);
+  rule.operands = {dims_with(shape.size(), axis, static_cast<int>(axis))};
+  rule.results = {dims_with(shape.size(), axis, resized)};
+  return rule;
+}
+
 std::vector<int> factors_of(const DimFactors& dims) {
   std::vector<int> factors;
   for (const std::vector<int>& dim : dims) factors.insert(factors.end(), dim.begin(), dim.end());

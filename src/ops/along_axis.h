@@ -18,6 +18,10 @@ DimFactors dims_with(std::size_t rank, std::int64_t axis, int factor);
 /// A new factor of `rule`.
 int add_factor(Rule& rule, std::int64_t size, bool whole);
 
+/// The rule of a result that is the operand but for the extent `size` of `axis`, which is whole in
+/// both.
+Rule resized_rule(const Shape& shape, std::int64_t axis, std::int64_t size);
+
 /// The factors of these dimensions.
 std::vector<int> factors_of(const DimFactors& dims);
 

@@ -20,10 +20,7 @@ Rule pad_rule(const OpQuery& query) {
   if (before < 0 || after < 0 || interior < 0)
     fail("pad: {} before, {} after and {} between the elements of {}; none may be negative", before,
          after, interior, to_string(x));
-  Rule rule = ops::dims_rule(x.shape, axis, true);
-  const int padded = ops::add_factor(rule, before + extent + (extent - 1) * interior + after, true);
-  rule.operands = {ops::dims_with(x.shape.size(), axis, static_cast<int>(axis))};
-  rule.results = {ops::dims_with(x.shape.size(), axis, padded)};
+  Rule rule = ops::resized_rule(x.shape, axis, before + extent + (extent - 1) * interior + after);
   if (query.attributes.real("value") == 0) rule.linear = ops::movement_linear(query);
   return rule;
 }

@@ -26,10 +26,7 @@ Rule slice_rule(const OpQuery& query) {
   if (begin < 0 || begin >= end || end > extent || stride < 1)
     fail("slice: elements {} to {} by {} of dimension {} of {}", begin, end, stride, axis,
          to_string(x));
-  Rule rule = ops::dims_rule(x.shape, axis, true);
-  const int kept = ops::add_factor(rule, count(begin, end, stride), true);
-  rule.operands = {ops::dims_with(x.shape.size(), axis, static_cast<int>(axis))};
-  rule.results = {ops::dims_with(x.shape.size(), axis, kept)};
+  Rule rule = ops::resized_rule(x.shape, axis, count(begin, end, stride));
   rule.reads = {ops::factors_of(rule.results[0])};
   rule.linear = ops::movement_linear(query);
   return rule;
