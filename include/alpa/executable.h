@@ -230,6 +230,8 @@ class Executable {
   Metrics run(TrainState& state, BatchRange batches) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact
+  /// The most bytes of a device that any step on `state` has taken, those of other executables too:
+  /// ask before a larger evaluation step.
   std::int64_t measured_bytes(const TrainState& state) const;
   std::map<std::string, Traffic> traffic() const;           ///< per step and device, planned
   std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
