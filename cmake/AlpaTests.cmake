@@ -47,7 +47,7 @@ set_target_properties(precompiled_for_tests PROPERTIES POSITION_INDEPENDENT_CODE
 target_link_libraries(precompiled_for_tests PRIVATE alpa alpa_settings doctest::doctest)
 target_compile_definitions(precompiled_for_tests PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
 target_compile_options(precompiled_for_tests PRIVATE -fPIE ${ALPA_TEST_OPTIONS})
-target_precompile_headers(precompiled_for_tests PRIVATE ${ALPA_STANDARD_HEADERS} <doctest/doctest.h> <fmt/core.h> <alpa/ops/ops.h>)
+target_precompile_headers(precompiled_for_tests PRIVATE ${ALPA_STANDARD_HEADERS} <fmt/core.h> <doctest/doctest.h>)
 
 # alpa_add_test_folder(FOLDER [NAME]): NAME instead of the folder's in targets, entries and labels.
 function(alpa_add_test_folder folder)
