@@ -12,7 +12,7 @@ namespace alpa {
 namespace {
 
 /// Plans that are tried under a moved limit before giving up.
-constexpr int kBudgetAttempts = 6;
+constexpr int kBudgetAttempts = 10;
 
 /// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The
 /// count knows neither padding and scratch nor what packing loses and what overlapping collectives
@@ -26,7 +26,9 @@ class PlannersLimit {
   /// The plan under this limit really takes `peak` bytes, more than the budget.
   void was_too_high(std::int64_t peak) {
     over_ = bytes_;
-    step_ = std::max(peak - budget_, 2 * step_);  // a small excess can take a far smaller limit
+    // A small excess can take a far smaller limit, so later steps count in parts of the budget.
+    const std::int64_t least = step_ == 0 ? 0 : std::max(2 * step_, budget_ / kLeastPart);
+    step_ = std::max(peak - budget_, least);
     bytes_ = std::max<std::int64_t>(bytes_ - step_, 0);
     if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
   }
@@ -39,11 +41,13 @@ class PlannersLimit {
 
   /// True if another plan within the budget is unlikely.
   bool is_exhausted() const {
-    return over_ - under_ < budget_ / 200 || bytes_ > budget_ + budget_ / 10 || bytes_ == under_;
+    return over_ - under_ < budget_ / kLeastPart || bytes_ > budget_ + budget_ / 10 ||
+           bytes_ == under_;
   }
 
  private:
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kLeastPart = 200;  ///< limits differ by at least this part
   std::int64_t budget_, bytes_, step_ = 0;
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };

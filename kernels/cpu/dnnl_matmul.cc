@@ -71,8 +71,8 @@ class PaddedPanels {
   static bool repay(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
     constexpr std::int64_t kFewest = 128, kDeepest = 4096;
-    // Smaller ones do not repay the copies. A transposed left operand costs more without them.
-    const double least_points = left.transposed == 'T' ? 1 << 21 : 1 << 25;
+    // Smaller ones take little time in any way. A transposed left operand costs more unpadded.
+    const double least_points = left.transposed == 'T' ? 1 << 23 : 1 << 25;
     constexpr double kNoCopy = 0.0038;  // oneDNN's threshold
     const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
