@@ -287,7 +287,7 @@ Graph shared_products() {
   const Value a = g.input(InputKind::batch, "a", {f32, {12, 8, 8}}),
               b = g.input(InputKind::batch, "b", {f32, {512, 256}}),
               c = g.input(InputKind::batch, "c", {f32, {256, 4096}});
-  for (const Value product : {einsum("bqd,bkd->bqk", a, a), matmul(b, c)}) {
+  for (const Value& product : {einsum("bqd,bkd->bqk", a, a), matmul(b, c)}) {
     const std::string name = "sum" + std::to_string(product.rank());
     g.update(g.input(InputKind::state, name, product.type(), Initializer::zeros()), product);
   }
