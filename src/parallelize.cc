@@ -217,10 +217,11 @@ CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
       });
   PlanCost& cost = planned.plan.cost;
   cost.lower_bound_seconds = cost.objective_seconds * (1 - planner.gap());
-  require(planned.memory_bytes <= target.budget,
-          "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
-          "{}; give more devices or stages, or raise the budget",
-          planned.memory_bytes, planned.memory_bytes - target.budget, target.budget);
+  if (planned.memory_bytes > target.budget)
+    throw intra_op::OverBudget(fmt::format(
+        "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
+        "{}; give more devices or stages, or raise the budget",
+        planned.memory_bytes, planned.memory_bytes - target.budget, target.budget));
   return planned;
 }
 

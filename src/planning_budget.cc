@@ -53,11 +53,11 @@ class PlannersLimit {
 };
 
 [[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
-  fail(
+  throw intra_op::OverBudget(fmt::format(
       "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; "
       "use more devices, more micro-batches, ShardParallel instead of a fixed method, "
       "or raise the budget{}",
-      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : "");
+      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : ""));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "alpa/base/error.h"
 #include "pipeline_file.h"
 #include "src/intra_op/assemble_plan.h"
+#include "src/intra_op/auto_shard_options.h"
 #include "src/intra_op/recomputed.h"
 
 namespace alpa {
@@ -57,14 +58,14 @@ CompiledStep fewest_of(const TrainingStep& step, const std::vector<int>& order, 
       if (!best || next.plan.cost.objective_seconds <= best->plan.cost.objective_seconds)
         best = std::move(next);
       return true;
-    } catch (const Error&) {  // too large
+    } catch (const intra_op::OverBudget&) {
       return false;
     }
   };
   std::size_t too_few = 0, enough = order.size();
   try {
     best = with_first(step, order, enough, share, plan);
-  } catch (const Error& error) {
+  } catch (const intra_op::OverBudget& error) {
     fail("with all {} layers computed again in the backward pass: {}", enough, error.what());
   }
   while (too_few + 1 < enough) {
@@ -83,7 +84,7 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
   std::exception_ptr failure;
   try {
     return plan(with_remat(step, {}), share);
-  } catch (const Error&) {
+  } catch (const intra_op::OverBudget&) {
     failure = std::current_exception();
   }
   const std::vector<int> order = in_order(on_one_device(step, layers, num_micro_batches, model));

@@ -8,8 +8,8 @@
 
 namespace alpa {
 
-/// Plans a step; throws Error if no plan keeps the memory budget. `share`: of the seconds for
-/// planning.
+/// Plans a step; throws intra_op::OverBudget if no plan keeps the memory budget. `share`: of the
+/// seconds for planning.
 using PlanStep = std::function<CompiledStep(const TrainingStep& step, double share)>;
 
 /// The plan of `step` without rematerialisation, if that keeps the budget. Else layers are ordered

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kMaxNames = 3;
 
-/// "dense0" of "dense0/einsum.again".
+/// "vit0/dense0" of "vit0/dense0/einsum.again".
 std::string scope_of(const Node& node) {
-  return node.name.substr(0, std::min(node.name.find('/'), node.name.rfind(".again")));
+  return node.name.substr(0, std::min(node.name.rfind('/'), node.name.rfind(".again")));
 }
 
 bool only_again(const Graph& graph, const PlannedReshard& reshard) {

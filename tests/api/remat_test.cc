@@ -281,4 +281,11 @@ TEST_CASE("mistakes with rematerialisation are told") {
       error_of([&] { plan_only(step_of(Stack(2), Remat::automatic), tiny, Cluster::local(1)); });
   CAPTURE(error);
   CHECK(error.starts_with("with all 2 layers computed again in the backward pass: "));
+  // Only a budget that is not kept is a reason to compute layers again; mistakes are told as ever.
+  const ShardParallel mistaken{.mesh_shape = {3}};
+  const auto error_with = [&](Remat remat) {
+    return error_of([&] { plan_only(step_of(Stack(2), remat), mistaken, Cluster::local(2)); });
+  };
+  CHECK(!error_with(Remat::none).empty());
+  CHECK(error_with(Remat::automatic) == error_with(Remat::none));
 }
