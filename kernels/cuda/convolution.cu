@@ -112,39 +112,24 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Status run_conv2d(const ConvolutionLaunch& l, const void* x, const void* kernel, void* y,
-                  Stream stream) {
+Status run_convolution(const ConvolutionLaunch& l, const void* first, const void* second,
+                       void* result, Stream stream) {
   const ConvolutionShape& s = l.shape;
-  const std::int64_t count = s.batch * s.h.out * s.w.out * s.features;
-  return with_floating(l.dtype, [&](auto element) {
+  const auto threads_for = [](std::int64_t count) { return blocks_for(count, kThreads, 65535); };
+  return with_floating(l.dtype, [&](auto element) -> Status {
     using T = decltype(element);
-    return launch(correlate<T>, blocks_for(count, kThreads, 65535), kThreads, 0, stream, s,
-                  static_cast<const T*>(x), static_cast<const T*>(kernel), static_cast<T*>(y),
-                  count);
-  });
-}
-
-Status run_conv2d_grad_x(const ConvolutionLaunch& l, const void* dy, const void* kernel, void* dx,
-                         Stream stream) {
-  const ConvolutionShape& s = l.shape;
-  const std::int64_t count = s.batch * s.h.in * s.w.in * s.channels;
-  return with_floating(l.dtype, [&](auto element) {
-    using T = decltype(element);
-    return launch(correlate_back<T>, blocks_for(count, kThreads, 65535), kThreads, 0, stream, s,
-                  static_cast<const T*>(dy), static_cast<const T*>(kernel), static_cast<T*>(dx),
-                  count);
-  });
-}
-
-Status run_conv2d_grad_kernel(const ConvolutionLaunch& l, const void* x, const void* dy,
-                              void* dkernel, std::int64_t elements, Stream stream) {
-  const ConvolutionShape& s = l.shape;
-  if (elements == 0) return cudaSuccess;
-  const std::int64_t tasks = elements / s.features * divide_up(s.features, 32);
-  return with_floating(l.dtype, [&](auto element) {
-    using T = decltype(element);
-    return launch(correlate_slopes<T>, blocks_for(tasks, 1, 65535), kThreads, 0, stream, s,
-                  static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dkernel),
+    const auto* const a = static_cast<const T*>(first);
+    const auto* const b = static_cast<const T*>(second);
+    auto* const c = static_cast<T*>(result);
+    if (l.result == ConvolutionResult::y)
+      return launch(correlate<T>, threads_for(l.y_elements()), kThreads, 0, stream, s, a, b, c,
+                    l.y_elements());
+    if (l.result == ConvolutionResult::x)
+      return launch(correlate_back<T>, threads_for(l.x_elements()), kThreads, 0, stream, s, a, b, c,
+                    l.x_elements());
+    if (l.kernel_elements() == 0) return cudaSuccess;
+    const std::int64_t tasks = l.kernel_elements() / s.features * divide_up(s.features, 32);
+    return launch(correlate_slopes<T>, blocks_for(tasks, 1, 65535), kThreads, 0, stream, s, a, b, c,
                   tasks);
   });
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "kernels/cuda/convolution_plan.h"
 #include "kernels/cuda/einsum_plan.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/epilogue_plan.h"
@@ -60,6 +61,10 @@ std::int64_t layer_norm_grad_scratch(std::string_view, const KernelCall& call) {
 
 std::int64_t embedding_grad_scratch(std::string_view, const KernelCall& call) {
   return embedding_grad_bytes(call.inputs[1].type.elements());
+}
+
+std::int64_t convolution_scratch(std::string_view op, const KernelCall& call) {
+  return convolution_scratch(convolution_launch(op, call)).bytes;
 }
 
 bool has_row(std::string_view op) { return row_of(op) != nullptr; }

@@ -54,13 +54,13 @@ Load load_rms_norm, load_rms_norm_grad;                                  // load
 Load load_rotary;                                                        // load_rotary.cc
 Load load_attention, load_attention_grad;                                // load_attention.cc
 Load load_embedding, load_embedding_grad;                                // load_embedding.cc
-Load load_conv2d, load_conv2d_grad_x, load_conv2d_grad_kernel;           // load_windows.cc
-Load load_max_pool, load_max_pool_grad;                                  // load_windows.cc
+Load load_convolution;                                                   // load_convolution.cc
+Load load_max_pool, load_max_pool_grad;                                  // load_pooling.cc
 Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load_update.cc
 
 // kernels.cc
 Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,
-    embedding_grad_scratch;
+    embedding_grad_scratch, convolution_scratch;
 
 /// Operators with an elementwise formula need no row: `load_elementwise` loads them.
 inline constexpr KernelRow kKernels[] = {
@@ -94,9 +94,9 @@ inline constexpr KernelRow kKernels[] = {
     {"attention_grad", load_attention_grad},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
-    {"conv2d", load_conv2d},
-    {"conv2d_grad_x", load_conv2d_grad_x},
-    {"conv2d_grad_kernel", load_conv2d_grad_kernel},
+    {"conv2d", load_convolution, convolution_scratch},
+    {"conv2d_grad_x", load_convolution, convolution_scratch},
+    {"conv2d_grad_kernel", load_convolution, convolution_scratch},
     {"max_pool", load_max_pool},
     {"max_pool_grad", load_max_pool_grad},
     {"multi_tensor_adam", load_multi_tensor_adam},

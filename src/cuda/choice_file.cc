@@ -8,20 +8,21 @@
 #include <optional>
 
 #include "cache_folder.h"
+#include "status.h"
 
 namespace alpa::cuda {
 namespace {
 
 constexpr std::string_view kTitle = "alpa choices 1\n", kEnd = "end\n";
 
-using Choices = std::map<std::string, std::string>;
+using Lines = std::map<std::string, std::string>;
 
 /// Lines "key: choice" between title and end; nothing if the text is anything else.
-std::optional<Choices> parse(std::string_view text) {
+std::optional<Lines> parse(std::string_view text) {
   if (!text.starts_with(kTitle) || !text.ends_with(kEnd)) return std::nullopt;
   text.remove_prefix(kTitle.size());
   text.remove_suffix(kEnd.size());
-  Choices choices;
+  Lines choices;
   while (!text.empty()) {
     const std::size_t colon = text.find(": "), end = text.find('\n');
     if (end == std::string_view::npos || colon == std::string_view::npos || colon > end)
@@ -39,20 +40,28 @@ int digit(char c) {
 
 }  // namespace
 
-std::string choice_file_name(std::string_view card, std::size_t version) {
+std::string choice_file_name(std::string_view what, std::string_view card, std::size_t version) {
   std::string name(card);
   const auto is_plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
   std::replace_if(
       name.begin(), name.end(), [&](char c) { return !is_plain(c); }, '_');
-  return fmt::format("products_{}_{}.txt", name, version);
+  return fmt::format("{}_{}_{}.txt", what, name, version);
 }
 
-Choices read_choices(const std::string& name) {
+std::string choice_file_name(std::string_view what, std::size_t version) {
+  int device = 0;
+  cudaDeviceProp properties;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return choice_file_name(what, properties.name, version);
+}
+
+std::map<std::string, std::string> read_choices(const std::string& name) {
   const std::optional<std::string> text = read_cached(name);
   if (!text) return {};
-  if (std::optional<Choices> choices = parse(*text)) return *choices;
+  if (std::optional<Lines> choices = parse(*text)) return *choices;
   fmt::print(stderr, "alpa: {} is damaged and ignored; what it held is measured anew\n",
              (cache_folder() / name).string());
   return {};
@@ -60,11 +69,25 @@ Choices read_choices(const std::string& name) {
 
 void add_choice(const std::string& name, const std::string& key, const std::string& choice) {
   const std::optional<std::string> before = read_cached(name);
-  Choices choices = parse(before.value_or("")).value_or(Choices{});
+  Lines choices = parse(before.value_or("")).value_or(Lines{});
   choices[key] = choice;
   std::string text(kTitle);
   for (const auto& [k, c] : choices) text += k + ": " + c + "\n";
   write_cached(name, text + std::string(kEnd));
+}
+
+const std::string* Choices::find(const std::string& key) {
+  const auto known = known_.find(key);
+  if (known != known_.end()) return &known->second;
+  if (file_.empty()) return nullptr;
+  known_.merge(read_choices(file_));
+  const auto read = known_.find(key);
+  return read == known_.end() ? nullptr : &read->second;
+}
+
+void Choices::remember(const std::string& key, const std::string& choice) {
+  known_[key] = choice;
+  if (!file_.empty()) add_choice(file_, key, choice);
 }
 
 std::string to_text(const void* data, std::size_t bytes) {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "alpa/base/error.h"
+#include "convolutions.h"
 #include "discovery.h"
 #include "matmul.h"
 #include "memory_error.h"
@@ -46,13 +47,15 @@ struct LocalGpu {
   LocalGpu(int ordinal, const MatmulOptions& options) {
     check(cudaSetDevice(ordinal), "cudaSetDevice");
     products = std::make_unique<Matmuls>(options);
+    convolutions = std::make_unique<Convolutions>(options);
     const CudaDevice properties = device(ordinal);
-    card = {ordinal, properties.major * 10 + properties.minor, products.get()};
+    card = {ordinal, properties.major * 10 + properties.minor, products.get(), convolutions.get()};
     upload_stream = make_stream();
     uploaded = make_event();
   }
 
   std::unique_ptr<Matmuls> products;
+  std::unique_ptr<Convolutions> convolutions;
   Gpu card;
   StreamHandle upload_stream;
   EventHandle uploaded;

@@ -1,4 +1,4 @@
-// src/cuda/dnn.cc — tries the cuDNN operations that future operators need
+// src/cuda/dnn.cc — tries a convolution and an attention of cuDNN
 #include "dnn.h"
 
 #include <fmt/core.h>
@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "alpa/base/error.h"
-#include "dnn_graph.h"
+#include "dnn_convolution.h"
 #include "dnn_library.h"
 #include "src/base/half.h"
 #include "status.h"
@@ -41,52 +41,35 @@ struct Bf16Tensor {
 float ones(std::size_t) { return 1; }
 float zeros(std::size_t) { return 0; }
 
-void run(const DnnPlan& plan, const std::vector<std::pair<std::int64_t, void*>>& tensors) {
-  const DeviceBlock workspace = allocate_device(plan.workspace_bytes());
-  plan.run(tensors, workspace.get());
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-}
-
-/// Strides of [batch, channels, height, width] whose channels are neighbours.
-Shape channels_last(const Shape& shape) {
-  return {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
-}
-
-DnnDescriptor convolution_operation(const DnnDescriptor& x, const DnnDescriptor& w,
-                                    const DnnDescriptor& y) {
-  DnnDescriptor convolution(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  convolution.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Shape{2});
-  convolution.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-  convolution.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-  for (const auto ones_of :
-       {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
-        CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES})
-    convolution.set(ones_of, Shape{1, 1});
-  convolution.finalize();
-  DnnDescriptor operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0F);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0F);
-  return std::move(operation.finalize());
+/// Runs the operation on the first engine that takes it.
+void run(cudnnHandle_t handle, const DnnDescriptor& operation, DnnTensors tensors) {
+  const std::vector<DnnEngine> engines = dnn_engines({.handle = handle}, operation);
+  require(!engines.empty(), "cuDNN proposes no engine for the operation");
+  for (std::size_t i = 0; i < engines.size(); ++i) try {
+      const DnnPlan plan({.handle = handle}, engines[i]);
+      const DeviceBlock workspace = allocate_device(plan.workspace_bytes());
+      DnnPacks packs;
+      plan.run(packs.of(tensors, workspace.get()), nullptr);
+      return check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    } catch (const Error&) {
+      if (i + 1 == engines.size()) throw;
+    }
 }
 
 /// 3×3, padding 1, 8 channels to 8, all ones: a result is the number of elements under the window.
 void try_convolution(cudnnHandle_t handle) {
   constexpr std::size_t kSide = 8, kChannels = 8;
-  const Shape image{1, kChannels, kSide, kSide}, window{kChannels, kChannels, 3, 3};
-  const DnnDescriptor x = dnn_tensor(1, bf16, image, channels_last(image)),
-                      w = dnn_tensor(2, bf16, window, channels_last(window)),
-                      y = dnn_tensor(3, bf16, image, channels_last(image));
-  const Bf16Tensor x_data(num_elements(image), ones), w_data(num_elements(window), ones),
-      y_data(num_elements(image), zeros);
-  run(DnnPlan(handle, convolution_operation(x, w, y)),
-      {{1, x_data.data.get()}, {2, w_data.data.get()}, {3, y_data.data.get()}});
-  const std::vector<float> results = y_data.download();
+  const kernels::WindowDim side{.in = kSide, .out = kSide, .size = 3, .pad = 1};
+  const ConvolutionLaunch launch{
+      ConvolutionResult::y,
+      bf16,
+      {.batch = 1, .channels = kChannels, .features = kChannels, .h = side, .w = side}};
+  const Bf16Tensor x(launch.x_elements(), ones), kernel(launch.kernel_elements(), ones),
+      y(launch.y_elements(), zeros);
+  const std::pair<std::int64_t, void*> tensors[] = {
+      {kDnnX, x.data.get()}, {kDnnKernel, kernel.data.get()}, {kDnnY, y.data.get()}};
+  run(handle, dnn_convolution(launch), tensors);
+  const std::vector<float> results = y.download();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::size_t row = i / kChannels / kSide, column = i / kChannels % kSide;
     const auto under = [](std::size_t at) { return at == 0 || at == kSide - 1 ? 2 : 3; };
@@ -117,8 +100,9 @@ void try_attention(cudnnHandle_t handle) {
       v(num_elements(shape), [](std::size_t i) { return static_cast<float>(i / kWidth % 2); }),
       o(num_elements(shape), zeros);
   float scale = 0.125F;
-  run(DnnPlan(handle, attention_operation(shape, strides)),
-      {{1, q.data.get()}, {2, k.data.get()}, {3, v.data.get()}, {4, o.data.get()}, {5, &scale}});
+  const std::pair<std::int64_t, void*> tensors[] = {
+      {1, q.data.get()}, {2, k.data.get()}, {3, v.data.get()}, {4, o.data.get()}, {5, &scale}};
+  run(handle, attention_operation(shape, strides), tensors);
   for (const float result : o.download())
     require(std::abs(result - 0.5F) <= 0.01F, "a result is {} instead of 0.5", result);
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Tries, on a card, the cuDNN operations that future operators need.
+/// Tries, on a card, cuDNN's convolution, which conv2d runs on (convolutions.h), and its attention,
+/// which no operator uses yet.
 #include <cstdint>
 #include <string>
 

@@ -1,7 +1,10 @@
-// src/cuda/dnn_graph.cc — descriptors and plans of cuDNN's graph interface
+// src/cuda/dnn_graph.cc — descriptors, engines and plans of cuDNN's graph interface
 #include "dnn_graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <array>
 
 #include "alpa/base/error.h"
 #include "dnn_library.h"
@@ -10,8 +13,13 @@
 namespace alpa::cuda {
 namespace {
 
-/// Engines that are tried before giving up.
-constexpr std::int64_t kMaxEngines = 16;
+/// Configurations that are asked for in each mode.
+constexpr std::int64_t kMaxEngines = 64;
+/// Variant packs that one call keeps.
+constexpr std::size_t kMaxPacks = 16;
+/// CUDNN_ATTR_ENGINEHEUR_DEVICEPROP and CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, of 9.8 and later.
+constexpr auto kHeuristicProperties = static_cast<cudnnBackendAttributeName_t>(204),
+               kPlanProperties = static_cast<cudnnBackendAttributeName_t>(407);
 
 cudnnDataType_t dnn_type(DType dtype) {
   switch (dtype) {
@@ -25,42 +33,65 @@ cudnnDataType_t dnn_type(DType dtype) {
   bug("unknown element type");
 }
 
-DnnDescriptor graph_of(cudnnHandle_t handle, const DnnDescriptor& operation) {
+/// With the reason that cuDNN gives for a failure.
+void check_call(cudnnStatus_t status, const char* call, const char* file = __builtin_FILE(),
+                int line = __builtin_LINE()) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  std::array<char, 512> reason{};
+  dnn().last_error_string(reason.data(), reason.size());
+  check(status, fmt::format("{} [{}]", call, reason.data()).c_str(), file, line);
+}
+
+DnnDescriptor graph_of(const DnnTarget& target, const DnnDescriptor& operation) {
   DnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+  if (target.handle != nullptr)
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
   return std::move(graph.finalize());
 }
 
-/// Configurations of engines, the most promising first.
-std::vector<DnnDescriptor> engines_of(const DnnDescriptor& graph) {
-  DnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode).finalize();
-  std::vector<DnnDescriptor> engines;
-  std::vector<cudnnBackendDescriptor_t> handles;
-  for (std::int64_t i = 0; i < kMaxEngines; ++i)
-    handles.push_back(engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
-  std::int64_t count = 0;
-  check(dnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                            CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxEngines, &count, handles.data()),
-        "cudnnBackendGetAttribute(CUDNN_ATTR_ENGINEHEUR_RESULTS)");
-  engines.erase(engines.begin() + std::min(count, kMaxEngines), engines.end());
-  require(!engines.empty(), "cuDNN proposes no engine for the operation");
-  return engines;
+std::vector<cudnnBackendNumericalNote_t> notes_of(const DnnDescriptor& configuration) {
+  const DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t handle = engine.get();
+  configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle);
+  std::array<cudnnBackendNumericalNote_t, 32> notes;
+  const std::int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                        notes.size(), notes.data());
+  return {notes.begin(), notes.begin() + std::min<std::int64_t>(count, notes.size())};
 }
 
-DnnDescriptor plan_of(cudnnHandle_t handle, const DnnDescriptor& graph) {
-  const std::vector<DnnDescriptor> engines = engines_of(graph);
-  for (std::size_t i = 0;; ++i) try {
-      DnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engines[i]);
-      return std::move(plan.finalize());
-    } catch (const Error&) {
-      if (i + 1 == engines.size()) throw;
-    }
+void add_engines(std::vector<DnnEngine>& engines, const DnnTarget& target,
+                 const DnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
+  DnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (target.properties != nullptr) heuristic.set(kHeuristicProperties, *target.properties);
+  heuristic.finalize();
+  std::vector<DnnDescriptor> found;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (std::int64_t i = 0; i < kMaxEngines; ++i)
+    handles.push_back(found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
+  const std::int64_t count = heuristic.get(
+      CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxEngines, handles.data());
+  for (std::int64_t i = 0; i < std::min(count, kMaxEngines); ++i) {
+    std::vector<cudnnBackendNumericalNote_t> notes = notes_of(found[i]);
+    engines.push_back({std::move(found[i]), std::move(notes)});
+  }
+}
+
+DnnDescriptor plan_of(const DnnTarget& target, const DnnEngine& engine) {
+  DnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  if (target.handle != nullptr)
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.configuration);
+  if (target.properties != nullptr) plan.set(kPlanProperties, *target.properties);
+  return std::move(plan.finalize());
+}
+
+std::int64_t workspace_of(const DnnDescriptor& plan) {
+  std::int64_t bytes = 0;
+  plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
+  return bytes;
 }
 
 }  // namespace
@@ -72,20 +103,20 @@ void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor) {
 
 DnnHandle make_dnn_handle() {
   cudnnHandle_t handle = nullptr;
-  check(dnn().create(&handle), "cudnnCreate");
+  check_call(dnn().create(&handle), "cudnnCreate");
   return DnnHandle(handle);
 }
 
 DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) {
   cudnnBackendDescriptor_t handle = nullptr;
-  check(dnn().create_descriptor(type, &handle), "cudnnBackendCreateDescriptor");
+  check_call(dnn().create_descriptor(type, &handle), "cudnnBackendCreateDescriptor");
   handle_.reset(handle);
 }
 
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
                                   cudnnBackendAttributeType_t type, std::int64_t count,
                                   const void* values) {
-  check(dnn().set_attribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
+  check_call(dnn().set_attribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
   return *this;
 }
 
@@ -102,8 +133,16 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, const DnnDes
   return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle);
 }
 
+std::int64_t DnnDescriptor::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                                std::int64_t room, void* values) const {
+  std::int64_t count = 0;
+  check_call(dnn().get_attribute(get(), name, type, room, &count, values),
+             "cudnnBackendGetAttribute");
+  return count;
+}
+
 DnnDescriptor& DnnDescriptor::finalize() {
-  check(dnn().finalize(get()), "cudnnBackendFinalize");
+  check_call(dnn().finalize(get()), "cudnnBackendFinalize");
   return *this;
 }
 
@@ -119,29 +158,52 @@ DnnDescriptor dnn_tensor(std::int64_t number, DType dtype, const Shape& shape, c
   return std::move(tensor.finalize());
 }
 
-DnnPlan::DnnPlan(cudnnHandle_t handle, const DnnDescriptor& operation)
-    : handle_(handle), graph_(graph_of(handle, operation)), plan_(plan_of(handle, graph_)) {}
-
-std::int64_t DnnPlan::workspace_bytes() const {
-  std::int64_t bytes = 0;
-  check(dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                            1, nullptr, &bytes),
-        "cudnnBackendGetAttribute(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)");
-  return bytes;
+bool DnnEngine::has(cudnnBackendNumericalNote_t note) const {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-void DnnPlan::run(const std::vector<std::pair<std::int64_t, void*>>& tensors,
-                  void* workspace) const {
+std::vector<DnnEngine> dnn_engines(const DnnTarget& target, const DnnDescriptor& operation) {
+  const DnnDescriptor graph = graph_of(target, operation);
+  std::vector<DnnEngine> engines;
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) try {
+      add_engines(engines, target, graph, mode);
+    } catch (const Error&) {
+      // an operation that a mode does not know; the last one's failure tells why there is none
+      if (mode == CUDNN_HEUR_MODE_FALLBACK && engines.empty()) throw;
+    }
+  return engines;
+}
+
+DnnPlan::DnnPlan(const DnnTarget& target, const DnnEngine& engine)
+    : handle_(target.handle),
+      plan_(plan_of(target, engine)),
+      workspace_bytes_(workspace_of(plan_)) {}
+
+void DnnPlan::run(const DnnDescriptor& pack, Stream stream) const {
+  check_call(dnn().set_stream(handle_, stream), "cudnnSetStream");
+  check_call(dnn().execute(handle_, plan_.get(), pack.get()), "cudnnBackendExecute");
+}
+
+const DnnDescriptor& DnnPacks::of(DnnTensors tensors, void* workspace) {
+  const auto has_these = [&](const Pack& pack) {
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (pack.places[i] != tensors[i].second) return false;
+    return pack.places.back() == workspace;
+  };
+  const auto known = std::find_if(packs_.begin(), packs_.end(), has_these);
+  if (known != packs_.end()) return known->descriptor;
+  if (packs_.size() == kMaxPacks) packs_.erase(packs_.begin());
+  Pack pack{{}, DnnDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)};
   Shape numbers;
-  std::vector<void*> pointers;
-  for (const auto& [number, pointer] : tensors)
-    numbers.push_back(number), pointers.push_back(pointer);
-  DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-           static_cast<std::int64_t>(pointers.size()), pointers.data());
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace).finalize();
-  check(dnn().execute(handle_, plan_.get(), pack.get()), "cudnnBackendExecute");
+  for (const auto& [number, place] : tensors)
+    numbers.push_back(number), pack.places.push_back(place);
+  pack.descriptor.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers);
+  pack.descriptor.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+                      static_cast<std::int64_t>(pack.places.size()), pack.places.data());
+  pack.descriptor.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  pack.descriptor.finalize();
+  pack.places.push_back(workspace);
+  return packs_.emplace_back(std::move(pack)).descriptor;
 }
 
 }  // namespace alpa::cuda

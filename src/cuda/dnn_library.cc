@@ -24,8 +24,10 @@ DnnFunctions functions_of(void* library) {
   require(version / 10000 == kMajor,
           "cuDNN has version number {}, but version {} is needed; install it", version, kMajor);
   find(f.error_string, library, "cudnnGetErrorString");
+  find(f.last_error_string, library, "cudnnGetLastErrorString");
   find(f.create, library, "cudnnCreate");
   find(f.destroy, library, "cudnnDestroy");
+  find(f.set_stream, library, "cudnnSetStream");
   find(f.create_descriptor, library, "cudnnBackendCreateDescriptor");
   find(f.destroy_descriptor, library, "cudnnBackendDestroyDescriptor");
   find(f.set_attribute, library, "cudnnBackendSetAttribute");
@@ -33,6 +35,14 @@ DnnFunctions functions_of(void* library) {
   find(f.finalize, library, "cudnnBackendFinalize");
   find(f.execute, library, "cudnnBackendExecute");
   return f;
+}
+
+/// The library or program that this code is in: it need not be one of those that RTLD_DEFAULT is.
+void* own_library() {
+  Dl_info info{};
+  const bool known = dladdr(reinterpret_cast<void*>(&own_library), &info) != 0;
+  void* const library = known ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  return library != nullptr ? library : RTLD_DEFAULT;
 }
 
 }  // namespace
@@ -47,9 +57,11 @@ DnnFunctions load_dnn(const std::string& library) {
 }
 
 const DnnFunctions& dnn() {
-  static const DnnFunctions functions = dlsym(RTLD_DEFAULT, "cudnnGetVersion") != nullptr
-                                            ? functions_of(RTLD_DEFAULT)
-                                            : load_dnn(fmt::format("libcudnn.so.{}", kMajor));
+  static const DnnFunctions functions = [] {
+    for (void* const library : {own_library(), static_cast<void*>(RTLD_DEFAULT)})
+      if (dlsym(library, "cudnnGetVersion") != nullptr) return functions_of(library);
+    return load_dnn(fmt::format("libcudnn.so.{}", kMajor));
+  }();
   return functions;
 }
 

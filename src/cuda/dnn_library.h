@@ -10,8 +10,10 @@ namespace alpa::cuda {
 struct DnnFunctions {
   decltype(&::cudnnGetVersion) version = nullptr;
   decltype(&::cudnnGetErrorString) error_string = nullptr;
+  decltype(&::cudnnGetLastErrorString) last_error_string = nullptr;
   decltype(&::cudnnCreate) create = nullptr;
   decltype(&::cudnnDestroy) destroy = nullptr;
+  decltype(&::cudnnSetStream) set_stream = nullptr;
   decltype(&::cudnnBackendCreateDescriptor) create_descriptor = nullptr;
   decltype(&::cudnnBackendDestroyDescriptor) destroy_descriptor = nullptr;
   decltype(&::cudnnBackendSetAttribute) set_attribute = nullptr;
@@ -25,8 +27,9 @@ struct DnnFunctions {
 /// version than this was built for.
 DnnFunctions load_dnn(const std::string& library);
 
-/// Those of the process if it has cuDNN already, else of libcudnn.so.9. Throws Error as `load_dnn`,
-/// at every call until it is there. Any thread.
+/// Those of the library that this code is in (an emulation), of the process if it has cuDNN
+/// already, or of libcudnn.so.9. Throws Error as `load_dnn`, at every call until it is there. Any
+/// thread.
 const DnnFunctions& dnn();
 
 }  // namespace alpa::cuda

@@ -10,6 +10,7 @@
 
 #include "alpa/base/dtype.h"
 #include "alpa/base/error.h"
+#include "choice_file.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/plan/epilogue.h"
 #include "kernels/plan/matmul_shape.h"
@@ -98,16 +99,10 @@ class Matmuls {
   std::optional<cublasLtMatmulAlgo_t> chosen_now(const Matmul& product, const std::string& key);
   std::vector<cublasLtMatmulAlgo_t> candidates(const Matmul& product) const;
   std::optional<cublasLtMatmulAlgo_t> remembered(const Matmul& product, const std::string& key);
-  /// Null if there is no choice yet. Reads the file for every unknown key: other cards and
-  /// processes write it as well, and equal cards must make equal choices.
-  const std::string* stored(const std::string& key);
-  void remember(const std::string& key, const std::string& choice);
 
   MatmulOptions options_;
   LtHandle lt_;
-  std::string file_;  ///< of the cache folder
-  /// the file's content as last read or written: algorithms and forms
-  std::map<std::string, std::string> stored_;
+  Choices choices_;  ///< of algorithms and forms
   std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen_;
 };
 

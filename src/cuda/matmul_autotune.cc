@@ -89,22 +89,14 @@ LtPreference preference_of(const MatmulProblem& shape) {
   return preference;
 }
 
-std::string card_file() {
-  int device = 0;
-  cudaDeviceProp properties;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  return choice_file_name(properties.name, cublasLtGetVersion());
-}
-
 }  // namespace
 
 Matmuls::Matmuls(const MatmulOptions& options) : options_(options) {
   cublasLtHandle_t created = nullptr;
   check(cublasLtCreate(&created), "cublasLtCreate");
   lt_.reset(created);
-  if (!options_.measured || !options_.cached) return;
-  file_ = card_file();
+  if (options_.measured && options_.cached)
+    choices_ = Choices(choice_file_name("products", cublasLtGetVersion()));
 }
 
 std::optional<Matmul> Matmuls::load(const MatmulProblem& shape) {
@@ -157,7 +149,7 @@ std::optional<cublasLtMatmulAlgo_t> Matmuls::chosen_now(const Matmul& product,
     return std::nullopt;
   }
   const cublasLtMatmulAlgo_t& chosen = algorithms[outcome.fastest];
-  remember(key, to_text(&chosen, sizeof chosen));
+  choices_.remember(key, to_text(&chosen, sizeof chosen));
   return chosen;
 }
 
@@ -165,27 +157,18 @@ std::string Matmuls::key_of(const MatmulProblem& shape) const {
   return (options_.tf32 ? "tf32 " : "") + to_string(shape);
 }
 
-const std::string* Matmuls::stored(const std::string& key) {
-  const auto known = stored_.find(key);
-  if (known != stored_.end()) return &known->second;
-  if (file_.empty()) return nullptr;
-  stored_.merge(read_choices(file_));
-  const auto read = stored_.find(key);
-  return read == stored_.end() ? nullptr : &read->second;
-}
-
 std::optional<bool> Matmuls::is_faster_unfused(const MatmulProblem& joint) {
-  const std::string* const form = stored("form of " + key_of(joint));
+  const std::string* const form = choices_.find("form of " + key_of(joint));
   if (form == nullptr || (*form != kApart && *form != kJoint)) return std::nullopt;
   return *form == kApart;
 }
 
 void Matmuls::remember_form(const MatmulProblem& joint, bool apart) {
-  remember("form of " + key_of(joint), std::string(apart ? kApart : kJoint));
+  choices_.remember("form of " + key_of(joint), std::string(apart ? kApart : kJoint));
 }
 
 std::optional<cublasLtMatmulAlgo_t> Matmuls::remembered(const Matmul& p, const std::string& key) {
-  const std::string* const text = stored(key);
+  const std::string* const text = choices_.find(key);
   if (text == nullptr) return std::nullopt;
   cublasLtMatmulAlgo_t algorithm{};
   if (!from_text(*text, &algorithm, sizeof algorithm)) return std::nullopt;
@@ -196,11 +179,6 @@ std::optional<cublasLtMatmulAlgo_t> Matmuls::remembered(const Matmul& p, const s
   const bool fits = status == CUBLAS_STATUS_SUCCESS &&
                     result.workspaceSize <= static_cast<std::size_t>(p.shape_.workspace_bytes);
   return fits ? std::optional(algorithm) : std::nullopt;
-}
-
-void Matmuls::remember(const std::string& key, const std::string& choice) {
-  stored_[key] = choice;
-  if (!file_.empty()) add_choice(file_, key, choice);
 }
 
 }  // namespace alpa::cuda

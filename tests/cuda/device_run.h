@@ -2,6 +2,7 @@
 /// Operators on the device, as the executor loads and queues them.
 #include "device_call.h"
 #include "kernels/cuda/kernels.h"
+#include "src/cuda/convolutions.h"
 #include "src/cuda/kernel.h"
 #include "src/cuda/matmul.h"
 #include "src/ir/op_def.h"
@@ -16,7 +17,8 @@ struct DeviceRun {
   bool captured = false;                           ///< launched by a CUDA graph
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
   cuda::EpilogueForm epilogues = cuda::EpilogueForm::automatic;
-  cuda::Matmuls* products = nullptr;  ///< null: the first ones that cuBLASLt proposes
+  cuda::Matmuls* products = nullptr;           ///< null: the first ones that cuBLASLt proposes
+  cuda::Convolutions* convolutions = nullptr;  ///< null: the first ones that cuDNN proposes
 };
 
 /// The current device.
@@ -59,8 +61,11 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   for (const HostTensor& t : inputs) call.inputs.push_back(kernel_tensor(t));
   for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));
   call.attributes = &run.attributes;
-  cuda::Matmuls first({.measured = false, .cached = false});
+  const cuda::MatmulOptions untuned{.measured = false, .cached = false};
+  cuda::Matmuls first(untuned);
+  cuda::Convolutions first_convolutions(untuned);
   cuda::Gpu card = this_card(run.products == nullptr ? first : *run.products);
+  card.convolutions = run.convolutions == nullptr ? &first_convolutions : run.convolutions;
   card.elementwise = run.elementwise;
   card.epilogues = run.epilogues;
   cuda::Load* const load = cuda::find_kernel(op);

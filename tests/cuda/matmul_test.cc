@@ -88,7 +88,8 @@ TEST_CASE("bytes are written as hexadecimal digits and read back, nothing else i
 }
 
 TEST_CASE("files of choices are named after card and version") {
-  CHECK(cuda::choice_file_name("NVIDIA H200", 130000) == "products_NVIDIA_H200_130000.txt");
+  CHECK(cuda::choice_file_name("products", "NVIDIA H200", 130000) ==
+        "products_NVIDIA_H200_130000.txt");
 }
 
 TEST_CASE("equal texts are equal products") {

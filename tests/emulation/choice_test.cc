@@ -76,7 +76,8 @@ bool runs_jointly(Matmuls& products) {
 
 /// The choices in the cache folder, of algorithms and forms.
 std::map<std::string, std::string> choices() {
-  return cuda::read_choices(cuda::choice_file_name("alpa emulated device", cublasLtGetVersion()));
+  return cuda::read_choices(
+      cuda::choice_file_name("products", "alpa emulated device", cublasLtGetVersion()));
 }
 
 std::string remembered_form() {
@@ -204,7 +205,8 @@ TEST_CASE("a remembered form that is not a form is measured anew") {
   const On machine({.slow = {kWithEpilogue}});
   Matmuls first;
   CHECK_FALSE(runs_jointly(first));
-  const std::string file = cuda::choice_file_name("alpa emulated device", cublasLtGetVersion());
+  const std::string file =
+      cuda::choice_file_name("products", "alpa emulated device", cublasLtGetVersion());
   for (const auto& [key, choice] : choices())
     if (key.starts_with("form of ")) cuda::add_choice(file, key, "sideways");
   Matmuls second;

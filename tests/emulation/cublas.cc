@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "library_data.h"
 #include "matmul.h"
 #include "stream.h"
 
@@ -150,15 +151,6 @@ bool is_allowed(const Algorithm& algorithm, const Preference& limits) {
 }
 
 // ---- the call
-
-/// A workspace holds anything after a product.
-void scribble(void* workspace, std::size_t bytes) {
-  constexpr std::size_t head = 1 << 20, tail = 4096;
-  if (bytes == 0) return;
-  std::memset(workspace, 0xfb, std::min(bytes, head));
-  const std::size_t last = std::min(bytes, tail);
-  std::memset(static_cast<char*>(workspace) + bytes - last, 0xfb, last);
-}
 
 double host_scalar(const void* value, std::int32_t type) {
   return type == CUDA_R_64F ? *static_cast<const double*>(value)

@@ -4,40 +4,13 @@
 #include <cstring>
 #include <vector>
 
-#include "src/base/half.h"
+#include "library_data.h"
 
 namespace alpa::emulation {
 namespace {
 
-double read(const void* data, std::int32_t type, std::int64_t i) {
-  switch (type) {
-    case CUDA_R_32F: return static_cast<const float*>(data)[i];
-    case CUDA_R_64F: return static_cast<const double*>(data)[i];
-    case CUDA_R_16F: return to_float(static_cast<const F16*>(data)[i]);
-    default: return to_float(static_cast<const Bf16*>(data)[i]);
-  }
-}
-
-void write(void* data, std::int32_t type, std::int64_t i, double value) {
-  switch (type) {
-    case CUDA_R_32F: static_cast<float*>(data)[i] = static_cast<float>(value); break;
-    case CUDA_R_64F: static_cast<double*>(data)[i] = value; break;
-    case CUDA_R_16F: static_cast<F16*>(data)[i] = to_f16(static_cast<float>(value)); break;
-    default: static_cast<Bf16*>(data)[i] = to_bf16(static_cast<float>(value)); break;
-  }
-}
-
 std::int64_t place(const Layout& x, std::int64_t batch, std::int64_t row, std::int64_t col) {
   return batch * x.stride + (x.order == CUBLASLT_ORDER_ROW ? row * x.ld + col : col * x.ld + row);
-}
-
-/// x with the 10 bits of mantissa that TF32 keeps.
-float round_to_tf32(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  if (std::isfinite(x)) bits = (bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu;
-  std::memcpy(&x, &bits, sizeof bits);
-  return x;
 }
 
 float rounded(float x, std::int32_t compute) {

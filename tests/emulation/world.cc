@@ -37,6 +37,7 @@ World::World() {
   read_setting("ALPA_EMULATED_MEMORY", machine.memory_bytes);
   read_setting("ALPA_EMULATED_FAULT", machine.fail_kernel);
   read_setting("ALPA_EMULATED_SEED", machine.seed);
+  read_setting("ALPA_EMULATED_DNN", machine.dnn_version);
   read_setting("ALPA_EMULATED_REFUSED", machine.refused);
   read_setting("ALPA_EMULATED_FAILING", machine.failing);
   read_setting("ALPA_EMULATED_SLOW", machine.slow);
@@ -61,7 +62,7 @@ void restart(const Machine& machine) {
   const Unseen unseen;
   const Lock lock(world().mutex);
   world().machine = machine;
-  world().kernels = 0;
+  world().kernels = 0, world().last_engine = -1;
   for (Device& device : world().devices) device.fault = cudaSuccess;
   if (world().devices.size() < static_cast<std::size_t>(machine.devices))
     world().devices.resize(static_cast<std::size_t>(machine.devices));
@@ -77,6 +78,12 @@ std::size_t allocations(int device) {
   const Unseen unseen;
   const Lock lock(world().mutex);
   return world().devices[static_cast<std::size_t>(device)].allocations;
+}
+
+int last_engine() {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return world().last_engine;
 }
 
 GraphNodes last_graph() {

@@ -34,7 +34,7 @@ using TicketPtr = std::shared_ptr<Ticket>;
 /// the device's sticky error.
 using Work = std::function<bool(std::shared_ptr<void>& state)>;
 
-/// As what a graph counts a piece of work. Calls of cuBLASLt and NCCL count as one kernel each.
+/// As what a graph counts a piece of work. Calls of cuBLASLt, cuDNN and NCCL are one kernel each.
 enum class NodeKind { kernel, copy, clear, other };
 
 /// Work that touches the program's data and does not wait.
@@ -73,6 +73,7 @@ struct World {
   std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
   std::int64_t kernels = 0;                     ///< that were run
   std::chrono::hours lag{0};                    ///< of the clock of events ahead of the true time
+  int last_engine = -1;                         ///< of cuDNN
   GraphNodes last_graph;                        ///< of the graph that was instantiated last
   Totals totals;
 };

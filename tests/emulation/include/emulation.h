@@ -13,8 +13,9 @@ struct ProductsOf {
   int algorithm = -1;  ///< CUBLASLT_ALGO_CONFIG_ID: 21 (aligned matrices only), 6 or 31
 };
 
-/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _REFUSED, _FAILING and _SLOW
-/// give the values at first; the last three are texts of `ProductsOf` with blanks between them.
+/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _DNN (version), _REFUSED,
+/// _FAILING and _SLOW give the values at first; the last three are texts of `ProductsOf` with
+/// blanks between them.
 struct Machine {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{8} << 30;  ///< of each device
@@ -26,6 +27,9 @@ struct Machine {
   /// proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
   std::vector<ProductsOf> failing = {};
   std::vector<ProductsOf> slow = {};  ///< take an hour more by the clock of events
+  std::size_t dnn_version = 90800;    ///< of cuDNN, read once
+  /// cuDNN's engines by number, as above: no plan of them, no run, an hour more
+  std::vector<int> refused_engines = {}, failing_engines = {}, slow_engines = {};
 };
 
 /// Another machine, without errors, from now on. The old one's memory,
@@ -35,7 +39,10 @@ void restart(const Machine& machine);
 /// The n-th kernel from now on ends in cudaErrorIllegalAddress.
 void fail_kernel(std::int64_t n);
 
-/// What a graph consists of. Calls of cuBLASLt and NCCL count as one kernel each;
+/// cuDNN's engine that was queued last; -1: none since the machine started.
+int last_engine();
+
+/// What a graph consists of. Calls of cuBLASLt, cuDNN and NCCL count as one kernel each;
 /// on a card they may be more.
 struct GraphNodes {
   int kernels = 0;

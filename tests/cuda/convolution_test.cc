@@ -1,0 +1,150 @@
+// How convolutions are described to cuDNN, and what it proposes for them on cards that need not be
+// there.
+#include "kernels/cuda/convolution_plan.h"
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <optional>
+
+#include "src/cuda/convolutions.h"
+#include "support/error_text.h"
+
+namespace alpa {
+namespace {
+
+using cuda::ConvolutionLaunch;
+using cuda::ConvolutionResult;
+using kernels::WindowDim;
+
+constexpr ConvolutionResult kResults[] = {ConvolutionResult::y, ConvolutionResult::x,
+                                          ConvolutionResult::kernel};
+
+/// Of as many windows as the padding allows.
+WindowDim dim(std::int64_t in, std::int64_t size, std::int64_t stride, std::int64_t before,
+              std::int64_t after, std::int64_t dilation = 1) {
+  const std::int64_t room = in + before + after - (size - 1) * dilation - 1;
+  return {in, room / stride + 1, size, stride, dilation, before};
+}
+
+TEST_CASE("padding behind equals that before where it makes no difference, else is the least") {
+  CHECK(cuda::padding_after(dim(56, 3, 1, 1, 1)) == 1);
+  CHECK(cuda::padding_after(dim(56, 3, 2, 1, 0)) == 1);  // no window reaches row 57
+  CHECK(cuda::padding_after(dim(56, 3, 2, 0, 1)) == 1);
+  CHECK(cuda::padding_after(dim(57, 3, 2, 0, 1)) == 0);
+  CHECK(cuda::padding_after(dim(8, 2, 1, 1, 0)) == 0);
+  CHECK(cuda::padding_after(dim(8, 3, 1, 4, 2, 2)) == 2);
+  CHECK(cuda::padding_after(dim(7, 3, 4, 5, 0)) == 0);
+}
+
+TEST_CASE("scratch is the kernel's copy and twice the tensors, at most 256 MiB of workspace") {
+  const WindowDim side = dim(8, 3, 1, 1, 1);
+  ConvolutionLaunch launch{
+      ConvolutionResult::y, bf16, {.batch = 2, .channels = 4, .features = 8, .h = side, .w = side}};
+  cuda::ConvolutionScratch scratch = cuda::convolution_scratch(launch);
+  CHECK(scratch.workspace == 768);  // 3·3·4·8·2 bytes = 576
+  CHECK(scratch.workspace_bytes == (2 * 2 * (512 + 288 + 1024) + 255) / 256 * 256);
+  CHECK(scratch.bytes == scratch.workspace + scratch.workspace_bytes + 256);
+  launch.shape.batch = 1 << 20;
+  CHECK(cuda::convolution_scratch(launch).workspace_bytes == std::int64_t{256} << 20);
+  launch.shape.batch = 0;
+  CHECK(cuda::convolution_scratch(launch).bytes == 0);
+  launch.shape.batch = 2, launch.dtype = f64;
+  CHECK(cuda::convolution_scratch(launch).bytes == 0);
+}
+
+/// A card as cuDNN describes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, cuDNN 9.8 and later).
+struct Card {
+  const char* name;
+  int version, multiprocessors;
+  std::int64_t shared_bytes, l2_bytes, memory_bytes;
+};
+constexpr Card kCards[] = {
+    {"NVIDIA A100", 800, 108, 166912, 41943040, 85000000000},
+    {"NVIDIA H200", 900, 132, 232448, 62914560, 150000000000},
+};
+
+std::string json_of(const Card& card) {
+  return fmt::format(
+      R"({{"deviceName":"{}","deviceVer":{},"multiProcessorCount":{},"maxSharedMemoryPerBlockOptin":)"
+      R"({},"l2CacheSize":{},"totalGlobalMem":{},"driverVer":13000,"warpSize":32,)"
+      R"("maxSharedMemoryPerBlock":49152,"reservedSharedMemoryPerBlock":1024,"regsPerBlock":65536,)"
+      R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
+      R"("maxThreadsPerSM":2048,"pciDeviceId":0,"cudaDeviceId":0,"isTccDriver":0,)"
+      R"("supportCoopLaunch":1,"smClockRateKHz":1755000,"memClockRateKHz":2619000,)"
+      R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64]}})",
+      card.name, card.version, card.multiprocessors, card.shared_bytes, card.l2_bytes,
+      card.memory_bytes);
+}
+
+/// Nothing, and one line that says why, where cuDNN is absent or knows no such descriptor.
+std::optional<cuda::DnnDescriptor> properties_of(const Card& card) {
+  constexpr auto kProperties = static_cast<cudnnBackendDescriptorType_t>(38);
+  constexpr auto kJson = static_cast<cudnnBackendAttributeName_t>(2702);
+  constexpr auto kCharacters = static_cast<cudnnBackendAttributeType_t>(24);
+  const std::string json = json_of(card);
+  try {
+    cuda::DnnDescriptor properties(kProperties);
+    properties.set(kJson, kCharacters, static_cast<std::int64_t>(json.size()) + 1, json.c_str());
+    return std::move(properties.finalize());
+  } catch (const Error& error) {
+    fmt::print("skipped: no cuDNN that plans for absent cards: {}\n", error.what());
+    return std::nullopt;
+  }
+}
+
+struct Layer {
+  const char* name;
+  kernels::ConvolutionShape shape;
+};
+
+/// Of ResNet-50 and odd ones.
+const Layer kLayers[] = {
+    {"stem", {32, 3, 64, 1, dim(224, 7, 2, 3, 3), dim(224, 7, 2, 3, 3)}},
+    {"56", {32, 64, 64, 1, dim(56, 3, 1, 1, 1), dim(56, 3, 1, 1, 1)}},
+    {"56 to 28", {32, 128, 128, 1, dim(56, 3, 2, 1, 1), dim(56, 3, 2, 1, 1)}},
+    {"shortcut", {32, 256, 512, 1, dim(56, 1, 2, 0, 0), dim(56, 1, 2, 0, 0)}},
+    {"7", {32, 512, 512, 1, dim(7, 3, 1, 1, 1), dim(7, 3, 1, 1, 1)}},
+    {"dilated", {8, 64, 64, 1, dim(28, 3, 1, 2, 2, 2), dim(28, 3, 1, 2, 2, 2)}},
+    {"uneven", {8, 64, 64, 1, dim(28, 3, 2, 0, 1), dim(28, 3, 2, 0, 1)}},
+    {"odd channels", {8, 33, 31, 1, dim(28, 3, 1, 1, 1), dim(13, 3, 1, 1, 1)}},
+    {"groups", {8, 128, 128, 32, dim(28, 3, 1, 1, 1), dim(28, 3, 1, 1, 1)}},
+    {"depthwise", {8, 64, 64, 64, dim(28, 3, 1, 1, 1), dim(28, 3, 1, 1, 1)}},
+    {"depthwise, two features of each", {8, 64, 128, 64, dim(28, 3, 2, 0, 1), dim(28, 3, 2, 0, 1)}},
+    {"small", {2, 3, 2, 1, dim(4, 3, 1, 1, 1), dim(5, 3, 1, 1, 1)}},
+};
+
+TEST_CASE(
+    "cuDNN has an engine within the workspace for layers of all kinds, with or without a card") {
+  for (const Card& card : kCards) {
+    const std::optional<cuda::DnnDescriptor> properties = properties_of(card);
+    if (!properties) return;
+    for (const Layer& layer : kLayers)
+      for (const DType dtype : {bf16, f16, f32})
+        for (const ConvolutionResult result : kResults) {
+          const ConvolutionLaunch launch{result, dtype, layer.shape};
+          CAPTURE(std::string(card.name));
+          CAPTURE(cuda::to_string(launch));
+          const cuda::ConvolutionEngines engines({.properties = &*properties}, launch, false);
+          const auto plans = engines.plans(1);
+          REQUIRE(plans.size() == 1);
+          CHECK(plans[0].plan->workspace_bytes() <=
+                cuda::convolution_scratch(launch).workspace_bytes);
+        }
+  }
+}
+
+TEST_CASE("cuDNN gives the reason why it refuses a convolution") {
+  if (!properties_of(kCards[0])) return;
+  const WindowDim side = dim(4, 3, 1, 1, 1);
+  const ConvolutionLaunch wrong{
+      ConvolutionResult::y,
+      f32,
+      {.batch = 2, .channels = 8, .features = 6, .groups = 4, .h = side, .w = side}};
+  CHECK(testing::error_of([&] { cuda::dnn_convolution(wrong); })
+            .starts_with("cudnnBackendFinalize [0 != wDimA[0] % g]: CUDNN_STATUS_BAD_PARAM (2000), "
+                         "at dnn_graph.cc:"));
+}
+
+}  // namespace
+}  // namespace alpa

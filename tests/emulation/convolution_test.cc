@@ -1,0 +1,223 @@
+// Which engine of cuDNN a convolution takes, what it takes where cuDNN has none, and a training
+// step of convolutions on cards.
+#include <cmath>
+
+#include "alpa/alpa.h"
+#include "cuda/device_run.h"
+#include "cuda/own_cache.h"
+#include "emulation.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cuda/convolution_plan.h"
+#include "src/cuda/cache_folder.h"
+#include "src/cuda/dnn_library.h"
+#include "src/ops/all_ops.h"
+#include "support/error_text.h"
+
+namespace alpa {
+namespace {
+
+using namespace testing;
+using cuda::Convolutions;
+using cuda::MatmulOptions;
+
+constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
+/// Engines of the emulation (convolution.cc): of f32 in TF32 and of 16 bits; of a copy of all
+/// tensors; without a workspace; of the fallback list.
+constexpr int kTensorCores = 62, kCopies = 70, kNoWorkspace = 28, kFallback = 0;
+
+/// A machine of its own, and a cache.
+struct On {
+  explicit On(const emulation::Machine& machine) { emulation::restart(machine); }
+  ~On() { emulation::restart({}); }
+  OwnCache cache = {};
+};
+
+const Attributes kWindows{{"stride", std::vector<std::int64_t>{2, 1}},
+                          {"dilation", std::vector<std::int64_t>{1, 1}},
+                          {"padding", std::vector<std::int64_t>{0, 1, 1, 1}},
+                          {"groups", std::int64_t{1}}};
+
+/// x [2, 6, 5, 8], kernel [3, 3, 8, 16] and y [2, 3, 5, 16].
+struct Problem {
+  DType dtype;
+  HostTensor x = random_tensor({dtype, {2, 6, 5, 8}}, 1),
+             kernel = random_tensor({dtype, {3, 3, 8, 16}}, 2), y{TensorType{dtype, {2, 3, 5, 16}}};
+
+  HostTensor on_card(Convolutions& convolutions, bool captured = false) const {
+    return run_on_device(
+        ops::conv2d, {x, kernel}, {y},
+        {.attributes = kWindows, .captured = captured, .convolutions = &convolutions})[0];
+  }
+  double error(Convolutions& convolutions, bool captured = false) const {
+    const auto expected = run_kernel(cpu::conv2d, {x, kernel}, {y}, {.attributes = kWindows});
+    return difference(on_card(convolutions, captured), values_of(expected[0]));
+  }
+};
+
+/// Of the largest result and 1: what rounding explains.
+double bound(DType dtype, bool tf32 = false) {
+  if (tf32) return 2e-2;
+  return dtype == f32 ? 1e-5 : epsilon(dtype);
+}
+
+/// The engine that a convolution is run on.
+int engine_of(DType dtype, const MatmulOptions& options) {
+  Convolutions convolutions(options);
+  CHECK(Problem{dtype}.error(convolutions) <= bound(dtype, options.tf32));
+  return emulation::last_engine();
+}
+
+TEST_CASE("a convolution is right with cuDNN and without") {
+  Convolutions first(kUntuned), second(kUntuned);  // one line on stderr
+  for (Convolutions* convolutions : {&first, &second})
+    for (const DType dtype : {f32, bf16})
+      CHECK(Problem{dtype}.error(*convolutions) <= bound(dtype));
+}
+
+TEST_CASE("the first engine that keeps numerics and workspace is taken, without tuning") {
+  const On machine({});
+  CHECK(engine_of(bf16, kUntuned) == kTensorCores);
+  CHECK(engine_of(f32, kUntuned) == kCopies);
+  CHECK(engine_of(f16, kUntuned) == kTensorCores);
+  CHECK(engine_of(f32, {.tf32 = true, .measured = false, .cached = false}) == kTensorCores);
+}
+
+TEST_CASE("TF32 rounds f32 only where it is allowed") {
+  const On machine({});
+  Convolutions exact(kUntuned), rounding({.tf32 = true, .measured = false, .cached = false});
+  const Problem problem{f32};
+  CHECK(problem.error(exact) <= 1e-5);
+  CHECK(problem.error(rounding) > 1e-4);
+}
+
+TEST_CASE("engines that cuDNN refuses are passed over, those of the fallback list come last") {
+  const On machine({.refused_engines = {kCopies}});
+  CHECK(engine_of(f32, kUntuned) == kNoWorkspace);
+  emulation::restart({.refused_engines = {kCopies, kNoWorkspace}});
+  CHECK(engine_of(f32, kUntuned) == kFallback);
+}
+
+TEST_CASE("the plain kernel computes what no engine of cuDNN takes, and what none can run") {
+  const std::vector<int> all = {kTensorCores, kCopies, kNoWorkspace, kFallback};
+  const On machine({.refused_engines = all});
+  Convolutions untuned(kUntuned), tuned;
+  const Problem problem{f32};
+  CHECK(problem.error(untuned) <= bound(f32));
+  emulation::restart({.failing_engines = all});
+  CHECK(problem.error(tuned) <= bound(f32));
+  CHECK(emulation::last_engine() == -1);
+}
+
+TEST_CASE("the fastest engine is taken, remembered, and taken by other cards and processes, too") {
+  const On machine({.slow_engines = {kCopies, kFallback}});
+  CHECK(engine_of(f32, {}) == kNoWorkspace);
+  emulation::restart({.slow_engines = {kNoWorkspace, kFallback}});
+  CHECK(engine_of(f32, {}) == kNoWorkspace);
+  CHECK(engine_of(f32, kUntuned) == kCopies);
+  std::filesystem::remove_all(cuda::cache_folder());
+  CHECK(engine_of(f32, {}) == kCopies);
+}
+
+TEST_CASE("a remembered engine that no longer fits is measured anew") {
+  const On machine({.slow_engines = {kCopies, kFallback}});
+  CHECK(engine_of(f32, {}) == kNoWorkspace);
+  emulation::restart({.refused_engines = {kNoWorkspace}});
+  CHECK(engine_of(f32, {}) == kCopies);
+}
+
+TEST_CASE("an engine that fails when it was not tried is an error with cuDNN's reason") {
+  const On machine({.failing_engines = {kCopies}});
+  Convolutions convolutions(kUntuned);
+  const std::string text = error_of([&] { Problem{f32}.on_card(convolutions); });
+  CAPTURE(text);
+  CHECK(
+      text.starts_with("cudnnBackendExecute [the engine fails]: CUDNN_STATUS_EXECUTION_FAILED "
+                       "(5000), at dnn_graph.cc:"));
+}
+
+TEST_CASE("extents that do not belong together are an error with cuDNN's reason") {
+  cuda::ConvolutionLaunch launch{.shape = {.batch = 1, .channels = 4, .features = 6}};
+  const auto text = [&] { return error_of([&] { cuda::dnn_convolution(launch); }); };
+  CHECK(text() == "no error");
+  launch.shape.groups = 4;
+  CHECK(text().starts_with(
+      "cudnnBackendFinalize [0 != wDimA[0] % g]: CUDNN_STATUS_BAD_PARAM (2000), at "));
+  launch.shape.groups = 1, launch.shape.h.in = 3;
+  CHECK(text().starts_with(
+      "cudnnBackendFinalize [is_valid_spatial_dim]: CUDNN_STATUS_BAD_PARAM (2000), at "));
+}
+
+TEST_CASE("a captured convolution is its engine and a kernel that transposes the kernel") {
+  const On machine({});
+  Convolutions convolutions(kUntuned);
+  CHECK(Problem{bf16}.error(convolutions, true) <= epsilon(bf16));
+  CHECK(emulation::last_graph().kernels == 2);
+  CHECK(emulation::last_graph().copies + emulation::last_graph().clears == 0);
+}
+
+TEST_CASE("tensors at places that were seen before need no new variant pack") {
+  cuda::DnnPacks packs;
+  char memory[64];
+  const auto at = [&](int x) -> const cuda::DnnDescriptor* {
+    const std::pair<std::int64_t, void*> tensors[] = {
+        {cuda::kDnnX, memory + x}, {cuda::kDnnKernel, memory}, {cuda::kDnnY, memory}};
+    return &packs.of(tensors, memory);
+  };
+  const auto first = at(0)->get();
+  CHECK(at(16)->get() != first);
+  CHECK(at(0)->get() == first);
+}
+
+TrainingStep convolution_step() {
+  const nn::Conv2d first(8, {3, 3}, {.stride = {2, 2}}), depthwise(8, {3, 3}, {.groups = 8}),
+      last(3, {2, 2}, {.padding = nn::Padding::valid});
+  return training_step(
+      {{"x", {f32, {6, 9, 8, 3}}}, {"y", {f32, {6, 4, 3, 3}}}},
+      [=](const Batch& batch) {
+        const Value hidden = relu(depthwise(relu(first(batch["x"]))));
+        return nn::mean_squared_error(last(hidden), batch["y"]);
+      },
+      optim::Sgd{.learning_rate = 0.1});
+}
+
+std::map<std::string, Array> images() {
+  std::map<std::string, Array> batch = {{"x", Array({f32, {6, 9, 8, 3}})},
+                                        {"y", Array({f32, {6, 4, 3, 3}})}};
+  for (auto& [name, array] : batch) {
+    float next = 0;
+    for (float& x : array.mutable_elements_as<float>()) x = std::sin(next += 0.7F);
+  }
+  return batch;
+}
+
+struct Run {
+  std::vector<double> losses;
+  std::int64_t planned, measured;
+};
+
+Run run(int devices, const std::string& backend, bool tune) {
+  ShardParallel method;
+  method.executor.tune = tune;
+  Executable executable = parallelize(convolution_step(), method, Cluster::local(devices, backend));
+  TrainState state = executable.init(0);
+  Run result;
+  for (int i = 0; i < 5; ++i) result.losses.push_back(executable.run(state, images()).loss());
+  result.planned = executable.memory_bytes(), result.measured = executable.measured_bytes(state);
+  return result;
+}
+
+TEST_CASE("a step of convolutions gives the CPU's losses on one card and several, as planned") {
+  const Run expected = run(1, "cpu", false);
+  for (const int cards : {1, 2})
+    for (const bool tune : {false, true}) {
+      const On machine({.devices = cards});
+      const Run got = run(2, "cuda", tune);
+      for (std::size_t i = 0; i < got.losses.size(); ++i)
+        CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-5));
+      CHECK(got.measured == got.planned);
+      CHECK(emulation::last_engine() > 0);
+    }
+}
+
+}  // namespace
+}  // namespace alpa
