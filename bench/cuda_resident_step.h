@@ -14,6 +14,7 @@
 #include "alpa/alpa.h"
 #include "cuda_call.h"
 #include "kernels/cuda/copy.h"
+#include "src/cuda/convolutions.h"
 #include "src/cuda/mesh_queue.h"
 #include "src/cuda/uploads.h"
 #include "src/lower/memory_plan.h"
@@ -30,12 +31,15 @@ class ResidentStep {
   ResidentStep(const TrainingStep& step, const Serial& method,
                const std::map<std::string, Array>& batch)
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
-        products_({.tf32 = method.executor.tf32}) {
+        products_({.tf32 = method.executor.tf32}),
+        convolutions_({.tf32 = method.executor.tf32}) {
     const spmd::SpmdProgram& program = *planned_.program;
     lower::DeviceProgram lowered = lower::lower(program, 0, true, lower::memory_rules("cuda"));
     std::vector<lower::Reported> metrics = lowered.reported;
-    devices_.push_back(std::make_unique<cuda::LoadedDevice>(
-        program, std::move(lowered), first_card(products_), std::move(metrics)));
+    cuda::Gpu card = first_card(products_);
+    card.convolutions = &convolutions_;
+    devices_.push_back(std::make_unique<cuda::LoadedDevice>(program, std::move(lowered), card,
+                                                            std::move(metrics)));
     queue_ = std::make_unique<cuda::MeshQueue>(
         devices_, std::vector<int>{0}, true,
         [](const std::vector<int>&) -> std::unique_ptr<cuda::CollectiveGroup> {
@@ -214,6 +218,7 @@ class ResidentStep {
 
   CompiledStep planned_;
   cuda::Matmuls products_;
+  cuda::Convolutions convolutions_;
   cuda::LoadedDevices devices_;
   std::unique_ptr<cuda::MeshQueue> queue_;
   cuda::DeviceBlock arena_;

@@ -166,6 +166,18 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(len({peer["process"] for peer in peers}), 4)
         self.assertEqual(self.result("step")["problems"], ["peers/mlp_step.py jax: exit status 1"])
 
+    def test_convolutions_stand_beside_the_peers_of_the_same_layer_and_pass(self):
+        self.program("bench_cuda_convolution", """#!/bin/sh
+echo '{"who": "alpa", "name": "56x56, dx", "median_seconds": 2.0, "aim": "ratio_to_first >= 0.97", "met": true}'
+""")
+        (self.folder / "bench/peers").mkdir(parents=True)
+        (self.folder / "bench/peers/convolution.py").write_text("""
+print('{"who": "peer", "name": "56x56, dx", "median_seconds": 3.0}')
+print('{"who": "peer", "name": "another", "median_seconds": 3.0}')
+""")
+        self.assertEqual(self.run_it("--stages", "convolutions", script=self.copied_script()).returncode, 0)
+        self.assertEqual(self.result("convolutions")["against_peers"], [{"name": "56x56, dx", "peer_seconds_over_ours": 1.5}])
+
     def test_a_sanitizer_that_finds_something_fails_its_stage(self):
         self.program("compute-sanitizer", """#!/bin/sh
             [ "$2" != racecheck ]

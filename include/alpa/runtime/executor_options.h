@@ -45,11 +45,11 @@ struct ExecutorOptions {
   /// CUDA: runs every step instruction by instruction, so that a failing instruction is named;
   /// slow. The first step always runs so.
   bool check_instructions = false;
-  /// CUDA: measures algorithms of matrix products, and whether to fuse their epilogues, when a
-  /// program is loaded, and remembers the results on disk. Off: takes the library's first proposal,
-  /// epilogue fused, which is the same every time.
+  /// CUDA: measures algorithms of matrix products and convolutions, and whether to fuse epilogues,
+  /// when a program is loaded, and remembers the results on disk. Off: takes the library's first
+  /// proposal, epilogue fused, which is the same every time.
   bool tune = true;
-  /// CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
+  /// CUDA: products and convolutions of f32 may round operands to TF32 (10 bits of mantissa)
   bool tf32 = false;
 };
 
