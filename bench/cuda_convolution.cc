@@ -1,5 +1,5 @@
-// Convolutions of a Wide-ResNet in bf16, forward and both gradients: cuDNN's engine as programs load
-// it against the first one that cuDNN proposes.
+// Convolutions of a Wide-ResNet in bf16, forward and both gradients: cuDNN's engine as programs
+// load it against the first one that cuDNN proposes.
 //   bench_cuda_convolution --help
 // One JSON object per line; bench/peers/convolution.py measures PyTorch on the same layers.
 #include "arguments.h"

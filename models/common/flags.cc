@@ -73,7 +73,7 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
       choice("--backend", &f.backend, "what runs the steps", {"auto", "cpu", "cuda"}),
       text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
       whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
-      on("--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"),
+      on("--tf32", &f.tf32, "CUDA: let products and convolutions of f32 round to TF32"),
       positive_number("--stall-seconds", &f.stall_seconds,
                       "CPU: a step in which no instruction finishes for so long is an error"),
   };

@@ -6,13 +6,17 @@
 #include <fmt/core.h>
 
 #include <optional>
+#include <vector>
 
+#include "device_call.h"
+#include "ops/run_case.h"
 #include "src/cuda/convolutions.h"
 #include "support/error_text.h"
 
 namespace alpa {
 namespace {
 
+namespace cases = testing::cases;
 using cuda::ConvolutionLaunch;
 using cuda::ConvolutionResult;
 using kernels::WindowDim;
@@ -132,6 +136,40 @@ TEST_CASE(
                 cuda::convolution_scratch(launch).workspace_bytes);
         }
   }
+}
+
+TEST_CASE("cuDNN has an engine for every convolution of the case table that is not in f64") {
+  const std::optional<cuda::DnnDescriptor> properties = properties_of(kCards[1]);
+  if (!properties) return;
+  int rows = 0;
+  for (const cases::Case& row : cases::all()) {
+    if (!row.op->name.starts_with("conv2d")) continue;
+    const Attributes attributes = row.attributes;
+    std::vector<testing::HostTensor> operands;
+    for (const cases::Operand& operand : row.operands) operands.emplace_back(operand.type);
+    const ConvolutionLaunch launch = cuda::convolution_launch(
+        row.op->name, testing::planned_call(operands, cases::result_types(row), attributes));
+    if (!cuda::suits_dnn(launch)) continue;
+    CAPTURE(cuda::to_string(launch));
+    CHECK(cuda::ConvolutionEngines({.properties = &*properties}, launch, false).plans(1).size() ==
+          1);
+    ++rows;
+  }
+  CHECK(rows >= 40);
+}
+
+TEST_CASE("tensors at places that were seen before need no new variant pack") {
+  if (!properties_of(kCards[0])) return;
+  cuda::DnnPacks packs;
+  alignas(256) char memory[64];
+  const auto at = [&](int x) -> const cuda::DnnDescriptor* {
+    const std::pair<std::int64_t, void*> tensors[] = {
+        {cuda::kDnnX, memory + x}, {cuda::kDnnKernel, memory}, {cuda::kDnnY, memory}};
+    return &packs.of(tensors, memory);
+  };
+  const cudnnBackendDescriptor_t first = at(0)->get();
+  CHECK(at(16)->get() != first);
+  CHECK(at(0)->get() == first);
 }
 
 TEST_CASE("cuDNN gives the reason why it refuses a convolution") {

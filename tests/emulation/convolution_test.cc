@@ -155,19 +155,6 @@ TEST_CASE("a captured convolution is its engine and a kernel that transposes the
   CHECK(emulation::last_graph().copies + emulation::last_graph().clears == 0);
 }
 
-TEST_CASE("tensors at places that were seen before need no new variant pack") {
-  cuda::DnnPacks packs;
-  char memory[64];
-  const auto at = [&](int x) -> const cuda::DnnDescriptor* {
-    const std::pair<std::int64_t, void*> tensors[] = {
-        {cuda::kDnnX, memory + x}, {cuda::kDnnKernel, memory}, {cuda::kDnnY, memory}};
-    return &packs.of(tensors, memory);
-  };
-  const auto first = at(0)->get();
-  CHECK(at(16)->get() != first);
-  CHECK(at(0)->get() == first);
-}
-
 TrainingStep convolution_step() {
   const nn::Conv2d first(8, {3, 3}, {.stride = {2, 2}}), depthwise(8, {3, 3}, {.groups = 8}),
       last(3, {2, 2}, {.padding = nn::Padding::valid});
