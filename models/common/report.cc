@@ -174,7 +174,6 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
 }
 
 std::string sharding_text(const CompiledStep& planned) {
-  std::vector<std::vector<std::string>> rows;
   std::string text;
   for_each_parameter(planned, [&](const std::string& name, const TensorType& type,
                                   const ShardingSpec& spec, const DeviceMesh& mesh) {

@@ -1,5 +1,5 @@
-// src/lower/updates.cc — ends emission: writes updates into their state, and keeps
-// sent memory until it is sent
+// src/lower/updates.cc — ends emission: writes updates into their state, saves what metrics
+// report of it before
 #include "updates.h"
 
 #include <algorithm>
@@ -27,13 +27,15 @@ class Updating {
   }
 
   DeviceProgram run() && {
+    save_reported();
     std::vector<Copy> copies;
     for (const Update& update : program_.graph.updates) {
       if (!program_.same_devices(program_.mesh_index(update.value), device_.mesh)) continue;
       const bool from_input = is_input_[memory(update.value)];
       if (from_input && memory(update.value) != memory(update.input))
         read_at_end_[memory(update.value)] = true;
-      copies.push_back({&update, from_input, list_of(update, from_input)});
+      copies.push_back({&update, from_input, list_of(update, from_input),
+                        device_.buffer_of_value[update.value]});
     }
     copies.erase(std::remove_if(copies.begin(), copies.end(),
                                 [&](const Copy& copy) { return settled(*copy.update); }),
@@ -41,12 +43,9 @@ class Updating {
     for (const Copy& copy : copies) awaits_copy(memory(copy.update->value));
     // Content of another input is saved first, because earlier copies may replace that input.
     for (Copy& copy : copies)
-      if (copy.from_input)
-        copy.from =
-            add_copy(copy, device_.buffer_of_value[copy.update->value], saved_buffer(*copy.update));
+      if (copy.from_input) copy.from = saved(copy.from, *copy.update, copy.list);
     for (const Copy& copy : copies)
-      add_copy(copy, copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
-               device_.buffer_of_value[copy.update->input]);
+      add_copy(*copy.update, copy.list, copy.from, device_.buffer_of_value[copy.update->input]);
     return std::move(device_);
   }
 
@@ -56,7 +55,7 @@ class Updating {
     const Update* update;
     bool from_input;  ///< the new content is that of a graph input
     int list;         ///< at whose end it takes effect
-    int from = -1;    ///< of an input: where it was saved
+    int from;         ///< the buffer of the new content
   };
 
   int memory(int value) const {
@@ -121,11 +120,27 @@ class Updating {
     device_.lists[list].instructions[made - first_position(device_, list)].overlapped = false;
   }
 
-  int saved_buffer(const Update& update) {
-    Buffer buffer = device_.buffers[device_.buffer_of_value[update.value]];
+  /// A metric that is state reports what it was before its update: a copy is made first.
+  void save_reported() {
+    for (const Update& update : program_.graph.updates) {
+      if (update.input == update.value || device_.buffer_of_value[update.input] < 0) continue;
+      const int state = memory(update.input);
+      for (Reported& metric : device_.reported) {
+        if (memory_of(device_, metric.buffer) != state) continue;
+        metric.buffer = saved(metric.buffer, update, static_cast<int>(device_.lists.size()) - 1);
+        read_at_end_[state] = true;
+      }
+    }
+  }
+
+  /// A new buffer with what buffer `from` holds before the copies of updates.
+  int saved(int from, const Update& update, int list) {
+    Buffer buffer = device_.buffers[from];
     buffer.alias_of = -1;
     device_.buffers.push_back(std::move(buffer));
-    return static_cast<int>(device_.buffers.size()) - 1;
+    const int to = static_cast<int>(device_.buffers.size()) - 1;
+    add_copy(update, list, from, to);
+    return to;
   }
 
   /// State changes in "apply", an accumulator in the list that makes its new content.
@@ -135,15 +150,13 @@ class Updating {
     return made < 0 ? 0 : list_at(device_, made);
   }
 
-  /// Appends a copy to its list; returns `to`.
-  int add_copy(const Copy& planned, int from, int to) {
+  void add_copy(const Update& update, int list, int from, int to) {
     Instruction copy;
     copy.kind = Kind::copy;
-    copy.node = program_.graph.values[planned.update->input].producer;
+    copy.node = program_.graph.values[update.input].producer;
     copy.inputs = {from};
     copy.outputs = {to};
-    device_.lists[planned.list].instructions.push_back(std::move(copy));
-    return to;
+    device_.lists[list].instructions.push_back(std::move(copy));
   }
 
   DeviceProgram device_;

@@ -190,6 +190,10 @@ class Flow {
     for (const Reported& metric : device_.reported) {
       const auto& [name, value] = graph_.metrics[metric.metric];
       const bool once = find_input(graph_, value) || graph_.producer(value).region == Region::apply;
+      const int state = shown(metric.buffer);
+      invariant(updated_by_[state] < 0 || updated_by_[state] == state,
+                "schedules: device {}: metric \"{}\" is read from state after its update",
+                device_.device, name);
       at_end(metric.buffer, name, once ? 0 : last());
     }
     for (const Returned& output : device_.returned) {

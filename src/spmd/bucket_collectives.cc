@@ -43,7 +43,7 @@ std::string kind_of(const SpmdProgram& program, const Node& node) {
 
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes,
                                std::int64_t slack_bytes) {
-  const SpmdProgram early = hoist_reductions(program);
+  const SpmdProgram early = delay_readers(hoist_reductions(program), slack_bytes);
   const auto bytes = [&](const Node& node) { return payload_bytes(early, node); };
   const auto kind = [&](const Node& node) -> std::optional<std::string> {
     const bool small = is_collective(node) && node.op->reshard != CollectiveKind::all_to_all &&

@@ -8,11 +8,6 @@
 namespace alpa::spmd {
 namespace {
 
-bool is_reduction(const Node& node) {
-  return node.op->reshard == CollectiveKind::all_reduce ||
-         node.op->reshard == CollectiveKind::reduce_scatter;
-}
-
 /// The target of a move: after the node at this place, in this region.
 struct Place {
   int after;
@@ -65,6 +60,11 @@ std::vector<Place> places_of(const SpmdProgram& program) {
 }
 
 }  // namespace
+
+bool is_reduction(const Node& node) {
+  return node.op->reshard == CollectiveKind::all_reduce ||
+         node.op->reshard == CollectiveKind::reduce_scatter;
+}
 
 SpmdProgram hoist_reductions(const SpmdProgram& program) {
   const Graph& graph = program.graph;

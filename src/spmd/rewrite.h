@@ -17,6 +17,13 @@ std::vector<Node> with_inputs_first(const Graph& graph, const std::vector<Node>&
 /// leaves its region, which may run once for all of them.
 SpmdProgram hoist_reductions(const SpmdProgram& program);
 
+/// `program` with what reads a reduction at the end of its region, if only later regions read its
+/// results and the peak of live bytes grows by no more than the slack. So reductions in between may
+/// join the one.
+SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes);
+
+bool is_reduction(const Node& node);
+
 /// Whether one strategy of the node's rule gives its operands and results the specs that their
 /// values have in `program`; the node itself need not be in it.
 bool follows_a_strategy(const SpmdProgram& program, const Node& node);

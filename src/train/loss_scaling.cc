@@ -85,7 +85,7 @@ void ScaledLoss::guard_updates() {
 }
 
 void ScaledLoss::update_scale() {
-  builder_.metric("loss_scale", maximum(scale_, 0));  // a copy: the state itself changes
+  builder_.metric("loss_scale", scale_);
   const Value good = good_steps_ + 1;
   const Value grows = ge(good, static_cast<double>(options_->growth_interval));
   const Value grown = where(grows, minimum(scale_ * 2, kLargestScale), scale_);

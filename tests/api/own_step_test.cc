@@ -119,6 +119,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a metric that is state reports what it was before its update") {
+  const TrainingStep swap = custom_step({{"x", {f32, {4, 2}}}}, [](Builder& g, const Batch& b) {
+    const Value v = g.parameter("v", {f32, {}}, Initializer::constant(1)),
+                w = g.parameter("w", {f32, {}}, Initializer::constant(2)),
+                sum = g.parameter("sum", {f32, {}}, zeros);
+    const Value mean_x = mean_over_micro_batches("mean", mean(b["x"]));
+    g.set_region(Region::apply);
+    g.update(v, w), g.update(w, v), g.update(sum, sum + mean_x);
+    g.metric("v", v), g.metric("w", w), g.metric("sum", sum), g.metric("sum again", sum);
+  });
+  for (int parts : {1, 2})
+    for (int devices : {1, 2}) {
+      const ShardParallel method{.num_micro_batches = parts};
+      const Executable train = parallelize(swap, method, Cluster::local(devices));
+      TrainState state = train.init(0);
+      for (int i = 0; i < 3; ++i) {
+        const Metrics metrics =
+            train.run(state, {{"x", Array(std::vector<float>(8, 0.5F), {4, 2})}});
+        CHECK(metrics["v"] == (i % 2 == 0 ? 1 : 2));
+        CHECK(metrics["w"] == (i % 2 == 0 ? 2 : 1));
+        CHECK(metrics["sum"] == i * 0.5);
+        CHECK(metrics["sum again"] == i * 0.5);
+      }
+    }
+}
+
 TEST_CASE("only several micro-batches need accumulators in a custom step") {
   const auto accumulators = [](int parts) {
     std::vector<std::string> names;

@@ -1,0 +1,58 @@
+// src/spmd/delay_readers.cc — lets more reductions wait for each other
+#include <algorithm>
+
+#include "live_bytes.h"
+#include "rewrite.h"
+#include "src/ir/op_def.h"
+
+namespace alpa::spmd {
+namespace {
+
+/// Per region, the place of its last node; -1: none.
+std::vector<int> region_ends(const Graph& graph) {
+  std::vector<int> ends(static_cast<std::size_t>(Region::apply) + 1, -1);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    ends[static_cast<std::size_t>(graph.nodes[n].region)] = n;
+  return ends;
+}
+
+/// Per node, the first node that reads one of its results; the number of nodes if none does.
+std::vector<int> first_readers(const Graph& graph) {
+  const int count = static_cast<int>(graph.nodes.size());
+  std::vector<int> first(count, count);
+  for (int n = count; n-- > 0;)
+    for (int value : graph.nodes[n].operands) first[graph.values[value].producer] = n;
+  return first;
+}
+
+}  // namespace
+
+SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) {
+  const Graph& graph = program.graph;
+  LiveBytes live(program, slack_bytes);
+  const std::vector<int> ends = region_ends(graph), readers = first_readers(graph);
+  const auto reads_reduction = [&](const Node& node) {
+    return std::any_of(node.operands.begin(), node.operands.end(),
+                       [&](int value) { return is_reduction(graph.producer(value)); });
+  };
+  // Operands are held longer, results made later.
+  const auto growth = [&](int n, int end) -> std::vector<Growth> {
+    return {{n + 1, end, live.freed_by(n) - live.allocated_by(n)},
+            {end, end + 1, live.freed_by(n)}};
+  };
+  std::vector<Node> nodes;
+  std::vector<std::vector<int>> delayed(graph.nodes.size());  // by the node they follow
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    const int end = ends[static_cast<std::size_t>(node.region)];
+    if (node.region != Region::apply && n < end && end < readers[n] && reads_reduction(node) &&
+        live.grow(growth(n, end)))
+      delayed[end].push_back(n);
+    else
+      nodes.push_back(node);
+    for (int earlier : delayed[n]) nodes.push_back(graph.nodes[earlier]);
+  }
+  return with_nodes(program, std::move(nodes));
+}
+
+}  // namespace alpa::spmd
