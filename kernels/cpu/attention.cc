@@ -32,15 +32,28 @@ struct HeadRows {
   }
 };
 
-/// Rows [first, first + n) as T: in place, or converted into `buffer`.
+/// Rows [first, first + n) as T, converted into `buffer`.
+template <class T>
+Panel<T> copied(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
+  for (std::int64_t i = 0; i < n; ++i)
+    load_block(buffer + i * rows.width(), rows.tensor.data, rows.tensor.type.dtype,
+               rows.element(first + i), rows.width());
+  return {buffer, rows.width()};
+}
+
+/// The same, in place if they are stored as T.
 template <class T>
 Panel<T> panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
-  const KernelTensor& x = rows.tensor;
-  if (is_stored_as<T>(x.type.dtype)) return {x.as<T>() + rows.element(first), rows.lead()};
-  for (std::int64_t i = 0; i < n; ++i)
-    load_block(buffer + i * rows.width(), x.data, x.type.dtype, rows.element(first + i),
-               rows.width());
-  return {buffer, rows.width()};
+  if (!is_stored_as<T>(rows.tensor.type.dtype)) return copied(rows, first, n, buffer);
+  return {rows.tensor.as<T>() + rows.element(first), rows.lead()};
+}
+
+/// The same for the right operand of products, whose rows evict each other from the first cache if
+/// they are a multiple of 1 KiB apart.
+template <class T>
+Panel<T> right_panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
+  const bool evict = rows.lead() * static_cast<std::int64_t>(sizeof(T)) % 1024 == 0;
+  return evict ? copied(rows, first, n, buffer) : panel(rows, first, n, buffer);
 }
 
 template <class T>
@@ -162,7 +175,7 @@ void run_queries(const KernelCall& call, const AttentionShape& s, std::int64_t r
     gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
     for (std::int64_t t = 0; t < tile.queries; ++t)
       add_line(call, s, tile, t, p + t * kKeys, running);
-    const Panel<T> v = panel({call.inputs[2], row, key_head}, tile.key, tile.keys, k_buffer);
+    const Panel<T> v = right_panel({call.inputs[2], row, key_head}, tile.key, tile.keys, k_buffer);
     gemm(tile.queries, s.width, tile.keys, T(1), {p, kKeys}, v, T(1), running.values, s.width);
   }
   finish(call, s, tile, running);
@@ -223,10 +236,10 @@ void add_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile,
               Panel<T> v, KeySums<T>& sums, bool first_of_keys) {
   T p[kQueries * kKeys], dp[kQueries * kKeys];
   T q_buffer[kQueries * kMostHeadWidth], dy_buffer[kQueries * kMostHeadWidth];
-  const Panel<T> q = panel({call.inputs[1], tile.row, tile.head}, tile.query, tile.queries,
-                           q_buffer),
-                 dy = panel({call.inputs[0], tile.row, tile.head}, tile.query, tile.queries,
-                            dy_buffer);
+  const Panel<T> q = right_panel({call.inputs[1], tile.row, tile.head}, tile.query, tile.queries,
+                                 q_buffer),
+                 dy = right_panel({call.inputs[0], tile.row, tile.head}, tile.query, tile.queries,
+                                  dy_buffer);
   gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
   gemm(tile.queries, tile.keys, s.width, T(1), dy, transposed(v), T(0), dp, kKeys);
   for (std::int64_t t = 0; t < tile.queries; ++t)
@@ -244,22 +257,24 @@ void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
               std::int64_t key_head, std::int64_t key) {
   T k_buffer[kKeys * kMostHeadWidth], v_buffer[kKeys * kMostHeadWidth];
   KeySums<T> sums;
-  Tile tile{row, 0, 0, 0, key, std::min(kKeys, s.keys - key), mask_of(call, 6, row, s.keys)};
-  std::fill_n(sums.dk, tile.keys * s.width, T(0));
-  std::fill_n(sums.dv, tile.keys * s.width, T(0));
-  const Panel<T> k = panel({call.inputs[2], row, key_head}, key, tile.keys, k_buffer),
-                 v = panel({call.inputs[3], row, key_head}, key, tile.keys, v_buffer);
+  const std::int64_t keys = std::min(kKeys, s.keys - key);
+  Tile tile{row, 0, 0, 0, key, 0, mask_of(call, 6, row, s.keys)};
+  std::fill_n(sums.dk, keys * s.width, T(0));
+  std::fill_n(sums.dv, keys * s.width, T(0));
+  const Panel<T> k = right_panel({call.inputs[2], row, key_head}, key, keys, k_buffer),
+                 v = panel({call.inputs[3], row, key_head}, key, keys, v_buffer);
   for (std::int64_t g = 0; g < s.group; ++g) {
     tile.head = key_head * s.group + g;
     for (tile.query = 0; tile.query < s.queries; tile.query += kQueries) {
       tile.queries = std::min(kQueries, s.queries - tile.query);
+      tile.keys = std::min(keys, seen(s, tile.query + tile.queries - 1) - key);
       // The first block of keys writes dq everywhere.
-      if (key == 0 || seen(s, tile.query + tile.queries - 1) > key)
-        add_tile(call, s, tile, k, v, sums, key == 0);
+      if (tile.keys <= 0 && key == 0) tile.keys = 1;
+      if (tile.keys > 0) add_tile(call, s, tile, k, v, sums, key == 0);
     }
   }
   const HeadRows dk{call.outputs[1], row, key_head}, dv{call.outputs[2], row, key_head};
-  for (std::int64_t j = 0; j < tile.keys; ++j) {
+  for (std::int64_t j = 0; j < keys; ++j) {
     store_block(dk.tensor.data, s.dtype, dk.element(key + j), sums.dk + j * s.width, s.width);
     store_block(dv.tensor.data, s.dtype, dv.element(key + j), sums.dv + j * s.width, s.width);
   }

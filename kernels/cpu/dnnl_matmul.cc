@@ -12,6 +12,7 @@
 #include "alpa/base/error.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/packed_gemm.h"
 #include "src/base/thread_team.h"
 
 // From the OpenMP runtime that oneDNN uses; absent if oneDNN was built for another runtime.
@@ -62,72 +63,25 @@ void call_sgemm(const Layout& left, const Layout& right, std::int64_t m, std::in
         "sgemm");
 }
 
-/// With AVX2, oneDNN's sgemm multiplies blocks of few rows or columns without copying operands into
-/// panels of its own, at 39 to 67 % of the speed where lines begin a multiple of 1 KiB apart (2.6.3
-/// on an AMD EPYC; with AVX-512 it looks at the distance itself). They are copied here into panels
-/// whose lines are padded, with all of k at once: so an element is the same sum in the same order.
-class PaddedPanels {
- public:
-  static bool repay(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
+/// Whether `packed_gemm` multiplies such a block faster. With AVX2, oneDNN's sgemm reads operands
+/// of few rows or columns where they are, at 35 to 70 % of the speed where their lines begin a
+/// multiple of 1 KiB apart (2.6.3 on an AMD EPYC; with AVX-512 it looks at the distance itself).
+/// Elsewhere it is the faster one by some percent.
+bool prefers_packed(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
-    constexpr std::int64_t kFewest = 128, kDeepest = 4096;
-    // Smaller ones take little time in any way. A transposed left operand costs more unpadded.
-    const double least_points = left.transposed == 'T' ? 1 << 23 : 1 << 25;
-    constexpr double kNoCopy = 0.0038;  // oneDNN's threshold
-    const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-    const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
-    if (std::string_view(isa().name) == "avx512") return false;
-    if (std::min(m, n) < kFewest || points < least_points || k > kDeepest || inverse < kNoCopy)
-      return false;
-    if (right.transposed == 'T') return false;
-    return is_bad(right) || (left.transposed == 'T' && is_bad(left));
-  }
-
-  /// Bytes for the panels of one thread.
-  static std::int64_t bytes(const Layout& left, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return (panel_floats(m, k) * (left.transposed == 'T' ? 1 : 0) + panel_floats(n, k)) *
-           static_cast<std::int64_t>(sizeof(float));
-  }
-
-  static void multiply(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
-                       std::int64_t k, const float* a, const float* b, float* c,
-                       std::int64_t c_lead, float* panels) {
-    const bool transposed = left.transposed == 'T';
-    float* const right_panel = panels + (transposed ? panel_floats(m, k) : 0);
-    for (std::int64_t row = 0; row < m; row += kSide) {
-      const std::int64_t rows = std::min(kSide, m - row);
-      Layout a_layout = left;
-      const float* a_part = a + (transposed ? row : row * left.lead);
-      if (transposed) a_part = copied(a_layout, a_part, k, rows, panels);
-      for (std::int64_t column = 0; column < n; column += kSide) {
-        const std::int64_t columns = std::min(kSide, n - column);
-        Layout b_layout = right;
-        const float* const b_part = copied(b_layout, b + column, k, columns, right_panel);
-        call_sgemm(a_layout, b_layout, rows, columns, k, a_part, b_part, c + row * c_lead + column,
-                   c_lead);
-      }
-    }
-  }
-
- private:
-  static constexpr std::int64_t kSide = 512, kPad = 16;
-
-  static std::int64_t panel_floats(std::int64_t side, std::int64_t k) {
-    return k * (std::min(side, kSide) + kPad);
-  }
-
-  static bool is_bad(const Layout& layout) { return layout.lead % 256 == 0; }
-
-  static const float* copied(Layout& layout, const float* from, std::int64_t lines,
-                             std::int64_t width, float* panel) {
-    if (!is_bad(layout)) return from;
-    const std::int64_t lead = width + kPad;
-    for (std::int64_t line = 0; line < lines; ++line)
-      std::copy_n(from + line * layout.lead, width, panel + line * lead);
-    layout.lead = lead;
-    return panel;
-  }
-};
+  constexpr std::int64_t kFewest = 16;
+  constexpr double kLeastPoints = 1 << 20;
+  constexpr double kNoCopy = 0.0038;  // oneDNN's threshold
+  const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
+  if (std::string_view(isa().name) != "avx2" || std::min(m, n) < kFewest || points < kLeastPoints ||
+      inverse < kNoCopy || right.transposed == 'T')
+    return false;
+  const auto is_bad = [](const Layout& layout, std::int64_t least) {
+    return layout.lead % 256 == 0 && layout.lead >= least;
+  };
+  return is_bad(right, 512) || (left.transposed == 'T' && is_bad(left, 256));
+}
 
 /// Layouts of both operands.
 struct Layouts {
@@ -136,14 +90,14 @@ struct Layouts {
       : left(layout_of(s.m, s.k, s.a_m, s.a_k)), right(layout_of(s.k, s.n, s.b_k, s.b_n)) {}
 };
 
-/// A block of m rows and n columns. `panels`: PaddedPanels::bytes, or null.
+/// A block of m rows and n columns. `panels`: those of `packed_gemm`, or null.
 void sgemm(const kernels::MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const float* a,
            const float* b, std::byte* panels) {
   const Layouts of(s);
   const std::int64_t c_lead = std::max(s.c_m, s.n);
-  if (panels != nullptr && PaddedPanels::repay(of.left, of.right, m, n, s.k))
-    PaddedPanels::multiply(of.left, of.right, m, n, s.k, a, b, c, c_lead,
-                           reinterpret_cast<float*>(panels));
+  if (panels != nullptr && prefers_packed(of.left, of.right, m, n, s.k))
+    packed_gemm(m, n, s.k, {a, s.a_m, s.a_k}, {b, s.b_n, s.b_k}, c, c_lead,
+                reinterpret_cast<float*>(panels));
   else
     call_sgemm(of.left, of.right, m, n, s.k, a, b, c, c_lead);
 }
@@ -191,8 +145,9 @@ std::int64_t panel_bytes(const kernels::MatmulShape& s, int threads) {
     return std::min(length, (units + parts - 1) / parts * kUnit);
   };
   const std::int64_t m = largest(s.m, grid.rows), n = largest(s.n, grid.columns);
-  return PaddedPanels::repay(of.left, of.right, m, n, s.k) ? PaddedPanels::bytes(of.left, m, n, s.k)
-                                                           : 0;
+  return prefers_packed(of.left, of.right, m, n, s.k)
+             ? packed_gemm_floats(m, n, s.k) * static_cast<std::int64_t>(sizeof(float))
+             : 0;
 }
 
 /// Calls body(task, thread) for all tasks. A slice owns the scratch of a thread, not tasks: any

@@ -125,6 +125,21 @@ struct RandomTable {
   DrawFunction normal, uniform;
 };
 
+/// Parts of matrix products in f32. A panel holds a tile's lines of an operand, element by element
+/// along k: the lines' first elements, then their second ones. Lines that are missing in the last
+/// panel are zeros.
+struct GemmTable {
+  std::int64_t rows, columns;  ///< of a tile
+  /// Copies lines into panels; strides are from line to line and along k, one of both is 1. May
+  /// store 7 floats beyond the last panel.
+  using Pack = void (*)(float* out, const float* from, std::int64_t line_stride,
+                        std::int64_t k_stride, std::int64_t lines, std::int64_t k);
+  Pack pack_rows, pack_columns;
+  /// c [m, n] = or += the product of panels.
+  void (*multiply)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, const float* b,
+                   float* c, std::int64_t c_lead, bool add);
+};
+
 // Tables of functions that each instruction set provides, one function per file.
 namespace baseline {
 const ElementwiseTable& elementwise_table();
@@ -133,6 +148,7 @@ const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
+const GemmTable& gemm_table();
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
@@ -142,6 +158,7 @@ const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
+const GemmTable& gemm_table();
 }  // namespace avx2
 namespace avx512 {
 const ElementwiseTable& elementwise_table();
@@ -150,6 +167,7 @@ const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
+const GemmTable& gemm_table();
 }  // namespace avx512
 #endif
 
@@ -162,6 +180,7 @@ struct Isa {
   const RandomTable& random;
   const LayerNormTable& layer_norm;
   const AttentionTable& attention;
+  const GemmTable& gemm;
 };
 /// The best instruction set of this processor, unless another was selected.
 const Isa& isa();

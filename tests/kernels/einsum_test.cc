@@ -105,7 +105,7 @@ TEST_CASE("einsum of larger matrices, where the work is shared between threads")
   check("bthd,bshd->bhts", {{'b', 2}, {'h', 3}, {'t', 40}, {'s', 48}, {'d', 16}}, f32, 9);
   check("bik,bkj->bij", {{'b', 2}, {'i', 100}, {'j', 600}, {'k', 20}}, f32, 11, false);
   check("ik,kj->ij", {{'i', 150}, {'j', 70}, {'k', 50}}, f64, 13);
-  // Lines a multiple of 1 KiB apart, which are copied into padded panels.
+  // Lines a multiple of 1 KiB apart, which are copied into panels.
   check("ik,kj->ij", {{'i', 140}, {'j', 768}, {'k', 630}}, f32, 15, false);
   check("ki,kj->ij", {{'i', 256}, {'j', 600}, {'k', 445}}, f32, 17, false);
 }
