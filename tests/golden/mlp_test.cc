@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/parallelize.h"
+#include "kernels/cpu/isa.h"
 #include "src/lower/memory_plan.h"
 #include "support/golden.h"
 #include "support/two_meshes.h"
@@ -10,6 +11,9 @@ using namespace alpa;
 using namespace alpa::testing;
 
 namespace {
+
+/// Scratch of products depends on the instruction set.
+[[maybe_unused]] const bool kOneForAll = cpu::select_isa("baseline");
 
 constexpr int kMicroBatches = 4;
 

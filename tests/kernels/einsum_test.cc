@@ -106,8 +106,9 @@ TEST_CASE("einsum of larger matrices, where the work is shared between threads")
   check("bik,bkj->bij", {{'b', 2}, {'i', 100}, {'j', 600}, {'k', 20}}, f32, 11, false);
   check("ik,kj->ij", {{'i', 150}, {'j', 70}, {'k', 50}}, f64, 13);
   // Lines a multiple of 1 KiB apart, which are copied into panels.
-  check("ik,kj->ij", {{'i', 140}, {'j', 768}, {'k', 630}}, f32, 15, false);
-  check("ki,kj->ij", {{'i', 256}, {'j', 600}, {'k', 445}}, f32, 17, false);
+  check("ik,kj->ij", {{'i', 40}, {'j', 512}, {'k', 70}}, f32, 15, false);
+  check("ki,kj->ij", {{'i', 256}, {'j', 90}, {'k', 61}}, f32, 17, false);
+  check("ik,kj->ij", {{'i', 60}, {'j', 1024}, {'k', 260}}, f32, 19, false);
 }
 
 TEST_CASE("einsum over nothing is zero, and of nothing does nothing") {
