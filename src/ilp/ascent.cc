@@ -53,6 +53,7 @@ class Climber {
     if (has_copies(model_) && !model_.slack.empty() && result_.cost >= kNever) seek_choice();
     restore();
     result_.exact = dual_.exact();
+    deadline_.spend(dual_.cells_of_exact());
     return std::move(result_);
   }
 

@@ -33,6 +33,8 @@ constexpr double kBranchSecondsPerCell = 5e-6;
 /// A proven bound and fixing take about as long as it takes to make the dual;
 /// without time for that, none.
 constexpr double kDualRounds = 4;
+/// Work of fixing, in that of a proven bound.
+constexpr double kFixing = 2;
 /// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
 /// afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
@@ -105,7 +107,9 @@ class Core {
     if (deadline_.passed() || is_cut_off() || live_nodes(model_).empty()) return true;
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
-    return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
+    const double enough =
+        ascents_ > 0 ? std::max(options_.relative_gap, options_.modest_gap) : options_.relative_gap;
+    return gap <= enough * std::abs(static_cast<double>(best_.cost));
   }
 
   /// A choice of the model given at this cost, without its constant, ends the search.
@@ -227,6 +231,7 @@ class Core {
                            relative(wanted()), best_.cost <= cutoff_ ? options_.relative_gap : 0,
                            step_, deadline_.within(deadline_.left() / 2));
     sweeps_ *= 4;
+    ++ascents_;
     remember(dual.multipliers());
     dual.remember_splits(model_);
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
@@ -235,8 +240,10 @@ class Core {
     if (done()) return false;
     mix(std::move(ascent.met), deadline_.within(kMixShare * (deadline_.elapsed() - before)));
     const bool known = wanted() < kNever;
+    const double fixing = known ? dual.cells_of_exact() : 0;
     if (known) {
       dual.fix(model_, ascent.exact, relative(wanted()));
+      deadline_.spend(kFixing * fixing);
       presolve(model_, options_, deadline_);
     }
     if (options_.presolve.elimination) eliminate(model_, options_.elimination_cells, deadline_);
@@ -320,7 +327,7 @@ class Core {
   std::map<std::int64_t, double> multipliers_;
   double step_ = kFirstStep;
   int sweeps_ = 32;  ///< of the next ascent; few are enough to fix most of a chain-like model
-  int round_ = 0;
+  int round_ = 0, ascents_ = 0;
   bool priced_ = false;  ///< prices of the rows led to a choice
 };
 

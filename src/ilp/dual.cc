@@ -209,7 +209,7 @@ double Dual::cells_of_sweep() const {
     // shares are split, too
     cells += edge.rows ? 3 * lines + 10 * strategies : 10 * lines + 20 * strategies;
   }
-  return cells;
+  return cells + cells_of_copies() + cells_of_rows();
 }
 
 void Dual::pass(bool forward) {
@@ -230,10 +230,11 @@ void Dual::visit(int i, bool forward) {
     double* message_here = state_.messages.data() + (forward ? edge.at_b : edge.at_a);
     const int chosen = rounded_[nodes_[forward ? edge.a : edge.b].index];
     message(edge, forward, scratch_.data());
+    const Line line = line_of(edge, forward, chosen);
+    const int* classes = (forward ? *edge.class_b : *edge.class_a).data();
     for (std::size_t p = 0; p < node.size; ++p) {
-      const int own = static_cast<int>(p);
       conditioned_[p] +=
-          (forward ? entry(edge, chosen, own) : entry(edge, own, chosen)) - message_here[p];
+          line.entries[static_cast<std::size_t>(classes[p]) * line.stride] - message_here[p];
       total[p] += scratch_[p] - message_here[p];
       message_here[p] = scratch_[p];
     }
@@ -278,9 +279,13 @@ void Dual::message(const DualEdge& edge, bool to_b, double* out) const {
   for (std::size_t s = 0; s < classes.size(); ++s) out[s] = lines[classes[s]];
 }
 
-double Dual::entry(const DualEdge& edge, int p, int q) const {
-  const std::size_t cell = (*edge.class_a)[p] * edge.lines_b + (*edge.class_b)[q];
-  return edge.rows ? (*edge.rows)[cell] : state_.shares[edge.at_shares + cell];
+/// The entries of one strategy of a (or of b), by class of the other end.
+Dual::Line Dual::line_of(const DualEdge& edge, bool of_a, int strategy) const {
+  const auto line = static_cast<std::size_t>((of_a ? *edge.class_a : *edge.class_b)[strategy]);
+  if (edge.rows && of_a) return {edge.rows->data() + line * edge.lines_b, 1};
+  if (edge.rows) return {edge.columns->data() + line * edge.lines_a, 1};
+  const double* shares = state_.shares.data() + edge.at_shares;
+  return of_a ? Line{shares + line * edge.lines_b, 1} : Line{shares + line, edge.lines_b};
 }
 
 double Dual::bound() const {

@@ -24,8 +24,11 @@ class Dual {
   /// Half a sweep: hands the costs of nodes on to later ones. The bound does not fall.
   void hand_on() { pass(true); }
 
-  /// Cells looked at by a sweep, its choice's price, and the bound.
+  /// Cells looked at by a sweep, its choice's price, the bound, and a move of the multipliers.
   double cells_of_sweep() const;
+
+  /// Cells looked at for a proven bound, and, twice, for fixing.
+  double cells_of_exact() const;
 
   /// Bound in doubles after a sweep, for steering only. (Every edge has received a
   /// message, so that its least is 0.)
@@ -148,7 +151,11 @@ class Dual {
   static void collapse(const double* message, const std::vector<int>& classes, double* out,
                        std::size_t lines);
   const double* lines_message(const DualEdge& edge, bool to_b) const;
-  double entry(const DualEdge& edge, int p, int q) const;
+  struct Line {
+    const double* entries;
+    std::size_t stride;
+  };
+  Line line_of(const DualEdge& edge, bool of_a, int strategy) const;
   std::size_t share_at(const DualTerm::Part& part, std::size_t row_class,
                        std::size_t column_class) const;
   void start_shares(const DualTerm& term, int row_class, int column, double cost, int readers);
@@ -170,12 +177,17 @@ class Dual {
   int exact_shift() const;
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
   unsigned groups_of(const DualTerm& term, int column) const;
+  double cells_of_copies() const;
+  double cells_of_rows() const;
   void round_shares(Exact& exact) const;
   void round_shares(const DualTerm& term, int row_class, int column,
                     std::array<Cost, 1u << kMostGroups>& left, Exact& exact) const;
   Cost exact_limit(const SharedTerm& term, const SharedCopy& copy, int row, unsigned groups,
                    const std::vector<Cost>& prices, int shift) const;
-  std::vector<Cost> exact_prices(int node, int shift) const;
+  __extension__ using Wide = __int128;
+  using WholeSums = std::vector<Wide>;
+  WholeSums whole_sums(int shift) const;
+  std::vector<Cost> exact_prices(int node, const WholeSums& upto, int shift) const;
   void add_usage_prices(Exact& exact) const;
   void add_edge_minima(Exact& exact) const;
   void reparametrise(Model& model) const;

@@ -2,6 +2,7 @@
 // of groups may pay together
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -11,6 +12,11 @@ namespace alpa::ilp {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// Work of levelling a row of a copy, in cells: by itself, per set of groups, per reader in it; of
+/// pricing a state of a copy; and of a node's usages over a stretch of rows.
+constexpr double kRowOfCopyCells = 25, kSetCells = 12, kPayerCells = 6, kSupplyCells = 40,
+                 kPieceCells = 20;
 
 /// A reader of a copy: what it pays where it has no slack, and its new share.
 struct Payer {
@@ -207,10 +213,39 @@ unsigned Dual::groups_of(const DualTerm& term, int column) const {
   return groups;
 }
 
+/// Every row's shares of a copy are levelled, limited and scaled per set of groups.
+double Dual::cells_of_copies() const {
+  double cells = 0;
+  for (const DualTerm& term : terms_) {
+    const auto rows = static_cast<double>(term.rows.size());
+    for (std::size_t k = 0; k < term.groups.size(); ++k) {
+      const SharedCopy& copy = model_->terms[term.index].copies[k];
+      const double sets = std::ldexp(1, std::popcount(term.groups[k])) - 1;
+      double payers = 0;
+      for (const DualTerm::Part& part : term.parts) payers += part.column_class[copy.column] >= 0;
+      cells += rows * (kRowOfCopyCells + sets * (kSetCells + kPayerCells * payers));
+      cells += kSupplyCells * static_cast<double>(copy.supplies.size());
+    }
+  }
+  return cells;
+}
+
+/// Usages are priced, the choice's are summed up, and the best state is kept.
+double Dual::cells_of_rows() const {
+  if (model_->slack.empty()) return 0;
+  auto cells = static_cast<double>(4 * model_->slack.size() + state_.totals.size() +
+                                   state_.messages.size() + state_.shares.size());
+  for (const ModelNode& node : model_->nodes)
+    for (const Piece& piece : node.pieces)
+      cells += kPieceCells + static_cast<double>(piece.amounts.size());
+  return cells;
+}
+
 /// Shares in whole numbers that sum to no more than the cost, or than what
 /// serves the readers' groups.
 void Dual::round_shares(Exact& exact) const {
   exact.shares.resize(edges_.size());
+  const WholeSums upto = whole_sums(exact.shift);
   for (const DualTerm& term : terms_) {
     const SharedTerm& source = model_->terms[term.index];
     for (const DualTerm::Part& part : term.parts)
@@ -219,7 +254,7 @@ void Dual::round_shares(Exact& exact) const {
       const SharedCopy* copy = term.copy_at[c] < 0 ? nullptr : &source.copies[term.copy_at[c]];
       const unsigned groups = groups_of(term, c);
       const std::vector<Cost> prices =
-          copy ? exact_prices(copy->node, exact.shift) : std::vector<Cost>{};
+          copy ? exact_prices(copy->node, upto, exact.shift) : std::vector<Cost>{};
       for (std::size_t r = 0; r < term.rows.size(); ++r) {
         std::array<Cost, 1u << kMostGroups> left;
         left.fill(kNever);

@@ -8,8 +8,6 @@
 namespace alpa::ilp {
 namespace {
 
-__extension__ using Wide = __int128;
-
 constexpr int kMultiplierBits = 24;  // multipliers are whole numbers of 2^-24 scaled costs per unit
 /// Largest scaled message, and price of usages that no row has room for: sums of hundreds do not
 /// overflow. Any messages give a bound, and so do lower prices.
@@ -54,18 +52,17 @@ double Dual::most_expensive(const SharedCopy& copy) const {
 /// Largest scale at which no sum of costs leaves 2^58.
 int Dual::exact_shift() const {
   double sum = 1;
-  auto add = [&](const std::vector<Cost>& costs) {
+  auto add = [&](const std::vector<Cost>& costs, std::size_t times = 1) {
     Cost largest = 0;
     for (Cost c : costs)
       if (c < kNever) largest = std::max(largest, std::abs(c));
-    sum += static_cast<double>(largest);
+    sum += static_cast<double>(largest) * static_cast<double>(times);
   };
   for (const DualNode& node : nodes_) add(model_->nodes[node.index].costs);
   for (const DualEdge& edge : edges_)
     if (edge.rows) add(model_->edges[edge.index].costs);
   for (const DualTerm& term : terms_)
-    for (std::size_t j = 0; j < term.parts.size() + kMostTimes * term.supplies.size(); ++j)
-      add(model_->terms[term.index].costs);
+    add(model_->terms[term.index].costs, term.parts.size() + kMostTimes * term.supplies.size());
   for (const DualTerm& term : terms_)
     for (const SharedCopy& copy : model_->terms[term.index].copies) sum += most_expensive(copy);
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
@@ -84,15 +81,22 @@ Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number,
   return cost - exact.message_a[number][p] - exact.message_b[number][q];
 }
 
+/// Sums of the multipliers before each row, in whole numbers.
+Dual::WholeSums Dual::whole_sums(int shift) const {
+  WholeSums upto(state_.multipliers.size() + 1, 0);
+  for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
+    upto[r + 1] = upto[r] + whole_multiplier(state_.multipliers[r], shift);
+  return upto;
+}
+
 /// Costs of the states of a copy's node, usages included, rounded down.
-std::vector<Cost> Dual::exact_prices(int node, int shift) const {
+std::vector<Cost> Dual::exact_prices(int node, const WholeSums& upto, int shift) const {
   const ModelNode& source = model_->nodes[node];
   std::vector<Cost> result;
   for (int s = 0; s < source.size(); ++s) {
     Wide price = 0;
     for (const Piece& piece : source.pieces)
-      for (int r = piece.from; r < piece.to; ++r)
-        price += Wide{whole_multiplier(state_.multipliers[r], shift)} * piece.amounts[s];
+      price += (upto[piece.to] - upto[piece.from]) * piece.amounts[s];
     price = std::min<Wide>(price >> kMultiplierBits, kMostScaled);
     result.push_back(scaled(source.costs[s], shift) + static_cast<Cost>(price));
   }
@@ -102,13 +106,10 @@ std::vector<Cost> Dual::exact_prices(int node, int shift) const {
 /// Adds the price of usages to the nodes, rounded down, and takes the price of the slack
 /// from the bound, rounded up.
 void Dual::add_usage_prices(Exact& exact) const {
-  std::vector<Wide> upto(state_.multipliers.size() + 1, 0);
+  const WholeSums upto = whole_sums(exact.shift);
   Wide slack = 0;
-  for (std::size_t r = 0; r < state_.multipliers.size(); ++r) {
-    Wide multiplier = whole_multiplier(state_.multipliers[r], exact.shift);
-    upto[r + 1] = upto[r] + multiplier;
-    slack += multiplier * model_->slack[r];
-  }
+  for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
+    slack += (upto[r + 1] - upto[r]) * model_->slack[r];
   exact.bound -= static_cast<Cost>((slack + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s) {
@@ -146,6 +147,12 @@ void Dual::add_edge_minima(Exact& exact) const {
     for (std::size_t q = 0; q < b.size(); ++q)
       b[q] = minima.columns[q] < kNever ? plus(b[q], minima.columns[q] - minima.least) : kNever;
   }
+}
+
+double Dual::cells_of_exact() const {
+  double cells = cells_of_copies() + cells_of_rows();
+  for (const DualEdge& edge : edges_) cells += 15 * static_cast<double>(edge.size_a * edge.size_b);
+  return cells;
 }
 
 Dual::Exact Dual::exact() const {

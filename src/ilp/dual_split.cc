@@ -25,17 +25,16 @@ std::shared_ptr<const std::vector<int>> places(const std::vector<int>& classes,
 void level(std::vector<double>& base, double cost) {
   std::size_t active = base.size();
   double height = 0;
-  std::vector<char> out(base.size(), 0);
   for (bool again = true; again && active > 0;) {
     double rest = cost;
-    for (std::size_t j = 0; j < base.size(); ++j)
-      if (!out[j]) rest -= base[j];
+    for (double b : base)
+      if (b > -kInf) rest -= b;
     height = rest / static_cast<double>(active);
     again = false;
-    for (std::size_t j = 0; j < base.size(); ++j)
-      if (!out[j] && base[j] + height < 0) out[j] = 1, --active, again = true;
+    for (double& b : base)
+      if (b > -kInf && b + height < 0) b = -kInf, --active, again = true;  // pays nothing
   }
-  for (std::size_t j = 0; j < base.size(); ++j) base[j] = out[j] ? 0 : base[j] + height;
+  for (double& b : base) b = b > -kInf ? b + height : 0;
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ __extension__ using Sum = __int128;
 constexpr Sum kForbidden = Sum{1} << 80;
 
 Sum bounded(Cost cost) { return cost >= kNever ? kForbidden : Sum{cost}; }
+void add(Sum& sum, Cost cost) { sum += bounded(cost); }
+/// Where the number of forbidden pairs does not matter; finite sums are far below kNever / 2.
+void add(Cost& sum, Cost cost) { sum = std::min(sum + cost, kNever); }
+
 /// Work of examining a node, in addition to its costs.
 constexpr double kNodeCells = 50;
 /// Nodes or edges between two looks at the deadline.
@@ -34,34 +38,40 @@ class Search {
         choice_(choice),
         deadline_(deadline),
         over_(excess(model, choice)),
-        nodes_(live_nodes(model)) {}
+        nodes_(live_nodes(model)),
+        touched_(model.nodes.size(), 0),
+        settled_nodes_(model.nodes.size(), 0),
+        settled_edges_(model.edges.size(), 0),
+        clock_(1) {}
 
   const std::vector<int>& nodes() const { return nodes_; }
   const std::vector<Cost>& over() const { return over_; }
 
   /// Cost of every strategy of `node`, the edge `without` left out.
-  void price_node(int node, int without, std::vector<Sum>& costs) const {
+  template <class Number>
+  void price_node(int node, int without, std::vector<Number>& costs) const {
     const ModelNode& n = model_.nodes[node];
-    costs.resize(n.costs.size());
-    for (std::size_t s = 0; s < costs.size(); ++s) costs[s] = bounded(n.costs[s]);
+    costs.assign(n.costs.size(), 0);
+    for (std::size_t s = 0; s < costs.size(); ++s) add(costs[s], n.costs[s]);
     for (int e : n.edges) {
       if (e == without) continue;
       View table = view(model_, e, node);
       int q = choice_[model_.edges[e].other(node)];
-      for (int p = 0; p < n.size(); ++p) costs[p] += bounded(table.at(p, q));
+      for (int p = 0; p < n.size(); ++p) add(costs[p], table.at(p, q));
     }
     for (int t : n.terms) add_term(model_.terms[t], node, costs);
     deadline_.spend(kNodeCells + static_cast<double>(costs.size() * (n.edges.size() + 1)));
   }
 
   /// The cost that each strategy of `node` adds to a shared term, given the other ends.
-  void add_term(const SharedTerm& term, int node, std::vector<Sum>& costs) const {
+  template <class Number>
+  void add_term(const SharedTerm& term, int node, std::vector<Number>& costs) const {
     std::vector<char> wanted(static_cast<std::size_t>(term.columns), 0);
     for (const SharedEnd& reader : term.readers)
       if (reader.node != node) wanted[reader.classes[choice_[reader.node]]] = 1;
     deadline_.spend(static_cast<double>(costs.size() + wanted.size() + term.readers.size()));
     if (term.source.node == node) {
-      std::vector<Sum> of_row(static_cast<std::size_t>(term.rows), 0);
+      std::vector<Number> of_row(static_cast<std::size_t>(term.rows), 0);
       for (int row = 0; row < term.rows; ++row)
         for (int c = 0; c < term.columns; ++c) of_row[row] += wanted[c] ? term.cost(row, c) : 0;
       for (std::size_t s = 0; s < costs.size(); ++s) costs[s] += of_row[term.source.classes[s]];
@@ -98,6 +108,7 @@ class Search {
     apply_usage(node, choice_[node], -1);
     apply_usage(node, strategy, 1);
     choice_[node] = strategy;
+    touch(node);
   }
 
   bool within(int node) const {
@@ -117,31 +128,37 @@ class Search {
     return false;
   }
 
+  /// Of an allowed choice.
   bool improve_node(int node) {
-    price_node(node, -1, costs_);
+    if (settled_nodes_[node] > touched_[node]) return false;
+    price_node(node, -1, small_);
     std::vector<int> order;
-    for (int s = 0; s < static_cast<int>(costs_.size()); ++s)
-      if (costs_[s] < costs_[choice_[node]]) order.push_back(s);
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return costs_[a] < costs_[b]; });
+    for (int s = 0; s < static_cast<int>(small_.size()); ++s)
+      if (small_[s] < small_[choice_[node]]) order.push_back(s);
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return small_[a] < small_[b]; });
+    if (order.empty()) settled_nodes_[node] = ++clock_;
     return std::any_of(order.begin(), order.end(), [&](int s) { return try_set(node, s); });
   }
 
+  /// Of an allowed choice.
   bool improve_edge(int e) {
     const ModelEdge& edge = model_.edges[e];
+    if (settled_edges_[e] > std::max(touched_[edge.a], touched_[edge.b])) return false;
     if (share_a_term(edge.a, edge.b)) return false;
-    price_node(edge.a, e, costs_);
+    price_node(edge.a, e, small_);
     price_node(edge.b, e, others_);
     int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b],
         p1 = p0, q1 = q0;
-    auto cost = [&](int p, int q) {
-      return costs_[p] + others_[q] + bounded(edge.costs[p * width + q]);
-    };
     deadline_.spend(static_cast<double>(edge.costs.size()));
-    Sum best = cost(p0, q0);
-    for (int p = 0; p < static_cast<int>(costs_.size()); ++p)
+    Cost best = small_[p0] + others_[q0] + edge.costs[p0 * width + q0];
+    for (int p = 0; p < static_cast<int>(small_.size()); ++p) {
+      if (small_[p] > kNever / 2) continue;  // two infinite costs add up without overflow
+      const Cost* row = edge.costs.data() + static_cast<std::ptrdiff_t>(p) * width;
       for (int q = 0; q < width; ++q)
-        if (cost(p, q) < best) best = cost(p, q), p1 = p, q1 = q;
-    if (p1 == p0 && q1 == q0) return false;
+        if (const Cost cost = small_[p] + others_[q] + row[q]; cost < best)
+          best = cost, p1 = p, q1 = q;
+    }
+    if (p1 == p0 && q1 == q0) return settled_edges_[e] = ++clock_, false;
     set(edge.a, p1), set(edge.b, q1);
     if (within(edge.a) && within(edge.b)) return true;
     set(edge.a, p0), set(edge.b, q0);
@@ -196,6 +213,16 @@ class Search {
     }
   };
 
+  /// Notes a move of the node for all whose costs depend on it.
+  void touch(int node) {
+    touched_[node] = ++clock_;
+    for (int e : model_.nodes[node].edges) touched_[model_.edges[e].other(node)] = clock_;
+    for (int t : model_.nodes[node].terms) {
+      touched_[model_.terms[t].source.node] = clock_;
+      for (const SharedEnd& reader : model_.terms[t].readers) touched_[reader.node] = clock_;
+    }
+  }
+
   std::optional<Relief> best_relief(int node, int row) {
     std::optional<Relief> best;
     const auto at_row = [&](const Piece& p) { return p.from <= row && row < p.to; };
@@ -219,7 +246,12 @@ class Search {
   const Deadline& deadline_;
   std::vector<Cost> over_;
   std::vector<int> nodes_;
-  std::vector<Sum> costs_, others_;
+  std::vector<Sum> costs_;
+  std::vector<Cost> small_, others_;
+  /// Numbers of moves and looks: when what a node costs last changed, and when a node or an edge
+  /// was last found to have no cheaper choice. One that has not changed since is skipped.
+  std::vector<std::int64_t> touched_, settled_nodes_, settled_edges_;
+  std::int64_t clock_;
 };
 
 /// Calls `move` for each of `items` until the deadline. True if one of them returned true.

@@ -41,6 +41,9 @@ struct Options {
   /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
   std::vector<int> start;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
+  /// Rounds of the search that end below this gap are the last. Unlike `relative_gap` it does not
+  /// end a round of the dual bound, which often goes far below it.
+  double modest_gap = 0;
   /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may
   /// return a choice that costs as much or more, or throw TimedOut if it has none.
   std::int64_t cutoff = kInfinite;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "mesh_search.h"
@@ -16,6 +17,7 @@ namespace {
 /// meshes. The second round is longer by a factor, and so on.
 constexpr std::int64_t kEasyCells = 1'000'000;
 constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
+constexpr std::int64_t kBudgetWork = 4'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
 /// A mesh is promising if its best plan takes at most this many times as long as the best of all.
 constexpr double kPromising = 1.5;
@@ -23,6 +25,15 @@ constexpr double kPromising = 1.5;
 /// proven this gap, there is none.
 constexpr std::int64_t kLargeCells = 2'000'000;
 constexpr double kLargeGap = 0.02;
+/// A round on such a mesh ends here, too, between two steps of the solver.
+constexpr double kModestGap = 0.015;
+/// Of the time left, a search of the whole leaves this part to each mesh that waits behind it, but
+/// at most the second part to all: without their bounds its own proves nothing of all meshes.
+constexpr double kShareOfWaiting = 0.12, kMostOfWaiting = 0.5;
+/// For those that have still not been looked at when planning ends: seconds for all together.
+constexpr double kLateSeconds = 0.4;
+/// A relative gap at which one round of the dual bound is enough.
+constexpr double kAnyGap = 0.99;
 constexpr int kAll = std::numeric_limits<int>::max();
 
 /// How far an error is from a plan.
@@ -91,9 +102,10 @@ struct AutoSharding::Impl {
   PlanningReport report;
   /// of the meshes on which the options can be followed
   std::vector<std::unique_ptr<MeshSearch>> searches;
-  LeastError failure;  ///< of the others
+  LeastError failure;                 ///< of the others
+  std::set<const MeshSearch*> begun;  ///< those whose whole program has been searched
   bool searched = false;
-  std::int64_t work_within = kFirstWork;  ///< of the next round under a budget
+  std::int64_t work_within = kBudgetWork;  ///< of the next round under a budget
 
   Impl(const Graph& g, const std::vector<DeviceMesh>& m, const cost::CostModel& c,
        const AutoShardOptions& o, PlanningCache* known)
@@ -164,6 +176,8 @@ struct AutoSharding::Impl {
   Effort effort_of(MeshSearch& search, std::int64_t work, double gap, Budget budget = {}) {
     Effort effort{.work = work, .relative_gap = gap};
     effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
+    effort.share_of_time = 1 - std::min(kMostOfWaiting, kShareOfWaiting * waiting(search));
+    if (search.cells() > kLargeCells) effort.modest_gap = kModestGap;
     if (budget || !report.is_wanted()) return effort;
     const double others = bound({}, &search);
     effort.progress = [this, &search, others](double best_seconds, double bound_seconds) {
@@ -202,6 +216,32 @@ struct AutoSharding::Impl {
       for (MeshSearch* search : by_bound()) search_whole(*search, work, options.relative_gap);
     }
     improve_within_gap();
+    bound_late();
+  }
+
+  /// Meshes whose first search of the whole is still to come.
+  int waiting(const MeshSearch& but) {
+    return static_cast<int>(
+        std::count_if(searches.begin(), searches.end(), [&](const auto& search) {
+          return search.get() != &but && !begun.contains(search.get()) && !is_settled(*search, 0);
+        }));
+  }
+
+  /// The bound of all meshes is the least. Time may have ended before some were searched: then a
+  /// short look tells more of them than what any plan takes.
+  void bound_late() {
+    if (!is_late()) return;
+    const Stopwatch watch;
+    for (MeshSearch* search : by_bound()) {
+      const double left = kLateSeconds - watch.seconds();
+      if (left <= 0) return;
+      if (begun.contains(search) || search->best() == nullptr || is_settled(*search, 0)) continue;
+      Effort effort = effort_of(*search, first_work(*search), 0);
+      effort.least_seconds = left;
+      effort.modest_gap = kAnyGap;
+      effort.after_the_end = true;
+      try_search(*search, effort);
+    }
   }
 
   /// A plan within the gap may still cost more than splitting the batch over one axis of its mesh.
@@ -231,13 +271,15 @@ struct AutoSharding::Impl {
   }
 
   void search_whole(MeshSearch& search, std::int64_t work, double gap) {
-    if (!is_settled(search, gap) && !is_late()) try_search(search, work, gap);
+    if (is_settled(search, gap) || is_late()) return;
+    begun.insert(&search);
+    try_search(search, effort_of(search, work, gap));
   }
 
   /// A budget that one mesh cannot keep may be kept on another.
-  void try_search(MeshSearch& search, std::int64_t work, double gap) {
+  void try_search(MeshSearch& search, const Effort& effort) {
     try {
-      search.search(effort_of(search, work, gap));
+      search.search(effort);
     } catch (const Error& error) {
       failure.add(error);
     }
@@ -259,7 +301,7 @@ struct AutoSharding::Impl {
 
   void look_at(MeshSearch& search) {
     if (time.is_over() || is_settled(search, 0) || search.cells() > kEasyCells) return;
-    try_search(search, kEasyWork, 0);
+    try_search(search, effort_of(search, kEasyWork, 0));
   }
 
   /// True if the search cannot find a plan cheaper than the best known, by the gap.

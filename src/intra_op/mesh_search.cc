@@ -237,19 +237,25 @@ void MeshSearch::make_templates() {
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   const bool easy = templates_.empty();  // without a budget
-  if (easy)
+  const double known = seconds_of(best(budget));
+  // where another mesh has the best plan, the whole mostly proves that none here is cheaper
+  const bool whole_first = easy || each.cutoff_seconds < known;
+  if (whole_first)
     search_whole_within(budget, each);
   else if (best(budget) == nullptr)
     refute(budget, each);
-  if (easy && best(budget) != nullptr && bound_within(budget) >= seconds_of(best(budget))) return;
-  search_templates(budget, kNever, std::numeric_limits<int>::max());
+  if (whole_first &&
+      bound_within(budget) >= std::min(seconds_of(best(budget)), each.cutoff_seconds))
+    return;
+  search_templates(budget, each.cutoff_seconds, std::numeric_limits<int>::max());
   if (time_.is_over() && best(budget) != nullptr) return;
   Effort part_effort = each;
   part_effort.explain = false;
   for (Template& part : templates_)
     if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, part_effort);
   search_batch_axes(budget, part_effort);
-  if (!easy) search_whole_within(budget, each);
+  if (!whole_first || (!easy && seconds_of(best(budget)) < known))
+    search_whole_within(budget, each);
 }
 
 void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Effort& each) {
@@ -348,10 +354,11 @@ const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space,
 MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                      const Effort& effort) {
   ilp::Options solver;
-  solver.time_limit_seconds = std::max(effort.least_seconds, time_.left());
+  solver.time_limit_seconds = std::max(effort.least_seconds, effort.share_of_time * time_.left());
   solver.work_limit = effort.work;
-  solver.stop = time_.stop();
+  solver.stop = effort.after_the_end ? nullptr : time_.stop();
   solver.relative_gap = effort.relative_gap;
+  solver.modest_gap = effort.modest_gap;
   solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
   solver.explain = effort.explain;

@@ -48,7 +48,10 @@ struct Effort {
   std::int64_t work = 0;  ///< cells (ilp::Options::work_limit)
   /// also when planning is over, so that there is a plan whatever the limit
   double least_seconds = 0.1;
-  double relative_gap = 0;  ///< (objective - bound) / objective
+  double share_of_time = 1;    ///< of what is left
+  bool after_the_end = false;  ///< planning is over; only `least_seconds` end it
+  double relative_gap = 0;     ///< (objective - bound) / objective
+  double modest_gap = 0;       ///< ilp::Options::modest_gap
   /// More expensive plans are useless.
   double cutoff_seconds = std::numeric_limits<double>::infinity();
   bool explain = true;  ///< why there is no plan: ilp::Options::explain

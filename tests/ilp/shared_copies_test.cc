@@ -187,6 +187,36 @@ TEST_CASE("states that use far more than there is room for leave bound and choic
   }
 }
 
+/// A value with 30 specs that all of `readers` can want, in three regions in turn.
+Problem problem_of_copies(int readers) {
+  const int specs = 30, groups = 3;
+  std::vector<int> each;
+  for (int s = 0; s < specs; ++s) each.push_back(s);
+  Problem problem;
+  problem.usage_limit = specs;
+  problem.nodes.assign(static_cast<std::size_t>(readers) + 1,
+                       {std::vector<std::int64_t>(specs, 0), {}});
+  SharedCost shared{{0, each}, {}, specs, specs, nullptr};
+  for (int j = 0; j < readers; ++j) shared.readers.push_back({j + 1, each, j % groups});
+  const std::vector<Supply> supplies = {{}, {0, 0, true}, {1, 7, false}};
+  for (int s = 0; s < specs; ++s) {
+    shared.copies.push_back({static_cast<int>(problem.nodes.size()), s, s, supplies});
+    problem.nodes.push_back({{0, 0, 0}, {{0, 1, {0, 0, 2}}}});
+  }
+  shared.costs = table(std::vector<std::int64_t>(static_cast<std::size_t>(specs * specs), 9));
+  problem.shared.push_back(std::move(shared));
+  return problem;
+}
+
+TEST_CASE("work counts that a sweep limits and levels what the readers of every set pay") {
+  for (int readers : {6, 12}) {
+    CAPTURE(readers);
+    const Model model = build(problem_of_copies(readers), true, Deadline(60));
+    const int pairs = 30 * 30, sets_of_groups = 7;
+    CHECK(Dual(model).cells_of_sweep() >= 2 * pairs * sets_of_groups * readers);
+  }
+}
+
 TEST_CASE("malformed copies are refused") {
   const Supply absent{}, own{0, 0, true}, made{1, 1, false};
   const SharedCopy good{2, 0, 0, {absent, own, made}};

@@ -89,6 +89,19 @@ TEST_CASE_FIXTURE(Fixture, "planning ends when its own callback says stop") {
   CHECK(plan.cost.gap() > 0.01);
 }
 
+TEST_CASE("planning that ends in its first search keeps a bound of the other meshes") {
+  const Cluster cluster = gpu_cluster(8, 8);  // tables too large for a look at each mesh
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  const Graph graph = gpt_graph({.layers = 12});
+  const std::vector<DeviceMesh> meshes = {cluster.mesh({8, 8}), cluster.mesh({16, 4})};
+  const ShardingPlan first = intra_op::auto_shard(graph, meshes[0], model, {});
+  intra_op::AutoShardOptions options;
+  options.time_limit_seconds = 0.35 * first.statistics.total_seconds;
+  const ShardingPlan ended = intra_op::auto_shard(graph, meshes, model, options);
+  CHECK(ended.mesh == meshes[0]);
+  CHECK(ended.cost.gap() < 0.5);  // 0.74 if any plan of the second mesh could be
+}
+
 TEST_CASE_FIXTURE(Fixture,
                   "a plan depends on work alone: time limits and a busy machine change nothing") {
   for (double gap : {0.0, 0.3}) {  // proven; the first that is good enough
