@@ -11,11 +11,9 @@ matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: medi
         --batch 4 --rounds 7 --peers jax,eager,compile --threads 2 --devices 1 --method shard]
 """
 import argparse
-import multiprocessing
-import resource
 import time
 
-from turns import OnRequest, adam_steps, ends_with_us, forced_host_devices, take_turns
+from turns import Apart, OnRequest, adam_steps, forced_host_devices, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
@@ -128,41 +126,18 @@ def torch_step(compiled):
 MAKERS = {"jax": jax_step, "jax-data": lambda: jax_step("data"), "jax-megatron": lambda: jax_step("megatron"), "eager": lambda: torch_step(False), "compile": lambda: torch_step(True)}
 
 
-def serve(maker, pipe):
-    ends_with_us()
-    run = MAKERS[maker]()
-    while True:
-        steps = pipe.recv()
-        start = time.perf_counter()
-        for _ in range(steps):
-            run()
-        pipe.send((time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
-
-
 class Peer:
-    """A framework in a process of its own."""
-
     def __init__(self, name):
-        self.name, self.bytes = name, 0
-        self.pipe, other = multiprocessing.Pipe()
-        multiprocessing.Process(target=serve, args=(name, other), daemon=True).start()
+        self.name, self.run = name, MAKERS[name]()
 
     def seconds_of(self, steps):
-        self.pipe.send(steps)
-        seconds, self.bytes = self.pipe.recv()
-        return seconds
-
-    def facts(self):
-        return {"peak_bytes": self.bytes}
-
-
-class Alpa(OnRequest):
-    def facts(self):
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return {"peak_bytes": next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))}
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.run()
+        return time.perf_counter() - start
 
 
 if __name__ == "__main__":
     sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
-    programs = [Alpa("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Peer(name) for name in O.peers.split(",")]
+    programs = [OnRequest("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Apart(Peer, name) for name in O.peers.split(",")]
     take_turns(programs, O.rounds, threads=O.threads, method=O.method, **{name: getattr(O, name) for name, _ in SIZES})

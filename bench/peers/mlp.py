@@ -2,14 +2,14 @@
 """The training step of bench/mlp.h (Dense + bias, ReLU between; mean squared error; Adam), alpa's and JAX's, on the CPU, in turn.
 
 With one device both use all cores of the process. With more, JAX has as many forced host devices and shardings by hand: rows of
-the batch (data), or kernels by columns and rows in turn (megatron). Prints one JSON object per line: median seconds of a step, and
-their ratio to alpa's (median of the rounds).
+the batch (data), or kernels by columns and rows in turn (megatron). Prints one JSON object per line: median seconds of a step,
+their ratio to alpa's (median of the rounds), and peak memory of the process.
 
     bench/peers/mlp.py build/bin/bench_mlp_step [--dim 512 --batch 64 --layers 10 --devices 1 --method shard --rounds 7]
 """
 import argparse
 
-from turns import JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
+from turns import Apart, JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
@@ -46,5 +46,5 @@ class Jax(JaxSteps):
 
 sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
 plans = ["one device"] if O.devices == 1 else ["data", "megatron"]
-programs = [OnRequest("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Jax(plan) for plan in plans]
+programs = [OnRequest("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Apart(Jax, plan) for plan in plans]
 take_turns(programs, O.rounds, **{name: getattr(O, name) for name, _ in SIZES}, method=O.method)

@@ -4,14 +4,14 @@ PyTorch and JAX, in turn.
 
 Adam, f32, two choices of 8 experts, one group, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host
 devices that split the batch and the experts. Prints one JSON object per program: median seconds of a
-step, and the median over rounds of its seconds divided by alpa's.
+step, the median over rounds of its seconds divided by alpa's, and peak memory of its process.
 
     taskset -c 0,1 bench/peers/moe.py build/bin/bench_moe_step [BATCH [SEQUENCE [ROUNDS [THREADS [DEVICES]]]]]   4 256 7 2 1
 """
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
+from turns import Apart, JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
 BATCH, SEQUENCE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [4, 256, 7, 2, 1][len(sys.argv) - 2:]
@@ -147,7 +147,7 @@ class Jax(JaxSteps):
         self.step, self.state = adam_steps(loss_of, p)
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}"]), Jax()]
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}"]), Apart(Jax)]
 if DEVICES == 1:
-    programs += [Torch(False), Torch(True)]
+    programs += [Apart(Torch, False), Apart(Torch, True)]
 take_turns(programs, ROUNDS, batch=BATCH, sequence=SEQUENCE, threads=THREADS, devices=DEVICES)

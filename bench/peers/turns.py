@@ -1,7 +1,9 @@
 """What programs that are timed in turns have in common: alpa's benchmark on request, Adam, and seconds of JAX's steps."""
 import ctypes
 import json
+import multiprocessing
 import os
+import resource
 import signal
 import statistics
 import subprocess
@@ -23,6 +25,36 @@ class OnRequest:
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
+
+    def facts(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return {"peak_bytes": next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))}
+
+
+class Apart:
+    """The program `maker(*arguments)` in a process of its own, whose peak of memory is the program's."""
+
+    def __init__(self, maker, *arguments):
+        self.pipe, other = multiprocessing.Pipe()
+        multiprocessing.Process(target=Apart.serve, args=(other, maker, arguments), daemon=True).start()
+        self.name, self.bytes = self.pipe.recv(), 0
+
+    @staticmethod
+    def serve(pipe, maker, arguments):
+        ends_with_us()
+        program = maker(*arguments)
+        pipe.send(program.name)
+        while True:
+            seconds = program.seconds_of(pipe.recv())
+            pipe.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+
+    def seconds_of(self, steps):
+        self.pipe.send(steps)
+        seconds, self.bytes = self.pipe.recv()
+        return seconds
+
+    def facts(self):
+        return {"peak_bytes": self.bytes}
 
 
 def forced_host_devices(n):

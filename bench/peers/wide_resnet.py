@@ -2,15 +2,15 @@
 """The training step of bench/wide_resnet_step.cc (bottleneck Wide-ResNet, CIFAR-sized, width 4) of alpa, PyTorch and JAX, in turn.
 
 SGD with Nesterov momentum, f32, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host devices that
-split the batch. Prints one JSON object per program: median seconds of a step, and the
-median over rounds of the others' seconds divided by alpa's.
+split the batch. Prints one JSON object per program: median seconds of a step, the
+median over rounds of its seconds divided by alpa's, and peak memory of its process.
 
     taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [BATCH [IMAGE [ROUNDS [THREADS [DEVICES]]]]]   32 32 7 2 1
 """
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, forced_host_devices, take_turns
+from turns import Apart, JaxSteps, OnRequest, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
 BATCH, IMAGE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [32, 32, 7, 2, 1][len(sys.argv) - 2:]
@@ -115,7 +115,7 @@ class Jax(JaxSteps):
         self.state = [(parameters, head), jax.tree_util.tree_map(jnp.zeros_like, (parameters, head))]
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}"]), Jax()]
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}"]), Apart(Jax)]
 if DEVICES == 1:
-    programs += [Torch(False), Torch(True)]
+    programs += [Apart(Torch, False), Apart(Torch, True)]
 take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS, devices=DEVICES)
