@@ -14,19 +14,10 @@ std::vector<Isa> usable_isas() {
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (has_avx2 && has_avx512)
-    usable.push_back({"avx512", avx512::elementwise_table(), avx512::reduce_table(),
-                      avx512::update_table(), avx512::random_table(), avx512::layer_norm_table(),
-                      avx512::attention_table(), avx512::gemm_table()});
-  if (has_avx2)
-    usable.push_back({"avx2", avx2::elementwise_table(), avx2::reduce_table(), avx2::update_table(),
-                      avx2::random_table(), avx2::layer_norm_table(), avx2::attention_table(),
-                      avx2::gemm_table()});
+  if (has_avx2 && has_avx512) usable.push_back(avx512::named("avx512"));
+  if (has_avx2) usable.push_back(avx2::named("avx2"));
 #endif
-  usable.push_back({"baseline", baseline::elementwise_table(), baseline::reduce_table(),
-                    baseline::update_table(), baseline::random_table(),
-                    baseline::layer_norm_table(), baseline::attention_table(),
-                    baseline::gemm_table()});
+  usable.push_back(baseline::named("baseline"));
   return usable;
 }
 

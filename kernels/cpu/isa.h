@@ -140,37 +140,6 @@ struct GemmTable {
                    float* c, std::int64_t c_lead, bool add);
 };
 
-// Tables of functions that each instruction set provides, one function per file.
-namespace baseline {
-const ElementwiseTable& elementwise_table();
-const ReduceTable& reduce_table();
-const UpdateTable& update_table();
-const RandomTable& random_table();
-const LayerNormTable& layer_norm_table();
-const AttentionTable& attention_table();
-const GemmTable& gemm_table();
-}  // namespace baseline
-#if defined(__x86_64__)
-namespace avx2 {
-const ElementwiseTable& elementwise_table();
-const ReduceTable& reduce_table();
-const UpdateTable& update_table();
-const RandomTable& random_table();
-const LayerNormTable& layer_norm_table();
-const AttentionTable& attention_table();
-const GemmTable& gemm_table();
-}  // namespace avx2
-namespace avx512 {
-const ElementwiseTable& elementwise_table();
-const ReduceTable& reduce_table();
-const UpdateTable& update_table();
-const RandomTable& random_table();
-const LayerNormTable& layer_norm_table();
-const AttentionTable& attention_table();
-const GemmTable& gemm_table();
-}  // namespace avx512
-#endif
-
 /// The loops of one instruction set.
 struct Isa {
   const char* name;
@@ -182,6 +151,30 @@ struct Isa {
   const AttentionTable& attention;
   const GemmTable& gemm;
 };
+#if defined(ALPA_ISA)
+/// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
+namespace ALPA_ISA {
+const ElementwiseTable& elementwise_table();
+const ReduceTable& reduce_table();
+const UpdateTable& update_table();
+const RandomTable& random_table();
+const LayerNormTable& layer_norm_table();
+const AttentionTable& attention_table();
+const GemmTable& gemm_table();
+}  // namespace ALPA_ISA
+#endif
+namespace baseline {
+Isa named(const char* name);
+}
+#if defined(__x86_64__)
+namespace avx2 {
+Isa named(const char* name);
+}
+namespace avx512 {
+Isa named(const char* name);
+}
+#endif
+
 /// The best instruction set of this processor, unless another was selected.
 const Isa& isa();
 

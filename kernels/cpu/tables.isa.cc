@@ -1,0 +1,11 @@
+// kernels/cpu/tables.isa.cc — all loops of an instruction set
+#include "kernels/cpu/isa.h"
+
+namespace alpa::cpu::ALPA_ISA {
+
+Isa named(const char* name) {
+  return {name,           elementwise_table(), reduce_table(),    update_table(),
+          random_table(), layer_norm_table(),  attention_table(), gemm_table()};
+}
+
+}  // namespace alpa::cpu::ALPA_ISA
