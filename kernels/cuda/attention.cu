@@ -1,8 +1,6 @@
 // kernels/cuda/attention.cu — attention and its gradient
 #include "kernels/cuda/attention.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/floating.h"
 #include "src/base/philox.h"
 
@@ -15,9 +13,6 @@ constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / 32;
 constexpr int kParts =
     static_cast<int>(kernels::kMostHeadWidth / 32);  ///< elements of a row a lane
-
-template <class T>
-using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 __device__ inline float exponential(float x) { return ::expf(x); }
 __device__ inline double exponential(double x) { return ::exp(x); }
@@ -53,8 +48,7 @@ __device__ const T* row_of(const void* x, std::int64_t batch, std::int64_t n, st
 template <class T>
 __device__ Sum<T> dot(const T* a, const T* b, std::int64_t width) {
   Sum<T> sum = 0;
-  for (std::int64_t i = 0; i < width; ++i)
-    sum += Element<T>::template widen<Sum<T>>(a[i]) * Element<T>::template widen<Sum<T>>(b[i]);
+  for (std::int64_t i = 0; i < width; ++i) sum += widened_at(a, i) * widened_at(b, i);
   return sum;
 }
 
@@ -69,7 +63,7 @@ __device__ void add_rows(Sum<T> (&sums)[kParts], Sum<T> factor, const T* row, st
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const std::int64_t i = part * 32 + threadIdx.x % 32;
-      if (i < width) sums[part] += f * Element<T>::template widen<Sum<T>>(from[i]);
+      if (i < width) sums[part] += f * widened_at(from, i);
     }
   }
 }
@@ -124,6 +118,16 @@ __device__ void for_places(std::int64_t batch, std::int64_t heads, std::int64_t 
   }
 }
 
+/// body(key, whether it is seen) for the keys that a query may see, by all lanes together.
+template <class Body>
+__device__ void for_keys(const AttentionShape& s, const std::uint8_t* mask, const Place& query,
+                         const Body& body) {
+  for (std::int64_t first = 0; first < seen_keys(s, query.i); first += 32) {
+    const std::int64_t key = first + threadIdx.x % 32;
+    body(key, is_seen(s, mask, query.batch, query.i, key));
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     attend(const __grid_constant__ AttentionShape s, const AttentionTensors x,
@@ -134,16 +138,14 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t key_head = at.head / s.group;
     const T* const q = row_of<T>(x.q, at.batch, s.queries, at.i, s.heads, at.head, s.width);
     S largest = -infinity<S>(), sum = 0, values[kParts] = {};
-    for (std::int64_t first = 0; first < seen_keys(s, at.i); first += 32) {
-      const std::int64_t key = first + threadIdx.x % 32;
-      const bool seen = is_seen(s, x.mask, at.batch, at.i, key);
+    for_keys(s, x.mask, at, [&](std::int64_t key, bool seen) {
       S p = -infinity<S>();
       if (seen)
         p = dot<T>(q, row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, key_head, s.width),
                    s.width) *
             static_cast<S>(s.scale);
       const S now = largest_lane(p > largest ? p : largest);
-      if (now == -infinity<S>()) continue;
+      if (now == -infinity<S>()) return;
       const S correction = exponential(largest - now);
       largest = now;
       p = seen ? exponential(p - now) : S(0);
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kThreads)
           values, p,
           seen ? row_of<T>(x.v, at.batch, s.keys, key, s.key_heads, key_head, s.width) : nullptr,
           s.width);
-    }
+    });
     T* const y =
         static_cast<T*>(x.y) + ((at.batch * s.queries + at.i) * s.heads + at.head) * s.width;
     put_row<T>(y, values, sum > 0 ? 1 / sum : S(0), s.width);
@@ -197,16 +199,14 @@ __global__ void __launch_bounds__(kThreads)
   using S = Sum<T>;
   for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
     S dq[kParts] = {};
-    for (std::int64_t first = 0; first < seen_keys(s, at.i); first += 32) {
-      const std::int64_t key = first + threadIdx.x % 32;
-      const bool seen = is_seen(s, x.mask, at.batch, at.i, key);
+    for_keys(s, x.mask, at, [&](std::int64_t key, bool seen) {
       const S d = seen ? differentiate<T>(s, x, step, at.batch, at.head, at.i, key).dproduct : S(0);
       add_rows<T>(
           dq, d,
           seen ? row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, at.head / s.group, s.width)
                : nullptr,
           s.width);
-    }
+    });
     put_row<T>(
         static_cast<T*>(x.dq) + ((at.batch * s.queries + at.i) * s.heads + at.head) * s.width, dq,
         S(1), s.width);

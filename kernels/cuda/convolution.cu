@@ -1,8 +1,6 @@
 // kernels/cuda/convolution.cu — conv2d and its gradients
 #include "kernels/cuda/convolution.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/floating.h"
 #include "kernels/cuda/window_walk.h"
 
@@ -14,15 +12,6 @@ using kernels::ConvolutionShape;
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-/// The type of what is computed.
-template <class T>
-using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <class T>
-__device__ inline Sum<T> at(const T* x, std::int64_t i) {
-  return Element<T>::template widen<Sum<T>>(x[i]);
-}
-
 /// Σ over the taps of one window, and the channels of the feature's group.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -30,23 +19,20 @@ __global__ void __launch_bounds__(kThreads)
               std::int64_t count) {
   begin_kernel();
   const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups;
-  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
-       i += gridDim.x * std::int64_t{kThreads}) {
+  for_share(count, [&](std::int64_t i) {
     const PixelPlace to = place_of(i, s.h.out, s.w.out, s.features);
     const std::int64_t first = divide(to.channel, features).quotient * channels;
     Sum<T> sum = 0;
-    for (std::int64_t r = 0; r < s.h.size; ++r)
-      for (std::int64_t c = 0; c < s.w.size; ++c) {
-        const std::int64_t row = source_of(s.h, to.row, r), column = source_of(s.w, to.column, c);
-        if (row < 0 || column < 0) continue;
-        const T* const from =
-            x + ((to.image * s.h.in + row) * s.w.in + column) * s.channels + first;
-        const T* const weights = kernel + (r * s.w.size + c) * channels * s.features + to.channel;
-        for (std::int64_t k = 0; k < channels; ++k)
-          sum += at(from, k) * at(weights, k * s.features);
-      }
+    for_sources(
+        s.h, s.w, to.row, to.column,
+        [&](std::int64_t row, std::int64_t column, std::int64_t r, std::int64_t c) {
+          const T* const from = x + pixel_at(to, s.h.in, s.w.in, row, column, s.channels) + first;
+          const T* const weights = kernel + (r * s.w.size + c) * channels * s.features + to.channel;
+          for (std::int64_t k = 0; k < channels; ++k)
+            sum += widened_at(from, k) * widened_at(weights, k * s.features);
+        });
     y[i] = Element<T>::narrow(sum);
-  }
+  });
 }
 
 /// Σ over the windows that show an element, and the features of its group.
@@ -56,24 +42,22 @@ __global__ void __launch_bounds__(kThreads)
                    std::int64_t count) {
   begin_kernel();
   const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups;
-  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
-       i += gridDim.x * std::int64_t{kThreads}) {
+  for_share(count, [&](std::int64_t i) {
     const PixelPlace to = place_of(i, s.h.in, s.w.in, s.channels);
     const Division group = divide(to.channel, channels);
     const std::int64_t first = group.quotient * features;
     Sum<T> sum = 0;
-    for (std::int64_t r = 0; r < s.h.size; ++r)
-      for (std::int64_t c = 0; c < s.w.size; ++c) {
-        const std::int64_t row = window_of(s.h, to.row, r), column = window_of(s.w, to.column, c);
-        if (row < 0 || column < 0) continue;
-        const T* const slopes =
-            dy + ((to.image * s.h.out + row) * s.w.out + column) * s.features + first;
-        const T* const weights =
-            kernel + ((r * s.w.size + c) * channels + group.remainder) * s.features + first;
-        for (std::int64_t f = 0; f < features; ++f) sum += at(slopes, f) * at(weights, f);
-      }
+    for_windows(s.h, s.w, to,
+                [&](std::int64_t row, std::int64_t column, std::int64_t r, std::int64_t c) {
+                  const T* const slopes =
+                      dy + pixel_at(to, s.h.out, s.w.out, row, column, s.features) + first;
+                  const std::int64_t tap = (r * s.w.size + c) * channels + group.remainder;
+                  const T* const weights = kernel + tap * s.features + first;
+                  for (std::int64_t f = 0; f < features; ++f)
+                    sum += widened_at(slopes, f) * widened_at(weights, f);
+                });
     dx[i] = Element<T>::narrow(sum);
-  }
+  });
 }
 
 /// A block per tap, channel and 32 features; its warps take pixels in turn.
@@ -98,8 +82,8 @@ __global__ void __launch_bounds__(kThreads)
         const std::int64_t row = source_of(s.h, to.row, rows.quotient),
                            column = source_of(s.w, to.column, rows.remainder);
         if (row < 0 || column < 0) continue;
-        sum += at(x, ((to.image * s.h.in + row) * s.w.in + column) * s.channels + channel) *
-               at(dy, p * s.features + feature);
+        sum += widened_at(x, pixel_at(to, s.h.in, s.w.in, row, column, s.channels) + channel) *
+               widened_at(dy, p * s.features + feature);
       }
     __syncthreads();  // the last sums have been read
     shares[warp][lane] = sum;

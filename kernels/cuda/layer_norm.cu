@@ -1,8 +1,6 @@
 // kernels/cuda/layer_norm.cu — layer_norm and rms_norm with their gradients
 #include "kernels/cuda/layer_norm.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
@@ -11,10 +9,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kKept = 4;  ///< packs of a row that a thread keeps in registers
-
-/// The type of statistics and of what is computed.
-template <class T>
-using Statistics = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 __device__ inline float root_reciprocal(float x) { return 1.0f / ::sqrtf(x); }
 __device__ inline double root_reciprocal(double x) { return 1.0 / ::sqrt(x); }
@@ -89,7 +83,7 @@ template <class T, int n, bool block>
 __global__ void __launch_bounds__(kThreads)
     normalize_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormTensors t) {
   begin_kernel();
-  using S = Statistics<T>;
+  using S = Sum<T>;
   const RowWalk<block> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
@@ -134,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
     differentiate_rows(const __grid_constant__ LayerNormLaunch launch,
                        const LayerNormGradTensors t) {
   begin_kernel();
-  using S = Statistics<T>;
+  using S = Sum<T>;
   const RowWalk<block> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
@@ -189,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t,
              double* sums, RowPieces pieces) {
   begin_kernel();
-  using S = Statistics<T>;
+  using S = Sum<T>;
   constexpr int batch = 4;
   const std::int64_t across = (launch.width + 32 * n - 1) / (32 * n);
   for (std::int64_t task = blockIdx.x; task < across * pieces.count; task += gridDim.x) {

@@ -2,8 +2,6 @@
 // epilogue computes neither
 #include "kernels/cuda/relu_mask.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
@@ -57,7 +55,7 @@ __device__ inline unsigned shared_byte(unsigned set) {
 /// z = relu(z + bias); the bits of what is above 0.
 template <class T>
 __device__ inline unsigned relu_pack(T (&z)[kPack<T>], const T (&bias)[kPack<T>], bool biased) {
-  using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using S = Sum<T>;
   unsigned set = 0;
 #pragma unroll
   for (int i = 0; i < kPack<T>; ++i) {

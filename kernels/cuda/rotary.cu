@@ -1,8 +1,6 @@
 // kernels/cuda/rotary.cu — rotary position embedding: a thread per pair
 #include "kernels/cuda/rotary.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
@@ -15,7 +13,7 @@ __global__ void __launch_bounds__(kThreads)
     turn_pairs(const __grid_constant__ kernels::RotaryShape s, const T* x,
                const std::int32_t* positions, T* y) {
   begin_kernel();
-  using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using S = Sum<T>;
   const std::int64_t half = s.width / 2, pairs = s.batch * s.time * s.heads * half;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < pairs;

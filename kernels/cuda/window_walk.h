@@ -1,5 +1,5 @@
 #pragma once
-/// Positions of sliding windows, in device code.
+/// Positions of sliding windows, and loops over them, in device code.
 #include "kernels/cuda/device.h"
 #include "kernels/plan/windows.h"
 
@@ -30,6 +30,44 @@ __device__ inline PixelPlace place_of(std::int64_t index, std::int64_t rows, std
   const Division channel = divide(index, channels), column = divide(channel.quotient, columns),
                  row = divide(column.quotient, rows);
   return {row.quotient, row.remainder, column.remainder, channel.remainder};
+}
+
+/// Number of the first channel of a pixel.
+__device__ inline std::int64_t pixel_at(const PixelPlace& place, std::int64_t rows,
+                                        std::int64_t columns, std::int64_t row, std::int64_t column,
+                                        std::int64_t channels) {
+  return ((place.image * rows + row) * columns + column) * channels;
+}
+
+/// body(i) for this thread's share of the numbers below `count`.
+template <class Body>
+__device__ void for_share(std::int64_t count, const Body& body) {
+  const std::int64_t threads = blockDim.x;
+  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads)
+    body(i);
+}
+
+/// body(row, column, tap's row, tap's column) for the source elements that a window shows.
+template <class Body>
+__device__ void for_sources(const kernels::WindowDim& h, const kernels::WindowDim& w,
+                            std::int64_t window_row, std::int64_t window_column, const Body& body) {
+  for (std::int64_t r = 0; r < h.size; ++r)
+    for (std::int64_t c = 0; c < w.size; ++c) {
+      const std::int64_t row = source_of(h, window_row, r), column = source_of(w, window_column, c);
+      if (row >= 0 && column >= 0) body(row, column, r, c);
+    }
+}
+
+/// body(row, column, tap's row, tap's column) for the windows that show the element at `place`, in
+/// their order.
+template <class Body>
+__device__ void for_windows(const kernels::WindowDim& h, const kernels::WindowDim& w,
+                            const PixelPlace& place, const Body& body) {
+  for (std::int64_t r = h.size; r-- > 0;)
+    for (std::int64_t c = w.size; c-- > 0;) {
+      const std::int64_t row = window_of(h, place.row, r), column = window_of(w, place.column, c);
+      if (row >= 0 && column >= 0) body(row, column, r, c);
+    }
 }
 
 }  // namespace alpa::cuda

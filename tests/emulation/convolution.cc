@@ -83,10 +83,6 @@ std::size_t ImageTensor::bytes() const {
   return static_cast<std::size_t>(elements() * element_bytes(type));
 }
 
-bool Engine::has(cudnnBackendNumericalNote_t note) const {
-  return std::find(notes.begin(), notes.end(), note) != notes.end();
-}
-
 std::string fault_of(const Convolution& c) {
   for (const ImageTensor* t : {&c.x, &c.kernel, &c.y}) {
     if (*std::min_element(t->dims.begin(), t->dims.end()) <= 0)
@@ -103,19 +99,15 @@ std::string fault_of(const Convolution& c) {
 
 std::vector<Engine> engines_for(const Convolution& c) {
   const auto copies = static_cast<std::int64_t>(c.x.bytes() + c.kernel.bytes() + c.y.bytes()) + 16;
-  std::vector<Engine> engines = {
-      {41, false, {}, std::int64_t{1} << 30},
-      {25, false, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, 0},
-      {12, false, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}, 0},
-      {63,
-       false,
-       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
-       0},
-      {62, false, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 3},
-      {70, false, {}, copies},
-      {28, false, {}, 0},
-      {0, true, {CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}, 0}};
-  return engines;
+  constexpr std::uint32_t kTensorCores = 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  return {{41, false, 0, std::int64_t{1} << 30},
+          {25, false, 1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, 0},
+          {12, false, kTensorCores | 1U << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, 0},
+          {63, false, kTensorCores | 1U << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, 0},
+          {62, false, kTensorCores, 3},
+          {70, false, 0, copies},
+          {28, false, 0, 0},
+          {0, true, 1U << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP, 0}};
 }
 
 void compute(const Convolution& c, const Engine& engine, const ImagePlaces& places) {

@@ -33,14 +33,14 @@ struct Convolution {
 /// "", or what cuDNN finds wrong.
 std::string fault_of(const Convolution& convolution);
 
-/// An engine, as heuristics propose it.
+/// An engine, as heuristics propose it. Plain data, which work on streams may keep.
 struct Engine {
   int number;
-  bool fallback;  ///< proposed in that mode alone
-  std::vector<cudnnBackendNumericalNote_t> notes;
+  bool fallback;        ///< proposed in that mode alone
+  std::uint32_t notes;  ///< bit n: cudnnBackendNumericalNote_t n
   std::int64_t workspace_bytes;
 
-  bool has(cudnnBackendNumericalNote_t note) const;
+  bool has(int note) const { return (notes >> note & 1U) != 0; }
 };
 /// Best first. The first needs more workspace than any program plans.
 std::vector<Engine> engines_for(const Convolution& convolution);

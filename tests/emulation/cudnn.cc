@@ -302,9 +302,11 @@ cudnnStatus_t get(const Descriptor& d, int name, std::int64_t room, std::int64_t
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-      *count = static_cast<std::int64_t>(d.engine->notes.size());
-      std::copy_n(d.engine->notes.begin(), std::min(*count, room),
-                  static_cast<cudnnBackendNumericalNote_t*>(values));
+      *count = 0;
+      for (int note = 0; note < 32; ++note)
+        if (d.engine->has(note) && *count < room)
+          static_cast<cudnnBackendNumericalNote_t*>(values)[(*count)++] =
+              static_cast<cudnnBackendNumericalNote_t>(note);
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       *static_cast<std::int64_t*>(values) = d.engine->workspace_bytes, *count = 1;
@@ -384,6 +386,7 @@ using namespace alpa::emulation;
 extern "C" {
 
 size_t cudnnGetVersion() {
+  const Unseen unseen;
   const Lock lock(world().mutex);
   return world().machine.dnn_version;
 }
