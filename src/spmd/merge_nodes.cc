@@ -36,8 +36,8 @@ class NodeMerger {
       if (kind) *kind += " on mesh " + std::to_string(program_.mesh_index(node(n).results[0]));
       if (!kind)
         append({{n}, n});
-      else if (!joins(n, *kind))
-        open_.insert_or_assign(*kind, append({{n}, n, rules_.size(node(n))}));
+      else if (!joins_one(n, open_[*kind]))
+        open(append({{n}, n, rules_.size(node(n))}), open_[*kind]);
     }
     return with_nodes(program_, nodes());
   }
@@ -54,12 +54,23 @@ class NodeMerger {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Takes node `n` into the open unit of its kind. A unit that nobody has read moves down to its
-  /// newest member; to one that has been read the member moves up, if its operands are there.
-  bool joins(int n, const std::string& kind) {
-    const auto open = open_.find(kind);
-    if (open == open_.end()) return false;
-    int& unit = open->second;
+  /// Two units of a kind stay open: the newest, and behind it one that has been read for what is
+  /// ready as early, as gathers of state are.
+  static void open(int unit, std::vector<int>& units) {
+    constexpr std::size_t kOpen = 2;
+    if (units.size() == kOpen) units.erase(units.begin());
+    units.push_back(unit);
+  }
+
+  bool joins_one(int n, std::vector<int>& units) {
+    return std::any_of(units.begin(), units.end(), [&](int& unit) {
+      return (units_[unit].read || unit == units.back()) && joins(n, unit);
+    });
+  }
+
+  /// Takes node `n` into an open unit. A unit that nobody has read moves down to its newest member;
+  /// to one that has been read the member moves up, if its operands are there.
+  bool joins(int n, int& unit) {
     if (units_[unit].size + rules_.size(node(n)) > rules_.limit) return false;
     if (!units_[unit].read) {
       if (!live_.grow(growth_down(units_[unit], n))) return false;
@@ -120,9 +131,9 @@ class NodeMerger {
   const SpmdProgram& program_;
   const MergeRules& rules_;
   LiveBytes live_;
-  std::vector<Unit> units_;          ///< in order; empty where a unit has moved away
-  std::vector<int> unit_of_;         ///< per node seen so far
-  std::map<std::string, int> open_;  ///< units that may still grow, by kind
+  std::vector<Unit> units_;                       ///< in order; empty where a unit has moved away
+  std::vector<int> unit_of_;                      ///< per node seen so far
+  std::map<std::string, std::vector<int>> open_;  ///< units that may still grow, by kind
 };
 
 }  // namespace

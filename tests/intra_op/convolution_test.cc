@@ -86,4 +86,5 @@ TEST_CASE("ZeRO-2 of batch normalisation all-reduces its sums alone, as in Alpa'
   const std::map<std::string, Traffic> sent = program_traffic(graph, plan);
   CHECK(sent.at("all_reduce").count <= 2 * 3);  // the loss goes along
   CHECK(sent.at("reduce_scatter").count == 1);
+  CHECK(sent.at("all_gather").count <= 2);
 }
