@@ -100,9 +100,9 @@ class Shared {
   std::unordered_map<std::size_t, std::vector<Known>> tables_;
 };
 
-/// Four doubles at once; the compiler maps them to what the machine has.
-typedef double Lanes __attribute__((vector_size(32), aligned(8), may_alias));
-constexpr std::size_t kLanes = 4;
+/// Two doubles at once: of more the compiler takes the least one by one where registers are short.
+typedef double Lanes __attribute__((vector_size(16), aligned(8), may_alias));
+constexpr std::size_t kLanes = 2;
 
 /// out[q] = min(out[q], row[q] - m).
 void min_with_row(const double* row, double m, double* __restrict out, std::size_t columns) {
@@ -127,12 +127,16 @@ void min_columns(const double* table, const double* message, std::size_t rows, d
 void min_rows(const double* table, const double* message, std::size_t rows, double* out,
               std::size_t columns) {
   for (std::size_t p = 0; p < rows; ++p) {
-    double least = kInf;
     const double* row = table + p * columns;
-    for (std::size_t q = 0; q < columns; ++q) {
-      const double value = row[q] - message[q];
-      least = value < least ? value : least;
+    Lanes pair = {kInf, kInf};
+    std::size_t q = 0;
+    for (; q + kLanes <= columns; q += kLanes) {
+      const Lanes value =
+          *reinterpret_cast<const Lanes*>(row + q) - *reinterpret_cast<const Lanes*>(message + q);
+      pair = value < pair ? value : pair;
     }
+    double least = std::min(pair[0], pair[1]);
+    for (; q < columns; ++q) least = std::min(least, row[q] - message[q]);
     out[p] = least;
   }
 }
