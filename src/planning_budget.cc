@@ -36,7 +36,8 @@ class PlannersLimit {
   /// No plan keeps this limit; `missing` bytes would have to be added at least.
   void was_too_low(std::int64_t missing) {
     under_ = bytes_ + std::max<std::int64_t>(missing - 1, 0);
-    bytes_ = over_ == kNone ? under_ + 1 : under_ + (over_ - under_) / 2;
+    bytes_ = over_ == kNone ? under_ + 1 + rise_ : under_ + (over_ - under_) / 2;
+    rise_ = std::max(2 * rise_, budget_ / kLeastRise);
   }
 
   /// True if another plan within the budget is unlikely.
@@ -48,7 +49,9 @@ class PlannersLimit {
  private:
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   static constexpr std::int64_t kLeastPart = 200;  ///< limits differ by at least this part
-  std::int64_t budget_, bytes_, step_ = 0;
+  /// From the second refusal on, limits rise by more and more parts of the budget.
+  static constexpr std::int64_t kLeastRise = 100;
+  std::int64_t budget_, bytes_, step_ = 0, rise_ = 0;
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };
 
@@ -72,6 +75,9 @@ CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t bud
   for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
     try {
       CompiledStep next = lower(search.plan(limit.bytes()));
+      if (getenv("ALPA_DBG"))
+        fprintf(stderr, "attempt %d limit %ld budget %ld lowered %ld\n", attempt, limit.bytes(),
+                budget, next.memory_bytes);
       limit.was_too_high(next.memory_bytes);
       if (next.memory_bytes < best.memory_bytes) best = std::move(next);
       if (best.memory_bytes <= budget) return best;

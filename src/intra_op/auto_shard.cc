@@ -178,6 +178,8 @@ struct AutoSharding::Impl {
     effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
     effort.share_of_time = 1 - std::min(kMostOfWaiting, kShareOfWaiting * waiting(search));
     if (search.cells() > kLargeCells) effort.modest_gap = kModestGap;
+    // other limits than the user's are steps on the way to a plan
+    effort.explain = !budget || budget == options.memory_budget_bytes.value_or(*budget);
     if (budget || !report.is_wanted()) return effort;
     const double others = bound({}, &search);
     effort.progress = [this, &search, others](double best_seconds, double bound_seconds) {
