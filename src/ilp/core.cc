@@ -28,6 +28,8 @@ namespace {
 constexpr double kBranchCells = 300'000;
 /// Larger models are not written with all copies as nodes to see whether elimination takes them.
 constexpr std::int64_t kWideCells = 3'000'000;
+/// The first step of the multipliers where good ones are known.
+constexpr double kKnownStep = 0.01;
 /// Seconds that CBC takes before it first looks at the time, with a margin.
 constexpr double kBranchSecondsPerCell = 5e-6;
 /// A proven bound and fixing take about as long as it takes to make the dual;
@@ -61,14 +63,23 @@ class Core {
         statistics_(statistics) {
     model_.trail.clear();
     best_.cost = cutoff;
+    multipliers_ = options.usage_prices;
+    if (!multipliers_.empty()) step_ = kKnownStep;
   }
 
   CoreSolution run(std::vector<int> start) {
+    search(std::move(start));
+    best_.usage_prices = std::move(multipliers_);
+    return std::move(best_);
+  }
+
+ private:
+  void search(std::vector<int> start) {
     try {
       raise_bound(plus(model_.constant, least_cost(model_)));
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
-      if (is_cut_off()) return std::move(best_);
+      if (is_cut_off()) return;
       if (options_.presolve.elimination && !has_copies(model_)) try_prices();
       find_first(kFirstDives, grace_);
       if (!has_copies(model_))
@@ -95,10 +106,8 @@ class Core {
       if (best_.choice.empty() && cutoff_ >= kNever) throw;
       raise_bound(wanted());  // nothing cheaper exists
     }
-    return std::move(best_);
   }
 
- private:
   /// Only cheaper choices are looked for.
   Cost wanted() const { return std::min(best_.cost, cutoff_); }
   bool is_cut_off() const { return best_.bound >= cutoff_; }
@@ -342,6 +351,7 @@ Options inner_options(Options options) {
   options.large_neighbourhood_search = false;
   options.cutoff = kInfinite;
   options.progress = nullptr;
+  options.usage_prices.clear();
   return options;
 }
 

@@ -10,6 +10,7 @@ struct CoreSolution {
   std::vector<int> choice;
   Cost cost = kNever;    ///< with the model's constant; the cutoff if there is no choice
   Cost bound = -kNever;  ///< with the model's constant
+  std::map<std::int64_t, double> usage_prices = {};  ///< as in Solution
 };
 
 /// Best choice of the live nodes that costs less than `cutoff` (kNever: any). `start`: such a

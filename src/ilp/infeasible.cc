@@ -200,6 +200,7 @@ void explain_infeasible(const Problem& problem, const Options& given, const Cont
   Options options = given;
   options.cutoff = kInfinite;
   options.progress = nullptr;
+  options.usage_prices.clear();
   options.explain = options.grace = false;
   options.relative_gap = 0;
   const Deadline deadline = deadline_after(search, options);

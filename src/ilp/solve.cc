@@ -143,6 +143,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
       core.choice = std::move(known->choice), core.cost = known->cost;
     else
       throw timed_out(options, deadline, core.bound);
+    solution.usage_prices = std::move(core.usage_prices);
     finish(problem, std::move(core), solution);
   } catch (const Contradiction& contradiction) {
     invariant(!known, "the solver found no choice but one costs {}", known ? known->cost : 0);

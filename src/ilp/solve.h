@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "alpa/base/error.h"
@@ -40,6 +41,8 @@ struct Options {
   /// One strategy per node of the problem to start from; empty: none. If it is feasible, the
   /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
   std::vector<int> start;
+  /// Prices of a unit of usage by time, from which the search for better ones starts; any are right.
+  std::map<std::int64_t, double> usage_prices;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
   /// Rounds of the search that end below this gap are the last. Unlike `relative_gap` it does not
   /// end a round of the dual bound, which often goes far below it.
@@ -79,6 +82,7 @@ struct Solution {
   std::int64_t peak_usage = 0, peak_time = 0;  ///< as `evaluate` computes them
   double seconds = 0;  ///< since `solve` was called; counted in work under a work limit
   Statistics statistics;
+  std::map<std::int64_t, double> usage_prices;  ///< under the limit: those of the last bound
 
   /// (cost - lower_bound) / cost; 0 when optimal.
   double gap() const;

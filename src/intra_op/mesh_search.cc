@@ -366,8 +366,12 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.elimination_cells = 1 << 24;
   solver.presolve.merge = false;  // makes tables over strategies of tables over specs
   solver.start = start(space, instance);
+  if (instance.problem.usage_limit)
+    for (auto [time, price] : usage_prices_)
+      solver.usage_prices[time] = price * instance.units_per_second;
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);
+    keep_prices(solution, instance);
     statistics_.solve_seconds += solution.seconds;
     ShardingPlan plan = plan_of(space, instance, solution.choice);
     check_objective(plan.cost, solution, instance);
@@ -384,6 +388,15 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
     if (!infeasible.choice.empty()) keep(plan_of(space, instance, infeasible.choice));
     throw;
   }
+}
+
+void MeshSearch::keep_prices(const ilp::Solution& solution, const Instance& instance) {
+  const double seconds = seconds_of(solution.cost, instance);
+  if (solution.usage_prices.empty() || seconds > priced_seconds_) return;
+  priced_seconds_ = seconds;
+  usage_prices_.clear();
+  for (auto [time, price] : solution.usage_prices)
+    usage_prices_[time] = price / instance.units_per_second;
 }
 
 ShardingPlan MeshSearch::plan_of(const SearchSpace& space, const Instance& instance,

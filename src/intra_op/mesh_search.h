@@ -3,6 +3,7 @@
 /// and starts from the cheapest known. Not shared between threads.
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -135,6 +136,7 @@ class MeshSearch {
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
   const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory,
                             const Effort& effort, double* bound = nullptr);
+  void keep_prices(const ilp::Solution& solution, const Instance& instance);
   ShardingPlan plan_of(const SearchSpace& space, const Instance& instance,
                        const std::vector<int>& choice);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
@@ -159,8 +161,11 @@ class MeshSearch {
   struct {
     std::int64_t budget = -1;
     double seconds = 0;
-  } bound_within_;                ///< of the last search under a budget
-  PlannerStatistics statistics_;  ///< of the searches in the whole
+  } bound_within_;  ///< of the last search under a budget
+  /// of the cheapest plan found under a budget, in seconds per byte
+  std::map<std::int64_t, double> usage_prices_;
+  double priced_seconds_ = kNever;  ///< of that plan
+  PlannerStatistics statistics_;    ///< of the searches in the whole
 };
 
 }  // namespace alpa::intra_op

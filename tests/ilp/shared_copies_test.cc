@@ -137,6 +137,9 @@ TEST_CASE("shared costs with copies: bound, optimum and choice agree with enumer
     Options silent;
     silent.explain = false;
     if (seed % 16 == 1) check_solution(problem, silent, best, true);
+    Options priced = dual_alone();  // whatever the prices it starts from
+    priced.usage_prices = {{0, static_cast<double>(seed % 7)}, {2, 0.5}, {3, 1e6}};
+    if (best.cost && seed % 4 == 0) check_solution(problem, priced, best, false);
     if (best.cost) check_solution(problem, dual_alone(), best, false);
   }
   CHECK(solved > 1000);
