@@ -41,7 +41,7 @@ struct Options {
   /// One strategy per node of the problem to start from; empty: none. If it is feasible, the
   /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
   std::vector<int> start;
-  /// Prices of a unit of usage by time, from which the search for better ones starts; any are right.
+  /// Prices of a unit of usage by time, from which the search for better ones starts. Any will do.
   std::map<std::int64_t, double> usage_prices;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
   /// Rounds of the search that end below this gap are the last. Unlike `relative_gap` it does not
