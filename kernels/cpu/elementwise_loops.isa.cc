@@ -89,11 +89,6 @@ constexpr auto* kSteps = StepsBelow<V, kNumElementwiseOps>::functions;
 // ---- conversions
 // ---------------------------------------------------------------------------------------------
 
-template <class S, int lanes>
-struct Lanes {
-  typedef S type __attribute__((vector_size(sizeof(S) * lanes)));
-};
-
 struct Bf16Bits {
   std::uint16_t bits;
 };
@@ -102,11 +97,6 @@ struct F16Bits {
 };
 template <class S>
 inline constexpr bool is_half = sizeof(S) == 2;
-
-template <class V, class S>
-ALPA_INLINE void read(typename Lanes<S, V::lanes>::type& raw, const std::byte* in) {
-  __builtin_memcpy(&raw, in, sizeof raw);
-}
 
 template <class S>
 ALPA_INLINE F32 widen_half(const std::byte* in) {
@@ -122,10 +112,16 @@ template <class V, class S>
 ALPA_INLINE V load_vector(const std::byte* in) {
   if constexpr (__is_same(S, float) && __is_same(V, F64)) {
     return load_wide(reinterpret_cast<const float*>(in));
+  } else if constexpr (__is_same(S, std::uint8_t) && __is_same(V, F32)) {
+    return F32(__builtin_convertvector(load_bytes(in), Float32s));
+  } else if constexpr (__is_same(S, std::uint8_t)) {
+    return to_f64(load_few_bytes(in));
+  } else if constexpr (__is_same(S, std::int32_t)) {
+    HalfInt32s raw;
+    __builtin_memcpy(&raw, in, sizeof raw);
+    return to_f64(raw);
   } else if constexpr (!is_half<S>) {
-    typename Lanes<S, V::lanes>::type raw;
-    read<V, S>(raw, in);
-    return V(__builtin_convertvector(raw, typename V::Vector));
+    return V::load(reinterpret_cast<const S*>(in));
   } else if constexpr (__is_same(V, F32)) {
     return widen_half<S>(in);
   } else {
@@ -151,12 +147,6 @@ void load(typename V::Scalar* out, const std::byte* in, std::int64_t n) {
   __builtin_memcpy(out + i, last, (n - i) * sizeof last[0]);
 }
 
-template <class S, class V>
-ALPA_INLINE void write(std::byte* out, V x) {
-  const auto raw = __builtin_convertvector(x.v, typename Lanes<S, V::lanes>::type);
-  __builtin_memcpy(out, &raw, sizeof raw);
-}
-
 template <class S>
 ALPA_INLINE void write_half(std::byte* out, F32 x) {
   if constexpr (__is_same(S, Bf16Bits))
@@ -168,13 +158,16 @@ ALPA_INLINE void write_half(std::byte* out, F32 x) {
 template <class S, class V>
 ALPA_INLINE void store_vector(std::byte* out, V x) {
   if constexpr (__is_same(S, std::int32_t)) {
-    write<S>(out, round_to_i32(x));
+    const HalfInt32s raw = to_i32(round_to_i32(x));
+    __builtin_memcpy(out, &raw, sizeof raw);
+  } else if constexpr (__is_same(S, std::uint8_t) && __is_same(V, F32)) {
+    store_bytes(out, __builtin_convertvector(round_to_u8(x).v, Int32s));
   } else if constexpr (__is_same(S, std::uint8_t)) {
-    write<S>(out, round_to_u8(x));
+    store_few_bytes(out, to_i32(round_to_u8(x)));
   } else if constexpr (__is_same(S, float) && __is_same(V, F64)) {
     store_narrow(reinterpret_cast<float*>(out), x);
   } else if constexpr (!is_half<S>) {
-    write<S>(out, x);
+    x.store(reinterpret_cast<S*>(out));
   } else if constexpr (__is_same(V, F32)) {
     write_half<S>(out, x);
   } else {

@@ -267,6 +267,98 @@ ALPA_INLINE void store_narrow(float* out, F64 x) {
 #endif
 }
 
+/// kLanes32 bytes as integers.
+ALPA_INLINE Int32s load_bytes(const void* x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Int32s>(
+      _mm512_maskz_cvtepu8_epi32(-1, _mm_loadu_si128(static_cast<const __m128i*>(x))));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Int32s>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(x))));
+#else
+  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 4)));
+  Bytes bytes;
+  __builtin_memcpy(&bytes, x, sizeof bytes);
+  return __builtin_convertvector(bytes, Int32s);
+#endif
+}
+
+/// Integers from 0 to 255 as bytes.
+ALPA_INLINE void store_bytes(void* out, Int32s x) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(static_cast<__m128i*>(out),
+                   _mm512_maskz_cvtepi32_epi8(-1, reinterpret_cast<__m512i>(x)));
+#elif defined(__AVX2__)
+  const __m256i wide = reinterpret_cast<__m256i>(x);
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+  _mm_storel_epi64(static_cast<__m128i*>(out), _mm_packus_epi16(words, words));
+#else
+  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 4)));
+  const Bytes bytes = __builtin_convertvector(x, Bytes);
+  __builtin_memcpy(out, &bytes, sizeof bytes);
+#endif
+}
+
+/// As many integers as a vector has doubles.
+typedef std::int32_t HalfInt32s __attribute__((vector_size(kBytes / 2)));
+
+/// kLanes64 bytes as integers.
+ALPA_INLINE HalfInt32s load_few_bytes(const void* x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<HalfInt32s>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(x))));
+#elif defined(__AVX2__)
+  int four;
+  __builtin_memcpy(&four, x, sizeof four);
+  return reinterpret_cast<HalfInt32s>(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)));
+#else
+  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
+  Bytes bytes;
+  __builtin_memcpy(&bytes, x, sizeof bytes);
+  return __builtin_convertvector(bytes, HalfInt32s);
+#endif
+}
+
+/// Integers from 0 to 255 as bytes.
+ALPA_INLINE void store_few_bytes(void* out, HalfInt32s x) {
+#if defined(__AVX512F__)
+  _mm_storel_epi64(static_cast<__m128i*>(out),
+                   _mm256_maskz_cvtepi32_epi8(-1, reinterpret_cast<__m256i>(x)));
+#elif defined(__AVX2__)
+  const __m128i words =
+      _mm_packus_epi32(reinterpret_cast<__m128i>(x), reinterpret_cast<__m128i>(x));
+  const int four = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+  __builtin_memcpy(out, &four, sizeof four);
+#else
+  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
+  const Bytes bytes = __builtin_convertvector(x, Bytes);
+  __builtin_memcpy(out, &bytes, sizeof bytes);
+#endif
+}
+
+ALPA_INLINE F64 to_f64(HalfInt32s x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Float64s>(_mm512_maskz_cvtepi32_pd(-1, reinterpret_cast<__m256i>(x)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Float64s>(_mm256_cvtepi32_pd(reinterpret_cast<__m128i>(x)));
+#else
+  return __builtin_convertvector(x, Float64s);
+#endif
+}
+
+/// Numbers in the range of integers, towards zero.
+ALPA_INLINE HalfInt32s to_i32(F64 x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<HalfInt32s>(
+      _mm512_maskz_cvttpd_epi32(-1, reinterpret_cast<__m512d>(x.v)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<HalfInt32s>(_mm256_cvttpd_epi32(reinterpret_cast<__m256d>(x.v)));
+#else
+  return __builtin_convertvector(x.v, HalfInt32s);
+#endif
+}
+
 /// kLanes32 words of 16 bits as integers.
 ALPA_INLINE Int32s load_words(const void* x) {
 #if defined(__AVX512F__)
@@ -353,7 +445,7 @@ ALPA_INLINE F64 round_to_f16(F64 x) {
   return through_f32(x, [](F32 y) { return round_to_f16(y); });
 }
 
-/// Towards zero within [low, high]; NaN gives 0.
+/// Towards zero within [low, high], a range of 32-bit integers; NaN gives 0.
 template <class T>
 ALPA_INLINE T truncate(T x, typename T::Scalar low, typename T::Scalar high) {
   x = select(x < T(low), T(low), select(x > T(high), T(high), x));
@@ -362,7 +454,7 @@ ALPA_INLINE T truncate(T x, typename T::Scalar low, typename T::Scalar high) {
     return select(abs(x) < T(8388608.0f),
                   T(__builtin_convertvector(__builtin_convertvector(x.v, Int32s), Float32s)), x);
   else
-    return T(__builtin_convertvector(__builtin_convertvector(x.v, Int64s), Float64s));
+    return to_f64(to_i32(x));
 }
 template <class T>
 ALPA_INLINE T round_to_i32(T x) {
