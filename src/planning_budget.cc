@@ -75,9 +75,6 @@ CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t bud
   for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
     try {
       CompiledStep next = lower(search.plan(limit.bytes()));
-      if (getenv("ALPA_DBG"))
-        fprintf(stderr, "attempt %d limit %ld budget %ld lowered %ld\n", attempt, limit.bytes(),
-                budget, next.memory_bytes);
       limit.was_too_high(next.memory_bytes);
       if (next.memory_bytes < best.memory_bytes) best = std::move(next);
       if (best.memory_bytes <= budget) return best;

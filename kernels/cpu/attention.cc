@@ -267,9 +267,9 @@ void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
     tile.head = key_head * s.group + g;
     for (tile.query = 0; tile.query < s.queries; tile.query += kQueries) {
       tile.queries = std::min(kQueries, s.queries - tile.query);
-      tile.keys = std::min(keys, seen(s, tile.query + tile.queries - 1) - key);
-      // The first block of keys writes dq everywhere.
-      if (tile.keys <= 0 && key == 0) tile.keys = 1;
+      // The first block of keys writes dq everywhere, also of queries that see nothing.
+      const std::int64_t least = key == 0 ? 1 : 0;
+      tile.keys = std::clamp(seen(s, tile.query + tile.queries - 1) - key, least, keys);
       if (tile.keys > 0) add_tile(call, s, tile, k, v, sums, key == 0);
     }
   }

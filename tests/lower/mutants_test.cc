@@ -256,6 +256,8 @@ std::vector<Mutant> mutants_of_runs() {
 
 std::vector<Mutant> mutants_of_work() {
   return {
+      {"metric read from state", [](Devices& d) { d[2].reported[0].buffer = d[2].kept[0]; },
+       "device 2: metric \"loss\" is read from state after its update"},
       {"kernel dropped",
        [](Devices& d) { drop(d[0], kBackward, find(d[0], kBackward, Kind::compute, 1)); },
        "device 0, backward: no instruction computes \"add.grad/reduce_sum\" (reduce_sum)"},
@@ -375,6 +377,6 @@ TEST_CASE("wrong device programs are rejected, with the instruction named") {
   for (const auto& of : {mutants_of_lanes, mutants_of_boxes, mutants_of_waits, mutants_of_runs,
                          mutants_of_work, mutants_of_collectives, mutants_of_memory})
     for (const Mutant& mutant : of()) mutants.push_back(mutant);
-  CHECK(mutants.size() == 43);
+  CHECK(mutants.size() == 44);
   check_rejected(mutants, devices, program);
 }

@@ -111,6 +111,14 @@ TEST_CASE("no committed file names a path or a package registry of one machine")
   CHECK(first_match({{"x", {"src/root/x.cc"}}}, pattern) == "");
 }
 
+TEST_CASE("no trace of debugging is left in the library: fmt writes, std::getenv reads") {
+  const std::regex pattern(R"((^|[^:\w])(getenv|f?printf|puts)\()");
+  for (const char* folder : {"include", "src", "kernels", "models", "tools"})
+    CHECK(first_match(structure::source_files(folder, {".h", ".cc", ".cu"}), pattern) == "");
+  CHECK(first_match({{"x.cc", {"  if (getenv(\"X\"))"}}}, pattern) != "");
+  CHECK(first_match({{"x.cc", {"  std::fprintf(stderr, text);"}}}, pattern) == "");
+}
+
 TEST_CASE(
     "test cases stand only in files named *_test.cc, from which the runner's entries are made") {
   const std::regex pattern(R"(^\s*(TEST_CASE|SCENARIO|TEST_SUITE)\w*\()");
