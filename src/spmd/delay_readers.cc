@@ -16,21 +16,18 @@ std::vector<int> region_ends(const Graph& graph) {
   return ends;
 }
 
-/// Per node, the first node that reads one of its results; the number of nodes if none does.
-std::vector<int> first_readers(const Graph& graph) {
-  const int count = static_cast<int>(graph.nodes.size());
-  std::vector<int> first(count, count);
-  for (int n = count; n-- > 0;)
-    for (int value : graph.nodes[n].operands) first[graph.values[value].producer] = n;
-  return first;
-}
-
 }  // namespace
 
 SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) {
   const Graph& graph = program.graph;
   LiveBytes live(program, slack_bytes);
-  const std::vector<int> ends = region_ends(graph), readers = first_readers(graph);
+  const std::vector<int> ends = region_ends(graph);
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  const auto is_read_by = [&](const Node& node, int end) {
+    return std::any_of(node.results.begin(), node.results.end(), [&](int value) {
+      return !readers[value].empty() && readers[value].front() <= end;
+    });
+  };
   const auto reads_reduction = [&](const Node& node) {
     return std::any_of(node.operands.begin(), node.operands.end(),
                        [&](int value) { return is_reduction(graph.producer(value)); });
@@ -45,8 +42,8 @@ SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) 
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
     const int end = ends[static_cast<std::size_t>(node.region)];
-    if (node.region != Region::apply && n < end && end < readers[n] && reads_reduction(node) &&
-        live.grow(growth(n, end)))
+    if (node.region != Region::apply && n < end && !is_read_by(node, end) &&
+        reads_reduction(node) && live.grow(growth(n, end)))
       delayed[end].push_back(n);
     else
       nodes.push_back(node);
