@@ -14,7 +14,7 @@ struct Task {
   std::function<alpa::LossAndMetrics(const alpa::Batch&)> model;
   std::vector<alpa::BatchInput> inputs;  ///< of one step
   /// Absent where nothing is to be run; `test` also where there is no test set.
-  std::optional<alpa::Batches> training, test;
+  std::optional<alpa::Batches> training = {}, test = {};
   /// Changes the parameters before the first step, e.g. to those of a file; empty: as initialised.
   std::function<void(alpa::TrainState&)> load = {};
   /// What progress counts, and how many of them a step takes: "samples", "tokens".
