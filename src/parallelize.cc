@@ -233,8 +233,13 @@ CompiledStep kept_or(const Graph& graph, const TrainingStep& step, const MethodO
   if (options.plan_cache_dir.empty()) return search();
   const PlanCache cache(options.plan_cache_dir);
   const std::string key = planning_key(graph, method, cluster);
-  if (const std::optional<std::string> kept = cache.find(key))
-    return planned_from_text(step, method, cluster, *kept, "kept plan", target);
+  if (const std::optional<std::string> kept = cache.find(key)) {
+    try {
+      return planned_from_text(step, method, cluster, *kept, cache.path_of(key), target);
+    } catch (const Error& error) {
+      PlanCache::tell_unusable(error.what());
+    }
+  }
   CompiledStep planned = search();
   if (planned.plan.cost.gap() <= options.relative_gap) cache.keep(key, to_json(planned));
   return planned;

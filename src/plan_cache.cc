@@ -1,6 +1,9 @@
 // src/plan_cache.cc — plans kept on disk, by everything that they depend on
 #include "plan_cache.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <filesystem>
 
 #include "alpa/base/error.h"
@@ -14,8 +17,9 @@ namespace alpa {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Path = std::filesystem::path;
 
-constexpr FileKind kCachedPlan{"kept plan", 1 << 29};
+constexpr FileKind kCachedPlan{.name = "kept plan", .max_bytes = 1 << 29, .pipes = false};
 
 Json json_of(const std::optional<int>& number) { return number ? Json(*number) : Json(nullptr); }
 
@@ -74,22 +78,41 @@ std::string PlanCache::path_of(const std::string& key) const {
 }
 
 std::optional<std::string> PlanCache::find(const std::string& key) const {
-  if (folder_.empty() || !std::filesystem::exists(path_of(key))) return {};
-  const Json file = Json::parse(read_file(path_of(key), kCachedPlan), nullptr,
-                                /*allow_exceptions=*/false);
-  const bool whole = file.is_object() && file.contains("key") && file.contains("plan") &&
-                     file["key"].is_string() && file["plan"].is_string();
-  if (!whole || file["key"].get<std::string>() != key) return {};
-  return file["plan"].get<std::string>();
+  std::error_code failed;
+  if (folder_.empty() || !std::filesystem::exists(symlink_status(Path(path_of(key)), failed)))
+    return {};
+  try {
+    const std::string path = path_of(key), title = fmt::format("{} {}", kCachedPlan.name, path);
+    const nlohmann::json file = parse_json(read_file(path, kCachedPlan), title);
+    const auto text = [&](const char* name) {
+      const auto found = file.is_object() ? file.find(name) : file.end();
+      require(file.is_object() && found != file.end() && found->is_string(), "{}: has no \"{}\"",
+              title, name);
+      return found->get<std::string>();
+    };
+    require(text("key") == key, "{}: is of another step, or of other options", title);
+    return text("plan");
+  } catch (const Error& error) {
+    tell_unusable(error.what());
+    return {};
+  }
 }
 
 void PlanCache::keep(const std::string& key, const std::string& plan) const {
   if (folder_.empty()) return;
   std::error_code failed;
   std::filesystem::create_directories(folder_, failed);
-  require(!failed, "plan cache {}: cannot be made: {}", folder_, failed.message());
   const Json file = {{"key", key}, {"plan", plan}};
-  write_file(path_of(key), file.dump(-1, ' ', false, Json::error_handler_t::replace));
+  try {
+    require(!failed, "{}: cannot be made: {}", folder_, failed.message());
+    replace_file(path_of(key), file.dump(-1, ' ', false, Json::error_handler_t::replace));
+  } catch (const Error& error) {
+    fmt::print(stderr, "alpa: plan cache: {}; this plan is not kept\n", error.what());
+  }
+}
+
+void PlanCache::tell_unusable(std::string_view why) {
+  fmt::print(stderr, "alpa: plan cache: {}; the step is planned again\n", why);
 }
 
 }  // namespace alpa

@@ -2,6 +2,7 @@
 /// Plans kept on disk, by everything that they depend on.
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "alpa/intra_op/plan.h"
 #include "method_options.h"
@@ -19,14 +20,19 @@ class PlanCache {
   /// Empty: keeps nothing.
   explicit PlanCache(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Text of the plan, as `load_plan` reads it; none if there is no such file, or one that is
-  /// damaged or has another key.
+  /// Text of the plan, as `load_plan` reads it; none if there is no such file. A file that cannot be
+  /// read, is damaged or has another key is told of in a line on stderr, and none, too.
   std::optional<std::string> find(const std::string& key) const;
-  /// Throws Error if the file cannot be written.
+  /// Replaces what is in the plan's place: also a link, a pipe or a device. If that fails, a line on
+  /// stderr says why.
   void keep(const std::string& key, const std::string& plan) const;
 
- private:
+  /// The plan's file.
   std::string path_of(const std::string& key) const;
+  /// Says on stderr why a kept plan is not taken.
+  static void tell_unusable(std::string_view why);
+
+ private:
   std::string folder_;
 };
 

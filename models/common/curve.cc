@@ -7,9 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "alpa/base/error.h"
-#include "src/base/file.h"
-
 namespace models {
 namespace {
 
@@ -56,16 +53,12 @@ std::string points(std::span<const double> losses, const Extremes& e) {
 
 }  // namespace
 
-LossLog::LossLog(const std::string& path) : path_(path) {
-  if (path_.empty()) return;
-  alpa::write_file(path_, "step,loss,seconds\n");
-  file_.open(path_, std::ios::app);
+LossLog::LossLog(const std::string& path) {
+  if (!path.empty()) file_.emplace(path, "step,loss,seconds\n");
 }
 
 void LossLog::add(double loss, double seconds) {
-  if (path_.empty()) return;
-  file_ << fmt::format("{},{},{}", ++steps_, loss, seconds) << std::endl;
-  alpa::require(file_.good(), "can't write {}: is its disk full?", path_);
+  if (file_) file_->add(fmt::format("{},{},{}\n", ++steps_, loss, seconds));
 }
 
 std::string loss_svg(std::span<const double> losses) {

@@ -1,8 +1,10 @@
 #pragma once
 /// The losses of a run as a table and as a picture.
-#include <fstream>
+#include <optional>
 #include <span>
 #include <string>
+
+#include "src/base/file.h"
 
 namespace models {
 
@@ -16,8 +18,7 @@ class LossLog {
   void add(double loss, double seconds);
 
  private:
-  std::ofstream file_;
-  std::string path_;
+  std::optional<alpa::GrowingFile> file_;
   int steps_ = 0;
 };
 

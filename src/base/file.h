@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/open_file.h"
+
 namespace alpa {
 
 /// A kind of file: its name in messages, and the most that is read of it.
@@ -12,10 +14,12 @@ struct FileKind {
   std::string_view name;  ///< in messages before the path, e.g. "cluster file"; may be empty
   /// of unpacked content; a larger file is an Error, thrown before it fills memory
   std::int64_t max_bytes = 0;
+  bool pipes = true;  ///< false: only regular files, where the user did not name this very file
 };
 
 /// The content of a file or pipe, unpacked if it is gzip'd. Throws Error if `path` is a folder or
-/// device, can't be read, is damaged, or holds more than `kind` allows.
+/// device, a pipe without a writer (`open_to_read`), can't be read, is damaged, or holds more than
+/// `kind` allows.
 std::string read_file(const std::string& path, const FileKind& kind);
 
 /// Unpacks `bytes` if they are gzip'd; returns others unchanged. Throws Error naming
@@ -25,9 +29,27 @@ std::string unpack(std::string bytes, const std::string& path, const FileKind& k
 
 /// Writes `text` to `path`. A regular file is replaced atomically, by renaming a temporary
 /// file in the same folder. On failure the old content stays, and Error says why. A pipe or
-/// device is written to directly.
+/// device is written to directly; a pipe without a reader (`open_to_write`) is an Error.
 void write_file(const std::string& path, std::string_view text);
 /// The same for a text in several parts.
 void write_file(const std::string& path, std::span<const std::string_view> parts);
+
+/// Puts a regular file of `text` at `path`, in place of whatever is there except a folder: a link
+/// and a pipe go, too. Throws Error if that fails.
+void replace_file(const std::string& path, std::string_view text);
+
+/// A file that grows while a program runs.
+class GrowingFile {
+ public:
+  /// Replaces the file by `start`, as `write_file`. Throws Error as that does.
+  GrowingFile(const std::string& path, std::string_view start);
+
+  /// Adds a text, which is in the file when this returns. Throws Error if it can't be written.
+  void add(std::string_view text);
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
 
 }  // namespace alpa

@@ -2,8 +2,8 @@
 #include "json.h"
 
 #include <new>
-#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "alpa/base/error.h"
@@ -44,22 +44,54 @@ void check_depth(std::string_view text, const std::string& origin) {
   }
 }
 
-/// Refuses keys given twice in one object, which JSON libraries silently overwrite.
-class KeysOnce {
+/// Builds a document, and refuses keys given twice in one object, which JSON libraries silently
+/// overwrite. nlohmann's own callback for keys visits all siblings of every list and object.
+class DocumentReader {
  public:
-  explicit KeysOnce(const std::string& origin) : origin_(origin) {}
+  explicit DocumentReader(const std::string& origin) : origin_(origin) {}
 
-  bool operator()(int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second)
-      fail("{}: key {} is given twice in one object; remove one", origin_, shown(value));
+  Json take() { return std::move(document_); }
+
+  // Called by nlohmann's parser, from the first byte to the last; false would stop it.
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(std::int64_t value) { return add(value); }
+  bool number_unsigned(std::uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // not in JSON
+  bool start_object(std::size_t) { return open(Json::object()); }
+  bool start_array(std::size_t) { return open(Json::array()); }
+  bool end_object() { return open_.pop_back(), true; }
+  bool end_array() { return open_.pop_back(), true; }
+  bool key(std::string& key) {
+    const auto [member, added] =
+        open_.back()->get_ref<Json::object_t&>().try_emplace(std::move(key), nullptr);
+    if (!added)
+      fail("{}: key {} is given twice in one object; remove one", origin_, shown(member->first));
+    member_ = &member->second;
     return true;
+  }
+  template <class Exception>
+  bool parse_error(std::size_t, const std::string&, const Exception& error) {
+    throw error;
   }
 
  private:
+  /// Puts a value where the parser is: at the end of a list, behind a key, or as the document.
+  Json& placed(Json value) {
+    if (open_.empty()) return document_ = std::move(value);
+    if (open_.back()->is_object()) return *member_ = std::move(value);
+    auto& items = open_.back()->get_ref<Json::array_t&>();
+    return items.emplace_back(std::move(value));
+  }
+  bool add(Json value) { return placed(std::move(value)), true; }
+  bool open(Json value) { return open_.push_back(&placed(std::move(value))), true; }
+
   const std::string& origin_;
-  std::vector<std::set<std::string>> open_;
+  Json document_;
+  std::vector<Json*> open_;  // from the document to the innermost list or object
+  Json* member_ = nullptr;   // behind the last key
 };
 
 }  // namespace
@@ -69,7 +101,9 @@ Json parse_json(const std::string& text, const std::string& origin) {
           origin);
   check_depth(text, origin);
   try {
-    return Json::parse(text, KeysOnce(origin));
+    DocumentReader reader(origin);
+    Json::sax_parse(text, &reader);
+    return reader.take();
   } catch (const Json::parse_error& error) {
     fail("{}: {}: not valid JSON; check for a missing comma, quote or bracket just before", origin,
          position(text, error.byte));

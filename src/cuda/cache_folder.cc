@@ -2,8 +2,6 @@
 #include "cache_folder.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "alpa/base/error.h"
 #include "src/base/file.h"
@@ -12,6 +10,8 @@ namespace alpa::cuda {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr FileKind kCached{.name = "", .max_bytes = 1 << 28, .pipes = false};
 
 /// The absolute path that an environment variable names, or an empty one.
 fs::path path_of(const char* variable) {
@@ -31,11 +31,11 @@ fs::path cache_folder() {
 std::optional<std::string> read_cached(const std::string& name) {
   const fs::path folder = cache_folder();
   if (folder.empty()) return std::nullopt;
-  std::ifstream file(folder / name, std::ios::binary);
-  if (!file.good()) return std::nullopt;
-  std::string content{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return std::nullopt;
-  return content;
+  try {
+    return read_file((folder / name).string(), kCached);
+  } catch (const Error&) {  // as below
+    return std::nullopt;
+  }
 }
 
 void write_cached(const std::string& name, std::string_view content) {
@@ -44,7 +44,7 @@ void write_cached(const std::string& name, std::string_view content) {
   std::error_code failure;
   fs::create_directories(folder, failure);
   try {
-    write_file((folder / name).string(), content);
+    replace_file((folder / name).string(), content);
   } catch (const Error&) {  // without a cache everything works, only slower
   }
 }

@@ -1,6 +1,8 @@
 // src/ir/parse_graph.cc — parses the text form of graphs
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <unordered_map>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -199,9 +201,11 @@ class GraphReader {
     }
     node.name = line.quoted();
     check_types(line, node);
-    if (node.op == &ops::input)
+    if (node.op == &ops::input) {
+      inputs_.emplace(node.results[0], graph_.inputs.size());
       graph_.inputs.push_back(
           {.value = node.results[0], .kind = input_kind(line, node), .name = node.name});
+    }
     graph_.nodes.push_back(std::move(node));
   }
 
@@ -249,9 +253,9 @@ class GraphReader {
 
   Input& known_input(Line& line) {
     const int value = known_value(line);
-    for (Input& input : graph_.inputs)
-      if (input.value == value) return input;
-    line.complain(fmt::format("%{} is not an input", value));
+    const auto found = inputs_.find(value);
+    if (found == inputs_.end()) line.complain(fmt::format("%{} is not an input", value));
+    return graph_.inputs[found->second];
   }
 
   void optimizer_state(Line& line) {
@@ -282,12 +286,13 @@ class GraphReader {
   std::size_t max_values_;
   std::int64_t total_bytes_ = 0;
   Graph graph_;
+  std::unordered_map<int, std::size_t> inputs_;  // places in the graph's list, by value
 };
 
 }  // namespace
 
 Graph parse_graph(const std::string& text, std::span<const OpDef* const> operators) {
-  GraphReader reader(operators, text.size());
+  GraphReader reader(operators, std::count(text.begin(), text.end(), '%'));
   int number = 0;
   for (std::size_t start = 0; start < text.size() || number == 0;) {
     const std::size_t end = std::min(text.find('\n', start), text.size());

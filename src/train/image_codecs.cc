@@ -14,7 +14,7 @@
 namespace alpa {
 namespace {
 
-constexpr std::int64_t kColours = 3;
+constexpr int kColours = 3, kInks = 4;
 
 /// The array for an image. Throws Error if it is too large.
 Array make_image(const std::string& path, std::int64_t height, std::int64_t width) {
@@ -53,24 +53,49 @@ void begin(JpegReader& reader) {
   reader.decoder.client_data = &reader;
 }
 
+/// Whether the pixels are in cyan, magenta, yellow and black (CMYK, or YCCK, which is to CMYK what
+/// YCbCr is to RGB). libjpeg makes CMYK of both, but no RGB.
+bool in_inks(const jpeg_decompress_struct& decoder) {
+  return decoder.jpeg_color_space == JCS_CMYK || decoder.jpeg_color_space == JCS_YCCK;
+}
+
+/// Room for a row, freed with the decoder.
+JSAMPARRAY row_of_inks(jpeg_decompress_struct& decoder) {
+  return decoder.mem->alloc_sarray(reinterpret_cast<j_common_ptr>(&decoder), JPOOL_IMAGE,
+                                   decoder.output_width * kInks, 1);
+}
+
 /// Reads the header. False, with a message, if it is damaged.
 bool read_header(JpegReader& reader, const unsigned char* content, unsigned long size) {
   if (setjmp(reader.on_error) != 0) return false;
   jpeg_create_decompress(&reader.decoder);
   jpeg_mem_src(&reader.decoder, content, size);
   jpeg_read_header(&reader.decoder, TRUE);
-  reader.decoder.out_color_space = JCS_RGB;
+  reader.decoder.out_color_space = in_inks(reader.decoder) ? JCS_CMYK : JCS_RGB;
   return true;
+}
+
+/// Light of a row of pixels in inks: what cyan, magenta and yellow leave of what black leaves. Files
+/// with Adobe's marker, which nearly all have, store what an ink leaves; others how much there is.
+void write_colours(const jpeg_decompress_struct& decoder, const unsigned char* inks,
+                   unsigned char* pixels) {
+  const int inverted = decoder.saw_Adobe_marker ? 0 : 255;
+  for (JDIMENSION i = 0; i < decoder.output_width; ++i, inks += kInks, pixels += kColours)
+    for (int c = 0; c < kColours; ++c)
+      pixels[c] = static_cast<unsigned char>(
+          ((inks[c] ^ inverted) * (inks[kColours] ^ inverted) + 127) / 255);
 }
 
 /// Reads all rows. False, with a message, if they are damaged.
 bool read_rows(JpegReader& reader, unsigned char* pixels) {
   if (setjmp(reader.on_error) != 0) return false;
   jpeg_start_decompress(&reader.decoder);
+  const JSAMPARRAY inks = in_inks(reader.decoder) ? row_of_inks(reader.decoder) : nullptr;
   while (reader.decoder.output_scanline < reader.decoder.output_height) {
-    JSAMPROW row = pixels + std::size_t{reader.decoder.output_scanline} *
-                                reader.decoder.output_width * kColours;
-    jpeg_read_scanlines(&reader.decoder, &row, 1);
+    unsigned char* row = pixels + std::size_t{reader.decoder.output_scanline} *
+                                      reader.decoder.output_width * kColours;
+    jpeg_read_scanlines(&reader.decoder, inks ? inks : &row, 1);
+    if (inks) write_colours(reader.decoder, inks[0], row);
   }
   jpeg_finish_decompress(&reader.decoder);
   return true;

@@ -54,15 +54,20 @@ const ElementType* element_type(const std::string& name) {
 
 std::uint64_t read_length(const MappedFile& file) {
   const auto bytes = file.bytes();
-  require(bytes.size() >= kLengthBytes, "{}: is not a safetensors file: it has {} bytes",
-          file.path(), bytes.size());
+  require(bytes.size() >= kLengthBytes,
+          "{}: is truncated, or no safetensors file: it has {} bytes, the length of the header "
+          "alone takes {}",
+          file.path(), bytes.size(), kLengthBytes);
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;)
     length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  require(length <= kMaxHeaderBytes && length <= bytes.size() - kLengthBytes,
-          "{}: is not a safetensors file, or not a whole one: its header would have {} bytes, the "
-          "file has {}",
-          file.path(), length, bytes.size());
+  require(length <= kMaxHeaderBytes,
+          "{}: is no safetensors file, or its header is too large: its first {} bytes announce a "
+          "header of {} bytes, and at most {} are read",
+          file.path(), kLengthBytes, length, kMaxHeaderBytes);
+  require(length <= bytes.size() - kLengthBytes,
+          "{}: is truncated: its header alone takes {} bytes, the file has {}", file.path(),
+          kLengthBytes + length, bytes.size());
   return length;
 }
 
@@ -85,7 +90,7 @@ std::optional<std::uint64_t> bytes_of(const Entry& entry) {
   return bytes;
 }
 
-Entry read_entry(const Json& json, const std::string& title, std::uint64_t data_bytes) {
+Entry read_entry(const Json& json, const std::string& title) {
   require(json.is_object() && json.contains("dtype") && json.at("dtype").is_string() &&
               json.contains("shape") && json.contains("data_offsets"),
           "{}: needs \"dtype\", \"shape\" and \"data_offsets\", but is {}", title, shown(json));
@@ -102,10 +107,9 @@ Entry read_entry(const Json& json, const std::string& title, std::uint64_t data_
             extent);
     entry.shape.push_back(static_cast<std::int64_t>(extent));
   }
-  require(offsets && offsets->size() == 2 && (*offsets)[0] <= (*offsets)[1] &&
-              (*offsets)[1] <= data_bytes,
-          "{}: its data_offsets are {}; expected begin and end within {} bytes of data", title,
-          shown(json.at("data_offsets")), data_bytes);
+  require(offsets && offsets->size() == 2 && (*offsets)[0] <= (*offsets)[1],
+          "{}: its data_offsets are {}; expected [begin, end]", title,
+          shown(json.at("data_offsets")));
   entry.begin = (*offsets)[0], entry.end = (*offsets)[1];
   require(bytes_of(entry) == entry.end - entry.begin,
           "{}: is {} of shape {}, which does not take the {} bytes of its data_offsets", title,
@@ -113,8 +117,10 @@ Entry read_entry(const Json& json, const std::string& title, std::uint64_t data_
   return entry;
 }
 
-/// Throws Error unless the tensors fill the data, one behind the other.
-void check_filled(const Entries& entries, std::uint64_t data_bytes, const std::string& path) {
+/// Throws Error unless the tensors fill the data, one behind the other. `before`: bytes of the file
+/// before the data.
+void check_filled(const Entries& entries, std::uint64_t before, std::uint64_t data_bytes,
+                  const std::string& path) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> parts;
   for (const auto& [name, entry] : entries) parts.emplace_back(entry.begin, entry.end);
   std::sort(parts.begin(), parts.end());
@@ -125,6 +131,9 @@ void check_filled(const Entries& entries, std::uint64_t data_bytes, const std::s
             part.first, end);
     end = part.second;
   }
+  require(end <= data_bytes,
+          "{}: is truncated: its header and tensors take {} bytes, the file has {}", path,
+          before + end, before + data_bytes);
   require(end == data_bytes,
           "{}: the file is damaged: it holds {} bytes of data, its tensors take {}", path,
           data_bytes, end);
@@ -154,9 +163,9 @@ struct TensorFile::Impl {
       if (name == kMetadata)
         read_metadata(json, title);
       else
-        own.emplace(name, read_entry(json, title, data.size()));
+        own.emplace(name, read_entry(json, title));
     }
-    check_filled(own, data.size(), file_path);
+    check_filled(own, kLengthBytes + length, data.size(), file_path);
     for (auto& [name, entry] : own) {
       entry.data = data.data() + entry.begin;
       require(entries.emplace(name, entry).second, "{}: tensor \"{}\" is in another file too",

@@ -1,14 +1,21 @@
 // Plans kept on disk: taken without a search while nothing that matters has changed.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
+#include "support/temporary_file.h"
+
 using namespace alpa;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 TrainingStep step_of(std::int64_t rows = 16, std::int64_t width = 24) {
   return training_step(
@@ -23,14 +30,38 @@ TrainingStep step_of(std::int64_t rows = 16, std::int64_t width = 24) {
 /// A folder that ends with the test.
 struct Folder {
   std::string path = "plan_cache_test_folder";
-  Folder() { std::filesystem::remove_all(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
+  Folder() { fs::remove_all(path); }
+  ~Folder() { fs::remove_all(path); }
   int files() const {
     int count = 0;
-    if (std::filesystem::exists(path))
-      for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path)) ++count;
+    if (fs::exists(path))
+      for ([[maybe_unused]] const auto& entry : fs::directory_iterator(path)) ++count;
     return count;
   }
+};
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// stderr of this process goes to a file while this lives.
+class StderrInFile {
+ public:
+  explicit StderrInFile(const std::string& name) : file_(name, ""), before_(dup(2)) {
+    const int file = open(name.c_str(), O_WRONLY | O_APPEND);
+    dup2(file, 2);
+    close(file);
+  }
+  ~StderrInFile() {
+    dup2(before_, 2);
+    close(before_);
+  }
+  std::string text() const { return file_.content(); }
+
+ private:
+  testing::TemporaryFile file_;
+  int before_;
 };
 
 /// The plan, and whether it was searched for: only a search tells its progress.
@@ -103,11 +134,77 @@ TEST_CASE("a plan is searched for once, and again when anything that matters has
   CHECK(folder.files() == 4);
 }
 
+TEST_CASE("whatever is in a kept plan's place is told of, and replaced, or else left alone") {
+  const Folder folder;
+  const Cluster cluster = Cluster::local(2);
+  const std::string first = plan(step_of(), ShardParallel{}, cluster, folder.path).first;
+  const fs::path file = fs::directory_iterator(folder.path)->path();
+  const std::string told = "alpa: plan cache: kept plan " + file.string() + ": ",
+                    again = "; the step is planned again\n";
+  const auto stderr_of_plan = [&] {
+    const StderrInFile captured("plan_cache_test_stderr");
+    const auto [text, searched] = plan(step_of(), ShardParallel{}, cluster, folder.path);
+    CHECK(searched);
+    CHECK(text == first);
+    return captured.text();
+  };
+  const auto is_replaced = [&] {
+    CHECK(fs::is_regular_file(fs::symlink_status(file)));
+    CHECK(!plan(step_of(), ShardParallel{}, cluster, folder.path).second);
+    fs::remove(file);
+  };
+  fs::remove(file);
+  fs::create_symlink(file.filename(), file);
+  CHECK(stderr_of_plan() == told + "cannot be read: Too many levels of symbolic links" + again);
+  is_replaced();
+  fs::create_symlink("/dev/zero", file);
+  CHECK(stderr_of_plan() == told + "cannot be read: it is a device, not a file" + again);
+  is_replaced();
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  CHECK(stderr_of_plan() == told + "cannot be read: it is a pipe, not a file" + again);
+  is_replaced();
+  fs::create_directory(file);
+  CHECK(stderr_of_plan() == told + "cannot be read: it is a folder, not a file" + again +
+                                "alpa: plan cache: " + file.string() +
+                                ": cannot be written: Is a directory; this plan is not kept\n");
+  CHECK(fs::is_directory(file));
+}
+
+TEST_CASE("a kept plan that no longer holds is told of, and replaced") {
+  const Folder folder;
+  const Cluster cluster = Cluster::local(2);
+  const std::string first = plan(step_of(), ShardParallel{}, cluster, folder.path).first;
+  const fs::path file = fs::directory_iterator(folder.path)->path();
+  const std::string kept = content_of(file);
+  std::string other = kept;
+  other.replace(other.find("alpa.plan/1"), 11, "alpa.plan/0");
+  std::ofstream(file) << other;
+  std::string told;
+  {
+    const StderrInFile captured("plan_cache_test_stderr");
+    CHECK(plan(step_of(), ShardParallel{}, cluster, folder.path).first == first);
+    told = captured.text();
+  }
+  CHECK(told == "alpa: plan cache: plan " + file.string() +
+                    ": schema \"alpa.plan/0\"; this version reads \"alpa.plan/1\"; plan again; the "
+                    "step is planned again\n");
+  CHECK(content_of(file) == kept);
+}
+
+TEST_CASE("a folder that cannot be made keeps nothing, and the step is planned") {
+  const testing::TemporaryFile file("plan_cache_test_file", "");
+  const StderrInFile captured("plan_cache_test_stderr");
+  CHECK(plan(step_of(), ShardParallel{}, Cluster::local(2), file.path()).second);
+  CHECK(captured.text() ==
+        "alpa: plan cache: plan_cache_test_file: cannot be made: Not a directory; this plan is not "
+        "kept\n");
+}
+
 TEST_CASE("a kept plan that is damaged, or of another key, is searched for again") {
   const Folder folder;
   const Cluster cluster = Cluster::local(2);
   const std::string first = plan(step_of(), ShardParallel{}, cluster, folder.path).first;
-  const std::filesystem::path file = std::filesystem::directory_iterator(folder.path)->path();
+  const fs::path file = fs::directory_iterator(folder.path)->path();
   for (const char* damaged : {"", "{", "[]", R"({"key": "another", "plan": "{}"})"}) {
     std::ofstream(file) << damaged;
     const auto [again, searched] = plan(step_of(), ShardParallel{}, cluster, folder.path);

@@ -7,9 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "support/error_text.h"
 #include "support/gzip.h"
@@ -46,6 +49,13 @@ class FullDisk {
   void (*handler_)(int) = nullptr;
 };
 
+/// A named pipe, gone at the end.
+struct Pipe {
+  explicit Pipe(const std::string& name) : path(name) { REQUIRE(mkfifo(name.c_str(), 0600) == 0); }
+  ~Pipe() { unlink(path.c_str()); }
+  std::string path;
+};
+
 int files_in_folder() {
   int count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(".")) ++count;
@@ -65,11 +75,88 @@ TEST_CASE("a file is read as it is, and unpacked if it is gzip'd") {
 }
 
 TEST_CASE("a pipe is read to its end") {
-  REQUIRE(mkfifo("file_test.pipe", 0600) == 0);
-  std::thread writer([] { write_file("file_test.pipe", std::string(900, 'x')); });
-  CHECK(read_file("file_test.pipe", kSmall) == std::string(900, 'x'));
+  const Pipe pipe("file_test.pipe");
+  std::thread writer([&] { write_file(pipe.path, std::string(900, 'x')); });
+  CHECK(read_file(pipe.path, kSmall) == std::string(900, 'x'));
   writer.join();
-  unlink("file_test.pipe");
+}
+
+TEST_CASE("a pipe is waited for as long as its writer needs, but not for a writer") {
+  const Pipe pipe("file_test.pipe");
+  CHECK(read_error(pipe.path) ==
+        "plan file file_test.pipe: cannot be read: it is a pipe that no program writes to");
+  std::thread slow([&] {
+    const int file = open(pipe.path.c_str(), O_WRONLY);  // waits for the reader
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    CHECK(write(file, "late", 4) == 4);
+    close(file);
+  });
+  CHECK(read_file(pipe.path, kSmall) == "late");
+  slow.join();
+  std::thread silent([&] { close(open(pipe.path.c_str(), O_WRONLY)); });
+  CHECK(read_file(pipe.path, kSmall).empty());
+  silent.join();
+  CHECK(read_error(pipe.path, {.name = "", .max_bytes = 9, .pipes = false}) ==
+        "file_test.pipe: cannot be read: it is a pipe, not a file");
+}
+
+TEST_CASE("a pipe is written if a program reads it") {
+  const Pipe pipe("file_test.pipe");
+  CHECK(error_of([&] { write_file(pipe.path, "x"); }) ==
+        "file_test.pipe: cannot be written: it is a pipe that no program reads");
+  CHECK(error_of([&] { GrowingFile(pipe.path, "x"); }) ==
+        "file_test.pipe: cannot be written: it is a pipe that no program reads");
+  std::string read;
+  std::thread reader([&] { read = read_file(pipe.path, {"", 1 << 20}); });
+  {
+    GrowingFile file(pipe.path, "start,");
+    file.add(std::string(200'000, 'x'));  // more than a pipe holds
+  }
+  reader.join();
+  CHECK(read == "start," + std::string(200'000, 'x'));
+}
+
+TEST_CASE("a file grows by what is added") {
+  const TemporaryFile file("file_test.txt", "before");
+  GrowingFile growing(file.path(), "a");
+  CHECK(file.content() == "a");
+  growing.add("b");
+  CHECK(file.content() == "ab");
+  CHECK(error_of([&] { GrowingFile("nowhere/x", ""); }) ==
+        "nowhere/x: cannot be written: No such file or directory");
+}
+
+TEST_CASE("whatever is in a file's place is replaced, except a folder") {
+  const TemporaryFile other("file_test.other", "other");
+  const auto is_replaced = [] {
+    replace_file("file_test.place", "new");
+    const bool regular =
+        std::filesystem::is_regular_file(std::filesystem::symlink_status("file_test.place"));
+    const std::string content = read_file("file_test.place", kSmall);
+    unlink("file_test.place");
+    return regular && content == "new";
+  };
+  for (const char* target : {"file_test.place", "file_test.other", "nowhere"}) {
+    REQUIRE(symlink(target, "file_test.place") == 0);
+    CHECK(is_replaced());
+  }
+  REQUIRE(mkfifo("file_test.place", 0600) == 0);
+  CHECK(is_replaced());
+  CHECK(other.content() == "other");
+  std::filesystem::create_directory("file_test.place");
+  CHECK(error_of([] { replace_file("file_test.place", ""); }) ==
+        "file_test.place: cannot be written: Is a directory");
+  std::filesystem::remove("file_test.place");
+}
+
+TEST_CASE("temporary files of killed programs with the same process number are no hindrance") {
+  TemporaryFile file("file_test.txt", "old");
+  std::vector<std::unique_ptr<TemporaryFile>> left;
+  for (int i = 0; i < 200; ++i)
+    left.push_back(std::make_unique<TemporaryFile>(
+        "file_test.txt." + std::to_string(getpid()) + "." + std::to_string(i) + ".tmp", "part"));
+  write_file(file.path(), "new");
+  CHECK(file.content() == "new");
 }
 
 TEST_CASE("what can't be read is refused with what it is called, its path and the reason") {

@@ -52,6 +52,8 @@ TEST_CASE("what can't be read is one line that names the file, and status 2") {
 TEST_CASE("a contest problem comes through a pipe too") {
   CHECK(run_shell("cat " + kProblem + " | " ALPA_TOOL " solve /dev/stdin 5")
             .text.starts_with("cost "));
+  CHECK(run_shell("timeout 60 " ALPA_TOOL " solve /dev/stdout 5 | cat").text ==
+        "alpa: /dev/stdout: cannot be read: it is this program's own output\n");
 }
 
 TEST_CASE("too little memory is one line, not an internal error") {

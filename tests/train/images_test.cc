@@ -1,8 +1,13 @@
 // Images against Pillow (tests/golden/images/make.py), resizing by hand, and folders of images.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+
+#include <jpeglib.h>
 
 #include "alpa/train/images.h"
 #include "alpa/train/safetensors.h"
@@ -42,6 +47,40 @@ int largest_difference(const Array& a, const Array& b) {
   return static_cast<int>(largest);
 }
 
+/// A JPEG of five rows and eight columns for each set of cyan, magenta, yellow and black, 255 being
+/// all of an ink. `inverted`: as Adobe's programs write it, with their marker.
+std::string jpeg_of_inks(const std::vector<std::array<int, 4>>& columns, J_COLOR_SPACE space,
+                         bool inverted) {
+  jpeg_compress_struct encoder;
+  jpeg_error_mgr errors;
+  encoder.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&encoder);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&encoder, &bytes, &size);
+  encoder.image_width = static_cast<JDIMENSION>(8 * columns.size()), encoder.image_height = 5;
+  encoder.input_components = 4, encoder.in_color_space = JCS_CMYK;
+  jpeg_set_defaults(&encoder);
+  jpeg_set_colorspace(&encoder, space);
+  for (int i = 0; i < 4; ++i)
+    encoder.comp_info[i].h_samp_factor = encoder.comp_info[i].v_samp_factor = 1;
+  jpeg_set_quality(&encoder, 100, TRUE);
+  encoder.write_Adobe_marker = inverted ? TRUE : FALSE;
+  jpeg_start_compress(&encoder, TRUE);
+  std::vector<unsigned char> row;
+  for (const auto& inks : columns)
+    for (int pixel = 0; pixel < 8; ++pixel)
+      for (const int ink : inks)
+        row.push_back(static_cast<unsigned char>(inverted ? 255 - ink : ink));
+  unsigned char* rows[] = {row.data()};
+  while (encoder.next_scanline < encoder.image_height) jpeg_write_scanlines(&encoder, rows, 1);
+  jpeg_finish_compress(&encoder);
+  jpeg_destroy_compress(&encoder);
+  std::string content(reinterpret_cast<char*>(bytes), size);
+  std::free(bytes);
+  return content;
+}
+
 Array bytes(const std::vector<std::uint8_t>& pixels, const Shape& shape) { return {pixels, shape}; }
 
 }  // namespace
@@ -57,6 +96,29 @@ TEST_CASE("png and jpeg files of every kind are read as Pillow reads them") {
     CHECK(largest_difference(image, expected[name]) <= tolerance);
     CHECK(largest_difference(grey, expected[name + ".grey"]) <= tolerance + 1);
   }
+}
+
+TEST_CASE("jpeg files of printing inks are read in colours") {
+  // Every column of blocks in one set of inks, so that compression loses nothing but rounding.
+  const std::vector<std::array<int, 4>> columns = {{0, 0, 0, 0},     {255, 0, 0, 0},
+                                                   {0, 255, 0, 64},  {10, 40, 90, 128},
+                                                   {200, 3, 77, 30}, {0, 0, 0, 255}};
+  for (const bool inverted : {true, false})
+    for (const J_COLOR_SPACE space : {JCS_CMYK, JCS_YCCK}) {
+      if (space == JCS_YCCK && !inverted) continue;  // only Adobe's marker says that it is YCCK
+      CAPTURE(inverted);
+      CAPTURE(space);
+      const TemporaryFile file("inks.jpg", jpeg_of_inks(columns, space, inverted));
+      const Array image = read_image(file.path());
+      REQUIRE(image.shape() == Shape{5, 8 * static_cast<std::int64_t>(columns.size()), 3});
+      const auto pixels = image.elements_as<std::uint8_t>();
+      for (std::size_t i = 0; i < pixels.size(); ++i) {
+        const auto& inks = columns[i / 3 % (8 * columns.size()) / 8];
+        const double light = 255 * (1 - inks[i % 3] / 255.0) * (1 - inks[3] / 255.0);
+        CHECK(std::abs(pixels[i] - light) <= (space == JCS_YCCK ? 3 : 2));
+      }
+      CHECK(read_image(file.path(), 1).shape() == Shape{5, image.shape()[1], 1});
+    }
 }
 
 TEST_CASE("resizing takes the middle and interpolates between pixel centres") {

@@ -90,7 +90,7 @@ TEST_CASE("mistakes in tokens") {
   const TemporaryFile file("odd.bin", "abc");
   CHECK(error_of([&] { Tokens::of_file(file.path()); }) ==
         "odd.bin: has 3 bytes, which are no whole tokens of 2 bytes");
-  CHECK(error_of([&] { Tokens::of_file("."); }) == ".: cannot be mapped: it is not a regular file");
+  CHECK(error_of([&] { Tokens::of_file("."); }) == ".: cannot be read: it is a folder, not a file");
   CHECK(error_of([&] { Tokens::of_file("none.bin"); }) ==
         "none.bin: cannot be read: No such file or directory");
   const TemporaryFile large("large.bin", std::string(4, '\xff'));
