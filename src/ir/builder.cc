@@ -189,9 +189,10 @@ Value Builder::state_of(Value parameter, const std::string& name, TensorType typ
 
 const Input* Builder::input_of(Value value) const {
   if (!value || value.builder != handle()) return nullptr;
-  const auto found = std::find_if(inputs_.begin(), inputs_.end(),
-                                  [&](const Input& input) { return input.value == value.id; });
-  return found == inputs_.end() ? nullptr : &*found;
+  // in the order in which they were made
+  const auto found = std::lower_bound(inputs_.begin(), inputs_.end(), value.id,
+                                      [](const Input& input, int id) { return input.value < id; });
+  return found == inputs_.end() || found->value != value.id ? nullptr : &*found;
 }
 
 Values Builder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
