@@ -8,8 +8,7 @@
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
 #include "src/lower/carried_memory.h"
-#include "src/lower/device_program.h"
-#include "src/lower/lists.h"
+#include "src/lower/program_facts.h"
 #include "src/ops/all_ops.h"
 #include "updates.h"
 
@@ -23,32 +22,29 @@ constexpr int kSentSlots = 2;
 
 class Emitter {
  public:
-  Emitter(const spmd::SpmdProgram& program, int device, const Lists& lists,
-          const Transfers& transfers)
-      : program_(program),
-        graph_(program.graph),
-        lists_(lists),
-        transfers_(transfers),
-        at_(program.meshes.size()) {
-    const spmd::MeshPlace place = spmd::place_of(program, device);
+  Emitter(const ProgramFacts& facts, int device)
+      : facts_(facts),
+        program_(facts.program),
+        graph_(program_.graph),
+        lists_(facts.lists),
+        at_(program_.meshes.size()) {
+    const spmd::MeshPlace place = spmd::place_of(program_, device);
+    group_ = lists_.group_of_mesh[place.mesh];
     device_.device = device;
     device_.mesh = place.mesh;
     device_.rank = place.rank;
-    for (std::size_t mesh = 0; mesh < at_.size(); ++mesh)
-      if (lists.has(static_cast<int>(mesh)))
-        at_[mesh] = program.meshes[mesh].coordinates(place.rank);
+    for (int mesh : own().meshes) at_[mesh] = program_.meshes[mesh].coordinates(place.rank);
     device_.buffer_of_value.assign(graph_.values.size(), -1);
-    for (const std::string& name : lists.names) device_.lists.push_back({name, {}});
-    device_.schedule = lists.schedule;
+    for (const std::string& name : own().names) device_.lists.push_back({name, {}});
+    device_.schedule = own().schedule;
   }
 
   DeviceProgram run() && {
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+    for (int n : own().nodes)
       if (spmd::is_transfer(node(n)))
         add_transfer(n);
-      else if (is_here(node(n).results[0]))
+      else
         add(n);
-    }
     for (const Update& update : graph_.updates)
       if (is_here(update.value)) ensure_loaded(update.value, apply());
     for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m) {
@@ -66,7 +62,10 @@ class Emitter {
  private:
   const Node& node(int n) const { return graph_.nodes[n]; }
 
-  bool is_here(int value) const { return lists_.has(program_.mesh_index(value)); }
+  const GroupLists& own() const { return lists_.groups[group_]; }
+  bool is_here(int value) const {
+    return lists_.group_of_mesh[program_.mesh_index(value)] == group_;
+  }
   /// Coordinates of the device in the mesh of a value.
   const std::vector<int>& at(int value) const { return at_[program_.mesh_index(value)]; }
 
@@ -75,7 +74,7 @@ class Emitter {
     return device_.lists[lists_.of(region, program_.mesh_index(value))].instructions;
   }
   std::vector<Instruction>& list_of(int n) { return device_.lists[lists_.of_node[n]].instructions; }
-  std::vector<Instruction>& apply() { return device_.lists[lists_.apply()].instructions; }
+  std::vector<Instruction>& apply() { return device_.lists[own().apply()].instructions; }
 
   void add_returned(int output) {
     const auto& [name, value] = graph_.outputs[output];
@@ -97,7 +96,7 @@ class Emitter {
         int& slots = device_.buffers[memory].slots;
         if (carries[memory].lists.empty()) slots = std::max(slots, kSentSlots);
         if (!instruction.message.passed_on)
-          slots = std::max(slots, transfers_.slots_of(node(instruction.node)));
+          slots = std::max(slots, facts_.slots.of(node(instruction.node)));
       }
     for (const Returned& returned : device_.returned) {
       const int value = graph_.outputs[returned.output].value;
@@ -119,26 +118,21 @@ class Emitter {
   /// of what they pass on.
   void add_transfer(int n) {
     const int operand = node(n).operands[0], result = node(n).results[0];
-    if (!is_here(operand) && !is_here(result)) return;
-    const std::vector<cost::TransferTile> tiles = spmd::transfer_tiles(program_, node(n));
-    for (const cost::TransferTile& tile : tiles)
-      if (tile.from == device_.device && !tile.passed_on) add_message(n, Kind::send, operand, tile);
-    for (const cost::TransferTile& tile : tiles)
-      if (tile.to == device_.device) add_message(n, Kind::receive, result, tile);
-    for (const cost::TransferTile& tile : tiles)
-      if (tile.from == device_.device && tile.passed_on) add_message(n, Kind::send, result, tile);
+    const DeviceMessages& messages = facts_.messages.of(n, device_.device);
+    for (const Message& message : messages.sends) add_message(n, Kind::send, operand, message);
+    for (const Message& message : messages.receives) add_message(n, Kind::receive, result, message);
+    for (const Message& message : messages.passed_on) add_message(n, Kind::send, result, message);
   }
 
-  void add_message(int n, Kind kind, int value, const cost::TransferTile& tile) {
+  void add_message(int n, Kind kind, int value, const Message& message) {
     std::vector<Instruction>& list = messages_of(node(n).region, value);
     if (kind == Kind::send) ensure_loaded(value, list);
-    Instruction message;
-    message.kind = kind;
-    message.node = n;
-    message.message = {kind == Kind::send ? tile.to : tile.from, transfers_.lane_of(node(n)),
-                       tile.begin, tile.extent, kind == Kind::send && tile.passed_on};
-    (kind == Kind::send ? message.inputs : message.outputs) = {buffer(value)};
-    list.push_back(std::move(message));
+    Instruction instruction;
+    instruction.kind = kind;
+    instruction.node = n;
+    instruction.message = message;
+    (kind == Kind::send ? instruction.inputs : instruction.outputs) = {buffer(value)};
+    list.push_back(std::move(instruction));
   }
 
   /// The buffer of a value, made when first asked for.
@@ -266,10 +260,11 @@ class Emitter {
     return call;
   }
 
+  const ProgramFacts& facts_;
   const spmd::SpmdProgram& program_;
   const Graph& graph_;
   const Lists& lists_;
-  const Transfers& transfers_;
+  int group_ = 0;                     ///< of meshes that have the device
   std::vector<std::vector<int>> at_;  ///< coordinates of the device, by mesh
   DeviceProgram device_;
   std::set<std::pair<const std::vector<Instruction>*, int>> loaded_;  ///< buffers, by list
@@ -299,38 +294,6 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device,
       for (int buffer : *buffers) touched[memory_of(device, buffer)] = i;
   }
   return next;
-}
-
-bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
-
-/// Per node of the device, the next node of its list that computes; the number of nodes if none.
-std::vector<int> next_works(const Graph& graph, const Lists& lists) {
-  const int size = static_cast<int>(graph.nodes.size());
-  std::vector<int> next(size, size), behind(lists.names.size(), size);
-  for (int n = size - 1; n >= 0; --n) {
-    if (lists.of_node[n] < 0) continue;
-    int& work = behind[lists.of_node[n]];
-    next[n] = work;
-    if (is_work(graph.nodes[n])) work = n;
-  }
-  return next;
-}
-
-/// Collective nodes with work behind them before their results are read. Decided on the graph, so
-/// that all devices of a mesh start the same ones, whatever is empty or free on one of them.
-std::vector<bool> worth_starting(const Graph& graph, const Lists& lists) {
-  const std::vector<std::vector<int>> readers = consumers(graph);
-  const std::vector<int> next_work = next_works(graph, lists);
-  const int size = static_cast<int>(graph.nodes.size());
-  std::vector<bool> worth(size, false);
-  for (int n = 0; n < size; ++n) {
-    if (!spmd::is_collective(graph.nodes[n])) continue;
-    int use = size;
-    for (int value : graph.nodes[n].results)
-      if (!readers[value].empty()) use = std::min(use, readers[value].front());
-    worth[n] = next_work[n] < use;
-  }
-  return worth;
 }
 
 /// Collectives in flight at once: one that runs and one that waits for its turn. More would only
@@ -393,15 +356,16 @@ std::vector<Instruction> overlapped(const DeviceProgram& device,
 
 }  // namespace
 
+DeviceProgram emit(const ProgramFacts& facts, int device) {
+  DeviceProgram result = Emitter(facts, device).run();
+  for (InstructionList& list : result.lists)
+    list.instructions = overlapped(result, list.instructions, facts.starts);
+  return guard_sends(with_updates(result, facts.program));
+}
+
 DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
                    const pipeline::PipelineSchedule& schedule) {
-  const Lists lists = lists_of(program, device, schedule);
-  DeviceProgram result = Emitter(program, device, lists, Transfers(program, schedule)).run();
-  const std::vector<bool> worth = overlap ? worth_starting(program.graph, lists)
-                                          : std::vector<bool>(program.graph.nodes.size());
-  for (InstructionList& list : result.lists)
-    list.instructions = overlapped(result, list.instructions, worth);
-  return guard_sends(with_updates(result, program));
+  return emit(ProgramFacts(program, overlap, schedule), device);
 }
 
 }  // namespace alpa::lower

@@ -12,11 +12,11 @@ namespace {
 
 /// A step of one mesh keeps forward and backward together.
 Lists unscheduled_lists(int micro_batches) {
-  if (micro_batches == 1) return {{"apply"}, {{0, 0}}, {{0, 0, 0}}, {}};
-  Lists lists{{"accumulate", "apply"}, {}, {{0, 0, 1}}, {}};
-  for (int m = 0; m < micro_batches; ++m) lists.schedule.push_back({0, m});
-  lists.schedule.push_back({1, 0});
-  return lists;
+  if (micro_batches == 1) return {{{{0}, {"apply"}, {{0, 0}}, {}}}, {0}, {{0, 0, 0}}, {}};
+  GroupLists group{{0}, {"accumulate", "apply"}, {}, {}};
+  for (int m = 0; m < micro_batches; ++m) group.schedule.push_back({0, m});
+  group.schedule.push_back({1, 0});
+  return {{std::move(group)}, {0}, {{0, 0, 1}}, {}};
 }
 
 using Runs = std::vector<pipeline::RegionRun>;
@@ -32,61 +32,48 @@ bool runs_backward(const Runs& runs) {
                      [](const pipeline::RegionRun& run) { return run.region == Region::backward; });
 }
 
-/// The lists of a device in the making.
-struct Stages {
-  Lists lists;
-  std::vector<int> meshes;   ///< of the device
-  std::vector<int> weights;  ///< per mesh of the program: its list of weight gradients, or -1
-};
+/// Per mesh of the program, the list of its weight gradients; -1: none.
+using WeightLists = std::vector<int>;
 
 /// Values pass from a list to later ones: forward by ascending stage, backward by descending stage.
-Stages lists_of_stages(const std::vector<int>& meshes, std::size_t num_meshes, const Runs& runs) {
-  Stages stages{{}, meshes, std::vector<int>(num_meshes, -1)};
-  Lists& lists = stages.lists;
-  lists.of_mesh.assign(num_meshes, {-1, -1, -1});
-  const int count = static_cast<int>(meshes.size());
+void add_lists(const Runs& runs, GroupLists& group, Lists& lists, WeightLists& weights) {
+  const int count = static_cast<int>(group.meshes.size());
   const auto add = [&](std::string_view name, int chunk) {
-    lists.names.push_back(count == 1 ? std::string(name) : fmt::format("{}_{}", name, chunk));
-    return lists.apply();
+    group.names.push_back(count == 1 ? std::string(name) : fmt::format("{}_{}", name, chunk));
+    return group.apply();
   };
   for (int chunk = 0; chunk < count; ++chunk)
-    lists.of_mesh[meshes[chunk]][0] = add("forward", chunk);
+    lists.of_mesh[group.meshes[chunk]][0] = add("forward", chunk);
   for (int chunk = count; runs_backward(runs) && chunk-- > 0;)
-    lists.of_mesh[meshes[chunk]][1] = add("backward", chunk);
+    lists.of_mesh[group.meshes[chunk]][1] = add("backward", chunk);
   if (any_run(runs, Region::backward, pipeline::GradientPart::weights))
-    for (int chunk = count; chunk-- > 0;) stages.weights[meshes[chunk]] = add("weights", chunk);
-  lists.names.push_back("apply");
-  for (int mesh : meshes) lists.of_mesh[mesh][2] = lists.apply();
-  return stages;
-}
-
-int list_of(const Stages& stages, const pipeline::RegionRun& run) {
-  invariant(run.chunk < static_cast<int>(stages.meshes.size()),
-            "schedule: {} of a mesh with {} stages", to_string(run), stages.meshes.size());
-  const int mesh = stages.meshes[run.chunk];
-  return run.part == pipeline::GradientPart::weights ? stages.weights[mesh]
-                                                     : stages.lists.of(run.region, mesh);
+    for (int chunk = count; chunk-- > 0;) weights[group.meshes[chunk]] = add("weights", chunk);
+  group.names.push_back("apply");
+  for (int mesh : group.meshes) lists.of_mesh[mesh][2] = group.apply();
 }
 
 /// Adds the runs, in which every list but the last one runs once per micro-batch, in order.
-void add_runs(const Runs& runs, int micro_batches, Stages& stages) {
+void add_runs(const Runs& runs, int micro_batches, const Lists& lists, const WeightLists& weights,
+              GroupLists& group) {
   using pipeline::GradientPart;
-  Lists& lists = stages.lists;
   invariant(!any_run(runs, Region::backward, GradientPart::all) ||
                 !any_run(runs, Region::backward, GradientPart::weights),
             "schedule: some backward runs are whole, some are split");
-  std::vector<int> next(lists.names.size());
+  std::vector<int> next(group.names.size());
   for (const pipeline::RegionRun& run : runs) {
-    const int list = list_of(stages, run);
+    invariant(run.chunk < static_cast<int>(group.meshes.size()),
+              "schedule: {} of a mesh with {} stages", to_string(run), group.meshes.size());
+    const int mesh = group.meshes[run.chunk];
+    const int list = run.part == GradientPart::weights ? weights[mesh] : lists.of(run.region, mesh);
     invariant(
-        run.micro_batch == next[list]++ && next[lists.apply()] == (&run == &runs.back() ? 1 : 0),
+        run.micro_batch == next[list]++ && next[group.apply()] == (&run == &runs.back() ? 1 : 0),
         "schedule: {} is out of order; micro-batches ascend, and apply ends the step",
         to_string(run));
-    lists.schedule.push_back({list, run.micro_batch});
+    group.schedule.push_back({list, run.micro_batch});
   }
-  for (int list = 0; list < lists.apply(); ++list)
+  for (int list = 0; list < group.apply(); ++list)
     invariant(next[list] == micro_batches, "schedule: {} runs of {} for {} micro-batches",
-              next[list], lists.names[list], micro_batches);
+              next[list], group.names[list], micro_batches);
 }
 
 /// Per node, whether it is of region backward and a message of that region depends on it, or is
@@ -103,17 +90,19 @@ std::vector<bool> awaited_elsewhere(const Graph& graph) {
   return awaited;
 }
 
-/// Sets `of_node`. `weights` as in Stages; empty if no backward run is split.
-void assign_nodes(const spmd::SpmdProgram& program, const std::vector<int>& weights, Lists& lists) {
+/// Sets `of_node` and the groups' nodes.
+void assign_nodes(const spmd::SpmdProgram& program, const WeightLists& weights, Lists& lists) {
   const std::vector<bool> awaited = awaited_elsewhere(program.graph);
   for (std::size_t n = 0; n < awaited.size(); ++n) {
     const Node& node = program.graph.nodes[n];
     const int mesh = program.mesh_index(node.results[0]);
-    const bool late =
-        node.region == Region::backward && !awaited[n] && !weights.empty() && weights[mesh] >= 0;
-    lists.of_node.push_back(!lists.has(mesh) ? -1
-                            : late           ? weights[mesh]
-                                             : lists.of(node.region, mesh));
+    const bool late = node.region == Region::backward && !awaited[n] && weights[mesh] >= 0;
+    lists.of_node.push_back(late ? weights[mesh] : lists.of(node.region, mesh));
+    const int to = lists.group_of_mesh[mesh];
+    const int from =
+        spmd::is_transfer(node) ? lists.group_of_mesh[program.mesh_index(node.operands[0])] : to;
+    lists.groups[to].nodes.push_back(static_cast<int>(n));
+    if (from != to) lists.groups[from].nodes.push_back(static_cast<int>(n));
   }
 }
 
@@ -128,37 +117,33 @@ void require_no_gradients(const Graph& graph) {
 
 }  // namespace
 
-Lists lists_of(const spmd::SpmdProgram& program, int device,
-               const pipeline::PipelineSchedule& schedule) {
+Lists lists_of(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule) {
   const int micro_batches = program.graph.num_micro_batches;
   const std::vector<std::vector<int>> groups = spmd::mesh_groups(program);
   invariant(schedule.size() == (schedule.empty() ? 0 : groups.size()) &&
                 (!schedule.empty() || program.meshes.size() == 1),
             "schedule: runs of {} meshes for a program of {}", schedule.size(), groups.size());
-  if (schedule.empty()) {
-    Lists lists = unscheduled_lists(micro_batches);
-    assign_nodes(program, {}, lists);
-    return lists;
+  WeightLists weights(program.meshes.size(), -1);
+  Lists lists;
+  if (schedule.empty()) lists = unscheduled_lists(micro_batches);
+  lists.group_of_mesh.resize(program.meshes.size());
+  lists.of_mesh.resize(program.meshes.size(), {-1, -1, -1});
+  for (std::size_t g = 0; g < schedule.size(); ++g) {
+    const Runs& runs = schedule[g];
+    if (!runs_backward(runs)) require_no_gradients(program.graph);
+    GroupLists group{.meshes = groups[g]};
+    for (int mesh : group.meshes) lists.group_of_mesh[mesh] = static_cast<int>(g);
+    add_lists(runs, group, lists, weights);
+    add_runs(runs, micro_batches, lists, weights, group);
+    lists.groups.push_back(std::move(group));
   }
-  const int mesh = spmd::place_of(program, device).mesh;
-  const std::size_t group =
-      std::find_if(groups.begin(), groups.end(),
-                   [mesh](const std::vector<int>& meshes) { return meshes.front() == mesh; }) -
-      groups.begin();
-  const Runs& runs = schedule[group];
-  if (!runs_backward(runs)) require_no_gradients(program.graph);
-  Stages stages = lists_of_stages(groups[group], program.meshes.size(), runs);
-  add_runs(runs, micro_batches, stages);
-  assign_nodes(program, stages.weights, stages.lists);
-  return std::move(stages.lists);
+  assign_nodes(program, weights, lists);
+  return lists;
 }
 
-Transfers::Transfers(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule)
-    : program_(program), chunk_(program.meshes.size()), begins_(program.meshes.size()) {
+SendSlots::SendSlots(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule)
+    : program_(program), begins_(program.meshes.size()) {
   const std::vector<std::vector<int>> groups = spmd::mesh_groups(program);
-  for (const std::vector<int>& group : groups)
-    for (std::size_t chunk = 0; chunk < group.size(); ++chunk)
-      chunk_[group[chunk]] = static_cast<int>(chunk);
   const pipeline::Timeline timeline = pipeline::play(schedule);
   for (std::size_t group = 0; group < timeline.meshes.size(); ++group)
     for (const auto& [run, begin, end] : timeline.meshes[group])
@@ -167,14 +152,7 @@ Transfers::Transfers(const spmd::SpmdProgram& program, const pipeline::PipelineS
             static_cast<int>(begin));
 }
 
-int Transfers::lane_of(const Node& transfer) const {
-  const int meshes = static_cast<int>(chunk_.size());
-  const int from = chunk_[program_.mesh_index(transfer.operands[0])],
-            to = chunk_[program_.mesh_index(transfer.results[0])];
-  return (from * meshes + to) * 3 + static_cast<int>(transfer.region);
-}
-
-int Transfers::slots_of(const Node& transfer) const {
+int SendSlots::of(const Node& transfer) const {
   const auto begins = [&](int value) -> const Begins& {
     return begins_[program_.mesh_index(value)][static_cast<int>(transfer.region)];
   };

@@ -12,6 +12,7 @@
 #include "src/base/thread_team.h"
 #include "src/lower/carried_memory.h"
 #include "src/lower/kernel_call.h"
+#include "src/lower/program_facts.h"
 #include "src/lower/rank_classes.h"
 #include "src/lower/staging.h"
 
@@ -375,28 +376,38 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
   return bound_of(blocks_of(device, rules), num_positions(device));
 }
 
+namespace {
+
+DeviceProgram lower(const ProgramFacts& facts, int device, const MemoryRules& rules,
+                    const StateLayout* state) {
+  DeviceProgram emitted = emit(facts, device);
+  if (state) place_state(emitted, facts.program, *state);
+  DeviceProgram result = plan_memory(emitted, facts.program, rules);
+  verify_memory(result, facts.program, rules);
+  return result;
+}
+
+}  // namespace
+
 DeviceProgram lower(const spmd::SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules, const pipeline::PipelineSchedule& schedule,
                     const StateLayout* state) {
-  DeviceProgram emitted = emit(program, device, overlap, schedule);
-  if (state) place_state(emitted, program, *state);
-  DeviceProgram result = plan_memory(emitted, program, rules);
-  verify_memory(result, program, rules);
-  return result;
+  return lower(ProgramFacts(program, overlap, schedule), device, rules, state);
 }
 
 std::vector<DeviceProgram> lower_classes(const spmd::SpmdProgram& program, bool overlap,
                                          const MemoryRules& rules,
                                          const pipeline::PipelineSchedule& schedule,
                                          const StateLayout* state) {
-  const std::vector<std::vector<int>> classes = device_classes(program, state);
+  const ProgramFacts facts(program, overlap, schedule);
+  const std::vector<std::vector<int>> classes = device_classes(program, facts.messages, state);
   std::vector<DeviceProgram> programs(classes.size());
   ThreadTeam team(std::min(static_cast<int>(classes.size()), usable_cores()));
-  team.parallel_for(
-      static_cast<std::int64_t>(classes.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          programs[i] = lower(program, classes[i].front(), overlap, rules, schedule, state);
-      });
+  team.parallel_for(static_cast<std::int64_t>(classes.size()), 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i)
+                        programs[i] = lower(facts, classes[i].front(), rules, state);
+                    });
   return programs;
 }
 

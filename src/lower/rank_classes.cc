@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -39,13 +40,51 @@ Layouts layouts_of(const spmd::SpmdProgram& program) {
   return layouts;
 }
 
-/// Axes along which the first device keeps a value where the others make zeros.
-std::set<int> axes_to_partial(const Graph& graph) {
-  std::set<int> axes;
-  for (const Node& node : graph.nodes)
+/// What the devices of meshes with the same devices are compared by. One entry per group of meshes.
+struct GroupFacts {
+  std::vector<int> meshes;
+  std::vector<const Layout*> layouts;
+  /// Mesh and axis: the first device along it keeps a value where the others make zeros.
+  std::set<std::pair<int, int>> to_partial;
+  std::vector<int> transfers;  ///< nodes
+};
+
+std::vector<GroupFacts> facts_of_groups(const spmd::SpmdProgram& program, const Layouts& layouts) {
+  std::vector<GroupFacts> groups;
+  std::vector<int> group_of(program.meshes.size());
+  for (std::vector<int>& meshes : spmd::mesh_groups(program)) {
+    for (int mesh : meshes) group_of[mesh] = static_cast<int>(groups.size());
+    groups.push_back({std::move(meshes), {}, {}, {}});
+  }
+  for (const Layout& layout : layouts.distinct)
+    groups[group_of[layout.mesh]].layouts.push_back(&layout);
+  for (int n = 0; n < static_cast<int>(program.graph.nodes.size()); ++n) {
+    const Node& node = program.graph.nodes[n];
+    const int mesh = program.mesh_index(node.results[0]);
     if (node.op->reshard == CollectiveKind::to_partial)
-      axes.insert(static_cast<int>(node.attributes.integers("axes")[0]));
-  return axes;
+      groups[group_of[mesh]].to_partial.emplace(
+          mesh, static_cast<int>(node.attributes.integers("axes")[0]));
+    if (!spmd::is_transfer(node)) continue;
+    const int from = group_of[program.mesh_index(node.operands[0])];
+    groups[group_of[mesh]].transfers.push_back(n);
+    if (from != group_of[mesh]) groups[from].transfers.push_back(n);
+  }
+  return groups;
+}
+
+/// Devices exchange boxes of the same shapes, and wait for the same ones before they pass others
+/// on, if they add the same to their keys.
+void add_messages(const DeviceMessages& own, std::vector<std::int64_t>& key) {
+  for (const auto* messages : {&own.sends, &own.receives, &own.passed_on}) {
+    key.push_back(static_cast<std::int64_t>(messages->size()));
+    for (const Message& message : *messages)
+      key.insert(key.end(), message.extent.begin(), message.extent.end());
+  }
+  for (const Message& received : own.receives) {
+    const auto meets = [&](const Message& sent) { return boxes_meet(received, sent); };
+    key.push_back(std::find_if(own.passed_on.begin(), own.passed_on.end(), meets) -
+                  own.passed_on.begin());
+  }
 }
 
 /// Devices agree in the places of state if they add the same to their keys.
@@ -56,30 +95,51 @@ void add_places(const StateLayout& state, int device, std::vector<std::int64_t>&
     key.insert(key.end(), {place.arena_offset, place.bytes});
 }
 
+using Key = std::vector<std::int64_t>;
+
+Key key_of(const spmd::SpmdProgram& program, const GroupFacts& group, int rank,
+           const Messages& messages) {
+  Key key;
+  std::map<int, std::vector<int>> at;  // coordinates, by mesh
+  for (int mesh : group.meshes) at[mesh] = program.meshes[mesh].coordinates(rank);
+  for (const auto& [mesh, axis] : group.to_partial) key.push_back(at[mesh][axis] == 0);
+  for (const Layout* layout : group.layouts) {
+    const Shape part =
+        local_shape(*layout->shape, *layout->spec, program.meshes[layout->mesh], at[layout->mesh]);
+    key.insert(key.end(), part.begin(), part.end());
+  }
+  const int device = program.meshes[group.meshes.front()].devices()[rank];
+  for (int transfer : group.transfers) add_messages(messages.of(transfer, device), key);
+  return key;
+}
+
 /// Makes programs of devices from that of another of their class.
 class Relocation {
  public:
-  explicit Relocation(const spmd::SpmdProgram& program)
-      : program_(program), layouts_(layouts_of(program)) {}
+  Relocation(const spmd::SpmdProgram& program, const Messages& messages)
+      : program_(program), messages_(messages), layouts_(layouts_of(program)) {}
 
   DeviceProgram run(DeviceProgram device, int id) {
-    const DeviceMesh& mesh = program_.meshes[device.mesh];
     device.device = id;
     device.rank = spmd::place_of(program_, id).rank;
-    move_buffers(device, mesh.coordinates(device.rank));
+    move_buffers(device);
     groups_.clear();
+    moved_.clear();
     for (InstructionList& list : device.lists)
       for (Instruction& instruction : list.instructions) move(instruction, device);
     return device;
   }
 
  private:
-  void move_buffers(DeviceProgram& device, const std::vector<int>& at) {
+  void move_buffers(DeviceProgram& device) {
     std::vector<Shape> offsets;
-    for (const Layout& layout : layouts_.distinct)
-      offsets.push_back(layout.mesh == device.mesh ? local_offset(*layout.shape, *layout.spec,
-                                                                  program_.meshes[layout.mesh], at)
-                                                   : Shape{});
+    for (const Layout& layout : layouts_.distinct) {
+      const DeviceMesh& mesh = program_.meshes[layout.mesh];
+      offsets.push_back(
+          program_.same_devices(layout.mesh, device.mesh)
+              ? local_offset(*layout.shape, *layout.spec, mesh, mesh.coordinates(device.rank))
+              : Shape{});
+    }
     of_value_.assign(device.buffers.size(), false);
     for (std::size_t v = 0; v < device.buffer_of_value.size(); ++v) {
       const int buffer = device.buffer_of_value[v];
@@ -93,64 +153,50 @@ class Relocation {
     using Kind = Instruction::Kind;
     if (instruction.kind == Kind::collective || instruction.kind == Kind::start)
       instruction.call.group = group_of(instruction, device);
+    if (instruction.kind == Kind::send || instruction.kind == Kind::receive)
+      instruction.message = message_of(instruction, device.device);
     // A buffer in which an update saves content has the layout of its source.
     if (instruction.kind == Kind::copy && !of_value_[instruction.outputs[0]])
       device.buffers[instruction.outputs[0]].offset = device.buffers[instruction.inputs[0]].offset;
   }
 
   const std::vector<int>& group_of(const Instruction& instruction, const DeviceProgram& device) {
-    const auto& axes = program_.graph.nodes[instruction.node].attributes.integers("axes");
-    std::vector<int>& group = groups_[axes];
+    const Node& node = program_.graph.nodes[instruction.node];
+    const auto& axes = node.attributes.integers("axes");
+    std::vector<int>& group = groups_[{program_.mesh_index(node.results[0]), axes}];
     if (!group.empty()) return group;
-    const DeviceMesh& mesh = program_.meshes[device.mesh];
+    const DeviceMesh& mesh = program_.mesh_of(node);
     group = mesh.group(device.rank, {axes.begin(), axes.end()});
     for (int& member : group) member = mesh.devices()[member];
     return group;
   }
 
+  /// The message in the place of this one: lists keep those of one transfer in order.
+  const Message& message_of(const Instruction& instruction, int device) {
+    const bool passed_on = instruction.message.passed_on;
+    std::size_t& next = moved_[{instruction.node, instruction.kind, passed_on}];
+    return messages_.of(instruction.node, device).of(instruction.kind, passed_on).at(next++);
+  }
+
   const spmd::SpmdProgram& program_;
+  const Messages& messages_;
   const Layouts layouts_;
-  std::vector<bool> of_value_;                                    ///< per buffer of the device
-  std::map<std::vector<std::int64_t>, std::vector<int>> groups_;  ///< of the device, by axes
+  // Of the device:
+  std::vector<bool> of_value_;  ///< per buffer
+  std::map<std::pair<int, std::vector<std::int64_t>>, std::vector<int>>
+      groups_;  ///< by mesh and axes
+  /// Messages so far, by node, kind, and whether they are passed on.
+  std::map<std::tuple<int, Instruction::Kind, bool>, std::size_t> moved_;
 };
-
-}  // namespace
-
-std::vector<std::vector<int>> device_classes(const spmd::SpmdProgram& program,
-                                             const StateLayout* state) {
-  std::vector<std::vector<int>> classes;
-  if (program.meshes.size() > 1) {
-    for (int device : spmd::devices_of(program)) classes.push_back({device});
-    return classes;
-  }
-  const DeviceMesh& mesh = program.meshes.front();
-  const Layouts layouts = layouts_of(program);
-  const std::set<int> first_matters = axes_to_partial(program.graph);
-  std::map<std::vector<std::int64_t>, std::size_t> known;
-  for (int rank = 0; rank < mesh.num_devices(); ++rank) {
-    const std::vector<int> at = mesh.coordinates(rank);
-    std::vector<std::int64_t> key;
-    for (int axis : first_matters) key.push_back(at[axis] == 0);
-    for (const Layout& layout : layouts.distinct) {
-      const Shape part = local_shape(*layout.shape, *layout.spec, mesh, at);
-      key.insert(key.end(), part.begin(), part.end());
-    }
-    if (state) add_places(*state, mesh.devices()[rank], key);
-    const auto [place, added] = known.try_emplace(std::move(key), classes.size());
-    if (added) classes.emplace_back();
-    classes[place->second].push_back(mesh.devices()[rank]);
-  }
-  return classes;
-}
 
 std::vector<DeviceProgram> programs_of_all(const spmd::SpmdProgram& program,
                                            std::vector<DeviceProgram> firsts,
-                                           const StateLayout* state) {
-  const std::vector<std::vector<int>> classes = device_classes(program, state);
+                                           const std::vector<std::vector<int>>& classes,
+                                           const Messages& messages) {
   invariant(firsts.size() == classes.size(), "{} device programs for {} classes of devices",
             firsts.size(), classes.size());
   std::map<int, DeviceProgram> by_device;
-  Relocation relocation(program);
+  Relocation relocation(program, messages);
   for (std::size_t c = 0; c < classes.size(); ++c) {
     invariant(firsts[c].device == classes[c].front(),
               "found the program of device {}, expected that of {}", firsts[c].device,
@@ -162,6 +208,39 @@ std::vector<DeviceProgram> programs_of_all(const spmd::SpmdProgram& program,
   std::vector<DeviceProgram> programs;
   for (int device : spmd::devices_of(program)) programs.push_back(std::move(by_device.at(device)));
   return programs;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> device_classes(const spmd::SpmdProgram& program,
+                                             const Messages& messages, const StateLayout* state) {
+  std::vector<std::vector<int>> classes;
+  const Layouts layouts = layouts_of(program);
+  for (const GroupFacts& group : facts_of_groups(program, layouts)) {
+    const std::vector<int>& devices = program.meshes[group.meshes.front()].devices();
+    std::map<Key, std::size_t> known;
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+      Key key = key_of(program, group, static_cast<int>(rank), messages);
+      if (state) add_places(*state, devices[rank], key);
+      const auto [place, added] = known.try_emplace(std::move(key), classes.size());
+      if (added) classes.emplace_back();
+      classes[place->second].push_back(devices[rank]);
+    }
+  }
+  return classes;
+}
+
+std::vector<std::vector<int>> device_classes(const spmd::SpmdProgram& program,
+                                             const StateLayout* state) {
+  return device_classes(program, Messages(program), state);
+}
+
+std::vector<DeviceProgram> programs_of_all(const spmd::SpmdProgram& program,
+                                           std::vector<DeviceProgram> firsts,
+                                           const StateLayout* state) {
+  const Messages messages(program);
+  return programs_of_all(program, std::move(firsts), device_classes(program, messages, state),
+                         messages);
 }
 
 }  // namespace alpa::lower

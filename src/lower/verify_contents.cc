@@ -16,8 +16,12 @@ namespace {
 
 class Contents {
  public:
-  Contents(const DeviceProgram& device, const spmd::SpmdProgram& program)
-      : device_(device), program_(program), graph_(program.graph), runs_(graph_.nodes.size()) {
+  Contents(const DeviceProgram& device, const spmd::SpmdProgram& program, const Messages& messages)
+      : device_(device),
+        program_(program),
+        graph_(program.graph),
+        expected_(messages),
+        runs_(graph_.nodes.size()) {
     for (const Input& input : graph_.inputs) is_input_.insert(graph_.values[input.value].producer);
   }
 
@@ -179,24 +183,25 @@ class Contents {
 
   void verify_transfer(int n) const {
     const Node& node = graph_.nodes[n];
-    std::size_t expected = 0;
-    for (const cost::TransferTile& tile : spmd::transfer_tiles(program_, node))
-      for (const auto& [kind, own, peer] :
-           {std::tuple(Kind::send, tile.from, tile.to), {Kind::receive, tile.to, tile.from}}) {
-        if (own != device_.device) continue;
-        ++expected;
+    const DeviceMessages& own = expected_.of(n, device_.device);
+    const std::tuple<const std::vector<Message>&, Kind> expected[] = {
+        {own.sends, Kind::send}, {own.receives, Kind::receive}, {own.passed_on, Kind::send}};
+    std::size_t count = 0;
+    for (const auto& [messages, kind] : expected)
+      for (const Message& message : messages) {
+        ++count;
         invariant(
-            messages_.count({n, kind, peer, tile.begin, tile.extent,
-                             kind == Kind::send && tile.passed_on}) == 1,
+            messages_.count(
+                {n, kind, message.peer, message.begin, message.extent, message.passed_on}) == 1,
             "schedules: device {}, {}: no instruction {}s the box of {} at {} of \"{}\", device {}",
-            device_.device, name_of(node.region), name_of(kind), alpa::to_string(tile.extent),
-            alpa::to_string(tile.begin), node.name, peer);
+            device_.device, name_of(node.region), name_of(kind), alpa::to_string(message.extent),
+            alpa::to_string(message.begin), node.name, message.peer);
       }
     const auto moved = std::count_if(messages_.begin(), messages_.end(),
                                      [n](const Part& part) { return std::get<0>(part) == n; });
-    invariant(static_cast<std::size_t>(moved) == expected,
+    invariant(static_cast<std::size_t>(moved) == count,
               "schedules: device {}, {}: {} messages of \"{}\", whose layouts need {}",
-              device_.device, name_of(node.region), moved, node.name, expected);
+              device_.device, name_of(node.region), moved, node.name, count);
   }
 
   void verify_update(const Update& update) const {
@@ -213,6 +218,7 @@ class Contents {
   const DeviceProgram& device_;
   const spmd::SpmdProgram& program_;
   const Graph& graph_;
+  const Messages& expected_;
   int list_ = 0, at_ = 0;                ///< the instruction that is looked at
   std::set<int> is_input_;               ///< nodes
   std::vector<int> runs_;                ///< per node: its instructions
@@ -231,8 +237,9 @@ std::string place_of(const DeviceProgram& device, const spmd::SpmdProgram& progr
       program.graph.nodes[device.lists[list].instructions[instruction].node].name);
 }
 
-void verify_contents(const DeviceProgram& device, const spmd::SpmdProgram& program) {
-  Contents(device, program).run();
+void verify_contents(const DeviceProgram& device, const spmd::SpmdProgram& program,
+                     const Messages& messages) {
+  Contents(device, program, messages).run();
 }
 
 }  // namespace alpa::lower

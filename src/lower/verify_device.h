@@ -2,7 +2,7 @@
 /// Checks of one device's program by itself; `verify_schedules` checks that programs fit together.
 #include <string>
 
-#include "src/lower/device_program.h"
+#include "src/lower/messages.h"
 
 namespace alpa::lower {
 
@@ -13,7 +13,9 @@ std::string place_of(const DeviceProgram& device, const spmd::SpmdProgram& progr
 
 /// Throws Bug unless the lists have every node, message, and update of the device exactly once, on
 /// the buffers of its values; and every list runs once per micro-batch, apply once, at the end.
-void verify_contents(const DeviceProgram& device, const spmd::SpmdProgram& program);
+/// `messages`: of `program`.
+void verify_contents(const DeviceProgram& device, const spmd::SpmdProgram& program,
+                     const Messages& messages);
 
 /// Runs the schedule with names instead of numbers. Throws Bug if an instruction reads a buffer
 /// that does not have the content of its micro-batch, or has not arrived yet; if it overwrites what

@@ -262,8 +262,9 @@ void verify_schedules(std::span<const DeviceProgram> devices, const spmd::SpmdPr
   // Devices of one mesh run the same lists in the same order.
   if (std::none_of(devices.begin(), devices.end(), communicates_between_meshes)) return;
   Simulation(devices, program).run();
+  const Messages messages(program);
   for (const DeviceProgram& device : devices) {
-    verify_contents(device, program);
+    verify_contents(device, program, messages);
     verify_flow(device, program);
   }
 }
