@@ -17,6 +17,10 @@
 namespace alpa {
 namespace {
 
+/// The plan of a range gets this effort at first, and further rounds while each closes this share of
+/// the gap (AutoShardOptions).
+constexpr double kEffort = 0.1, kLeastGain = 0.5;
+
 /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
 /// there and back.
 std::vector<double> bytes_across(const Graph& graph) {
@@ -43,43 +47,35 @@ DeviceMesh row_of(const Cluster& cluster, int first, const inter_op::Submesh& su
   return logical_meshes(cluster, submesh, devices, {submesh.num_devices()}).front();
 }
 
-class StageSearch {
- public:
-  StageSearch(const StageQuestion& question, const StagePlanning& planning)
-      : question_(question),
+}  // namespace
+
+struct StageSearch::Impl {
+  Impl(StageQuestion question, const StagePlanning& planning)
+      : question_(std::move(question)),
         options_(planning.options),
-        quiet_(without_progress(planning.options)),
+        quiet_(of_ranges(planning.options)),
         planning_{planning.model, quiet_, planning.cache},
-        costs_(question.graph, question.cluster,
-               {question.budget, question.submeshes, question.mesh_shapes}, planning_),
-        transfer_seconds_(transfer_prices(question.graph, question.cluster, costs_.parts())) {}
+        costs_(question_.graph, question_.cluster,
+               {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
+        transfer_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
 
-  FoundStages run() {
-    if (!costs_.parts().empty() && costs_.bound_layers())
-      while (improve()) {
-      }
-    for (const inter_op::StagePartition& partition : question_.templates)
-      if (is_allowed(partition) && (!best_ || least_seconds(partition) < best_->seconds))
-        consider(partition);
-    if (!best_) fail_to_fit();
-    best_->lower_bound = std::min(bound_, best_->seconds);
-    return *best_;
-  }
-
- private:
-  static intra_op::AutoShardOptions without_progress(intra_op::AutoShardOptions options) {
+  /// Short rounds: what they leave open is mostly left open by longer ones, too.
+  static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
     options.progress = {};
+    options.effort = kEffort;
+    options.least_gain = kLeastGain;
     return options;
   }
 
-  /// One round: the best stages under the bounds. What is not known of them is found out: first
-  /// bounds of their own, then plans. False: the best stages are found, or time is over.
-  bool improve() {
+  /// The best stages under the bounds. What is not known of them is found out: first bounds of
+  /// their own, then plans.
+  bool improve(double cutoff) {
+    if (costs_.parts().empty()) return false;
     const auto cheapest = search(false);
-    if (!cheapest) return false;
+    if (!cheapest) return bound_ = std::numeric_limits<double>::infinity(), false;
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
     tell();
-    if (best_ && bound_ >= enough(best_->seconds)) return false;
+    if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
     if (costs_.seconds_left() <= 0) return consider(cheapest->partition), false;
     bool more = false;
     for (const RangeQuery& query : queries_of(cheapest->partition)) more |= costs_.bound(query);
@@ -87,6 +83,21 @@ class StageSearch {
     const auto likely = search(true);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
     return true;
+  }
+
+  FoundStages finish() {
+    for (const inter_op::StagePartition& partition : question_.templates)
+      if (is_allowed(partition) && least_seconds(partition) < best_seconds()) consider(partition);
+    if (!best_) fail_to_fit();
+    best_->lower_bound = std::min(bound_, best_->seconds);
+    FoundStages found = *best_;
+    for (const RangeQuery& query : queries_of(found.partition))
+      found.plans.push_back(costs_.found_plan(query));
+    return found;
+  }
+
+  double best_seconds() const {
+    return best_ ? best_->seconds : std::numeric_limits<double>::infinity();
   }
 
   bool is_allowed(const inter_op::StagePartition& partition) const {
@@ -142,8 +153,8 @@ class StageSearch {
     for (const RangeQuery& query : queries_of(partition)) any |= costs_.plan(query);
     const double seconds = seconds_of(
         partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
-    if (seconds < (best_ ? best_->seconds : std::numeric_limits<double>::infinity())) {
-      best_ = FoundStages{partition, seconds, 0};
+    if (seconds < best_seconds()) {
+      best_ = FoundStages{partition, seconds};
       tell();
     }
     return any;
@@ -168,19 +179,22 @@ class StageSearch {
                *std::max_element(seconds.begin(), seconds.end());
   }
 
-  void tell() const {
-    if (!options_.progress) return;
+  PlanningProgress progress() const {
     PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = watch_.seconds()};
-    if (best_) now.best_seconds = best_->seconds;
+    now.best_seconds = best_seconds();
     if (best_) now.stages = static_cast<int>(best_->partition.stages.size());
     now.lower_bound_seconds = std::min(now.lower_bound_seconds, now.best_seconds);
     now.searches = costs_.num_searches();
     now.ranges = costs_.num_ranges();
     now.seconds_left = costs_.seconds_left();
-    options_.progress(now);
+    return now;
   }
 
-  const StageQuestion& question_;
+  void tell() const {
+    if (options_.progress) options_.progress(progress());
+  }
+
+  const StageQuestion question_;
   const intra_op::AutoShardOptions& options_;
   const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
   const StagePlanning planning_;
@@ -190,8 +204,6 @@ class StageSearch {
   double bound_ = 0;
   std::optional<FoundStages> best_;
 };
-
-}  // namespace
 
 std::function<double(int layer, int before, int after)> transfer_prices(
     const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes) {
@@ -208,8 +220,22 @@ std::function<double(int layer, int before, int after)> transfer_prices(
   };
 }
 
+StageSearch::StageSearch(StageQuestion question, const StagePlanning& planning)
+    : impl_(std::make_unique<Impl>(std::move(question), planning)) {}
+
+StageSearch::~StageSearch() = default;
+
+bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
+double StageSearch::bound() const { return impl_->bound_; }
+double StageSearch::best_seconds() const { return impl_->best_seconds(); }
+PlanningProgress StageSearch::progress() const { return impl_->progress(); }
+FoundStages StageSearch::finish() { return impl_->finish(); }
+
 FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning) {
-  return StageSearch(question, planning).run();
+  StageSearch search(question, planning);
+  while (search.improve()) {
+  }
+  return search.finish();
 }
 
 }  // namespace alpa

@@ -60,6 +60,11 @@ bool chooses_micro_batches(const MethodOptions& method) {
          method.options.num_micro_batches == kAutoMicroBatches;
 }
 
+bool searches_stages(const MethodOptions& method) {
+  return method.kind == MethodKind::pipeline &&
+         std::holds_alternative<AutoStages>(method.pipeline.stages);
+}
+
 void check_options(const MethodOptions& method, const Cluster& cluster) {
   const ShardParallel& options = method.options;
   require(cluster.num_devices() >= 1,

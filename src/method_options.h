@@ -22,6 +22,9 @@ MethodOptions options_of(const Method& method);
 /// Whether the planner chooses the number of micro-batches.
 bool chooses_micro_batches(const MethodOptions& method);
 
+/// Whether the planner searches for stages.
+bool searches_stages(const MethodOptions& method);
+
 /// Throws Error for an option, or a cluster, that no plan can follow.
 void check_options(const MethodOptions& method, const Cluster& cluster);
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "method_options.h"
+#include "micro_batch_choice.h"
 #include "pass_log.h"
 #include "pipeline_file.h"
 #include "pipeline_forecast.h"
@@ -206,12 +207,11 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
   });
 }
 
-CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
-                               const Cluster& cluster, double trace_seconds, const Target& target) {
-  StagePlanner planner(graph, method, cluster, trace_seconds);
+/// Lowers the planner's stages of `graph` within the budget.
+CompiledStep lowered_stages(StagePlanner& planner, const Graph& graph, const MethodOptions& method,
+                            const Cluster& cluster, const Target& target) {
   CompiledStep planned = plan_stages_within_budget(
-      planner, std::holds_alternative<AutoStages>(method.pipeline.stages), target.budget,
-      [&](std::vector<StagePlan> stages) {
+      planner, searches_stages(method), target.budget, [&](std::vector<StagePlan> stages) {
         return lower_stages(graph, std::move(stages), method.pipeline.schedule,
                             name_of(method.kind), cluster, target);
       });
@@ -223,6 +223,28 @@ CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
         "{}; give more devices or stages, or raise the budget",
         planned.memory_bytes, planned.memory_bytes - target.budget, target.budget));
   return planned;
+}
+
+CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
+                               const Cluster& cluster, double trace_seconds, const Target& target) {
+  StagePlanner planner(graph, method, cluster, trace_seconds);
+  return lowered_stages(planner, graph, method, cluster, target);
+}
+
+/// Stages that are searched for, with the best number of micro-batches.
+CompiledStep planned_in_micro_batches(const TrainingStep& step, const MethodOptions& method,
+                                      const Cluster& cluster, const Stopwatch& watch,
+                                      const Target& target) {
+  MicroBatchChoice choice(step, method, cluster, target.budget, watch);
+  while (true) {
+    MicroBatchNumber& best = choice.best();
+    try {
+      return lowered_stages(*best.planner, target.log.check("graph.txt", best.graph), best.method,
+                            cluster, target);
+    } catch (const Error&) {
+      choice.drop(best);
+    }
+  }
 }
 
 /// The plan that is kept for this search, or else its result, which is kept if it is proven.
@@ -246,14 +268,15 @@ CompiledStep kept_or(const Graph& graph, const TrainingStep& step, const MethodO
 }
 
 /// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
-/// row are no better. Throws what the first choice throws if there is no plan at all.
-CompiledStep best_of_micro_batches(const std::vector<int>& choices, const std::atomic<bool>* stop,
+/// row are no better or time is over. Throws what the first choice throws if there is no plan at all.
+CompiledStep best_of_micro_batches(const std::vector<int>& choices,
+                                   const std::function<bool()>& is_over,
                                    const std::function<CompiledStep(int)>& plan) {
   std::optional<CompiledStep> best;
   std::exception_ptr first_failure;
   int worse = 0;
   for (int choice : choices) {
-    if (worse == 2 || (best && stop && *stop)) break;
+    if (worse == 2 || (best && is_over())) break;
     try {
       CompiledStep next = plan(choice);
       const double seconds = next.plan.cost.objective_seconds;
@@ -276,17 +299,21 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const PassLog log(method.options.dump_dir);
   const Target target{runtime::find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log, cost::CostModel::of(cluster)};
+  double left = 1;  // of the time limit, for a number of micro-batches
   const auto plan = [&](const TrainingStep& traced, const MethodOptions& chosen) {
     const Stopwatch tracing;
     const Graph graph = traced_in_layers(traced, chosen);
     return kept_or(graph, traced, chosen, cluster, target, [&] {
+      MethodOptions limited = chosen;
+      limited.options.solver_seconds *= left;
       return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
-          log.check("graph.txt", graph), chosen, cluster, tracing.seconds(), target);
+          log.check("graph.txt", graph), limited, cluster, tracing.seconds(), target);
     });
   };
   const auto planned_with = [&](int num_micro_batches) {
     MethodOptions chosen = method;
     chosen.options.num_micro_batches = num_micro_batches;
+    left = std::max(0.0, 1 - watch.seconds() / method.options.solver_seconds);
     if (!step.chooses_remat) return plan(step, chosen);
     return plan_choosing_remat(
         step, num_micro_batches, target.model, [&](const TrainingStep& traced, double share) {
@@ -296,7 +323,18 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   };
   const auto searched = [&] {
     if (!chooses_micro_batches(method)) return planned_with(method.options.num_micro_batches);
-    return best_of_micro_batches(micro_batch_choices(step), method.options.stop, planned_with);
+    const std::vector<int> choices = micro_batch_choices(step);
+    const auto is_over = [&] {
+      return (method.options.stop && *method.options.stop) ||
+             watch.seconds() >= method.options.solver_seconds;
+    };
+    if (!searches_stages(method) || step.chooses_remat)
+      return best_of_micro_batches(choices, is_over, planned_with);
+    const auto search = [&] {
+      return planned_in_micro_batches(step, method, cluster, watch, target);
+    };
+    if (method.options.plan_cache_dir.empty()) return search();
+    return kept_or(step.trace(choices.front()), step, method, cluster, target, search);
   };
   CompiledStep planned =
       plan_path ? planned_from_text(step, method, cluster, read_file(*plan_path, kPlanFile),

@@ -5,10 +5,10 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "alpa/base/error.h"
-#include "auto_stages.h"
 #include "range_costs.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
@@ -137,37 +137,33 @@ std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::
   return submeshes;
 }
 
-FoundStages found_stages(const AutoStages& automatic, const Graph& graph,
-                         const MethodOptions& method, const Cluster& cluster, std::int64_t budget,
-                         const StagePlanning& planning) {
-  const int micro_batches = graph.num_micro_batches;
-  const int most_stages = std::min(num_layers(graph), cluster.num_devices());
+StageQuestion question_of(const AutoStages& automatic, const Graph& graph,
+                          const MethodOptions& method, const Cluster& cluster,
+                          std::int64_t budget) {
   StageQuestion question{graph, cluster};
   question.budget = budget;
   question.submeshes =
       submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
   question.mesh_shapes = allowed_shapes(automatic, method.options);
-  question.in_flight = [&](int after) {
-    return pipeline::most_in_flight(method.pipeline.schedule, after, most_stages, micro_batches);
+  question.in_flight = [schedule = method.pipeline.schedule,
+                        most_stages = std::min(num_layers(graph), cluster.num_devices()),
+                        micro_batches = graph.num_micro_batches](int after) {
+    return pipeline::most_in_flight(schedule, after, most_stages, micro_batches);
   };
   question.templates = uniform_partitions(graph, cluster);
-  FoundStages found = auto_stages(question, planning);
-  for (inter_op::Stage& stage : found.partition.stages)
-    stage.configuration = -1;  // the planner's choice
-  return found;
+  return question;
 }
 
-/// The stages that the method asks for, and the gap that is proven if they were searched for, else
-/// 1. Throws Error if its schedule needs others.
-std::pair<std::vector<StageRequest>, double> requested_stages(const Graph& graph,
-                                                              const MethodOptions& method,
-                                                              const Cluster& cluster,
-                                                              std::int64_t budget,
-                                                              const StagePlanning& planning) {
-  const PipeshardParallel& pipeline = method.pipeline;
+/// Parts of the devices that run several stages each run so many.
+int stages_per_part(const PipeshardParallel& pipeline) {
   const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
-  const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
-  const int per_part = uniform ? uniform->stages_per_part : 1;
+  return uniform ? uniform->stages_per_part : 1;
+}
+
+/// Throws Error if the method's schedule or layers need other stages.
+void check_stages(const PipeshardParallel& pipeline, const Graph& graph) {
+  const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
+  const int per_part = stages_per_part(pipeline);
   require((pipeline.schedule == ScheduleKind::interleaved_one_f_one_b) == (per_part > 1),
           "method pipeline: schedule {} with {} stages on each part of the devices; "
           "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
@@ -177,13 +173,15 @@ std::pair<std::vector<StageRequest>, double> requested_stages(const Graph& graph
           "method pipeline: the model is a single layer, which cannot be cut into {} stages; mark "
           "where layers end with mark_pipeline_boundary, or give .layers = AutoLayers{{}}",
           uniform ? uniform->count : 0);
+}
+
+/// Requests for stages on their devices.
+std::vector<StageRequest> requests_for(const inter_op::StagePartition& partition,
+                                       const MethodOptions& method, const Cluster& cluster) {
+  const PipeshardParallel& pipeline = method.pipeline;
+  const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
   const auto* automatic = std::get_if<AutoStages>(&pipeline.stages);
-  FoundStages found;
-  if (uniform) found.partition = given_stages(*uniform, graph, cluster);
-  if (manual) found.partition = given_stages(*manual, graph, cluster);
-  if (automatic) found = found_stages(*automatic, graph, method, cluster, budget, planning);
-  const inter_op::StagePartition& partition = found.partition;
-  const int parts = static_cast<int>(partition.stages.size()) / per_part;
+  const int parts = static_cast<int>(partition.stages.size()) / stages_per_part(pipeline);
   std::vector<StageRequest> requests =
       requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
                   method.options.mesh_shape, parts, cluster);
@@ -192,7 +190,20 @@ std::pair<std::vector<StageRequest>, double> requested_stages(const Graph& graph
       std::erase_if(request.meshes, [&](const DeviceMesh& mesh) {
         return !is_allowed(mesh, allowed_shapes(*automatic, method.options));
       });
-  return {std::move(requests), automatic ? 1 - found.lower_bound / found.seconds : 1};
+  return requests;
+}
+
+/// The plan of a stage that was found for equal devices elsewhere; none: for another graph.
+std::optional<ShardingPlan> moved(const RangePlan& found, const Graph& graph,
+                                  const std::vector<DeviceMesh>& meshes) {
+  if (found.graph_hash != layer_hash(graph)) return std::nullopt;
+  for (const DeviceMesh& mesh : meshes) {
+    if (mesh.axes() != found.plan.mesh.axes()) continue;
+    ShardingPlan plan = found.plan;
+    plan.mesh = mesh;
+    return plan;
+  }
+  return std::nullopt;
 }
 
 /// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward
@@ -330,11 +341,38 @@ StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, cons
   options_.whole_boundary_inputs = true;
 }
 
+StageSearch& StagePlanner::search(std::int64_t budget) {
+  if (search_ && searched_budget_ == budget) return *search_;
+  check_stages(method_.pipeline, graph_);
+  search_options_ = options_;
+  search_options_.time_limit_seconds -= watch_.seconds();
+  searched_budget_ = budget;
+  const StagePlanning planning{model_, search_options_, cache_};
+  search_ = std::make_unique<StageSearch>(
+      question_of(std::get<AutoStages>(method_.pipeline.stages), graph_, method_, cluster_, budget),
+      planning);
+  return *search_;
+}
+
 void StagePlanner::choose(std::int64_t budget) {
-  intra_op::AutoShardOptions options = options_;
-  options.time_limit_seconds -= watch_.seconds();
-  std::tie(requests_, gap_) =
-      requested_stages(graph_, method_, cluster_, budget, {model_, options, cache_});
+  const PipeshardParallel& pipeline = method_.pipeline;
+  check_stages(pipeline, graph_);
+  FoundStages found;
+  if (const auto* uniform = std::get_if<UniformStages>(&pipeline.stages)) {
+    found.partition = given_stages(*uniform, graph_, cluster_);
+  } else if (const auto* manual = std::get_if<ManualStages>(&pipeline.stages)) {
+    found.partition = given_stages(*manual, graph_, cluster_);
+  } else {
+    StageSearch& stages = search(budget);
+    while (stages.improve()) {
+    }
+    found = stages.finish();
+    gap_ = 1 - std::min(found.lower_bound, others_bound_) / found.seconds;
+    for (inter_op::Stage& stage : found.partition.stages)
+      stage.configuration = -1;  // the planner's choice
+  }
+  requests_ = requests_for(found.partition, method_, cluster_);
+  found_plans_ = std::move(found.plans);
 }
 
 int StagePlanner::in_flight(std::size_t stage) const {
@@ -360,7 +398,12 @@ std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limit
         (options_.time_limit_seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
     const StageLimit limit{limits.empty() ? std::numeric_limits<std::int64_t>::max() : limits[s],
                            in_flight(s)};
-    stages[s].plan = plan_stage(stages[s].graph, requests_[s].meshes, limit, {model_, own, cache_});
+    std::optional<ShardingPlan> found;
+    if (limits.empty() && s < found_plans_.size() && found_plans_[s])
+      found = moved(*found_plans_[s], stages[s].graph, requests_[s].meshes);
+    stages[s].plan =
+        found ? *std::move(found)
+              : plan_stage(stages[s].graph, requests_[s].meshes, limit, {model_, own, cache_});
     stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model_);
   }
   return stages;

@@ -1,10 +1,13 @@
 #pragma once
 /// Plans the stages of a pipelined step, each on its own part of the cluster.
+#include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "alpa/executable.h"
+#include "auto_stages.h"
 #include "method_options.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
@@ -48,6 +51,19 @@ class StagePlanner {
   StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
                double trace_seconds);
 
+  /// The search for stages that keep `budget`, begun at the first call; for methods that search
+  /// for them. Throws as `choose`.
+  StageSearch& search(std::int64_t budget);
+  /// Of that search: what is proven of all stages, its best ones, and how far it is; 0, infinite and
+  /// nothing if none was begun.
+  double bound() const { return search_ ? search_->bound() : 0; }
+  double best_seconds() const {
+    return search_ ? search_->best_seconds() : std::numeric_limits<double>::infinity();
+  }
+  PlanningProgress progress() const { return search_ ? search_->progress() : PlanningProgress{}; }
+  /// What other numbers of micro-batches are proven to take at least, in seconds.
+  void set_others_bound(double seconds) { others_bound_ = seconds; }
+
   /// The stages that the method asks for. If it says that they are searched for, they keep `budget`
   /// bytes per device, as `counted_bytes` counts them; throws intra_op::OverBudget if none do.
   /// Throws Error if the stages fit neither the layers nor the devices.
@@ -74,7 +90,12 @@ class StagePlanner {
   const Stopwatch watch_;
   intra_op::AutoShardOptions options_;
   mutable intra_op::PlanningCache cache_;
+  intra_op::AutoShardOptions search_options_;  ///< of `search_`
+  std::unique_ptr<StageSearch> search_;
+  std::int64_t searched_budget_ = 0;
+  double others_bound_ = std::numeric_limits<double>::infinity();
   std::vector<StageRequest> requests_;
+  std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
   double gap_ = 1;
 };
 

@@ -12,6 +12,8 @@
 
 #include "alpa/base/error.h"
 #include "src/intra_op/layer_table.h"
+#include "src/intra_op/quick_bound.h"
+#include "src/ir/subgraph.h"
 #include "stage_plan.h"
 
 namespace alpa {
@@ -20,8 +22,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Layers that are bounded together before a longer range is.
 constexpr int kBlock = 4;
-/// Relative gap that suffices for a single layer on all logical meshes of a part.
-constexpr double kLayerGap = 0.05;
 /// Share of the time left for one range whose best plan has too much memory: to find out that there
 /// is no other may take any time.
 constexpr double kMemoryShare = 0.02;
@@ -49,6 +49,7 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
   }
   first_mesh_.push_back(static_cast<int>(meshes_.size()));
   known_.resize(ranges_.classes() * meshes_.size());
+  planned_.resize(ranges_.classes() * parts_.size());
 }
 
 double RangeCosts::seconds_left() const {
@@ -62,50 +63,35 @@ intra_op::AutoShardOptions RangeCosts::options_left() const {
   return options;
 }
 
-const RangeCosts::Plan* RangeCosts::plan_of(const Known& known, int in_flight) {
-  for (const Plan& plan : known.plans)
+const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_flight) {
+  for (const Plan& plan : planned.plans)
     if (plan.most_in_flight >= in_flight) return &plan;
   return nullptr;
 }
 
-double RangeCosts::least(const Known& known, int in_flight) {
-  if (in_flight >= known.none_from) return kNever;
-  if (known.plans.empty()) return known.bound;
-  const double proven = std::max(known.bound, known.plans.front().lower_bound);
-  const Plan* plan = plan_of(known, in_flight);
-  if (plan == &known.plans.front() || known.plans.size() == 1) return proven;
-  return std::max(proven, (plan ? plan : &known.plans.back())->seconds);
+double RangeCosts::bound_of(const RangeQuery& query, bool final_only) {
+  double bound = kNever;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    if (const Known& of = known(query.range, mesh); !final_only || of.level == Level::dual)
+      bound = std::min(bound, of.bound);
+  return bound;
 }
 
 double RangeCosts::least_seconds(const RangeQuery& query, bool final_only) {
-  double seconds = kNever;
-  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh) {
-    const Known& of = known(query.range, mesh);
-    if (!final_only || of.is_bounded) seconds = std::min(seconds, least(of, query.in_flight));
-  }
-  return seconds;
+  const Planned& of = planned(query);
+  if (query.in_flight >= of.none_from) return kNever;
+  if (of.plans.empty()) return bound_of(query, final_only);
+  const double proven = std::max(bound_of(query, false), of.plans.front().lower_bound);
+  const Plan* plan = plan_of(of, query.in_flight);
+  if (plan == &of.plans.front() || of.plans.size() == 1) return proven;
+  return std::max(proven, (plan ? plan : &of.plans.back())->seconds);
 }
 
 int RangeCosts::promising_mesh(const RangeQuery& query) {
-  const auto seconds = [&](int mesh) { return least(known(query.range, mesh), query.in_flight); };
   int best = first_mesh_[query.part];
   for (int mesh = best; mesh < first_mesh_[query.part + 1]; ++mesh)
-    if (seconds(mesh) < seconds(best)) best = mesh;
+    if (known(query.range, mesh).bound < known(query.range, best).bound) best = mesh;
   return best;
-}
-
-bool RangeCosts::bound_layers() {
-  for (int layer = 0; layer < ranges_.layers(); ++layer)
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-      const int range = ranges_.class_of(layer, layer);
-      const int first = first_mesh_[part], end = first_mesh_[part + 1];
-      if (known(range, first).bound > 0) continue;
-      if (seconds_left() <= 0) return false;
-      const double bound = relaxed_bound(range, first, end);
-      for (int mesh = first; mesh < end; ++mesh) known(range, mesh).bound = bound;
-      known(range, first).is_bounded = end - first == 1;
-    }
-  return true;
 }
 
 /// A range costs at least what its parts do.
@@ -125,7 +111,7 @@ void RangeCosts::raise_bounds() {
 inter_op::StageCosts RangeCosts::table(bool final_only) {
   raise_bounds();
   std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
-  for (const Known& of : known_) {
+  for (const Planned& of : planned_) {
     for (const Plan& plan : of.plans) limits.insert(plan.most_in_flight);
     if (of.none_from <= graph_.num_micro_batches) limits.insert(of.none_from - 1);
   }
@@ -147,86 +133,79 @@ inter_op::StageCosts RangeCosts::table(bool final_only) {
 }
 
 bool RangeCosts::bound(const RangeQuery& query) {
+  if (!planned(query).plans.empty()) return false;  // which has a bound of its own
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
   bool any = false;
-  while (seconds_left() > 0 && refine(query.range, promising_mesh(query))) any = true;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    any |= bound_blocks(range, 1, mesh, Level::strategies);
+  if (any) return true;
+  const int mesh = promising_mesh(query);
+  for (const int layers : {1, kBlock})
+    if (range.last - range.first >= layers && bound_blocks(range, layers, mesh, Level::dual))
+      return true;
+  return bound_on(query.range, mesh, Level::dual);
+}
+
+/// Bounds so many layers of the range at a time. False: they were known, or time is over.
+bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh,
+                              Level level) {
+  bool any = false;
+  double sum = 0;
+  for (int begin = range.first; begin <= range.last; begin += layers) {
+    const int part = ranges_.class_of(begin, std::min(begin + layers - 1, range.last));
+    any |= bound_on(part, mesh, level);
+    sum += known(part, mesh).bound;
+  }
+  double& bound = known(ranges_.class_of(range.first, range.last), mesh).bound;
+  bound = std::max(bound, sum);
   return any;
 }
 
-/// Bounds single layers of the range first, then blocks of a few, then the range.
-bool RangeCosts::refine(int range, int mesh) {
-  if (known(range, mesh).is_bounded) return false;
-  const auto [first, last] = ranges_.example(range);
-  for (const int block : {1, kBlock}) {
-    if (last - first < block) break;
-    bool any = false;
-    double sum = 0;
-    for (int begin = first; begin <= last; begin += block) {
-      const int part = ranges_.class_of(begin, std::min(begin + block - 1, last));
-      any |= bound_on(part, mesh);
-      sum += known(part, mesh).bound;
-    }
-    known(range, mesh).bound = std::max(known(range, mesh).bound, sum);
-    if (any) return true;
-  }
-  return bound_on(range, mesh);
-}
-
-bool RangeCosts::bound_on(int range, int mesh) {
+bool RangeCosts::bound_on(int range, int mesh, Level level) {
   Known& of = known(range, mesh);
-  if (of.is_bounded) return false;
-  of.is_bounded = true;
-  of.bound = std::max(of.bound, relaxed_bound(range, mesh, mesh + 1));
+  if (of.level >= level || seconds_left() <= 0) return false;
+  of.level = level;
+  of.bound = std::max(of.bound, relaxed_bound(range, mesh, level));
   return true;
 }
 
-/// Seconds of a micro-batch that no range of this class takes less than on these meshes, alone or
+const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
+  const auto [place, added] = relaxed_.try_emplace(range);
+  Relaxed& of = place->second;
+  if (!added) return of;
+  of.range = ranges_.relaxed(ranges_.example(range));
+  of.options = planning_.options;
+  of.options.whole_boundary_inputs = false;
+  of.options.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
+  of.options.loops = &of.range.loops;
+  of.key = intra_op::table_key({of.range.graph, {}, of.range.loops}, of.options);
+  return of;
+}
+
+/// Seconds of a micro-batch that no range of this class takes less than on the mesh, alone or
 /// inside a longer range.
-double RangeCosts::relaxed_bound(int range, int first_mesh, int end_mesh) {
-  ++num_searches_;
-  const inter_op::RelaxedRange relaxed = ranges_.relaxed(ranges_.example(range));
-  intra_op::AutoShardOptions options = options_left();
-  options.whole_boundary_inputs = false;
-  options.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
-  options.loops = &relaxed.loops;
-  if (end_mesh - first_mesh > 1) options.relative_gap = std::max(options.relative_gap, kLayerGap);
-  const std::string key = intra_op::table_key({relaxed.graph, {}, relaxed.loops}, options);
-  const auto [place, added] = relaxed_bounds_.try_emplace({key, first_mesh, end_mesh});
+double RangeCosts::relaxed_bound(int range, int mesh, Level level) {
+  const Relaxed& of = relaxed(range);
+  const auto [place, added] = relaxed_bounds_.try_emplace({of.key, mesh, level});
   if (!added) return place->second;
-  const std::vector<DeviceMesh> meshes(meshes_.begin() + first_mesh, meshes_.begin() + end_mesh);
-  const ShardingPlan plan =
-      intra_op::auto_shard(relaxed.graph, meshes, planning_.model, options, &planning_.cache);
-  return place->second = plan.cost.lower_bound_seconds / graph_.num_micro_batches;
+  const bool quick = level == Level::strategies;
+  ++(quick ? num_looks_ : num_searches_);
+  const auto bound = quick ? intra_op::least_seconds_on : intra_op::quick_bound;
+  place->second =
+      bound(of.range.graph, meshes_[mesh], planning_.model, of.options, planning_.cache) /
+      graph_.num_micro_batches;
+  return place->second;
 }
 
 bool RangeCosts::plan(const RangeQuery& query) {
-  bool any = false;
-  while (plan_on(query, promising_mesh(query))) any = true;
-  return any;
-}
-
-bool RangeCosts::plan_on(const RangeQuery& query, int mesh) {
-  Known& of = known(query.range, mesh);
+  Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
-  const inter_op::StageGraph stage = ranges_.graph_of(ranges_.example(query.range));
-  const Graph& graph = stage.graph;
-  const auto add = [&](const StageLimit& limit) {
-    intra_op::AutoShardOptions options = options_left();
-    options.boundary_batch_dims = stage.batch_dims;
-    if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
-    const ShardingPlan plan =
-        plan_stage(graph, {meshes_[mesh]}, limit, {planning_.model, options, planning_.cache});
-    const StageBytes bytes = counted_bytes(graph, plan);
-    int most = 0;
-    while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
-    of.plans.push_back({plan.cost.lower_bound_seconds / graph_.num_micro_batches,
-                        plan.cost.objective_seconds / graph_.num_micro_batches, most});
-  };
   if (of.plans.empty()) {
-    add({std::numeric_limits<std::int64_t>::max(), 1});
-    return true;
+    add_plan(query, {std::numeric_limits<std::int64_t>::max(), 1});
+    if (plan_of(of, query.in_flight)) return true;
   }
   try {
-    add({budget_, query.in_flight});
+    add_plan(query, {budget_, query.in_flight});
   } catch (const intra_op::OverBudget&) {
     of.none_from = query.in_flight;
   }
@@ -234,8 +213,35 @@ bool RangeCosts::plan_on(const RangeQuery& query, int mesh) {
   return true;
 }
 
+void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
+  const inter_op::StageGraph stage = ranges_.graph_of(ranges_.example(query.range));
+  intra_op::AutoShardOptions options = options_left();
+  options.boundary_batch_dims = stage.batch_dims;
+  if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
+  const std::vector<DeviceMesh> meshes(meshes_.begin() + first_mesh_[query.part],
+                                       meshes_.begin() + first_mesh_[query.part + 1]);
+  ++num_searches_;
+  ShardingPlan plan =
+      plan_stage(stage.graph, meshes, limit, {planning_.model, options, planning_.cache});
+  const StageBytes bytes = counted_bytes(stage.graph, plan);
+  int most = 0;
+  while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
+  std::vector<Plan>& plans = planned(query).plans;
+  plans.push_back({plan.cost.lower_bound_seconds / graph_.num_micro_batches,
+                   plan.cost.objective_seconds / graph_.num_micro_batches, most});
+  if (plans.size() == 1)
+    plans.front().found =
+        std::make_shared<const RangePlan>(RangePlan{layer_hash(stage.graph), std::move(plan)});
+}
+
+std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {
+  const Planned& of = planned(query);
+  const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+  return plan ? plan->found : nullptr;
+}
+
 double RangeCosts::planned_seconds(const RangeQuery& query) {
-  const Known& of = known(query.range, promising_mesh(query));
+  const Planned& of = planned(query);
   const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
   return plan ? plan->seconds : kNever;
 }

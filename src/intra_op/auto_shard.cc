@@ -190,8 +190,12 @@ struct AutoSharding::Impl {
   }
 
   /// About a hundred sweeps of the dual bound, which prove most programs.
-  static std::int64_t first_work(MeshSearch& search) {
-    return std::max(kFirstWork, kFirstWorkPerCell * search.cells());
+  std::int64_t first_work(MeshSearch& search) const {
+    return std::max(least_work(), shared(kFirstWorkPerCell * search.cells()));
+  }
+  std::int64_t least_work() const { return shared(kFirstWork); }
+  std::int64_t shared(std::int64_t work) const {
+    return static_cast<std::int64_t>(options.effort * static_cast<double>(work));
   }
   static bool is_small(MeshSearch& search) {
     return kFirstWorkPerCell * search.cells() <= kFirstWork;
@@ -211,9 +215,10 @@ struct AutoSharding::Impl {
     for (MeshSearch* search : by_best())
       search_whole(*search, first_work(*search), is_small(*search) ? 0 : options.relative_gap);
     for (MeshSearch* search : by_best()) search_templates(*search, kAll);
-    std::int64_t work = kFirstWork;
+    std::int64_t work = least_work();
     for (const auto& search : searches) work = std::max(work, first_work(*search));
-    while (!is_finished()) {
+    for (double before = 2; !is_finished() && gains(before);) {
+      before = gap();
       work = std::min(kMoreWork * work, kMostWork);
       for (MeshSearch* search : by_bound()) search_whole(*search, work, options.relative_gap);
     }
@@ -250,8 +255,19 @@ struct AutoSharding::Impl {
   void improve_within_gap() {
     MeshSearch* search = best_search({});
     if (search == nullptr || is_settled(*search, 0) || time.is_over() || exceeds_budget()) return;
-    search->search_batch_axes(effort_of(*search, kFirstWork, 0));
+    search->search_batch_axes(effort_of(*search, least_work(), 0));
     tell({});
+  }
+
+  /// Between the best plan and the bound, as a share; 1 without a plan.
+  double gap() {
+    const double best_seconds = seconds_of(best({}));
+    return best_seconds < kNever && best_seconds > 0 ? 1 - bound({}) / best_seconds : 1;
+  }
+
+  /// Whether another round is likely to close a part of the gap, which was `before` one round ago.
+  bool gains(double before) {
+    return best({}) == nullptr || gap() <= (1 - options.least_gain) * before;
   }
 
   bool is_finished() {

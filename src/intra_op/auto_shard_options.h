@@ -63,6 +63,10 @@ struct AutoShardOptions {
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
   /// to proven optimality anyway.
   double relative_gap = 0.005;
+  /// Work of the first round over the meshes, as a share of what a plan of a whole step is worth.
+  double effort = 1;
+  /// Rounds end, too, when the last one closed less than this share of the gap. 0: they do not.
+  double least_gain = 0;
   ProgressCallback progress = {};
 };
 
