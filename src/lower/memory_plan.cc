@@ -10,6 +10,7 @@
 
 #include "alpa/base/error.h"
 #include "src/base/thread_team.h"
+#include "src/lower/arena_gaps.h"
 #include "src/lower/carried_memory.h"
 #include "src/lower/kernel_call.h"
 #include "src/lower/program_facts.h"
@@ -153,36 +154,16 @@ struct Block {
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
 
-/// Lowest gap from `begin` on that holds the block (or the tightest one, if `tight`) among the
-/// placed ones that live at the same time.
-std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset,
-                      std::int64_t begin, bool tight) {
-  std::int64_t best = -1, best_size = 0, free_from = begin;
-  for (const Block& other : placed_by_offset) {
-    if (!other.range.overlaps(block.range)) continue;
-    const std::int64_t gap = other.offset - free_from;
-    if (gap >= block.bytes && (best < 0 || gap < best_size)) {
-      best = free_from;
-      best_size = gap;
-      if (!tight) return best;
-    }
-    free_from = std::max(free_from, other.offset + other.bytes);
-  }
-  return best >= 0 ? best : free_from;
-}
-
-/// Places the blocks from `begin` on, in this order. Returns where the last one ends.
-std::int64_t pack(std::vector<Block>& blocks, std::int64_t begin, bool tight) {
-  std::vector<Block> placed;
-  placed.reserve(blocks.size());
+/// Places the blocks from `begin` on, in this order: each in the lowest gap that holds it (or the
+/// smallest one, if `tight`) among those that live at the same time. Returns where the last one
+/// ends.
+std::int64_t pack(std::vector<Block>& blocks, int positions, std::int64_t begin, bool tight) {
+  ArenaGaps gaps(positions);
   std::int64_t end = begin;
   for (Block& block : blocks) {
-    block.offset = find_gap(block, placed, begin, tight);
+    block.offset = gaps.find(block.range, block.bytes, begin, tight);
     end = std::max(end, block.offset + block.bytes);
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), block,
-                         [](const Block& a, const Block& b) { return a.offset < b.offset; }),
-        block);
+    gaps.place(block.range, block.offset, block.bytes);
   }
   return end;
 }
@@ -254,7 +235,7 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
       if (best_end >= 0 && best_end <= bound) break;
       std::vector<Block> attempt = blocks;
       std::stable_sort(attempt.begin(), attempt.end(), before);
-      const std::int64_t end = pack(attempt, begin, tight);
+      const std::int64_t end = pack(attempt, positions, begin, tight);
       if (best_end >= 0 && end >= best_end) continue;
       best_end = end;
       best = std::move(attempt);

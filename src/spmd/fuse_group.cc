@@ -44,14 +44,12 @@ struct Reading {
 
 class GroupFusion {
  public:
-  GroupFusion(const SpmdProgram& program, const std::vector<int>& group)
+  GroupFusion(const SpmdProgram& program, const std::vector<bool>& taken,
+              const std::vector<int>& group)
       : graph_(program.graph),
         group_(group),
-        shape_(graph_.type(graph_.nodes[group[0]].results[0]).shape) {
-    for (const Update& update : graph_.updates) outside_.push_back(update.value);
-    for (const Metric& metric : graph_.metrics) outside_.push_back(metric.value);
-    for (const Output& output : graph_.outputs) outside_.push_back(output.value);
-  }
+        shape_(graph_.type(graph_.nodes[group[0]].results[0]).shape),
+        taken_(taken) {}
 
   std::optional<Node> run(const std::vector<std::vector<int>>& readers) {
     for (int n : group_) wide_ |= is_wide(graph_.nodes[n]);
@@ -84,8 +82,7 @@ class GroupFusion {
 
   bool read_outside(int value, const std::vector<std::vector<int>>& readers) const {
     const auto inside = [&](int n) { return std::binary_search(group_.begin(), group_.end(), n); };
-    return !std::all_of(readers[value].begin(), readers[value].end(), inside) ||
-           std::find(outside_.begin(), outside_.end(), value) != outside_.end();
+    return !std::all_of(readers[value].begin(), readers[value].end(), inside) || taken_[value];
   }
 
   void add_member(const Node& node) {
@@ -201,7 +198,7 @@ class GroupFusion {
   const std::vector<int>& group_;
   Shape shape_;
   bool wide_ = false, simplified_ = false;
-  std::vector<int> outside_;  ///< values read by updates, metrics and outputs
+  const std::vector<bool>& taken_;  ///< by value: updates, metrics and outputs read it
   std::vector<Reading> inputs_;
   std::vector<double> constants_;
   std::vector<std::pair<int, std::vector<Source>>> steps_;
@@ -212,8 +209,8 @@ class GroupFusion {
 
 std::optional<Node> fuse_group(const SpmdProgram& program,
                                const std::vector<std::vector<int>>& readers,
-                               const std::vector<int>& group) {
-  return GroupFusion(program, group).run(readers);
+                               const std::vector<bool>& taken, const std::vector<int>& group) {
+  return GroupFusion(program, taken, group).run(readers);
 }
 
 }  // namespace alpa::spmd
