@@ -260,14 +260,47 @@ std::vector<int> layers_of_nodes(const Graph& graph) {
   return layers;
 }
 
-/// Calls visit(n, key) for every forward node; equal keys of two steps mean the same node.
-using NodeKey = std::tuple<const OpDef*, std::string, int>;  // operator, name, how many came before
-template <class Visit>
-void for_each_forward(const Graph& graph, Visit&& visit) {
-  std::map<std::pair<const OpDef*, std::string>, int> counts;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-    if (const Node& node = graph.nodes[n]; node.region == Region::forward && node.op != &ops::input)
-      visit(n, NodeKey{node.op, node.name, counts[{node.op, node.name}]++});
+/// Forward nodes of a model by operator and name, in order; without sums over micro-batches, which
+/// a step of one micro-batch lacks.
+using ForwardNodes = std::map<std::pair<const OpDef*, std::string>, std::vector<int>>;
+
+ForwardNodes forward_nodes(const Graph& graph) {
+  std::vector<bool> is_sum(graph.nodes.size());
+  for (const Update& update : graph.updates)
+    if (find_input(graph, update.input)->kind == InputKind::accumulator)
+      is_sum[graph.values[update.value].producer] = true;
+  ForwardNodes found;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    if (const Node& node = graph.nodes[n];
+        node.region == Region::forward && node.op != &ops::input && !is_sum[n])
+      found[{node.op, node.name}].push_back(n);
+  return found;
+}
+
+/// Whether the layers that `graph` is marked with are those of `leader`. Nodes of one name count
+/// only if both have as many: otherwise it is not known which is which.
+bool has_layers_of(const Graph& leader, const ForwardNodes& leading, const Graph& graph) {
+  for (const auto& [key, nodes] : forward_nodes(graph)) {
+    const auto found = leading.find(key);
+    if (found == leading.end() || found->second.size() != nodes.size()) continue;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (graph.nodes[nodes[i]].layer != leader.nodes[found->second[i]].layer) return false;
+  }
+  return true;
+}
+
+/// The layers in which `leader` has the forward nodes of `graph`; none is before what it reads.
+std::vector<int> layers_of(const Graph& leader, const ForwardNodes& leading, const Graph& graph) {
+  std::vector<int> layers(graph.nodes.size(), -1);
+  for (const auto& [key, nodes] : forward_nodes(graph))
+    if (const auto found = leading.find(key); found != leading.end())
+      for (std::size_t i = 0; i < std::min(nodes.size(), found->second.size()); ++i)
+        layers[nodes[i]] = leader.nodes[found->second[i]].layer;
+  for (std::size_t n = 0; n < layers.size(); ++n)
+    if (graph.nodes[n].region == Region::forward)
+      for (int value : graph.nodes[n].operands)
+        layers[n] = std::max(layers[n], layers[graph.values[value].producer]);
+  return layers;
 }
 
 }  // namespace
@@ -295,25 +328,11 @@ Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
 }
 
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches) {
-  std::map<NodeKey, int> known;
-  for_each_forward(leader,
-                   [&](std::size_t n, const NodeKey& key) { known[key] = leader.nodes[n].layer; });
-  const auto layers_for = [&](const Graph& graph) {
-    std::vector<int> layers(graph.nodes.size(), -1);
-    for_each_forward(graph, [&](std::size_t n, const NodeKey& key) {
-      if (const auto found = known.find(key); found != known.end()) layers[n] = found->second;
-    });
-    return layers;
-  };
+  const ForwardNodes leading = forward_nodes(leader);
   const Graph marked = step.trace(num_micro_batches);
-  const std::vector<int> layers = layers_for(marked);
-  bool equal = true;
-  for_each_forward(marked, [&](std::size_t n, const NodeKey&) {
-    equal = equal && marked.nodes[n].layer == layers[n];
-  });
-  if (equal) return marked;
+  if (has_layers_of(leader, leading, marked)) return marked;
   const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
-  return with_layers_of_forward_nodes(graph, layers_for(graph));
+  return with_layers_of_forward_nodes(graph, layers_of(leader, leading, graph));
 }
 
 namespace {

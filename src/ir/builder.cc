@@ -313,8 +313,9 @@ Graph Builder::finish() const {
 }
 
 void Builder::end_layer() {
+  // Behind the first boundary, a node in no layer has none on purpose: a sum over micro-batches.
   for (Node& node : nodes_)
-    if (node.region == Region::forward && node.op != &ops::input)
+    if (layer_ < 0 && node.region == Region::forward && node.op != &ops::input)
       node.layer = std::max(node.layer, 0);
   layer_ = std::max(layer_, 0) + 1;
 }

@@ -226,13 +226,50 @@ TEST_CASE("the planner chooses the number of micro-batches, for all steps on the
   CHECK(load_plan(step, method, Cluster::local(2), file.path()).graph().num_micro_batches ==
         chosen);
 
-  // Only numbers that are multiples of the parts of the devices suit this schedule.
+  // This schedule takes numbers that are no multiples of the parts of the devices, too.
   method.stages = UniformStages{4, 2};
   method.schedule = ScheduleKind::interleaved_one_f_one_b;
-  CHECK(plan_only(step, method, Cluster::local(2)).graph.num_micro_batches % 2 == 0);
+  const double least = plan_only(step, method, Cluster::local(2)).plan.cost.objective_seconds;
+  for (int other : {1, 2, 3, 8}) {
+    method.num_micro_batches = other;
+    CHECK(least <= plan_only(step, method, Cluster::local(2)).plan.cost.objective_seconds);
+  }
   CHECK(error_of([&] {
           plan_only(step, ShardParallel{.num_micro_batches = 0}, Cluster::local(2));
         }) == "parallelize: 0 micro-batches; give at least 1");
+}
+
+TEST_CASE("evaluation keeps the stages of training, though it lacks some of its nodes") {
+  const nn::Dense first(kWidth), second(kWidth), third(kWidth);
+  const nn::BatchNorm norm({.epsilon = 0.1});
+  const auto model = [=](const Batch& b) {
+    Value h = first(b["x"]);
+    if (b.builder().training()) h = h + random_normal(b.builder(), h.type(), 0, 0.1);
+    h = mark_pipeline_boundary(tanh(h));
+    h = mark_pipeline_boundary(h + norm(second(h)));
+    return LossAndMetrics(mean(square(h + tanh(third(h)))));
+  };
+  const TrainingStep step =
+      training_step({{"x", {f32, {kRows, kWidth}}}}, model, optim::Sgd{.learning_rate = 0.1});
+  const auto losses = [&](const Method& method, int devices) {
+    const auto [train, evaluate] =
+        parallelize(step, evaluation_step(step.inputs, model), method, Cluster::local(devices));
+    TrainState state = train.init(0);
+    std::vector<double> values;
+    for (int n = 0; n < 2; ++n)
+      for (const Executable* each : {&train, &evaluate})
+        values.push_back(each->run(state, batch(n)).loss());
+    return values;
+  };
+  const std::vector<double> expected = losses(Serial{.num_micro_batches = 4}, 1);
+  PipeshardParallel method{.num_micro_batches = 4, .stages = UniformStages{3}};
+  for (const std::variant<ManualLayers, AutoLayers> layers :
+       {std::variant<ManualLayers, AutoLayers>(ManualLayers{}), {AutoLayers{3}}}) {
+    method.layers = layers;
+    const std::vector<double> found = losses(method, 3);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  }
 }
 
 TEST_CASE(
