@@ -230,6 +230,7 @@ struct Executable::Impl {
   decltype(ExecutableRelations::shorter) shorter;
   std::mutex mutex = {};  ///< guards the rest
   std::optional<Executable> short_version = {};
+  std::int64_t short_bytes = 0;  ///< the most that a short version has needed
 
   /// An input with a row per example: every step has one.
   const BatchInput& batched() const {
@@ -260,9 +261,16 @@ struct Executable::Impl {
   /// `whole`, whose Impl this is, for fewer rows.
   Executable for_rows(std::int64_t rows, const Executable& whole) {
     const std::lock_guard lock(mutex);
-    if (!short_version || short_version->batch_rows() != rows)
+    if (!short_version || short_version->batch_rows() != rows) {
       short_version.emplace(shorter(whole, rows));
+      short_bytes = std::max(short_bytes, short_version->memory_bytes());
+    }
     return *short_version;
+  }
+
+  std::int64_t memory_bytes() {
+    const std::lock_guard lock(mutex);
+    return std::max(executor->memory_bytes(), short_bytes);
   }
 };
 
@@ -314,7 +322,7 @@ Metrics Executable::run(TrainState& state, BatchRange batches) const {
   return Metrics(std::move(sums));
 }
 
-std::int64_t Executable::memory_bytes() const { return impl_->executor->memory_bytes(); }
+std::int64_t Executable::memory_bytes() const { return impl_->memory_bytes(); }
 
 std::int64_t Executable::measured_bytes(const TrainState& state) const {
   return impl_->executor->measured_bytes(*state.state_);

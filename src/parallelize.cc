@@ -16,6 +16,7 @@
 #include "plan_cache.h"
 #include "planning_budget.h"
 #include "remat_choice.h"
+#include "short_batch.h"
 #include "src/base/file.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
@@ -39,11 +40,12 @@ struct Target {
   const PassLog& log;
   cost::CostModel model;
   const lower::StateLayout* state = nullptr;  ///< of the step whose state this one shares
+  int at_once = 0;  ///< micro-batches that stages keep in flight at most; 0: as the schedule does
 };
 
 /// Passes from a partitioned program until collectives are merged.
 spmd::SpmdProgram fused_program(spmd::SpmdProgram partitioned, const Target& target) {
-  const auto& [backend, options, budget, log, model, state] = target;
+  const auto& [backend, options, budget, log, model, state, at_once] = target;
   spmd::SpmdProgram program = log.check("partitioned.txt", std::move(partitioned));
   if (backend.fuses_epilogue)
     program = log.check("epilogues.txt", spmd::fuse_epilogues(program, backend.fuses_epilogue));
@@ -65,7 +67,7 @@ void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceP
 /// Passes that merge collectives, and all later ones.
 CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fused,
                              std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
-  const auto& [backend, options, budget, log, model, state] = target;
+  const auto& [backend, options, budget, log, model, state, at_once] = target;
   spmd::SpmdProgram program =
       log.check("bucketed.txt", spmd::bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
@@ -74,7 +76,7 @@ CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fuse
     program =
         log.check("joined.txt", spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(program)));
   runtime::LoweredProgram devices =
-      runtime::lower_program(program, options, backend.name, schedule_of(planned), state);
+      runtime::lower_program(program, options, backend.name, schedule_of(planned, at_once), state);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   planned.memory_bytes = 0;  // exact, as an executor will take
   for (const lower::DeviceProgram& device : devices.firsts)
@@ -128,7 +130,7 @@ CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, Sch
   }
   spmd::SpmdProgram joined = spmd::join_stages(graph, parts, cluster);
   planned.transfers = transfers_of(joined, cluster);
-  const pipeline::Timeline timeline = forecast(planned);
+  const pipeline::Timeline timeline = forecast(planned, target.at_once);
   planned.plan.cost.objective_seconds = timeline.clocks;
   planned.bubble = timeline.bubble();
   return lower_partitioned(planned, std::move(joined), target);
@@ -284,7 +286,7 @@ CompiledStep best_of_micro_batches(const std::vector<int>& choices,
       if (best && seconds >= best->plan.cost.objective_seconds) continue;
       best = std::move(next);
       worse = 0;
-    } catch (const Error&) {  // too large, or of another number than the schedule needs
+    } catch (const Error&) {  // too large
       if (!first_failure) first_failure = std::current_exception();
     }
   }
@@ -350,8 +352,14 @@ struct Settings {
   Cluster cluster;
 };
 
+/// Micro-batches of a step that follows, and how many of them stages keep in flight at most.
+struct MicroBatches {
+  int count = 1;
+  int at_once = 0;  ///< 0: as many as the schedule does
+};
+
 /// Plans a step on the states of `leader`, along its plan, within `budget` bytes.
-CompiledStep compile_following(const TrainingStep& given, int num_micro_batches,
+CompiledStep compile_following(const TrainingStep& given, const MicroBatches& micro_batches,
                                const Executable& leader, const Settings& settings,
                                std::int64_t budget, const PassLog& log) {
   const Stopwatch watch;
@@ -361,15 +369,16 @@ CompiledStep compile_following(const TrainingStep& given, int num_micro_batches,
                       budget,
                       log,
                       cost::CostModel::of(settings.cluster),
-                      &state};
+                      &state,
+                      micro_batches.at_once};
   const cost::CostModel& model = target.model;
   const CompiledStep& led = leader.planned();
   const TrainingStep step =
       given.chooses_remat ? with_remat(given, recomputed_layers(led.graph)) : given;
   const bool pipelined = !led.stages.empty();
   const Graph graph = log.check(
-      "graph.txt", pipelined ? traced_in_layers_of(leader.graph(), step, num_micro_batches)
-                             : step.trace(num_micro_batches));
+      "graph.txt", pipelined ? traced_in_layers_of(leader.graph(), step, micro_batches.count)
+                             : step.trace(micro_batches.count));
   CompiledStep planned =
       pipelined ? lower_stages(graph, follow_stages(led.stages, graph, model), led.schedule,
                                kFollow, settings.cluster, target)
@@ -378,25 +387,27 @@ CompiledStep compile_following(const TrainingStep& given, int num_micro_batches,
   return planned;
 }
 
-/// `whole` for a batch of fewer rows, in as few micro-batches as its states have room for.
+/// `whole` for a batch of fewer rows. It is packed to fit beside the states as they are; if it
+/// cannot be, they get more room within the memory budget.
 Executable shorter(const TrainingStep& step, std::int64_t rows, const Executable& whole,
                    const Settings& settings) {
-  const std::int64_t room = whole.executor().arena_bytes();
-  for (std::int64_t parts = 1; parts <= rows; ++parts) {
-    if (rows % parts != 0) continue;
-    CompiledStep planned =
-        compile_following(step, static_cast<int>(parts), whole, settings, room, PassLog(""));
-    if (planned.memory_bytes <= room)
-      return {std::move(planned),
-              step,
-              settings.cluster,
-              settings.method.options.executor,
-              {.with = &whole, .same_step = true}};
-  }
-  fail(
-      "a batch of {} rows does not fit into the {} bytes per device that were planned for {} rows; "
-      "leave it out (BatchOptions::drop_last), or choose a batch that divides the data",
-      rows, room, whole.batch_rows());
+  const int whole_parts = whole.graph().num_micro_batches;
+  const MicroBatches parts{micro_batches_of_short_batch(rows, {whole.batch_rows(), whole_parts}),
+                           whole_parts};
+  const std::int64_t room = whole.executor().arena_bytes(),
+                     budget = std::max(room, memory_budget(settings.method, settings.cluster));
+  CompiledStep planned = compile_following(step, parts, whole, settings, room, PassLog(""));
+  require(
+      planned.memory_bytes <= budget,
+      "a batch of {} rows needs {} bytes per device, {} more than the memory budget of {}; leave "
+      "it out (BatchOptions::drop_last), choose a batch that divides the data, or raise the "
+      "budget",
+      rows, planned.memory_bytes, planned.memory_bytes - budget, budget);
+  return {std::move(planned),
+          step,
+          settings.cluster,
+          settings.method.options.executor,
+          {.with = &whole, .same_step = true}};
 }
 
 /// Loads a planned step; `leader` makes the states, if it is given.
@@ -419,7 +430,7 @@ Executable following(const TrainingStep& step, int number, const Executable& lea
   const PassLog log(options.dump_dir.empty() ? ""
                                              : fmt::format("{}/step{}", options.dump_dir, number));
   CompiledStep planned =
-      compile_following(step, options.num_micro_batches, leader, settings, budget, log);
+      compile_following(step, {options.num_micro_batches}, leader, settings, budget, log);
   require(planned.memory_bytes <= budget,
           "step {} needs {} bytes per device with the state it shares, {} more than the memory "
           "budget of {}; give it a smaller batch, or raise the budget",

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "src/runtime/executor.h"
 #include "src/spmd/program.h"
 
 namespace alpa {
@@ -30,15 +31,16 @@ double seconds_of(const StageSeconds& seconds, const pipeline::RegionRun& run) {
 
 }  // namespace
 
-pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
+pipeline::PipelineSchedule schedule_of(const CompiledStep& step, int at_once) {
   if (step.stages.empty()) return {};
+  if (step.lowered && !step.lowered->schedule.empty()) return step.lowered->schedule;
   const int parts = num_parts(step.stages);
   const int per_part = static_cast<int>(step.stages.size()) / parts;
   const auto has_gradients =
       std::any_of(step.graph.nodes.begin(), step.graph.nodes.end(),
                   [](const Node& node) { return node.region == Region::backward; });
   const ScheduleKind kind = has_gradients || per_part > 1 ? step.schedule : ScheduleKind::inference;
-  return pipeline::make_schedule(kind, parts, step.graph.num_micro_batches, per_part);
+  return pipeline::make_schedule(kind, parts, step.graph.num_micro_batches, per_part, at_once);
 }
 
 std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const Cluster& cluster) {
@@ -62,12 +64,12 @@ std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const 
   return result;
 }
 
-pipeline::Timeline forecast(const CompiledStep& step) {
+pipeline::Timeline forecast(const CompiledStep& step, int at_once) {
   std::map<std::pair<int, int>, double> transfers;
   std::vector<double> once(step.stages.size(), 0);
   for (const StageTransfer& t : step.transfers)
     (t.once ? once[t.to] : transfers[{t.from, t.to}]) += t.seconds;
-  const pipeline::PipelineSchedule schedule = schedule_of(step);
+  const pipeline::PipelineSchedule schedule = schedule_of(step, at_once);
   const int parts = static_cast<int>(schedule.size());
   const auto run_seconds = [&](int stage, const pipeline::RegionRun& run) {
     if (run.region != Region::apply) return seconds_of(step.stages[stage].seconds, run);

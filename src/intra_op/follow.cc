@@ -111,6 +111,21 @@ void require_state(const Graph& leader, const Graph& graph, const Input& input) 
       input.name, to_string(graph.type(input.value)), to_string(leader.type(found->value)));
 }
 
+/// The factor of `rule` in the place that factor `led` of `leader`, a rule of the same operator,
+/// has in its tensors; -1: none. A dimension of extent 1 may have no factor, so numbers may differ.
+int counterpart_of(int led, const Rule& leader, const Rule& rule) {
+  for (const auto tensors : {&Rule::results, &Rule::operands}) {
+    const std::vector<DimFactors>&from = leader.*tensors, &to = rule.*tensors;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      for (std::size_t d = 0; d < from[i].size(); ++d) {
+        const auto place = std::find(from[i][d].begin(), from[i][d].end(), led);
+        if (place != from[i][d].end() && to[i][d].size() == from[i][d].size())
+          return to[i][d][place - from[i][d].begin()];
+      }
+  }
+  return -1;
+}
+
 /// Chooses strategies in the order of the nodes.
 class Following {
  public:
@@ -130,7 +145,7 @@ class Following {
     const std::vector<int> counterparts = Counterparts(leader_.graph, graph_).run();
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (counterparts[n] >= 0)
-        choose(n, as_led(n, leader_.plan.strategies[counterparts[n]]));
+        choose(n, as_led(n, counterparts[n]));
       else if (graph_.nodes[n].op == &ops::input)
         undecided_[graph_.nodes[n].results[0]] = true;
       else
@@ -147,15 +162,23 @@ class Following {
 
   const std::vector<Strategy>& legal(int n) {
     std::vector<Strategy>& known = legal_[facts_.classes.of_node[n]];
-    if (known.empty()) known = all_strategies(rule(n), mesh_);
+    if (known.empty()) known = all_strategies(rule(n), mesh_, IdleDevices::allowed);
     return known;
   }
 
-  /// The leader's strategy without the roles of axes for which this node's extents are too small.
-  Strategy as_led(int n, const Strategy& led) {
+  /// The strategy of the leader's node, without the roles of axes that this node cannot have. Where
+  /// it has fewer elements than parts some devices have none; so none has more than in the leader.
+  Strategy as_led(int n, int leading) {
+    const Strategy& led = leader_.plan.strategies[leading];
+    const Rule of_leader = rule_of(leader_.graph, leader_.graph.nodes[leading]);
     Strategy strategy;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      strategy.axes[axis] = led.axes[axis];
+      AxisRole role = led.axes[axis];
+      if (role.kind == AxisRole::Kind::factor) {
+        const int factor = counterpart_of(role.index, of_leader, rule(n));
+        role = factor < 0 ? AxisRole{} : AxisRole{role.kind, static_cast<std::uint8_t>(factor)};
+      }
+      strategy.axes[axis] = role;
       if (std::find(legal(n).begin(), legal(n).end(), strategy) == legal(n).end())
         strategy.axes[axis] = {};
     }

@@ -182,7 +182,9 @@ class Verifier {
   void check_node(int n) {
     const intra_op::NodeClass& node = facts_.classes.of(n);
     const auto [place, added] = strategies_.try_emplace(facts_.classes.of_node[n]);
-    if (added) place->second = intra_op::all_strategies(node.rule, plan_.mesh);
+    if (added)
+      place->second =
+          intra_op::all_strategies(node.rule, plan_.mesh, intra_op::IdleDevices::allowed);
     const Strategy& strategy = plan_.strategies[n];
     check(std::find(place->second.begin(), place->second.end(), strategy) != place->second.end(),
           "{} has the strategy \"{}\", which this operator does not have on a {} mesh",

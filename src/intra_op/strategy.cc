@@ -24,8 +24,8 @@ std::optional<Combiner> combiner_of(const Rule& rule, const AxisRole& role, int 
 /// Depth-first over the mesh axes; keeps how many parts each factor is in.
 class Enumeration {
  public:
-  Enumeration(const Rule& rule, const DeviceMesh& mesh)
-      : rule_(rule), mesh_(mesh), parts_(rule.factors.size(), 1) {}
+  Enumeration(const Rule& rule, const DeviceMesh& mesh, intra_op::IdleDevices idle)
+      : rule_(rule), mesh_(mesh), idle_(idle), parts_(rule.factors.size(), 1) {}
 
   std::vector<Strategy> run() && {
     choose(0);
@@ -48,7 +48,8 @@ class Enumeration {
   void choose_factor(int axis, int f) {
     const Factor& factor = rule_.factors[f];
     const std::int64_t parts = parts_[f] * mesh_.size(axis);
-    if (factor.whole || factor.size < parts) return;
+    const std::int64_t least = idle_ == intra_op::IdleDevices::allowed ? 2 : parts;
+    if (factor.whole || factor.size < least) return;
     if (factor.even_only && factor.size % parts != 0) return;
     parts_[f] = parts;
     with(axis, {Kind::factor, static_cast<std::uint8_t>(f)});
@@ -77,6 +78,7 @@ class Enumeration {
 
   const Rule& rule_;
   const DeviceMesh& mesh_;
+  const intra_op::IdleDevices idle_;
   std::vector<std::int64_t> parts_;  ///< of every factor, under the roles chosen so far
   Strategy strategy_;
   std::vector<Strategy> found_;
@@ -133,10 +135,11 @@ void parse_word(std::string_view text, std::string_view word, Strategy& strategy
 
 }  // namespace
 
-std::vector<Strategy> intra_op::all_strategies(const Rule& rule, const DeviceMesh& mesh) {
+std::vector<Strategy> intra_op::all_strategies(const Rule& rule, const DeviceMesh& mesh,
+                                               IdleDevices idle) {
   invariant(rule.factors.size() < kMaxRoleIndex && rule.linear.size() < kMaxRoleIndex,
             "rule with {} factors and {} linear sets", rule.factors.size(), rule.linear.size());
-  return Enumeration(rule, mesh).run();
+  return Enumeration(rule, mesh, idle).run();
 }
 
 std::vector<int> intra_op::factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh) {

@@ -9,12 +9,16 @@
 
 namespace alpa::intra_op {
 
+/// Whether a factor may be split into more parts than it has elements, so that devices have none.
+enum class IdleDevices : std::uint8_t { none, allowed };
+
 /// Every strategy of a node with this rule on the mesh: each axis none, a splittable factor
 /// at least as large as the product of the axes on it (and divisible by it if `even_only`),
-/// or a linear set. A node without operands that has linear set {0} may produce partial
-/// sums from nothing (a zero accumulator). Axes of size 1 have role none. Ordered; the
-/// first is fully replicated.
-std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh);
+/// or a linear set. With idle devices, a factor of at least 2 may be smaller than that product.
+/// A node without operands that has linear set {0} may produce partial sums from nothing (a
+/// zero accumulator). Axes of size 1 have role none. Ordered; the first is fully replicated.
+std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh,
+                                     IdleDevices idle = IdleDevices::none);
 
 /// Factor split by each axis (-1: none), for operator_seconds.
 std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh);

@@ -40,6 +40,23 @@ RegionRun interleaved(Region region, int k, int meshes, int chunks) {
           region == Region::forward ? chunk : chunks - 1 - chunk};
 }
 
+/// The schedules of `make(count)` for rounds of `at_once` micro-batches, one after another.
+template <class Make>
+PipelineSchedule in_rounds(int micro_batches, int at_once, Make&& make) {
+  PipelineSchedule schedule = make(std::min(at_once, micro_batches));
+  for (int first = at_once; first < micro_batches; first += at_once) {
+    const PipelineSchedule round = make(std::min(at_once, micro_batches - first));
+    for (std::size_t mesh = 0; mesh < round.size(); ++mesh) {
+      schedule[mesh].pop_back();  // apply: once, behind the last round
+      for (RegionRun run : round[mesh]) {
+        if (run.region != Region::apply) run.micro_batch += first;
+        schedule[mesh].push_back(run);
+      }
+    }
+  }
+  return schedule;
+}
+
 using MakeSchedule = PipelineSchedule (*)(int stages, int micro_batches);
 
 /// The one table of schedules, in the order of ScheduleKind.
@@ -57,13 +74,14 @@ constexpr std::array<Entry, 6> kSchedules{{{"gpipe", gpipe},
 }  // namespace
 
 PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
-                               int stages_per_mesh) {
+                               int stages_per_mesh, int at_once) {
   const MakeSchedule make = kSchedules[static_cast<int>(kind)].make;
-  if (!make) return interleaved_one_f_one_b(meshes, stages_per_mesh, micro_batches);
-  require(stages_per_mesh == 1,
+  require(!make || stages_per_mesh == 1,
           "{}: {} stages per mesh; give one, or choose interleaved_1f1b, which runs several",
           name_of(kind), stages_per_mesh);
-  return make(meshes, micro_batches);
+  return in_rounds(micro_batches, at_once > 0 ? at_once : std::max(1, micro_batches), [&](int of) {
+    return make ? make(meshes, of) : interleaved_one_f_one_b(meshes, stages_per_mesh, of);
+  });
 }
 
 int most_in_flight(ScheduleKind kind, int after, int stages, int micro_batches) {
@@ -104,11 +122,8 @@ PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batch
   check("interleaved_1f1b", meshes, micro_batches);
   require(chunks > 1, "interleaved_1f1b: stages per mesh: {}; give at least 2, or choose 1f1b",
           chunks);
-  require(micro_batches % meshes == 0,
-          "interleaved_1f1b: {} micro-batches on {} meshes; give a multiple of the meshes",
-          micro_batches, meshes);
   PipelineSchedule schedule(meshes);
-  const int runs = chunks * micro_batches;
+  const int groups = (micro_batches + meshes - 1) / meshes, runs = chunks * groups * meshes;
   for (int mesh = 0; mesh < meshes; ++mesh) {
     const int ahead = std::min(runs, 2 * (meshes - mesh - 1) + (chunks - 1) * meshes + 1);
     for (int k = 0; k < runs + ahead - 1; ++k) {
@@ -116,6 +131,9 @@ PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batch
       if (k >= ahead - 1)
         schedule[mesh].push_back(interleaved(Region::backward, k - ahead + 1, meshes, chunks));
     }
+    // Micro-batches wait for no others, so those that would fill the last group can be left out.
+    std::erase_if(schedule[mesh],
+                  [&](const RegionRun& run) { return run.micro_batch >= micro_batches; });
     schedule[mesh].push_back({Region::apply, 0});
   }
   return schedule;

@@ -30,10 +30,12 @@ struct RegionRun {
 /// forward and backward together.
 using PipelineSchedule = std::vector<std::vector<RegionRun>>;
 
-/// The schedule of this kind. Throws Error unless the numbers are positive, and unless
-/// `stages_per_mesh` is 1 (interleaved_1f1b: at least 2).
+/// The schedule of this kind. With `at_once` above 0, in rounds of so many micro-batches, of which
+/// the last may have fewer: a mesh keeps no more in flight than in a step of `at_once`. Throws
+/// Error unless the numbers are positive, and unless `stages_per_mesh` is 1 (interleaved_1f1b: at
+/// least 2).
 PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
-                               int stages_per_mesh = 1);
+                               int stages_per_mesh = 1, int at_once = 0);
 
 /// Micro-batches in flight at a stage that has `after` of `stages` stages after it, at most: more
 /// than a schedule keeps where it depends on more than that.
@@ -54,9 +56,10 @@ PipelineSchedule one_f_one_b(int stages, int micro_batches);
 PipelineSchedule one_f_one_b_overlap(int stages, int micro_batches);
 
 /// 1F1B over several stages per mesh (Megatron-LM, arXiv 2104.04473): the micro-batches pass
-/// through the meshes once per chunk, in groups of as many as there are meshes. The bubble is that
-/// of 1F1B divided by `chunks`. Throws Error unless there are several chunks and the micro-batches
-/// are a multiple of the meshes.
+/// through the meshes once per chunk, in groups of as many as there are meshes; a last group of
+/// fewer leaves out the runs of those that it lacks. The bubble is that of 1F1B divided by `chunks`
+/// if all groups are whole. Throws Error unless there are several chunks and both other numbers are
+/// positive.
 PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batches);
 
 /// 1F1B whose backward runs are split, so that gradients of weights fill the bubbles (ZB-H1, arXiv

@@ -11,6 +11,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "backend.h"
+#include "held_parts.h"
 #include "initialize.h"
 #include "lost_devices.h"
 #include "src/base/exception_text.h"
@@ -32,30 +33,6 @@ TensorType given_type(const Graph& graph, const Input& input) {
   if (input.kind == InputKind::batch && !type.shape.empty())
     type.shape[0] *= graph.num_micro_batches;
   return type;
-}
-
-/// A part of a state input or an output that a device of this process holds.
-struct HeldPart {
-  int device = 0, buffer = -1;
-  int owner = 0;  ///< the first device that holds the same part
-};
-
-/// Parts of each state, or output, by name, one per device.
-using Directory = std::map<std::string, std::vector<HeldPart>>;
-
-std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_devices) {
-  std::vector<HeldPart> parts;
-  for (int d = 0; d < num_devices; ++d) {
-    const int held = devices.program(d).buffer_of_value[value];
-    if (held < 0) continue;
-    const lower::Buffer& buffer = devices.program(d).buffers[held];
-    const auto same = std::find_if(parts.begin(), parts.end(), [&](const HeldPart& part) {
-      const lower::Buffer& other = devices.program(part.device).buffers[part.buffer];
-      return other.offset == buffer.offset && other.type == buffer.type;
-    });
-    parts.push_back({d, held, same != parts.end() ? same->owner : d});
-  }
-  return parts;
 }
 
 /// nullopt: the devices decide.
@@ -237,6 +214,30 @@ struct Executor::Impl {
     }
   }
 
+  /// Gives a state of this executor larger arenas, for a program that was loaded after it was made.
+  /// Its content waits on the host, because the old and the new arenas may not fit at once. If
+  /// allocation fails, throws Error and leaves the state as it was.
+  void enlarge(DeviceState& state) {
+    settle_shared();
+    require_usable(state);
+    const SavedParts content = saved_parts(*devices, *state.memory, directory);
+    const auto place_in = [&](std::int64_t bytes) {
+      state.memory = devices->allocate(bytes);
+      state.arena_bytes = bytes;
+      restore_parts(content, *devices, *state.memory, directory);
+    };
+    const std::int64_t before = state.arena_bytes;
+    state.memory.reset();
+    try {
+      place_in(arena_bytes);
+    } catch (const Error& error) {
+      *state.failure = error.what();
+      place_in(before);
+      state.failure->clear();
+      throw;
+    }
+  }
+
   Array read(const DeviceState& state, const Input& input) {
     Array whole(graph().type(input.value));
     gather(state, directory.at(input.name), 0, whole.mutable_data());
@@ -345,9 +346,7 @@ struct Executor::Impl {
 
   /// Starts a step; when too many would be under way, waits for the oldest first.
   std::shared_ptr<StepResult::Step> start(DeviceState& state) {
-    invariant(state.arena_bytes >= memory_bytes(),
-              "a step of {} bytes runs on a state of {} bytes per device", memory_bytes(),
-              state.arena_bytes);
+    if (state.arena_bytes < memory_bytes()) home().enlarge(state);
     activate(this);
     while (static_cast<int>(under_way.size()) >= devices->depth()) settle();
     require_usable(state);
@@ -453,7 +452,8 @@ LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOpt
   LoweredProgram lowered{std::string(backend),
                          overlaps(found, options, devices),
                          threads_per_device(found, options, devices),
-                         {}};
+                         {},
+                         schedule};
   lowered.firsts = lower::lower_classes(
       program, lowered.overlap, lower::memory_rules(backend, lowered.threads), schedule, state);
   return lowered;
@@ -546,7 +546,7 @@ std::int64_t Executor::arena_bytes() const {
 
 std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   std::int64_t bytes = 0;
-  for (int device = 0; device < impl_->num_devices; ++device)
+  for (int device = 0; state.memory && device < impl_->num_devices; ++device)
     bytes = std::max(bytes, state.memory->bytes_in_use(device));
   return bytes;
 }

@@ -29,13 +29,14 @@ class Executor;
 /// Scalar inputs of a step, by name, as a function of its number (1 for the first).
 using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
 
-/// Device programs of the first device of every class (lower/rank_classes.h), with the backend and
-/// options they are lowered for.
+/// Device programs of the first device of every class (lower/rank_classes.h), with what they are
+/// lowered for.
 struct LoweredProgram {
   std::string backend;
   bool overlap = false;
   int threads = 1;  ///< per device
   std::vector<lower::DeviceProgram> firsts;
+  pipeline::PipelineSchedule schedule = {};  ///< that they follow
 };
 
 /// Lowers `program` as an executor with these options does before loading it. `state`: the layout

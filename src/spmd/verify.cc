@@ -279,7 +279,8 @@ bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
         return false;
     return true;
   };
-  const std::vector<Strategy> strategies = intra_op::all_strategies(rule, program.mesh_of(node));
+  const std::vector<Strategy> strategies =
+      intra_op::all_strategies(rule, program.mesh_of(node), intra_op::IdleDevices::allowed);
   return std::any_of(strategies.begin(), strategies.end(), fits);
 }
 

@@ -124,6 +124,29 @@ TEST_CASE("a schedule in which two meshes wait for each other names who waits fo
       "0");
 }
 
+TEST_CASE("schedules of any number of micro-batches, in rounds or not, pass the verifier") {
+  for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b_overlap,
+                            ScheduleKind::zero_bubble, ScheduleKind::interleaved_one_f_one_b}) {
+    const bool interleaved = kind == ScheduleKind::interleaved_one_f_one_b;
+    const int stages = interleaved ? 4 : 3, meshes = interleaved ? 2 : stages;
+    std::vector<Stage> on;
+    for (int s = 0; s < stages; ++s) on.push_back({mesh_from(s % meshes, {1}), {}});
+    for (int m = 1; m <= 7; ++m) {
+      const Graph graph = training_graph({f32, {2 * m, 4}}, {f32, {2 * m, 2}},
+                                         one_layer_per_stage(stages, 4), {.num_micro_batches = m});
+      const spmd::SpmdProgram program = on_meshes(graph, on);
+      for (int at_once : {0, 1, 2, 3}) {
+        CAPTURE(name_of(kind));
+        CAPTURE(m);
+        CAPTURE(at_once);
+        CHECK(mistake_of(programs_of(program, pipeline::make_schedule(kind, meshes, m,
+                                                                      stages / meshes, at_once)),
+                         program) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("a message without a receiver, or of another box, is found out") {
   const spmd::SpmdProgram program = two_stages(2);
   std::vector<lower::DeviceProgram> devices = programs_of(program, pipeline::gpipe(2, 2));

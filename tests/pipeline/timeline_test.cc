@@ -170,9 +170,55 @@ TEST_CASE("interleaved 1F1B divides the bubble of 1F1B by the stages per mesh (a
         "  max in flight [5, 3]\n");
 }
 
-TEST_CASE("interleaved 1F1B needs several stages per mesh, and whole groups of micro-batches") {
-  CHECK(error_of([] { pipeline::interleaved_one_f_one_b(4, 2, 6); }) ==
-        "interleaved_1f1b: 6 micro-batches on 4 meshes; give a multiple of the meshes");
+TEST_CASE("interleaved 1F1B takes any number of micro-batches, a last group of fewer too") {
+  CHECK(to_string(pipeline::interleaved_one_f_one_b(2, 2, 3)) ==
+        "F0 F1 F0/1 F1/1 F2 B0/1 B1/1 F2/1 B0 B1 B2/1 B2 apply\n"
+        "F0 F1 F0/1 B0/1 F1/1 B1/1 F2 B0 B1 F2/1 B2/1 B2 apply\n");
+  for (int p = 1; p <= 6; ++p)
+    for (int v = 2; v <= 4; ++v)
+      for (int m = 1; m <= 3 * p + 1; ++m) {
+        CAPTURE(p);
+        CAPTURE(v);
+        CAPTURE(m);
+        const auto schedule = pipeline::interleaved_one_f_one_b(p, v, m);
+        const auto timeline = pipeline::play(schedule, {1, 2, 0, 0});
+        CHECK(timeline.complete);
+        CHECK(timeline.micro_batches == m);
+        // No slower, and no more in flight, than with a whole last group.
+        const auto whole = pipeline::play(
+            pipeline::interleaved_one_f_one_b(p, v, (m + p - 1) / p * p), {1, 2, 0, 0});
+        CHECK(timeline.clocks <= whole.clocks);
+        for (int i = 0; i < p; ++i) {
+          CHECK(timeline.in_flight[i] <= whole.in_flight[i]);
+          CHECK(schedule[i].size() == 2 * m * v + 1);
+        }
+      }
+}
+
+TEST_CASE("rounds keep no more micro-batches in flight than one of them") {
+  for (ScheduleKind kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap,
+        ScheduleKind::zero_bubble, ScheduleKind::interleaved_one_f_one_b})
+    for (int n : {1, 2, 4})
+      for (int m = 1; m <= 9; ++m)
+        for (int at_once = 1; at_once <= 5; ++at_once) {
+          CAPTURE(name_of(kind));
+          CAPTURE(n);
+          CAPTURE(m);
+          CAPTURE(at_once);
+          const int chunks = kind == ScheduleKind::interleaved_one_f_one_b ? 2 : 1;
+          const auto timeline =
+              pipeline::play(pipeline::make_schedule(kind, n, m, chunks, at_once));
+          CHECK(timeline.complete);
+          CHECK(timeline.micro_batches == m);
+          const auto round = pipeline::play(pipeline::make_schedule(kind, n, at_once, chunks));
+          for (int i = 0; i < n; ++i) CHECK(timeline.in_flight[i] <= round.in_flight[i]);
+        }
+  CHECK(to_string(pipeline::make_schedule(ScheduleKind::gpipe, 2, 3, 1, 2)) ==
+        "F0 F1 B0 B1 F2 B2 apply\nF0 F1 B0 B1 F2 B2 apply\n");
+}
+
+TEST_CASE("interleaved 1F1B needs several stages per mesh") {
   CHECK(error_of([] { pipeline::make_schedule(ScheduleKind::interleaved_one_f_one_b, 4, 8); }) ==
         "interleaved_1f1b: stages per mesh: 1; give at least 2, or choose 1f1b");
   CHECK(error_of([] { pipeline::interleaved_one_f_one_b(0, 2, 6); }) ==

@@ -1,0 +1,14 @@
+// Random steps on batches of every size under every method and schedule, against one device with
+// as many micro-batches.
+//   ALPA_FUZZ_SEEDS=FIRST:COUNT test_fuzz --source-file='*short_batches_test.cc'     a campaign
+#include <doctest/doctest.h>
+
+#include "fuzz/random_steps.h"
+#include "fuzz/seeds.h"
+
+using namespace alpa;
+using namespace alpa::fuzz;
+
+TEST_CASE("whole and short batches have the same numbers under random methods as on one device") {
+  check_seeds(seeds_or(12), short_batch_difference_of);
+}
