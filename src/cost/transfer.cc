@@ -39,7 +39,11 @@ Box intersection(const Box& a, const Box& b) {
   return common;
 }
 
-/// A distinct shard and the devices that hold it.
+std::int64_t elements_of(const Shape& extent) {
+  return std::accumulate(extent.begin(), extent.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Distinct shards, and the devices that hold each.
 using Owners = std::map<Box, std::vector<int>>;
 
 Owners owners_of(const Shape& shape, const MeshLayout& layout) {
@@ -48,6 +52,45 @@ Owners owners_of(const Shape& shape, const MeshLayout& layout) {
     owners[shard_of(shape, layout, rank)].push_back(layout.mesh.devices()[rank]);
   return owners;
 }
+
+/// The shards that a box may meet. They are a grid: every dimension is cut into intervals.
+class ShardGrid {
+ public:
+  explicit ShardGrid(const Owners& owners)
+      : owners_(owners), cuts_(owners.begin()->first.begin.size()) {
+    for (const auto& [box, devices] : owners)
+      for (std::size_t d = 0; d < cuts_.size(); ++d) cuts_[d].insert({box.begin[d], box.extent[d]});
+  }
+
+  /// Calls visit(common box, devices) for every shard that has a part of `wanted`, in their order.
+  template <class Visit>
+  void visit_common(const Box& wanted, const Visit& visit) const {
+    Box shard = wanted;
+    visit_from(0, wanted, shard, visit);
+  }
+
+ private:
+  template <class Visit>
+  void visit_from(std::size_t d, const Box& wanted, Box& shard, const Visit& visit) const {
+    if (d == cuts_.size()) {
+      const auto found = owners_.find(shard);
+      if (found == owners_.end()) return;
+      Box common = intersection(shard, wanted);
+      if (elements_of(common.extent) > 0) visit(std::move(common), found->second);
+      return;
+    }
+    for (const auto& [begin, extent] : cuts_[d]) {
+      if (begin >= wanted.begin[d] + wanted.extent[d]) return;
+      if (begin + extent <= wanted.begin[d]) continue;
+      shard.begin[d] = begin;
+      shard.extent[d] = extent;
+      visit_from(d + 1, wanted, shard, visit);
+    }
+  }
+
+  const Owners& owners_;
+  std::vector<std::set<std::pair<std::int64_t, std::int64_t>>> cuts_;  ///< begin and extent
+};
 
 bool on_one_host(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b) {
   const int host = a.devices().front() / cluster.devices_per_host;
@@ -58,10 +101,6 @@ bool on_one_host(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& 
 
 int host_of(const TransferRoute& route, int device) {
   return route.devices_per_host > 0 ? device / route.devices_per_host : 0;
-}
-
-std::int64_t elements_of(const Shape& extent) {
-  return std::accumulate(extent.begin(), extent.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 /// Elements that devices and hosts have to send so far.
@@ -112,15 +151,14 @@ struct OrderedTile {
 std::vector<OrderedTile> direct_tiles(const Owners& sources, const Owners& targets,
                                       const TransferRoute& route) {
   Loads loads(route);
+  const ShardGrid grid(sources);
   std::map<int, std::vector<OrderedTile>> of_receiver;
   for (const auto& [wanted, receivers] : targets)
     for (int receiver : receivers)
-      for (const auto& [shard, devices] : sources) {
-        Box box = intersection(shard, wanted);
-        if (const std::int64_t elements = elements_of(box.extent); elements > 0)
-          of_receiver[receiver].push_back({{loads.sender(devices, elements), receiver,
-                                            std::move(box.begin), std::move(box.extent)}});
-      }
+      grid.visit_common(wanted, [&](Box box, const std::vector<int>& devices) {
+        of_receiver[receiver].push_back({{loads.sender(devices, elements_of(box.extent)), receiver,
+                                          std::move(box.begin), std::move(box.extent)}});
+      });
   std::vector<OrderedTile> tiles;
   for (auto& [receiver, own] : of_receiver)
     std::move(own.begin(), own.end(), std::back_inserter(tiles));
@@ -131,19 +169,19 @@ std::vector<OrderedTile> direct_tiles(const Owners& sources, const Owners& targe
 std::vector<OrderedTile> chained_tiles(const Owners& sources, const Owners& targets,
                                        const TransferRoute& route) {
   Loads loads(route);
+  const ShardGrid grid(sources);
   std::vector<OrderedTile> tiles;
-  for (const auto& [wanted, receivers] : targets)
-    for (const auto& [shard, devices] : sources) {
-      const Box box = intersection(shard, wanted);
-      const std::int64_t elements = elements_of(box.extent);
-      if (elements == 0) continue;
-      const int sender = loads.sender(devices, elements);
+  for (const auto& entry : targets) {
+    const std::vector<int>& receivers = entry.second;
+    grid.visit_common(entry.first, [&](const Box& box, const std::vector<int>& devices) {
+      const int sender = loads.sender(devices, elements_of(box.extent));
       for (const Box& chunk : chunks_of(box, route.chunks))
         for (std::size_t i = 0; i < receivers.size(); ++i)
           tiles.push_back(
               {{i == 0 ? sender : receivers[i - 1], receivers[i], chunk.begin, chunk.extent, i > 0},
                i == 0 ? -1 : static_cast<int>(tiles.size()) - 1});
-    }
+    });
+  }
   return tiles;
 }
 
