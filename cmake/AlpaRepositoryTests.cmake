@@ -86,8 +86,9 @@ endif()
 if(ALPA_BUILD_EXAMPLES)
   alpa_add_test_folder(models)
   target_link_libraries(test_models PRIVATE alpa_models)
-  add_dependencies(test_models alpa-mlp)
-  target_compile_definitions(test_models PRIVATE ALPA_MLP="$<TARGET_FILE:alpa-mlp>")
+  add_dependencies(test_models alpa-mlp alpa-gpt)
+  target_compile_definitions(test_models PRIVATE
+    ALPA_MLP="$<TARGET_FILE:alpa-mlp>" ALPA_GPT="$<TARGET_FILE:alpa-gpt>")
 endif()
 
 # Programs built outside do not know of the sanitizers.

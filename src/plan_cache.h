@@ -20,11 +20,11 @@ class PlanCache {
   /// Empty: keeps nothing.
   explicit PlanCache(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Text of the plan, as `load_plan` reads it; none if there is no such file. A file that cannot be
-  /// read, is damaged or has another key is told of in a line on stderr, and none, too.
+  /// Text of the plan, as `load_plan` reads it. None if there is no such file; none and a line on
+  /// stderr if it can't be read, is damaged or has another key.
   std::optional<std::string> find(const std::string& key) const;
-  /// Replaces what is in the plan's place: also a link, a pipe or a device. If that fails, a line on
-  /// stderr says why.
+  /// Replaces what is in the plan's place, also a link, a pipe or a device. If that fails, a line
+  /// on stderr says why.
   void keep(const std::string& key, const std::string& plan) const;
 
   /// The plan's file.

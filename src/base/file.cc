@@ -22,7 +22,7 @@ namespace {
 
 /// "cluster file x.json", or the path alone.
 std::string title(const std::string& path, const FileKind& kind) {
-  return kind.name.empty() ? path : fmt::format("{} {}", kind.name, path);
+  return kind.name.empty() ? shown_path(path) : fmt::format("{} {}", kind.name, shown_path(path));
 }
 
 /// read(2) again where a signal broke it off.
@@ -77,7 +77,7 @@ bool write_all(int file, Parts parts) {
 
 [[noreturn]] void fail_write(const std::string& path, int error,
                              std::string_view consequence = "") {
-  fail("{}: cannot be written: {}{}", path, error_text(error), consequence);
+  fail("{}: cannot be written: {}{}", shown_path(path), error_text(error), consequence);
 }
 
 /// A new file beside `path`, and its name. Names that are taken are of programs that were killed

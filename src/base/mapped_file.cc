@@ -12,10 +12,10 @@
 namespace alpa {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const OpenedFile opened = open_to_read(path, path, /*pipes=*/false);
+  const OpenedFile opened = open_to_read(path, shown_path(path), /*pipes=*/false);
   if (opened.bytes == 0) return;
   void* start = mmap(nullptr, opened.bytes, PROT_READ, MAP_PRIVATE, opened.file.number(), 0);
-  if (start == MAP_FAILED) fail("{}: cannot be read: {}", path, error_text(errno));
+  if (start == MAP_FAILED) fail("{}: cannot be read: {}", shown_path(path), error_text(errno));
   bytes_ = {static_cast<const std::byte*>(start), opened.bytes};
 }
 

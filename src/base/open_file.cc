@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "src/base/timing.h"
 
 namespace alpa {
@@ -50,6 +51,11 @@ std::string start_of_pipe(int pipe, const std::string& title) {
 
 }  // namespace
 
+std::string shown_path(const std::string& path) {
+  constexpr std::size_t kMost = 500;
+  return excerpt(path, kMost);
+}
+
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 bool Descriptor::close() { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0; }
@@ -81,7 +87,7 @@ Descriptor open_to_write(const std::string& path) {
   std::FILE* stream = ::stat(path.c_str(), &named) == 0 ? standard_stream(named) : nullptr;
   if (stream) {
     Descriptor file(std::fflush(stream) == 0 ? ::fcntl(::fileno(stream), F_DUPFD_CLOEXEC, 0) : -1);
-    if (!file) fail("{}: cannot be written: {}", path, error_text(errno));
+    if (!file) fail("{}: cannot be written: {}", shown_path(path), error_text(errno));
     return file;
   }
   const Stopwatch watch;
@@ -90,9 +96,10 @@ Descriptor open_to_write(const std::string& path) {
     if (file) return wait_from_now_on(file.number()), std::move(file);
     const int error = errno;
     const bool no_reader = error == ENXIO && S_ISFIFO(named.st_mode);
-    if (!no_reader && error != EINTR) fail("{}: cannot be written: {}", path, error_text(error));
+    if (!no_reader && error != EINTR)
+      fail("{}: cannot be written: {}", shown_path(path), error_text(error));
     if (watch.seconds() > kPeerSeconds)
-      fail("{}: cannot be written: it is a pipe that no program reads", path);
+      fail("{}: cannot be written: it is a pipe that no program reads", shown_path(path));
     ::poll(nullptr, 0, kPollMilliseconds);
   }
 }

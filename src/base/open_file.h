@@ -14,6 +14,9 @@ namespace alpa {
 /// "No such file or directory" of an error number of the system.
 std::string error_text(int error);
 
+/// A path as messages show it, in one printable line: names in folders can hold any bytes.
+std::string shown_path(const std::string& path);
+
 /// An open file; closed at the end. Moved from: none.
 class Descriptor {
  public:

@@ -75,8 +75,9 @@ bool read_header(JpegReader& reader, const unsigned char* content, unsigned long
   return true;
 }
 
-/// Light of a row of pixels in inks: what cyan, magenta and yellow leave of what black leaves. Files
-/// with Adobe's marker, which nearly all have, store what an ink leaves; others how much there is.
+/// Light of a row of pixels in inks: what cyan, magenta and yellow leave of what black leaves.
+/// Files with Adobe's marker, as nearly all are, store what an ink leaves; others how much of it
+/// there is.
 void write_colours(const jpeg_decompress_struct& decoder, const unsigned char* inks,
                    unsigned char* pixels) {
   const int inverted = decoder.saw_Adobe_marker ? 0 : 255;

@@ -64,11 +64,14 @@ std::vector<std::string> names_in(const std::string& path, bool folders) {
   std::filesystem::directory_iterator entries(path, failure);
   for (; !failure && entries != std::filesystem::directory_iterator(); entries.increment(failure)) {
     const std::string name = entries->path().filename().string();
-    const bool wanted = folders ? !name.starts_with('.') && entries->is_directory(failure)
-                                : is_image_name(name) && entries->is_regular_file(failure);
+    std::error_code unknown;
+    const bool wanted = folders ? !name.starts_with('.') && entries->is_directory(unknown)
+                                : is_image_name(name) && entries->is_regular_file(unknown);
+    require(!unknown, "{}: cannot be read: {}", shown_path(entries->path().string()),
+            unknown.message());
     if (wanted) names.push_back(name);
   }
-  require(!failure, "{}: cannot be read: {}", path, failure.message());
+  require(!failure, "{}: cannot be read: {}", shown_path(path), failure.message());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -88,7 +91,8 @@ Array image_as_it_is(const ImageFolder& folder, const std::string& path) {
   require(image.shape() == Shape({height, width, channels}),
           "{}: has {} × {} pixels, but {} has {} × {}; give ImageFolderOptions a height and a "
           "width, to resize them",
-          path, image.shape()[1], image.shape()[0], folder.paths[0], width, height);
+          shown_path(path), image.shape()[1], image.shape()[0], shown_path(folder.paths[0]), width,
+          height);
   return image;
 }
 
@@ -104,8 +108,9 @@ Array read_image(const std::string& path, std::int64_t channels) {
   require(channels == 1 || channels == 3,
           "read_image: {} channels; give 3 for colours or 1 for grey", channels);
   const std::string content = read_file(path, kImageFile);
-  require(is_png(content) || is_jpeg(content), "{}: is neither a PNG nor a JPEG file", path);
-  const Array image = is_png(content) ? decode_png(content, path) : decode_jpeg(content, path);
+  const std::string shown = shown_path(path);
+  require(is_png(content) || is_jpeg(content), "{}: is neither a PNG nor a JPEG file", shown);
+  const Array image = is_png(content) ? decode_png(content, shown) : decode_jpeg(content, shown);
   return channels == 1 ? in_grey(image) : image;
 }
 
@@ -150,7 +155,7 @@ ImageFolder open_image_folder(const std::string& path, ImageFolderOptions option
     const std::string own = path + "/" + folder.classes[label];
     const std::vector<std::string> images = names_in(own, false);
     require(!images.empty(), "{}: has no .png, .jpg or .jpeg file; remove the folder, or fill it",
-            own);
+            shown_path(own));
     for (const std::string& name : images) {
       folder.paths.push_back(own + "/" + name);
       folder.labels.push_back(static_cast<std::int32_t>(label));

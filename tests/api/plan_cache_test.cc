@@ -1,14 +1,13 @@
 // Plans kept on disk: taken without a search while nothing that matters has changed.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
+#include "support/captured_stderr.h"
 #include "support/temporary_file.h"
 
 using namespace alpa;
@@ -44,25 +43,6 @@ std::string content_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-/// stderr of this process goes to a file while this lives.
-class StderrInFile {
- public:
-  explicit StderrInFile(const std::string& name) : file_(name, ""), before_(dup(2)) {
-    const int file = open(name.c_str(), O_WRONLY | O_APPEND);
-    dup2(file, 2);
-    close(file);
-  }
-  ~StderrInFile() {
-    dup2(before_, 2);
-    close(before_);
-  }
-  std::string text() const { return file_.content(); }
-
- private:
-  testing::TemporaryFile file_;
-  int before_;
-};
 
 /// The plan, and whether it was searched for: only a search tells its progress.
 std::pair<std::string, bool> plan(const TrainingStep& step, Method method, const Cluster& cluster,
@@ -142,7 +122,7 @@ TEST_CASE("whatever is in a kept plan's place is told of, and replaced, or else 
   const std::string told = "alpa: plan cache: kept plan " + file.string() + ": ",
                     again = "; the step is planned again\n";
   const auto stderr_of_plan = [&] {
-    const StderrInFile captured("plan_cache_test_stderr");
+    const testing::CapturedStderr captured("plan_cache_test_stderr");
     const auto [text, searched] = plan(step_of(), ShardParallel{}, cluster, folder.path);
     CHECK(searched);
     CHECK(text == first);
@@ -181,7 +161,7 @@ TEST_CASE("a kept plan that no longer holds is told of, and replaced") {
   std::ofstream(file) << other;
   std::string told;
   {
-    const StderrInFile captured("plan_cache_test_stderr");
+    const testing::CapturedStderr captured("plan_cache_test_stderr");
     CHECK(plan(step_of(), ShardParallel{}, cluster, folder.path).first == first);
     told = captured.text();
   }
@@ -193,7 +173,7 @@ TEST_CASE("a kept plan that no longer holds is told of, and replaced") {
 
 TEST_CASE("a folder that cannot be made keeps nothing, and the step is planned") {
   const testing::TemporaryFile file("plan_cache_test_file", "");
-  const StderrInFile captured("plan_cache_test_stderr");
+  const testing::CapturedStderr captured("plan_cache_test_stderr");
   CHECK(plan(step_of(), ShardParallel{}, Cluster::local(2), file.path()).second);
   CHECK(captured.text() ==
         "alpa: plan cache: plan_cache_test_file: cannot be made: Not a directory; this plan is not "

@@ -100,4 +100,25 @@ int fuzz_merges(const std::uint8_t* data, std::size_t size) {
 
 std::vector<std::string> merges_seeds() { return {kMerges, "a b\n"}; }
 
+int fuzz_text(const std::uint8_t* data, std::size_t size) {
+  static const TemporaryFile vocabulary_file("fuzz_text_vocab.json", vocabulary());
+  static const TemporaryFile merges_file("fuzz_text_merges.txt", kMerges);
+  static const Tokenizer tokenizers[] = {
+      Tokenizer::of_bytes(), Tokenizer::gpt2(vocabulary_file.path(), merges_file.path())};
+  const std::string text = input_text(data, size);
+  const TemporaryFile file("fuzz_text.txt", text);
+  accepts([&] {
+    for (const Tokenizer& tokenizer : tokenizers)
+      expect_same(text, tokenizer.decode(tokenizer.encode(text)));
+    const Tokens tokens = Tokens::of_text(file.path(), tokenizers[1]);
+    if (tokens.size() > 4) token_batches(tokens, 1, 4, 1);
+  });
+  return 0;
+}
+
+std::vector<std::string> text_seeds() {
+  return {"abc ab's a  b, 12 \xc3\xa9\n", "\xe4\xb8\xad ab\tabcabc   ",
+          std::string("\0\xff ab", 5)};
+}
+
 }  // namespace alpa::fuzz

@@ -26,6 +26,12 @@ const std::vector<std::string> kJsonTokens = {
     "null", "true", "{}", "[]",    "1e400",  "1e308",  "-1", "\"x\"",
     "1.5",  "-0.0", "\\", "[[[[[", "[1, 2]", "1e-320", "\n", "\xff"};
 
+const std::vector<std::string> kPlanTokens = {
+    "\"-\"",    "\"f0@0\"",   "\"l0@0\"", "\"f1@0 l0@1\"", "\"R\"",       "\"S0@0\"",
+    "\"S1@0\"", "\"P+@0\"",   "S0@1",     "all_reduce",    "all_gather",  "reduce_scatter",
+    "slice",    "all_to_all", "gpipe",    "1f1b",          "zero_bubble", "[]",
+    "[0, 1]",   "-1",         "1e300"};
+
 }  // namespace
 
 bool accepts(const std::function<void()>& parse) {
@@ -141,6 +147,24 @@ const std::vector<Harness>& harnesses() {
        fuzz_merges,
        merges_seeds,
        {" ", "\n", "\r\n", "a", "b", "ab", "abc", "#version", "\xc4\xa0", "\xff"}},
+      {"text",
+       fuzz_text,
+       text_seeds,
+       {" ", "  ", "\n", "'s", "'ll", "\xc2\xa0", "\xe2\x80\xa8", "\xf0\x9f\x98\x80", "\xff",
+        "\xed\xa0\x80", std::string(1, '\0'), "ab", "1", "!?"}},
+      {"plan_run", fuzz_plan_run, plan_run_seeds, kPlanTokens, 10},
+      {"stages_run", fuzz_stages_run, stages_run_seeds, kPlanTokens, 10},
+      {"kept_plan", fuzz_kept_plan, kept_plan_seeds, kPlanTokens, 30},
+      {"planned_cluster", fuzz_planned_cluster, planned_cluster_seeds, kJsonTokens, 30},
+      {"image",
+       fuzz_image,
+       image_seeds,
+       {"\xff\xd8", "\xff\xda", "\xff\xc0", "\xff\xee", "Adobe", "IDAT", "PLTE"}},
+      {"image_folder",
+       fuzz_image_folder,
+       image_folder_seeds,
+       {"\n", " ", "image", "text", "folder", "link", "pipe", ".png", ".JPG", ".", "a", "\xff"},
+       3},
   };
   return all;
 }

@@ -19,9 +19,11 @@ struct Harness {
   Run run;
   std::vector<std::string> (*seeds)();  ///< valid inputs, from which others are made
   std::vector<std::string> tokens;      ///< pieces that the format gives a meaning
+  std::uint64_t every = 1;              ///< of so many inputs one is run, where runs are slow
 };
 
-/// Text and file formats, every one that users can hand to the library.
+/// Text and file formats, every one that users can hand to the library, and what comes of plans and
+/// clusters that are accepted.
 const std::vector<Harness>& harnesses();
 
 int fuzz_graph(const std::uint8_t* data, std::size_t size);
@@ -37,6 +39,13 @@ int fuzz_idx(const std::uint8_t* data, std::size_t size);
 int fuzz_safetensors(const std::uint8_t* data, std::size_t size);
 int fuzz_vocabulary(const std::uint8_t* data, std::size_t size);
 int fuzz_merges(const std::uint8_t* data, std::size_t size);
+int fuzz_plan_run(const std::uint8_t* data, std::size_t size);
+int fuzz_stages_run(const std::uint8_t* data, std::size_t size);
+int fuzz_kept_plan(const std::uint8_t* data, std::size_t size);
+int fuzz_planned_cluster(const std::uint8_t* data, std::size_t size);
+int fuzz_text(const std::uint8_t* data, std::size_t size);
+int fuzz_image(const std::uint8_t* data, std::size_t size);
+int fuzz_image_folder(const std::uint8_t* data, std::size_t size);
 
 std::vector<std::string> graph_seeds();
 std::vector<std::string> attributes_seeds();
@@ -51,6 +60,13 @@ std::vector<std::string> idx_seeds();
 std::vector<std::string> safetensors_seeds();
 std::vector<std::string> vocabulary_seeds();
 std::vector<std::string> merges_seeds();
+std::vector<std::string> plan_run_seeds();
+std::vector<std::string> stages_run_seeds();
+std::vector<std::string> kept_plan_seeds();
+std::vector<std::string> planned_cluster_seeds();
+std::vector<std::string> text_seeds();
+std::vector<std::string> image_seeds();
+std::vector<std::string> image_folder_seeds();
 
 /// Calls `parse`. False if it refused the input as it should; other exceptions pass through. Throws
 /// std::logic_error if the refusal is not a message for people.

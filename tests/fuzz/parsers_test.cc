@@ -77,6 +77,7 @@ TEST_CASE("parsers accept or refuse, whatever they are given") {
     const std::vector<std::string> seeds = harness.seeds();
     std::uint64_t defects = 0;
     for (std::uint64_t i = runs.first; i < runs.first + runs.count && defects < 5; ++i) {
+      if (i % harness.every != 0 && runs.count > 1) continue;
       const std::string input = mutated(seeds, harness.tokens, i);
       const std::string what = defect(harness, input);
       if (what.empty()) continue;
@@ -99,7 +100,7 @@ TEST_CASE("every seed is accepted, and some inputs made from them") {
       CHECK_MESSAGE(accepted() > before, excerpt(seed));
     }
     const std::uint64_t before = accepted();
-    for (std::uint64_t i = 0; i < 300; ++i)
+    for (std::uint64_t i = 0; i < 300; i += harness.every)
       defect(harness, mutated(seeds, harness.tokens, 100 + i));
     CHECK(accepted() > before);
     CHECK(accepted() < before + 2 * 300);

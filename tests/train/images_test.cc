@@ -185,6 +185,13 @@ TEST_CASE("mistakes in images and their folders") {
         "ImageFolderOptions: height 4 and width 0; give both or neither");
   CHECK(error_of([&] { open_image_folder("no_folder"); }) ==
         "no_folder: cannot be read: No such file or directory");
+  fs::remove("bad_folder/b");
+  std::ofstream("bad_folder/a/\x01.png") << "no image";
+  CHECK(error_of([&] { load_images(open_image_folder(folder.path)); }) ==
+        "bad_folder/a/\\x01.png: is neither a PNG nor a JPEG file");
+  fs::create_symlink("2.png", "bad_folder/a/2.png");
+  CHECK(error_of([&] { open_image_folder(folder.path); }) ==
+        "bad_folder/a/2.png: cannot be read: Too many levels of symbolic links");
   const Array small = resized_image(read_image(image_path("colour.png")), 2, 2);
   CHECK(error_of([&] { resized_image(small, 0, 2); }) ==
         "resized_image: 2 × 0 pixels; give at least 1, and at most 2^28 together");
