@@ -27,10 +27,15 @@ Array make_image(const std::string& path, std::int64_t height, std::int64_t widt
   fail("{}: is no {} that can be read: {}", path, format, excerpt(why));
 }
 
+/// Parts of a progressive JPEG, each of which visits all pixels: files have some ten. A small file
+/// can have many thousands, and take hours.
+constexpr int kMaxScans = 500;
+
 /// libjpeg's state, and what its error handler leaves behind. Plain data: errors jump over it.
 struct JpegReader {
   jpeg_decompress_struct decoder;
   jpeg_error_mgr errors;
+  jpeg_progress_mgr progress;
   std::jmp_buf on_error;
   char message[JMSG_LENGTH_MAX];
 };
@@ -44,6 +49,13 @@ struct JpegReader {
 /// A warning means damaged content, e.g. a file that ends early.
 void handle_warning(j_common_ptr decoder, int level) {
   if (level < 0) handle_error(decoder);
+}
+
+void check_scans(j_common_ptr decoder) {
+  auto* reader = static_cast<JpegReader*>(decoder->client_data);
+  if (reader->decoder.input_scan_number <= kMaxScans) return;
+  std::snprintf(reader->message, sizeof reader->message, "it has more than %d scans", kMaxScans);
+  std::longjmp(reader->on_error, 1);
 }
 
 void begin(JpegReader& reader) {
@@ -69,6 +81,8 @@ JSAMPARRAY row_of_inks(jpeg_decompress_struct& decoder) {
 bool read_header(JpegReader& reader, const unsigned char* content, unsigned long size) {
   if (setjmp(reader.on_error) != 0) return false;
   jpeg_create_decompress(&reader.decoder);
+  reader.progress.progress_monitor = check_scans;
+  reader.decoder.progress = &reader.progress;
   jpeg_mem_src(&reader.decoder, content, size);
   jpeg_read_header(&reader.decoder, TRUE);
   reader.decoder.out_color_space = in_inks(reader.decoder) ? JCS_CMYK : JCS_RGB;

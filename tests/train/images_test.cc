@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 
 #include <jpeglib.h>
 
@@ -47,10 +48,9 @@ int largest_difference(const Array& a, const Array& b) {
   return static_cast<int>(largest);
 }
 
-/// A JPEG of five rows and eight columns for each set of cyan, magenta, yellow and black, 255 being
-/// all of an ink. `inverted`: as Adobe's programs write it, with their marker.
-std::string jpeg_of_inks(const std::vector<std::array<int, 4>>& columns, J_COLOR_SPACE space,
-                         bool inverted) {
+/// A JPEG of `height` equal rows.
+std::string jpeg_of(std::vector<unsigned char> row, int height, J_COLOR_SPACE space, int components,
+                    const std::function<void(jpeg_compress_struct&)>& set_up) {
   jpeg_compress_struct encoder;
   jpeg_error_mgr errors;
   encoder.err = jpeg_std_error(&errors);
@@ -58,20 +58,12 @@ std::string jpeg_of_inks(const std::vector<std::array<int, 4>>& columns, J_COLOR
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&encoder, &bytes, &size);
-  encoder.image_width = static_cast<JDIMENSION>(8 * columns.size()), encoder.image_height = 5;
-  encoder.input_components = 4, encoder.in_color_space = JCS_CMYK;
+  encoder.image_width = static_cast<JDIMENSION>(row.size()) / components;
+  encoder.image_height = static_cast<JDIMENSION>(height);
+  encoder.in_color_space = space, encoder.input_components = components;
   jpeg_set_defaults(&encoder);
-  jpeg_set_colorspace(&encoder, space);
-  for (int i = 0; i < 4; ++i)
-    encoder.comp_info[i].h_samp_factor = encoder.comp_info[i].v_samp_factor = 1;
-  jpeg_set_quality(&encoder, 100, TRUE);
-  encoder.write_Adobe_marker = inverted ? TRUE : FALSE;
+  set_up(encoder);
   jpeg_start_compress(&encoder, TRUE);
-  std::vector<unsigned char> row;
-  for (const auto& inks : columns)
-    for (int pixel = 0; pixel < 8; ++pixel)
-      for (const int ink : inks)
-        row.push_back(static_cast<unsigned char>(inverted ? 255 - ink : ink));
   unsigned char* rows[] = {row.data()};
   while (encoder.next_scanline < encoder.image_height) jpeg_write_scanlines(&encoder, rows, 1);
   jpeg_finish_compress(&encoder);
@@ -79,6 +71,38 @@ std::string jpeg_of_inks(const std::vector<std::array<int, 4>>& columns, J_COLOR
   std::string content(reinterpret_cast<char*>(bytes), size);
   std::free(bytes);
   return content;
+}
+
+/// Five rows, and eight columns for each set of cyan, magenta, yellow and black, 255 being all of
+/// an ink. `inverted`: as Adobe's programs write it, with their marker.
+std::string jpeg_of_inks(const std::vector<std::array<int, 4>>& columns, J_COLOR_SPACE space,
+                         bool inverted) {
+  std::vector<unsigned char> row;
+  for (const auto& inks : columns)
+    for (int pixel = 0; pixel < 8; ++pixel)
+      for (const int ink : inks)
+        row.push_back(static_cast<unsigned char>(inverted ? 255 - ink : ink));
+  return jpeg_of(row, 5, JCS_CMYK, 4, [&](jpeg_compress_struct& encoder) {
+    jpeg_set_colorspace(&encoder, space);
+    for (int i = 0; i < 4; ++i)
+      encoder.comp_info[i].h_samp_factor = encoder.comp_info[i].v_samp_factor = 1;
+    jpeg_set_quality(&encoder, 100, TRUE);
+    encoder.write_Adobe_marker = inverted ? TRUE : FALSE;
+  });
+}
+
+/// A progressive JPEG that has a scan for each bit of each coefficient.
+std::string jpeg_of_scans() {
+  constexpr int kBits = 10;
+  std::vector<jpeg_scan_info> scans;
+  for (int bit = kBits; bit >= 0; --bit)
+    for (int coefficient = 0; coefficient < 64; ++coefficient)
+      scans.push_back({1, {0}, coefficient, coefficient, bit == kBits ? 0 : bit + 1, bit});
+  return jpeg_of({0, 30, 60, 90, 120, 150, 180, 210}, 8, JCS_GRAYSCALE, 1,
+                 [&](jpeg_compress_struct& encoder) {
+                   encoder.scan_info = scans.data();
+                   encoder.num_scans = static_cast<int>(scans.size());
+                 });
 }
 
 Array bytes(const std::vector<std::uint8_t>& pixels, const Shape& shape) { return {pixels, shape}; }
@@ -172,6 +196,9 @@ TEST_CASE("mistakes in images and their folders") {
   const TemporaryFile part("part.jpg", jpeg.substr(0, jpeg.size() - 40));
   CHECK(error_of([&] { read_image(part.path()); }) ==
         "part.jpg: is no JPEG that can be read: Premature end of JPEG file");
+  const TemporaryFile scans("scans.jpg", jpeg_of_scans());
+  CHECK(error_of([&] { read_image(scans.path()); }) ==
+        "scans.jpg: is no JPEG that can be read: it has more than 500 scans");
   CHECK(error_of([&] { read_image(text.path(), 2); }) ==
         "read_image: 2 channels; give 3 for colours or 1 for grey");
   const TemporaryFolder folder("bad_folder");
