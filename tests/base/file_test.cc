@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -85,15 +86,22 @@ TEST_CASE("a pipe is waited for as long as its writer needs, but not for a write
   const Pipe pipe("file_test.pipe");
   CHECK(read_error(pipe.path) ==
         "plan file file_test.pipe: cannot be read: it is a pipe that no program writes to");
+  std::atomic<int> running = 0;
   std::thread slow([&] {
+    running = 1;
     const int file = open(pipe.path.c_str(), O_WRONLY);  // waits for the reader
     std::this_thread::sleep_for(std::chrono::milliseconds(800));
     CHECK(write(file, "late", 4) == 4);
     close(file);
   });
+  while (running < 1) std::this_thread::yield();
   CHECK(read_file(pipe.path, kSmall) == "late");
   slow.join();
-  std::thread silent([&] { close(open(pipe.path.c_str(), O_WRONLY)); });
+  std::thread silent([&] {
+    running = 2;
+    close(open(pipe.path.c_str(), O_WRONLY));
+  });
+  while (running < 2) std::this_thread::yield();
   CHECK(read_file(pipe.path, kSmall).empty());
   silent.join();
   CHECK(read_error(pipe.path, {.name = "", .max_bytes = 9, .pipes = false}) ==

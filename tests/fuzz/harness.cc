@@ -155,7 +155,7 @@ const std::vector<Harness>& harnesses() {
       {"plan_run", fuzz_plan_run, plan_run_seeds, kPlanTokens, 10},
       {"stages_run", fuzz_stages_run, stages_run_seeds, kPlanTokens, 10},
       {"kept_plan", fuzz_kept_plan, kept_plan_seeds, kPlanTokens, 30},
-      {"planned_cluster", fuzz_planned_cluster, planned_cluster_seeds, kJsonTokens, 30},
+      {"planned_cluster", fuzz_planned_cluster, planned_cluster_seeds, kJsonTokens, 5},
       {"image",
        fuzz_image,
        image_seeds,
