@@ -4,6 +4,9 @@
 // With --method pipeline: from the training step to the plans of stages that are searched for, each
 // layer a layer of the pipeline; what is proven of them, and the best equal stages beside them.
 //   bench_planning CLUSTER_FILE --method pipeline [--hosts N] [--micro-batches N] …
+// With --method given: plans of GPTs with the stages that Megatron-LM was run with, on as many hosts
+// of the cluster's kind (--model 1T: arXiv 2205.05198, table 5; 175B: the same model on 1,024
+// devices).
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. clusters/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
 #include <alpa/alpa.h>
@@ -13,6 +16,7 @@
 #include <utility>
 
 #include "arguments.h"
+#include "models/gpt.h"
 #include "report.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
@@ -191,6 +195,50 @@ void measure_stages(const Settings& settings) {
   }
 }
 
+/// A GPT of sequences of 2048 tokens, and the degrees of its parallelism.
+struct Published {
+  std::string_view name;
+  std::int64_t layers, hidden, heads, batch;
+  int data, tensor, pipeline, micro_batches;
+};
+constexpr Published kPublished[] = {{"1T", 128, 25600, 160, 512, 1, 8, 64, 512},
+                                    {"175B", 96, 12288, 96, 1536, 8, 8, 16, 192}};
+
+const Published& published_of(const Settings& settings) {
+  for (const Published& published : kPublished)
+    if (published.name == settings.model) return published;
+  fail("--method given: --model is '{}'; give 1T or 175B", settings.model);
+}
+
+void measure_given(const Settings& settings) {
+  const Published& given = published_of(settings);
+  Cluster cluster = Cluster::from_file(settings.cluster_file);
+  cluster.num_hosts = given.data * given.tensor * given.pipeline / cluster.devices_per_host;
+  const models::Decoder decoder({.layers = given.layers,
+                                 .hidden = given.hidden,
+                                 .heads = given.heads,
+                                 .sequence = 2048,
+                                 .remat = true});
+  const TensorType tokens{i32, {given.batch, 2048}};
+  const TrainingStep step =
+      training_step({{"tokens", tokens}, {"labels", tokens}},
+                    [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
+                    optim::Adam{}, {.precision = bf16_mixed, .remat = Remat::all});
+  for (int round = 0; round < settings.rounds; ++round) {
+    Clock clock;
+    const CompiledStep planned = plan_only(
+        step, parallel_3d(given.data, given.tensor, given.pipeline, given.micro_batches), cluster);
+    bench::print_row(fmt::format("gpt {} on {} devices, {} stages", given.name,
+                                 cluster.num_devices(), given.pipeline),
+                     {clock.lap("processor_seconds"),
+                      {"nodes", static_cast<double>(planned.program->graph.nodes.size())},
+                      {"lowered_devices", static_cast<double>(planned.lowered->firsts.size())},
+                      {"step_seconds", planned.plan.cost.objective_seconds},
+                      {"planned_bytes", static_cast<double>(planned.memory_bytes)},
+                      {"peak_gigabytes", peak_gigabytes()}});
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -198,11 +246,15 @@ int main(int argc, char** argv) {
   return bench::run(
       argc, argv, "Time of planning by phase.",
       {cli::text("CLUSTER_FILE", &settings.cluster_file, "8x8 devices"),
-       cli::choice("--method", &settings.method, "shard, or pipeline", {"shard", "pipeline"}),
-       cli::text("--model", &settings.model, "mlp or gpt (shard: ZeRO-3)"),
+       cli::choice("--method", &settings.method, "shard, pipeline, or given stages",
+                   {"shard", "pipeline", "given"}),
+       cli::text("--model", &settings.model, "mlp or gpt (shard: ZeRO-3); given: 1T or 175B"),
        cli::whole("--layers", &settings.layers, "Layers", 1, 100000),
        cli::whole("--hosts", &settings.hosts, "Hosts of the cluster, for pipeline", 1, 1000),
        cli::whole("--micro-batches", &settings.micro_batches, "For pipeline", 1, 1000),
        cli::whole("--rounds", &settings.rounds, "Rounds", 1, 1000)},
-      [&] { (settings.method == "pipeline" ? measure_stages : measure_shards)(settings); });
+      [&] {
+        if (settings.method == "given") return measure_given(settings);
+        (settings.method == "pipeline" ? measure_stages : measure_shards)(settings);
+      });
 }

@@ -50,7 +50,9 @@ spmd::SpmdProgram fused_program(spmd::SpmdProgram partitioned, const Target& tar
   if (backend.fuses_epilogue)
     program = log.check("epilogues.txt", spmd::fuse_epilogues(program, backend.fuses_epilogue));
   if (backend.launches) program = log.check("squared_norms.txt", spmd::fuse_squares(program));
-  return log.check("fused.txt", spmd::fuse_elementwise(program));
+  program = log.check("fused.txt", spmd::fuse_elementwise(program));
+  log.finished("partitioning and fusing");
+  return program;
 }
 
 /// Notes what the stages' devices hold.
@@ -84,6 +86,7 @@ CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fuse
   set_memory(planned.stages, devices.firsts, budget);
   planned.program = std::make_shared<const spmd::SpmdProgram>(std::move(program));
   planned.lowered = std::make_shared<const runtime::LoweredProgram>(std::move(devices));
+  log.finished("lowering");
   return planned;
 }
 
@@ -94,6 +97,16 @@ std::int64_t bucket_slack(const spmd::SpmdProgram& program, std::int64_t bucket_
   return std::clamp<std::int64_t>((budget - spmd::estimated_bytes(program)) / 4, 0, bucket_bytes);
 }
 
+/// Whether what devices keep from step to step takes more than the budget, whatever else is done.
+bool state_exceeds(const CompiledStep& planned, std::int64_t budget) {
+  return std::any_of(planned.lowered->firsts.begin(), planned.lowered->firsts.end(),
+                     [&](const lower::DeviceProgram& device) {
+                       std::int64_t bytes = 0;
+                       for (int buffer : device.kept) bytes += device.buffers[buffer].type.bytes();
+                       return bytes > budget;
+                     });
+}
+
 /// Merged collectives keep their operands until the last one is ready. If that exceeds the budget,
 /// they are merged only as far as the peak stays; if that still does, none is merged.
 CompiledStep lower_partitioned(const CompiledStep& plan, spmd::SpmdProgram partitioned,
@@ -102,12 +115,14 @@ CompiledStep lower_partitioned(const CompiledStep& plan, spmd::SpmdProgram parti
   const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
   const std::int64_t slack = bucket_slack(fused, bucket, budget);
   CompiledStep planned = lowered_program(plan, fused, bucket, slack, target);
+  if (state_exceeds(planned, budget)) return planned;
   if (planned.memory_bytes > budget && slack > 0)
     planned = lowered_program(plan, fused, bucket, 0, target);
   return planned.memory_bytes <= budget ? planned : lowered_program(plan, fused, 0, 0, target);
 }
 
 CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
+  target.log.finished("searching");
   solved.recomputed = intra_op::price_recomputed(solved, graph, target.model);
   ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
   CompiledStep planned{.graph = graph, .plan = std::move(plan)};
@@ -118,6 +133,7 @@ CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& t
 /// Joins planned stages to one program, a mesh per stage.
 CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, ScheduleKind schedule,
                           std::string_view method, const Cluster& cluster, const Target& target) {
+  target.log.finished("searching");
   CompiledStep planned;
   planned.graph = graph;
   planned.stages = std::move(stages);
@@ -204,9 +220,18 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
   options.memory_budget_bytes = target.budget;
   intra_op::AutoSharding search(graph, candidate_meshes(method, cluster),
                                 cost::CostModel::of(cluster), options);
-  return plan_within_budget(search, target.budget, [&](ShardingPlan plan) {
-    return lower_plan(graph, std::move(plan), target);
-  });
+  try {
+    return plan_within_budget(search, target.budget, [&](ShardingPlan plan) {
+      return lower_plan(graph, std::move(plan), target);
+    });
+  } catch (const intra_op::OverBudget& error) {
+    const std::string overtime = target.log.overtime();
+    if (overtime.empty()) throw;
+    intra_op::OverBudget late(fmt::format("{}; {}", error.what(), overtime));
+    late.missing_bytes = error.missing_bytes;
+    late.smallest_bytes = error.smallest_bytes;
+    throw late;
+  }
 }
 
 /// Lowers the planner's stages of `graph` within the budget.
@@ -304,7 +329,9 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   double left = 1;  // of the time limit, for a number of micro-batches
   const auto plan = [&](const TrainingStep& traced, const MethodOptions& chosen) {
     const Stopwatch tracing;
+    log.begin_plan(chosen.options.solver_seconds);
     const Graph graph = traced_in_layers(traced, chosen);
+    log.finished("tracing");
     return kept_or(graph, traced, chosen, cluster, target, [&] {
       MethodOptions limited = chosen;
       limited.options.solver_seconds *= left;

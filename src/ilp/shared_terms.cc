@@ -3,6 +3,7 @@
 #include "shared_terms.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "eliminate.h"
 
@@ -61,12 +62,17 @@ void forget_term(Model& model, int index) {
 
 void drop_equal_readers(SharedTerm& term) {
   std::vector<SharedEnd> different;
-  for (SharedEnd& reader : term.readers)
-    if (std::none_of(different.begin(), different.end(), [&](const SharedEnd& other) {
-          return other.node == reader.node && other.classes == reader.classes &&
-                 other.group == reader.group;
+  std::unordered_map<int, std::vector<std::size_t>> of_node;  // a number may have 10^5 readers
+  for (SharedEnd& reader : term.readers) {
+    std::vector<std::size_t>& others = of_node[reader.node];
+    if (std::any_of(others.begin(), others.end(), [&](std::size_t other) {
+          return different[other].classes == reader.classes &&
+                 different[other].group == reader.group;
         }))
-      different.push_back(std::move(reader));
+      continue;
+    others.push_back(different.size());
+    different.push_back(std::move(reader));
+  }
   if (different.size() < term.readers.size()) term.splits.clear();
   term.readers = std::move(different);
 }

@@ -338,6 +338,7 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
 const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space,
                                                   const MemoryLimit& memory, const Effort& effort,
                                                   double* bound) {
+  if (time_.is_long_over()) return nullptr;
   Effort close = effort;
   close.relative_gap = std::max(kBudgetGap, effort.relative_gap);
   const Instance instance = build_instance(graph_, space, mesh_, memory);
@@ -361,7 +362,7 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.modest_gap = effort.modest_gap;
   solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
-  solver.explain = effort.explain;
+  solver.explain = effort.explain && !time_.is_long_over();
   // training graphs are narrow: what fits is solved without branching
   solver.elimination_cells = 1 << 24;
   solver.presolve.merge = false;  // makes tables over strategies of tables over specs

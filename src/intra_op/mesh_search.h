@@ -10,7 +10,7 @@
 
 #include "instance.h"
 #include "planning_facts.h"
-#include "src/base/timing.h"
+#include "src/base/work_watch.h"
 #include "src/ilp/solve.h"
 #include "src/intra_op/auto_shard_options.h"
 
@@ -24,11 +24,14 @@ class PlanningTime {
   bool is_stopped() const { return stop_ != nullptr && *stop_; }
   double left() const { return is_stopped() ? 0 : std::max(0.0, limit_ - elapsed()); }
   bool is_over() const { return left() <= 0; }
+  /// True if so much time is over that even what a plan needs at least is not begun any more.
+  bool is_long_over() const { return work_.seconds() > limit_ + kOvertimeSeconds; }
   double limit() const { return limit_; }
   const std::atomic<bool>* stop() const { return stop_; }
 
  private:
   Stopwatch watch_;
+  WorkWatch work_;
   double limit_;
   const std::atomic<bool>* stop_;
 };

@@ -56,39 +56,37 @@ void ArenaGaps::place(const LiveRange& range, std::int64_t offset, std::int64_t 
 }
 
 std::int64_t ArenaGaps::find(const LiveRange& range, std::int64_t bytes, std::int64_t begin,
-                             bool tight) const {
-  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+                             bool tight) {
   struct Rest {
     const Bytes *next, *end;
   };
-  std::vector<Rest> used;
+  std::vector<Rest> used;  // a heap: the lowest next range first
   for_each(range, [&](int node, bool whole) {
     const ByteRanges& ranges = whole ? nodes_[node].touching : nodes_[node].covering;
     if (!ranges.empty()) used.push_back({ranges.data(), ranges.data() + ranges.size()});
   });
-  std::int64_t best = -1, best_size = kNever;
-  for (std::int64_t from = begin;;) {
-    std::int64_t to = kNever;  // end of the gap that starts at `from`, if one does
-    for (bool moved = true; moved;) {
-      moved = false;
-      to = kNever;
-      for (Rest& rest : used) {
-        while (rest.next != rest.end && rest.next->end <= from) ++rest.next;
-        if (rest.next == rest.end) continue;
-        if (rest.next->begin <= from)
-          from = rest.next->end, moved = true;
-        else
-          to = std::min(to, rest.next->begin);
-      }
-    }
-    if (to == kNever) return best >= 0 ? best : from;
-    if (to - from >= bytes && to - from < best_size) {
+  const auto later = [](const Rest& a, const Rest& b) { return a.next->begin > b.next->begin; };
+  std::make_heap(used.begin(), used.end(), later);
+  std::int64_t best = -1, best_size = std::numeric_limits<std::int64_t>::max(), from = begin;
+  for (; !used.empty(); ++looks_) {
+    std::pop_heap(used.begin(), used.end(), later);
+    Rest& lowest = used.back();
+    const std::int64_t size = lowest.next->begin - from;
+    if (size >= bytes && size < best_size) {
       if (!tight) return from;
       best = from;
-      best_size = to - from;
+      best_size = size;
     }
-    from = to;
+    from = std::max(from, lowest.next->end);
+    lowest.next = std::upper_bound(
+        lowest.next, lowest.end, from,
+        [](std::int64_t offset, const Bytes& range) { return offset < range.end; });
+    if (lowest.next == lowest.end)
+      used.pop_back();
+    else
+      std::push_heap(used.begin(), used.end(), later);
   }
+  return best >= 0 ? best : from;
 }
 
 }  // namespace alpa::lower

@@ -21,8 +21,10 @@ class ArenaGaps {
 
   /// The offset, at least `begin`, of the lowest gap that has `bytes` bytes throughout `range`, or
   /// of the smallest such gap if `tight`. Above all blocks is the last resort.
-  std::int64_t find(const LiveRange& range, std::int64_t bytes, std::int64_t begin,
-                    bool tight) const;
+  std::int64_t find(const LiveRange& range, std::int64_t bytes, std::int64_t begin, bool tight);
+
+  /// Ranges of bytes that searches have looked at so far: their work.
+  std::int64_t looks() const { return looks_; }
 
  private:
   struct Bytes {
@@ -41,6 +43,7 @@ class ArenaGaps {
 
   int size_;  ///< a power of two, of intervals of one position
   std::vector<Node> nodes_;
+  std::int64_t looks_ = 0;
 };
 
 }  // namespace alpa::lower

@@ -154,18 +154,25 @@ struct Block {
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
 
+struct Packing {
+  std::vector<Block> blocks = {};
+  std::int64_t end = -1;   ///< of the last block
+  std::int64_t looks = 0;  ///< the work that it took
+};
+
 /// Places the blocks from `begin` on, in this order: each in the lowest gap that holds it (or the
-/// smallest one, if `tight`) among those that live at the same time. Returns where the last one
-/// ends.
-std::int64_t pack(std::vector<Block>& blocks, int positions, std::int64_t begin, bool tight) {
+/// smallest one, if `tight`) among those that live at the same time.
+Packing pack(std::vector<Block> blocks, int positions, std::int64_t begin, bool tight) {
   ArenaGaps gaps(positions);
-  std::int64_t end = begin;
+  Packing packing{.end = begin};
   for (Block& block : blocks) {
     block.offset = gaps.find(block.range, block.bytes, begin, tight);
-    end = std::max(end, block.offset + block.bytes);
+    packing.end = std::max(packing.end, block.offset + block.bytes);
     gaps.place(block.range, block.offset, block.bytes);
   }
-  return end;
+  packing.blocks = std::move(blocks);
+  packing.looks = gaps.looks();
+  return packing;
 }
 
 using Before = std::function<bool(const Block&, const Block&)>;
@@ -222,25 +229,28 @@ std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
   return permanent;
 }
 
+/// Further packings are tried while those so far took less work: about half a second's.
+constexpr std::int64_t kMostLooks = 20'000'000;
+
 /// The best of several packings; stops at one that can't be beaten.
 std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules) {
   const int positions = num_positions(device);
-  std::vector<Block> blocks = blocks_of(device, rules), best;
+  std::vector<Block> blocks = blocks_of(device, rules);
   const std::int64_t bound = bound_of(blocks, positions);
   std::vector<Block> permanent = place_permanent(blocks, positions);
-  std::int64_t begin = 0, best_end = -1;
+  std::int64_t begin = 0, looks = 0;
   for (const Block& block : permanent) begin = std::max(begin, block.offset + block.bytes);
+  Packing best;
   for (const Before& before : orders())
     for (bool tight : {false, true}) {
-      if (best_end >= 0 && best_end <= bound) break;
-      std::vector<Block> attempt = blocks;
-      std::stable_sort(attempt.begin(), attempt.end(), before);
-      const std::int64_t end = pack(attempt, positions, begin, tight);
-      if (best_end >= 0 && end >= best_end) continue;
-      best_end = end;
-      best = std::move(attempt);
+      if (best.end >= 0 && (best.end <= bound || looks > kMostLooks)) break;
+      std::vector<Block> ordered = blocks;
+      std::stable_sort(ordered.begin(), ordered.end(), before);
+      Packing attempt = pack(std::move(ordered), positions, begin, tight);
+      looks += attempt.looks;
+      if (best.end < 0 || attempt.end < best.end) best = std::move(attempt);
     }
-  permanent.insert(permanent.end(), best.begin(), best.end());
+  permanent.insert(permanent.end(), best.blocks.begin(), best.blocks.end());
   return permanent;
 }
 
