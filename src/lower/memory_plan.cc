@@ -154,7 +154,8 @@ struct Block {
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
 
-struct Packing {
+/// Blocks with their places.
+struct Placed {
   std::vector<Block> blocks = {};
   std::int64_t end = -1;   ///< of the last block
   std::int64_t looks = 0;  ///< the work that it took
@@ -162,17 +163,17 @@ struct Packing {
 
 /// Places the blocks from `begin` on, in this order: each in the lowest gap that holds it (or the
 /// smallest one, if `tight`) among those that live at the same time.
-Packing pack(std::vector<Block> blocks, int positions, std::int64_t begin, bool tight) {
+Placed pack(std::vector<Block> blocks, int positions, std::int64_t begin, bool tight) {
   ArenaGaps gaps(positions);
-  Packing packing{.end = begin};
+  Placed placed{.end = begin};
   for (Block& block : blocks) {
     block.offset = gaps.find(block.range, block.bytes, begin, tight);
-    packing.end = std::max(packing.end, block.offset + block.bytes);
+    placed.end = std::max(placed.end, block.offset + block.bytes);
     gaps.place(block.range, block.offset, block.bytes);
   }
-  packing.blocks = std::move(blocks);
-  packing.looks = gaps.looks();
-  return packing;
+  placed.blocks = std::move(blocks);
+  placed.looks = gaps.looks();
+  return placed;
 }
 
 using Before = std::function<bool(const Block&, const Block&)>;
@@ -232,50 +233,6 @@ std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
 /// Further packings are tried while those so far took less work: about half a second's.
 constexpr std::int64_t kMostLooks = 20'000'000;
 
-/// The best of several packings; stops at one that can't be beaten.
-std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules) {
-  const int positions = num_positions(device);
-  std::vector<Block> blocks = blocks_of(device, rules);
-  const std::int64_t bound = bound_of(blocks, positions);
-  std::vector<Block> permanent = place_permanent(blocks, positions);
-  std::int64_t begin = 0, looks = 0;
-  for (const Block& block : permanent) begin = std::max(begin, block.offset + block.bytes);
-  Packing best;
-  for (const Before& before : orders())
-    for (bool tight : {false, true}) {
-      if (best.end >= 0 && (best.end <= bound || looks > kMostLooks)) break;
-      std::vector<Block> ordered = blocks;
-      std::stable_sort(ordered.begin(), ordered.end(), before);
-      Packing attempt = pack(std::move(ordered), positions, begin, tight);
-      looks += attempt.looks;
-      if (best.end < 0 || attempt.end < best.end) best = std::move(attempt);
-    }
-  permanent.insert(permanent.end(), best.blocks.begin(), best.blocks.end());
-  return permanent;
-}
-
-/// Throws Bug if an instruction after an overlapped one writes its operands or accesses its
-/// results.
-void verify_aside(const DeviceProgram& device, const InstructionList& list) {
-  std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
-  for (const Instruction& instruction : list.instructions) {
-    const auto check = [&](const std::vector<int>& buffers, bool writes) {
-      for (int buffer : buffers) {
-        const int memory = memory_of(device, buffer);
-        invariant(!written[memory] && !(writes && read[memory]),
-                  "device {}: {} of node {} accesses buffer {}, which an overlapped instruction "
-                  "is using",
-                  device.device, name_of(instruction.kind), instruction.node, memory);
-      }
-    };
-    check(instruction.inputs, false);
-    check(instruction.outputs, true);
-    if (!instruction.overlapped) continue;
-    for (int buffer : instruction.inputs) read[memory_of(device, buffer)] = true;
-    for (int buffer : instruction.outputs) written[memory_of(device, buffer)] = true;
-  }
-}
-
 /// Two blocks that share bytes at one time, the lower one first: those that live are kept by
 /// offset, where each needs to be compared with its neighbours alone.
 std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vector<Block>& blocks) {
@@ -303,6 +260,71 @@ std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vect
   return std::nullopt;
 }
 
+/// The blocks where another program has its buffers; nothing unless they fit there.
+std::optional<std::vector<Block>> placed_as(const Packing& packing, const DeviceProgram& device,
+                                            std::vector<Block> blocks) {
+  if (packing.size() != device.buffers.size()) return {};
+  for (Block& block : blocks) {
+    const std::int64_t place = packing[block.buffer];
+    if (place < 0 || (block.offset >= 0 && block.offset != place)) return {};
+    block.offset = place;
+  }
+  if (overlapping(blocks)) return {};
+  return blocks;
+}
+
+std::int64_t end_of(const std::vector<Block>& blocks) {
+  std::int64_t end = 0;
+  for (const Block& block : blocks) end = std::max(end, block.offset + block.bytes);
+  return end;
+}
+
+/// The best of several packings; stops at one that can't be beaten.
+std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules,
+                          const Packing& packing) {
+  const int positions = num_positions(device);
+  std::vector<Block> blocks = blocks_of(device, rules);
+  const std::optional<std::vector<Block>> as_given = placed_as(packing, device, blocks);
+  const std::int64_t bound = bound_of(blocks, positions);
+  std::vector<Block> permanent = place_permanent(blocks, positions);
+  std::int64_t begin = 0, looks = 0;
+  for (const Block& block : permanent) begin = std::max(begin, block.offset + block.bytes);
+  Placed best;
+  for (const Before& before : orders())
+    for (bool tight : {false, true}) {
+      if (best.end >= 0 && (best.end <= bound || looks > kMostLooks)) break;
+      std::vector<Block> ordered = blocks;
+      std::stable_sort(ordered.begin(), ordered.end(), before);
+      Placed attempt = pack(std::move(ordered), positions, begin, tight);
+      looks += attempt.looks;
+      if (best.end < 0 || attempt.end < best.end) best = std::move(attempt);
+    }
+  permanent.insert(permanent.end(), best.blocks.begin(), best.blocks.end());
+  return as_given && end_of(*as_given) < end_of(permanent) ? *as_given : permanent;
+}
+
+/// Throws Bug if an instruction after an overlapped one writes its operands or accesses its
+/// results.
+void verify_aside(const DeviceProgram& device, const InstructionList& list) {
+  std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
+  for (const Instruction& instruction : list.instructions) {
+    const auto check = [&](const std::vector<int>& buffers, bool writes) {
+      for (int buffer : buffers) {
+        const int memory = memory_of(device, buffer);
+        invariant(!written[memory] && !(writes && read[memory]),
+                  "device {}: {} of node {} accesses buffer {}, which an overlapped instruction "
+                  "is using",
+                  device.device, name_of(instruction.kind), instruction.node, memory);
+      }
+    };
+    check(instruction.inputs, false);
+    check(instruction.outputs, true);
+    if (!instruction.overlapped) continue;
+    for (int buffer : instruction.inputs) read[memory_of(device, buffer)] = true;
+    for (int buffer : instruction.outputs) written[memory_of(device, buffer)] = true;
+  }
+}
+
 /// Throws Bug if a run would overwrite what one list hands to another.
 void verify_slots(const DeviceProgram& device) {
   const std::vector<CarriedMemory> carries = carried_memory(device);
@@ -315,13 +337,13 @@ void verify_slots(const DeviceProgram& device) {
 }  // namespace
 
 DeviceProgram plan_memory(const DeviceProgram& device, const spmd::SpmdProgram& program,
-                          const MemoryRules& rules) {
+                          const MemoryRules& rules, const Packing& packing) {
   DeviceProgram result = device;
   result.guard_bytes = rules.guard_bytes;
   add_workspaces(result, program, rules);
   if (rules.staged_inputs) add_staging(result, program);
   TakeOver(result, program).run();
-  for (const Block& block : packed(result, rules)) {
+  for (const Block& block : packed(result, rules, packing)) {
     Buffer& buffer = result.buffers[block.buffer];
     buffer.arena_offset = block.offset;
     if (buffer.slots > 1) buffer.slot_bytes = stride_of(buffer, rules);
@@ -372,8 +394,13 @@ namespace {
 DeviceProgram lower(const ProgramFacts& facts, int device, const MemoryRules& rules,
                     const StateLayout* state) {
   DeviceProgram emitted = emit(facts, device);
-  if (state) place_state(emitted, facts.program, *state);
-  DeviceProgram result = plan_memory(emitted, facts.program, rules);
+  Packing packing;
+  if (state) {
+    place_state(emitted, facts.program, *state);
+    const auto found = state->packing.find(device);
+    if (found != state->packing.end()) packing = found->second;
+  }
+  DeviceProgram result = plan_memory(emitted, facts.program, rules, packing);
   verify_memory(result, facts.program, rules);
   return result;
 }

@@ -17,6 +17,12 @@ std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
   return places;
 }
 
+Packing packing_of(const DeviceProgram& device) {
+  Packing packing;
+  for (const Buffer& buffer : device.buffers) packing.push_back(buffer.arena_offset);
+  return packing;
+}
+
 void place_state(DeviceProgram& device, const spmd::SpmdProgram& program,
                  const StateLayout& layout) {
   const auto found = layout.of_device.find(device.device);

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "src/lower/device_program.h"
 
 namespace alpa::lower {
+
+using Packing = std::vector<std::int64_t>;
 
 /// The place of one state tensor in its device's arena.
 struct StatePlace {
@@ -17,7 +20,13 @@ struct StatePlace {
 /// By device and name, the state of the program that came first.
 struct StateLayout {
   std::map<int, std::map<std::string, StatePlace>> of_device;
+  /// By device, the places of all buffers of the program that is followed: for fewer rows, they are
+  /// a packing in which the same program needs no more memory.
+  std::map<int, Packing> packing = {};
 };
+
+/// Where the buffers of a device begin in its arena, by number.
+Packing packing_of(const DeviceProgram& device);
 
 /// The state of one device, whose memory is planned.
 std::map<std::string, StatePlace> state_places(const DeviceProgram& device,

@@ -507,7 +507,12 @@ bool Executor::shares_states_with(const Executor& other) const {
   return &impl_->home() == &other.impl_->home();
 }
 
-lower::StateLayout Executor::layout_of_states() const { return impl_->home().layout_of_state(); }
+lower::StateLayout Executor::layout_of_states() const {
+  lower::StateLayout layout = impl_->home().layout_of_state();
+  for (int index = 0; index < impl_->num_devices; ++index)
+    layout.packing[device_program(index).device] = lower::packing_of(device_program(index));
+  return layout;
+}
 
 Array Executor::read(const DeviceState& state, const std::string& name) const {
   Impl& home = impl_->home();

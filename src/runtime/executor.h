@@ -97,7 +97,8 @@ class Executor {
 
   /// True if this executor works on the states that `other` makes, or the reverse.
   bool shares_states_with(const Executor& other) const;
-  /// The places of tensors in the states it works on, for programs that are to share them.
+  /// The places of tensors in the states it works on, for programs that are to share them, and its
+  /// own packing.
   lower::StateLayout layout_of_states() const;
   /// Steps started on `state` so far; executors that share it count their own.
   std::int64_t steps(const DeviceState& state) const;

@@ -179,3 +179,61 @@ TEST_CASE("a loaded plan cuts short batches as the plan that was saved") {
   const Executable read = load_plan(training(model, 16), method, Cluster::local(2), file.path());
   CHECK(losses(read) == losses(planned));
 }
+
+namespace {
+
+/// A prediction per row: every micro-batch has a slot for its own, 64 bytes at least.
+TrainingStep prediction(const nn::Dense& layer, std::int64_t rows) {
+  return prediction_step({{"x", {f32, {rows, 2}}}}, [=](const Batch& b) { return layer(b["x"]); });
+}
+
+std::map<std::string, Array> points(std::int64_t rows) {
+  std::vector<float> x;
+  for (std::int64_t i = 0; i < 2 * rows; ++i) x.push_back(std::sin(static_cast<float>(i)));
+  return {{"x", Array(x, {rows, 2})}};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a short batch in many micro-batches gets the memory that it needs, and the state stays") {
+  for (const auto& [devices, method] :
+       {std::pair(1, Method(Serial{.num_micro_batches = 4})),
+        std::pair(2, Method(Zero3Parallel{.num_micro_batches = 4}))}) {
+    CAPTURE(devices);
+    const nn::Dense layer(2);
+    const Executable predict = parallelize(prediction(layer, 64), method, Cluster::local(devices));
+    const std::int64_t planned = predict.memory_bytes();
+    TrainState state = predict.init(3), later = predict.init(3);
+    const std::vector<double> all =
+        predict.run(state, points(64)).output("prediction").to_doubles();
+    CHECK(predict.measured_bytes(state) == planned);
+    const std::vector<double> some =
+        predict.run(state, points(59)).output("prediction").to_doubles();
+    CHECK(largest_distance(some, {all.begin(), all.begin() + 2 * 59}) < 1e-6);
+    CHECK(predict.memory_bytes() > planned);
+    CHECK(predict.measured_bytes(state) == predict.memory_bytes());
+    CHECK(predict.run(state, points(64)).output("prediction").to_doubles() == all);
+    CHECK(predict.run(later, points(59)).output("prediction").to_doubles() == some);
+  }
+}
+
+TEST_CASE("a short batch that exceeds the memory budget is refused, and the state stays usable") {
+  const nn::Dense layer(2);
+  Serial method{.num_micro_batches = 4};
+  const std::int64_t planned =
+      parallelize(prediction(layer, 64), method, Cluster::local(1)).memory_bytes();
+  const Executable roomy = parallelize(prediction(layer, 64), method, Cluster::local(1));
+  TrainState other = roomy.init(0);
+  roomy.run(other, points(59));
+  method.memory_budget_bytes = planned;
+  const Executable predict = parallelize(prediction(layer, 64), method, Cluster::local(1));
+  TrainState state = predict.init(0);
+  CHECK(error_of([&] { predict.run(state, points(59)); }) ==
+        fmt::format("a batch of 59 rows needs {} bytes per device, {} more than the memory budget "
+                    "of {}; leave it out (BatchOptions::drop_last), choose a batch that divides "
+                    "the data, or raise the budget",
+                    roomy.memory_bytes(), roomy.memory_bytes() - planned, planned));
+  CHECK(predict.run(state, points(64)).output("prediction").to_doubles() ==
+        roomy.run(other, points(64)).output("prediction").to_doubles());
+}

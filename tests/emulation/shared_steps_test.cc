@@ -2,6 +2,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "emulation.h"
 
 using namespace alpa;
@@ -43,11 +45,42 @@ TEST_CASE("steps that share a state take turns on it, though none waits for its 
     CAPTURE(cards);
     emulation::restart({.devices = cards});
     const nn::Sequential model{nn::Dense(16), nn::ReLU(), nn::Dense(8)};
+    PipeshardParallel stages{.num_micro_batches = 4, .layers = AutoLayers{2}};
+    stages.schedule = ScheduleKind::gpipe;
     for (const Method& method :
-         {Method(DataParallel{.num_micro_batches = 2}), Method(Zero3Parallel{})}) {
+         {Method(DataParallel{.num_micro_batches = 2}), Method(Zero3Parallel{}), Method(stages)}) {
       const auto cuda = losses(model, method, "cuda"), cpu = losses(model, method, "cpu");
       for (std::size_t i = 0; i < cpu.size(); ++i)
         CHECK(cuda[i] == doctest::Approx(cpu[i]).epsilon(1e-5));
     }
+  }
+}
+
+TEST_CASE(
+    "a short batch in many micro-batches gets the memory that it needs, and the state stays") {
+  for (const int cards : {1, 2}) {
+    CAPTURE(cards);
+    emulation::restart({.devices = cards});
+    const nn::Dense layer(2);
+    const Executable predict = parallelize(
+        prediction_step({{"x", {f32, {64, 2}}}}, [=](const Batch& b) { return layer(b["x"]); }),
+        Zero3Parallel{.num_micro_batches = 4}, Cluster::local(2, "cuda"));
+    std::vector<float> x;
+    for (int i = 0; i < 128; ++i) x.push_back(std::sin(static_cast<float>(i)));
+    const Array all(x, {64, 2});
+    x.resize(2 * 59);
+    const Array some(x, {59, 2});
+    const std::int64_t planned = predict.memory_bytes();
+    TrainState state = predict.init(3);
+    const auto run = [&](const Array& rows) {
+      return predict.run(state, {{"x", rows}}).output("prediction").to_doubles();
+    };
+    const std::vector<double> expected = run(all), found = run(some);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+    CHECK(predict.memory_bytes() > planned);
+    CHECK(predict.measured_bytes(state) == predict.memory_bytes());
+    CHECK(run(all) == expected);
+    CHECK(run(all) == expected);
   }
 }

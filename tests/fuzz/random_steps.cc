@@ -80,7 +80,8 @@ Trail run(const Executables& loaded, const std::vector<Event>& events) {
   for (const Event& event : events) {
     add(loaded.of(event.kind).run(state, event.batch), event.kind, trail.numbers);
     if (loaded.memory_bytes() > planned)
-      trail.enlarged += fmt::format(" {} to {}", planned, loaded.memory_bytes());
+      trail.enlarged += fmt::format(" {} to {} for {} rows", planned, loaded.memory_bytes(),
+                                    event.batch.at("x").shape()[0]);
     planned = loaded.memory_bytes();
     const std::int64_t measured = loaded.training.measured_bytes(state);
     require(measured <= planned, "{} bytes measured, {} planned", measured, planned);
