@@ -17,8 +17,8 @@
 namespace alpa {
 namespace {
 
-/// The plan of a range gets this effort at first, and further rounds while each closes this share of
-/// the gap (AutoShardOptions).
+/// The plan of a range gets this effort at first, and further rounds while each closes this share
+/// of the gap (AutoShardOptions).
 constexpr double kEffort = 0.1, kLeastGain = 0.5;
 
 /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
@@ -40,11 +40,9 @@ std::vector<double> bytes_across(const Graph& graph) {
   return bytes;
 }
 
-/// Neighbouring devices in a row, from number `first` on.
-DeviceMesh row_of(const Cluster& cluster, int first, const inter_op::Submesh& submesh) {
-  std::vector<int> devices(submesh.num_devices());
-  std::iota(devices.begin(), devices.end(), first);
-  return logical_meshes(cluster, submesh, devices, {submesh.num_devices()}).front();
+/// Whether neighbouring devices of these shapes can be on one host.
+bool fit_one_host(const Cluster& cluster, const inter_op::Submesh& a, const inter_op::Submesh& b) {
+  return a.hosts == 1 && b.hosts == 1 && a.devices + b.devices <= cluster.devices_per_host;
 }
 
 }  // namespace
@@ -72,11 +70,16 @@ struct StageSearch::Impl {
   bool improve(double cutoff) {
     if (costs_.parts().empty()) return false;
     const auto cheapest = search(false);
+    if (costs_.seconds_left() <= 0) {
+      if (cheapest && !best_) consider(cheapest->partition);
+      return false;
+    }
     if (!cheapest) return bound_ = std::numeric_limits<double>::infinity(), false;
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
     tell();
     if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
-    if (costs_.seconds_left() <= 0) return consider(cheapest->partition), false;
+    if (!best_ && cutoff == std::numeric_limits<double>::infinity() && is_half_over())
+      consider_template();
     bool more = false;
     for (const RangeQuery& query : queries_of(cheapest->partition)) more |= costs_.bound(query);
     if (!more) return consider(cheapest->partition);
@@ -86,14 +89,24 @@ struct StageSearch::Impl {
   }
 
   FoundStages finish() {
-    for (const inter_op::StagePartition& partition : question_.templates)
+    for (const inter_op::StagePartition& partition : question_.templates) {
+      if (best_ && costs_.seconds_left() <= 0) break;
       if (is_allowed(partition) && least_seconds(partition) < best_seconds()) consider(partition);
+    }
     if (!best_) fail_to_fit();
     best_->lower_bound = std::min(bound_, best_->seconds);
     FoundStages found = *best_;
     for (const RangeQuery& query : queries_of(found.partition))
       found.plans.push_back(costs_.found_plan(query));
     return found;
+  }
+
+  bool is_half_over() const { return costs_.seconds_left() < options_.time_limit_seconds / 2; }
+
+  /// Stages to fall back on when time is over: mostly a single one.
+  void consider_template() {
+    for (const inter_op::StagePartition& partition : question_.templates)
+      if (!best_ && is_allowed(partition)) consider(partition);
   }
 
   double best_seconds() const {
@@ -130,7 +143,8 @@ struct StageSearch::Impl {
          .costs = costs,
          .micro_batches = question_.graph.num_micro_batches,
          .in_flight = question_.in_flight,
-         .transfer_seconds = transfer_seconds_});
+         .transfer_seconds = transfer_seconds_,
+         .is_over = [this] { return costs_.seconds_left() <= 0; }});
   }
 
   std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition) const {
@@ -211,8 +225,7 @@ std::function<double(int layer, int before, int after)> transfer_prices(
   std::vector<Link> links;
   for (const inter_op::Submesh& before : submeshes)
     for (const inter_op::Submesh& after : submeshes)
-      links.push_back(cost::link_between(cluster, row_of(cluster, 0, before),
-                                         row_of(cluster, before.num_devices(), after)));
+      links.push_back(cost::link_between(cluster, fit_one_host(cluster, before, after)));
   return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
     const Link& link = links[before * count + after];
     return 2 * cost::least_transfer_seconds(bytes[layer] / 2, submeshes[before].num_devices(),

@@ -10,6 +10,7 @@
 #include "alpa/base/text.h"
 #include "pipeline_file.h"
 #include "pipeline_forecast.h"
+#include "plan_proof.h"
 #include "src/base/file.h"
 #include "src/cost/cost_model.h"
 #include "src/ir/input.h"
@@ -172,9 +173,9 @@ std::string transfer_text(const StageTransfer& transfer) {
 std::string to_string(const CompiledStep& step) {
   if (step.stages.empty()) return to_string(step.plan);
   std::string text = fmt::format(
-      "pipeline of {} stages, {}, {} micro-batches: {} per step predicted, bubble {:.0f} %",
+      "pipeline of {} stages, {}, {} micro-batches: {} per step predicted, bubble {:.0f} %, {}",
       step.stages.size(), name_of(step.schedule), step.graph.num_micro_batches,
-      seconds_text(step.plan.cost.objective_seconds), 100 * step.bubble);
+      seconds_text(step.plan.cost.objective_seconds), 100 * step.bubble, proof_text(step));
   for (std::size_t s = 0; s < step.stages.size(); ++s) {
     const StagePlan& stage = step.stages[s];
     text += fmt::format(

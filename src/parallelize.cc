@@ -295,7 +295,7 @@ CompiledStep kept_or(const Graph& graph, const TrainingStep& step, const MethodO
 }
 
 /// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
-/// row are no better or time is over. Throws what the first choice throws if there is no plan at all.
+/// row are no better or time is over. Throws what the first choice throws if there is no plan.
 CompiledStep best_of_micro_batches(const std::vector<int>& choices,
                                    const std::function<bool()>& is_over,
                                    const std::function<CompiledStep(int)>& plan) {

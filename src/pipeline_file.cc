@@ -2,6 +2,7 @@
 #include "pipeline_file.h"
 
 #include "pipeline_planning.h"
+#include "plan_proof.h"
 #include "src/intra_op/plan_file.h"
 #include "src/ir/stages.h"
 
@@ -87,6 +88,7 @@ std::string pipeline_json(const CompiledStep& step) {
                      {"schedule", std::string(name_of(step.schedule))},
                      {"predicted_seconds", step.plan.cost.objective_seconds},
                      {"lower_bound_seconds", step.plan.cost.lower_bound_seconds},
+                     {"proof", proof_text(step)},
                      {"bubble", step.bubble},
                      {"transfers", transfers_json(step.transfers)},
                      {"layers", std::move(layers)},

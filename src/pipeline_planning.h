@@ -54,8 +54,8 @@ class StagePlanner {
   /// The search for stages that keep `budget`, begun at the first call; for methods that search
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
-  /// Of that search: what is proven of all stages, its best ones, and how far it is; 0, infinite and
-  /// nothing if none was begun.
+  /// Of that search: what is proven of all stages, its best ones, and how far it is. If none was
+  /// begun: 0, infinite and nothing.
   double bound() const { return search_ ? search_->bound() : 0; }
   double best_seconds() const {
     return search_ ? search_->best_seconds() : std::numeric_limits<double>::infinity();

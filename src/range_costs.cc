@@ -189,7 +189,7 @@ double RangeCosts::relaxed_bound(int range, int mesh, Level level) {
   const auto [place, added] = relaxed_bounds_.try_emplace({of.key, mesh, level});
   if (!added) return place->second;
   const bool quick = level == Level::strategies;
-  ++(quick ? num_looks_ : num_searches_);
+  num_searches_ += quick ? 0 : 1;
   const auto bound = quick ? intra_op::least_seconds_on : intra_op::quick_bound;
   place->second =
       bound(of.range.graph, meshes_[mesh], planning_.model, of.options, planning_.cache) /
@@ -220,7 +220,6 @@ void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
   if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
   const std::vector<DeviceMesh> meshes(meshes_.begin() + first_mesh_[query.part],
                                        meshes_.begin() + first_mesh_[query.part + 1]);
-  ++num_searches_;
   ShardingPlan plan =
       plan_stage(stage.graph, meshes, limit, {planning_.model, options, planning_.cache});
   const StageBytes bytes = counted_bytes(stage.graph, plan);

@@ -76,6 +76,7 @@ class RangeCosts {
 
   /// Whether any plan gave up speed to keep the memory; its seconds are no proven bound.
   bool is_memory_bound() const { return is_memory_bound_; }
+  /// For dual bounds.
   int num_searches() const { return num_searches_; }
   /// Different ranges on logical meshes.
   int num_ranges() const { return static_cast<int>(known_.size()); }
@@ -135,7 +136,7 @@ class RangeCosts {
   /// of relaxed ranges, by key, mesh and level
   std::map<std::tuple<std::string, int, Level>, double> relaxed_bounds_;
   bool is_memory_bound_ = false;
-  int num_searches_ = 0, num_looks_ = 0;
+  int num_searches_ = 0;
 };
 
 }  // namespace alpa

@@ -8,6 +8,7 @@
 #include "models/common/text.h"
 #include "src/base/timing.h"
 #include "src/intra_op/recomputed.h"
+#include "src/plan_proof.h"
 
 namespace models {
 
@@ -36,11 +37,13 @@ Json communication_json(const std::map<std::string, Traffic>& communication) {
 Json planner_json(const CompiledStep& planned) {
   const PlanCost& cost = planned.plan.cost;
   const PlannerStatistics& statistics = planned.plan.statistics;
+  const bool bounded = has_bound(planned);
   return {{"objective_seconds", cost.objective_seconds},
           {"communication_seconds", cost.communication_seconds},
           {"compute_seconds", cost.compute_seconds},
-          {"lower_bound_seconds", cost.lower_bound_seconds},
-          {"gap", cost.gap()},
+          {"lower_bound_seconds", bounded ? Json(cost.lower_bound_seconds) : Json(nullptr)},
+          {"gap", bounded ? Json(cost.gap()) : Json(nullptr)},
+          {"proof", proof_text(planned)},
           {"solve_seconds", statistics.solve_seconds},
           {"total_seconds", planned.seconds},
           {"nodes", statistics.nodes},

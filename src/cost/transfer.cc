@@ -365,7 +365,11 @@ double least_transfer_seconds(double bytes, int senders, int receivers, const Li
 }
 
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b) {
-  if (on_one_host(cluster, a, b)) return cluster.within_host;
+  return link_between(cluster, on_one_host(cluster, a, b));
+}
+
+Link link_between(const Cluster& cluster, bool on_one_host) {
+  if (on_one_host) return cluster.within_host;
   return {std::max(cluster.within_host.alpha_seconds, cluster.between_hosts.alpha_seconds),
           std::max(cluster.within_host.beta_seconds_per_byte,
                    cluster.between_hosts.beta_seconds_per_byte)};

@@ -84,5 +84,6 @@ double least_transfer_seconds(double bytes, int senders, int receivers, const Li
 /// The link between the devices of two meshes of a cluster: the one within a host if all are on one
 /// host, else the slower one. Device ids are numbered host by host.
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b);
+Link link_between(const Cluster& cluster, bool on_one_host);
 
 }  // namespace alpa::cost

@@ -247,7 +247,7 @@ class BoundSearch {
   void run() {
     if (tables_.bounds.empty()) return;
     solve(0, tables_.bounds.size(), tables_.bounds.size() - 1, 0);
-    while (!open_.empty()) {
+    while (!open_.empty() && !(problem_.is_over && problem_.is_over())) {
       Interval interval = open_.top();
       open_.pop();
       interval.end = end_of_better(interval);

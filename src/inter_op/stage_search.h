@@ -37,6 +37,8 @@ struct StageProblem {
   /// Seconds to pass one micro-batch (forward and backward) between the stage on submesh `before`
   /// that ends before layer `layer` and the one on submesh `after` that begins there. Empty: 0.
   std::function<double(int layer, int before, int after)> transfer_seconds = {};
+  /// Asked before every program; true ends the search with the best so far. Empty: never.
+  std::function<bool()> is_over = {};
 };
 
 struct StageSearchResult {
@@ -48,9 +50,10 @@ struct StageSearchResult {
   int programs_solved = 0;  ///< dynamic programs that the search needed
 };
 
-/// Stages with the least seconds; nullopt if none fit. Exact, over all lists of submeshes that
-/// `tilings` accepts. All devices are used. A transfer counts as a stage of its own between two
-/// others: it overlaps with their computation, and delays every micro-batch if it is the slowest.
+/// Stages with the least seconds; nullopt if none fit. Exact, unless it is ended early, over all
+/// lists of submeshes that `tilings` accepts. All devices are used. A transfer counts as a stage of
+/// its own between two others: it overlaps with their computation, and delays every micro-batch if
+/// it is the slowest.
 std::optional<StageSearchResult> search_stages(const StageProblem& problem);
 
 }  // namespace alpa::inter_op

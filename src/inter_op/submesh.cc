@@ -20,6 +20,20 @@ std::string to_string(const std::vector<Submesh>& submeshes) {
   return text;
 }
 
+namespace {
+
+/// From this size on, the next one of a part has four significant binary digits.
+constexpr int kEverySize = 64;
+
+int next_size(int size) {
+  int step = 1;
+  if (size >= kEverySize)
+    while (16 * step <= size) step *= 2;
+  return (size / step + 1) * step;
+}
+
+}  // namespace
+
 std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space) {
   const bool any_size = space == SubmeshSpace::any_size;
   require(any_size || std::has_single_bit(static_cast<unsigned>(cluster.devices)),
@@ -31,9 +45,12 @@ std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space)
   const int most_hosts =
       space == SubmeshSpace::small_power_of_two ? std::min(4, cluster.hosts) : cluster.hosts;
   std::vector<Submesh> choices;
-  for (int devices = 1; devices <= cluster.devices; any_size ? ++devices : devices *= 2)
+  for (int devices = 1; devices <= cluster.devices;
+       devices = any_size ? next_size(devices) : 2 * devices)
     choices.push_back({1, devices});
-  for (int hosts = 2; hosts <= most_hosts; doubling ? hosts *= 2 : ++hosts)
+  for (int hosts = 2; hosts <= most_hosts; hosts = doubling   ? 2 * hosts
+                                                   : any_size ? next_size(hosts)
+                                                              : hosts + 1)
     choices.push_back({hosts, cluster.devices});
   return choices;
 }

@@ -25,7 +25,9 @@ std::string to_string(const std::vector<Submesh>& submeshes);
 /// Which submeshes stages may have. All but any_size are those of Alpa, which need a power of two
 /// of devices per host: parts of 1, 2, 4, … devices, and whole hosts.
 enum class SubmeshSpace {
-  any_size,            ///< parts of every size, any number of whole hosts
+  /// Parts of every size, any number of whole hosts; above 64 only 72, 80, …, 128, 144, …: numbers
+  /// with four significant binary digits, so that large clusters have about a hundred parts.
+  any_size,
   all,                 ///< any number of whole hosts
   power_of_two,        ///< 1, 2, 4, … hosts
   small_power_of_two,  ///< 1, 2 or 4 hosts

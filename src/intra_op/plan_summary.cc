@@ -26,15 +26,6 @@ std::string percent_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "0 %";
 }
 
-std::string proof_text(const ShardingPlan& plan) {
-  const PlanCost& cost = plan.cost;
-  if (plan.method == kFollow) return "along the plan of another step";
-  return cost.gap() <= 0
-             ? "proven optimal"
-             : fmt::format("gap {} % (no plan takes less than {})", two_digits(100 * cost.gap()),
-                           seconds_text(cost.lower_bound_seconds));
-}
-
 struct Kind {
   std::string name;
   double seconds = 0;
@@ -129,7 +120,7 @@ class Summary {
   std::string plan_text() const {
     const bool as_planned =
         std::abs(total() - plan_.cost.objective_seconds) <= kOtherPrices * total();
-    const std::string proof = as_planned ? proof_text(plan_)
+    const std::string proof = as_planned ? intra_op::proof_text(plan_)
                                          : fmt::format("for a cluster where it was planned {}",
                                                        seconds_text(plan_.cost.objective_seconds));
     return fmt::format("{} on mesh {} ({} devices): {} per step predicted, {}", plan_.method,
@@ -271,6 +262,22 @@ class Summary {
 
 }  // namespace
 
+std::string intra_op::proof_words(const PlanCost& cost) {
+  constexpr double kRounding = 1e-9;
+  if (cost.lower_bound_seconds <= 0 && cost.objective_seconds > 0)
+    return "not proven to be optimal";
+  if (cost.gap() <= kRounding) return "proven optimal";
+  return fmt::format("within {} % of optimal", two_digits(100 * cost.gap()));
+}
+
+std::string intra_op::proof_text(const ShardingPlan& plan) {
+  if (plan.method == kFollow) return "along the plan of another step";
+  const std::string words = intra_op::proof_words(plan.cost);
+  if (!words.starts_with("within")) return words;
+  return fmt::format("{} (no plan takes less than {})", words,
+                     seconds_text(plan.cost.lower_bound_seconds));
+}
+
 std::string intra_op::extra_text(double seconds) {
   return (seconds < 0 ? "" : "+") + seconds_text(seconds);
 }
@@ -284,7 +291,7 @@ std::string to_string(const ShardingPlan& plan) {
   return fmt::format("{} on mesh {}: {} per step predicted ({} compute, {} communication), {}",
                      plan.method, shape_text(plan.mesh), seconds_text(plan.cost.objective_seconds),
                      seconds_text(plan.cost.compute_seconds),
-                     seconds_text(plan.cost.communication_seconds), proof_text(plan));
+                     seconds_text(plan.cost.communication_seconds), intra_op::proof_text(plan));
 }
 
 }  // namespace alpa

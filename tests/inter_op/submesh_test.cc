@@ -64,6 +64,11 @@ TEST_CASE("submesh choices are those of Alpa's spaces, or parts of any size") {
   CHECK(choices({3, 4}, SubmeshSpace::power_of_two) == "1x1, 1x2, 1x4, 2x4");
   CHECK(choices({1, 7}, SubmeshSpace::any_size) == "1x1, 1x2, 1x3, 1x4, 1x5, 1x6, 1x7");
   CHECK(choices({3, 3}, SubmeshSpace::any_size) == "1x1, 1x2, 1x3, 2x3, 3x3");
+  const auto large = inter_op::submesh_choices({1, 1024}, SubmeshSpace::any_size);
+  CHECK(large.size() == 64 + 4 * 8);
+  CHECK(to_string(std::vector(large.begin() + 62, large.begin() + 74)) ==
+        "1x63, 1x64, 1x72, 1x80, 1x88, 1x96, 1x104, 1x112, 1x120, 1x128, 1x144, 1x160");
+  CHECK(large.back() == Submesh{1, 1024});
   CHECK(error_of([] {
           inter_op::submesh_choices({2, 6}, SubmeshSpace::power_of_two);
         }) ==

@@ -1,0 +1,156 @@
+// Planning of an encoder-decoder whose every decoder layer reads what the encoder gives, with
+// everything left to the planner: layers, stages and micro-batches.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace alpa;
+
+namespace {
+
+constexpr std::int64_t kRows = 16, kSource = 12, kTarget = 10, kWidth = 8, kHeads = 2, kWords = 40;
+
+struct Attention {
+  nn::Dense query{kWidth}, key{kWidth}, value{kWidth}, out{kWidth};
+
+  static Value split(Value x) { return reshape(x, {x.dim(0), x.dim(1), kHeads, kWidth / kHeads}); }
+  Value operator()(Value x, Value memory, bool causal) const {
+    const Value q = split(query(x)), k = split(key(memory)), v = split(value(memory));
+    return out(reshape(attention(q, k, v, {.causal = causal}), x.shape()));
+  }
+};
+
+struct Mlp {
+  nn::Dense up{4 * kWidth}, down{kWidth};
+  Value operator()(Value x) const { return down(gelu(up(x))); }
+};
+
+struct EncoderLayer {
+  nn::LayerNorm before_attention, before_mlp;
+  Attention self;
+  Mlp mlp;
+  Value operator()(Value x) const {
+    const Value h = before_attention(x);
+    x = x + self(h, h, false);
+    return x + mlp(before_mlp(x));
+  }
+};
+
+struct DecoderLayer {
+  nn::LayerNorm before_self, before_cross, before_mlp;
+  Attention self, cross;
+  Mlp mlp;
+  Value operator()(Value x, Value memory) const {
+    const Value h = before_self(x);
+    x = x + self(h, h, true);
+    x = x + cross(before_cross(x), memory, false);
+    return x + mlp(before_mlp(x));
+  }
+};
+
+struct EncoderDecoder {
+  nn::Embedding source{kWords, kWidth}, target{kWords, kWidth};
+  std::vector<EncoderLayer> encoder = std::vector<EncoderLayer>(4);
+  std::vector<DecoderLayer> decoder = std::vector<DecoderLayer>(3);
+  nn::LayerNorm last;
+  nn::Dense head{kWords};
+
+  LossAndMetrics operator()(const Batch& batch) const {
+    Value memory = source(batch["source"]);
+    for (const EncoderLayer& layer : encoder) memory = layer(memory);
+    Value x = target(batch["target"]);
+    for (const DecoderLayer& layer : decoder) x = layer(x, memory);
+    return nn::cross_entropy(head(last(x)), batch["labels"]);
+  }
+};
+
+TrainingStep encoder_decoder() {
+  const TensorType target{i32, {kRows, kTarget}};
+  EncoderDecoder model;
+  return training_step(
+      {{"source", {i32, {kRows, kSource}}}, {"target", target}, {"labels", target}}, model,
+      optim::Adam{});
+}
+
+/// Two towers that meet in a product, with skips over their layers.
+TrainingStep two_towers() {
+  const auto tower = [](const std::vector<nn::Dense>& layers, Value x) {
+    std::vector<Value> skips;
+    for (const nn::Dense& layer : layers) skips.push_back(x = relu(layer(x)));
+    for (const Value& skip : skips) x = x + skip;
+    return x;
+  };
+  const std::vector<nn::Dense> left(4, nn::Dense(24)), right(3, nn::Dense(24));
+  const TensorType type{f32, {kRows, 24}};
+  return training_step(
+      {{"a", type}, {"b", type}},
+      [=](const Batch& b) { return mean(square(tower(left, b["a"]) * tower(right, b["b"]))); },
+      optim::Adam{});
+}
+
+struct Planned {
+  CompiledStep step;
+  std::vector<PlanningProgress> reports;
+};
+
+Planned plan(const TrainingStep& step, int devices, PipeshardParallel method) {
+  Planned result;
+  method.progress = [&](const PlanningProgress& now) { result.reports.push_back(now); };
+  result.step = plan_only(step, method, Cluster::local(devices));
+  return result;
+}
+
+const PipeshardParallel kEverything{
+    .num_micro_batches = kAutoMicroBatches, .layers = AutoLayers{}, .stages = AutoStages{}};
+
+}  // namespace
+
+TEST_CASE("one search finds layers, stages and micro-batches of an encoder-decoder") {
+  for (int devices : {2, 5, 8}) {
+    CAPTURE(devices);
+    const Planned found = plan(encoder_decoder(), devices, kEverything);
+    REQUIRE(!found.reports.empty());
+    for (std::size_t i = 1; i < found.reports.size(); ++i) {
+      const PlanningProgress &now = found.reports[i], &before = found.reports[i - 1];
+      CHECK(now.lower_bound_seconds >= before.lower_bound_seconds);
+      CHECK(now.best_seconds <= before.best_seconds);
+      CHECK(now.searches >= before.searches);
+      CHECK(now.seconds_left <= before.seconds_left);  // one limit for all numbers together
+    }
+    const PlanningProgress& last = found.reports.back();
+    CHECK(last.gap() <= kEverything.relative_gap);
+    CHECK(last.searches <= last.ranges / 4);  // five numbers: most are ruled out by quick bounds
+    CHECK(found.step.plan.cost.gap() <= kEverything.relative_gap);
+    if (devices == 5)  // the same again
+      CHECK(to_json(plan(encoder_decoder(), devices, kEverything).step) == to_json(found.step));
+  }
+}
+
+TEST_CASE("no number of micro-batches has better stages than the one that is chosen") {
+  for (const TrainingStep& step : {encoder_decoder(), two_towers()}) {
+    const Planned found = plan(step, 4, kEverything);
+    const double best = found.reports.back().best_seconds;
+    for (int number : {1, 2, 4, 8, 16}) {
+      CAPTURE(number);
+      PipeshardParallel method = kEverything;
+      method.num_micro_batches = number;
+      const PlanningProgress alone = plan(step, 4, method).reports.back();
+      CHECK(alone.best_seconds >= best * (1 - kEverything.relative_gap));
+      if (number == found.step.graph.num_micro_batches)
+        CHECK(alone.best_seconds <= best * (1 + kEverything.relative_gap));
+    }
+  }
+}
+
+TEST_CASE("a search over many devices looks at those parts alone that stages may be on") {
+  const auto step = training_step(
+      {{"x", {f32, {256, 64}}}},
+      [dense = nn::Dense(64)](const Batch& b) { return mean(square(dense(b["x"]))); },
+      optim::Sgd{});
+  const Planned found = plan(step, 128, {.stages = AutoStages{}});
+  CHECK(found.step.stages.size() == 1);
+  // a single layer is on all devices: one search for each logical mesh of the 128
+  CHECK(found.reports.back().searches <= 7);
+}
