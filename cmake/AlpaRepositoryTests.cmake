@@ -86,9 +86,13 @@ endif()
 if(ALPA_BUILD_EXAMPLES)
   alpa_add_test_folder(models)
   target_link_libraries(test_models PRIVATE alpa_models)
-  add_dependencies(test_models alpa-mlp alpa-gpt)
-  target_compile_definitions(test_models PRIVATE
-    ALPA_MLP="$<TARGET_FILE:alpa-mlp>" ALPA_GPT="$<TARGET_FILE:alpa-gpt>")
+  add_dependencies(test_models ${ALPA_EXAMPLES})
+  if(TARGET alpa_tool)
+    add_dependencies(test_models alpa_tool)
+  endif()
+  target_compile_definitions(test_models PRIVATE ALPA_MLP="$<TARGET_FILE:alpa-mlp>"
+    ALPA_GPT="$<TARGET_FILE:alpa-gpt>"
+    ALPA_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 endif()
 
 # Programs built outside do not know of the sanitizers.

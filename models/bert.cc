@@ -45,8 +45,8 @@ int run_bert(int argc, char** argv) {
   const std::vector<cli::Flag> own = cli::in_group(
       "Model", {cli::number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99),
                 cli::number("--hidden-share", &flags.hidden_share, "of the tokens", 0.01, 0.99)});
-  if (cli::parse(argc, argv, "Trains BERT with an automatic parallel plan.",
-                 cli::joined({own, rows_of_language(flags, sizes)})))
+  if (read_flags(argc, argv, "Trains BERT with an automatic parallel plan.",
+                 cli::joined({own, rows_of_language(flags, sizes)}), flags))
     return 0;
   run_task(flags, [&] {
     return language_task(flags, [&, bert = Bert(options_of(flags))](const Batch& b) {

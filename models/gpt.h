@@ -68,8 +68,7 @@ class DecoderBlock {
         dropout_(o.dropout) {}
 
   alpa::Value operator()(alpa::Value x) const {
-    x = x + dropout_(attention_(norms_[0](x)));
-    return after_attention(x);
+    return after_attention(x + dropout_(attention_(norms_[0](x))));
   }
 
   /// The block for new tokens x [B, 1, C], which attend to what is cached, too. `keys` and `values`
@@ -77,12 +76,11 @@ class DecoderBlock {
   alpa::Value decode(alpa::Value x, alpa::Value position, alpa::Value& keys,
                      alpa::Value& values) const {
     const auto heads = attention_.heads(norms_[0](x), position);
-    const std::int64_t extent = keys.dim(1);
-    const alpa::Value places = iota(x, {alpa::i32, {extent}});
-    const alpa::Value now = reshape(eq(places, position), {1, extent, 1, 1});
+    const alpa::Value places = iota(x, {alpa::i32, {keys.dim(1)}});
+    const alpa::Value now = reshape(eq(places, position), {1, keys.dim(1), 1, 1});
     keys = where(now, heads.keys, keys);
     values = where(now, heads.values, values);
-    const alpa::Value seen = broadcast_to(le(places, position), {x.dim(0), extent});
+    const alpa::Value seen = broadcast_to(le(places, position), {x.dim(0), keys.dim(1)});
     return after_attention(
         x + attention_.project(attention(heads.queries, keys, values, {.key_mask = seen})));
   }

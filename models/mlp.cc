@@ -15,9 +15,6 @@ using namespace models;
 
 namespace {
 
-/// A graph of more layers would take hours to plan.
-constexpr std::int64_t kMaxLayers = 10000;
-
 struct MlpFlags : CommonFlags {
   std::int64_t dim = 512, hidden_factor = 4, layers = 10, epochs = 0;
   std::string data = "tutorial";
@@ -31,7 +28,7 @@ std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
       whole("--dim", &flags.dim, "width of every second layer", 1),
       whole("--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider",
             1),
-      whole("--layers", &flags.layers, "dense layers", 1, kMaxLayers),
+      number_of_layers(&flags.layers, "dense layers", 1, kDenseNodes),
   };
   own.data = {
       text("--data", &flags.data,
@@ -53,14 +50,16 @@ void set_demo_defaults(MlpFlags& flags) {
 }
 
 /// nullopt if only help was asked for.
-std::optional<MlpFlags> read_flags(int argc, char** argv) {
+std::optional<MlpFlags> read_mlp_flags(int argc, char** argv) {
   MlpFlags flags;
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == "--demo") set_demo_defaults(flags);
-  if (cli::parse(argc, argv, "Trains a multi-layer perceptron with an automatic parallel plan.",
-                 rows_of_mlp(flags)))
+  if (models::read_flags(argc, argv,
+                         "Trains a multi-layer perceptron with an automatic parallel plan.",
+                         rows_of_mlp(flags), flags))
     return std::nullopt;
-  check_flags(flags);
+  cli::require_effect(flags.given, "--steps", flags.epochs > 0,
+                      flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");
   return flags;
 }
 
@@ -171,7 +170,7 @@ void run_demo(const MlpFlags& flags, const Cluster& cluster) {
 }
 
 int run_mlp(int argc, char** argv) {
-  const std::optional<MlpFlags> given = read_flags(argc, argv);
+  const std::optional<MlpFlags> given = read_mlp_flags(argc, argv);
   if (!given) return 0;
   const MlpFlags& flags = *given;
   const Cluster cluster = make_cluster(flags);

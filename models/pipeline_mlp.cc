@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/program.h"
+#include "tools/common/flag_table.h"
 
 using namespace alpa;
 
@@ -56,7 +57,9 @@ double difference(const Parameters& a, const Parameters& b) {
   return largest;
 }
 
-int run(int, char**) {
+int run(int argc, char** argv) {
+  if (cli::parse(argc, argv, "Alpa's pipeline tutorial: one MLP on one device and in stages.", {}))
+    return 0;
   const TrainingStep step = training_step(
       {{"x", {f32, {kBatch, kDim}}}, {"y", {f32, {kBatch, kDim}}}},
       [](const Batch& b) { return nn::mean_squared_error(mlp(b["x"]), b["y"]); },

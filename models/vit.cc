@@ -27,8 +27,8 @@ int run_vit(int argc, char** argv) {
   ImageFlags flags("tiny");
   std::vector<std::string> sizes;
   for (const VitSize& size : kVitSizes) sizes.emplace_back(size.name);
-  if (cli::parse(argc, argv, "Trains a vision transformer with an automatic parallel plan.",
-                 rows_of_images(flags, sizes)))
+  if (read_flags(argc, argv, "Trains a vision transformer with an automatic parallel plan.",
+                 rows_of_images(flags, sizes), flags))
     return 0;
   run_task(flags, [&] {
     return image_task(flags, 10, [&](std::int64_t classes) -> nn::Layer {

@@ -14,8 +14,8 @@ int run_resnet(int argc, char** argv) {
   ImageFlags flags("cifar");
   std::vector<std::string> sizes;
   for (const auto& [name, size] : wide_resnet_sizes()) sizes.push_back(name);
-  if (cli::parse(argc, argv, "Trains a Wide-ResNet with an automatic parallel plan.",
-                 rows_of_images(flags, sizes)))
+  if (read_flags(argc, argv, "Trains a Wide-ResNet with an automatic parallel plan.",
+                 rows_of_images(flags, sizes), flags))
     return 0;
   run_task(flags, [&] {
     WideResNetSize size = wide_resnet_sizes().at(flags.model);

@@ -72,6 +72,11 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
           "parallelize: the cluster has {} devices; at least 1 is needed", cluster.num_devices());
   require(options.num_micro_batches >= 1 || chooses_micro_batches(method),
           "parallelize: {} micro-batches; give at least 1", options.num_micro_batches);
+  const std::int64_t runs = std::int64_t{options.num_micro_batches} * cluster.num_devices();
+  require(method.kind == MethodKind::serial || runs <= kMaxMicroBatchesOnDevices,
+          "parallelize: {} micro-batches on {} devices are {}; the most of a step are {}, so give "
+          "fewer of either",
+          options.num_micro_batches, cluster.num_devices(), runs, kMaxMicroBatchesOnDevices);
   require(
       method.kind != MethodKind::data || !options.shard_optimizer_state,
       "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
@@ -83,6 +88,21 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
   require(options.memory_budget_bytes.value_or(1) > 0,
           "parallelize: a memory budget of {} bytes; give more than 0",
           *options.memory_budget_bytes);
+}
+
+void check_size(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
+  const auto nodes = static_cast<std::int64_t>(graph.nodes.size());
+  const int devices = method.kind == MethodKind::serial ? 1 : cluster.num_devices();
+  require(nodes <= kMaxGraphNodes,
+          "parallelize: the graph has {} nodes; the most of one graph are {}, so give the model "
+          "fewer layers",
+          nodes, kMaxGraphNodes);
+  require(
+      nodes * devices <= method.most_nodes,
+      "parallelize: {} nodes on {} devices are {}; the most of a step that is {} are {}, so give "
+      "fewer layers or devices",
+      nodes, devices, nodes * devices, method.most_nodes == kMaxRunNodes ? "run" : "planned",
+      method.most_nodes);
 }
 
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster) {

@@ -7,6 +7,7 @@
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallel_method.h"
 #include "src/intra_op/auto_shard.h"
+#include "src/ir/limits.h"
 
 namespace alpa {
 
@@ -15,6 +16,7 @@ struct MethodOptions {
   MethodKind kind;
   ShardParallel options;
   PipeshardParallel pipeline = {};  ///< of method pipeline; other members are read from `options`
+  std::int64_t most_nodes = kMaxPlannedNodes;  ///< of the step's graph, times devices
 };
 
 MethodOptions options_of(const Method& method);
@@ -27,6 +29,10 @@ bool searches_stages(const MethodOptions& method);
 
 /// Throws Error for an option, or a cluster, that no plan can follow.
 void check_options(const MethodOptions& method, const Cluster& cluster);
+
+/// Throws Error if the graph has more nodes than a graph may hold, or more than `most_nodes` of the
+/// method on all devices together (src/ir/limits.h).
+void check_size(const Graph& graph, const MethodOptions& method, const Cluster& cluster);
 
 /// The logical meshes among which the planner chooses. Throws Error if there is none.
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);

@@ -29,6 +29,7 @@ MicroBatchChoice::MicroBatchChoice(const TrainingStep& step, const MethodOptions
     own.options.progress = {};  // of all numbers together
     try {
       Graph graph = traced_in_layers(step, own);
+      check_size(graph, own, cluster);
       numbers_.push_back({std::move(own), std::move(graph)});
       MicroBatchNumber& added = numbers_.back();
       added.planner =

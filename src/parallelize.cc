@@ -22,6 +22,7 @@
 #include "src/cost/cost_model.h"
 #include "src/intra_op/follow.h"
 #include "src/intra_op/recomputed.h"
+
 #include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"
 #include "src/spmd/join_stages.h"
@@ -332,6 +333,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
     log.begin_plan(chosen.options.solver_seconds);
     const Graph graph = traced_in_layers(traced, chosen);
     log.finished("tracing");
+    check_size(graph, chosen, cluster);
     return kept_or(graph, traced, chosen, cluster, target, [&] {
       MethodOptions limited = chosen;
       limited.options.solver_seconds *= left;
@@ -471,6 +473,7 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
   require(!steps.empty(), "parallelize: no steps; give at least one");
   require_devices(cluster);
   Settings settings{options_of(method), cluster};
+  settings.method.most_nodes = kMaxRunNodes;
   CompiledStep first = compile(steps.front(), settings.method, cluster, plan_path);
   settings.method.options.num_micro_batches = first.graph.num_micro_batches;
   std::vector<Executable> loaded_steps{loaded(std::move(first), steps.front(), nullptr, settings)};

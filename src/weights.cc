@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {
@@ -121,8 +123,23 @@ void add_part(SharedTensor& tensor, const WeightName& name, const TensorType& ty
   tensor.parts.emplace_back(&name, type);
 }
 
-/// Tensors that several parameters of the state fill, by name.
-std::map<std::string, SharedTensor> shared_tensors(const TrainState& state, const WeightMap& map) {
+/// The type of a parameter by its name. Throws Error if there is none.
+using TypeOf = std::function<TensorType(const std::string& parameter)>;
+
+TypeOf types_of(const TrainState& state) {
+  return [&](const std::string& name) { return state[name].type(); };
+}
+
+TypeOf types_of(const Graph& graph) {
+  return [&](const std::string& name) {
+    const Input* input = find_input(graph, InputKind::state, name);
+    require(input != nullptr, "weight map: the model has no parameter \"{}\"", excerpt(name));
+    return graph.type(input->value);
+  };
+}
+
+/// Tensors that several parameters fill, by name.
+std::map<std::string, SharedTensor> shared_tensors(const TypeOf& type_of, const WeightMap& map) {
   std::vector<const WeightName*> parts;
   for (const WeightName& name : map)
     if (name.start) parts.push_back(&name);
@@ -130,7 +147,7 @@ std::map<std::string, SharedTensor> shared_tensors(const TrainState& state, cons
                    [](const WeightName* a, const WeightName* b) { return *a->start < *b->start; });
   std::map<std::string, SharedTensor> tensors;
   for (const WeightName* name : parts) {
-    const TensorType type = state[name->parameter].type();
+    const TensorType type = type_of(name->parameter);
     axis_of(*name, type);
     add_part(tensors[name->tensors[0]], *name, type);
   }
@@ -148,6 +165,12 @@ void check_filled(const TensorFile& file, const std::map<std::string, SharedTens
             text_of(*tensor.parts.back().first), excerpt(name), end, tensor.axis, file.path(),
             to_string(file.type(name)));
   }
+}
+
+/// Throws Error unless the file holds what the map names.
+void check_fit(const TensorFile& file, const WeightMap& map, const TypeOf& type_of) {
+  for (const WeightName& name : map) check_fit(file, name, type_of(name.parameter));
+  check_filled(file, shared_tensors(type_of, map));
 }
 
 /// The part of `whole` that the parameter is.
@@ -245,9 +268,12 @@ WeightMap own_names(const TrainState& state) {
   return map;
 }
 
+void check_weights(const Graph& graph, const TensorFile& file, const WeightMap& map) {
+  check_fit(file, map, types_of(graph));
+}
+
 void load_weights(TrainState& state, const TensorFile& file, const WeightMap& map) {
-  for (const WeightName& name : map) check_fit(file, name, state[name.parameter].type());
-  check_filled(file, shared_tensors(state, map));
+  check_fit(file, map, types_of(state));
   for (const WeightName& name : map)
     state[name.parameter] = read_weight(file, name, state[name.parameter].type());
 }
@@ -265,7 +291,7 @@ void save_weights(const TrainState& state, const std::string& path, const Weight
   std::map<std::string, Array> tensors;
   for (const WeightName& name : map)
     if (!name.start) write_weight(state[name.parameter].to_host(), name, tensors);
-  for (const auto& [tensor, shared] : shared_tensors(state, map))
+  for (const auto& [tensor, shared] : shared_tensors(types_of(state), map))
     write_shared(state, shared, tensors);
   write_safetensors(path, tensors, metadata);
 }

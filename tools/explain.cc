@@ -6,6 +6,7 @@
 #include "src/pipeline_file.h"
 
 #include <optional>
+#include <set>
 
 #include "src/cost/cost_model.h"
 #include "tools/commands.h"
@@ -23,6 +24,7 @@ struct ExplainFlags {
   std::optional<int> devices;
   double solver_seconds = 60;
   bool full = false;
+  std::set<std::string> given = {};
 
   Detail detail() const { return full ? Detail::full : Detail::summary; }
 };
@@ -115,10 +117,17 @@ int explain_command(int argc, char** argv) {
   if (cli::parse(
           argc, argv,
           "Says where time and memory of a plan go, what is split how and what the next best costs.",
-          rows_of(flags)))
+          rows_of(flags), &flags.given))
     return 0;
+  cli::require_effect(flags.given, "--devices", !flags.cluster.empty(),
+                      "beside --cluster, whose devices count");
   const std::string text = read_file(flags.file, kPlanOrModel);
-  fmt::print("{}",
-             text.starts_with("graph ") ? explain_model(flags, text) : explain_plan(flags, text));
+  const bool is_model = text.starts_with("graph ");
+  for (const char* flag : {"--method", "--mesh", "--solver-seconds"})
+    cli::require_effect(flags.given, flag, !is_model,
+                        fmt::format("on the plan {}; it is for models", excerpt(flags.file)));
+  cli::require_effect(flags.given, "--mesh", flags.method == "serial",
+                      "with --method serial, which uses one device");
+  fmt::print("{}", is_model ? explain_model(flags, text) : explain_plan(flags, text));
   return 0;
 }

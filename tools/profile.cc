@@ -17,7 +17,7 @@ int profile_command(int argc, char** argv) {
                  "work, as a cluster file for planning.",
                  {cli::whole("--devices", &devices, "CPU devices of this machine", 1, 1024),
                   cli::positive_number("--seconds", &seconds, "to measure for, about"),
-                  cli::text("--output", &output, "file to write; without it, print")}))
+                  cli::output_file("--output", &output, "file to write; without it, print")}))
     return 0;
   const std::string text = profile(devices, seconds).to_json();
   if (output.empty())

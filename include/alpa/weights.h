@@ -40,6 +40,10 @@ void load_weights(TrainState& state, const std::string& path, const WeightMap& m
 /// Of parameters under their own names.
 void load_weights(TrainState& state, const std::string& path);
 
+/// Throws Error as `load_weights` would into a state of this graph (`TrainingStep::trace`), before
+/// anything is planned. Reads no tensor.
+void check_weights(const Graph& graph, const TensorFile& file, const WeightMap& map);
+
 /// Writes parameters of the state to a safetensors file. Throws Error if the state lacks one, or if
 /// the file can't be written.
 void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,

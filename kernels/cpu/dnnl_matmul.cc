@@ -2,11 +2,13 @@
 // which keep spinning on cores that the device's team needs next, and which ThreadSanitizer cannot
 // analyse. So every call is single-threaded and the team shares the work.
 #include <dnnl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <string_view>
 
 #include "alpa/base/error.h"
@@ -40,8 +42,31 @@ class SingleThread {
 };
 
 void check(dnnl_status_t status, const char* what) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   invariant(status == dnnl_success, "oneDNN: {} failed with status {}", what,
             static_cast<int>(status));
+}
+
+/// Addresses that oneDNN maps while it generates code, at most. It does not check whether it got
+/// them: where the process may not map as many (`ulimit -v`), it would end by a signal.
+constexpr std::size_t kCodeRoom = 32 << 20;
+
+/// Throws std::bad_alloc unless oneDNN has room for generating code.
+void require_code_room() {
+  void* room = ::mmap(nullptr, kCodeRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kCodeRoom);
+}
+
+/// The first product of a process generates the code of all. Returns true.
+bool generate_sgemm() {
+  require_code_room();
+  constexpr std::int64_t kSide = 64;
+  static std::array<float, kSide * kSide> operand{}, result{};
+  check(dnnl_sgemm('N', 'T', kSide, kSide, kSide, 1.0f, operand.data(), kSide, operand.data(),
+                   kSide, 0.0f, result.data(), kSide),
+        "sgemm");
+  return true;
 }
 
 /// A two-dimensional operand as sgemm wants it: transposed or not, and the distance of its lines.
@@ -58,6 +83,7 @@ Layout layout_of(std::int64_t rows, std::int64_t columns, std::int64_t row_strid
 
 void call_sgemm(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                 std::int64_t k, const float* a, const float* b, float* c, std::int64_t c_lead) {
+  [[maybe_unused]] static const bool generated = generate_sgemm();
   check(dnnl_sgemm(left.transposed, right.transposed, m, n, k, 1.0f, a, left.lead, b, right.lead,
                    0.0f, c, c_lead),
         "sgemm");
@@ -214,6 +240,7 @@ class BatchedPrimitive {
                      matrices(count, s.k, s.n, batch.b, s.b_k, s.b_n),
                      matrices(count, s.m, s.n, batch.c, s.c_m, 1)} {
     const SingleThread single;
+    require_code_room();
     // oneDNN keeps descriptors and primitives in a cache of the process. Its own synchronisation is
     // invisible to ThreadSanitizer, so threads that plan side by side take turns here.
     static std::mutex creation;
@@ -227,10 +254,11 @@ class BatchedPrimitive {
     check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
           "set_scratchpad_mode");
     dnnl_primitive_desc_t chosen = nullptr;
-    const bool found =
-        dnnl_primitive_desc_create(&chosen, &matmul, attributes, engine(), nullptr) == dnnl_success;
+    const dnnl_status_t found =
+        dnnl_primitive_desc_create(&chosen, &matmul, attributes, engine(), nullptr);
     dnnl_primitive_attr_destroy(attributes);
-    if (!found) return;
+    if (found == dnnl_out_of_memory) check(found, "primitive_desc_create");
+    if (found != dnnl_success) return;
     create(chosen);
     dnnl_primitive_desc_destroy(chosen);
   }

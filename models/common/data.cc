@@ -33,19 +33,22 @@ void standardise(Dataset& data) {
   }
 }
 
-/// Throws Error if the tutorial's data does not fit in memory: x and y of [batch, dim]
-/// and weights of [dim, dim].
-void require_memory(std::int64_t batch, std::int64_t dim) {
+/// Bytes of the tutorial's x and y of [batch, dim] and weights of [dim, dim].
+double tutorial_bytes(std::int64_t batch, std::int64_t dim) {
   const auto rows = static_cast<double>(batch), columns = static_cast<double>(dim);
-  const double bytes = 4 * columns * (2 * rows + columns);
-  const std::int64_t available = host_memory().available_bytes;
-  require(bytes <= static_cast<double>(available),
-          "--batch is {} and --dim is {}: making data for them takes {:.3g} bytes, "
-          "but {} are available; lower one of them, or plan with --plan-only",
-          batch, dim, bytes, available);
+  return 4 * columns * (2 * rows + columns);
 }
 
 }  // namespace
+
+void require_memory(double bytes, const std::string& sizes) {
+  const std::int64_t available = host_memory().available_bytes;
+  require(
+      bytes <= static_cast<double>(available),
+      "{}: making data for them takes {:.3g} bytes, but {} are available; lower one of them, or "
+      "plan with --plan-only",
+      sizes, bytes, available);
+}
 
 std::vector<BatchInput> inputs_of(const DataTypes& types, std::int64_t batch) {
   require(batch <= types.size(), "--batch is {}, but there are only {} examples", batch,
@@ -58,7 +61,8 @@ std::vector<BatchInput> inputs_of(const DataTypes& types, std::int64_t batch) {
 TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim,
                    std::uint64_t seed) {
   if (data == kTutorial) {
-    require_memory(batch, dim);
+    require_memory(tutorial_bytes(batch, dim),
+                   fmt::format("--batch is {} and --dim is {}", batch, dim));
     return {linear_dataset(batch, dim, seed), {}};
   }
   if (data == kFashionMnist || data.starts_with(std::string(kFashionMnist) + ":")) {

@@ -14,6 +14,10 @@ struct DataTypes {
   std::int64_t size() const { return x.shape.at(0); }
 };
 
+/// Throws Error if made data of so many bytes do not fit into the memory that is available.
+/// `sizes`: the flags that they follow from, "--batch is 8 and --dim is 16".
+void require_memory(double bytes, const std::string& sizes);
+
 /// The data a `--data` flag names: "tutorial" (`batch` examples of y = x·W + b + noise of dimension
 /// `dim`), "fashion-mnist[:DIR]" or a CSV file, whose features are brought to mean 0 and variance
 /// 1. Throws Error on anything else.

@@ -15,7 +15,7 @@ std::vector<cli::Flag> model_rows(GptFlags& flags) {
   return {
       choice("--kind", &flags.kind, "gpt, or llama: RMS norm, rotary positions and SwiGLU",
              {"gpt", "llama"}),
-      whole("--layers", &flags.layers, "blocks; 0: those of the size", 0),
+      number_of_layers(&flags.layers, "blocks; 0: those of the size", 0, kBlockNodes),
       whole("--hidden", &flags.hidden, "width of the blocks; 0: that of the size", 0),
       whole("--heads", &flags.heads, "heads of a block; 0: those of the size", 0),
       whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads", 0),
@@ -37,8 +37,8 @@ std::vector<cli::Flag> model_rows(GptFlags& flags) {
 std::vector<cli::Flag> output_rows(GptFlags& flags) {
   using namespace cli;
   return {
-      text("--save", &flags.save,
-           "write the weights to this safetensors file, as Hugging Face names them"),
+      output_file("--save", &flags.save,
+                  "write the weights to this safetensors file, as Hugging Face names them"),
       whole("--generate", &flags.generate, "tokens to generate after training", 0),
       text("--prompt", &flags.prompt, "text that the generated tokens continue"),
       number("--temperature", &flags.temperature, "of generation; 0: the likeliest token", 0, 100),
@@ -79,6 +79,10 @@ DecoderOptions options_of(const GptFlags& flags) {
   require(!of_llama || flags.kind == "llama", "--model {} is a size of --kind llama, not of gpt",
           flags.model);
   const DecoderSize& size = of_llama ? *of_llama : *find(kGptSizes, flags.model);
+  cli::require_effect(flags.given, "--positions", flags.kind != "gpt",
+                      "with --kind llama, whose positions are not learnt");
+  cli::require_effect(flags.given, "--rotary-base", flags.kind == "gpt",
+                      "with --kind gpt, whose positions are learnt");
   const std::string head = head_of(flags);
   require(flags.kind == "gpt" || head != "tied_bias",
           "--head is 'tied_bias', but --kind llama has no bias; take tied or own");

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "models/common/text.h"
+#include "src/ir/limits.h"
 
 namespace models {
 
@@ -104,9 +105,10 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
-      text("--plan-cache", &f.plan_cache, "directory for proven plans, which are found once"),
+      output_folder("--plan-cache", &f.plan_cache,
+                    "directory for proven plans, which are found once"),
       text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
-      text("--save-plan", &f.save_plan, "write the plan to this file"),
+      output_file("--save-plan", &f.save_plan, "write the plan to this file"),
   };
 }
 
@@ -117,16 +119,16 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
                       "print why this plan was chosen: in ten lines, or in full",
                       {"summary", "full"}, "summary"),
       on("--timeline", &f.timeline, "print when each stage runs which micro-batch"),
-      text("--trace", &f.trace,
-           "write a Chrome trace of the last step, predicted and measured, to this file"),
+      output_file("--trace", &f.trace,
+                  "write a Chrome trace of the last step, predicted and measured, to this file"),
       on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
       on("--compare", &f.compare,
          "run on one device too and report the largest difference of a parameter"),
       on("--quiet", &f.quiet, "print no line while training"),
-      text("--log", &f.log, "write loss and seconds of every step to this file, as CSV"),
-      text("--plot", &f.plot, "write the curve of the loss to this file, as SVG"),
-      text("--json", &f.json, "write the report to this file"),
-      text("--dump", &f.dump, "write the result of every pass to this directory"),
+      output_file("--log", &f.log, "write loss and seconds of every step to this file, as CSV"),
+      output_file("--plot", &f.plot, "write the curve of the loss to this file, as SVG"),
+      output_file("--json", &f.json, "write the report to this file"),
+      output_folder("--dump", &f.dump, "write the result of every pass to this directory"),
   };
 }
 
@@ -150,6 +152,14 @@ void print_progress(const PlanningProgress& p) {
 }
 
 }  // namespace
+
+cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64_t least,
+                           std::int64_t nodes) {
+  cli::Flag flag =
+      cli::whole("--layers", target, std::move(meaning), least, kMaxGraphNodes / nodes);
+  flag.allowed += fmt::format(", since a graph has at most {} nodes", kMaxGraphNodes);
+  return flag;
+}
 
 std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own) {
   const auto with = [](std::vector<cli::Flag> rows, const std::vector<cli::Flag>& more) {

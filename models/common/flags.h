@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct CommonFlags {
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
   std::string save_plan, load_plan, plan_cache, dump, json, trace, log, plot;
+  std::set<std::string> given;  ///< names of the flags on the command line
 };
 
 /// Flags of one program, by their group in the help.
@@ -39,9 +41,25 @@ struct ModelRows {
   std::vector<cli::Flag> model, data, output;
 };
 
+/// --layers, from `least` to as many as a graph may hold if each has `nodes` when it is trained. A
+/// graph of larger layers is refused while it grows.
+cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64_t least,
+                           std::int64_t nodes);
+/// Least nodes of a dense layer and of a transformer's block with their gradients and updates.
+inline constexpr std::int64_t kDenseNodes = 16, kBlockNodes = 64;
+
 /// The rows of `flags` and of the program's `own`, in the groups Model, Data,
 /// Devices, Plan and Output.
 std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own = {});
+
+/// Fills the flags from the command line, and checks those that belong together before any work
+/// begins: throws Error if one has no effect beside the others, or if what is to be written can't
+/// be. Returns true if only help was asked for, and prints it.
+[[nodiscard]] bool read_flags(int argc, const char* const* argv, const std::string& purpose,
+                              const std::vector<cli::Flag>& rows, CommonFlags& flags);
+
+/// Throws Error if a flag was given that has no effect because of another one.
+void check_combinations(const CommonFlags& flags);
 
 /// The cluster that --cluster, or else --devices and --backend name. Without --devices:
 /// a device per card where there are several, else eight. Throws Error naming flag,

@@ -52,15 +52,18 @@ std::int32_t sample(std::span<const float> logits, const SamplingOptions& option
   return order[std::min<std::size_t>(drawn - sums.begin(), kept - 1)];
 }
 
+void check_lengths(std::int64_t prompt, std::int64_t count, std::int64_t sequence) {
+  require(prompt >= 1, "generate: the prompt is empty; give at least one token");
+  require(prompt + count <= sequence + 1,
+          "generate: a prompt of {} tokens and {} more exceed the model's sequence of {}", prompt,
+          count, sequence);
+}
+
 std::vector<std::int32_t> generate(const Decoder& decoder, const TrainState& trained,
                                    std::span<const std::int32_t> prompt, std::int64_t count,
                                    const SamplingOptions& options) {
   const auto given = static_cast<std::int64_t>(prompt.size());
-  const std::int64_t length = decoder.options().sequence;
-  require(given >= 1, "generate: the prompt is empty; give at least one token");
-  require(given + count <= length + 1,
-          "generate: a prompt of {} tokens and {} more exceed the model's sequence of {}", given,
-          count, length);
+  check_lengths(given, count, decoder.options().sequence);
   const Executable executable =
       parallelize(decoding_step(decoder), Serial{}, Cluster::local(1, "cpu"));
   TrainState state = executable.init(0);
@@ -75,7 +78,10 @@ std::vector<std::int32_t> generate(const Decoder& decoder, const TrainState& tra
          {"position", Array(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, {1})}});
     if (at + 1 < given) continue;
     const Array logits = metrics.output("logits");
-    tokens.push_back(sample(logits.elements_as<float>(), options, uniform(engine)));
+    const std::span<const float> all = logits.elements_as<float>();
+    const auto known =
+        options.tokens > 0 ? std::min<std::size_t>(all.size(), options.tokens) : all.size();
+    tokens.push_back(sample(all.first(known), options, uniform(engine)));
   }
   return {tokens.begin() + given, tokens.end()};
 }

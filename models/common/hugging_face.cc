@@ -92,6 +92,13 @@ void check_head(const TensorFile& file, const std::string& table, const DecoderO
           file.path(), table);
 }
 
+/// The map to the names of the file, which has them with the prefix or without.
+WeightMap names_in(const TensorFile& file, const DecoderOptions& options) {
+  check_layers(file, options);
+  const bool prefixed = !file.contains(is_gpt(options) ? "wte.weight" : "embed_tokens.weight");
+  return hugging_face_names(options, prefixed);
+}
+
 }  // namespace
 
 WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed) {
@@ -100,13 +107,22 @@ WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed) {
           "Hugging Face's GPT-2 has its embedding's table as head, without a bias: leave out the "
           "decoder's {}",
           options.tied_head ? "bias" : "own head");
+  require(
+      options.key_heads == 0 || options.key_heads == options.heads,
+      "Hugging Face's GPT-2 has as many key heads as heads, but the decoder has {} and {}; leave "
+      "out its key heads",
+      options.key_heads, options.heads);
   return gpt2_names(options, prefixed ? "transformer." : "");
 }
 
+void check_hugging_face(const Graph& graph, const TensorFile& file, const DecoderOptions& options) {
+  const WeightMap map = names_in(file, options);
+  check_weights(graph, file, map);
+  check_head(file, map[0].tensors[0], options);
+}
+
 void load_hugging_face(TrainState& state, const TensorFile& file, const DecoderOptions& options) {
-  check_layers(file, options);
-  const bool prefixed = !file.contains(is_gpt(options) ? "wte.weight" : "embed_tokens.weight");
-  const WeightMap map = hugging_face_names(options, prefixed);
+  const WeightMap map = names_in(file, options);
   check_head(file, map[0].tensors[0], options);
   load_weights(state, file, map);
 }

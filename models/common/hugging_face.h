@@ -8,7 +8,7 @@ namespace models {
 /// The map to transformers' names, "transformer.h.0.attn.c_attn.weight" or
 /// "model.layers.0.self_attn.q_proj.weight". `prefixed`: with "transformer." or "model.", as these
 /// classes write them; without, as older files have them. Throws Error if the decoder has a bias at
-/// its head, or GPT's a head of its own, which transformers' lack.
+/// its head, or GPT's a head of its own or key heads, which transformers' lack.
 alpa::WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed = true);
 
 /// Loads the weights of a file, with the prefix or without. Throws Error, naming the tensor, if one
@@ -16,6 +16,10 @@ alpa::WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed 
 /// the table of its embedding although the decoder's is; the state is then unchanged.
 void load_hugging_face(alpa::TrainState& state, const alpa::TensorFile& file,
                        const DecoderOptions& options);
+
+/// Throws Error as `load_hugging_face` would into a state of this graph, before it is planned.
+void check_hugging_face(const alpa::Graph& graph, const alpa::TensorFile& file,
+                        const DecoderOptions& options);
 
 /// Writes the weights as transformers' `save_pretrained` does.
 void save_hugging_face(const alpa::TrainState& state, const std::string& path,

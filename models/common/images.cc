@@ -2,6 +2,7 @@
 #include "models/common/images.h"
 
 #include "models/common/data.h"
+#include "src/train/noise.h"
 
 namespace models {
 
@@ -14,14 +15,16 @@ constexpr std::int64_t kMadeImages = 256;
 /// Images of noise, brighter where the class says so.
 TaskData made_images(const ImageFlags& flags, std::int64_t classes) {
   const std::int64_t rows = std::max(kMadeImages, flags.batch), pixels = flags.image * flags.image;
-  Dataset data = linear_dataset(rows, pixels * 3, static_cast<std::uint64_t>(flags.seed));
+  require_memory(4.0 * static_cast<double>(rows) * static_cast<double>(pixels * 3),
+                 fmt::format("--batch is {} and --image is {}", flags.batch, flags.image));
+  Array images = standard_normal({rows, pixels * 3}, static_cast<std::uint64_t>(flags.seed), 1);
   std::vector<std::int32_t> labels(rows);
-  auto x = data.x.mutable_elements_as<float>();
+  auto x = images.mutable_elements_as<float>();
   for (std::int64_t row = 0; row < rows; ++row) {
     labels[row] = static_cast<std::int32_t>(row % classes);
     for (std::int64_t i = row % classes; i < pixels * 3; i += classes) x[row * pixels * 3 + i] += 1;
   }
-  return {{data.x, Array(labels, {rows}), classes}, {}};
+  return {{images, Array(labels, {rows}), classes}, {}};
 }
 
 /// Images and labels [B, pixels · channels]; without examples if only planned.
@@ -32,6 +35,8 @@ struct ImageData {
 };
 
 ImageData load_images(const ImageFlags& flags, std::int64_t classes) {
+  cli::require_effect(flags.given, "--image", flags.data != "made",
+                      fmt::format("with --data {}; it is of made images", excerpt(flags.data)));
   if (flags.data != "made") {
     TaskData sets = load_data(flags.data, flags.batch, 1, 0);
     require(sets.training.features() == 28 * 28, "--data is '{}'; it must be made or fashion-mnist",

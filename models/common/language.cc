@@ -1,6 +1,8 @@
 // models/common/language.cc — flags and tasks of language models
 #include "models/common/language.h"
 
+#include "models/common/data.h"
+
 namespace models {
 
 using namespace alpa;
@@ -10,11 +12,20 @@ namespace {
 /// Sequences that can be learnt: every token determines the next one.
 constexpr std::int64_t kMadeSequences = 512;
 
+/// Tokens that they begin with, at most: of a larger vocabulary the first ones.
+constexpr std::int64_t kMostStarts = 1 << 20;
+
+/// Bytes of the tokens and labels, each twice for a moment.
+double made_bytes(double rows, double columns) { return 16 * rows * columns; }
+
 std::map<std::string, Array> made_tokens(const LanguageFlags& flags) {
   const std::int64_t rows = std::max(kMadeSequences, flags.batch), columns = flags.sequence;
+  require_memory(made_bytes(static_cast<double>(rows), static_cast<double>(columns)),
+                 fmt::format("--batch is {} and --sequence is {}", flags.batch, flags.sequence));
   std::vector<std::int32_t> tokens(rows * columns), labels(rows * columns);
   const std::vector<std::int64_t> starts =
-      shuffled_indices(std::max(rows, flags.vocabulary), static_cast<std::uint64_t>(flags.seed), 0);
+      shuffled_indices(std::max(rows, std::min(flags.vocabulary, kMostStarts)),
+                       static_cast<std::uint64_t>(flags.seed), 0);
   for (std::int64_t row = 0; row < rows; ++row) {
     std::int64_t token = starts[row] % flags.vocabulary;
     for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i) {
@@ -35,7 +46,7 @@ void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
           "--vocabulary is {}, but the tokenizer has {} tokens; give at least as many",
           flags.vocabulary, tokenizer.vocabulary());
   const Tokens text = Tokens::of_text(flags.data, tokenizer);
-  const std::int64_t per_batch = flags.batch * flags.sequence;
+  const std::int64_t per_batch = num_elements({flags.batch, flags.sequence});
   const std::int64_t most = kMostTestBatches * per_batch + 1;
   const std::int64_t test = std::min(text.size() / kTestShare, most);
   require(test > per_batch, "--data {} has {} tokens; batches of {} need at least {}", flags.data,
@@ -72,6 +83,9 @@ Tokenizer make_tokenizer(const LanguageFlags& flags) {
 }
 
 Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(const Batch&)> model) {
+  cli::require_effect(flags.given, "--tokenizer",
+                      flags.data == "made" && flags.given.count("--generate") == 0,
+                      "with --data made, which has tokens but no text");
   const TensorType tokens{i32, {flags.batch, flags.sequence}};
   Task task{.model = std::move(model),
             .inputs = {{"tokens", tokens}, {"labels", tokens}},

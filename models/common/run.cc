@@ -57,13 +57,6 @@ Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph
 
 }  // namespace
 
-void check_flags(const CommonFlags& flags) {
-  require(!flags.plan_only || (!flags.compare && flags.load_plan.empty() && flags.trace.empty()),
-          "--plan-only runs nothing: it can't be combined with --compare, --load-plan or --trace");
-  require(!flags.plan_only || (flags.log.empty() && flags.plot.empty()),
-          "--plan-only runs nothing: it can't be combined with --log or --plot");
-}
-
 void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task) {
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
   const CompiledStep planned =
@@ -97,7 +90,6 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
 }
 
 std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task) {
-  check_flags(flags);
   const Cluster cluster = make_cluster(flags);
   if (flags.plan_only) {
     plan_and_report(flags, cluster, make_task());

@@ -17,7 +17,4 @@ void plan_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, con
 /// Returns the run, if there was one.
 std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task);
 
-/// Throws Error if flags that need a run are given with --plan-only.
-void check_flags(const CommonFlags& flags);
-
 }  // namespace models

@@ -3,19 +3,52 @@
 #include "src/base/program.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
+#include <string_view>
 #include <system_error>
 
 #include "alpa/base/error.h"
+#include "src/base/low_memory.h"
 
 namespace alpa {
 namespace {
 
 constexpr int kUsersMistake = 2, kOurBug = 3;
+
+/// The name of the program, for a failure outside of `main`.
+const char* program_name = "alpa";
+
+/// Whether the exception that nobody caught is a lack of memory, or a refusal by the system. None
+/// was made where not even that could be allocated.
+bool is_shortage() {
+  if (!std::current_exception()) return address_limit().has_value();
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (const std::system_error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// Ends the program where an exception can't be passed on: in a destructor, or at the start of a
+/// thread. Allocates nothing.
+[[noreturn]] void end_without_memory() {
+  if (!is_shortage()) std::abort();
+  const std::string_view parts[] = {
+      program_name, ": out of memory or threads; give the process more (ulimit -v, -u)\n"};
+  for (const std::string_view part : parts)
+    if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
+  ::_exit(kUsersMistake);
+}
 
 /// Flushes stdout first, which keeps the order of the output.
 int complain(const char* name, const char* message, int status) {
@@ -37,13 +70,15 @@ int checked_status(const char* name, int status) {
 }
 
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {
+  program_name = name;
+  std::set_terminate(end_without_memory);
   try {
+    prepare_for_low_memory();
     return checked_status(name, body(argc, argv));
   } catch (const Error& error) {
     return complain(name, error.what(), kUsersMistake);
   } catch (const std::bad_alloc&) {
-    return complain(name, "out of memory; give the process more, or use a smaller batch or model",
-                    kUsersMistake);
+    return complain(name, out_of_memory_text().c_str(), kUsersMistake);
     // the system's refusals: threads, locks, writing to stdout
   } catch (const std::system_error& error) {
     return complain(name, error.what(), kUsersMistake);

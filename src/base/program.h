@@ -5,7 +5,8 @@ namespace alpa {
 
 /// Runs body(argc, argv) and returns its exit status. A failure prints one line on stderr that
 /// starts with `name`. A user's mistake, lack of memory or a refusal by the system gives status 2,
-/// a bug of ours 3. Output that could not be written counts as a failure (`checked_status`).
+/// a bug of ours 3. Output that could not be written counts as a failure (`checked_status`). Lack
+/// of memory gives 2 also in a thread or a destructor, where it can't be caught.
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);
 
 /// Flushes standard output and returns `status`. If output was lost (a full disk), says so on

@@ -10,7 +10,7 @@ void fail_to_start(std::string_view whose, int started, int wanted,
                    const std::exception_ptr& thrown) {
   fail(
       "{}: only {} of {} threads could be started ({}); use fewer devices or fewer threads per "
-      "device, or allow more threads (ulimit -u)",
+      "device, or allow more threads (ulimit -u) or memory (ulimit -v)",
       whose, started, wanted, text_of(thrown));
 }
 

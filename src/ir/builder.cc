@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "region_rules.h"
 #include "src/ir/input.h"
+#include "src/ir/limits.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 
@@ -139,9 +140,8 @@ void Builder::freeze(Value parameter) {
   require(known && known->kind == InputKind::state && known->of.empty(),
           "freeze: {} is not a parameter of this graph; give what `parameter` returned",
           to_string(parameter.type()));
-  for (const Update& update : updates_)
-    require(update.input != parameter.id, "freeze: \"{}\" has an update already; freeze it before",
-            known->name);
+  require(!has_update(parameter), "freeze: \"{}\" has an update already; freeze it before",
+          known->name);
   inputs_[input_by_name_.at(known->name)].frozen = true;
   std::erase_if(parameters_, [&](const Value& trained) { return trained.id == parameter.id; });
 }
@@ -196,6 +196,11 @@ const Input* Builder::input_of(Value value) const {
 }
 
 Values Builder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
+  require(
+      num_nodes() < kMaxGraphNodes,
+      "{}: with it the graph has more than {} nodes, the most of one graph; give the model fewer "
+      "layers",
+      op.name, kMaxGraphNodes);
   std::vector<TensorType> types;
   types.reserve(operands.size());
   Node node;
@@ -247,8 +252,8 @@ void Builder::update(Value input, Value value) {
           known->name);
   require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}",
           known->name, to_string(input.type()), to_string(value.type()));
-  for (const Update& earlier : updates_)
-    require(earlier.input != input.id, "update of \"{}\": it has an update already", known->name);
+  require(updated_.insert(input.id).second, "update of \"{}\": it has an update already",
+          known->name);
   updates_.push_back({input.id, value.id});
 }
 
@@ -257,6 +262,7 @@ void Builder::replace_update(Value input, Value value) {
                                   [&](const Update& update) { return update.input == input.id; });
   require(found != updates_.end(), "replace_update: {} has no update", to_string(input.type()));
   updates_.erase(found);
+  updated_.erase(input.id);
   update(input, value);
 }
 
@@ -314,9 +320,10 @@ Graph Builder::finish() const {
 
 void Builder::end_layer() {
   // Behind the first boundary, a node in no layer has none on purpose: a sum over micro-batches.
-  for (Node& node : nodes_)
-    if (layer_ < 0 && node.region == Region::forward && node.op != &ops::input)
-      node.layer = std::max(node.layer, 0);
+  if (layer_ < 0)
+    for (Node& node : nodes_)
+      if (node.region == Region::forward && node.op != &ops::input)
+        node.layer = std::max(node.layer, 0);
   layer_ = std::max(layer_, 0) + 1;
 }
 

@@ -230,9 +230,6 @@ std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
   return permanent;
 }
 
-/// Further packings are tried while those so far took less work: about half a second's.
-constexpr std::int64_t kMostLooks = 20'000'000;
-
 /// Two blocks that share bytes at one time, the lower one first: those that live are kept by
 /// offset, where each needs to be compared with its neighbours alone.
 std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vector<Block>& blocks) {
@@ -278,6 +275,9 @@ std::int64_t end_of(const std::vector<Block>& blocks) {
   for (const Block& block : blocks) end = std::max(end, block.offset + block.bytes);
   return end;
 }
+
+/// Further packings are tried while those so far took less work: about half a second's.
+constexpr std::int64_t kMostLooks = 20'000'000;
 
 /// The best of several packings; stops at one that can't be beaten.
 std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <sstream>
 
 #include "support/error_text.h"
 
@@ -148,4 +150,19 @@ TEST_CASE("mistakes with frozen parameters are named") {
       "freeze tied parameters everywhere or nowhere");
   CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
         "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
+}
+
+TEST_CASE("the pattern that README.md shows freezes layers of README's model") {
+  std::stringstream page;
+  page << std::ifstream(ALPA_SOURCE_DIR "/README.md").rdbuf();
+  const std::string text = page.str(), start = "{.frozen = {\"";
+  const std::size_t begin = text.find(start) + start.size();
+  REQUIRE(begin > start.size());
+  const std::string pattern = text.substr(begin, text.find('"', begin) - begin);
+  CAPTURE(pattern);
+  const TrainingStep step = step_of(trained, {.frozen = {pattern}});
+  Names frozen;
+  for (const Input& input : step.trace(1).inputs)
+    if (input.frozen) frozen.push_back(input.name);
+  CHECK(frozen == Names{"dense0.kernel", "dense0.bias"});
 }

@@ -4,6 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "sample_ops.h"
+#include "src/ir/limits.h"
 #include "support/error_text.h"
 
 using namespace alpa;
@@ -140,4 +141,15 @@ TEST_CASE("nodes run as often as their region") {
   CHECK(runs_per_step(graph, graph.nodes.back()) == 1);
   CHECK(find_input(graph, 1)->name == "w");
   CHECK(find_input(graph, 3) == nullptr);
+}
+
+TEST_CASE("a graph that grows beyond its most nodes is refused while it is built") {
+  Builder b;
+  Value x = b.input(InputKind::batch, "x", {f32, {2}});
+  CHECK(error_of([&] {
+          for (std::int64_t i = 0; i < kMaxGraphNodes; ++i) x = b.emit_one(sample::scale, {x});
+        }) ==
+        "scale: with it the graph has more than 1048576 nodes, the most of one graph; give the "
+        "model fewer layers");
+  CHECK(b.num_nodes() == kMaxGraphNodes);
 }

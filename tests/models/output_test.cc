@@ -54,7 +54,7 @@ TEST_CASE("a report to /dev/stdout follows what was printed before") {
 }
 
 TEST_CASE("files that are none of its kind") {
-  CHECK(run_shell(kMlp + " --cluster /dev/zero")
+  CHECK(run_shell(ALPA_MLP " --cluster /dev/zero")
             .text.ends_with(
                 "alpa-mlp: cluster file /dev/zero: cannot be read: it is a device, not a file\n"));
   CHECK(run_shell(kMlp + " --load-plan /tmp")

@@ -145,3 +145,20 @@ TEST_CASE("mistakes in layers for images") {
   CHECK(error_of([] { shape_after(nn::BatchNorm(), {4}); }) ==
         "nn::BatchNorm: the input is f32[4]; it needs channels and a batch");
 }
+
+TEST_CASE("a batch norm that is used in two places is named, with what to do") {
+  const nn::BatchNorm first, norm;
+  const auto step_of = [&](const nn::BatchNorm& twice) {
+    return training_step(
+        {{"x", {f32, {4, 2}}}},
+        [=](const Batch& b) { return mean(square(twice(relu(twice(first(b["x"])))))); },
+        optim::Sgd{});
+  };
+  for (int micro_batches : {1, 2})
+    CHECK(error_of([&] { step_of(norm).trace(micro_batches); }) ==
+          "nn::BatchNorm: layer \"batch_norm1\" normalises in two places of the model, but keeps "
+          "one mean and variance; make a BatchNorm for each place, or freeze it");
+  CHECK(step_of(norm.frozen()).trace(2).updates.size() > 0);
+  const auto twice = [&](const Batch& b) { return mean(norm(norm(b["x"]))); };
+  CHECK(evaluation_step({{"x", {f32, {4, 2}}}}, twice).trace(2).nodes.size() > 0);
+}

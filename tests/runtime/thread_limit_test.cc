@@ -62,7 +62,8 @@ int number_after(const std::string& text, const std::string& before) {
 std::string refused(const std::string& whose, int wanted, const std::string& output) {
   return fmt::format(
       "{}: only {} of {} threads could be started (Resource temporarily unavailable); "
-      "use fewer devices or fewer threads per device, or allow more threads (ulimit -u)\nstatus "
+      "use fewer devices or fewer threads per device, or allow more threads (ulimit -u) or memory "
+      "(ulimit -v)\nstatus "
       "0\n",
       whose, number_after(output, ": only "), wanted);
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "support/program.h"
+#include "support/temporary_file.h"
 
 using namespace alpa::testing;
 
@@ -54,4 +55,24 @@ TEST_CASE("arguments of alpa solve") {
         "The following argument was not expected: 2; --help lists the flags");
   CHECK(run_program(ALPA_TOOL, {"solve", file, "5"}).status == 0);
   CHECK(run_program(ALPA_TOOL, {"solve", "--help"}).text.find("SECONDS") != std::string::npos);
+}
+
+TEST_CASE("what alpa profile writes is checked before it measures") {
+  CHECK(mistake({"profile", "--output", "/nowhere/c.json", "--seconds", "1e9"}) ==
+        "--output: /nowhere/c.json: cannot be written: No such file or directory");
+}
+
+TEST_CASE("flags of alpa explain that have no effect on what is explained") {
+  const TemporaryFile plan("flag_error_test.json", "{}");
+  for (const char* flag : {"--mesh", "--solver-seconds"})
+    CHECK(mistake({"explain", plan.path(), flag, "2"}) ==
+          std::string(flag) + " has no effect on the plan flag_error_test.json; it is for models");
+  CHECK(mistake({"explain", plan.path(), "--devices", "2", "--cluster", "c.json"}) ==
+        "--devices has no effect beside --cluster, whose devices count");
+}
+
+TEST_CASE("of a flag that is given twice the last one counts") {
+  CHECK(mistake({"doctor", "--seconds", "5", "--seconds", "99"}) ==
+        "--seconds is '99'; it must be a number from 0 to 60");
+  CHECK(run_program(ALPA_TOOL, {"doctor", "--seconds", "99", "--seconds", "0"}).status == 0);
 }

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <map>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/mesh/cluster.h"
+#include "src/base/writable.h"
 
 namespace cli {
 namespace {
@@ -41,23 +44,56 @@ void take(const Flag& flag, const std::string& text) {
 /// CLI11 hides flags of the group "".
 std::string heading(const Flag& flag) { return flag.group.empty() ? "Options" : flag.group; }
 
-void add(CLI::App& app, const Flag& flag) {
+/// Of a flag that is given twice the last one counts.
+CLI::Option* add(CLI::App& app, const Flag& flag) {
   const std::string meaning =
       flag.allowed.empty() ? flag.meaning : fmt::format("{} ({})", flag.meaning, flag.allowed);
-  if (flag.on != nullptr) {
-    app.add_flag(flag.name, *flag.on, meaning)->disable_flag_override()->group(heading(flag));
-    return;
-  }
+  if (flag.on != nullptr)
+    return app.add_flag(flag.name, *flag.on, meaning)
+        ->disable_flag_override()
+        ->group(heading(flag));
   if (!flag.bare.empty()) {
     CLI::Option* option =
         app.add_flag(flag.name, meaning)->option_text("[" + flag.value + "]")->group(heading(flag));
-    option->each([&](const std::string& text) { take(flag, text == "true" ? flag.bare : text); });
-    return;
+    return option->each(
+        [&](const std::string& text) { take(flag, text == "true" ? flag.bare : text); });
   }
   CLI::Option* option = app.add_option_function<std::string>(
       flag.name, [&](const std::string& text) { take(flag, text); }, meaning);
   option->type_name(flag.value)->default_str(flag.initial)->group(heading(flag));
-  if (!flag.name.starts_with("-")) option->required();
+  const bool positional = !flag.name.starts_with("-");
+  if (!positional) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return option->required(positional);
+}
+
+/// Throws Error unless what the flag names can be written.
+void check_output(const Flag& flag) {
+  try {
+    (flag.folder ? alpa::require_writable_folder : alpa::require_writable_file)(*flag.written);
+  } catch (const alpa::Error& error) {
+    alpa::fail("{}: {}", flag.name, error.what());
+  }
+}
+
+/// A path by which equal files are found; "" of a device, stream or pipe, which flags may share.
+std::string identity(const std::string& path) {
+  std::error_code failure;
+  if (path.starts_with("/dev/") || std::filesystem::is_other(path, failure)) return "";
+  return std::filesystem::weakly_canonical(path, failure).string();
+}
+
+/// Throws Error if an output can't be written, or if one would replace another.
+void check_outputs(const std::vector<Flag>& flags) {
+  std::map<std::string, const Flag*> outputs;  // by identity
+  for (const Flag& flag : flags) {
+    if (flag.written == nullptr || flag.written->empty()) continue;
+    check_output(flag);
+    const std::string file = identity(*flag.written);
+    if (file.empty()) continue;
+    const auto [first, added] = outputs.emplace(file, &flag);
+    alpa::require(added, "{} and {} both write {}; give them different names", first->second->name,
+                  flag.name, alpa::excerpt(*flag.written));
+  }
 }
 
 }  // namespace
@@ -100,6 +136,18 @@ Flag text(std::string name, std::string* target, std::string meaning, std::strin
     return true;
   };
   return {std::move(name), "TEXT", std::move(meaning), std::move(allowed), *target, take, nullptr};
+}
+
+Flag output_file(std::string name, std::string* target, std::string meaning) {
+  Flag flag = text(std::move(name), target, std::move(meaning));
+  flag.written = target;
+  return flag;
+}
+
+Flag output_folder(std::string name, std::string* target, std::string meaning) {
+  Flag flag = output_file(std::move(name), target, std::move(meaning));
+  flag.folder = true;
+  return flag;
 }
 
 Flag choice(std::string name, std::string* target, std::string meaning,
@@ -156,10 +204,11 @@ Flag positive_number(std::string name, double* target, std::string meaning) {
 }
 
 bool parse(int argc, const char* const* argv, const std::string& purpose,
-           const std::vector<Flag>& flags) {
+           const std::vector<Flag>& flags, std::set<std::string>* given) {
   CLI::App app(purpose);
   app.footer(std::string("\n") + kExitStatus);
-  for (const Flag& flag : flags) add(app, flag);
+  std::vector<CLI::Option*> options;
+  for (const Flag& flag : flags) options.push_back(add(app, flag));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -168,7 +217,15 @@ bool parse(int argc, const char* const* argv, const std::string& purpose,
   } catch (const CLI::ParseError& error) {
     alpa::fail("{}; --help lists the flags", alpa::excerpt(error.what(), 200));
   }
+  for (std::size_t i = 0; given && i < flags.size(); ++i)
+    if (options[i]->count() > 0) given->insert(flags[i].name);
+  check_outputs(flags);
   return false;
+}
+
+void require_effect(const std::set<std::string>& given, const std::string& flag, bool idle,
+                    const std::string& why) {
+  alpa::require(!idle || given.count(flag) == 0, "{} has no effect {}", flag, why);
 }
 
 }  // namespace cli

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -31,6 +32,9 @@ struct Flag {
   bool* on = nullptr;
   std::string bare = {};   ///< the value of a flag that is given without one; "": it needs one
   std::string group = {};  ///< heading in the help; "": the common one
+  /// Of a flag that names what the program writes: the target, and whether it is a folder.
+  const std::string* written = nullptr;
+  bool folder = false;
 };
 
 /// The whole number that all of `text` is, if there is one.
@@ -51,6 +55,10 @@ Flag text(std::string name, std::string* target, std::string meaning);
 /// Text that `is_allowed`; `allowed` says which that is.
 Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,
           std::function<bool(const std::string&)> is_allowed);
+/// A file, or a folder, that the program writes; "": none. `parse` checks that it can be written,
+/// before the work whose result it is to hold.
+Flag output_file(std::string name, std::string* target, std::string meaning);
+Flag output_folder(std::string name, std::string* target, std::string meaning);
 /// One of a few words.
 Flag choice(std::string name, std::string* target, std::string meaning,
             std::vector<std::string> words);
@@ -102,9 +110,16 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
 inline constexpr const char* kExitStatus =
     "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal error.";
 
-/// Fills the targets from the command line. Throws alpa::Error, one line, on a mistake: flag, value
-/// and what is allowed. Returns true if only help was asked for, and prints it.
+/// Fills the targets from the command line; of a flag that is given twice the last one counts.
+/// Throws alpa::Error, one line, on a mistake: flag, value and what is allowed; also if an output
+/// can't be written, or two flags name the same one. Returns true if only help was asked for, and
+/// prints it. `given`: takes the names of the flags that were given.
 [[nodiscard]] bool parse(int argc, const char* const* argv, const std::string& purpose,
-                         const std::vector<Flag>& flags);
+                         const std::vector<Flag>& flags, std::set<std::string>* given = nullptr);
+
+/// Throws alpa::Error if the flag was given although it is idle: another flag, or its absence,
+/// leaves it without effect. `why` completes "--stages has no effect ".
+void require_effect(const std::set<std::string>& given, const std::string& flag, bool idle,
+                    const std::string& why);
 
 }  // namespace cli

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -126,7 +127,8 @@ class Builder {
   /// Parameters that no root reads come last.
   void order_parameters(const Values& roots);
 
-  /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake.
+  /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake,
+  /// and if the graph has as many nodes as a graph may hold (2^20).
   Values emit(const OpDef& op, const Values& operands, Attributes attributes = {});
   /// The same for operators with one result.
   Value emit_one(const OpDef& op, const Values& operands, Attributes attributes = {});
@@ -135,6 +137,8 @@ class Builder {
   /// types differ or `input` already has an update.
   void update(Value input, Value value);
   const std::vector<Update>& updates() const { return updates_; }
+  /// Whether `input` has an update.
+  bool has_update(Value input) const { return updated_.count(input.id) > 0; }
   /// Changes the value that an earlier `update` of `input` declared. Throws Error if there is none
   /// or types differ.
   void replace_update(Value input, Value value);
@@ -221,6 +225,7 @@ class Builder {
   std::deque<ValueInfo> values_;
   std::vector<Input> inputs_;
   std::vector<Update> updates_;
+  std::set<int> updated_;  ///< values of the inputs that have an update
   std::vector<Metric> metrics_;
   std::vector<Output> outputs_;
   std::vector<Value> parameters_;

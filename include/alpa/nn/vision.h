@@ -107,7 +107,8 @@ struct BatchNormOptions {
 /// f32 or f64. A training step takes mean and variance of its micro-batch, over all devices; they
 /// need 2 C numbers from each. It averages them over micro-batches into "batch_normN.mean" and
 /// "batch_normN.variance", which evaluation and prediction steps use. Parameters
-/// "batch_normN.scale" and "batch_normN.bias", [C]. A layer normalises in one place of a model.
+/// "batch_normN.scale" and "batch_normN.bias", [C]. A layer normalises in one place of a model: two
+/// would average different statistics into one mean and variance.
 class BatchNorm {
  public:
   /// Throws Error unless 0 <= momentum < 1 and epsilon > 0.
@@ -117,7 +118,8 @@ class BatchNorm {
             options.epsilon);
   }
 
-  /// Throws Error unless x has channels and another dimension.
+  /// Throws Error unless x has channels and another dimension, or if the layer normalises elsewhere
+  /// in the model, in training.
   Value operator()(Value x) const {
     require(x.rank() >= 2, "nn::BatchNorm: the input is {}; it needs channels and a batch",
             to_string(x.type()));
@@ -129,8 +131,12 @@ class BatchNorm {
     const Value mean = in.state("mean", scale, channels, zeros, real);
     const Value variance = in.state("variance", scale, channels, ones, real);
     const Value wide = cast(x, real);
-    const Moments moments = x.builder->training() && !in.frozen() ? observe(wide, {mean, variance})
-                                                                  : Moments{mean, variance};
+    const bool observes = x.builder->training() && !in.frozen();
+    require(!observes || !x.builder->has_update(mean),
+            "nn::BatchNorm: layer \"{}\" normalises in two places of the model, but keeps one mean "
+            "and variance; make a BatchNorm for each place, or freeze it",
+            in.name());
+    const Moments moments = observes ? observe(wide, {mean, variance}) : Moments{mean, variance};
     const Value gain = rsqrt(moments.variance + options_.epsilon) * scale;
     // In this form all gradients come from Σ dy and Σ dy·x, which devices reduce together.
     return cast(wide * gain + (bias - moments.mean * gain), x.dtype());

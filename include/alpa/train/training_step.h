@@ -99,7 +99,7 @@ struct LossScale {
 struct StepOptions {
   /// scales gradients so that their joint norm is at most this; 0: off
   double clip_global_norm = 0;
-  /// Patterns of frozen parameters, `*` matches any text: {"encoder.*", "*.bias"}. Frozen
+  /// Patterns of frozen parameters, `*` matches any text: {"dense0.*", "*.bias"}. Frozen
   /// parameters have neither gradient nor optimizer state.
   std::vector<std::string> frozen = {};
   /// Optimizers for some of the parameters, instead of the step's. The first group

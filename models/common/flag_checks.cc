@@ -1,0 +1,45 @@
+// models/common/flag_checks.cc — refuses flags that have no effect beside others
+#include "models/common/flags.h"
+
+namespace models {
+
+using namespace alpa;
+
+namespace {
+
+/// Of --plan-only, which runs nothing.
+void check_plan_only(const CommonFlags& flags) {
+  if (!flags.plan_only) return;
+  for (const char* flag :
+       {"--compare", "--load-plan", "--trace", "--log", "--plot", "--save", "--generate"})
+    require(flags.given.count(flag) == 0, "--plan-only runs nothing: it can't be combined with {}",
+            flag);
+}
+
+}  // namespace
+
+void check_combinations(const CommonFlags& flags) {
+  check_plan_only(flags);
+  const auto check = [&](const char* flag, bool idle, const std::string& why) {
+    cli::require_effect(flags.given, flag, idle, why);
+  };
+  check("--devices", !flags.cluster.empty(), "beside --cluster, whose devices count");
+  // --demo compares all methods, that of stages too.
+  const bool stages = flags.method == "pipeline" || flags.given.count("--demo") > 0;
+  for (const char* flag : {"--stages", "--pipeline-layers", "--schedule", "--timeline"})
+    check(flag, !stages, fmt::format("with --method {}; it is for pipeline", flags.method));
+  check("--mesh", flags.method == "serial", "with --method serial, which uses one device");
+  for (const char* flag : {"--plan-cache", "--progress", "--solver-seconds"})
+    check(flag, !flags.load_plan.empty(), "beside --load-plan, which takes a plan as it is");
+  check("--trace", flags.steps == 0 && flags.given.count("--epochs") == 0,
+        "with --steps 0: it is of the last step");
+}
+
+bool read_flags(int argc, const char* const* argv, const std::string& purpose,
+                const std::vector<cli::Flag>& rows, CommonFlags& flags) {
+  if (cli::parse(argc, argv, purpose, rows, &flags.given)) return true;
+  check_combinations(flags);
+  return false;
+}
+
+}  // namespace models
