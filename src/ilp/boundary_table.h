@@ -53,10 +53,12 @@ struct TableTooLarge {
 /// Eliminates all nodes but `boundary` (ascending), exactly, shared costs as nodes per copy, with
 /// smallest tables first, as `solve` does. No table has more than `most_cells` cells, with 256
 /// times as many steps in total. With an empty boundary the one entry is the least cost of all.
-/// Throws Error for a malformed problem, or one with a usage limit.
+/// Adds the cells of tables that it read to `work`. Throws Error for a malformed problem, or one
+/// with a usage limit.
 std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
                                                         std::span<const int> boundary,
                                                         std::int64_t most_cells,
-                                                        std::span<const JointCosts> joint = {});
+                                                        std::span<const JointCosts> joint = {},
+                                                        std::int64_t* work = nullptr);
 
 }  // namespace alpa::ilp

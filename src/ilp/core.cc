@@ -117,8 +117,14 @@ class Core {
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
     const double enough =
-        ascents_ > 0 ? std::max(options_.relative_gap, options_.modest_gap) : options_.relative_gap;
+        is_modest() ? std::max(options_.relative_gap, options_.modest_gap) : options_.relative_gap;
     return gap <= enough * std::abs(static_cast<double>(best_.cost));
+  }
+
+  /// `Options::modest_gap` is enough.
+  bool is_modest() const {
+    const double elapsed = deadline_.elapsed();
+    return ascents_ > 0 && elapsed >= options_.modest_share * (elapsed + deadline_.left());
   }
 
   /// A choice of the model given at this cost, without its constant, ends the search.

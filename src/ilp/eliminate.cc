@@ -106,16 +106,11 @@ BoundaryTable forbidden_table(const Model& model, std::span<const int> boundary)
   return result;
 }
 
-}  // namespace
-
-std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
-                                                        std::span<const int> boundary,
-                                                        std::int64_t most_cells,
-                                                        std::span<const JointCosts> joint) {
-  validate(problem);
-  require(!problem.usage_limit,
-          "eliminate_to: the problem has a usage limit, which no table can hold");
-  const Deadline never(std::numeric_limits<double>::infinity());
+std::variant<BoundaryTable, TableTooLarge> eliminated(const Problem& problem,
+                                                      std::span<const int> boundary,
+                                                      std::int64_t most_cells,
+                                                      std::span<const JointCosts> joint,
+                                                      const Deadline& never) {
   const Model whole = with_copies(build(problem, false, never));
   const double cells = static_cast<double>(most_cells);
   double size = 1;
@@ -148,6 +143,23 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
   } catch (const Contradiction&) {
     return forbidden_table(whole, boundary);
   }
+}
+
+}  // namespace
+
+std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
+                                                        std::span<const int> boundary,
+                                                        std::int64_t most_cells,
+                                                        std::span<const JointCosts> joint,
+                                                        std::int64_t* work) {
+  validate(problem);
+  require(!problem.usage_limit,
+          "eliminate_to: the problem has a usage limit, which no table can hold");
+  const Deadline counting(std::numeric_limits<double>::infinity(),
+                          std::numeric_limits<std::int64_t>::max());
+  auto result = eliminated(problem, boundary, most_cells, joint, counting);
+  if (work) *work += static_cast<std::int64_t>(counting.elapsed() * kCellsPerSecond);
+  return result;
 }
 
 void eliminate_components(Model& model, std::int64_t cells, const Deadline& deadline) {

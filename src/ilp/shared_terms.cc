@@ -10,9 +10,10 @@
 namespace alpa::ilp {
 namespace {
 
-/// Above this, planning an elimination with a node per copy takes longer than the dual
-/// bound, which leaves less.
-constexpr double kMostCellsOfTerms = 300'000;
+/// Planning an elimination with a node per copy takes about so many cells of work per cell of the
+/// terms, as long as a few sweeps of the dual bound. Where so little is left that this is more than
+/// its share, the bound comes first.
+constexpr double kPlanningPerCell = 50, kPlanningShare = 0.1;
 
 Cost inner(std::int64_t cost) { return cost >= kInfinite ? kNever : cost; }
 
@@ -343,8 +344,9 @@ Model with_copies(const Model& model) {
 
 void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
   eliminate_components(model, cells, deadline);
-  if (!has_terms(model) || !model.slack.empty() || cells_of_terms(model) > kMostCellsOfTerms)
-    return;
+  if (!has_terms(model) || !model.slack.empty()) return;
+  const double planning = kPlanningPerCell * cells_of_terms(model) / kCellsPerSecond;
+  if (planning > kPlanningShare * std::min(deadline.left(), deadline.wall_left())) return;
   Model wide = with_copies(model);
   eliminate_components(wide, cells, deadline);
   if (live_nodes(wide).empty()) model = std::move(wide);

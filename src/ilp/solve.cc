@@ -96,6 +96,7 @@ TimedOut timed_out(const Options& options, const Deadline& deadline, Cost bound)
              : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
                            deadline.elapsed()));
   error.lower_bound = std::max(bound, error.lower_bound);
+  error.seconds = deadline.elapsed();
   return error;
 }
 

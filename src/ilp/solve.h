@@ -44,9 +44,10 @@ struct Options {
   /// Prices of a unit of usage by time, from which the search for better ones starts. Any will do.
   std::map<std::int64_t, double> usage_prices;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
-  /// Rounds of the search that end below this gap are the last. Unlike `relative_gap` it does not
-  /// end a round of the dual bound, which often goes far below it.
-  double modest_gap = 0;
+  /// After the share of the time, or of the work, rounds of the search that end below this gap are
+  /// the last. Unlike `relative_gap` it does not end a round of the dual bound, which often goes
+  /// far below it.
+  double modest_gap = 0, modest_share = 0;
   /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may
   /// return a choice that costs as much or more, or throw TimedOut if it has none.
   std::int64_t cutoff = kInfinite;
@@ -104,6 +105,7 @@ class TimedOut : public Error {
  public:
   using Error::Error;
   std::int64_t lower_bound = -kInfinite;  ///< proven: no feasible choice costs less
+  double seconds = 0;                     ///< as in Solution
 };
 
 /// A choice of least cost, or the best found within the time limit with a proven lower

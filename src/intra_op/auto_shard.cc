@@ -14,9 +14,10 @@ namespace {
 
 /// Cells of all tables of a program that may be an easy one. Every effort is a number of cells of
 /// work (ilp::Options::work_limit): of the look at an easy program, and of the first round over the
-/// meshes. The second round is longer by a factor, and so on.
+/// meshes. The second round is longer by a factor, and so on. Efforts grow with the program, so
+/// that a method that solves some layers solves any number of them.
 constexpr std::int64_t kEasyCells = 1'000'000;
-constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
+constexpr std::int64_t kEasyWork = 50'000'000, kEasyWorkPerCell = 600, kFirstWork = 1'000'000'000;
 constexpr std::int64_t kBudgetWork = 4'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
 /// A mesh is promising if its best plan takes at most this many times as long as the best of all.
@@ -25,8 +26,8 @@ constexpr double kPromising = 1.5;
 /// proven this gap, there is none.
 constexpr std::int64_t kLargeCells = 2'000'000;
 constexpr double kLargeGap = 0.02;
-/// A round on such a mesh ends here, too, between two steps of the solver.
-constexpr double kModestGap = 0.015;
+/// A round on such a mesh ends here, too: without a budget once this share of its work is done.
+constexpr double kModestGap = 0.015, kModestShare = 0.25;
 /// Of the time left, a search of the whole leaves this part to each mesh that waits behind it, but
 /// at most the second part to all: without their bounds its own proves nothing of all meshes.
 constexpr double kShareOfWaiting = 0.12, kMostOfWaiting = 0.5;
@@ -177,7 +178,8 @@ struct AutoSharding::Impl {
     Effort effort{.work = work, .relative_gap = gap};
     effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
     effort.share_of_time = 1 - std::min(kMostOfWaiting, kShareOfWaiting * waiting(search));
-    if (search.cells() > kLargeCells) effort.modest_gap = kModestGap;
+    if (search.cells() > kLargeCells)
+      effort.modest_gap = kModestGap, effort.modest_share = budget ? 0 : kModestShare;
     // other limits than the user's are steps on the way to a plan
     effort.explain = !budget || budget == options.memory_budget_bytes.value_or(*budget);
     if (budget || !report.is_wanted()) return effort;
@@ -246,6 +248,7 @@ struct AutoSharding::Impl {
       Effort effort = effort_of(*search, first_work(*search), 0);
       effort.least_seconds = left;
       effort.modest_gap = kAnyGap;
+      effort.modest_share = 0;
       effort.after_the_end = true;
       try_search(*search, effort);
     }
@@ -318,8 +321,11 @@ struct AutoSharding::Impl {
   }
 
   void look_at(MeshSearch& search) {
-    if (time.is_over() || is_settled(search, 0) || search.cells() > kEasyCells) return;
-    try_search(search, effort_of(search, kEasyWork, 0));
+    if (time.is_over() || is_settled(search, 0)) return;
+    Effort effort = effort_of(search, std::max(kEasyWork, kEasyWorkPerCell * search.cells()), 0);
+    if (search.cells() > kEasyCells) return search.search_exact_layers(effort);
+    effort.layers_work = first_work(search);
+    try_search(search, effort);
   }
 
   /// True if the search cannot find a plan cheaper than the best known, by the gap.

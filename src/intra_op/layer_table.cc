@@ -80,8 +80,8 @@ std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
 
 std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options,
-                                                         MeshFacts& facts,
-                                                         std::int64_t most_cells) {
+                                                         MeshFacts& facts, std::int64_t most_cells,
+                                                         std::int64_t& work) {
   const SearchSpace space = search_space(
       std::make_shared<GraphFacts>(part.graph, &facts.rules, &part.shares), options, facts);
   const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.boundaries);
@@ -94,12 +94,14 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
     cells *= static_cast<double>(end.specs.size());
   }
   if (cells > static_cast<double>(most_cells)) return ilp::TableTooLarge{cells};
-  auto eliminated = ilp::eliminate_to(instance.problem, boundary, most_cells);
-  if (auto* exact = std::get_if<ilp::BoundaryTable>(&eliminated))
+  auto eliminated = ilp::eliminate_to(instance.problem, boundary, most_cells, {}, &work);
+  if (auto* exact = std::get_if<ilp::BoundaryTable>(&eliminated)) {
     result.exact = std::move(*exact);
-  else
+  } else {
     result.bounds = std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary,
                                                           moves_of(part, space, instance));
+    work += result.bounds->work();
+  }
   result.units_per_second = instance.units_per_second;
   result.of_node = space.of_node;
   for (const NodeStrategies& choices : space.choices)

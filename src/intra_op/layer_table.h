@@ -61,9 +61,11 @@ struct PartView {
 std::string table_key(const PartView& part, const AutoShardOptions& options);
 
 /// The part's table: exact if no table of the elimination has more than `most_cells` cells, else
-/// bounds. TableTooLarge if the table of the boundary alone has more.
+/// bounds. TableTooLarge if the table of the boundary alone has more. Adds the cells of tables that
+/// it read to `work`.
 std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options,
-                                                         MeshFacts& facts, std::int64_t most_cells);
+                                                         MeshFacts& facts, std::int64_t most_cells,
+                                                         std::int64_t& work);
 
 }  // namespace alpa::intra_op

@@ -36,12 +36,6 @@ struct JointEnd {
   bool inside = false;      ///< as in TableAxis
 };
 
-std::vector<int> layers_of(const Graph& graph) {
-  std::set<int> layers;
-  for (const Node& node : graph.nodes) layers.insert(node.layer);
-  return {layers.begin(), layers.end()};
-}
-
 /// Per value of `graph`, how it meets the parts; scalar inputs are in all of them.
 std::vector<BoundaryKind> boundaries_of(const Graph& graph) {
   std::vector<std::set<int>> reading(graph.values.size());
@@ -76,9 +70,10 @@ class LayeredProblem {
   std::variant<LayeredPlan, LayerTooLarge> run() {
     LayeredPlan result;
     std::set<const LayerTable*> different;
-    for (int layer : layers_of(graph_)) {
+    const LayerCuts cuts(graph_);
+    for (int layer : cuts.layers()) {
       if (is_over()) return too_large_;
-      parts_.push_back({layer, subgraph(graph_, layer, layer), nullptr, {}});
+      parts_.push_back({layer, cuts.cut(layer, layer), nullptr, {}});
       if (!find_table(parts_.back(), result.new_tables)) return too_large_;
       different.insert(parts_.back().table.get());
     }
@@ -92,6 +87,8 @@ class LayeredProblem {
     result.new_cells = new_cells_;
     return result;
   }
+
+  std::int64_t work() const { return work_; }
 
  private:
   /// Then says so in `too_large_`.
@@ -118,13 +115,17 @@ class LayeredProblem {
                                                                       : shares_[part.sub.nodes[n]]);
     auto& known = facts_.tables[table_key(view, options_)];
     if (!known) {
-      auto table = layer_table(view, options_, facts_, limits_.most_cells);
+      auto table = layer_table(view, options_, facts_, limits_.most_cells, work_);
       if (const auto* failed = std::get_if<ilp::TableTooLarge>(&table)) {
         too_large_ = {part.layer, failed->cells};
         return false;
       }
       known = std::make_shared<const LayerTable>(std::get<LayerTable>(std::move(table)));
       ++new_tables;
+    }
+    if (limits_.exact && !known->exact) {
+      too_large_ = {part.layer, 0};
+      return false;
     }
     part.table = known;
     units_ = units_ == 0 ? known->units_per_second : units_;
@@ -268,7 +269,7 @@ class LayeredProblem {
       if (!costs) costs = ilp::table(selected(table, costs_of(table), places_[p]));
       joint.push_back({parts_[p].axes, costs});
     }
-    auto result = ilp::eliminate_to(problem_, {}, limits_.most_cells, joint);
+    auto result = ilp::eliminate_to(problem_, {}, limits_.most_cells, joint, &work_);
     if (auto* table = std::get_if<ilp::BoundaryTable>(&result)) return std::move(*table);
     too_large_ = {-2, std::get<ilp::TableTooLarge>(result).cells};
     return std::nullopt;
@@ -311,6 +312,10 @@ class LayeredProblem {
   /// first, then the others along the layers.
   void price_boundaries() {
     prices_.assign(parts_.size(), {});
+    meeting_.assign(problem_.nodes.size(), {});
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      for (std::size_t a = 0; a < parts_[p].axes.size(); ++a)
+        meeting_[static_cast<std::size_t>(parts_[p].axes[a])].emplace_back(p, a);
     for (std::size_t p = 0; p + 1 < parts_.size(); ++p)
       if (!parts_[p].table->exact && parts_[p].table == parts_[p + 1].table) {
         prices_[p] = counted(
@@ -345,12 +350,12 @@ class LayeredProblem {
     ilp::BoundaryPrices sum;
     for (std::size_t a = 0; a < parts_[part].axes.size(); ++a) {
       sum.emplace_back(static_cast<std::size_t>(parts_[part].table->sizes[a]), 0);
-      for (std::size_t q = 0; q < parts_.size(); ++q)
-        for (std::size_t b = 0; q != part && !prices_[q].empty() && b < parts_[q].axes.size(); ++b)
-          if (parts_[q].axes[b] == parts_[part].axes[a])
-            for (std::size_t s = 0; s < places_[part][a].size(); ++s)
-              sum.back()[static_cast<std::size_t>(places_[part][a][s])] +=
-                  prices_[q][b][static_cast<std::size_t>(places_[q][b][s])];
+      for (const auto& [q, b] : meeting_[static_cast<std::size_t>(parts_[part].axes[a])]) {
+        if (q == part || prices_[q].empty()) continue;
+        for (std::size_t s = 0; s < places_[part][a].size(); ++s)
+          sum.back()[static_cast<std::size_t>(places_[part][a][s])] +=
+              prices_[q][b][static_cast<std::size_t>(places_[q][b][s])];
+      }
     }
     return sum;
   }
@@ -451,6 +456,8 @@ class LayeredProblem {
   std::int64_t work_ = 0;
   /// per part, what it pays at its boundary; empty: not known
   std::vector<ilp::BoundaryPrices> prices_;
+  /// per node of the joint problem, the parts and their axes that meet there
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> meeting_;
   std::map<int, JointEnd> left_;                  ///< by value: how its part leaves it
   std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
 };
@@ -467,9 +474,11 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
           "dimension; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);
-  return LayeredProblem(layered, options, cache.facts().of(mesh, allowed_model(model, options)),
-                        limits)
-      .run();
+  LayeredProblem problem(layered, options, cache.facts().of(mesh, allowed_model(model, options)),
+                         limits);
+  auto result = problem.run();
+  std::visit([&](auto& found) { found.work = problem.work(); }, result);
+  return result;
 }
 
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,

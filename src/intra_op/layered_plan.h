@@ -15,29 +15,32 @@ namespace alpa::intra_op {
 
 struct LayeredPlan {
   ShardingPlan plan;
-  int parts = 0;       ///< layers, and the nodes of no layer
-  int tables = 0;      ///< different ones among them
-  int new_tables = 0;  ///< of these, not known to the cache before
-  int new_cells = 0;   ///< of tables between bounds, not visited before
+  int parts = 0;          ///< layers, and the nodes of no layer
+  int tables = 0;         ///< different ones among them
+  int new_tables = 0;     ///< of these, not known to the cache before
+  int new_cells = 0;      ///< of tables between bounds, not visited before
+  std::int64_t work = 0;  ///< cells of tables read
 };
 
-/// The table of a part needs `cells` cells or more; `layer` -1: the nodes of no layer, -2:
-/// combining the tables. Or, if `is_unfinished`, the work or the time was used up before, or no
+/// The table of a part needs `cells` cells or more (0: it is not exact, as the limits want);
+/// `layer` -1: the nodes of no layer, -2: combining the tables. Or, if `is_unfinished`, the work or the time was used up before, or no
 /// plan is below the cutoff.
 struct LayerTooLarge {
   int layer = -1;
   double cells = 0;
   bool is_unfinished = false;
   double lower_bound_seconds = 0;  ///< proven until then
+  std::int64_t work = 0;           ///< as in LayeredPlan
 };
 
 /// Limits of planning by layers.
 struct LayeringLimits {
   std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
-  /// Cells that the dual bounds may read (ilp::Options::work_limit).
+  /// Cells of tables that may be read (ilp::Options::work_limit).
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
   /// asked between steps; empty: never
   std::function<bool()> is_over = {};
+  bool exact = false;  ///< end at the first part whose table is too large to be exact
   /// plans that cost more are not wanted
   double cutoff_seconds = std::numeric_limits<double>::infinity();
 };

@@ -25,14 +25,17 @@ namespace {
 constexpr std::size_t kManyLayers = 32;
 constexpr std::int64_t kLayerCells = 1 << 20;
 constexpr int kBudgetAttempts = 6;
+/// Cells of work that statistics count as a second, as the solver does.
+constexpr double kCellsPerSecond = 1e9;
 /// A relative gap that any plan satisfies.
 constexpr double kAnyGap = 0.99;
 /// Strategies of the templates that are solved although time is over and a plan
 /// is known: a second's work.
 constexpr std::int64_t kLateStrategies = 200'000;
-/// For each template. The work is that of a second or less, the seconds far
-/// more, also on a busy machine.
-constexpr std::int64_t kTemplateWork = 300'000'000;
+/// For each template. The work is that of a second or less, for large programs in proportion to the
+/// cells of the whole; the seconds are far more, also on a busy machine. What is proven of one
+/// template mostly drops the narrower ones.
+constexpr std::int64_t kTemplateWork = 300'000'000, kTemplateWorkPerCell = 300;
 constexpr double kTemplateSeconds = 2;
 
 /// The plan's own price must be the solver's, up to the rounding of every cost to whole
@@ -123,18 +126,23 @@ bool MeshSearch::has_many_layers() const {
 
 /// Equal layers are solved once. What cannot be planned by layers is left to
 /// the program of the whole.
-void MeshSearch::search_layers(const Effort& effort) {
-  layers_searched_ = true;
+void MeshSearch::search_layers(const Effort& effort, bool exact) {
+  layers_searched_ = !exact;
   // The cutoff is this mesh's own best plan: the tables go on to a proof.
   const bool leads =
       (1 - options_.relative_gap) * seconds_of(best()) <= effort.cutoff_seconds * (1 + 1e-9);
   const LayeringLimits limits{.most_cells = kLayerCells,
-                              .work = effort.work,
+                              .work = std::max(effort.work, effort.layers_work),
                               .is_over = [this] { return time_.is_over(); },
+                              .exact = exact,
                               .cutoff_seconds = leads ? kNever : effort.cutoff_seconds};
   try {
     auto planned = plan_by_layers(graph_, mesh_, model_, options_, cache_, limits);
+    statistics_.solve_seconds +=
+        std::visit([](const auto& found) { return static_cast<double>(found.work); }, planned) /
+        kCellsPerSecond;
     if (auto* layered = std::get_if<LayeredPlan>(&planned)) {
+      layers_searched_ = true;
       bound_ = std::max(bound_, layered->plan.cost.lower_bound_seconds);
       keep(std::move(layered->plan));
     } else {
@@ -145,8 +153,12 @@ void MeshSearch::search_layers(const Effort& effort) {
   }
 }
 
+void MeshSearch::search_exact_layers(const Effort& effort) {
+  if (!layers_searched_ && has_many_layers()) search_layers(effort, true);
+}
+
 void MeshSearch::search(const Effort& effort) {
-  if (!layers_searched_ && has_many_layers()) search_layers(effort);
+  if (!layers_searched_ && has_many_layers()) search_layers(effort, false);
   const double enough =
       (1 - options_.relative_gap) * std::min(seconds_of(best()), effort.cutoff_seconds);
   if (layers_searched_ && best() != nullptr && bound_ >= enough) return;
@@ -204,7 +216,8 @@ void MeshSearch::solve_template(Template& part) {
   part.is_solved = true;
   try {
     auto [plan, bound] = solve(*part.space, build_instance(graph_, *part.space, mesh_),
-                               {.work = kTemplateWork, .least_seconds = kTemplateSeconds});
+                               {.work = std::max(kTemplateWork, kTemplateWorkPerCell * cells()),
+                                .least_seconds = kTemplateSeconds});
     part.bound = std::max(part.bound, bound);
     if (!plan) return;
     if (!choice_of(*plan, graph_, space_, whole_instance())) return;
@@ -360,12 +373,15 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.stop = effort.after_the_end ? nullptr : time_.stop();
   solver.relative_gap = effort.relative_gap;
   solver.modest_gap = effort.modest_gap;
+  solver.modest_share = effort.modest_share;
   solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
   solver.explain = effort.explain && !time_.is_long_over();
   // training graphs are narrow: what fits is solved without branching
   solver.elimination_cells = 1 << 24;
   solver.presolve.merge = false;  // makes tables over strategies of tables over specs
+  // in so short a time only a round of the dual bound is to be had
+  solver.presolve.elimination = !effort.after_the_end;
   solver.start = start(space, instance);
   if (instance.problem.usage_limit)
     for (auto [time, price] : usage_prices_)
@@ -384,6 +400,7 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
     const double bound = plan.cost.lower_bound_seconds;
     return {std::move(plan), bound};
   } catch (const ilp::TimedOut& end) {
+    statistics_.solve_seconds += end.seconds;
     return {std::nullopt, std::max(0.0, seconds_of(end.lower_bound, instance))};
   } catch (const ilp::Infeasible& infeasible) {
     if (!infeasible.choice.empty()) keep(plan_of(space, instance, infeasible.choice));

@@ -49,13 +49,14 @@ inline constexpr double kBudgetGap = 0.01;
 
 /// Limits of one search, and its goal. The end of planning ends it as well.
 struct Effort {
-  std::int64_t work = 0;  ///< cells (ilp::Options::work_limit)
+  std::int64_t work = 0;         ///< cells (ilp::Options::work_limit)
+  std::int64_t layers_work = 0;  ///< of planning by layers, where that is more
   /// also when planning is over, so that there is a plan whatever the limit
   double least_seconds = 0.1;
-  double share_of_time = 1;    ///< of what is left
-  bool after_the_end = false;  ///< planning is over; only `least_seconds` end it
-  double relative_gap = 0;     ///< (objective - bound) / objective
-  double modest_gap = 0;       ///< ilp::Options::modest_gap
+  double share_of_time = 1;                 ///< of what is left
+  bool after_the_end = false;               ///< planning is over; only `least_seconds` end it
+  double relative_gap = 0;                  ///< (objective - bound) / objective
+  double modest_gap = 0, modest_share = 0;  ///< of ilp::Options
   /// More expensive plans are useless.
   double cutoff_seconds = std::numeric_limits<double>::infinity();
   bool explain = true;  ///< why there is no plan: ilp::Options::explain
@@ -73,6 +74,10 @@ class MeshSearch {
   /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws
   /// Error if there is no plan.
   void search(const Effort& effort);
+
+  /// Plans by layers if there are many and their tables are exact: proven, with little work however
+  /// many layers there are. Otherwise `search` begins anew.
+  void search_exact_layers(const Effort& effort);
 
   /// Solves the templates (templates.h) that can have a plan cheaper than is known and than the
   /// cutoff, at most `most` of those left, which takes milliseconds each and is done even when time
@@ -121,7 +126,7 @@ class MeshSearch {
   };
 
   bool has_many_layers() const;
-  void search_layers(const Effort& effort);
+  void search_layers(const Effort& effort, bool exact);
   void make_templates();
   void search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most);
   bool can_beat(double seconds, Template& part);

@@ -1,7 +1,10 @@
-// src/ir/subgraph.cc — a range of layers as a graph of its own
+// src/ir/subgraph.cc — ranges of layers as graphs of their own
 #include "src/ir/subgraph.h"
 
-#include <map>
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
@@ -11,37 +14,91 @@
 namespace alpa {
 namespace {
 
-class Cut {
- public:
-  Cut(const Graph& whole, int first, int last) : whole_(whole), inside_(whole.nodes.size()) {
-    for (std::size_t n = 0; n < inside_.size(); ++n)
-      inside_[n] = first <= whole.nodes[n].layer && whole.nodes[n].layer <= last;
-    for (const Input& input : whole.inputs)
-      if (input.kind == InputKind::scalar) inside_[producer(input.value)] = false;
+bool is_scalar(const Graph& graph, int value) {
+  const Input* input = find_input(graph, value);
+  return input && input->kind == InputKind::scalar;
+}
+
+/// Per value, whether the step adds it up over its micro-batches.
+std::vector<bool> sums_of(const Graph& graph) {
+  std::vector<bool> sums(graph.values.size(), false);
+  for (const Update& update : graph.updates)
+    if (find_input(graph, update.input)->kind == InputKind::accumulator) sums[update.value] = true;
+  return sums;
+}
+
+}  // namespace
+
+LayerCuts::LayerCuts(const Graph& graph)
+    : graph_(graph),
+      first_reader_(graph.values.size(), std::numeric_limits<int>::max()),
+      last_reader_(graph.values.size(), std::numeric_limits<int>::min()),
+      is_sum_(sums_of(graph)) {
+  const auto layer_of = [&](int value) { return graph.producer(value).layer; };
+  const auto read = [&](int value, int layer) {
+    first_reader_[value] = std::min(first_reader_[value], layer);
+    last_reader_[value] = std::max(last_reader_[value], layer);
+  };
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    for (int value : node.operands) read(value, node.layer);
+    if (node.op != &ops::input || !is_scalar(graph, node.results[0]))
+      of_layer_[node.layer].nodes.push_back(n);
   }
+  for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
+    const int layer = layer_of(graph.updates[u].input);
+    of_layer_[layer].updates.push_back(u);
+    read(graph.updates[u].value, layer);
+  }
+  for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
+    of_layer_[layer_of(graph.metrics[m].value)].metrics.push_back(m);
+  for (int o = 0; o < static_cast<int>(graph.outputs.size()); ++o)
+    of_layer_[layer_of(graph.outputs[o].value)].outputs.push_back(o);
+}
+
+std::vector<int> LayerCuts::layers() const {
+  std::vector<int> result;
+  for (const auto& [layer, members] : of_layer_) result.push_back(layer);
+  return result;
+}
+
+/// One part while it is cut out. Its graph has values numbered in the order of the whole's.
+class LayerCuts::Cut {
+ public:
+  Cut(const LayerCuts& cuts, int first, int last)
+      : cuts_(cuts), whole_(cuts.graph_), first_(first), last_(last) {}
 
   Subgraph run() && {
     part_.num_micro_batches = whole_.num_micro_batches;
-    part_.values = whole_.values;
-    for (std::size_t n = 0; n < inside_.size(); ++n)
-      if (inside_[n]) check_reading(whole_.nodes[n]);
-    for (const Update& update : whole_.updates)
-      if (is_inside(update.input))
-        part_.updates.push_back(update), read(update.value, Region::apply);
-    for (const Metric& metric : whole_.metrics)
-      if (is_inside(metric.value)) part_.metrics.push_back(metric);
-    std::vector<Node> nodes;
-    for (const auto& [value, node] : boundaries_) nodes.push_back(node);
-    for (std::size_t n = 0; n < inside_.size(); ++n)
-      if (inside_[n]) nodes.push_back(whole_.nodes[n]);
-    add_inputs(nodes);
+    for (int n : members(&Members::nodes)) nodes_.push_back(whole_.nodes[n]);
+    for (const Node& node : nodes_) check_reading(node);
+    for (int u : members(&Members::updates)) {
+      part_.updates.push_back(whole_.updates[u]);
+      read(whole_.updates[u].value, Region::apply);
+    }
+    for (int m : members(&Members::metrics))
+      if (is_inside(whole_.metrics[m].value)) part_.metrics.push_back(whole_.metrics[m]);
+    add_boundaries();
+    add_inputs();
     add_outputs();
-    return numbered(with_nodes(part_, std::move(nodes)));
+    return numbered();
   }
 
  private:
-  int producer(int value) const { return whole_.values[value].producer; }
-  bool is_inside(int value) const { return inside_[producer(value)]; }
+  /// Of all layers of the part, in the order of the whole.
+  std::vector<int> members(std::vector<int> Members::*kind) const {
+    std::vector<int> result;
+    const auto end = cuts_.of_layer_.upper_bound(last_);
+    for (auto at = cuts_.of_layer_.lower_bound(first_); at != end; ++at)
+      result.insert(result.end(), (at->second.*kind).begin(), (at->second.*kind).end());
+    std::sort(result.begin(), result.end());
+    return result;
+  }
+
+  bool is_inside(int value) const {
+    const int layer = whole_.producer(value).layer;
+    return first_ <= layer && layer <= last_ && !is_scalar(whole_, value);
+  }
 
   void check_reading(const Node& node) {
     for (int value : node.operands) {
@@ -52,14 +109,11 @@ class Cut {
 
   /// A sum over micro-batches has the layout of its accumulator, which is in another part.
   void check_sum(const Node& reader, int value) const {
-    if (whole_.num_micro_batches == 1) return;
-    for (const Update& update : whole_.updates)
-      require(
-          update.value != value || find_input(whole_, update.input)->kind != InputKind::accumulator,
-          "subgraph: {} \"{}\" of layer {} reads the sum over micro-batches that {} \"{}\" of "
-          "layer {} adds up; give both one layer",
-          reader.op->name, reader.name, reader.layer, whole_.producer(value).op->name,
-          whole_.producer(value).name, whole_.producer(value).layer);
+    require(whole_.num_micro_batches == 1 || !cuts_.is_sum_[value],
+            "subgraph: {} \"{}\" of layer {} reads the sum over micro-batches that {} \"{}\" of "
+            "layer {} adds up; give both one layer",
+            reader.op->name, reader.name, reader.layer, whole_.producer(value).op->name,
+            whole_.producer(value).name, whole_.producer(value).layer);
   }
 
   /// Makes `value` an input of the part if another part gives it. State that forward nodes read is
@@ -90,57 +144,85 @@ class Cut {
     boundaries_.emplace(value, std::move(node));
   }
 
-  void add_inputs(const std::vector<Node>& nodes) {
-    for (const Node& node : nodes) {
+  void add_boundaries() {
+    std::vector<Node> all;
+    for (auto& [value, node] : boundaries_) all.push_back(std::move(node));
+    std::move(nodes_.begin(), nodes_.end(), std::back_inserter(all));
+    nodes_ = std::move(all);
+  }
+
+  void add_inputs() {
+    for (const Node& node : nodes_) {
       if (node.op != &ops::input) continue;
-      const Input* input = find_input(whole_, node.results[0]);
-      const bool boundary =
-          !inside_[producer(node.results[0])] && !(input && input->kind == InputKind::scalar);
-      if (boundary)
-        part_.inputs.push_back(
-            {.value = node.results[0], .kind = InputKind::boundary, .name = node.name});
+      const int value = node.results[0];
+      if (is_inside(value) || is_scalar(whole_, value))
+        part_.inputs.push_back(*find_input(whole_, value));
       else
-        part_.inputs.push_back(*input);
+        part_.inputs.push_back({.value = value, .kind = InputKind::boundary, .name = node.name});
     }
   }
 
   /// Values that nodes and updates of other parts read.
   void add_outputs() {
-    std::vector<bool> wanted(whole_.values.size(), false);
-    for (std::size_t n = 0; n < inside_.size(); ++n)
-      if (!inside_[n])
-        for (int value : whole_.nodes[n].operands) wanted[value] = true;
-    for (const Update& update : whole_.updates)
-      if (!is_inside(update.input)) wanted[update.value] = true;
-    for (std::size_t value = 0; value < wanted.size(); ++value)
-      if (wanted[value] && is_inside(static_cast<int>(value)))
-        part_.outputs.push_back({fmt::format("%{}", value), static_cast<int>(value)});
-    for (const Output& output : whole_.outputs)
-      if (is_inside(output.value)) part_.outputs.push_back(output);
+    std::vector<int> wanted;
+    for (const Node& node : nodes_)
+      for (int value : node.results)
+        if (is_inside(value) &&
+            (cuts_.first_reader_[value] < first_ || last_ < cuts_.last_reader_[value]))
+          wanted.push_back(value);
+    std::sort(wanted.begin(), wanted.end());
+    for (int value : wanted) part_.outputs.push_back({fmt::format("%{}", value), value});
+    for (int o : members(&Members::outputs))
+      if (is_inside(whole_.outputs[o].value)) part_.outputs.push_back(whole_.outputs[o]);
   }
 
-  Subgraph numbered(Rewritten rewritten) const {
-    Subgraph result{std::move(rewritten.graph), {}, std::move(rewritten.values)};
+  /// The part by numbers of its own: `with_nodes` takes time in proportion to the values it knows.
+  Subgraph numbered() {
+    std::vector<int> values;
+    for (const Node& node : nodes_)
+      values.insert(values.end(), node.results.begin(), node.results.end());
+    std::sort(values.begin(), values.end());
+    std::unordered_map<int, int> number;
+    for (int value : values) {
+      number.emplace(value, static_cast<int>(part_.values.size()));
+      part_.values.push_back(whole_.values[value]);
+    }
+    const auto renumber = [&](int& value) { value = number.at(value); };
+    for (Node& node : nodes_) {
+      std::for_each(node.operands.begin(), node.operands.end(), renumber);
+      std::for_each(node.results.begin(), node.results.end(), renumber);
+    }
+    for (Input& input : part_.inputs) renumber(input.value);
+    for (Update& update : part_.updates) renumber(update.input), renumber(update.value);
+    for (Metric& metric : part_.metrics) renumber(metric.value);
+    for (Output& output : part_.outputs) renumber(output.value);
+    Rewritten rewritten = with_nodes(part_, std::move(nodes_));
+    Subgraph result{std::move(rewritten.graph), {}, {}};
+    for (int value : rewritten.values) result.values.push_back(values[value]);
     for (const Node& node : result.graph.nodes)
-      result.nodes.push_back(producer(result.values[node.results[0]]));
+      result.nodes.push_back(whole_.values[result.values[node.results[0]]].producer);
     verify(result.graph);
     return result;
   }
 
+  const LayerCuts& cuts_;
   const Graph& whole_;
-  std::vector<bool> inside_;
+  const int first_, last_;
   std::map<int, Node> boundaries_;  ///< inputs for values that other parts give, by value
-  Graph part_;                      ///< with the values of the whole
+  std::vector<Node> nodes_;         ///< by values of the whole, until they are numbered
+  Graph part_;
 };
 
-}  // namespace
-
-Subgraph subgraph(const Graph& graph, int first, int last) {
+Subgraph LayerCuts::cut(int first, int last) const {
   require(
       -1 <= first && first <= last && (first >= 0 || last == -1),
       "subgraph: layers {} to {}; give a range of layers from 0, or -1 and -1 for what belongs to none",
       first, last);
-  return Cut(graph, first, last).run();
+  return Cut(*this, first, last).run();
+}
+
+Subgraph subgraph(const Graph& graph, int first, int last) {
+  return LayerCuts(graph).cut(first, last);
 }
 
 }  // namespace alpa
