@@ -19,6 +19,7 @@
 #include "src/intra_op/follow.h"
 #include "src/intra_op/planning_cache.h"
 #include "src/ir/input.h"
+#include "src/ir/layers.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
@@ -277,25 +278,36 @@ ForwardNodes forward_nodes(const Graph& graph) {
   return found;
 }
 
-/// Whether the layers that `graph` is marked with are those of `leader`. Nodes of one name count
-/// only if both have as many: otherwise it is not known which is which.
-bool has_layers_of(const Graph& leader, const ForwardNodes& leading, const Graph& graph) {
+/// The layer of each state, by the nodes that read it.
+std::map<std::string, int> layers_of_state(const Graph& graph) {
+  const Graph layered = with_layers(graph);
+  std::map<std::string, int> layers;
+  for (const Input& input : layered.inputs)
+    if (input.kind == InputKind::state) layers[input.name] = layered.producer(input.value).layer;
+  return layers;
+}
+
+/// Whether the layers that `graph` is marked with have the state where `leader` has it.
+bool has_state_of(const Graph& leader, const Graph& graph) {
+  const std::map<std::string, int> leading = layers_of_state(leader);
+  for (const auto& [name, layer] : layers_of_state(graph)) {
+    const auto found = leading.find(name);
+    if (found != leading.end() && found->second != layer) return false;
+  }
+  return num_layers(graph) == num_layers(leader);
+}
+
+/// The layers in which `leader` has the forward nodes of `graph`. Nodes of one name count if both
+/// have as many: otherwise it is not known which is which. None is before what it reads.
+std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
+  std::vector<int> layers(graph.nodes.size(), -1);
+  const ForwardNodes leading = forward_nodes(leader);
   for (const auto& [key, nodes] : forward_nodes(graph)) {
     const auto found = leading.find(key);
     if (found == leading.end() || found->second.size() != nodes.size()) continue;
     for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (graph.nodes[nodes[i]].layer != leader.nodes[found->second[i]].layer) return false;
+      layers[nodes[i]] = leader.nodes[found->second[i]].layer;
   }
-  return true;
-}
-
-/// The layers in which `leader` has the forward nodes of `graph`; none is before what it reads.
-std::vector<int> layers_of(const Graph& leader, const ForwardNodes& leading, const Graph& graph) {
-  std::vector<int> layers(graph.nodes.size(), -1);
-  for (const auto& [key, nodes] : forward_nodes(graph))
-    if (const auto found = leading.find(key); found != leading.end())
-      for (std::size_t i = 0; i < std::min(nodes.size(), found->second.size()); ++i)
-        layers[nodes[i]] = leader.nodes[found->second[i]].layer;
   for (std::size_t n = 0; n < layers.size(); ++n)
     if (graph.nodes[n].region == Region::forward)
       for (int value : graph.nodes[n].operands)
@@ -328,11 +340,10 @@ Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
 }
 
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches) {
-  const ForwardNodes leading = forward_nodes(leader);
   const Graph marked = step.trace(num_micro_batches);
-  if (has_layers_of(leader, leading, marked)) return marked;
+  if (has_state_of(leader, marked)) return marked;
   const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
-  return with_layers_of_forward_nodes(graph, layers_of(leader, leading, graph));
+  return with_layers_of_forward_nodes(graph, layers_of(leader, graph));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "support/difference.h"
 #include "support/temporary_file.h"
@@ -43,6 +44,12 @@ struct Steps {
   TrainingStep training, evaluation, prediction;
 };
 
+/// ALPA_FUZZ_BACKEND, or else "cpu".
+std::string backend() {
+  const char* given = std::getenv("ALPA_FUZZ_BACKEND");
+  return given == nullptr ? "cpu" : given;
+}
+
 /// Adds the metrics or the outputs of a step to `numbers`.
 void add(const Metrics& metrics, Kind kind, std::vector<double>& numbers) {
   if (kind == Kind::prediction) {
@@ -65,10 +72,10 @@ struct Executables {
   }
 };
 
-Executables executables(const Steps& steps, const Method& method, int devices) {
+Executables executables(const Steps& steps, const Method& method, const Cluster& cluster) {
   const std::vector<TrainingStep> all{steps.training, steps.evaluation, steps.prediction};
   const std::vector<Executable> loaded =
-      parallelize(std::span<const TrainingStep>(all), method, Cluster::local(devices));
+      parallelize(std::span<const TrainingStep>(all), method, cluster);
   return {loaded[0], loaded[1], loaded[2]};
 }
 
@@ -287,23 +294,26 @@ std::string short_batch_difference_of(std::uint64_t seed) {
   const RandomStep model(random);
   const int micro_batches = 1 + below(random, 5);
   const std::int64_t rows = micro_batches * (1 + below(random, 6));
-  const Steps steps{model.training(rows), model.evaluation(rows), model.prediction(rows)};
+  const std::int64_t others = chance(random, 0.5) ? rows : micro_batches * (1 + below(random, 6));
+  const Steps steps{model.training(rows), model.evaluation(others), model.prediction(others)};
   std::vector<Event> events;
   for (int n = 0; n < kEvents; ++n) {
     const Kind kind = one_of<Kind>(random, {Kind::training, Kind::training, Kind::training,
                                             Kind::evaluation, Kind::prediction});
-    events.push_back(
-        {kind, model.batch(chance(random, 0.3) ? rows : 1 + below(random, static_cast<int>(rows)),
-                           random)});
+    const std::int64_t whole = kind == Kind::training ? rows : others;
+    const std::int64_t some = 1 + below(random, static_cast<int>(whole));
+    events.push_back({kind, model.batch(chance(random, 0.3) ? whole : some, random)});
     if (kind == Kind::prediction) events.back().batch.erase("label");
   }
-  const Trail expected =
-      run(executables(steps, Serial{.num_micro_batches = micro_batches}, 1), events);
+  const Trail expected = run(
+      executables(steps, Serial{.num_micro_batches = micro_batches}, Cluster::local(1)), events);
   for (int n = 0; n < 2; ++n) {
     const Placement placement = random_placement(random, model, micro_batches, rows);
     std::string failure;
     try {
-      const Trail found = run(executables(steps, placement.method, placement.devices), events);
+      const Trail found =
+          run(executables(steps, placement.method, Cluster::local(placement.devices, backend())),
+              events);
       failure = difference_of(found, expected);
       if (!found.enlarged.empty() && std::getenv("ALPA_FUZZ_SEEDS"))
         fmt::print(stderr, "seed {}: {}, {} micro-batches of {} rows: enlarged{}\n", seed,
@@ -314,8 +324,9 @@ std::string short_batch_difference_of(std::uint64_t seed) {
     if (failure.empty()) continue;
     std::vector<std::int64_t> of_events;
     for (const Event& event : events) of_events.push_back(event.batch.at("x").shape()[0]);
-    return fmt::format("{}, {} micro-batches of {} rows, events of {} rows, {}: {}", placement.text,
-                       micro_batches, rows, fmt::join(of_events, ", "), model.text(), failure);
+    return fmt::format("{}, {} micro-batches of {} rows ({}), events of {} rows, {}: {}",
+                       placement.text, micro_batches, rows, others, fmt::join(of_events, ", "),
+                       model.text(), failure);
   }
   return "";
 }

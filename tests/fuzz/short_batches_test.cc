@@ -1,6 +1,7 @@
 // Random steps on batches of every size under every method and schedule, against one device with
 // as many micro-batches.
 //   ALPA_FUZZ_SEEDS=FIRST:COUNT test_fuzz --source-file='*short_batches_test.cc'     a campaign
+//   … with ALPA_FUZZ_BACKEND=cuda ALPA_CUDA_LIBRARY=…/libalpa_cuda_emulated.so       on CUDA devices
 #include <doctest/doctest.h>
 
 #include "fuzz/random_steps.h"
