@@ -297,8 +297,23 @@ bool has_state_of(const Graph& leader, const Graph& graph) {
   return num_layers(graph) == num_layers(leader);
 }
 
-/// The layers in which `leader` has the forward nodes of `graph`. Nodes of one name count if both
-/// have as many: otherwise it is not known which is which. None is before what it reads.
+/// Per node, the layer in which `leader` has the state that it reads; -1: it reads none of one layer.
+std::vector<int> layers_by_state(const Graph& leader, const Graph& graph) {
+  const std::map<std::string, int> leading = layers_of_state(leader);
+  std::vector<int> layers(graph.nodes.size(), -1);
+  for (std::size_t n = 0; n < layers.size(); ++n)
+    for (int value : graph.nodes[n].operands) {
+      const Input* input = find_input(graph, value);
+      if (!input || input->kind != InputKind::state) continue;
+      const auto found = leading.find(input->name);
+      if (found != leading.end()) layers[n] = std::max(layers[n], found->second);
+    }
+  return layers;
+}
+
+/// The layers in which `leader` has the forward nodes of `graph`. What reads state is where that is.
+/// Other nodes of one name count if both have as many: otherwise it is not known which is which.
+/// None is behind what reads it, or before what it reads.
 std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
   std::vector<int> layers(graph.nodes.size(), -1);
   const ForwardNodes leading = forward_nodes(leader);
@@ -307,6 +322,17 @@ std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
     if (found == leading.end() || found->second.size() != nodes.size()) continue;
     for (std::size_t i = 0; i < nodes.size(); ++i)
       layers[nodes[i]] = leader.nodes[found->second[i]].layer;
+  }
+  const std::vector<int> by_state = layers_by_state(leader, graph);
+  std::vector<int> last(layers.size(), std::numeric_limits<int>::max());  // that readers allow
+  for (std::size_t n = layers.size(); n-- > 0;) {
+    if (graph.nodes[n].region != Region::forward) continue;
+    if (by_state[n] >= 0) layers[n] = last[n] = std::min(last[n], by_state[n]);
+    layers[n] = std::min(layers[n], last[n]);
+    for (int value : graph.nodes[n].operands) {
+      int& before = last[graph.values[value].producer];
+      before = std::min(before, last[n]);
+    }
   }
   for (std::size_t n = 0; n < layers.size(); ++n)
     if (graph.nodes[n].region == Region::forward)
