@@ -7,6 +7,9 @@
 // With --method given: plans of GPTs with the stages that Megatron-LM was run with, on as many hosts
 // of the cluster's kind (--model 1T: arXiv 2205.05198, table 5; 175B: the same model on 1,024
 // devices).
+// With --model encoder-decoder: one whose layers, stages and number of micro-batches the planner
+// chooses, from the training step to the programs, on 2 to 8 devices of a local cluster.
+//   bench_planning CLUSTER_FILE --method pipeline --model encoder-decoder
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. clusters/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
 #include <alpa/alpa.h>
@@ -23,6 +26,7 @@
 #include "src/lower/rank_classes.h"
 #include "src/pipeline_planning.h"
 #include "src/runtime/executor.h"
+#include "tests/support/encoder_decoder.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;
@@ -239,6 +243,30 @@ void measure_given(const Settings& settings) {
   }
 }
 
+/// Everything is left to the planner, as a user has it.
+void measure_encoder_decoder(int rounds) {
+  const TrainingStep step = testing::encoder_decoder::encoder_decoder_step();
+  for (int round = 0; round < rounds; ++round)
+    for (int devices = 2; devices <= 8; ++devices) {
+      PlanningProgress last;
+      const PipeshardParallel method{.num_micro_batches = kAutoMicroBatches,
+                                     .layers = AutoLayers{},
+                                     .stages = AutoStages{},
+                                     .progress = [&](const PlanningProgress& now) { last = now; }};
+      Clock clock;
+      const CompiledStep planned = plan_only(step, method, Cluster::local(devices));
+      bench::print_row(fmt::format("encoder-decoder on {} devices", devices),
+                       {clock.lap("processor_seconds"),
+                        {"stages", static_cast<double>(planned.stages.size())},
+                        {"micro_batches", static_cast<double>(planned.graph.num_micro_batches)},
+                        {"step_seconds", last.best_seconds},
+                        {"bound_seconds", last.lower_bound_seconds},
+                        {"gap", planned.plan.cost.gap()},
+                        {"searches", static_cast<double>(last.searches)},
+                        {"ranges", static_cast<double>(last.ranges)}});
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -248,13 +276,15 @@ int main(int argc, char** argv) {
       {cli::text("CLUSTER_FILE", &settings.cluster_file, "8x8 devices"),
        cli::choice("--method", &settings.method, "shard, pipeline, or given stages",
                    {"shard", "pipeline", "given"}),
-       cli::text("--model", &settings.model, "mlp or gpt (shard: ZeRO-3); given: 1T or 175B"),
+       cli::text("--model", &settings.model,
+                 "mlp or gpt (shard: ZeRO-3); pipeline: also encoder-decoder; given: 1T or 175B"),
        cli::whole("--layers", &settings.layers, "Layers", 1, 100000),
        cli::whole("--hosts", &settings.hosts, "Hosts of the cluster, for pipeline", 1, 1000),
        cli::whole("--micro-batches", &settings.micro_batches, "For pipeline", 1, 1000),
        cli::whole("--rounds", &settings.rounds, "Rounds", 1, 1000)},
       [&] {
         if (settings.method == "given") return measure_given(settings);
+        if (settings.model == "encoder-decoder") return measure_encoder_decoder(settings.rounds);
         (settings.method == "pipeline" ? measure_stages : measure_shards)(settings);
       });
 }

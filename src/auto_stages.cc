@@ -80,9 +80,13 @@ struct StageSearch::Impl {
     if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
     if (!best_ && cutoff == std::numeric_limits<double>::infinity() && is_half_over())
       consider_template();
-    bool more = false;
-    for (const RangeQuery& query : queries_of(cheapest->partition)) more |= costs_.bound(query);
+    bool more = false, own = true;
+    for (const RangeQuery& query : queries_of(cheapest->partition)) {
+      more |= costs_.bound(query);
+      own &= costs_.has_own_bound(query);
+    }
     if (!more) return consider(cheapest->partition);
+    if (!own) return true;
     const auto likely = search(true);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
     return true;

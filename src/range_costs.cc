@@ -146,6 +146,10 @@ bool RangeCosts::bound(const RangeQuery& query) {
   return bound_on(query.range, mesh, Level::dual);
 }
 
+bool RangeCosts::has_own_bound(const RangeQuery& query) {
+  return !planned(query).plans.empty() || bound_of(query, true) < kNever;
+}
+
 /// Bounds so many layers of the range at a time. False: they were known, or time is over.
 bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh,
                               Level level) {

@@ -64,6 +64,9 @@ class RangeCosts {
   /// left, or time is over.
   bool bound(const RangeQuery& query);
 
+  /// Whether the range has a dual bound of its own, or a plan.
+  bool has_own_bound(const RangeQuery& query);
+
   /// Plans the range on all logical meshes of the part. False: it is planned.
   bool plan(const RangeQuery& query);
 

@@ -3,76 +3,14 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
+#include "support/encoder_decoder.h"
 
 using namespace alpa;
+using testing::encoder_decoder::encoder_decoder_step;
 
 namespace {
 
-constexpr std::int64_t kRows = 16, kSource = 12, kTarget = 10, kWidth = 8, kHeads = 2, kWords = 40;
-
-struct Attention {
-  nn::Dense query{kWidth}, key{kWidth}, value{kWidth}, out{kWidth};
-
-  static Value split(Value x) { return reshape(x, {x.dim(0), x.dim(1), kHeads, kWidth / kHeads}); }
-  Value operator()(Value x, Value memory, bool causal) const {
-    const Value q = split(query(x)), k = split(key(memory)), v = split(value(memory));
-    return out(reshape(attention(q, k, v, {.causal = causal}), x.shape()));
-  }
-};
-
-struct Mlp {
-  nn::Dense up{4 * kWidth}, down{kWidth};
-  Value operator()(Value x) const { return down(gelu(up(x))); }
-};
-
-struct EncoderLayer {
-  nn::LayerNorm before_attention, before_mlp;
-  Attention self;
-  Mlp mlp;
-  Value operator()(Value x) const {
-    const Value h = before_attention(x);
-    x = x + self(h, h, false);
-    return x + mlp(before_mlp(x));
-  }
-};
-
-struct DecoderLayer {
-  nn::LayerNorm before_self, before_cross, before_mlp;
-  Attention self, cross;
-  Mlp mlp;
-  Value operator()(Value x, Value memory) const {
-    const Value h = before_self(x);
-    x = x + self(h, h, true);
-    x = x + cross(before_cross(x), memory, false);
-    return x + mlp(before_mlp(x));
-  }
-};
-
-struct EncoderDecoder {
-  nn::Embedding source{kWords, kWidth}, target{kWords, kWidth};
-  std::vector<EncoderLayer> encoder = std::vector<EncoderLayer>(4);
-  std::vector<DecoderLayer> decoder = std::vector<DecoderLayer>(3);
-  nn::LayerNorm last;
-  nn::Dense head{kWords};
-
-  LossAndMetrics operator()(const Batch& batch) const {
-    Value memory = source(batch["source"]);
-    for (const EncoderLayer& layer : encoder) memory = layer(memory);
-    Value x = target(batch["target"]);
-    for (const DecoderLayer& layer : decoder) x = layer(x, memory);
-    return nn::cross_entropy(head(last(x)), batch["labels"]);
-  }
-};
-
-TrainingStep encoder_decoder() {
-  const TensorType target{i32, {kRows, kTarget}};
-  EncoderDecoder model;
-  return training_step(
-      {{"source", {i32, {kRows, kSource}}}, {"target", target}, {"labels", target}}, model,
-      optim::Adam{});
-}
+constexpr std::int64_t kRows = 16;
 
 /// Two towers that meet in a product, with skips over their layers.
 TrainingStep two_towers() {
@@ -110,7 +48,7 @@ const PipeshardParallel kEverything{
 TEST_CASE("one search finds layers, stages and micro-batches of an encoder-decoder") {
   for (int devices : {2, 5, 8}) {
     CAPTURE(devices);
-    const Planned found = plan(encoder_decoder(), devices, kEverything);
+    const Planned found = plan(encoder_decoder_step(), devices, kEverything);
     REQUIRE(!found.reports.empty());
     for (std::size_t i = 1; i < found.reports.size(); ++i) {
       const PlanningProgress &now = found.reports[i], &before = found.reports[i - 1];
@@ -124,12 +62,13 @@ TEST_CASE("one search finds layers, stages and micro-batches of an encoder-decod
     CHECK(last.searches <= last.ranges / 4);  // five numbers: most are ruled out by quick bounds
     CHECK(found.step.plan.cost.gap() <= kEverything.relative_gap);
     if (devices == 5)  // the same again
-      CHECK(to_json(plan(encoder_decoder(), devices, kEverything).step) == to_json(found.step));
+      CHECK(to_json(plan(encoder_decoder_step(), devices, kEverything).step) ==
+            to_json(found.step));
   }
 }
 
 TEST_CASE("no number of micro-batches has better stages than the one that is chosen") {
-  for (const TrainingStep& step : {encoder_decoder(), two_towers()}) {
+  for (const TrainingStep& step : {encoder_decoder_step(), two_towers()}) {
     const Planned found = plan(step, 4, kEverything);
     const double best = found.reports.back().best_seconds;
     for (int number : {1, 2, 4, 8, 16}) {
