@@ -79,6 +79,7 @@ struct PeakSearch {
 
   /// True if it is decided whether a choice keeps the limit.
   bool decide(std::int64_t limit) {
+    if (deadline.passed()) return false;  // an attempt begins with work that is not interrupted
     problem.usage_limit = limit;
     try {
       auto result = attempt(problem, options, deadline.within(deadline.left() / 2));
@@ -113,6 +114,7 @@ struct PeakSearch {
 
   /// A lower bound on the usage of every choice at `time`, solved without a limit.
   void look_at_time() {
+    if (deadline.passed()) return;
     const auto result =
         attempt(usage_problem(problem, time), options, deadline.within(deadline.left() / 4));
     const auto* least = std::get_if<Solution>(&result);
@@ -204,10 +206,11 @@ void explain_infeasible(const Problem& problem, const Options& given, const Cont
   options.explain = options.grace = false;
   options.relative_gap = 0;
   const Deadline deadline = deadline_after(search, options);
+  if (!problem.usage_limit) throw forbidden();
+  if ((!given.explain || deadline.passed()) && why.missing > 0)
+    throw over_limit(*problem.usage_limit, why);
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();
-  if (!problem.usage_limit) throw forbidden();
-  if (!given.explain && why.missing > 0) throw over_limit(*problem.usage_limit, why);
   Solution known = without_limit(free, options, deadline, why, *problem.usage_limit);
   free.usage_limit = problem.usage_limit;
   throw over_limit(*problem.usage_limit,

@@ -192,7 +192,7 @@ void MeshSearch::search_templates(std::optional<std::int64_t> budget, double cut
   for (Template& part : templates_) {
     const ShardingPlan* known = best(budget);
     if (part.is_solved || !can_beat(std::min(cutoff_seconds, seconds_of(known)), part)) continue;
-    if (most-- <= 0) return;
+    if (most-- <= 0 || (budget && time_.is_long_over())) return;
     if (time_.is_over()) late += strategies(graph_, *part.space);
     if (late > kLateStrategies && known != nullptr) return;
     solve_template(part);
