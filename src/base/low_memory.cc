@@ -50,6 +50,11 @@ std::string out_of_memory_text() {
       kibibytes(*limit));
 }
 
+void load_unwinder() {
+  void* frame = nullptr;
+  [[maybe_unused]] static const int loaded = backtrace(&frame, 1);
+}
+
 void prepare_for_low_memory() {
   const std::int64_t least = mapped_bytes() + kRoom;
   const std::int64_t limit = address_limit().value_or(least);
@@ -58,8 +63,7 @@ void prepare_for_low_memory() {
       "the process may map {} kB (ulimit -v), but its code and stack take {} kB; raise that limit",
       kibibytes(limit), kibibytes(least));
   extend_stack();
-  void* frame = nullptr;
-  backtrace(&frame, 1);  // loads the library of unwinding for the C library
+  load_unwinder();
 }
 
 }  // namespace alpa

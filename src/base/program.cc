@@ -24,6 +24,9 @@ constexpr int kUsersMistake = 2, kOurBug = 3;
 /// The name of the program, for a failure outside of `main`.
 const char* program_name = "alpa";
 
+/// What ends a program for other reasons.
+std::terminate_handler usual_end = nullptr;
+
 /// Whether the exception that nobody caught is a lack of memory, or a refusal by the system. None
 /// was made where not even that could be allocated.
 bool is_shortage() {
@@ -42,7 +45,10 @@ bool is_shortage() {
 /// Ends the program where an exception can't be passed on: in a destructor, or at the start of a
 /// thread. Allocates nothing.
 [[noreturn]] void end_without_memory() {
-  if (!is_shortage()) std::abort();
+  if (!is_shortage()) {
+    usual_end();
+    std::abort();
+  }
   const std::string_view parts[] = {
       program_name, ": out of memory or threads; give the process more (ulimit -v, -u)\n"};
   for (const std::string_view part : parts)
@@ -71,7 +77,7 @@ int checked_status(const char* name, int status) {
 
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {
   program_name = name;
-  std::set_terminate(end_without_memory);
+  if (!usual_end) usual_end = std::set_terminate(end_without_memory);
   try {
     prepare_for_low_memory();
     return checked_status(name, body(argc, argv));

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/low_memory.h"
+
 namespace alpa {
 
 /// Throws Error: only `started` of `wanted` threads of `whose` could be started, with the
@@ -17,6 +19,7 @@ namespace alpa {
 template <class Body, class Stop>
 void start_threads(std::vector<std::thread>& threads, int count, std::string_view whose,
                    const Body& body, Stop&& stop) {
+  load_unwinder();
   int started = 0;
   try {
     threads.reserve(threads.size() + count);
