@@ -27,6 +27,12 @@ std::int64_t mapped_bytes() {
   return pages * sysconf(_SC_PAGE_SIZE);
 }
 
+/// Whether the main stack may take so much (`ulimit -s`).
+bool has_stack(std::size_t bytes) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur >= bytes;
+}
+
 /// Writes to every page: the stack then has them for good.
 [[gnu::noinline]] void extend_stack() {
   [[maybe_unused]] volatile std::byte frame[kStackBytes];
@@ -62,7 +68,7 @@ void prepare_for_low_memory() {
       limit >= least,
       "the process may map {} kB (ulimit -v), but its code and stack take {} kB; raise that limit",
       kibibytes(limit), kibibytes(least));
-  extend_stack();
+  if (has_stack(2 * kStackBytes)) extend_stack();
   load_unwinder();
 }
 

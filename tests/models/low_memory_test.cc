@@ -43,3 +43,11 @@ TEST_CASE("with any limit of memory, training and planning end with a result or 
   CHECK(done > 0);
 #endif
 }
+
+TEST_CASE("a small stack is enough") {
+  const ProgramOutput output =
+      run_shell("ulimit -s 512; " ALPA_MLP
+                " --plan-only --dim 8 --layers 3 --batch 8 --devices 2 --backend cpu");
+  CAPTURE(output.text);
+  CHECK(output.status == 0);
+}
