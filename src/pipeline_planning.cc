@@ -297,7 +297,7 @@ bool has_state_of(const Graph& leader, const Graph& graph) {
   return num_layers(graph) == num_layers(leader);
 }
 
-/// Per node, the layer in which `leader` has the state that it reads; -1: it reads none of one layer.
+/// Per node, the layer in which `leader` has the state that it reads; -1: none, or of several.
 std::vector<int> layers_by_state(const Graph& leader, const Graph& graph) {
   const std::map<std::string, int> leading = layers_of_state(leader);
   std::vector<int> layers(graph.nodes.size(), -1);
@@ -311,9 +311,9 @@ std::vector<int> layers_by_state(const Graph& leader, const Graph& graph) {
   return layers;
 }
 
-/// The layers in which `leader` has the forward nodes of `graph`. What reads state is where that is.
-/// Other nodes of one name count if both have as many: otherwise it is not known which is which.
-/// None is behind what reads it, or before what it reads.
+/// The layers in which `leader` has the forward nodes of `graph`. What reads state is where that
+/// is. Other nodes of one name count if both have as many: otherwise it is not known which is
+/// which. None is behind what reads it, or before what it reads.
 std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
   std::vector<int> layers(graph.nodes.size(), -1);
   const ForwardNodes leading = forward_nodes(leader);

@@ -229,7 +229,7 @@ class Executable {
   /// Runs a step on each of `batches`. The metrics are means over all examples, without outputs.
   Metrics run(TrainState& state, BatchRange batches) const;
 
-  std::int64_t memory_bytes() const;  ///< planned peak per device, exact
+  std::int64_t memory_bytes() const;  ///< planned peak per device, exact; short batches included
   /// The most bytes of a device that any step on `state` has taken, those of other executables too:
   /// ask before a larger evaluation step.
   std::int64_t measured_bytes(const TrainState& state) const;
