@@ -37,7 +37,7 @@ struct StageProblem {
   /// Seconds to pass one micro-batch (forward and backward) between the stage on submesh `before`
   /// that ends before layer `layer` and the one on submesh `after` that begins there. Empty: 0.
   std::function<double(int layer, int before, int after)> transfer_seconds = {};
-  /// Asked before every program; true ends the search with the best so far. Empty: never.
+  /// Asked between programs; true ends the search with the best so far. Empty: never.
   std::function<bool()> is_over = {};
 };
 

@@ -337,3 +337,28 @@ TEST_CASE("no partition that fits memory is no result") {
   CHECK(!search_stages({{1, 2}, one, costs, 4}));
   CHECK(!search_stages({{1, 3}, one, costs, 1}));  // two layers do not use three devices
 }
+
+TEST_CASE("a search that is ended early has stages, which are no better than the best") {
+  const Submesh cluster{1, 8};
+  const auto parts = inter_op::submesh_choices(cluster, SubmeshSpace::any_size);
+  std::mt19937 random(7);
+  StageCosts costs(10, static_cast<int>(parts.size()), 1);
+  for (int first = 0; first < 10; ++first)
+    for (int last = first; last < 10; ++last)
+      for (int m = 0; m < static_cast<int>(parts.size()); ++m) {
+        const std::size_t at = costs.index(first, last, m, 0);
+        costs.seconds[at] =
+            (last - first + 1) * (1 + random() % 100 / 50.0) / std::sqrt(parts[m].num_devices());
+        costs.max_in_flight[at] = 16;
+      }
+  StageProblem problem{cluster, parts, costs, 16};
+  const auto best = search_stages(problem);
+  problem.is_over = [] { return true; };
+  const auto early = search_stages(problem);
+  REQUIRE(best);
+  REQUIRE(early);
+  CHECK(early->programs_solved == 1);
+  CHECK(best->programs_solved > 1);
+  CHECK(early->seconds >= best->seconds);
+  inter_op::place(cluster, submeshes_of(early->partition));
+}
