@@ -61,7 +61,7 @@ TEST_CASE("a block gets the lowest gap, or the smallest, that is free as long as
 }
 
 TEST_CASE("twice as many blocks of a training step take little more than twice the work") {
-  // What forward makes and backward reads lives from i to 2n - i; between are short-lived gradients.
+  // What forward makes and backward reads lives from i to 2n - i; gradients live for a moment.
   const auto looks = [](int n) {
     lower::ArenaGaps gaps(2 * n);
     const auto place = [&](const lower::LiveRange& range, std::int64_t bytes) {
