@@ -16,7 +16,7 @@ struct WindowDim {
 /// x [B, H, W, C], kernel [kh, kw, C / groups, F], y [B, H', W', F].
 struct ConvolutionShape {
   std::int64_t batch = 1, channels = 1, features = 1, groups = 1;
-  WindowDim h, w;
+  WindowDim h = {}, w = {};
 };
 
 /// x [B, H, W, C], y [B, H', W', C].
