@@ -299,6 +299,20 @@ int best_chunks(const TensorType& type, const MeshLayout& from, const MeshLayout
   return static_cast<int>(std::clamp<double>(std::round(best), 1, kMostChunks));
 }
 
+/// No way to send the tensor takes less: over the faster link, a device has to receive its shard,
+/// and the smaller mesh to pass everything.
+double least_seconds(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
+                     const Cluster& cluster) {
+  const Link &a = cluster.within_host, &b = cluster.between_hosts;
+  const Link link{std::min(a.alpha_seconds, b.alpha_seconds),
+                  std::min(a.beta_seconds_per_byte, b.beta_seconds_per_byte)};
+  const Shape shard = local_shape(type.shape, to.spec, to.mesh, to.mesh.coordinates(0));
+  const auto own = static_cast<double>(TensorType{type.dtype, shard}.bytes());
+  return std::max(own > 0 ? link.alpha_seconds + own * link.beta_seconds_per_byte : 0,
+                  least_transfer_seconds(static_cast<double>(type.bytes()), from.mesh.num_devices(),
+                                         to.mesh.num_devices(), link));
+}
+
 bool only_gathers(const ReshardPath& path) {
   return std::all_of(path.steps.begin(), path.steps.end(), [](const ReshardStep& step) {
     return step.kind == CollectiveKind::all_gather;
@@ -333,8 +347,9 @@ PlannedTransfer plan_transfer(const TensorType& type, const MeshLayout& from, co
   std::optional<PlannedTransfer> best;
   ReshardPrices prices(to.mesh, CostModel::of(cluster).reshard);
   const auto consider = [&](const ShardingSpec& spec, double gather_seconds, bool chained) {
-    if (best && gather_seconds >= best->cost.seconds) return;
     const MeshLayout arrives{to.mesh, spec};
+    if (best && gather_seconds + least_seconds(type, from, arrives, cluster) >= best->cost.seconds)
+      return;
     TransferRoute route{.devices_per_host = cluster.num_hosts > 1 ? cluster.devices_per_host : 0};
     if (chained) route.chunks = best_chunks(type, from, arrives, cluster);
     if (chained && route.chunks == 0) return;
