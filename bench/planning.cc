@@ -1,6 +1,8 @@
 // Seconds of the processor for planning by phase, from the training step to the device programs of
 // all ranks: how they grow with the number of equal layers, and the peak memory of the process.
-//   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
+//   bench_planning CLUSTER_FILE [--model MODEL] [--layers N] [--rounds N]
+// With --plan-only up to the plan alone, for part of the cluster (--devices 8, 2x4, 8x8) as one
+// mesh, beside the planner's counters: a point of the curve of scripts/planning_curve.
 // With --method pipeline: from the training step to the plans of stages that are searched for, each
 // layer a layer of the pipeline; what is proven of them, and the best equal stages beside them.
 //   bench_planning CLUSTER_FILE --method pipeline [--hosts N] [--micro-batches N] …
@@ -20,6 +22,7 @@
 
 #include "arguments.h"
 #include "models/gpt.h"
+#include "models/moe.h"
 #include "report.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
@@ -28,6 +31,7 @@
 #include "src/runtime/executor.h"
 #include "tests/support/encoder_decoder.h"
 #include "tests/support/gpt_stack.h"
+#include "tests/support/planning_suite.h"
 
 using namespace alpa;
 
@@ -47,6 +51,29 @@ TrainingStep mlp_step(int layers, std::int64_t dim, std::int64_t batch) {
     return mean(square(h - b["y"]));
   };
   return training_step({{"x", type}, {"y", type}}, loss, optim::Adam{});
+}
+
+/// The one of alpa-mlp with --hidden-factor 1: its layers are not marked.
+TrainingStep dense_step(int layers) {
+  constexpr std::int64_t kDim = 1024, kBatch = 1024;
+  nn::Sequential mlp;
+  for (int i = 0; i < layers; ++i) mlp.add(nn::Dense(kDim)).add(nn::ReLU());
+  const TensorType type{f32, {kBatch, kDim}};
+  const auto loss = [mlp](const Batch& b) { return nn::mean_squared_error(mlp(b["x"]), b["y"]); };
+  return training_step({{"x", type}, {"y", type}}, loss, optim::Adam{});
+}
+
+/// Those of alpa-gpt and alpa-moe.
+template <class Decoder, class Options>
+TrainingStep decoder_step(Options options, int layers) {
+  constexpr std::int64_t kBatch = 64, kSequence = 256;
+  options.layers = layers, options.sequence = kSequence;
+  options.hidden = 1024, options.heads = 16, options.vocabulary = 51200;
+  const TensorType tokens{i32, {kBatch, kSequence}};
+  const auto loss = [model = Decoder(options)](const Batch& b) {
+    return model.loss(b["x"], b["y"]);
+  };
+  return training_step({{"x", tokens}, {"y", tokens}}, loss, optim::Adam{});
 }
 
 /// Seconds of the processor since the last call, as a figure: other programs on
@@ -115,14 +142,22 @@ std::vector<bench::Figure> phases(const TrainingStep& step,
 }
 
 struct Settings {
-  std::string cluster_file, model = "mlp", method = "shard";
+  std::string cluster_file, model = "mlp", method = "shard", devices = "8x8";
   int layers = 96, rounds = 1, hosts = 8, micro_batches = 16;
+  bool plan_only = false;
 };
 
 TrainingStep step_of(const Settings& settings) {
   // 512 rows of the GPT in micro-batches keep each device of a stage busy.
   const std::int64_t rows = settings.method == "pipeline" ? 512 : 64;
   if (settings.model == "gpt") return testing::gpt_step({.layers = settings.layers, .batch = rows});
+  if (settings.model == "dense") return dense_step(settings.layers);
+  if (settings.model == "residual-mlp")
+    return testing::residual_mlp_step({.layers = settings.layers});
+  if (settings.model == "decoder")
+    return decoder_step<models::Decoder>(models::DecoderOptions{}, settings.layers);
+  if (settings.model == "experts")
+    return decoder_step<models::MoeDecoder>(models::MoeDecoderOptions{}, settings.layers);
   return mlp_step(settings.layers, 4096, 4096);
 }
 
@@ -135,6 +170,35 @@ void measure_shards(const Settings& settings) {
     std::vector<bench::Figure> figures = phases(step, method, cluster);
     figures.push_back({"peak_gigabytes", peak_gigabytes()});
     bench::print_row(fmt::format("{} {} layers on 8x8", settings.model, settings.layers), figures);
+  }
+}
+
+/// Tracing and planning of one mesh, of the shape of `devices`.
+void measure_plan(const Settings& settings) {
+  const Cluster whole = Cluster::from_file(settings.cluster_file);
+  const std::vector<int> shape = parse_mesh_shape(settings.devices);
+  const Cluster cluster =
+      shape.size() == 1 ? whole.submesh(1, shape[0]) : whole.submesh(shape[0], shape[1]);
+  const TrainingStep step = step_of(settings);
+  for (int round = 0; round < settings.rounds; ++round) {
+    Clock clock;
+    const Graph graph = step.trace(1);
+    std::vector<bench::Figure> figures = {clock.lap("trace")};
+    intra_op::AutoShardOptions method;
+    method.time_limit_seconds = 3600;  // of the wall clock: others may use the machine
+    intra_op::AutoSharding search(graph, {cluster.mesh(shape)}, cost::CostModel::of(cluster),
+                                  method);
+    const ShardingPlan plan = search.plan();
+    figures.push_back(clock.lap("plan"));
+    figures.push_back({"plan_per_layer", figures.back().value / settings.layers});
+    figures.push_back({"gigacells", plan.statistics.solve_seconds});
+    figures.push_back({"gap_percent", 100 * plan.cost.gap()});
+    figures.push_back({"objective_seconds", plan.cost.objective_seconds});
+    figures.push_back({"nodes", static_cast<double>(graph.nodes.size())});
+    figures.push_back({"peak_gigabytes", peak_gigabytes()});
+    bench::print_row(
+        fmt::format("{} {} layers on {}", settings.model, settings.layers, settings.devices),
+        figures);
   }
 }
 
@@ -276,13 +340,21 @@ int main(int argc, char** argv) {
       {cli::text("CLUSTER_FILE", &settings.cluster_file, "8x8 devices"),
        cli::choice("--method", &settings.method, "shard, pipeline, or given stages",
                    {"shard", "pipeline", "given"}),
-       cli::text("--model", &settings.model,
-                 "mlp or gpt (shard: ZeRO-3); pipeline: also encoder-decoder; given: 1T or 175B"),
+       cli::choice("--model", &settings.model,
+                   "mlp, gpt (shard: ZeRO-3); pipeline: also encoder-decoder; given: 1T, 175B; "
+                   "--plan-only: dense (alpa-mlp's), residual-mlp, decoder (alpa-gpt's), experts "
+                   "(alpa-moe's)",
+                   {"mlp", "gpt", "encoder-decoder", "1T", "175B", "dense", "residual-mlp",
+                    "decoder", "experts"}),
+       cli::on("--plan-only", &settings.plan_only, "Only tracing and planning, of one mesh"),
+       cli::text("--devices", &settings.devices,
+                 "For --plan-only: 8, or hosts x devices of a host"),
        cli::whole("--layers", &settings.layers, "Layers", 1, 100000),
        cli::whole("--hosts", &settings.hosts, "Hosts of the cluster, for pipeline", 1, 1000),
        cli::whole("--micro-batches", &settings.micro_batches, "For pipeline", 1, 1000),
        cli::whole("--rounds", &settings.rounds, "Rounds", 1, 1000)},
       [&] {
+        if (settings.plan_only) return measure_plan(settings);
         if (settings.method == "given") return measure_given(settings);
         if (settings.model == "encoder-decoder") return measure_encoder_decoder(settings.rounds);
         (settings.method == "pipeline" ? measure_stages : measure_shards)(settings);

@@ -23,8 +23,8 @@ struct LayeredPlan {
 };
 
 /// The table of a part needs `cells` cells or more (0: it is not exact, as the limits want);
-/// `layer` -1: the nodes of no layer, -2: combining the tables. Or, if `is_unfinished`, the work or the time was used up before, or no
-/// plan is below the cutoff.
+/// `layer` -1: the nodes of no layer, -2: combining the tables. Or, if `is_unfinished`, the work or
+/// the time was used up before, or no plan is below the cutoff.
 struct LayerTooLarge {
   int layer = -1;
   double cells = 0;
