@@ -6,9 +6,8 @@
 // With --method pipeline: from the training step to the plans of stages that are searched for, each
 // layer a layer of the pipeline; what is proven of them, and the best equal stages beside them.
 //   bench_planning CLUSTER_FILE --method pipeline [--hosts N] [--micro-batches N] …
-// With --method given: plans of GPTs with the stages that Megatron-LM was run with, on as many hosts
-// of the cluster's kind (--model 1T: arXiv 2205.05198, table 5; 175B: the same model on 1,024
-// devices).
+// With --method given: plans of GPTs with the stages that Megatron-LM was run with, on as many
+// hosts of the cluster's kind (--model 1T: arXiv 2205.05198, table 5; 175B: 1,024 devices).
 // With --model encoder-decoder: one whose layers, stages and number of micro-batches the planner
 // chooses, from the training step to the programs, on 2 to 8 devices of a local cluster.
 //   bench_planning CLUSTER_FILE --method pipeline --model encoder-decoder

@@ -105,8 +105,8 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
-      output_folder("--plan-cache", &f.plan_cache,
-                    "directory for proven plans, which are found once"),
+      // Not an output: a cache that cannot be written is told of, and may still be read.
+      text("--plan-cache", &f.plan_cache, "directory for proven plans, which are found once"),
       text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
       output_file("--save-plan", &f.save_plan, "write the plan to this file"),
   };

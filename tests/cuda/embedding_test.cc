@@ -106,7 +106,8 @@ TEST_CASE("statistics keep their digits where the mean is large: squared differe
 TEST_CASE("more ids than can be numbered are an error that says so") {
   KernelCall call;
   const std::int64_t ids = std::int64_t{1} << 32;
-  call.inputs = {{.type = {f32, {ids, 4}}}, {.type = {i32, {ids}}}};
+  call.inputs = {{.type = {f32, {ids, 4}}, .offset = {0, 0}, .global_shape = {ids, 4}},
+                 {.type = {i32, {ids}}, .offset = {0}, .global_shape = {ids}}};
   call.outputs = {{.type = {f32, {3, 4}}, .offset = {0, 0}, .global_shape = {3, 4}}};
   CHECK(
       error_of([&] { cuda::find_kernel(ops::embedding_grad)(ops::embedding_grad, call, {}); }) ==

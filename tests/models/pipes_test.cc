@@ -46,13 +46,13 @@ TEST_CASE("a pipe without another end is refused, whatever flag names it") {
   const std::string name = "alpa-mlp: ",
                     unread = ": cannot be read: it is a pipe that no program writes to\n",
                     unwritten = ": cannot be written: it is a pipe that no program reads\n";
-  const auto said = [&](const std::string& flag) {
-    const ProgramOutput output = run_shell(kRun + " " + flag + " pipes_test.csv > /dev/null");
+  const auto said = [&](const std::string& flag, const std::string& program = kRun) {
+    const ProgramOutput output = run_shell(program + " " + flag + " pipes_test.csv > /dev/null");
     CHECK(output.status == 2);
     return output.text;
   };
   CHECK(said("--load-plan") == name + "plan file pipes_test.csv" + unread);
-  CHECK(said("--cluster") == name + "cluster file pipes_test.csv" + unread);
+  CHECK(said("--cluster", "timeout 60 " ALPA_MLP) == name + "cluster file pipes_test.csv" + unread);
   CHECK(said("--data") == name + "pipes_test.csv" + unread);
   for (const char* flag : {"--save-plan", "--log", "--plot", "--trace", "--json"})
     CHECK(said(flag) == name + "pipes_test.csv" + unwritten);

@@ -79,7 +79,9 @@ void check_output(const Flag& flag) {
 std::string identity(const std::string& path) {
   std::error_code failure;
   if (path.starts_with("/dev/") || std::filesystem::is_other(path, failure)) return "";
-  return std::filesystem::weakly_canonical(path, failure).string();
+  // A relative path of a file that is still to be made would stay relative.
+  const std::filesystem::path whole = std::filesystem::absolute(path, failure);
+  return std::filesystem::weakly_canonical(whole, failure).string();
 }
 
 /// Throws Error if an output can't be written, or if one would replace another.
