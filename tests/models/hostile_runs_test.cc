@@ -237,7 +237,7 @@ TEST_CASE("a folder that is read-only is told of, and no reason not to plan") {
                     ended);
     CHECK(ended.status == 2);
     CHECK(ended.text ==
-          fmt::format(
-              "alpa-mlp: {}: hostile_runs/x: cannot be written: Read-only file system\n", flag));
+          fmt::format("alpa-mlp: {}: hostile_runs/x: cannot be written: Read-only file system\n",
+                      flag));
   }
 }

@@ -42,15 +42,18 @@ TEST_CASE("SIGINT ends planning early, with a plan that keeps its bound") {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     std::raise(SIGINT);
   });
+  const TrainingStep step = gpt_step({.layers = 24});
   ShardParallel method = kAttentionMethod;
+  method.mesh_shape = {4, 4};
+  method.memory_budget_bytes = std::int64_t{1} << 40;
   method.relative_gap = 0;  // a proof takes far longer
-  const CompiledStep planned =
-      plan_only(attention_step(), interrupt.ending(method), Cluster::local(8));
+  const CompiledStep planned = plan_only(step, interrupt.ending(method), Cluster::local(16));
   user.join();
   CHECK(planned.seconds < 300);
   CHECK(planned.plan.cost.gap() > 0);
-  const CompiledStep data =
-      plan_only(attention_step(), DataParallel{.mesh_shape = {2, 4}}, Cluster::local(8));
+  const CompiledStep data = plan_only(
+      step, DataParallel{.mesh_shape = {4, 4}, .memory_budget_bytes = method.memory_budget_bytes},
+      Cluster::local(16));
   CHECK(planned.plan.cost.objective_seconds <= data.plan.cost.objective_seconds * (1 + 1e-4));
 }
 
