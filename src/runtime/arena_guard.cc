@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "src/lower/carried_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -48,28 +47,23 @@ ArenaGuard::ArenaGuard(const lower::DeviceProgram& device) : device_(device) {
   const int positions = lower::num_positions(device);
   points_.resize(positions);
   const std::vector<lower::LiveRange> ranges = lower::live_ranges(device);
-  const std::vector<lower::CarriedMemory> carries = lower::carried_memory(device);
-  bool repeats = false;  // without repeated lists, positions are the order of the step
-  for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
-    repeats = repeats || lower::runs_of(device, l) > 1;
   std::vector<bool> passing(ranges.size());  // lives for part of a step
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
     if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;
-    if (ranges[b].begin < 0 || (!carries[b].beside.empty() && repeats)) {
-      const Stretch memory = memory_at(b);
-      always_.push_back(memory);
-      always_.back().bytes += (memory.slots - 1) * memory.slot_bytes;
-      continue;
-    }
-    passing[b] = true;
-    if (ranges[b].end < positions) points_[ranges[b].end].dying.push_back(memory_at(b));
+    passing[b] = ranges[b].begin >= 0;
+    if (!passing[b])
+      always_.push_back(all_slots_of(b));
+    else if (ranges[b].end < positions)
+      points_[ranges[b].end].dying.push_back(all_slots_of(b));
   }
   mark_births(passing);
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
     watch_ends(device.lists[l].instructions, lower::first_position(device, l));
 }
 
-/// Another list's run may have ended the life of these memories before any list that uses them.
+/// Any run may have ended the life of these memories, or of others in their place, before a list
+/// that uses them: what one list passes to another may share bytes with lists that never run between
+/// the two.
 void ArenaGuard::mark_births(const std::vector<bool>& memories) {
   int position = 0;
   for (const lower::InstructionList& list : device_.lists) {
@@ -77,7 +71,7 @@ void ArenaGuard::mark_births(const std::vector<bool>& memories) {
     for (const lower::Instruction& instruction : list.instructions) {
       const auto touch = [&](int buffer) {
         const int memory = lower::memory_of(device_, buffer);
-        if (unborn[memory]) points_[position].born.push_back(memory_at(memory));
+        if (unborn[memory]) points_[position].born.push_back(all_slots_of(memory));
         unborn[memory] = false;
       };
       std::for_each(instruction.inputs.begin(), instruction.inputs.end(), touch);
@@ -91,6 +85,12 @@ void ArenaGuard::mark_births(const std::vector<bool>& memories) {
 ArenaGuard::Stretch ArenaGuard::memory_at(int buffer) const {
   const lower::Buffer& owner = device_.buffers[lower::memory_of(device_, buffer)];
   return {owner.arena_offset, owner.type.bytes(), buffer, owner.slots, owner.slot_bytes};
+}
+
+ArenaGuard::Stretch ArenaGuard::all_slots_of(int buffer) const {
+  Stretch memory = memory_at(buffer);
+  memory.bytes += (memory.slots - 1) * memory.slot_bytes;
+  return memory;
 }
 
 /// The guard bytes of what an instruction writes.

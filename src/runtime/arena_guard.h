@@ -43,6 +43,7 @@ class ArenaGuard {
     std::vector<Stretch> born, dying, written, checked;
   };
   Stretch memory_at(int buffer) const;
+  Stretch all_slots_of(int buffer) const;
   std::vector<Stretch> ends_of(const lower::Instruction& instruction) const;
   void mark_births(const std::vector<bool>& memories);
   void watch_ends(const std::vector<lower::Instruction>& list, int first);
