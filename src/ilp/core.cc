@@ -245,7 +245,7 @@ class Core {
     Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps),
                            relative(wanted()), best_.cost <= cutoff_ ? options_.relative_gap : 0,
                            step_, deadline_.within(deadline_.left() / 2));
-    sweeps_ *= 4;
+    sweeps_ = std::min(4 * sweeps_, std::max(sweeps_, options_.dual_sweeps));
     ++ascents_;
     remember(dual.multipliers());
     dual.remember_splits(model_);
