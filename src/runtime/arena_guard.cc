@@ -62,8 +62,8 @@ ArenaGuard::ArenaGuard(const lower::DeviceProgram& device) : device_(device) {
 }
 
 /// Any run may have ended the life of these memories, or of others in their place, before a list
-/// that uses them: what one list passes to another may share bytes with lists that never run between
-/// the two.
+/// that uses them: what one list passes to another may share bytes with lists that never run
+/// between the two.
 void ArenaGuard::mark_births(const std::vector<bool>& memories) {
   int position = 0;
   for (const lower::InstructionList& list : device_.lists) {
