@@ -8,12 +8,12 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "arguments.h"
 #include "cuda_call.h"
 #include "report.h"
+#include "src/base/infinity.h"
 #include "src/cuda/lt_handles.h"
 
 using namespace alpa;
@@ -103,7 +103,7 @@ class Direct {
       run(i, nullptr);  // loads the kernel
     } catch (const Error& error) {
       fmt::print(stderr, "algorithm {}: {}\n", i, error.what());
-      return std::numeric_limits<double>::infinity();
+      return kInfinity;
     }
     std::vector<double> rounds;
     for (int round = 0; round < 5; ++round)

@@ -6,13 +6,13 @@
 //   bench_planner --model gpt --layers 4 --devices 2x4 --mesh 2x4 --seconds 10
 #include <chrono>
 #include <ctime>
-#include <limits>
 #include <optional>
 
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallelize.h"
 #include "arguments.h"
 #include "report.h"
+#include "src/base/infinity.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/peak_memory.h"
@@ -23,7 +23,6 @@ using namespace alpa;
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Costs are rounded to nanoseconds: a plan may be above a template by this factor.
 constexpr double kRounding = 1 + 1e-4;
 
@@ -35,7 +34,7 @@ struct Case {
   std::string mesh = "auto";    ///< a shape, or every one with at most two axes
   int micro_batches = 1;
   double budget_share = 0;  ///< of the counted peak of the plan without a budget; 0: no budget
-  double aim_seconds = kNever, aim_gap = 0.005;
+  double aim_seconds = kInfinity, aim_gap = 0.005;
 };
 
 struct Effort {
@@ -149,7 +148,7 @@ struct Outcome {
   std::optional<ShardingPlan> plan = {};
   std::int64_t peak_bytes = 0, missing_bytes = 0, smallest_bytes = 0;
 
-  double seconds() const { return plan ? plan->cost.objective_seconds : kNever; }
+  double seconds() const { return plan ? plan->cost.objective_seconds : kInfinity; }
 };
 
 /// A case with what planning needs.
@@ -213,7 +212,7 @@ Program program_of(const Case& c, const Cluster& whole) {
 }
 
 struct Best {
-  double seconds = kNever;
+  double seconds = kInfinity;
   std::string name = "none";
 };
 
@@ -347,7 +346,7 @@ std::vector<std::string> tables() {
 
 int main(int argc, char** argv) {
   std::string cluster_file = "clusters/a100_8x8.json", table = "short";
-  Case one{.model = "", .aim_seconds = kNever};
+  Case one{.model = "", .aim_seconds = kInfinity};
   Effort effort;
   return bench::run(
       argc, argv, "The planner on transformers.",

@@ -19,6 +19,7 @@ set_source_files_properties(${ALPA_KERNELS} ${PROJECT_SOURCE_DIR}/src/comm/combi
   PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 
 add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS})
+alpa_compile_together(alpa)
 add_library(alpa::alpa ALIAS alpa)
 target_compile_features(alpa PUBLIC cxx_std_20)
 target_precompile_headers(alpa PRIVATE ${ALPA_STANDARD_HEADERS} <fmt/core.h> <alpa/ops/ops.h>)

@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "range_costs.h"
+#include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/transfer.h"
 #include "src/inter_op/stage_search.h"
@@ -74,12 +75,11 @@ struct StageSearch::Impl {
       if (cheapest && !best_) consider(cheapest->partition);
       return false;
     }
-    if (!cheapest) return bound_ = std::numeric_limits<double>::infinity(), false;
+    if (!cheapest) return bound_ = kInfinity, false;
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
     tell();
     if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
-    if (!best_ && cutoff == std::numeric_limits<double>::infinity() && is_half_over())
-      consider_template();
+    if (!best_ && cutoff == kInfinity && is_half_over()) consider_template();
     bool more = false, own = true;
     for (const RangeQuery& query : queries_of(cheapest->partition)) {
       more |= costs_.bound(query);
@@ -113,9 +113,7 @@ struct StageSearch::Impl {
       if (!best_ && is_allowed(partition)) consider(partition);
   }
 
-  double best_seconds() const {
-    return best_ ? best_->seconds : std::numeric_limits<double>::infinity();
-  }
+  double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
 
   bool is_allowed(const inter_op::StagePartition& partition) const {
     const auto& parts = costs_.parts();

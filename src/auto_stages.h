@@ -2,12 +2,12 @@
 /// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
 /// (range_costs.h), and searches for the best partition (inter_op/stage_search.h).
 #include <functional>
-#include <limits>
 #include <memory>
 #include <vector>
 
 #include "alpa/mesh/cluster.h"
 #include "range_costs.h"
+#include "src/base/infinity.h"
 #include "src/inter_op/stage.h"
 #include "stage_planning.h"
 
@@ -53,7 +53,7 @@ class StageSearch {
 
   /// One round. False: the best stages are found up to the options' relative gap, none are better
   /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
-  bool improve(double cutoff_seconds = std::numeric_limits<double>::infinity());
+  bool improve(double cutoff_seconds = kInfinity);
 
   /// Proven so far: seconds that no stages take less than, unless memory made plans slower.
   double bound() const;

@@ -2,16 +2,12 @@
 #include "micro_batch_choice.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 
 namespace alpa {
-namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 MicroBatchChoice::MicroBatchChoice(const TrainingStep& step, const MethodOptions& method,
                                    const Cluster& cluster, std::int64_t budget,
@@ -44,14 +40,14 @@ MicroBatchNumber& MicroBatchChoice::best() {
   race();
   MicroBatchNumber* best = nullptr;
   for (MicroBatchNumber& number : numbers_)
-    if (best_seconds(number) < (best ? best_seconds(*best) : kNever)) best = &number;
+    if (best_seconds(number) < (best ? best_seconds(*best) : kInfinity)) best = &number;
   for (auto at = numbers_.begin(); !best && at != numbers_.end(); ++at) try {
       if (!at->dropped) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
       drop(*at);
     }
   if (!best) std::rethrow_exception(first_failure_);
-  double others = all_traced_ ? kNever : 0;
+  double others = all_traced_ ? kInfinity : 0;
   for (const MicroBatchNumber& number : numbers_)
     if (&number != best) others = std::min(others, bound(number));
   best->planner->set_others_bound(others);
@@ -66,11 +62,11 @@ void MicroBatchChoice::drop(MicroBatchNumber& number) {
 
 void MicroBatchChoice::race() {
   while (MicroBatchNumber* next = most_promising()) try {
-      double cutoff = kNever;
+      double cutoff = kInfinity;
       for (const MicroBatchNumber& number : numbers_)
         cutoff = std::min(cutoff, best_seconds(number));
       StageSearch& search = next->planner->search(budget_);
-      if (cutoff < kNever && search.progress().seconds_left <= 0) return;
+      if (cutoff < kInfinity && search.progress().seconds_left <= 0) return;
       next->open = search.improve(cutoff);
       tell();
     } catch (const Error&) {  // too large, or of another number than the schedule needs
@@ -87,16 +83,16 @@ MicroBatchNumber* MicroBatchChoice::most_promising() {
 }
 
 double MicroBatchChoice::bound(const MicroBatchNumber& number) const {
-  return number.dropped ? kNever : number.planner->bound();
+  return number.dropped ? kInfinity : number.planner->bound();
 }
 
 double MicroBatchChoice::best_seconds(const MicroBatchNumber& number) const {
-  return number.dropped ? kNever : number.planner->best_seconds();
+  return number.dropped ? kInfinity : number.planner->best_seconds();
 }
 
 void MicroBatchChoice::tell() {
   if (!method_.options.progress) return;
-  PlanningProgress all{.lower_bound_seconds = all_traced_ ? kNever : 0};
+  PlanningProgress all{.lower_bound_seconds = all_traced_ ? kInfinity : 0};
   for (const MicroBatchNumber& number : numbers_) {
     if (number.dropped) continue;
     const PlanningProgress now = number.planner->progress();

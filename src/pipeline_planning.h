@@ -1,6 +1,5 @@
 #pragma once
 /// Plans the stages of a pipelined step, each on its own part of the cluster.
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include "alpa/executable.h"
 #include "auto_stages.h"
 #include "method_options.h"
+#include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
@@ -57,9 +57,7 @@ class StagePlanner {
   /// Of that search: what is proven of all stages, its best ones, and how far it is. If none was
   /// begun: 0, infinite and nothing.
   double bound() const { return search_ ? search_->bound() : 0; }
-  double best_seconds() const {
-    return search_ ? search_->best_seconds() : std::numeric_limits<double>::infinity();
-  }
+  double best_seconds() const { return search_ ? search_->best_seconds() : kInfinity; }
   PlanningProgress progress() const { return search_ ? search_->progress() : PlanningProgress{}; }
   /// What other numbers of micro-batches are proven to take at least, in seconds.
   void set_others_bound(double seconds) { others_bound_ = seconds; }
@@ -93,7 +91,7 @@ class StagePlanner {
   intra_op::AutoShardOptions search_options_;  ///< of `search_`
   std::unique_ptr<StageSearch> search_;
   std::int64_t searched_budget_ = 0;
-  double others_bound_ = std::numeric_limits<double>::infinity();
+  double others_bound_ = kInfinity;
   std::vector<StageRequest> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
   double gap_ = 1;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 #include "src/intra_op/layer_table.h"
 #include "src/intra_op/quick_bound.h"
 #include "src/ir/subgraph.h"
@@ -19,7 +20,6 @@
 namespace alpa {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Layers that are bounded together before a longer range is.
 constexpr int kBlock = 4;
 /// Share of the time left for one range whose best plan has too much memory: to find out that there
@@ -70,7 +70,7 @@ const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_fligh
 }
 
 double RangeCosts::bound_of(const RangeQuery& query, bool final_only) {
-  double bound = kNever;
+  double bound = kInfinity;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
     if (const Known& of = known(query.range, mesh); !final_only || of.level == Level::dual)
       bound = std::min(bound, of.bound);
@@ -79,7 +79,7 @@ double RangeCosts::bound_of(const RangeQuery& query, bool final_only) {
 
 double RangeCosts::least_seconds(const RangeQuery& query, bool final_only) {
   const Planned& of = planned(query);
-  if (query.in_flight >= of.none_from) return kNever;
+  if (query.in_flight >= of.none_from) return kInfinity;
   if (of.plans.empty()) return bound_of(query, final_only);
   const double proven = std::max(bound_of(query, false), of.plans.front().lower_bound);
   const Plan* plan = plan_of(of, query.in_flight);
@@ -147,7 +147,7 @@ bool RangeCosts::bound(const RangeQuery& query) {
 }
 
 bool RangeCosts::has_own_bound(const RangeQuery& query) {
-  return !planned(query).plans.empty() || bound_of(query, true) < kNever;
+  return !planned(query).plans.empty() || bound_of(query, true) < kInfinity;
 }
 
 /// Bounds so many layers of the range at a time. False: they were known, or time is over.
@@ -246,7 +246,7 @@ std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query)
 double RangeCosts::planned_seconds(const RangeQuery& query) {
   const Planned& of = planned(query);
   const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
-  return plan ? plan->seconds : kNever;
+  return plan ? plan->seconds : kInfinity;
 }
 
 }  // namespace alpa

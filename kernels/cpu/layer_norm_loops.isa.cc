@@ -5,13 +5,6 @@
 namespace alpa::cpu::ALPA_ISA {
 namespace {
 
-/// The lanes added up in pairs.
-ALPA_INLINE double total(F64 x) {
-  for (int width = F64::lanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) x.v[i] += x.v[i + width];
-  return x.v[0];
-}
-
 template <class T>
 double squares_from(const T* x, double mean, std::int64_t n) {
   constexpr int kWays = 4;

@@ -8,13 +8,6 @@ namespace {
 using reducing::combine;
 using reducing::neutral;
 
-/// The lanes added up in pairs.
-ALPA_INLINE double total(F64 x) {
-  for (int width = F64::lanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) x.v[i] += x.v[i + width];
-  return x.v[0];
-}
-
 template <class T>
 double sum_of(const T* x, std::int64_t n) {
   constexpr int kWays = 8;

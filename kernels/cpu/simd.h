@@ -238,6 +238,13 @@ ALPA_INLINE F64 tanh(F64 x) {
   return x.each([](double y) { return __builtin_tanh(y); });
 }
 
+/// The lanes added up in pairs.
+ALPA_INLINE double total(F64 x) {
+  for (int width = F64::lanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x.v[i] += x.v[i + width];
+  return x.v[0];
+}
+
 // Changes of width: the compilers' own conversions of whole vectors go through halves, so
 // the instructions are named.
 

@@ -1,8 +1,8 @@
 // src/cost/collective.cc — seconds and bytes of collectives by ring formulas
 #include "src/cost/collective.h"
+#include "src/base/infinity.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace alpa::cost {
 namespace {
@@ -36,7 +36,7 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
     beta = std::max(beta, link.beta_seconds_per_byte);
   }
   if (n == 1) return 0;
-  if (!allowed(kind, options)) return std::numeric_limits<double>::infinity();
+  if (!allowed(kind, options)) return kInfinity;
   return alpha + beta * collective_sent_bytes(kind, bytes, n) +
          (options.tie_break_tails ? tie_break_tail(kind) : 0);
 }

@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
 
 #include "spec_graph.h"
+#include "src/base/infinity.h"
 
 namespace alpa::cost {
 namespace {
 
-constexpr double kUnreached = std::numeric_limits<double>::infinity();
-
 /// Best known way to one spec.
 struct Label {
-  double seconds = kUnreached;
+  double seconds = kInfinity;
   int steps = 0;
   int move = -1;  ///< the last one; -1 at the source and where unreached
 };
@@ -111,7 +109,7 @@ ReshardStep step_of(const Move& move, const SpecGraph& graph) {
 std::optional<ReshardPath> path_to(int spec, int source, const Search& search,
                                    const SpecGraph& graph) {
   ReshardPath path{.steps = {}, .seconds = search.label(spec).seconds};
-  if (path.seconds == kUnreached) return std::nullopt;
+  if (path.seconds == kInfinity) return std::nullopt;
   for (; spec != source; spec = graph.moves[search.label(spec).move].from)
     path.steps.push_back(step_of(graph.moves[search.label(spec).move], graph));
   std::reverse(path.steps.begin(), path.steps.end());

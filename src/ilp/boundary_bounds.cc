@@ -12,6 +12,7 @@
 #include "eliminate.h"
 #include "presolve.h"
 #include "shared_terms.h"
+#include "src/base/infinity.h"
 
 namespace alpa::ilp {
 namespace {
@@ -26,7 +27,7 @@ constexpr int kHandings = 8;
 /// Work to close the gap of one cell, in cells of tables; beyond it the cell keeps two bounds.
 constexpr std::int64_t kClosingWork = 300'000'000;
 
-Deadline no_deadline() { return Deadline(std::numeric_limits<double>::infinity()); }
+Deadline no_deadline() { return Deadline(kInfinity); }
 
 /// A node of the boundary in the model.
 struct End {
@@ -60,7 +61,7 @@ struct BoundaryBounds::Impl {
   std::map<std::size_t, Cell> known;
   std::optional<Dual> dual;  ///< none: no cell has a choice
   /// Never passes, but counts work.
-  Deadline clock{std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max()};
+  Deadline clock{kInfinity, std::numeric_limits<std::int64_t>::max()};
   std::size_t nodes = 0;  ///< of the problem
   std::vector<Table> moves;
   Cost dearest = 1;                                            ///< of the moves
@@ -335,8 +336,7 @@ struct BoundaryBounds::Impl {
       options.large_neighbourhood_search = false;
       options.use_cbc = false;
       Statistics statistics;
-      const Deadline deadline(std::numeric_limits<double>::infinity(),
-                              cell.upper < kInfinite ? kClosingWork : 0);
+      const Deadline deadline(kInfinity, cell.upper < kInfinite ? kClosingWork : 0);
       presolve(clamped, options, deadline);
       eliminate(clamped, options.elimination_cells / 32, deadline);
       CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {},

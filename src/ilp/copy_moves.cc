@@ -32,10 +32,10 @@ struct Relief {
   double rate = 0;
 };
 
-class Search {
+class CopySearch {
  public:
-  Search(const Model& model, std::vector<int>& choice, const std::vector<double>& row_prices,
-         const Deadline& deadline)
+  CopySearch(const Model& model, std::vector<int>& choice, const std::vector<double>& row_prices,
+             const Deadline& deadline)
       : model_(model),
         choice_(choice),
         states_(model, row_prices),
@@ -368,14 +368,14 @@ void improve_with_copies(const Model& model, std::vector<int>& choice,
                          const std::vector<double>& row_prices, const Deadline& deadline) {
   const Cost before = price(model, choice);
   invariant(before < kNever, "a choice to be improved is forbidden");
-  Search(model, choice, row_prices, deadline).improve();
+  CopySearch(model, choice, row_prices, deadline).improve();
   const Cost after = price(model, choice);
   invariant(after <= before, "small moves took the cost from {} to {}", before, after);
 }
 
 bool repair_with_copies(const Model& model, std::vector<int>& choice, int moves,
                         const std::vector<double>& row_prices, const Deadline& deadline) {
-  Search search(model, choice, row_prices, deadline);
+  CopySearch search(model, choice, row_prices, deadline);
   if (price(model, choice) >= kNever) search.leave_forbidden();
   while (search.exceeded())
     if (moves-- <= 0 || deadline.passed() || !search.relieve()) return false;

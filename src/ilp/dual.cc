@@ -3,18 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <unordered_map>
 
 #include "rows.h"
+#include "src/base/infinity.h"
 
 namespace alpa::ilp {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-double real(Cost cost) { return cost >= kNever ? kInf : static_cast<double>(cost); }
+double real(Cost cost) { return cost >= kNever ? kInfinity : static_cast<double>(cost); }
 
 std::vector<double> table_from(const View& table, std::size_t rows) {
   std::vector<double> result;
@@ -118,7 +116,7 @@ void min_with_row(const double* row, double m, double* __restrict out, std::size
 /// out[q] = min over p of table[p][q] - message[p].
 void min_columns(const double* table, const double* message, std::size_t rows, double* out,
                  std::size_t columns) {
-  std::fill(out, out + columns, kInf);
+  std::fill(out, out + columns, kInfinity);
   for (std::size_t p = 0; p < rows; ++p)
     min_with_row(table + p * columns, message[p], out, columns);
 }
@@ -128,7 +126,7 @@ void min_rows(const double* table, const double* message, std::size_t rows, doub
               std::size_t columns) {
   for (std::size_t p = 0; p < rows; ++p) {
     const double* row = table + p * columns;
-    Lanes pair = {kInf, kInf};
+    Lanes pair = {kInfinity, kInfinity};
     std::size_t q = 0;
     for (; q + kLanes <= columns; q += kLanes) {
       const Lanes value =
@@ -257,7 +255,7 @@ void Dual::visit(int i, bool forward) {
 
 void Dual::collapse(const double* message, const std::vector<int>& classes, double* out,
                     std::size_t lines) {
-  std::fill(out, out + lines, -kInf);
+  std::fill(out, out + lines, -kInfinity);
   for (std::size_t s = 0; s < classes.size(); ++s)
     out[classes[s]] = std::max(out[classes[s]], message[s]);
 }

@@ -10,6 +10,7 @@
 
 #include "copy_states.h"
 #include "model.h"
+#include "src/base/infinity.h"
 
 namespace alpa::ilp {
 

@@ -2,11 +2,11 @@
 #include "src/ilp/dual_bound.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "alpa/base/error.h"
 #include "dual.h"
 #include "presolve.h"
+#include "src/base/infinity.h"
 
 namespace alpa::ilp {
 namespace {
@@ -20,7 +20,7 @@ constexpr int kIdleSweeps = 3;
 /// The bound of the reduced model, without its constant.
 Cost ascended(const Model& model, int sweeps) {
   Dual dual(model);
-  double best = -std::numeric_limits<double>::infinity();
+  double best = -kInfinity;
   for (int idle = 0; sweeps > 0 && idle < kIdleSweeps; --sweeps) {
     dual.sweep();
     const double bound = dual.bound();
@@ -35,7 +35,7 @@ Cost ascended(const Model& model, int sweeps) {
 std::int64_t dual_bound(const Problem& problem, int sweeps) {
   validate(problem);
   invariant(!problem.usage_limit, "dual_bound: the problem has a usage limit");
-  const Deadline never(std::numeric_limits<double>::infinity());
+  const Deadline never(kInfinity);
   Options options;
   options.elimination_cells = kCells;
   options.presolve.merge = false;

@@ -4,14 +4,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "dual.h"
+#include "src/base/infinity.h"
 
 namespace alpa::ilp {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// Work of levelling a row of a copy, in cells: by itself, per set of groups, per reader in it; of
 /// pricing a state of a copy; and of a node's usages over a stretch of rows.
@@ -27,9 +25,9 @@ struct Payer {
 
 /// The level at which the unsettled payers of `groups` pay `sum` together.
 double height_of(const std::vector<Payer>& payers, unsigned groups, double sum) {
-  double height = kInf;
+  double height = kInfinity;
   for (bool again = true; again;) {
-    double rest = sum, least = kInf;
+    double rest = sum, least = kInfinity;
     int count = 0;
     for (const Payer& p : payers) {
       if ((p.group & groups) == 0 || p.settled || p.base + height < 0) continue;
@@ -49,7 +47,7 @@ double height_of(const std::vector<Payer>& payers, unsigned groups, double sum) 
 template <class Limits>
 void level_within(std::vector<Payer>& payers, unsigned all, const Limits& limits) {
   while (std::any_of(payers.begin(), payers.end(), [](const Payer& p) { return !p.settled; })) {
-    double lowest = kInf;
+    double lowest = kInfinity;
     unsigned tight = all;
     for (unsigned set = all; set != 0; set = (set - 1) & all) {
       double sum = limits[set];
@@ -125,8 +123,8 @@ std::vector<const Dual::DualTerm*> Dual::price_supplies() {
 
 Dual::SupplyPrices Dual::prices_of(const SharedCopy& copy) const {
   SupplyPrices result;
-  for (auto& by_times : result.least) by_times.fill(kInf);
-  result.own = kInf;
+  for (auto& by_times : result.least) by_times.fill(kInfinity);
+  result.own = kInfinity;
   for (std::size_t s = 0; s < copy.supplies.size(); ++s) {
     const Supply& supply = copy.supplies[s];
     const double price = copies_->price(copy.node, static_cast<int>(s));
@@ -149,10 +147,10 @@ Dual::Limits Dual::limits(const DualTerm& term, std::size_t row_class, std::size
   const bool home = source.copies[copy].home == row;
   Limits result{};
   for (unsigned set = groups; set != 0; set = (set - 1) & groups) {
-    double least = home ? prices.own : kInf;
+    double least = home ? prices.own : kInfinity;
     for (int times = 0; times <= kMostTimes; ++times)
       least = std::min(least, times * cost + prices.least[set][times]);
-    result[set] = least < kInf ? least : kMostTimes * cost + slack_price_;
+    result[set] = least < kInfinity ? least : kMostTimes * cost + slack_price_;
   }
   return result;
 }
@@ -174,7 +172,7 @@ void Dual::rescale(const DualTerm& term, std::size_t row_class, std::size_t copy
     of_group[1u << part.group] += *shares.back();
   }
   const Limits& most = term.limits[row_class * term.groups.size() + copy];
-  double scale = kInf, all = 0;
+  double scale = kInfinity, all = 0;
   for (unsigned set = groups; set != 0; set = (set - 1) & groups) {
     double sum = 0;
     for (unsigned group = 1; group <= set; group *= 2)
@@ -182,11 +180,11 @@ void Dual::rescale(const DualTerm& term, std::size_t row_class, std::size_t copy
     if (sum > 0) scale = std::min(scale, most[set] / sum);
     if (set == groups) all = sum;
   }
-  if (scale < kInf && all * scale > 0) {
+  if (scale < kInfinity && all * scale > 0) {
     for (double* share : shares) *share *= scale;
     return;
   }
-  double least = kInf;
+  double least = kInfinity;
   for (unsigned set = groups; set != 0; set = (set - 1) & groups)
     least = std::min(least, most[set]);
   for (double* share : shares) *share = least / static_cast<double>(shares.size());

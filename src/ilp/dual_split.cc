@@ -2,14 +2,12 @@
 // and how ascent levels them
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "dual.h"
+#include "src/base/infinity.h"
 
 namespace alpa::ilp {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// Per strategy, the place of its class among the distinct ones.
 std::shared_ptr<const std::vector<int>> places(const std::vector<int>& classes,
@@ -28,13 +26,13 @@ void level(std::vector<double>& base, double cost) {
   for (bool again = true; again && active > 0;) {
     double rest = cost;
     for (double b : base)
-      if (b > -kInf) rest -= b;
+      if (b > -kInfinity) rest -= b;
     height = rest / static_cast<double>(active);
     again = false;
     for (double& b : base)
-      if (b > -kInf && b + height < 0) b = -kInf, --active, again = true;  // pays nothing
+      if (b > -kInfinity && b + height < 0) b = -kInfinity, --active, again = true;  // pays nothing
   }
-  for (double& b : base) b = b > -kInf ? b + height : 0;
+  for (double& b : base) b = b > -kInfinity ? b + height : 0;
 }
 
 }  // namespace

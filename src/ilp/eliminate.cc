@@ -11,6 +11,7 @@
 #include "elimination_planner.h"
 #include "presolve.h"
 #include "shared_terms.h"
+#include "src/base/infinity.h"
 #include "src/ilp/boundary_table.h"
 
 namespace alpa::ilp {
@@ -122,7 +123,7 @@ std::variant<BoundaryTable, TableTooLarge> eliminated(const Problem& problem,
     const Model reduced = reduced_around(whole, boundary, joint, never);
     std::vector<std::unique_ptr<EliminationPlanner>> planners;
     EliminationPlanner* best = nullptr;
-    double least = std::numeric_limits<double>::infinity();
+    double least = kInfinity;
     for (const Model* model : {&whole, &reduced})
       for (bool copies_first : {false, true}) {
         EliminationPlanner& planner = *planners.emplace_back(
@@ -155,8 +156,7 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
   validate(problem);
   require(!problem.usage_limit,
           "eliminate_to: the problem has a usage limit, which no table can hold");
-  const Deadline counting(std::numeric_limits<double>::infinity(),
-                          std::numeric_limits<std::int64_t>::max());
+  const Deadline counting(kInfinity, std::numeric_limits<std::int64_t>::max());
   auto result = eliminated(problem, boundary, most_cells, joint, counting);
   if (work) *work += static_cast<std::int64_t>(counting.elapsed() * kCellsPerSecond);
   return result;

@@ -32,9 +32,9 @@ double mean_price(const Model& model) {
   return std::max(costs, 1.0) / std::max(amounts, 1.0);
 }
 
-class Search {
+class DiveSearch {
  public:
-  Search(const Model& model, const Deadline& deadline)
+  DiveSearch(const Model& model, const Deadline& deadline)
       : model_(model), deadline_(deadline), diver_(model), price_(mean_price(model) / 4) {}
 
   std::vector<int> run(int dives) {
@@ -88,7 +88,7 @@ class Search {
 }  // namespace
 
 std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline) {
-  return Search(model, deadline).run(dives);
+  return DiveSearch(model, deadline).run(dives);
 }
 
 }  // namespace alpa::ilp

@@ -7,7 +7,7 @@
 namespace alpa::ilp {
 namespace {
 
-std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
+std::vector<std::int64_t> with_finite_zero(std::vector<std::int64_t> costs) {
   for (std::int64_t& cost : costs)
     if (cost < kInfinite) cost = 0;
   return costs;
@@ -27,10 +27,10 @@ constexpr double kCloseEnough = 2e-3;
 Problem feasibility_problem(const Problem& problem) {
   Problem result = problem;
   std::map<const void*, Table> tables;
-  for (Node& node : result.nodes) node.costs = free_of_charge(node.costs);
+  for (Node& node : result.nodes) node.costs = with_finite_zero(node.costs);
   const auto free = [&](Table& costs) {
     Table& known = tables[costs.get()];
-    if (!known) known = table(free_of_charge(*costs));
+    if (!known) known = table(with_finite_zero(*costs));
     costs = known;
   };
   for (Edge& edge : result.edges) free(edge.costs);

@@ -18,14 +18,9 @@ constexpr double kFirstRate = 3, kLastRate = 0.02;
 constexpr int kPatience = 10;  // sweeps without a better bound
 /// Share of some choice's excess over the rows. A bound above it is tight enough to
 /// report how much is missing.
-constexpr double kCloseEnough = 0.95;
+constexpr double kTightEnough = 0.95;
 constexpr int kSweepsToProbe = 8;
 constexpr int kRepairEvery = 8, kRepairMoves = 300;
-
-void free_of_charge(std::vector<Cost>& costs) {
-  for (Cost& cost : costs)
-    if (cost < kNever) cost = 0;
-}
 
 Model without_costs(const Model& model) {
   Model result = model;
@@ -39,10 +34,10 @@ Model without_costs(const Model& model) {
   return result;
 }
 
-class Search {
+class ExcessSearch {
  public:
-  Search(const Model& model, std::vector<double> weights, const Options& options,
-         const Deadline& deadline)
+  ExcessSearch(const Model& model, std::vector<double> weights, const Options& options,
+               const Deadline& deadline)
       : model_(without_costs(model)),
         dual_(model_),
         weights_(std::move(weights)),
@@ -83,7 +78,7 @@ class Search {
   }
 
   bool is_enough(double bound) const {
-    const double share = options_.explain ? kCloseEnough : 0;
+    const double share = options_.explain ? kTightEnough : 0;
     return bound >= 1 && bound > share * static_cast<double>(least_);
   }
 
@@ -154,7 +149,7 @@ class Search {
 
 LeastExcess least_excess(const Model& model, const std::vector<double>& weights,
                          const Options& options, const Deadline& deadline) {
-  return Search(model, weights, options, deadline).run();
+  return ExcessSearch(model, weights, options, deadline).run();
 }
 
 }  // namespace alpa::ilp

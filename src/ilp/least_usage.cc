@@ -8,11 +8,6 @@
 namespace alpa::ilp {
 namespace {
 
-void free_of_charge(std::vector<Cost>& costs) {
-  for (Cost& cost : costs)
-    if (cost < kNever) cost = 0;
-}
-
 /// Bound and first choices, and no search for better ones.
 Options quick(Options options) {
   options.cutoff = kInfinite;

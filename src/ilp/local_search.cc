@@ -31,9 +31,9 @@ constexpr std::size_t kItemsAtOnce = 16;
 
 bool forbidden(Sum sum) { return sum > kForbidden / 2; }
 
-class Search {
+class LocalSearch {
  public:
-  Search(const Model& model, std::vector<int>& choice, const Deadline& deadline)
+  LocalSearch(const Model& model, std::vector<int>& choice, const Deadline& deadline)
       : model_(model),
         choice_(choice),
         deadline_(deadline),
@@ -269,7 +269,7 @@ bool sweep(const std::vector<int>& items, const Deadline& deadline, const Move& 
 
 void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline) {
   if (has_copies(model)) return improve_with_copies(model, choice, {}, deadline);
-  Search search(model, choice, deadline);
+  LocalSearch search(model, choice, deadline);
   const std::vector<int> edges = live_edges(model);
   Cost cost = price(model, choice);
   invariant(cost < kNever, "a choice to be improved is forbidden");
@@ -286,7 +286,7 @@ void improve(const Model& model, std::vector<int>& choice, const Deadline& deadl
 
 bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline) {
   if (has_copies(model)) return repair_with_copies(model, choice, moves, {}, deadline);
-  Search search(model, choice, deadline);
+  LocalSearch search(model, choice, deadline);
   if (price(model, choice) >= kNever) search.leave_forbidden();
   auto exceeded = [&] {
     return std::any_of(search.over().begin(), search.over().end(), [](Cost c) { return c > 0; });

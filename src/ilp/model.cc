@@ -6,6 +6,12 @@
 #include "alpa/base/error.h"
 
 namespace alpa::ilp {
+
+void free_of_charge(std::vector<Cost>& costs) {
+  for (Cost& cost : costs)
+    if (cost < kNever) cost = 0;
+}
+
 namespace {
 
 void forget_edge(ModelNode& node, int edge) {

@@ -26,6 +26,9 @@ struct Piece {
   std::vector<Cost> amounts;
 };
 
+/// Sets every finite cost to zero.
+void free_of_charge(std::vector<Cost>& costs);
+
 struct ModelNode {
   std::vector<Cost> costs;
   std::vector<int> edges;  ///< live edges

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 
@@ -149,12 +150,11 @@ std::int64_t least_largest_bytes(const Problem& problem, std::int64_t limit = kU
 /// The least bound on FLOPs at which there is a clustering: layers begin at heavy operators, the
 /// first at the start, and end at the next ones.
 double least_flops_bound(const Problem& problem) {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
   const int heavies = static_cast<int>(problem.heavy.size());
-  std::vector<double> best(heavies + 1, kNone);  // of the first n heavy operators in q layers
+  std::vector<double> best(heavies + 1, kInfinity);  // of the first n heavy operators in q layers
   best[0] = 0;
   for (int q = 0; q < problem.layers; ++q) {
-    std::vector<double> next(heavies + 1, kNone);
+    std::vector<double> next(heavies + 1, kInfinity);
     for (int end = 1; end <= heavies; ++end)
       for (int first = end - problem.least_heavy; first >= 0; --first) {
         const int start = first == 0 ? 0 : problem.heavy[first];
@@ -165,7 +165,7 @@ double least_flops_bound(const Problem& problem) {
       }
     best = std::move(next);
   }
-  return std::nextafter(best.back(), kNone);
+  return std::nextafter(best.back(), kInfinity);
 }
 
 /// Sets the layers, with a bound that allows a clustering. Returns the least largest bytes.

@@ -2,9 +2,9 @@
 #include "src/inter_op/given_stages.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 
 namespace alpa::inter_op {
 
@@ -27,8 +27,6 @@ std::vector<Submesh> equal_submeshes(const Submesh& cluster, int stages) {
 }
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The least total of combine(total so far, FLOPs per device of a stage), and its cuts: per stage
 /// its first layer, then the number of layers. Of equal cuts, those with more layers in later

@@ -10,6 +10,7 @@
 #include <queue>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 #include "src/inter_op/stage_tables.h"
 #include "src/inter_op/tiling.h"
 
@@ -19,13 +20,10 @@ StageCosts::StageCosts(int layers, int submeshes, int configurations)
     : layers(layers),
       submeshes(submeshes),
       configurations(configurations),
-      seconds(static_cast<std::size_t>(layers) * layers * submeshes * configurations,
-              std::numeric_limits<double>::infinity()),
+      seconds(static_cast<std::size_t>(layers) * layers * submeshes * configurations, kInfinity),
       max_in_flight(seconds.size(), 0) {}
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Least sums per state of the tiling; unused: all infinite, and `sums` is not set.
 struct Row {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 
 namespace alpa::inter_op {
 namespace {
@@ -43,7 +44,7 @@ void append_options(const StageProblem& problem, const std::vector<int>& in_flig
     const std::size_t at = costs.index(first, last, m, c);
     const auto fits = std::upper_bound(in_flight.begin(), in_flight.end(), costs.max_in_flight[at]);
     const int most_after = static_cast<int>(fits - in_flight.begin()) - 1;
-    if (most_after >= 0 && costs.seconds[at] < std::numeric_limits<double>::infinity())
+    if (most_after >= 0 && costs.seconds[at] < kInfinity)
       all.push_back({costs.seconds[at], most_after, c});
   }
   std::stable_sort(all.begin(), all.end(), [](const StageOption& a, const StageOption& b) {

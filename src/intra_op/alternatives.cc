@@ -1,8 +1,8 @@
 // src/intra_op/alternatives.cc — the price of changing one node's strategy
 #include "alternatives.h"
+#include "src/base/infinity.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <unordered_map>
 
@@ -25,8 +25,7 @@ class Repricing {
       if (strategy == chosen) continue;
       plan_.strategies[n] = strategy;
       const double extra = seconds_around(n) - now;
-      if (extra < (best ? best->extra_seconds : std::numeric_limits<double>::infinity()))
-        best = {strategy, extra};
+      if (extra < (best ? best->extra_seconds : kInfinity)) best = {strategy, extra};
     }
     plan_.strategies[n] = chosen;
     return best;

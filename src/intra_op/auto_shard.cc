@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mesh_search.h"
+#include "src/base/infinity.h"
 
 namespace alpa::intra_op {
 namespace {
@@ -133,7 +134,7 @@ struct AutoSharding::Impl {
     MeshSearch* cheapest = nullptr;
     for (const auto& search : searches)
       if (seconds_of(search->best(budget)) <
-          (cheapest ? seconds_of(cheapest->best(budget)) : kNever))
+          (cheapest ? seconds_of(cheapest->best(budget)) : kInfinity))
         cheapest = search.get();
     return cheapest;
   }
@@ -145,7 +146,7 @@ struct AutoSharding::Impl {
 
   /// The bound proven over all meshes except `without`.
   double bound(Budget budget, const MeshSearch* without = nullptr) const {
-    double bound = kNever;
+    double bound = kInfinity;
     for (const auto& search : searches)
       if (search.get() != without)
         bound = std::min(bound, budget ? search->bound_within(*budget) : search->bound());
@@ -265,7 +266,7 @@ struct AutoSharding::Impl {
   /// Between the best plan and the bound, as a share; 1 without a plan.
   double gap() {
     const double best_seconds = seconds_of(best({}));
-    return best_seconds < kNever && best_seconds > 0 ? 1 - bound({}) / best_seconds : 1;
+    return best_seconds < kInfinity && best_seconds > 0 ? 1 - bound({}) / best_seconds : 1;
   }
 
   /// Whether another round is likely to close a part of the gap, which was `before` one round ago.

@@ -2,7 +2,6 @@
 #include "follow.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -13,12 +12,11 @@
 #include "assemble_plan.h"
 #include "evaluate.h"
 #include "graph_facts.h"
+#include "src/base/infinity.h"
 #include "src/ir/input.h"
 
 namespace alpa::intra_op {
 namespace {
-
-constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 /// Per node of `graph`, the node of `leader` that computes the same; -1: none. Shapes may
 /// differ. Among nodes of one operator and name, that with the most operands in common
@@ -182,12 +180,12 @@ class Following {
       if (std::find(legal(n).begin(), legal(n).end(), strategy) == legal(n).end())
         strategy.axes[axis] = {};
     }
-    return operand_seconds(n, strategy) < kImpossible ? strategy : cheapest(n);
+    return operand_seconds(n, strategy) < kInfinity ? strategy : cheapest(n);
   }
 
   Strategy cheapest(int n) {
     Strategy best;
-    double least = kImpossible;
+    double least = kInfinity;
     for (const Strategy& strategy : legal(n)) {
       const double seconds =
           node_seconds(facts_.classes.of(n), facts_.classes.share_of(n), strategy, mesh_, model_) +
@@ -207,7 +205,7 @@ class Following {
       const ShardingSpec wanted = operand_spec(rule(n), strategy, mesh_, j);
       if (undecided_[value] || has(value, n, wanted)) continue;
       const auto& path = prices_.path(graph_.type(value), specs_[source(value, n)], wanted);
-      seconds += path ? path->seconds : kImpossible;
+      seconds += path ? path->seconds : kInfinity;
     }
     return seconds;
   }

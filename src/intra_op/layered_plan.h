@@ -8,6 +8,7 @@
 #include <limits>
 #include <variant>
 
+#include "src/base/infinity.h"
 #include "src/intra_op/auto_shard_options.h"
 #include "src/intra_op/planning_cache.h"
 
@@ -42,7 +43,7 @@ struct LayeringLimits {
   std::function<bool()> is_over = {};
   bool exact = false;  ///< end at the first part whose table is too large to be exact
   /// plans that cost more are not wanted
-  double cutoff_seconds = std::numeric_limits<double>::infinity();
+  double cutoff_seconds = kInfinity;
 };
 
 /// The best plan of `graph`, whose layers are those of `LayerScope` (ir/layers.h), without a memory

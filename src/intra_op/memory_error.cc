@@ -6,16 +6,16 @@
 namespace alpa::intra_op {
 namespace {
 
-struct Tensor {
+struct LiveTensor {
   std::int64_t bytes;  ///< of its smallest shard
   int value;
 };
 
 /// Values live at `point`, largest first.
-std::vector<Tensor> live_at(int point, const Graph& graph, const SearchSpace& space,
-                            const DeviceMesh& mesh) {
+std::vector<LiveTensor> live_at(int point, const Graph& graph, const SearchSpace& space,
+                                const DeviceMesh& mesh) {
   const std::vector<LivePoints>& ranges = space.graph->lifetimes().values;
-  std::vector<Tensor> live;
+  std::vector<LiveTensor> live;
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) {
     if (point < ranges[v].from || point >= ranges[v].to) continue;
     const ValueInfo& info = graph.values[v];
@@ -26,7 +26,7 @@ std::vector<Tensor> live_at(int point, const Graph& graph, const SearchSpace& sp
     live.push_back({least, v});
   }
   std::stable_sort(live.begin(), live.end(),
-                   [](const Tensor& a, const Tensor& b) { return a.bytes > b.bytes; });
+                   [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
   return live;
 }
 
@@ -45,7 +45,7 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
                          const AutoShardOptions& options, std::int64_t smallest) {
   const int end = static_cast<int>(graph.nodes.size()),
             point = std::clamp(static_cast<int>(infeasible.time), 0, end);
-  const std::vector<Tensor> live = live_at(point, graph, space, mesh);
+  const std::vector<LiveTensor> live = live_at(point, graph, space, mesh);
   std::string largest;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, live.size()); ++i) {
     const Node& producer = graph.producer(live[i].value);

@@ -14,6 +14,7 @@
 #include "known_choice.h"
 #include "memory_error.h"
 #include "peak_memory.h"
+#include "src/base/infinity.h"
 #include "src/intra_op/layered_plan.h"
 #include "templates.h"
 
@@ -135,7 +136,7 @@ void MeshSearch::search_layers(const Effort& effort, bool exact) {
                               .work = std::max(effort.work, effort.layers_work),
                               .is_over = [this] { return time_.is_over(); },
                               .exact = exact,
-                              .cutoff_seconds = leads ? kNever : effort.cutoff_seconds};
+                              .cutoff_seconds = leads ? kInfinity : effort.cutoff_seconds};
   try {
     auto planned = plan_by_layers(graph_, mesh_, model_, options_, cache_, limits);
     statistics_.solve_seconds +=
@@ -172,7 +173,7 @@ void MeshSearch::search(const Effort& effort) {
     statistics_.constraints = solved.plan->statistics.constraints;
     keep(*std::move(solved.plan));
   } catch (const ilp::Infeasible&) {
-    bound_ = kNever;
+    bound_ = kInfinity;
     fail(
         "method {}: no plan on a {} mesh satisfies the options; allow all_gather and all_to_all, "
         "or forbid less",
@@ -207,7 +208,7 @@ bool MeshSearch::can_beat(double seconds, Template& part) {
     part.space = std::make_unique<SearchSpace>(search_space(space_.graph, part.options, facts_));
     part.bound = std::max(part.bound, least_seconds(graph_, *part.space));
   } catch (const Error&) {  // the batch is too small
-    part.bound = kNever;
+    part.bound = kInfinity;
   }
   return part.bound < seconds;
 }
@@ -228,7 +229,7 @@ void MeshSearch::solve_template(Template& part) {
     again.cost = evaluate(again, *space_.graph, model_);
     keep(std::move(again));
   } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
-    part.bound = kNever;
+    part.bound = kInfinity;
   }
 }
 
@@ -308,7 +309,7 @@ void MeshSearch::refute(std::int64_t budget, const Effort& each) {
   try {
     solve_within(space_, {budget, false}, any);
   } catch (const ilp::Infeasible& infeasible) {
-    bound_within_ = {budget, kNever};
+    bound_within_ = {budget, kInfinity};
     throw over_budget(infeasible, budget);
   }
 }
@@ -319,7 +320,7 @@ void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
     bound_within_.seconds = std::max(bound_within_.seconds, search_model(space_, budget, each));
   } catch (const ilp::Infeasible& infeasible) {
     if (best(budget) != nullptr) return;
-    bound_within_.seconds = kNever;
+    bound_within_.seconds = kInfinity;
     throw over_budget(infeasible, budget);
   }
 }

@@ -10,6 +10,7 @@
 
 #include "instance.h"
 #include "planning_facts.h"
+#include "src/base/infinity.h"
 #include "src/base/work_watch.h"
 #include "src/ilp/solve.h"
 #include "src/intra_op/auto_shard_options.h"
@@ -36,11 +37,9 @@ class PlanningTime {
   const std::atomic<bool>* stop_;
 };
 
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
-
 /// Objective; without a plan, infinite.
 inline double seconds_of(const ShardingPlan* plan) {
-  return plan ? plan->cost.objective_seconds : kNever;
+  return plan ? plan->cost.objective_seconds : kInfinity;
 }
 
 /// Under a budget a plan this close to the proven bound is good enough: the last
@@ -58,7 +57,7 @@ struct Effort {
   double relative_gap = 0;                  ///< (objective - bound) / objective
   double modest_gap = 0, modest_share = 0;  ///< of ilp::Options
   /// More expensive plans are useless.
-  double cutoff_seconds = std::numeric_limits<double>::infinity();
+  double cutoff_seconds = kInfinity;
   bool explain = true;  ///< why there is no plan: ilp::Options::explain
   /// Called with the objective and the bound of this mesh whenever one of them improves.
   std::function<void(double best_seconds, double bound_seconds)> progress = {};
@@ -172,8 +171,8 @@ class MeshSearch {
   } bound_within_;  ///< of the last search under a budget
   /// of the cheapest plan found under a budget, in seconds per byte
   std::map<std::int64_t, double> usage_prices_;
-  double priced_seconds_ = kNever;  ///< of that plan
-  PlannerStatistics statistics_;    ///< of the searches in the whole
+  double priced_seconds_ = kInfinity;  ///< of that plan
+  PlannerStatistics statistics_;       ///< of the searches in the whole
 };
 
 }  // namespace alpa::intra_op

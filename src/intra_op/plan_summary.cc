@@ -26,7 +26,7 @@ std::string percent_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "0 %";
 }
 
-struct Kind {
+struct NamedSeconds {
   std::string name;
   double seconds = 0;
 };
@@ -39,10 +39,11 @@ class Kinds {
   }
   /// "einsum 120 ms, add 1.0 ms, 4 others 0.20 ms".
   std::string text() const {
-    std::vector<Kind> kinds;
+    std::vector<NamedSeconds> kinds;
     for (const auto& [name, seconds] : sums_) kinds.push_back({name, seconds});
-    std::stable_sort(kinds.begin(), kinds.end(),
-                     [](const Kind& a, const Kind& b) { return a.seconds > b.seconds; });
+    std::stable_sort(kinds.begin(), kinds.end(), [](const NamedSeconds& a, const NamedSeconds& b) {
+      return a.seconds > b.seconds;
+    });
     std::string text;
     for (std::size_t i = 0; i < std::min(kMaxKinds, kinds.size()); ++i)
       text +=

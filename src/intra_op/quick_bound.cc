@@ -2,12 +2,12 @@
 #include "src/intra_op/quick_bound.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 
 #include "instance.h"
 #include "planning_facts.h"
+#include "src/base/infinity.h"
 #include "src/ilp/dual_bound.h"
 #include "templates.h"
 
@@ -16,8 +16,6 @@ namespace {
 
 /// Layers are within 1e-4 of their optimum after about ten.
 constexpr int kSweeps = 24;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// `bound(space)`; infinite if the options cannot be followed on the mesh.
 template <class Bound>
@@ -29,7 +27,7 @@ double bound_in_space(const Graph& graph, const DeviceMesh& mesh, const cost::Co
     space = search_space(std::make_shared<GraphFacts>(graph, &cache.facts().rules, options.loops),
                          options, facts);
   } catch (const Error&) {
-    return kNever;
+    return kInfinity;
   }
   return bound(*space);
 }
@@ -42,7 +40,7 @@ double quick_bound(const Graph& graph, const DeviceMesh& mesh, const cost::CostM
     const Instance instance = build_instance(graph, space, mesh);
     const std::int64_t bound = ilp::dual_bound(instance.problem, kSweeps);
     return bound >= ilp::kInfinite
-               ? kNever
+               ? kInfinity
                : std::max(0.0, static_cast<double>(bound) / instance.units_per_second);
   });
 }

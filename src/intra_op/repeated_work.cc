@@ -39,7 +39,7 @@ RepeatedWork work_of(const ShardingPlan& plan, const Graph& graph,
   return work;
 }
 
-std::string text_of(const RepeatedWork& work, const ShardingPlan& plan, const Graph& graph) {
+std::string report_of(const RepeatedWork& work, const ShardingPlan& plan, const Graph& graph) {
   if (work.share < kWorthSaying) return "";
   std::string text =
       fmt::format("{} of the floating-point operations are done alike by several devices: ",
@@ -64,12 +64,12 @@ RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph) {
 }
 
 std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph) {
-  return text_of(repeated_work(plan, graph), plan, graph);
+  return report_of(repeated_work(plan, graph), plan, graph);
 }
 
 std::string intra_op::repeated_work_text(const PricedPlan& priced) {
-  return text_of(work_of(priced.plan, priced.graph, priced.facts.classes), priced.plan,
-                 priced.graph);
+  return report_of(work_of(priced.plan, priced.graph, priced.facts.classes), priced.plan,
+                   priced.graph);
 }
 
 }  // namespace alpa

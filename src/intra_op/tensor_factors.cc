@@ -69,20 +69,20 @@ class Letters {
   std::vector<int> parent_;  ///< union-find over the dimensions of all values
 };
 
-enum class Kind : std::uint8_t { other, batch, token, feature };
+enum class LetterKind : std::uint8_t { other, batch, token, feature };
 
 struct LetterKinds {
   std::vector<std::vector<int>> of_node;  ///< per node and factor, a letter or -1
-  std::vector<Kind> kinds;                ///< per letter
+  std::vector<LetterKind> kinds;          ///< per letter
 
-  bool is(Kind kind, int letter) const { return letter >= 0 && kinds[letter] == kind; }
+  bool is(LetterKind kind, int letter) const { return letter >= 0 && kinds[letter] == kind; }
 };
 
-void mark_tokens(const Graph& graph, Letters& letters, std::vector<Kind>& kinds) {
+void mark_tokens(const Graph& graph, Letters& letters, std::vector<LetterKind>& kinds) {
   for (const Input& input : graph.inputs) {
     if (input.kind != InputKind::batch && input.kind != InputKind::boundary) continue;
     for (int d = 0; d < graph.type(input.value).rank(); ++d)
-      kinds[letters.of(input.value, d)] = Kind::token;
+      kinds[letters.of(input.value, d)] = LetterKind::token;
   }
 }
 
@@ -100,14 +100,14 @@ std::vector<bool> made_of_state(const Graph& graph) {
 
 /// Letters of what is made of state alone and read by anything but elementwise operators and
 /// updates.
-void mark_features(const Graph& graph, Letters& letters, std::vector<Kind>& kinds) {
+void mark_features(const Graph& graph, Letters& letters, std::vector<LetterKind>& kinds) {
   const std::vector<bool> of_state = made_of_state(graph);
   for (const Node& node : graph.nodes) {
     if (of_state[node.results[0]] || node.region == Region::apply || elementwise_code(node) >= 0)
       continue;
     for (int value : node.operands)
       for (int d = 0; of_state[value] && d < graph.type(value).rank(); ++d)
-        kinds[letters.of(value, d)] = Kind::feature;
+        kinds[letters.of(value, d)] = LetterKind::feature;
   }
 }
 
@@ -115,13 +115,13 @@ void mark_features(const Graph& graph, Letters& letters, std::vector<Kind>& kind
 LetterKinds kinds_of_letters(const Graph& graph, const NodeClasses& classes,
                              const std::vector<int>& batch) {
   Letters letters(graph, classes);
-  LetterKinds result{{}, std::vector<Kind>(letters.size(), Kind::other)};
+  LetterKinds result{{}, std::vector<LetterKind>(letters.size(), LetterKind::other)};
   mark_tokens(graph, letters, result.kinds);
   mark_features(graph, letters, result.kinds);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     result.of_node.push_back(letters.of_factors(n));
     if (batch[n] >= 0 && result.of_node[n][batch[n]] >= 0)
-      result.kinds[result.of_node[n][batch[n]]] = Kind::batch;
+      result.kinds[result.of_node[n][batch[n]]] = LetterKind::batch;
   }
   return result;
 }
@@ -150,7 +150,7 @@ Product product_of(const Graph& graph, const NodeClasses& classes, const LetterK
   Product product{flops(rule) * runs_per_step(graph, graph.nodes[n]), {}};
   for (std::size_t f = 0; f < rule.factors.size(); ++f)
     if (const int letter = letters.of_node[n][f];
-        letters.is(Kind::feature, letter) && can_split(rule.factors[f], parts))
+        letters.is(LetterKind::feature, letter) && can_split(rule.factors[f], parts))
       product.features.push_back(letter);
   return product;
 }
@@ -161,11 +161,11 @@ std::vector<int> costliest_features(const Graph& graph, const NodeClasses& class
   std::vector<double> bytes(letters.kinds.size(), 0);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     for (int f = 0; f < static_cast<int>(letters.of_node[n].size()); ++f)
-      if (const int letter = letters.of_node[n][f]; letters.is(Kind::feature, letter))
+      if (const int letter = letters.of_node[n][f]; letters.is(LetterKind::feature, letter))
         bytes[letter] += partial_bytes(graph, classes, n, f);
   std::vector<int> order;
   for (int letter = 0; letter < static_cast<int>(letters.kinds.size()); ++letter)
-    if (letters.is(Kind::feature, letter)) order.push_back(letter);
+    if (letters.is(LetterKind::feature, letter)) order.push_back(letter);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return bytes[a] > bytes[b]; });
   return order;
 }
@@ -184,7 +184,7 @@ void drop_costly_features(const Graph& graph, const NodeClasses& classes, int pa
   }
   const auto split_by_another = [&](const Product& product, int letter) {
     return std::any_of(product.features.begin(), product.features.end(), [&](int other) {
-      return other != letter && letters.is(Kind::feature, other);
+      return other != letter && letters.is(LetterKind::feature, other);
     });
   };
   for (int letter : costliest_features(graph, classes, letters)) {
@@ -193,18 +193,18 @@ void drop_costly_features(const Graph& graph, const NodeClasses& classes, int pa
       all += products[p].work;
       alone += split_by_another(products[p], letter) ? 0 : products[p].work;
     }
-    if (alone <= kNegligible * all) letters.kinds[letter] = Kind::other;
+    if (alone <= kNegligible * all) letters.kinds[letter] = LetterKind::other;
   }
 }
 
 TensorFactors factors_of(const Rule& rule, const LetterKinds& letters, int parts, int n) {
   TensorFactors result;
-  for (const Kind kind : {Kind::feature, Kind::token}) {
+  for (const LetterKind kind : {LetterKind::feature, LetterKind::token}) {
     for (int f = 0; f < std::min(64, static_cast<int>(rule.factors.size())); ++f)
       if (letters.is(kind, letters.of_node[n][f]) && can_split(rule.factors[f], parts))
         result.factors |= std::uint64_t{1} << f;
     if (result.factors == 0) continue;
-    result.must_split = kind == Kind::feature;
+    result.must_split = kind == LetterKind::feature;
     break;
   }
   return result;

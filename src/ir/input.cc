@@ -52,6 +52,11 @@ const Input* find_input(const Graph& graph, InputKind kind, const std::string& n
   return nullptr;
 }
 
+bool is_scalar_input(const Graph& graph, int value) {
+  const Input* input = find_input(graph, value);
+  return input && input->kind == InputKind::scalar;
+}
+
 std::vector<std::string> input_names(const Graph& graph, InputKind kind) {
   std::vector<std::string> names;
   for (const Input& input : graph.inputs)

@@ -18,6 +18,8 @@ extern const OpDef input;
 
 /// The graph's input of this kind and name, or nullptr.
 const Input* find_input(const Graph& graph, InputKind kind, const std::string& name);
+/// Whether `value` is an input of kind `scalar`.
+bool is_scalar_input(const Graph& graph, int value);
 /// Names of the graph's inputs of this kind, in order, each once.
 std::vector<std::string> input_names(const Graph& graph, InputKind kind);
 

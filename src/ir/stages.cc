@@ -15,16 +15,11 @@ namespace {
 
 bool is_input(const Node& node) { return node.op == &ops::input; }
 bool is_constant(const Node& node) { return node.operands.empty() && !is_input(node); }
-bool is_scalar(const Graph& graph, int value) {
-  const Input* input = find_input(graph, value);
-  return input && input->kind == InputKind::scalar;
-}
-
 /// Stages of the nodes that give a node its operands, without scalar inputs and unknown ones.
 std::vector<int> stages_of_operands(const Graph& graph, const Node& node) {
   std::vector<int> stages;
   for (int value : node.operands)
-    if (graph.producer(value).layer >= 0 && !is_scalar(graph, value))
+    if (graph.producer(value).layer >= 0 && !is_scalar_input(graph, value))
       stages.push_back(graph.producer(value).layer);
   return stages;
 }

@@ -14,11 +14,6 @@
 namespace alpa {
 namespace {
 
-bool is_scalar(const Graph& graph, int value) {
-  const Input* input = find_input(graph, value);
-  return input && input->kind == InputKind::scalar;
-}
-
 /// Per value, whether the step adds it up over its micro-batches.
 std::vector<bool> sums_of(const Graph& graph) {
   std::vector<bool> sums(graph.values.size(), false);
@@ -42,7 +37,7 @@ LayerCuts::LayerCuts(const Graph& graph)
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
     for (int value : node.operands) read(value, node.layer);
-    if (node.op != &ops::input || !is_scalar(graph, node.results[0]))
+    if (node.op != &ops::input || !is_scalar_input(graph, node.results[0]))
       of_layer_[node.layer].nodes.push_back(n);
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
@@ -97,7 +92,7 @@ class LayerCuts::Cut {
 
   bool is_inside(int value) const {
     const int layer = whole_.producer(value).layer;
-    return first_ <= layer && layer <= last_ && !is_scalar(whole_, value);
+    return first_ <= layer && layer <= last_ && !is_scalar_input(whole_, value);
   }
 
   void check_reading(const Node& node) {
@@ -155,7 +150,7 @@ class LayerCuts::Cut {
     for (const Node& node : nodes_) {
       if (node.op != &ops::input) continue;
       const int value = node.results[0];
-      if (is_inside(value) || is_scalar(whole_, value))
+      if (is_inside(value) || is_scalar_input(whole_, value))
         part_.inputs.push_back(*find_input(whole_, value));
       else
         part_.inputs.push_back({.value = value, .kind = InputKind::boundary, .name = node.name});

@@ -1,11 +1,11 @@
 // src/lower/emit.cc — a partitioned program as the instruction list of one device
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <map>
 #include <set>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 #include "src/ir/input.h"
 #include "src/lower/carried_memory.h"
 #include "src/lower/program_facts.h"
@@ -228,7 +228,7 @@ class Emitter {
   double identity(int n) const {
     const auto axis = node(n).attributes.integers("axes")[0];
     const Combiner combiner = program_.specs[node(n).results[0]].axes[axis].combiner;
-    return combiner == Combiner::sum ? 0 : -std::numeric_limits<double>::infinity();
+    return combiner == Combiner::sum ? 0 : -kInfinity;
   }
 
   /// Dimension `dim` of `value` with the extent of a full shard.

@@ -15,8 +15,8 @@ constexpr UnitRates kSm80{128, 128, 2048}, kSm90{256, 256, 4096};
 
 // Shares of the nominal rates that large products and copies reach.
 constexpr double kMatmulShare = 0.75, kMemoryShare = 0.85;
-constexpr double kLaunchSeconds = 2e-6;   // a node of a replayed graph
-constexpr double kSameCardAlpha = 10e-6;  // events and kernels among logical devices
+constexpr double kGraphNodeSeconds = 2e-6;  // a node of a replayed graph
+constexpr double kSameCardAlpha = 10e-6;    // events and kernels among logical devices
 constexpr double kPeerAlpha = 10e-6, kPeerBytesPerSecond = 150e9;  // NVLink
 // PCIe, through the host's memory
 constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;
@@ -47,7 +47,7 @@ Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
                                      {f16, clocks * units.half}};
   cluster.device.memory_bytes_per_second =
       share * kMemoryShare * static_cast<double>(card.memory_bytes_per_second);
-  cluster.device.launch_seconds = kLaunchSeconds;
+  cluster.device.launch_seconds = kGraphNodeSeconds;
   if (shared)  // every byte is read and written in the card's memory
     cluster.within_host = {kSameCardAlpha, 2 / cluster.device.memory_bytes_per_second};
   else

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+namespace attention_test {
+
 using namespace alpa;
 
 namespace {
@@ -125,3 +127,5 @@ TEST_CASE("dropout of probabilities keeps their mean, and its gradient has the s
     CHECK(largest_difference(v, first) <= 1e-6);
   }
 }
+
+}  // namespace attention_test

@@ -9,6 +9,8 @@
 
 #include "support/error_text.h"
 
+namespace batches_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -140,3 +142,5 @@ TEST_CASE("metrics of an epoch are means over its examples, the short batch incl
   CHECK(after ==
         doctest::Approx(whole.run(copy, {{"x", data.x}, {"y", data.y}}).loss()).epsilon(1e-6));
 }
+
+}  // namespace batches_test

@@ -6,6 +6,8 @@
 #include "support/cuda.h"
 #include "support/difference.h"
 
+namespace cuda_outputs_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -64,3 +66,5 @@ TEST_CASE("a tensor that takes over the place of a batch input comes back from C
     CHECK(result.at<float>(20, 5) == doctest::Approx(std::tanh(x.at<float>(20, 5))));
   }
 }
+
+}  // namespace cuda_outputs_test

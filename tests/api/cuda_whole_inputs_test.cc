@@ -5,6 +5,8 @@
 #include "support/cpu_and_cuda.h"
 #include "support/cuda.h"
 
+namespace cuda_whole_inputs_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -52,3 +54,5 @@ TEST_CASE("CUDA devices see masks and numbers of every step as CPU devices do") 
         CHECK(results[n].loss() == doctest::Approx(cpu.run(on_cpu, batch(n)).loss()).epsilon(1e-4));
     }
 }
+
+}  // namespace cuda_whole_inputs_test

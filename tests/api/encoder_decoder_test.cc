@@ -5,6 +5,8 @@
 
 #include "support/encoder_decoder.h"
 
+namespace encoder_decoder_test {
+
 using namespace alpa;
 using testing::encoder_decoder::encoder_decoder_step;
 
@@ -40,8 +42,10 @@ Planned plan(const TrainingStep& step, int devices, PipeshardParallel method) {
   return result;
 }
 
-const PipeshardParallel kEverything{
-    .num_micro_batches = kAutoMicroBatches, .layers = AutoLayers{}, .stages = AutoStages{}};
+const PipeshardParallel kEverything{.num_micro_batches = kAutoMicroBatches,
+                                    .layers = AutoLayers{},
+                                    .stages = AutoStages{},
+                                    .solver_seconds = 600};  // under sanitizers, too
 
 }  // namespace
 
@@ -93,3 +97,5 @@ TEST_CASE("a search over many devices looks at those parts alone that stages may
   // a single layer is on all devices: one search for each logical mesh of the 128
   CHECK(found.reports.back().searches <= 7);
 }
+
+}  // namespace encoder_decoder_test

@@ -9,6 +9,8 @@
 
 #include "support/error_text.h"
 
+namespace freezing_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 using Names = std::vector<std::string>;
@@ -166,3 +168,5 @@ TEST_CASE("the pattern that README.md shows freezes layers of README's model") {
     if (input.frozen) frozen.push_back(input.name);
   CHECK(frozen == Names{"dense0.kernel", "dense0.bias"});
 }
+
+}  // namespace freezing_test

@@ -2,6 +2,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+namespace hosts_test {
+
 using namespace alpa;
 
 namespace {
@@ -51,3 +53,5 @@ TEST_CASE("data parallelism and ZeRO on several hosts take the mesh on which the
   check_takes_the_best_mesh<Zero2Parallel>();
   check_takes_the_best_mesh<Zero3Parallel>();
 }
+
+}  // namespace hosts_test

@@ -7,6 +7,8 @@
 
 #include "support/error_text.h"
 
+namespace loaded_plan_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -63,3 +65,5 @@ TEST_CASE("a plan that calls itself serial has one device, or the cluster's numb
   CHECK(load_plan(wide_step(), Serial{}, Cluster::local(2), one.path).plan().mesh.num_devices() ==
         1);
 }
+
+}  // namespace loaded_plan_test

@@ -8,6 +8,8 @@
 #include "support/steps.h"
 #include "support/temporary_file.h"
 
+namespace many_entries_test {
+
 using namespace alpa;
 using testing::TemporaryFile;
 
@@ -143,3 +145,5 @@ TEST_CASE("graphs and plans of very many nodes are read") {
   read_graph(20'000);
   read_plan(6'000);
 }
+
+}  // namespace many_entries_test

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace odd_decoder_test {
+
 using namespace alpa;
 
 namespace {
@@ -100,3 +102,5 @@ TEST_CASE("an odd decoder trains and evaluates, on whole and short batches, as o
   check(PipeshardParallel{.num_micro_batches = 3}, 4);
   check(PipeshardParallel{.layers = AutoLayers{3}}, 6);
 }
+
+}  // namespace odd_decoder_test

@@ -4,6 +4,8 @@
 
 #include "support/error_text.h"
 
+namespace optimizer_groups_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 using Names = std::vector<std::string>;
@@ -70,3 +72,5 @@ TEST_CASE("mistakes with groups are named") {
         "StepOptions::groups: \"*\" is listed twice; remove one, since the first matching group "
         "applies");
 }
+
+}  // namespace optimizer_groups_test

@@ -6,6 +6,8 @@
 
 #include "support/error_text.h"
 
+namespace own_layer_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -105,3 +107,5 @@ TEST_CASE("a dimension that does not exist is named") {
   CHECK(error_of([&] { x.dim(-3); }) == "dim(-3): f32[8, 6] has dimensions 0 to 1; -1 is the last");
   CHECK(error_of([&] { sum(x).dim(0); }) == "dim(0): f32[] is a scalar, which has no dimensions");
 }
+
+}  // namespace own_layer_test

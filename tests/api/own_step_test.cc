@@ -6,6 +6,8 @@
 
 #include "support/error_text.h"
 
+namespace own_step_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -182,3 +184,5 @@ TEST_CASE("mistakes with means over micro-batches are named") {
       "mean_gradients: the loss is computed once per step, but its gradients once per micro-batch; "
       "give the loss of the micro-batch");
 }
+
+}  // namespace own_step_test

@@ -3,6 +3,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+namespace parameter_order_test {
+
 using namespace alpa;
 using Names = std::vector<std::string>;
 
@@ -97,3 +99,5 @@ TEST_CASE("parameters that are made in the order of their use stay where they ar
   CHECK(parameter_names(builder.finish()) == Names{"unread", "a", "b", "c"});
   CHECK(builder.parameters()[0].id == unread.id);
 }
+
+}  // namespace parameter_order_test

@@ -10,6 +10,8 @@
 #include "support/gpt_stack.h"
 #include "support/temporary_file.h"
 
+namespace pipeline_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -362,3 +364,5 @@ TEST_CASE("stages that do not fit are errors that say how to mend them") {
   CHECK(error({.num_micro_batches = 2, .memory_budget_bytes = 5000}, 2)
             .starts_with("method pipeline: the stages need "));
 }
+
+}  // namespace pipeline_test

@@ -10,6 +10,8 @@
 #include "support/captured_stderr.h"
 #include "support/temporary_file.h"
 
+namespace plan_cache_test {
+
 using namespace alpa;
 
 namespace {
@@ -194,3 +196,5 @@ TEST_CASE("a kept plan that is damaged, or of another key, is searched for again
     CHECK(!plan(step_of(), ShardParallel{}, cluster, folder.path).second);
   }
 }
+
+}  // namespace plan_cache_test

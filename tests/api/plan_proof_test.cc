@@ -6,6 +6,8 @@
 
 #include "alpa/base/text.h"
 
+namespace plan_proof_test {
+
 using namespace alpa;
 
 namespace {
@@ -70,3 +72,5 @@ TEST_CASE("a step that follows another one's stages says so") {
                   PipeshardParallel{.num_micro_batches = 4}, Cluster::local(4));
   CHECK(first_line(to_string(follower.planned())).ends_with(", along the plan of another step"));
 }
+
+}  // namespace plan_proof_test

@@ -7,6 +7,8 @@
 #include "src/base/work_watch.h"
 #include "support/error_text.h"
 
+namespace planning_time_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -60,3 +62,5 @@ TEST_CASE("time that the limit allows is no error") {
   const ShardParallel method{.solver_seconds = 2, .progress = slow_callback(1.2)};
   CHECK(plan_only(step(), method, Cluster::local(4)).memory_bytes > 0);
 }
+
+}  // namespace planning_time_test

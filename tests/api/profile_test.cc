@@ -6,6 +6,8 @@
 
 #include "support/error_text.h"
 
+namespace profile_test {
+
 using namespace alpa;
 
 TEST_CASE("profile measures every rate, the cluster file keeps them, and plans follow them") {
@@ -37,3 +39,5 @@ TEST_CASE("profile measures every rate, the cluster file keeps them, and plans f
   CHECK(seconds(slower) > 10 * seconds(cluster));
   CHECK(testing::error_of([] { profile(0); }) == "Cluster::local: 0 devices; ask for at least 1");
 }
+
+}  // namespace profile_test

@@ -11,6 +11,8 @@
 #include "src/base/thread_team.h"
 #include "src/cost/cost_model.h"
 
+namespace program_test {
+
 using namespace alpa;
 
 namespace {
@@ -306,3 +308,5 @@ TEST_CASE("planned bytes grow with the threads of a device where kernels need sc
   CHECK(bytes(8) >= bytes(1));
   CHECK(bytes(0) == bytes(usable_cores()));
 }
+
+}  // namespace program_test

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include "src/cost/cost_model.h"
 
+namespace read_write_test {
+
 using namespace alpa;
 
 namespace {
@@ -137,3 +139,5 @@ TEST_CASE("an executable explains its plan with the exact memory of a device") {
                              bytes_text(static_cast<double>(train.memory_bytes()))) !=
         std::string::npos);
 }
+
+}  // namespace read_write_test

@@ -10,6 +10,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace remat_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -289,3 +291,5 @@ TEST_CASE("mistakes with rematerialisation are told") {
   CHECK(!error_with(Remat::none).empty());
   CHECK(error_with(Remat::automatic) == error_with(Remat::none));
 }
+
+}  // namespace remat_test

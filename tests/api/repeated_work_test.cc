@@ -2,6 +2,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+namespace repeated_work_test {
+
 using namespace alpa;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE(
   CHECK(repeated_work_text(planned.plan, planned.graph).empty());
   CHECK(plan_only(step, Serial{}, Cluster::local(1)).repeated.nodes.empty());
 }
+
+}  // namespace repeated_work_test

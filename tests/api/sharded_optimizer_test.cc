@@ -9,6 +9,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace sharded_optimizer_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -123,3 +125,5 @@ TEST_CASE("the option holds under every method, or is refused") {
         "parallelize: method data holds optimizer state on every device, but "
         "shard_optimizer_state is set; use Zero2Parallel, or ShardParallel with it");
 }
+
+}  // namespace sharded_optimizer_test

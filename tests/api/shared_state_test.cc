@@ -14,6 +14,8 @@
 #include "support/copying_op.h"
 #include "support/error_text.h"
 
+namespace shared_state_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -112,3 +114,5 @@ TEST_CASE("a state whose step failed is neither read nor written any more") {
   CHECK(good["w"].to_host().to_doubles() == w.to_doubles());
   CHECK(train.run(good, batch()).loss() > 0);
 }
+
+}  // namespace shared_state_test

@@ -9,6 +9,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace shared_steps_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -290,3 +292,5 @@ TEST_CASE("batches with more rows, or different numbers of them, are refused as 
   CHECK(error_of([&] { train.run(state, batch); }) ==
         "batch input \"x\" is f32[12, 12], but the step takes f32[24, 12]");
 }
+
+}  // namespace shared_steps_test

@@ -10,6 +10,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace short_batches_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -237,3 +239,5 @@ TEST_CASE("a short batch that exceeds the memory budget is refused, and the stat
   CHECK(predict.run(state, points(64)).output("prediction").to_doubles() ==
         roomy.run(other, points(64)).output("prediction").to_doubles());
 }
+
+}  // namespace short_batches_test

@@ -7,6 +7,8 @@
 
 #include "src/runtime/executor.h"
 
+namespace stage_collectives_test {
+
 using namespace alpa;
 
 namespace {
@@ -88,3 +90,5 @@ TEST_CASE("with whole optimizer state, sums of gradients stay partial until the 
   CHECK(collectives_of(train.executor().device_program(0)) ==
         "forward:\nbackward:\napply: all_reduce of 4\n");
 }
+
+}  // namespace stage_collectives_test

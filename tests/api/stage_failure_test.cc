@@ -9,6 +9,8 @@
 #include "support/error_text.h"
 #include "support/watched_op.h"
 
+namespace stage_failure_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -117,3 +119,5 @@ TEST_CASE("a device that never comes back is given up, and the program goes on w
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(!went_on);
 }
+
+}  // namespace stage_failure_test

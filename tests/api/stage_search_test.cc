@@ -7,6 +7,8 @@
 
 #include "support/error_text.h"
 
+namespace stage_search_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -117,3 +119,5 @@ TEST_CASE(
   CHECK(loss_of(method, 4) ==
         doctest::Approx(loss_of(Serial{.num_micro_batches = 8}, 1)).epsilon(1e-5));
 }
+
+}  // namespace stage_search_test

@@ -7,6 +7,8 @@
 #include "src/runtime/executor.h"
 #include "src/spmd/program.h"
 
+namespace stage_transfers_test {
+
 using namespace alpa;
 
 namespace {
@@ -100,3 +102,5 @@ TEST_CASE("stages send each other tensors in the way that is cheapest on the clu
   CHECK(strategies({4, 4}, cluster_of(2, 4, fast, slow)) == "local_all_gather");
   CHECK(strategies({2, 2}, cluster_of(1, 4, fast, fast)) == "send_receive");
 }
+
+}  // namespace stage_transfers_test

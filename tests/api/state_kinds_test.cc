@@ -2,6 +2,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+namespace state_kinds_test {
+
 using namespace alpa;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("a training step leaves a frozen parameter as it is and keeps no state
   CHECK(content("enc.bias") == std::vector<float>(kDim, 0.5F));
   CHECK(content("enc") != before);
 }
+
+}  // namespace state_kinds_test

@@ -5,6 +5,8 @@
 #include "support/difference.h"
 #include "support/error_text.h"
 
+namespace tensor_outputs_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -146,3 +148,5 @@ TEST_CASE("mistakes with tensors that a step returns are named") {
   CHECK(error_of([&] { predict.run(state, batch()).output("logits"); }) ==
         "the step returns no tensor \"logits\"; its outputs are \"prediction\"");
 }
+
+}  // namespace tensor_outputs_test

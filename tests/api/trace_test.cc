@@ -10,6 +10,8 @@
 #include "src/runtime/executor.h"
 #include "support/error_text.h"
 
+namespace trace_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -99,3 +101,5 @@ TEST_CASE("steps without stages have traces, too; without recorded times there i
   CHECK(error_of([&] { plain.trace(); }) ==
         "no times of instructions were recorded; set ExecutorOptions::record_times");
 }
+
+}  // namespace trace_test

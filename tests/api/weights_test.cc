@@ -5,6 +5,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace weights_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -182,3 +184,5 @@ TEST_CASE("maps that do not fit change nothing and say why") {
   CHECK(save_error({{"dense0.bias", {"a"}}, {"dense1.kernel", {"a"}}}) ==
         "weight map: tensor \"a\" is written twice");
 }
+
+}  // namespace weights_test

@@ -7,6 +7,8 @@
 
 #include "support/error_text.h"
 
+namespace whole_inputs_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -174,3 +176,5 @@ TEST_CASE("mistakes with inputs beside the batch are named") {
   CHECK(step({{"x", {f32, {2}}}, {"mask", {f32, {0}}, false}}) ==
         "input \"mask\" is f32[0]; every extent must be at least 1");
 }
+
+}  // namespace whole_inputs_test

@@ -8,6 +8,8 @@
 #include "support/error_text.h"
 #include "support/evaluate.h"
 
+namespace gradient_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -304,3 +306,5 @@ TEST_CASE("accumulated over micro-batches, the gradient is that of the whole bat
     for (std::size_t i = 0; i < 2; ++i) CHECK(split[i] == doctest::Approx(whole[i]).epsilon(1e-13));
   }
 }
+
+}  // namespace gradient_test

@@ -9,6 +9,8 @@
 
 #include "alpa/base/error.h"
 
+namespace attributes_test {
+
 using namespace alpa;
 
 namespace {
@@ -130,3 +132,5 @@ TEST_CASE("a bad character is named with its position") {
   for (const auto& [text, message] : rows)
     CHECK_THROWS_WITH_AS(parse_attributes(text), message, Error);
 }
+
+}  // namespace attributes_test

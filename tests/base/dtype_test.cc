@@ -4,6 +4,8 @@
 
 #include "alpa/base/error.h"
 
+namespace dtype_test {
+
 using namespace alpa;
 
 TEST_CASE("every element type has the name and the size of the table") {
@@ -29,3 +31,5 @@ TEST_CASE("an unknown element type is refused with the known ones") {
                        "'float' is not an element type; the types are f32, bf16, f16, f64, i32, u8",
                        Error);
 }
+
+}  // namespace dtype_test

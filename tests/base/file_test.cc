@@ -19,6 +19,8 @@
 #include "support/gzip.h"
 #include "support/temporary_file.h"
 
+namespace file_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -259,3 +261,5 @@ TEST_CASE("text for /dev/stdout comes after what was printed before, also where 
   close(to_file);
   CHECK(file.content() == "first second third");
 }
+
+}  // namespace file_test

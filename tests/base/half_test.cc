@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-namespace alpa {
+namespace alpa::half_test {
 namespace {
 
 std::uint32_t bits_of(float x) { return half::bits_of(x); }
@@ -64,4 +64,4 @@ TEST_CASE("NaN stays NaN with its sign, too large numbers become infinity") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::half_test

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace alpa {
+namespace alpa::host_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,4 +161,4 @@ TEST_CASE("this machine has memory, and no more is available than may be used") 
   CHECK(memory.limit_bytes <= memory.total_bytes);
 }
 
-}  // namespace alpa
+}  // namespace alpa::host_memory_test

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-namespace alpa {
+namespace alpa::philox_test {
 namespace {
 
 void check_words(Philox4 counter, std::uint32_t k0, std::uint32_t k1, Philox4 expected) {
@@ -62,4 +62,4 @@ TEST_CASE("streams of different number, seed, step or micro-batch share no words
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::philox_test

@@ -15,6 +15,8 @@
 
 #include "alpa/base/error.h"
 
+namespace program_test {
+
 using namespace alpa;
 
 TEST_CASE("the exit status says whose mistake it was") {
@@ -108,3 +110,5 @@ TEST_CASE("a limit of memory that leaves no room to start is named") {
   CHECK(filled.text.starts_with("program_test: out of memory: the process may map "));
 #endif
 }
+
+}  // namespace program_test

@@ -4,6 +4,8 @@
 
 #include "alpa/base/error.h"
 
+namespace shape_test {
+
 using namespace alpa;
 
 TEST_CASE("elements and bytes are products of the extents, 1 element for a scalar") {
@@ -73,3 +75,5 @@ TEST_CASE("types of impossible tensors are refused with whose they are") {
       parse_tensor_type("f32[4294967296, 4294967296]"),
       "the tensor type is f32[4294967296, 4294967296]; a tensor has at most 2^50 elements", Error);
 }
+
+}  // namespace shape_test

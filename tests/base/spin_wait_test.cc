@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace alpa {
+namespace alpa::spin_wait_test {
 namespace {
 
 double cpu_seconds() {
@@ -91,4 +91,4 @@ TEST_CASE("a wait with a limit ends when the word changes, or else when the time
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::spin_wait_test

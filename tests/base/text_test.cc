@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace text_test {
+
 using namespace alpa;
 
 TEST_CASE("an excerpt is one readable line") {
@@ -43,3 +45,5 @@ TEST_CASE("seconds and bytes have two significant digits") {
   CHECK(bytes_text(12) == "under 0.001 MiB");
   CHECK(bytes_text(0) == "0 MiB");
 }
+
+}  // namespace text_test

@@ -14,7 +14,7 @@
 #include "alpa/base/error.h"
 #include "support/held_threads.h"
 
-namespace alpa {
+namespace alpa::thread_team_test {
 namespace {
 
 TEST_CASE("every element is visited exactly once, whatever the team and the grain") {
@@ -140,4 +140,4 @@ TEST_CASE("a team of no threads is refused") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::thread_team_test

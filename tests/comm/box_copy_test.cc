@@ -9,6 +9,8 @@
 #include "alpa/base/error.h"
 #include "alpa/base/shape.h"
 
+namespace box_copy_test {
+
 using namespace alpa;
 
 namespace {
@@ -70,3 +72,5 @@ TEST_CASE("a box outside its tensor is a Bug") {
   CHECK_THROWS_WITH_AS(BoxCopy::make(source, at, source, zero, extent),
                        "box copy: dimension 0: 2 elements from 3 of 4 to 0 of 4", Bug);
 }
+
+}  // namespace box_copy_test

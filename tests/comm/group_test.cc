@@ -14,6 +14,8 @@
 #include "src/base/half.h"
 #include "src/tensor/element.h"
 
+namespace group_test {
+
 using namespace alpa;
 
 namespace {
@@ -426,3 +428,5 @@ TEST_CASE("a group needs a member") {
   CHECK_THROWS_WITH_AS(comm::make_thread_group(0), "thread group of 0 members; give at least 1",
                        Error);
 }
+
+}  // namespace group_test

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+namespace collective_test {
+
 using namespace alpa;
 
 namespace {
@@ -107,3 +109,5 @@ TEST_CASE("collectives have names") {
   CHECK(name_of(CollectiveKind::reduce_scatter) == "reduce_scatter");
   CHECK(name_of(CollectiveKind::all_to_all) == "all_to_all");
 }
+
+}  // namespace collective_test

@@ -7,6 +7,8 @@
 
 #include "alpa/base/error.h"
 
+namespace cost_model_test {
+
 using namespace alpa;
 
 namespace {
@@ -163,3 +165,5 @@ TEST_CASE("measured rates: exact at measured shapes, in logarithms between, the 
   const Case types{{TensorType{f32, {250}}, TensorType{bf16, {250}}}, {TensorType{f32, {250}}}};
   CHECK(seconds(copy, {-1}, types, one, model) == doctest::Approx(2500 / 25.0));
 }
+
+}  // namespace cost_model_test

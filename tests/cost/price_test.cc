@@ -7,6 +7,8 @@
 
 #include "src/cost/reshard.h"
 
+namespace price_test {
+
 using namespace alpa;
 
 namespace {
@@ -141,3 +143,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace price_test

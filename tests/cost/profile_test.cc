@@ -7,6 +7,8 @@
 
 #include "alpa/base/error.h"
 
+namespace profile_test {
+
 using namespace alpa;
 
 TEST_CASE("the measured rates are those at which the bytes were really copied") {
@@ -37,3 +39,5 @@ TEST_CASE("nothing cannot be copied, nor by nobody") {
   }
   CHECK_THROWS_AS(cost::measure_copy(0, 1), Error);
 }
+
+}  // namespace profile_test

@@ -8,6 +8,8 @@
 #include "simulated_mesh.h"
 #include "src/cost/reshard.h"
 
+namespace reshard_execution_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -180,3 +182,5 @@ TEST_CASE("layouts with more parts than elements are left and reached correctly"
                         specs({"R", "S0@0 S1@1", "S1@1 S1@0", "S0@1 P+@0", "S1@0 S1@1"}), grid,
                         {}) == 25);
 }
+
+}  // namespace reshard_execution_test

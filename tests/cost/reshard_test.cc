@@ -8,6 +8,8 @@
 
 #include "alpa/base/error.h"
 
+namespace reshard_test {
+
 using namespace alpa;
 
 namespace {
@@ -232,3 +234,5 @@ TEST_CASE("steps have names") {
   CHECK(name_of(CollectiveKind::to_partial) == "to_partial");
   CHECK(name_of(CollectiveKind::all_to_all) == "all_to_all");
 }
+
+}  // namespace reshard_test

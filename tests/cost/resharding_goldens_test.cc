@@ -9,6 +9,8 @@
 #include "src/cost/cost_model.h"
 #include "src/cost/transfer.h"
 
+namespace resharding_goldens_test {
+
 using namespace alpa;
 
 namespace {
@@ -186,3 +188,5 @@ TEST_CASE("the cheapest way depends on the links: who has one sender only, broad
   CHECK(cost::plan_transfer({f32, {}}, from, to, cluster).strategy ==
         cost::TransferStrategy::send_receive);
 }
+
+}  // namespace resharding_goldens_test

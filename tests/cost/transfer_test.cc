@@ -11,6 +11,8 @@
 #include "support/steps.h"
 #include "support/two_meshes.h"
 
+namespace transfer_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -122,3 +124,5 @@ TEST_CASE("no way to move a tensor takes less than the least, and the cheapest t
           REQUIRE(best <= std::min(direct, broadcast));
         }
 }
+
+}  // namespace transfer_test

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/real.h"
 
-namespace alpa {
+namespace alpa::approximate_test {
 namespace {
 
 using cuda::Real;
@@ -95,4 +95,4 @@ TEST_CASE("NaN and infinities go through the approximations as through the formu
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::approximate_test

@@ -4,7 +4,7 @@
 
 #include "own_cache.h"
 
-namespace alpa {
+namespace alpa::cache_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,4 +46,4 @@ TEST_CASE("a folder that cannot be written keeps nothing and disturbs nobody") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::cache_folder_test

@@ -7,7 +7,7 @@
 #include "src/spmd/program.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::case_test {
 namespace {
 
 using namespace testing;
@@ -216,4 +216,4 @@ TEST_CASE("more dimensions than the kernels walk are an error that says so") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::case_test

@@ -6,7 +6,7 @@
 #include "device_call.h"
 #include "kernels/cuda/publish.h"
 
-namespace alpa {
+namespace alpa::clear_test {
 namespace {
 
 using namespace testing;
@@ -60,4 +60,4 @@ TEST_CASE("elements of every size and number reach mapped host memory in one lau
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::clear_test

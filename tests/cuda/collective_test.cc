@@ -3,7 +3,7 @@
 #include "src/cuda/nccl_group.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::collective_test {
 namespace {
 
 using namespace testing;
@@ -39,4 +39,4 @@ TEST_CASE("an NCCL group that was aborted says so, and one that is well says not
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::collective_test

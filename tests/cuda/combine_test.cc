@@ -4,7 +4,7 @@
 #include "kernels/cpu/strided_copy.h"
 #include "src/tensor/box_copy.h"
 
-namespace alpa {
+namespace alpa::combine_test {
 namespace {
 
 using namespace testing;
@@ -100,4 +100,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::combine_test

@@ -7,7 +7,7 @@
 #include "own_cache.h"
 #include "src/cuda/cache_folder.h"
 
-namespace alpa {
+namespace alpa::compile_kernel_test {
 namespace {
 
 /// A source that no other test or run compiles.
@@ -79,4 +79,4 @@ TEST_CASE("the compiler knows the cards of its time and none of a later one") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::compile_kernel_test

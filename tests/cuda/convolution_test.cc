@@ -13,7 +13,7 @@
 #include "src/cuda/convolutions.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::convolution_test {
 namespace {
 
 namespace cases = testing::cases;
@@ -185,4 +185,4 @@ TEST_CASE("cuDNN gives the reason why it refuses a convolution") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::convolution_test

@@ -8,7 +8,7 @@
 #include "kernels/cpu/strided_copy.h"
 #include "src/tensor/box_copy.h"
 
-namespace alpa {
+namespace alpa::copy_test {
 namespace {
 
 using namespace testing;
@@ -148,4 +148,4 @@ TEST_CASE("an iota counts along its dimension from the local part's offset") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::copy_test

@@ -6,7 +6,7 @@
 #include "src/cuda/dnn_library.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::dnn_test {
 namespace {
 
 TEST_CASE("cuDNN runs a convolution and an attention, or says in one line what it does not") {
@@ -34,4 +34,4 @@ TEST_CASE("a library that is not cuDNN is told from one") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::dnn_test

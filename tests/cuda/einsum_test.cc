@@ -5,7 +5,7 @@
 #include "kernels/cpu/kernels.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::einsum_test {
 namespace {
 
 using namespace testing;
@@ -125,4 +125,4 @@ TEST_CASE("operands of 16 bits can give results of 32, which are then not rounde
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::einsum_test

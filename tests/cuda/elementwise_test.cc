@@ -4,7 +4,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/elementwise_lower.h"
 
-namespace alpa {
+namespace alpa::elementwise_test {
 namespace {
 
 using namespace testing;
@@ -206,4 +206,4 @@ TEST_CASE("a program without steps casts between all types as the CPU does") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::elementwise_test

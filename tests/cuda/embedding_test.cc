@@ -5,7 +5,7 @@
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::embedding_test {
 namespace {
 
 using namespace testing;
@@ -115,4 +115,4 @@ TEST_CASE("more ids than can be numbered are an error that says so") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::embedding_test

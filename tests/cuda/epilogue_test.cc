@@ -5,7 +5,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/epilogue_plan.h"
 
-namespace alpa {
+namespace alpa::epilogue_test {
 namespace {
 
 using namespace testing;
@@ -98,4 +98,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::epilogue_test

@@ -6,7 +6,7 @@
 #include "kernels/cpu/kernels.h"
 #include "src/cuda/compile_kernel.h"
 
-namespace alpa {
+namespace alpa::fused_kernel_test {
 namespace {
 
 using namespace testing;
@@ -202,4 +202,4 @@ TEST_CASE("compiled programs of several types agree with the CPU") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::fused_kernel_test

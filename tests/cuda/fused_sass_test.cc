@@ -9,7 +9,7 @@
 #include "support/sass.h"
 #include "support/temporary_file.h"
 
-namespace alpa {
+namespace alpa::fused_sass_test {
 namespace {
 
 using namespace testing;
@@ -116,4 +116,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::fused_sass_test

@@ -6,6 +6,8 @@
 
 #include "src/cuda_loader/cuda_library.h"
 
+namespace library_test {
+
 using namespace alpa;
 
 namespace {
@@ -86,3 +88,5 @@ TEST_CASE("ceilings of a device are those of some GPU, and lower precision is no
   CHECK(copy > 1e11);
   CHECK(copy < 1e14);
 }
+
+}  // namespace library_test

@@ -9,7 +9,7 @@
 #include "src/cuda/cache_folder.h"
 #include "src/cuda/choice_file.h"
 
-namespace alpa {
+namespace alpa::matmul_test {
 namespace {
 
 using namespace testing;
@@ -166,4 +166,4 @@ TEST_CASE("an epilogue that cuBLASLt does not take gives no product") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::matmul_test

@@ -3,7 +3,7 @@
 #include "device_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::random_test {
 namespace {
 
 using namespace testing;
@@ -59,4 +59,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::random_test

@@ -3,7 +3,7 @@
 #include "device_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::reduce_test {
 namespace {
 
 using namespace testing;
@@ -177,4 +177,4 @@ TEST_CASE("a reduction gives the same bits every time") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::reduce_test

@@ -6,7 +6,7 @@
 
 #include "device_call.h"
 
-namespace alpa {
+namespace alpa::relu_mask_test {
 namespace {
 
 using namespace testing;
@@ -89,4 +89,4 @@ TEST_CASE("elements without a bit become 0, the others stay as they are") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::relu_mask_test

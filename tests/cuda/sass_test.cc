@@ -11,7 +11,7 @@
 #include "support/sass.h"
 #include "support/temporary_file.h"
 
-namespace alpa {
+namespace alpa::sass_test {
 namespace {
 
 using testing::KernelReport;
@@ -181,4 +181,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::sass_test

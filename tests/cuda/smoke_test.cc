@@ -5,7 +5,7 @@
 #include "epilogue_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::smoke_test {
 namespace {
 
 using namespace testing;
@@ -68,4 +68,4 @@ TEST_SUITE("smoke") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::smoke_test

@@ -5,6 +5,8 @@
 
 #include "support/error_text.h"
 
+namespace status_test {
+
 using alpa::cuda::check;
 using alpa::testing::error_of;
 
@@ -39,3 +41,5 @@ TEST_CASE("the place is the caller's") {
           check(cudaErrorInvalidValue, "cudaMemcpy");
         }).ends_with("status_test.cc:" + std::to_string(line)));
 }
+
+}  // namespace status_test

@@ -2,7 +2,7 @@
 
 #include "device_call.h"
 
-namespace alpa {
+namespace alpa::step_numbers_test {
 namespace {
 
 using namespace testing;
@@ -32,4 +32,4 @@ TEST_CASE("parts of any size are loaded one after the other, as the number on th
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::step_numbers_test

@@ -5,7 +5,7 @@
 #include "device_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::update_test {
 namespace {
 
 using namespace testing;
@@ -194,4 +194,4 @@ TEST_CASE("the squared norms are the sums of the tensors' squares, the same bits
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::update_test

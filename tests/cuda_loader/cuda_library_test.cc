@@ -10,6 +10,8 @@
 
 #include "support/error_text.h"
 
+namespace cuda_library_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -98,3 +100,5 @@ TEST_CASE("the library is found exactly where it was built") {
       cuda_support().reason == "no libalpa_cuda.so beside the library: this build has no CUDA";
   CHECK(absent == !ALPA_HAS_CUDA);
 }
+
+}  // namespace cuda_library_test

@@ -7,6 +7,8 @@
 #include "src/cuda/handles.h"
 #include "support/error_text.h"
 
+namespace channel_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -115,3 +117,5 @@ TEST_CASE("a box that a device does not hold is a bug") {
   CHECK_THROWS_AS(cuda::message_box(local, {1, 0}, {2, 6}), Bug);
   CHECK_THROWS_AS(cuda::message_box(local, {5, 0}, {2, 6}), Bug);
 }
+
+}  // namespace channel_test

@@ -10,7 +10,7 @@
 #include "src/cuda/choice_file.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::choice_test {
 namespace {
 
 using namespace testing;
@@ -215,4 +215,4 @@ TEST_CASE("a remembered form that is not a form is measured anew") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::choice_test

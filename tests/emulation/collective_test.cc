@@ -7,6 +7,8 @@
 #include "src/cuda/nccl_group.h"
 #include "support/error_text.h"
 
+namespace collective_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -91,3 +93,5 @@ TEST_CASE("ranks that cannot join are an error that names rank and card") {
   const std::string message = error_of([&] { cuda::make_nccl_group(same); });
   CHECK(message.starts_with("ncclCommInitRankConfig(rank 1 of 2, card 1): ncclInvalidUsage (5): "));
 }
+
+}  // namespace collective_test

@@ -13,7 +13,7 @@
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::convolution_test {
 namespace {
 
 using namespace testing;
@@ -207,4 +207,4 @@ TEST_CASE("a step of convolutions gives the CPU's losses on one card and several
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::convolution_test

@@ -13,6 +13,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace executor_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -21,7 +23,7 @@ namespace {
 spmd::SpmdProgram program_of(int devices, int num_micro_batches = 2) {
   const Graph graph = training_graph(
       {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-      {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::Optimizer::adam});
+      {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::StepOptimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 
@@ -137,13 +139,15 @@ TEST_CASE("steps allocate no device memory") {
 }
 
 TEST_CASE("a captured step does not depend on the order in which its graph runs") {
-  std::optional<Outcome> reference;
+  std::optional<StepOutcome> reference;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     emulation::Machine machine;
     machine.seed = seed;
     Fixture fixture(program_of(4), machine);
-    const Outcome outcome = run_steps(*fixture.executor, 4);
+    const StepOutcome outcome = run_steps(*fixture.executor, 4);
     if (!reference) reference = outcome;
     CHECK(largest_difference(outcome, *reference) == 0);
   }
 }
+
+}  // namespace executor_test

@@ -9,6 +9,8 @@
 #include "alpa/alpa.h"
 #include "emulation.h"
 
+namespace gpt_step_test {
+
 using namespace alpa;
 
 namespace {
@@ -63,3 +65,5 @@ TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped an
     CHECK(last_loss(step, DataParallel{.num_micro_batches = 3}, 2, "cuda") == expected);
   }
 }
+
+}  // namespace gpt_step_test

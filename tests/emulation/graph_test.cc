@@ -7,6 +7,8 @@
 #include "cuda_runtime.h"
 #include "emulation.h"
 
+namespace graph_test {
+
 namespace {
 
 void __global__ add(int* to, const int* from, int value) { *to = *from + value; }
@@ -218,3 +220,5 @@ TEST_CASE("forks must be joined, and captures kept apart from other work and fro
   CHECK(f.end() == cudaErrorStreamCaptureInvalidated);
   CHECK(f.end() == cudaErrorIllegalState);
 }
+
+}  // namespace graph_test

@@ -11,6 +11,8 @@
 #include "cuda_runtime.h"
 #include "emulation.h"
 
+namespace matmul_test {
+
 namespace {
 
 using Floats = std::vector<float>;
@@ -230,3 +232,5 @@ TEST_CASE("an algorithm for aligned matrices refuses others") {
   CHECK(run() == CUBLAS_STATUS_INVALID_VALUE);
   y.data = begin;
 }
+
+}  // namespace matmul_test

@@ -12,6 +12,8 @@
 #include "src/runtime/devices.h"
 #include "support/steps.h"
 
+namespace messages_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -225,3 +227,5 @@ TEST_CASE("schedules that wait for each other's messages are a bug") {
   CHECK_THROWS_WITH_AS(run(6, false, kModes[1]),
                        "the meshes' schedules deadlock: each waits for another's message", Bug);
 }
+
+}  // namespace messages_test

@@ -7,6 +7,8 @@
 #include "emulation.h"
 #include "support/mlp_step.h"
 
+namespace mlp_step_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -62,3 +64,5 @@ TEST_CASE("a captured step of ten nn::Dense layers is at most 35 kernels and no 
     check_step<nn::GELU>("GELU", dtype);
   }
 }
+
+}  // namespace mlp_step_test

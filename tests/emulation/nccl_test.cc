@@ -10,6 +10,8 @@
 #include "cuda_runtime.h"
 #include "emulation.h"
 
+namespace nccl_test {
+
 namespace {
 
 /// Ranks on a device each, driven by one thread.
@@ -171,3 +173,5 @@ TEST_CASE(
         ncclInvalidUsage);
   for (const ncclComm_t comm : x.comms) ncclCommAbort(comm);
 }
+
+}  // namespace nccl_test

@@ -9,6 +9,8 @@
 #include "src/ops/all_ops.h"
 #include "support/mlp_step.h"
 
+namespace overlapped_updates_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -72,3 +74,5 @@ TEST_CASE(
     CHECK(overlapped.planned <= 1.001 * at_end.planned);
   }
 }
+
+}  // namespace overlapped_updates_test

@@ -5,6 +5,8 @@
 #include "emulation.h"
 #include "support/error_text.h"
 
+namespace pipeline_test {
+
 using namespace alpa;
 
 namespace {
@@ -54,3 +56,5 @@ TEST_CASE("only CPU devices are watched for stalls") {
       "stall_seconds: only devices of backend \"cpu\" are watched, this is \"cuda\"; leave it at 0 "
       "there");
 }
+
+}  // namespace pipeline_test

@@ -7,6 +7,8 @@
 #include "src/runtime/executor.h"
 #include "support/two_meshes.h"
 
+namespace schedules_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -17,7 +19,7 @@ constexpr int kMicroBatches = 4, kStages = 4;
 Graph graph_of_stages() {
   return training_graph(
       {f32, {24, 10}}, {f32, {24, 6}}, one_layer_per_stage(kStages, 14),
-      {.num_micro_batches = kMicroBatches, .optimizer = alpa::testing::Optimizer::adam});
+      {.num_micro_batches = kMicroBatches, .optimizer = alpa::testing::StepOptimizer::adam});
 }
 
 /// Stages on two meshes of 2 and 1 devices in turn, or each on a device of its own.
@@ -35,7 +37,7 @@ std::vector<Stage> stages_on(bool interleaved) {
 TEST_CASE("interleaved 1F1B and zero_bubble compute what one device does, captured and queued") {
   const Graph graph = graph_of_stages();
   runtime::Executor one(lowered(graph, replicated_plan(graph, mesh_of({1}))));
-  const Outcome expected = run_steps_of(graph, one, 2);
+  const StepOutcome expected = run_steps_of(graph, one, 2);
   for (const bool interleaved : {true, false}) {
     const spmd::SpmdProgram program = on_meshes(graph, stages_on(interleaved));
     const auto schedule = interleaved ? pipeline::interleaved_one_f_one_b(2, 2, kMicroBatches)
@@ -57,3 +59,5 @@ TEST_CASE("interleaved 1F1B and zero_bubble compute what one device does, captur
   }
   emulation::restart({});
 }
+
+}  // namespace schedules_test

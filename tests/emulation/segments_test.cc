@@ -8,6 +8,8 @@
 
 #include "alpa/base/error.h"
 
+namespace segments_test {
+
 using namespace alpa;
 
 namespace {
@@ -111,3 +113,5 @@ TEST_CASE("devices with fewer messages stop where others are awaited in a collec
 TEST_CASE("lists that do not meet are a bug") {
   CHECK_THROWS_AS(Lists({"cA", "c"}).segments(true), Bug);
 }
+
+}  // namespace segments_test

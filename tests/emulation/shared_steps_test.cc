@@ -6,6 +6,8 @@
 
 #include "emulation.h"
 
+namespace shared_steps_test {
+
 using namespace alpa;
 
 namespace {
@@ -84,3 +86,5 @@ TEST_CASE(
     CHECK(run(all) == expected);
   }
 }
+
+}  // namespace shared_steps_test

@@ -12,6 +12,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace step_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using alpa::testing::error_of;
@@ -77,7 +79,7 @@ spmd::SpmdProgram noisy_program(int micro_batches, int devices) {
   };
   const Graph graph = training_graph(
       {f32, {192, 10}}, {f32, {192, 6}}, model,
-      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::adam});
+      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::StepOptimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 
@@ -102,7 +104,7 @@ Captured capture_steps(int micro_batches, int devices) {
 
 TEST_CASE("a captured training step copies and clears nothing") {
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                                     {.optimizer = alpa::testing::Optimizer::adam});
+                                     {.optimizer = alpa::testing::StepOptimizer::adam});
   const emulation::GraphNodes nodes = nodes_of(on_one_device(graph));
   MESSAGE("kernels: " << nodes.kernels);
   CHECK(nodes.copies == 0);
@@ -113,7 +115,7 @@ TEST_CASE("a captured training step copies and clears nothing") {
 TEST_CASE("micro-batches neither copy nor clear: kernels load their parts of the batch") {
   const Graph graph =
       training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                     {.num_micro_batches = 3, .optimizer = alpa::testing::Optimizer::adam});
+                     {.num_micro_batches = 3, .optimizer = alpa::testing::StepOptimizer::adam});
   const emulation::GraphNodes before = emulation::totals().captured;
   nodes_of(on_one_device(graph));
   const emulation::GraphNodes after = emulation::totals().captured;
@@ -138,7 +140,7 @@ TEST_CASE("64 micro-batches cost no more to capture than 3, and each is one laun
 TEST_CASE("every micro-batch has its own data and random numbers, captured, queued and checked") {
   const spmd::SpmdProgram program = noisy_program(5, 2);
   runtime::Executor cpu(program);
-  const Outcome expected = run_steps(cpu, 6);
+  const StepOutcome expected = run_steps(cpu, 6);
   for (const Capture capture : {Capture::always, Capture::never})
     for (const bool checked : {false, true}) {
       runtime::Executor executor = executor_of(program, {}, capture, checked);
@@ -195,7 +197,7 @@ TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-bat
 
 TEST_CASE("many steps under way on several logical devices report each its own metrics") {
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                                     {.optimizer = alpa::testing::Optimizer::adam});
+                                     {.optimizer = alpa::testing::StepOptimizer::adam});
   const emulation::GraphNodes nodes =
       nodes_of(lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}})));
   CHECK(nodes.copies == 0);
@@ -208,7 +210,7 @@ TEST_CASE(
   const spmd::SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}}));
   runtime::Executor cpu(program);
-  const Outcome expected = run_steps(cpu, 6);
+  const StepOutcome expected = run_steps(cpu, 6);
   const auto graphs = [&](int cards, Capture capture) {
     runtime::Executor executor = executor_of(program, {.devices = cards}, capture);
     const int before = emulation::totals().graphs;
@@ -235,3 +237,5 @@ TEST_CASE("a kernel that fails in a queued step surfaces where the step is waite
   CHECK(text.find("a step under way failed: cudaErrorIllegalAddress (700): ") != text.npos);
   CHECK(text.ends_with("; ExecutorOptions::check_instructions names the instruction"));
 }
+
+}  // namespace step_test

@@ -12,6 +12,8 @@
 #include "cuda_runtime.h"
 #include "emulation.h"
 
+namespace stream_test {
+
 using alpa::emulation::restart;
 
 namespace {
@@ -238,3 +240,5 @@ TEST_CASE("the host faults on a card's memory, and a kernel on what lies behind 
   if (key >= 0) pkey_free(key);
 }
 #endif
+
+}  // namespace stream_test

@@ -8,6 +8,8 @@
 #include "src/lower/memory_plan.h"
 #include "src/runtime/backend.h"
 
+namespace transfers_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -48,3 +50,5 @@ TEST_CASE("tensors arrive whole on one card and on several, in the bytes that we
     }
   emulation::restart({});
 }
+
+}  // namespace transfers_test

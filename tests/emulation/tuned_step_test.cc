@@ -5,6 +5,8 @@
 #include "emulation.h"
 #include "support/mlp_step.h"
 
+namespace tuned_step_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using alpa::testing::OwnCache;
@@ -63,3 +65,5 @@ TEST_CASE(
   check_losses(still_joint, cpu);
   emulation::restart({});
 }
+
+}  // namespace tuned_step_test

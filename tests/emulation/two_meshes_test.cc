@@ -15,6 +15,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace two_meshes_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using alpa::testing::error_of;
@@ -57,7 +59,7 @@ std::vector<Case> cases() {
 Graph noisy_graph(int micro_batches = kMicroBatches) {
   return training_graph(
       {f32, {12 * micro_batches, 10}}, {f32, {12 * micro_batches, 6}}, noisy_model,
-      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::adam});
+      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::StepOptimizer::adam});
 }
 
 runtime::Executor executor_of(const spmd::SpmdProgram& program,
@@ -74,24 +76,24 @@ runtime::Executor executor_of(const spmd::SpmdProgram& program,
 }
 
 /// Outcomes have equal bits.
-void check_equal(const Outcome& a, const Outcome& b) {
+void check_equal(const StepOutcome& a, const StepOutcome& b) {
   CHECK(a.losses == b.losses);
   CHECK(a.state == b.state);
 }
 
-Outcome outcome_of(runtime::Executor& executor) {
+StepOutcome outcome_of(runtime::Executor& executor) {
   return run_steps_of(noisy_graph(), executor, kSteps);
 }
 
-Outcome expected_outcome() {
+StepOutcome expected_outcome() {
   const Graph graph = noisy_graph();
   runtime::Executor one(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   return outcome_of(one);
 }
 
 /// One executor's outcome: that of one device, in exactly the planned memory.
-Outcome check_executor(runtime::Executor&& executor, const Outcome& expected) {
-  const Outcome outcome = outcome_of(executor);
+StepOutcome check_executor(runtime::Executor&& executor, const StepOutcome& expected) {
+  const StepOutcome outcome = outcome_of(executor);
   CHECK(largest_difference(outcome, expected) < 1e-5);
   CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.memory_bytes());
   CHECK(executor.measured_traffic() == spmd::traffic(executor.program()));
@@ -102,7 +104,7 @@ Outcome check_executor(runtime::Executor&& executor, const Outcome& expected) {
 
 TEST_CASE(
     "GPipe and 1F1B on two meshes compute what one device does, captured, queued and checked") {
-  const Outcome expected = expected_outcome();
+  const StepOutcome expected = expected_outcome();
   for (const Case& c : cases()) {
     const spmd::SpmdProgram program = on_meshes(noisy_graph(), c.stages);
     CAPTURE(c.devices);
@@ -114,7 +116,7 @@ TEST_CASE(
         const auto outcome = [&](Capture capture, bool checked) {
           return check_executor(executor_of(program, schedule, cards, capture, checked), expected);
         };
-        const Outcome captured = outcome(Capture::always, false);
+        const StepOutcome captured = outcome(Capture::always, false);
         check_equal(outcome(Capture::never, false), captured);
         check_equal(outcome(Capture::automatic, true), captured);
       }
@@ -167,3 +169,5 @@ TEST_CASE(
   CHECK(totals[0].graph_launches <= lower::kStagedSteps * (runs[0] + 1));
   emulation::restart({});
 }
+
+}  // namespace two_meshes_test

@@ -8,6 +8,8 @@
 #include "equivalence/reference_plan.h"
 #include "support/difference.h"
 
+namespace bert_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -136,3 +138,5 @@ TEST_CASE("with the vocabulary split, the loss sends numbers per token, not per 
   check_run(step, mesh_of({4}), 2 * (all_reduce(kNumbers, 4) + 0.01) + all_reduce(4, 4) + 0.02,
             {"all_reduce 3", (2 * kNumbers + 4) * 2 * 3 / 4}, {}, kVocabulary);
 }
+
+}  // namespace bert_test

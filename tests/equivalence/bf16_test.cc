@@ -7,6 +7,8 @@
 
 #include "support/difference.h"
 
+namespace bf16_test {
+
 using namespace alpa;
 
 namespace {
@@ -131,3 +133,5 @@ TEST_CASE("f32 parameters and momenta behind a forward and backward pass in bf16
 TEST_CASE("f32 parameters and moments of Adam behind a forward and backward pass in bf16") {
   check_methods(Storage::mixed, optim::Adam{.learning_rate = 0.01}, 0.02);
 }
+
+}  // namespace bf16_test

@@ -5,6 +5,8 @@
 
 #include "equivalence/covering.h"
 
+namespace covering_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -41,3 +43,5 @@ TEST_CASE("a deviation is seen") {
   CHECK(deviation(reference, reference) == 0);
   CHECK(deviation(other, reference) > tolerance(f64));
 }
+
+}  // namespace covering_test

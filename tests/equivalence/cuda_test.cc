@@ -4,6 +4,8 @@
 #include "equivalence/covering.h"
 #include "support/cuda.h"
 
+namespace cuda_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -43,3 +45,5 @@ TEST_CASE("on CUDA, a run gives the same bits every time") {
     CHECK(runs[0] == runs[1]);
   }
 }
+
+}  // namespace cuda_test

@@ -6,6 +6,8 @@
 #include "equivalence/mlp_case.h"
 #include "support/steps.h"
 
+namespace difference_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -46,9 +48,11 @@ TEST_CASE("so is that of runs") {
     CHECK(deviation(good, good) == 0);
     CHECK(deviation(good, bad) == kInfinity);
     CHECK(deviation(bad, good) == kInfinity);
-    const alpa::testing::Outcome a{{1, 2}, {{"w", {3, 4}}}}, b{{1, 2}, {{"w", {3, special}}}};
+    const alpa::testing::StepOutcome a{{1, 2}, {{"w", {3, 4}}}}, b{{1, 2}, {{"w", {3, special}}}};
     CHECK(largest_difference(a, a) == 0);
     CHECK(largest_difference(a, b) == kInfinity);
     CHECK(largest_difference(b, a) == kInfinity);
   }
 }
+
+}  // namespace difference_test

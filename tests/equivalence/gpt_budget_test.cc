@@ -7,6 +7,8 @@
 
 #include "support/gpt_stack.h"
 
+namespace gpt_budget_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -65,3 +67,5 @@ TEST_CASE(
     check(c);
   }
 }
+
+}  // namespace gpt_budget_test

@@ -9,6 +9,8 @@
 #include "equivalence/gpt_reference.h"
 #include "equivalence/mlp_case.h"
 
+namespace gpt_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -159,3 +161,5 @@ TEST_CASE("a toy GPT on 1 to 8 devices is the one on one device, default threads
       check_method(method, devices, 1, s, serial);
   for (const char* method : {"zero2", "shard"}) check_method(method, 4, 2, s, serial);
 }
+
+}  // namespace gpt_test

@@ -4,6 +4,8 @@
 
 #include "equivalence/mlp_case.h"
 
+namespace mlp_slow_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -31,3 +33,5 @@ TEST_CASE("every plan computes what one device computes") {
       for (bool adam : {false, true})
         for (DType dtype : {f32, f64}) check_all_spreads({trait, layers, adam, dtype});
 }
+
+}  // namespace mlp_slow_test

@@ -6,6 +6,8 @@
 
 #include "equivalence/zoo.h"
 
+namespace moe_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -48,3 +50,5 @@ TEST_CASE("in two stages, and in three dimensions, too") {
     check(parallel_3d(2, 2, 2), 8, micro_batches);
   }
 }
+
+}  // namespace moe_test

@@ -10,6 +10,8 @@
 #include "equivalence/mlp_case.h"
 #include "support/gpt_stack.h"
 
+namespace pipeline_slow_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -216,3 +218,5 @@ TEST_CASE("pipelines of MLPs in f64 compute what one device computes") {
 TEST_CASE("pipelines of GPT-like stacks compute what one device computes") {
   for (int blocks : {2, 4}) check_model(gpt_model(blocks));
 }
+
+}  // namespace pipeline_slow_test

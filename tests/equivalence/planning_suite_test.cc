@@ -6,6 +6,8 @@
 
 #include "equivalence/mlp_case.h"
 
+namespace planning_suite_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -60,3 +62,5 @@ TEST_CASE("BERT, experts and residual MLPs on 2x2 devices are those on one devic
     CHECK(deviation(spread.gradients, serial.gradients) <= 1e-4);
   }
 }
+
+}  // namespace planning_suite_test

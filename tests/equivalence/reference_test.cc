@@ -9,6 +9,8 @@
 #include "equivalence/reference_plan.h"
 #include "intra_op/graphs.h"
 
+namespace reference_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -97,3 +99,5 @@ TEST_CASE("Alpa's MLP, ZeRO: as many bytes as data parallelism, by reduce_scatte
   check_run(256, 32, mesh_of({4}), intra_op::zero3_options(), 38139.12,
             {"all_gather 1, reduce_scatter 1", kReduced});
 }
+
+}  // namespace reference_test

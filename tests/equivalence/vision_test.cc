@@ -7,6 +7,8 @@
 
 #include "support/difference.h"
 
+namespace vision_test {
+
 using namespace alpa;
 
 namespace {
@@ -86,3 +88,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace vision_test

@@ -83,12 +83,12 @@ ZooModel bert() {
   return model;
 }
 
-Outcome one_device(const ZooModel& model, int micro_batches, Precision precision) {
+ZooOutcome one_device(const ZooModel& model, int micro_batches, Precision precision) {
   return train(model, Serial{.num_micro_batches = micro_batches}, Cluster::local(1), precision);
 }
 
-const Outcome& reference(const ZooModel& model, int micro_batches, Precision precision) {
-  static std::map<std::tuple<std::string, int, Precision>, Outcome> known;
+const ZooOutcome& reference(const ZooModel& model, int micro_batches, Precision precision) {
+  static std::map<std::tuple<std::string, int, Precision>, ZooOutcome> known;
   const auto key = std::tuple(model.name, micro_batches, precision);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
@@ -117,7 +117,8 @@ void spread_out(TrainState& state) {
   }
 }
 
-void check_state_in_bf16(const Outcome& outcome, const Outcome& one, const Outcome& f32_run) {
+void check_state_in_bf16(const ZooOutcome& outcome, const ZooOutcome& one,
+                         const ZooOutcome& f32_run) {
   for (const auto& [name, values] : f32_run.state) {
     CAPTURE(name);
     const double length = length_of_difference(values, std::vector<double>(values.size(), 0));
@@ -127,7 +128,7 @@ void check_state_in_bf16(const Outcome& outcome, const Outcome& one, const Outco
   }
 }
 
-void check_state(const Outcome& outcome, const Outcome& one) {
+void check_state(const ZooOutcome& outcome, const ZooOutcome& one) {
   for (const auto& [name, values] : one.state) {
     CAPTURE(name);
     // Of squares of gradients, errors relative to the largest are twice those of the gradients.
@@ -175,14 +176,14 @@ const ZooModel& zoo_model(const std::string& name) {
   return zoo()[0];
 }
 
-Outcome train(const ZooModel& model, const Method& method, const Cluster& cluster,
-              Precision precision) {
+ZooOutcome train(const ZooModel& model, const Method& method, const Cluster& cluster,
+                 Precision precision) {
   const optim::Sgd sgd{.learning_rate = 0.1, .momentum = 0.9};
   const TrainingStep step = training_step(model.inputs, model.model, sgd, {.precision = precision});
   const Executable executable = parallelize(step, method, cluster);
   TrainState state = executable.init(3);
   spread_out(state);
-  Outcome outcome;
+  ZooOutcome outcome;
   for (int i = 0; i < kSteps; ++i)
     outcome.losses.push_back(executable.run(state, model.batch).loss());
   for (const std::string& name : state.names())
@@ -202,8 +203,8 @@ void check_like_one_device(const ZooModel& model, Method method, const Cluster& 
   const std::string kind(std::visit([](const auto& m) { return name_of(m.kind); }, method));
   INFO(model.name << ", " << kind << " on " << cluster.num_devices() << " devices, "
                   << micro_batches << " micro-batches");
-  const Outcome& one = reference(model, micro_batches, precision);
-  const Outcome outcome = train(model, method, cluster, precision);
+  const ZooOutcome& one = reference(model, micro_batches, precision);
+  const ZooOutcome outcome = train(model, method, cluster, precision);
   const bool whole = precision == Precision::as_written;
   CHECK(outcome.losses[kSteps - 1] < outcome.losses[0]);
   for (int i = 0; i < kSteps; ++i)

@@ -27,14 +27,14 @@ std::map<std::string, Array> token_batch(std::int64_t rows, std::int64_t sequenc
                                          std::int64_t vocabulary);
 
 /// Losses of three steps of SGD with momentum, and the state after them.
-struct Outcome {
+struct ZooOutcome {
   std::vector<double> losses;
   std::map<std::string, std::vector<double>> state;
 };
 
 /// Trains; checks on the way that planned and measured memory are equal.
-Outcome train(const ZooModel& model, const Method& method, const Cluster& cluster,
-              Precision precision = Precision::as_written);
+ZooOutcome train(const ZooModel& model, const Method& method, const Cluster& cluster,
+                 Precision precision = Precision::as_written);
 
 /// Trains and compares with one device, which works in the same micro-batches. In f32 losses may be
 /// 1e-5 apart, relatively, and tensors of the state 1e-5 of their largest element, at least 0.01.

@@ -4,6 +4,8 @@
 
 #include "equivalence/zoo.h"
 
+namespace zoo_slow_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -45,3 +47,5 @@ TEST_CASE("all ways to train experts in bf16") { check_all_ways("moe", bf16_mixe
 TEST_CASE("all ways to train BERT in bf16") { check_all_ways("bert", bf16_mixed); }
 TEST_CASE("all ways to train ViT in bf16") { check_all_ways("vit", bf16_mixed); }
 TEST_CASE("all ways to train a Wide-ResNet in bf16") { check_all_ways("wide_resnet", bf16_mixed); }
+
+}  // namespace zoo_slow_test

@@ -7,6 +7,8 @@
 #include "models/gpt.h"
 #include "src/ops/all_ops.h"
 
+namespace zoo_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -107,3 +109,5 @@ TEST_CASE("BERT with ignored labels and dropout trains as on one device") {
 }
 TEST_CASE("ViT trains as on one device") { check_some_ways("vit"); }
 TEST_CASE("a Wide-ResNet trains as on one device") { check_some_ways("wide_resnet"); }
+
+}  // namespace zoo_test

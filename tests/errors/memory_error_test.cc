@@ -9,6 +9,8 @@
 #include "src/runtime/host_arenas.h"
 #include "support/error_text.h"
 
+namespace memory_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -45,3 +47,5 @@ TEST_CASE("CPU devices share what the process may use, whatever others hold of i
   for (int n : {1, 3, 8})
     CHECK(Cluster::local(n).device.memory_bytes == host_memory().limit_bytes / n);
 }
+
+}  // namespace memory_error_test

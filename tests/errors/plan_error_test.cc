@@ -8,6 +8,8 @@
 #include "errors/small_model.h"
 #include "support/error_text.h"
 
+namespace plan_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -129,3 +131,5 @@ TEST_CASE("a budget no plan can keep is an error that says by how much and where
   CHECK(error.find(" bytes are missing at ") != std::string::npos);
   CHECK(error.ends_with("; use more devices, a smaller batch or more micro-batches"));
 }
+
+}  // namespace plan_error_test

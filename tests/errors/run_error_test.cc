@@ -6,6 +6,8 @@
 #include "errors/small_model.h"
 #include "support/error_text.h"
 
+namespace run_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -118,3 +120,5 @@ TEST_CASE("a loss that is not finite, if that is to be an error") {
   Running lenient;
   CHECK(lenient.train.run(lenient.state, batch).loss() == std::numeric_limits<double>::infinity());
 }
+
+}  // namespace run_error_test

@@ -7,6 +7,8 @@
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
+namespace shape_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -141,3 +143,5 @@ TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph
         "metric \"m\": the value must belong to this graph");
   std::destroy_at(g);
 }
+
+}  // namespace shape_error_test

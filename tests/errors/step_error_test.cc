@@ -6,6 +6,8 @@
 #include "errors/small_model.h"
 #include "support/error_text.h"
 
+namespace step_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -106,3 +108,5 @@ TEST_CASE("loss scales and averages out of range") {
   CHECK(error_of([] { Optimizer(optim::Adafactor{.decay = 0}); }) ==
         "optim::Adafactor: decay is 0; it must be above 0");
 }
+
+}  // namespace step_error_test

@@ -51,10 +51,6 @@ void read_tokenizer(const std::string& vocabulary_text, const std::string& merge
     check_round_trip(*tokenizer);
 }
 
-std::string input_text(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
-
 /// The file with all tensors of `file`, written again.
 std::string written(const TensorFile& file) {
   std::map<std::string, Array> tensors;

@@ -26,6 +26,10 @@ struct Harness {
 /// clusters that are accepted.
 const std::vector<Harness>& harnesses();
 
+inline std::string input_text(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
 int fuzz_graph(const std::uint8_t* data, std::size_t size);
 int fuzz_attributes(const std::uint8_t* data, std::size_t size);
 int fuzz_strategy(const std::uint8_t* data, std::size_t size);

@@ -15,10 +15,6 @@
 namespace alpa::fuzz {
 namespace {
 
-std::string text_of(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
-
 TrainingStep small_step(const Optimizer& optimizer = optim::Sgd{}) {
   const nn::Dense first(6), last(4, {.bias = false});
   const auto model = [=](const Batch& b) {
@@ -60,14 +56,14 @@ int fuzz_plan(const std::uint8_t* data, std::size_t size) {
   const Graph graph = small_graph();
   std::string printed;
   const bool accepted = accepts([&] {
-    const ShardingPlan plan = plan_from_json(text_of(data, size), graph, "plan.json");
+    const ShardingPlan plan = plan_from_json(input_text(data, size), graph, "plan.json");
     printed = to_json(plan, graph);
     verify(spmd::partition(graph, plan));
   });
   if (accepted) expect_same(printed, to_json(plan_from_json(printed, graph, "plan.json"), graph));
   accepts([&] {  // as `alpa explain` does, with the graph of the file
-    const Graph own = graph_from_plan_json(text_of(data, size), "plan.json");
-    explain(plan_from_json(text_of(data, size), own, "plan.json"), own, cost::CostModel{},
+    const Graph own = graph_from_plan_json(input_text(data, size), "plan.json");
+    explain(plan_from_json(input_text(data, size), own, "plan.json"), own, cost::CostModel{},
             Detail::full);
   });
   return 0;
@@ -85,7 +81,7 @@ std::vector<std::string> plan_seeds() {
 
 int fuzz_cluster(const std::uint8_t* data, std::size_t size) {
   std::string printed;
-  if (accepts([&] { printed = Cluster::from_json(text_of(data, size), "cluster.json").to_json(); }))
+  if (accepts([&] { printed = Cluster::from_json(input_text(data, size), "cluster.json").to_json(); }))
     expect_same(printed, Cluster::from_json(printed, "cluster.json").to_json());
   return 0;
 }
@@ -102,7 +98,7 @@ std::vector<std::string> cluster_seeds() {
 }
 
 int fuzz_contest(const std::uint8_t* data, std::size_t size) {
-  check_contest(text_of(data, size));
+  check_contest(input_text(data, size));
   return 0;
 }
 
@@ -118,7 +114,7 @@ std::vector<std::string> contest_seeds() {
 int fuzz_contest_gz(const std::uint8_t* data, std::size_t size) {
   constexpr FileKind kFile{"", 1 << 24};
   std::string text;
-  if (accepts([&] { text = unpack(text_of(data, size), "problem.json.gz", kFile); }))
+  if (accepts([&] { text = unpack(input_text(data, size), "problem.json.gz", kFile); }))
     check_contest(text);
   return 0;
 }

@@ -15,6 +15,8 @@
 #include "fuzz/harness.h"
 #include "fuzz/mutate.h"
 
+namespace parsers_test {
+
 using namespace alpa;
 using namespace alpa::fuzz;
 
@@ -120,3 +122,5 @@ TEST_CASE("a harness reports what a parser must not do") {
                      {}};
   CHECK(defect(slow, "") != "");
 }
+
+}  // namespace parsers_test

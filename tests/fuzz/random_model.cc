@@ -11,19 +11,14 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-template <class T>
-const T& one_of(Random& random, const std::vector<T>& choices) {
-  return choices[below(random, static_cast<int>(choices.size()))];
-}
-
 /// Builds the model block by block; `h` is [B, C] or [B, T, C].
 class Composer {
  public:
-  Composer(Builder& g, Random& random, const testing::StepOptions& options, Value h)
+  Composer(Builder& g, Random& random, const testing::TestStepOptions& options, Value h)
       : g_(g),
         random_(random),
         dtype_(options.dtype),
-        may_round_(options.optimizer == testing::Optimizer::sgd),
+        may_round_(options.optimizer == testing::StepOptimizer::sgd),
         h_(h) {}
 
   Value run(int blocks) {
@@ -190,20 +185,20 @@ Optimizer random_optimizer(Random& random, bool adam) {
 
 /// The step as the library's users write it, or with updates written by hand.
 Graph step_of(Random& random, const TensorType& x, const TensorType& y, const testing::Model& model,
-              const testing::StepOptions& options) {
+              const testing::TestStepOptions& options) {
   const TensorType all_x = whole_batch(x, options.num_micro_batches),
                    all_y = whole_batch(y, options.num_micro_batches);
   if (chance(random, 0.5)) return testing::training_graph(all_x, all_y, model, options);
   const auto loss = [&](const Batch& b) { return model(*b["x"].builder, b["x"], b["y"]); };
   const alpa::StepOptions clipping{.clip_global_norm = chance(random, 0.5) ? 0.5 : 0};
   return training_step({{"x", all_x}, {"y", all_y}}, loss,
-                       random_optimizer(random, options.optimizer == testing::Optimizer::adam),
+                       random_optimizer(random, options.optimizer == testing::StepOptimizer::adam),
                        clipping)
       .trace(options.num_micro_batches);
 }
 
 /// Classifies tokens with one embedding for both ends.
-Sample token_sample(Random& random, const testing::StepOptions& options) {
+Sample token_sample(Random& random, const testing::TestStepOptions& options) {
   const TensorType tokens{i32, {1 + below(random, 5), 1 + below(random, 5)}};
   const std::int64_t vocabulary = 3 + below(random, 6), width = 1 + below(random, 6);
   Sample sample;
@@ -225,7 +220,7 @@ Sample token_sample(Random& random, const testing::StepOptions& options) {
   return sample;
 }
 
-Sample regression_sample(Random& random, const testing::StepOptions& options) {
+Sample regression_sample(Random& random, const testing::TestStepOptions& options) {
   const TensorType x_type = random_input(random, options.dtype);
   const TensorType y_type{options.dtype, {x_type.shape[0], 1 + below(random, 5)}};
   Sample sample;
@@ -317,7 +312,7 @@ spmd::SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& 
   return program;
 }
 
-bool is_finite(const testing::Outcome& outcome) {
+bool is_finite(const testing::StepOutcome& outcome) {
   const auto finite = [](const std::vector<double>& numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
   };
@@ -335,10 +330,10 @@ void check_file(const ShardingPlan& plan, const Graph& graph) {
 }  // namespace
 
 Sample random_sample(Random& random) {
-  testing::StepOptions options{.num_micro_batches = 1 + below(random, 3),
+  testing::TestStepOptions options{.num_micro_batches = 1 + below(random, 3),
                                .dtype = chance(random, 0.2) ? f32 : f64};
   const bool adam = options.dtype == f64 && chance(random, 0.4);
-  options.optimizer = adam ? testing::Optimizer::adam : testing::Optimizer::sgd;
+  options.optimizer = adam ? testing::StepOptimizer::adam : testing::StepOptimizer::sgd;
   Sample sample =
       chance(random, 0.25) ? token_sample(random, options) : regression_sample(random, options);
   if (adam) sample.tolerance = 1e-6;
@@ -407,7 +402,7 @@ std::string difference_of(std::uint64_t seed) {
   const Graph& graph = sample.graph;
   runtime::Executor serial(
       spmd::partition(graph, testing::replicated_plan(graph, testing::mesh_of({1}))));
-  const testing::Outcome expected = testing::run_steps(serial, 2);
+  const testing::StepOutcome expected = testing::run_steps(serial, 2);
   if (!is_finite(expected)) return "";
   const DeviceMesh mesh = random_mesh(random);
   const ShardingPlan plan = chance(random, 0.15) ? planned_at_random(graph, mesh, random)

@@ -14,6 +14,10 @@ using Random = std::mt19937_64;
 inline int below(Random& random, int n) {
   return static_cast<int>(random() % static_cast<std::uint64_t>(n));
 }
+template <class T>
+const T& one_of(Random& random, const std::vector<T>& choices) {
+  return choices[below(random, static_cast<int>(choices.size()))];
+}
 
 inline bool chance(Random& random, double probability) {
   return std::uniform_real_distribution<double>(0, 1)(random) < probability;

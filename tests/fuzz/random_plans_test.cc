@@ -7,6 +7,8 @@
 #include "fuzz/random_model.h"
 #include "fuzz/seeds.h"
 
+namespace random_plans_test {
+
 using namespace alpa;
 using namespace alpa::fuzz;
 
@@ -29,3 +31,5 @@ TEST_CASE("the sample covers what it is meant to cover") {
     CHECK(seen[name] >= 5);
   }
 }
+
+}  // namespace random_plans_test

@@ -17,11 +17,6 @@ namespace {
 constexpr double kTolerance = 1e-8;
 constexpr int kEvents = 6;
 
-template <class T>
-T one_of(Random& random, const std::vector<T>& choices) {
-  return choices[below(random, static_cast<int>(choices.size()))];
-}
-
 Value activated(int which, Value x) {
   switch (which) {
     case 0: return relu(x);
@@ -31,11 +26,11 @@ Value activated(int which, Value x) {
   }
 }
 
-enum class Kind : std::uint8_t { training, evaluation, prediction };
+enum class StepKind : std::uint8_t { training, evaluation, prediction };
 
 /// A step on so many rows.
 struct Event {
-  Kind kind;
+  StepKind kind;
   std::map<std::string, Array> batch;
 };
 
@@ -51,8 +46,8 @@ std::string backend() {
 }
 
 /// Adds the metrics or the outputs of a step to `numbers`.
-void add(const Metrics& metrics, Kind kind, std::vector<double>& numbers) {
-  if (kind == Kind::prediction) {
+void add(const Metrics& metrics, StepKind kind, std::vector<double>& numbers) {
+  if (kind == StepKind::prediction) {
     const std::vector<double> values = metrics.output("prediction").to_doubles();
     numbers.insert(numbers.end(), values.begin(), values.end());
     return;
@@ -63,8 +58,10 @@ void add(const Metrics& metrics, Kind kind, std::vector<double>& numbers) {
 struct Executables {
   Executable training, evaluation, prediction;
 
-  const Executable& of(Kind kind) const {
-    return kind == Kind::training ? training : kind == Kind::evaluation ? evaluation : prediction;
+  const Executable& of(StepKind kind) const {
+    return kind == StepKind::training     ? training
+           : kind == StepKind::evaluation ? evaluation
+                                          : prediction;
   }
   std::int64_t memory_bytes() const {
     return std::max(
@@ -94,7 +91,7 @@ Trail run(const Executables& loaded, const std::vector<Event>& events) {
     require(measured <= planned, "{} bytes measured, {} planned", measured, planned);
   }
   const auto whole = std::any_of(events.begin(), events.end(), [&](const Event& event) {
-    return event.kind == Kind::training &&
+    return event.kind == StepKind::training &&
            event.batch.at("x").shape()[0] == loaded.training.batch_rows();
   });
   if (whole)
@@ -298,12 +295,13 @@ std::string short_batch_difference_of(std::uint64_t seed) {
   const Steps steps{model.training(rows), model.evaluation(others), model.prediction(others)};
   std::vector<Event> events;
   for (int n = 0; n < kEvents; ++n) {
-    const Kind kind = one_of<Kind>(random, {Kind::training, Kind::training, Kind::training,
-                                            Kind::evaluation, Kind::prediction});
-    const std::int64_t whole = kind == Kind::training ? rows : others;
+    const StepKind kind =
+        one_of<StepKind>(random, {StepKind::training, StepKind::training, StepKind::training,
+                                  StepKind::evaluation, StepKind::prediction});
+    const std::int64_t whole = kind == StepKind::training ? rows : others;
     const std::int64_t some = 1 + below(random, static_cast<int>(whole));
     events.push_back({kind, model.batch(chance(random, 0.3) ? whole : some, random)});
-    if (kind == Kind::prediction) events.back().batch.erase("label");
+    if (kind == StepKind::prediction) events.back().batch.erase("label");
   }
   const Trail expected = run(
       executables(steps, Serial{.num_micro_batches = micro_batches}, Cluster::local(1)), events);

@@ -34,10 +34,6 @@ TrainingStep step_in_layers() {
       optim::Adam{});
 }
 
-std::string input_text(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
-
 /// Two losses, then all parameters after the two steps.
 std::vector<double> outcome_of(const Executable& executable) {
   const std::map<std::string, Array> batch = {{"x", linear_dataset(12, 6, 1).x.cast(f64)},

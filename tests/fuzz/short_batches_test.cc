@@ -7,9 +7,13 @@
 #include "fuzz/random_steps.h"
 #include "fuzz/seeds.h"
 
+namespace short_batches_test {
+
 using namespace alpa;
 using namespace alpa::fuzz;
 
 TEST_CASE("whole and short batches have the same numbers under random methods as on one device") {
   check_seeds(seeds_or(12), short_batch_difference_of);
 }
+
+}  // namespace short_batches_test

@@ -12,14 +12,10 @@
 namespace alpa::fuzz {
 namespace {
 
-std::string text_of(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
-
 /// Parses; what is accepted must print to a text that prints the same again.
 template <class Parse, class Print>
 int check(const std::uint8_t* data, std::size_t size, Parse&& parse, Print&& print) {
-  const std::string text = text_of(data, size);
+  const std::string text = input_text(data, size);
   std::string printed;
   if (accepts([&] { printed = print(parse(text)); })) expect_same(printed, print(parse(printed)));
   return 0;

@@ -7,6 +7,8 @@
 #include "support/golden.h"
 #include "support/two_meshes.h"
 
+namespace mlp_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -86,3 +88,5 @@ TEST_CASE("two stages under 1F1B: partitioned program and device programs") {
                          program);
   check_golden("mlp/two_stages.devices.txt", devices);
 }
+
+}  // namespace mlp_test

@@ -11,6 +11,8 @@
 #include "random_problem.h"
 #include "src/ilp/boundary_table.h"
 
+namespace boundary_bounds_test {
+
 using namespace alpa;
 using namespace alpa::ilp;
 using ilp::testing::Draw, ilp::testing::draw_end, ilp::testing::least_by_boundary;
@@ -159,3 +161,5 @@ TEST_CASE("a problem with a usage limit has no bounds by cell") {
                        "BoundaryBounds: the problem has a usage limit, which no table can hold",
                        Error);
 }
+
+}  // namespace boundary_bounds_test

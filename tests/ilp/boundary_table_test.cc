@@ -8,6 +8,8 @@
 #include "alpa/base/error.h"
 #include "boundary_enumeration.h"
 
+namespace boundary_table_test {
+
 using namespace alpa;
 using namespace alpa::ilp;
 using ilp::testing::joint_cost, ilp::testing::least_by_boundary;
@@ -105,3 +107,5 @@ TEST_CASE("a usage limit cannot be eliminated") {
                        "eliminate_to: the problem has a usage limit, which no table can hold",
                        Error);
 }
+
+}  // namespace boundary_table_test

@@ -8,7 +8,7 @@
 #include "../../src/ilp/presolve.h"
 #include "random_problem.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::bounds_test {
 namespace {
 
 /// Least cost of a choice of the live nodes that keeps the rows, by trying all.
@@ -161,4 +161,4 @@ TEST_CASE("repaired and improved choices keep the rows") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::bounds_test

@@ -3,7 +3,7 @@
 #include "random_problem.h"
 #include "src/ilp/solve.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::brute_force_test {
 namespace {
 
 using testing::draw_problem;
@@ -74,4 +74,4 @@ TEST_CASE("the integer program alone finds the optimum") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::brute_force_test

@@ -9,7 +9,7 @@
 #include "src/ilp/contest.h"
 #include "src/ilp/solve.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::contest_test {
 namespace {
 
 const std::string kExample = ALPA_SOURCE_DIR "/tests/ilp/data/example.json";
@@ -161,4 +161,4 @@ TEST_CASE("contest instance G is solved to its proven optimum") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::contest_test

@@ -6,7 +6,7 @@
 #include "src/ilp/solve.h"
 #include "support/error_text.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::cutoff_test {
 namespace {
 
 using testing::draw_problem;
@@ -104,4 +104,4 @@ TEST_CASE("progress never gets worse, keeps to the optimum, and ends with the so
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::cutoff_test

@@ -6,7 +6,7 @@
 #include "deadline_check.h"
 #include "large_problem.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::deadline_slow_test {
 namespace {
 
 TEST_CASE(
@@ -23,4 +23,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::deadline_slow_test

@@ -10,7 +10,7 @@
 #include "src/ilp/solve.h"
 #include "support/error_text.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::deadline_test {
 namespace {
 
 using testing::large_problem;
@@ -125,4 +125,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::deadline_test

@@ -6,7 +6,7 @@
 #include "src/ilp/solve.h"
 #include "training_graph.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::dive_test {
 namespace {
 
 /// Whether diving finds an allowed choice of the problem without its limit.
@@ -58,4 +58,4 @@ TEST_CASE("a training graph has a choice however short the time") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::dive_test

@@ -7,6 +7,8 @@
 #include "src/ilp/solve.h"
 #include "training_graph.h"
 
+namespace dual_bound_test {
+
 using namespace alpa::ilp;
 using namespace alpa::ilp::testing;
 
@@ -35,3 +37,5 @@ TEST_CASE("the dual bound of a training graph is within a twentieth after a few 
   CHECK(static_cast<double>(dual_bound(problem, 24)) <= optimum);
   CHECK(static_cast<double>(dual_bound(problem, 24)) >= 0.95 * optimum);
 }
+
+}  // namespace dual_bound_test

@@ -5,7 +5,7 @@
 #include "large_problem.h"
 #include "src/ilp/solve.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::first_choice_test {
 namespace {
 
 /// Random pairs of nodes exclude `forbidden_percent` of their combinations, but
@@ -70,4 +70,4 @@ TEST_CASE("where no choice keeps the rows, the dives that keep them prove it") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::first_choice_test

@@ -6,7 +6,7 @@
 #include "random_problem.h"
 #include "src/ilp/solve.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::relaxed_test {
 namespace {
 
 /// Nodes in a band, each live for long; whoever costs less uses more; the limit
@@ -57,4 +57,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::relaxed_test

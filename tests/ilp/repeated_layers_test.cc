@@ -5,7 +5,7 @@
 
 #include "src/ilp/solve.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::repeated_layers_test {
 namespace {
 
 constexpr int kStrategies = 24, kRungs = 2;
@@ -56,4 +56,4 @@ TEST_CASE(
   CHECK(thousand.cost - hundred.cost == 90 * (more.cost - hundred.cost));
 }
 
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::repeated_layers_test

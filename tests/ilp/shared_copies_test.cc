@@ -9,7 +9,7 @@
 #include "src/ilp/solve.h"
 #include "support/error_text.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::shared_copies_test {
 namespace {
 
 using testing::Draw;
@@ -254,4 +254,4 @@ TEST_CASE("malformed copies are refused") {
         }) == "node 2 decides a copy but has edges or other ends; give the copy its own node");
 }
 
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::shared_copies_test

@@ -5,7 +5,7 @@
 #include "src/ilp/solve.h"
 #include "support/error_text.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::shared_test {
 namespace {
 
 using testing::draw_sharing_problem;
@@ -97,4 +97,4 @@ TEST_CASE("malformed shared costs are refused") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::shared_test

@@ -7,7 +7,7 @@
 #include "src/ilp/solve.h"
 #include "training_graph.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::solve_test {
 namespace {
 
 using testing::draw_problem;
@@ -172,4 +172,4 @@ TEST_CASE("equal problems get equal choices, in several threads at once") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::solve_test

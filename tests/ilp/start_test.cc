@@ -6,7 +6,7 @@
 #include "support/error_text.h"
 #include "training_graph.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::start_test {
 namespace {
 
 using alpa::testing::error_of;
@@ -108,4 +108,4 @@ TEST_CASE("a start that does not fit the problem is refused") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::start_test

@@ -7,7 +7,7 @@
 #include "src/ilp/solve.h"
 #include "training_graph.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::stop_test {
 namespace {
 
 TEST_CASE(
@@ -41,4 +41,4 @@ TEST_CASE("a search that is stopped before it starts still finds a choice") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::stop_test

@@ -4,7 +4,7 @@
 
 #include "src/ilp/solve.h"
 
-namespace alpa::ilp {
+namespace alpa::ilp::toy_test {
 namespace {
 
 using Costs = std::vector<std::int64_t>;
@@ -99,4 +99,4 @@ TEST_CASE("the smallest feasible limit is feasible and one less says so") {
 }
 
 }  // namespace
-}  // namespace alpa::ilp
+}  // namespace alpa::ilp::toy_test

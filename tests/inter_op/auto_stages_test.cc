@@ -15,6 +15,8 @@
 #include "src/stage_plan.h"
 #include "support/planning_suite.h"
 
+namespace auto_stages_test {
+
 using namespace alpa;
 
 namespace {
@@ -166,3 +168,5 @@ TEST_CASE("stages that exceed the budget are replaced by stages that keep it") {
       "layers or devices, or raise the memory budget",
       intra_op::OverBudget);
 }
+
+}  // namespace auto_stages_test

@@ -14,6 +14,8 @@
 #include "support/gpt_stack.h"
 #include "support/mlp_step.h"
 
+namespace cluster_layers_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using inter_op::cluster;
@@ -275,3 +277,5 @@ TEST_CASE("layers that cannot be had are errors") {
           cluster(equal_operators(3), {2, -0.5});
         }) == "layer clustering: tolerances -0.5 and 0; give numbers of at least 0");
 }
+
+}  // namespace cluster_layers_test

@@ -8,6 +8,8 @@
 
 #include "support/error_text.h"
 
+namespace given_stages_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using inter_op::GivenStages;
@@ -136,3 +138,5 @@ TEST_CASE("manual stages whose submeshes or logical shapes do not fit are errors
   CHECK(error({{{0}, {1}}, {{1, 4}, {1, 4}}, {{4}, {2, 3}}}) ==
         "manual stages: stage 1 has logical shape 2x3 on submesh 1x4; give one of 4 devices");
 }
+
+}  // namespace given_stages_test

@@ -10,8 +10,6 @@
 
 namespace alpa::testing {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 /// numpy.random.RandomState(seed).
 class NumpyRandom {
  public:

@@ -7,6 +7,8 @@
 
 #include "inter_op/stage_costs.h"
 
+namespace stage_search_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using inter_op::search_stages;
@@ -362,3 +364,5 @@ TEST_CASE("a search that is ended early has stages, which are no better than the
   CHECK(early->seconds >= best->seconds);
   inter_op::place(cluster, submeshes_of(early->partition));
 }
+
+}  // namespace stage_search_test

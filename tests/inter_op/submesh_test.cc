@@ -8,6 +8,8 @@
 
 #include "support/error_text.h"
 
+namespace submesh_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using inter_op::LogicalShapeSpace;
@@ -159,3 +161,5 @@ TEST_CASE("submeshes that do not tile the cluster are errors") {
         "submesh 1x8: a stage has part of one host or all 4 devices of several; the cluster is "
         "2x4");
 }
+
+}  // namespace submesh_test

@@ -8,6 +8,8 @@
 
 #include "alpa/base/error.h"
 
+namespace tiling_test {
+
 using namespace alpa;
 using inter_op::Submesh;
 using inter_op::SubmeshSpace;
@@ -121,3 +123,5 @@ TEST_CASE("many ways to fill hosts: lists of powers of two, and those that fill 
   list.insert(list.end(), {5, 1, 5, 1, 1, 5});
   CHECK(accept(inter_op::tilings({8, 12}, twelve), list));
 }
+
+}  // namespace tiling_test

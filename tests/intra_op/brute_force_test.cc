@@ -14,6 +14,8 @@
 #include "src/intra_op/strategy.h"
 #include "src/ops/all_ops.h"
 
+namespace brute_force_test {
+
 using namespace alpa;
 
 namespace {
@@ -396,3 +398,5 @@ TEST_CASE(
           doctest::Approx(Enumeration(graph, mesh, model).cheapest()));
   }
 }
+
+}  // namespace brute_force_test

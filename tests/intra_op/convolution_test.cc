@@ -8,6 +8,8 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 
+namespace convolution_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -88,3 +90,5 @@ TEST_CASE("ZeRO-2 of batch normalisation all-reduces its sums alone, as in Alpa'
   CHECK(sent.at("reduce_scatter").count == 1);
   CHECK(sent.at("all_gather").count <= 2);
 }
+
+}  // namespace convolution_test

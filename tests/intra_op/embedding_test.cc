@@ -7,6 +7,8 @@
 #include "gpt_plans.h"
 #include "src/cost/cost_model.h"
 
+namespace embedding_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -65,3 +67,5 @@ TEST_CASE(
   CHECK(spec_of(plan, graph, "table") == "S0@0");
   CHECK(spec_of(plan, graph, "table.adam_m") == "S0@0");
 }
+
+}  // namespace embedding_test

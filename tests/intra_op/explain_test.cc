@@ -12,6 +12,8 @@
 #include "src/intra_op/evaluate.h"
 #include "src/intra_op/node_classes.h"
 
+namespace explain_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -171,3 +173,5 @@ TEST_CASE(
             .find("split over x (4 devices); updated in place, each device its part: ") !=
         std::string::npos);
 }
+
+}  // namespace explain_test

@@ -7,6 +7,8 @@
 #include "intra_op/gpt_plans.h"
 #include "support/error_text.h"
 
+namespace gpt_budget_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -83,3 +85,5 @@ TEST_CASE(
           std::string::npos);
   }
 }
+
+}  // namespace gpt_budget_test

@@ -7,6 +7,8 @@
 #include "alpa/parallelize.h"
 #include "intra_op/gpt_plans.h"
 
+namespace gpt_slow_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -34,3 +36,5 @@ TEST_CASE("96 GPT-like layers on 8, 2x4 and 8x8 devices") {
   check_96_layers(gpu_cluster(1, 8), {2, 4}, 32);
   check_96_layers(gpu_cluster(8, 8), {8, 8}, 64);
 }
+
+}  // namespace gpt_slow_test

@@ -4,6 +4,8 @@
 #include "src/intra_op/search_space.h"
 #include "tests/support/gpt_stack.h"
 
+namespace kept_prices_test {
+
 using namespace alpa;
 
 TEST_CASE("restrictions of a search space need no price that the whole has not found out") {
@@ -23,3 +25,5 @@ TEST_CASE("restrictions of a search space need no price that the whole has not f
     CHECK(facts.prices.searches() == searches);
   }
 }
+
+}  // namespace kept_prices_test

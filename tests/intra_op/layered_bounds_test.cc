@@ -10,6 +10,8 @@
 #include "src/ir/subgraph.h"
 #include "support/gpt_stack.h"
 
+namespace layered_bounds_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -93,3 +95,5 @@ TEST_CASE(
   CHECK(std::get<intra_op::RangeCost>(other).seconds ==
         std::get<intra_op::RangeCost>(inner).seconds);
 }
+
+}  // namespace layered_bounds_test

@@ -11,6 +11,8 @@
 #include "intra_op/plans.h"
 #include "support/gpt_stack.h"
 
+namespace layered_plan_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -223,3 +225,5 @@ TEST_CASE("options that split the batch are refused") {
       "dimension; use auto_shard",
       Error);
 }
+
+}  // namespace layered_plan_test

@@ -9,6 +9,8 @@
 #include "models/moe.h"
 #include "support/planning_suite.h"
 
+namespace long_graphs_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -89,3 +91,5 @@ TEST_CASE("192 unmarked layers on 8x8 are proven, by the same reductions as 128"
     CHECK(step.plan.statistics.variables == 0);
   }
 }
+
+}  // namespace long_graphs_test

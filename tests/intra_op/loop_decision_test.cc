@@ -12,6 +12,8 @@
 #include "src/intra_op/fusion.h"
 #include "src/ops/all_ops.h"
 
+namespace loop_decision_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -161,3 +163,5 @@ TEST_CASE(
     CHECK(least.agreed > least.apart + 50);
   }
 }
+
+}  // namespace loop_decision_test

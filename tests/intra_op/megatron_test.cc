@@ -8,6 +8,8 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 
+namespace megatron_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -84,3 +86,5 @@ TEST_CASE(
   CHECK(activations_of_middle(block, Region::forward) == pairs);
   CHECK(activations_of_middle(block, Region::backward) == pairs);
 }
+
+}  // namespace megatron_test

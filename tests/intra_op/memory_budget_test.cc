@@ -7,6 +7,8 @@
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
 
+namespace memory_budget_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -124,3 +126,5 @@ TEST_CASE(
           "or the method \"zero3\" or \"shard\"");
   }
 }
+
+}  // namespace memory_budget_test

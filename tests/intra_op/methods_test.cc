@@ -8,6 +8,8 @@
 #include "intra_op/plans.h"
 #include "src/intra_op/strategy.h"
 
+namespace methods_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -166,3 +168,5 @@ TEST_CASE("what the options ask and the graph does not allow is the user's mista
         "method zero2: no plan on a 4 mesh satisfies the options; allow all_gather and "
         "all_to_all, or forbid less");
 }
+
+}  // namespace methods_test

@@ -10,6 +10,8 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 
+namespace moe_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -132,3 +134,5 @@ TEST_CASE("experts on eight GPUs in a row: four all_to_alls a layer and step") {
     CHECK(program_traffic(graph, plan).at("all_to_all").count == 4 * layers);
   }
 }
+
+}  // namespace moe_test

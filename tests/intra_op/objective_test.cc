@@ -6,6 +6,8 @@
 
 #include "alpa/alpa.h"
 
+namespace objective_test {
+
 using namespace alpa;
 
 namespace {
@@ -59,3 +61,5 @@ TEST_CASE("random clusters, widths and meshes") {
     CHECK_NOTHROW(plan_only(two_layers(dim, 20), method, cluster_of(devices, memory, link, alpha)));
   }
 }
+
+}  // namespace objective_test

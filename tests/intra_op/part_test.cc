@@ -12,6 +12,8 @@
 #include "src/ir/subgraph.h"
 #include "src/spmd/program.h"
 
+namespace part_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -85,3 +87,5 @@ TEST_CASE("a planning cache learns nothing new from more layers, and changes no 
   CHECK(facts.prices.searches() == searches);
   CHECK(to_json(plan, longer) == to_json(intra_op::auto_shard(longer, kMesh, model, {}), longer));
 }
+
+}  // namespace part_test

@@ -7,6 +7,8 @@
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
 
+namespace partial_sums_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -169,3 +171,5 @@ TEST_CASE("PS8: a tied embedding's two gradients are added as partial sums and r
   CHECK(plan.cost.communication_seconds ==
         doctest::Approx(all_reduce(vocabulary * hidden * 4, 4) + all_reduce(4, 4)));
 }
+
+}  // namespace partial_sums_test

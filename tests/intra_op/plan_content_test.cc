@@ -10,6 +10,8 @@
 #include "src/intra_op/auto_shard.h"
 #include "support/error_text.h"
 
+namespace plan_content_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -160,3 +162,5 @@ TEST_CASE("no change of a number in a plan is an internal error") {
   CHECK(refused > 400);
   CHECK(taken > 50);
 }
+
+}  // namespace plan_content_test

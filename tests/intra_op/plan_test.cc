@@ -9,6 +9,8 @@
 #include "intra_op/plans.h"
 #include "support/error_text.h"
 
+namespace plan_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -152,3 +154,5 @@ TEST_CASE("a plan that leaves a reader without its spec is refused") {
           "plan: metric \"loss\" wants value {} as R but it is left as P+@0 and no resharding provides it",
           value));
 }
+
+}  // namespace plan_test

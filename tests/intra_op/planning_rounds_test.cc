@@ -9,6 +9,8 @@
 #include "intra_op/gpt_plans.h"
 #include "support/error_text.h"
 
+namespace planning_rounds_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -130,3 +132,5 @@ TEST_CASE_FIXTURE(Fixture, "a gap of everything is an error") {
   CHECK(error_of([&] { intra_op::auto_shard(graph, meshes(), model, options); }) ==
         "auto_shard: relative_gap is 1; give at least 0 and less than 1");
 }
+
+}  // namespace planning_rounds_test

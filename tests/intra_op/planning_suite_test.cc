@@ -9,6 +9,8 @@
 #include "src/ir/subgraph.h"
 #include "support/evaluate.h"
 
+namespace planning_suite_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -102,3 +104,5 @@ TEST_CASE("tokens go to their two best experts, in order, until the slots are ta
   }
   CHECK(dropped > 0);
 }
+
+}  // namespace planning_suite_test

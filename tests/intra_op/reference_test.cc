@@ -8,6 +8,8 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 
+namespace reference_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -186,3 +188,5 @@ TEST_CASE("MLP, ZeRO: gradients reduce-scattered, weights gathered, all state sp
     CHECK(steps.count("all_reduce") == 0);
   }
 }
+
+}  // namespace reference_test

@@ -12,6 +12,8 @@
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
 
+namespace restriction_start_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -158,3 +160,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace restriction_start_test

@@ -5,6 +5,8 @@
 #include "intra_op/plans.h"
 #include "src/intra_op/auto_shard.h"
 
+namespace sharded_state_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -28,3 +30,5 @@ TEST_CASE("a template splits optimizer state and sums of gradients over its tens
     CHECK(states == 6 * 3);  // of a kernel and a bias of each layer
   }
 }
+
+}  // namespace sharded_state_test

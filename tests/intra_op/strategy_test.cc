@@ -8,6 +8,8 @@
 #include "alpa/base/error.h"
 #include "src/ops/all_ops.h"
 
+namespace strategy_test {
+
 using namespace alpa;
 
 namespace {
@@ -239,3 +241,5 @@ TEST_CASE("malformed strategies are refused") {
   CHECK(error_of("l0@4") == "strategy \"l0@4\": expected a mesh axis below 4 at \"4\"" + help);
   CHECK(error_of("l0@0z") == "strategy \"l0@0z\": unexpected \"z\" after mesh axis 0" + help);
 }
+
+}  // namespace strategy_test

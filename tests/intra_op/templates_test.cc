@@ -16,6 +16,8 @@
 #include "support/error_text.h"
 #include "support/planning_suite.h"
 
+namespace templates_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -209,3 +211,5 @@ TEST_CASE("uses for more axes than the mesh has are an error") {
       }) ==
       "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");
 }
+
+}  // namespace templates_test

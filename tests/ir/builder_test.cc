@@ -7,6 +7,8 @@
 #include "src/ir/limits.h"
 #include "support/error_text.h"
 
+namespace builder_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -153,3 +155,5 @@ TEST_CASE("a graph that grows beyond its most nodes is refused while it is built
         "model fewer layers");
   CHECK(b.num_nodes() == kMaxGraphNodes);
 }
+
+}  // namespace builder_test

@@ -3,6 +3,8 @@
 #include "alpa/base/error.h"
 #include "sample_ops.h"
 
+namespace graph_text_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -111,3 +113,5 @@ TEST_CASE("no prefix of a text and no text with one character changed crashes th
     }
   }
 }
+
+}  // namespace graph_text_test

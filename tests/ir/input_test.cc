@@ -5,6 +5,8 @@
 #include "sample_ops.h"
 #include "src/ir/input.h"
 
+namespace input_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -150,3 +152,5 @@ TEST_CASE("nothing that runs for every micro-batch reads a boundary of region ap
         "add \"add\" runs in region forward but reads the result of input \"late\", "
         "which runs later, in region apply");
 }
+
+}  // namespace input_test

@@ -4,6 +4,8 @@
 #include "src/ir/op_def.h"
 #include "support/rule_text.h"
 
+namespace rule_test {
+
 using namespace alpa;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("verify finds every kind of broken rule") {
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.linear = {0b100}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.linear = {0}; })), Bug);
 }
+
+}  // namespace rule_test

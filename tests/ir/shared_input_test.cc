@@ -9,6 +9,8 @@
 #include "src/ir/subgraph.h"
 #include "src/ops/all_ops.h"
 
+namespace shared_input_test {
+
 using namespace alpa;
 
 namespace {
@@ -55,3 +57,5 @@ TEST_CASE("parts of a graph read a shared input of the whole") {
     CHECK(!consumers(part)[table->value].empty());
   }
 }
+
+}  // namespace shared_input_test

@@ -16,6 +16,8 @@
 #include "src/ir/rewrite.h"
 #include "src/ops/all_ops.h"
 
+namespace subgraph_test {
+
 using namespace alpa;
 
 namespace {
@@ -229,3 +231,5 @@ TEST_CASE("with_nodes leaves out what nothing needs and numbers values anew") {
   CHECK_THROWS_WITH_AS(with_nodes(graph, {graph.nodes[1], unread}),
                        "rewriting a graph: value 0 is read but not defined", Bug);
 }
+
+}  // namespace subgraph_test

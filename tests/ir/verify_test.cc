@@ -3,6 +3,8 @@
 #include "alpa/base/error.h"
 #include "sample_ops.h"
 
+namespace verify_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -105,3 +107,5 @@ TEST_CASE("the structural hash does not depend on how values are numbered") {
           verify(g);
         }) == original);
 }
+
+}  // namespace verify_test

@@ -11,7 +11,7 @@
 #include "kernels/cuda/random.h"
 #include "kernels/cuda/reduce.h"
 
-namespace alpa {
+namespace alpa::cuda_plan_test {
 namespace {
 
 using namespace testing;
@@ -250,4 +250,4 @@ TEST_CASE("large reductions are cut into pieces that fill a card, small ones are
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::cuda_plan_test

@@ -6,7 +6,7 @@
 #include "kernel_call.h"
 #include "kernels/cuda/kernels.h"
 
-namespace alpa {
+namespace alpa::einsum_steps_test {
 namespace {
 
 using cuda::EinsumSteps;
@@ -138,4 +138,4 @@ TEST_CASE("a product's workspace follows from its result alone") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::einsum_steps_test

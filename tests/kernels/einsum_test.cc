@@ -6,7 +6,7 @@
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::einsum_test {
 namespace {
 
 using namespace testing;
@@ -121,4 +121,4 @@ TEST_CASE("einsum over nothing is zero, and of nothing does nothing") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::einsum_test

@@ -7,7 +7,7 @@
 #include "kernels/cpu/kernels.h"
 #include "src/tensor/elementwise_program.h"
 
-namespace alpa {
+namespace alpa::elementwise_test {
 namespace {
 
 using namespace testing;
@@ -134,4 +134,4 @@ TEST_CASE("every elementwise operator equals its formula in double, for all type
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::elementwise_test

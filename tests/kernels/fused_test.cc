@@ -6,7 +6,7 @@
 #include "kernels/cpu/kernels.h"
 #include "src/tensor/elementwise_program.h"
 
-namespace alpa {
+namespace alpa::fused_test {
 namespace {
 
 using namespace testing;
@@ -248,4 +248,4 @@ TEST_CASE("a program of a hundred live registers runs in smaller blocks") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::fused_test

@@ -13,7 +13,7 @@
 #include "kernels/cpu/packed_gemm.h"
 #include "src/base/philox.h"
 
-namespace alpa {
+namespace alpa::isa_test {
 namespace {
 
 using namespace testing;
@@ -268,4 +268,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::isa_test

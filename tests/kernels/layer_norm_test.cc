@@ -7,7 +7,7 @@
 #include "kernels/cpu/kernels.h"
 #include "support/error_text.h"
 
-namespace alpa {
+namespace alpa::layer_norm_test {
 namespace {
 
 using namespace testing;
@@ -103,4 +103,4 @@ TEST_CASE("an id of another device's rows gives zeros, one of no row is an error
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::layer_norm_test

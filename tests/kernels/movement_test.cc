@@ -9,7 +9,7 @@
 #include "kernels/cpu/kernels.h"
 #include "src/base/philox.h"
 
-namespace alpa {
+namespace alpa::movement_test {
 namespace {
 
 using namespace testing;
@@ -154,4 +154,4 @@ TEST_CASE("drawn numbers have the moments of their distribution") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::movement_test

@@ -6,7 +6,7 @@
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::reduce_test {
 namespace {
 
 using namespace testing;
@@ -113,4 +113,4 @@ TEST_CASE("the sum of ten million equal floats is exact to rounding") {
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::reduce_test

@@ -5,7 +5,7 @@
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::update_test {
 namespace {
 
 using namespace testing;
@@ -91,4 +91,4 @@ TEST_CASE("multi_tensor_sgd is gradient descent with momentum, plain or Nesterov
 }
 
 }  // namespace
-}  // namespace alpa
+}  // namespace alpa::update_test

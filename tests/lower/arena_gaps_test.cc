@@ -5,6 +5,8 @@
 
 #include <random>
 
+namespace arena_gaps_test {
+
 using namespace alpa;
 
 namespace {
@@ -74,3 +76,5 @@ TEST_CASE("twice as many blocks of a training step take little more than twice t
   CHECK(looks(1000) > 0);
   CHECK(looks(4000) < 2.5 * looks(2000));
 }
+
+}  // namespace arena_gaps_test

@@ -5,6 +5,8 @@
 #include "src/lower/memory_plan.h"
 #include "support/transfers.h"
 
+namespace broadcast_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -116,3 +118,5 @@ TEST_CASE("broadcasts that pass on too early, too late, the wrong box or not at 
   };
   check_rejected(mutants, devices, program);
 }
+
+}  // namespace broadcast_test

@@ -5,6 +5,8 @@
 
 #include "support/steps.h"
 
+namespace emit_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -149,7 +151,7 @@ TEST_CASE("at most two collectives are in flight") {
     return mean(square(x - y));
   };
   const Graph graph = training_graph({f32, {6, 4}}, {f32, {6, 4}}, model,
-                                     {.optimizer = alpa::testing::Optimizer::adam});
+                                     {.optimizer = alpa::testing::StepOptimizer::adam});
   const spmd::SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
   int in_flight = 0, most = 0;
@@ -174,3 +176,5 @@ TEST_CASE("what only reshapes lies in its operand's memory") {
   CHECK(lower::memory_of(device, device.lists.back().instructions[1].inputs[0]) ==
         device.lists.back().instructions[0].outputs[0]);
 }
+
+}  // namespace emit_test

@@ -5,6 +5,8 @@
 #include "src/lower/updates.h"
 #include "support/two_meshes.h"
 
+namespace guard_sends_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -85,3 +87,5 @@ TEST_CASE("with a skip connection a stage runs ahead by all copies of what it se
   CHECK(copies == std::vector<int>{4, 4});
   CHECK(waits_of(first) == std::vector<std::string>{"forward: forward, 4", "forward: forward, 4"});
 }
+
+}  // namespace guard_sends_test

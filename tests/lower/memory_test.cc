@@ -81,6 +81,8 @@ void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noex
   std::free(memory);
 }
 
+namespace memory_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -99,8 +101,8 @@ const std::vector<Case> kCases{{1, f32, {{"x", "S0@0"}, {"y", "S0@0"}}},
                                {1, f64, {{"x", "S0@0"}, {"y", "S1@0"}}}};
 
 spmd::SpmdProgram program_of(const Case& c, int devices) {
-  const StepOptions options{.num_micro_batches = c.num_micro_batches,
-                            .optimizer = alpa::testing::Optimizer::adam};
+  const TestStepOptions options{.num_micro_batches = c.num_micro_batches,
+                                .optimizer = alpa::testing::StepOptimizer::adam};
   const Graph graph = training_graph({c.dtype, {24, 10}}, {c.dtype, {24, 6}}, small_mlp, options);
   return lowered(graph, following_plan(graph, mesh_of({devices}), c.layouts));
 }
@@ -368,3 +370,5 @@ TEST_CASE("a write past the end of a buffer is found where it happens") {
   CHECK(watched >= 4);
   runtime::mark_alive(arena.data(), device.arena_bytes);
 }
+
+}  // namespace memory_test

@@ -11,6 +11,8 @@
 #include "support/two_meshes.h"
 #include "support/watched_op.h"
 
+namespace messages_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -164,3 +166,5 @@ TEST_CASE("if a device of one mesh fails, those of the other stop, and the execu
       CHECK(run_steps_of(graph, executor, 2).losses.size() == 2);
     }
 }
+
+}  // namespace messages_test

@@ -7,6 +7,8 @@
 #include "src/lower/memory_plan.h"
 #include "support/two_meshes.h"
 
+namespace mutants_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -32,7 +34,7 @@ Value model(Builder& g, Value x, Value y) {
 spmd::SpmdProgram program_of_mutants() {
   const Graph graph = training_graph(
       {f32, {16, 4}}, {f32, {16, 2}}, model,
-      {.num_micro_batches = kMicroBatches, .optimizer = alpa::testing::Optimizer::sgd});
+      {.num_micro_batches = kMicroBatches, .optimizer = alpa::testing::StepOptimizer::sgd});
   return on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}},
                            {mesh_from(2, {2}), {{"cut0", "S1@0"}, {"cut1", "S1@0"}}}});
 }
@@ -380,3 +382,5 @@ TEST_CASE("wrong device programs are rejected, with the instruction named") {
   CHECK(mutants.size() == 44);
   check_rejected(mutants, devices, program);
 }
+
+}  // namespace mutants_test

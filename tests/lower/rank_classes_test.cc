@@ -12,6 +12,8 @@
 #include "src/intra_op/auto_shard.h"
 #include "src/lower/memory_plan.h"
 
+namespace rank_classes_test {
+
 using namespace alpa;
 
 namespace {
@@ -145,3 +147,5 @@ TEST_CASE("what an update saves has on every device the layout of its source") {
     check_equal(all[device], lower::lower(program, device, false));
   }
 }
+
+}  // namespace rank_classes_test

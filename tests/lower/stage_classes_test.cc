@@ -12,6 +12,8 @@
 #include "support/gpt_stack.h"
 #include "support/transfers.h"
 
+namespace stage_classes_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -141,3 +143,5 @@ TEST_CASE("an evenly split stage is lowered once, however many devices and micro
       CHECK(planned.lowered->firsts.size() == static_cast<std::size_t>(stages));
     }
 }
+
+}  // namespace stage_classes_test

@@ -7,6 +7,8 @@
 #include "support/error_text.h"
 #include "support/two_meshes.h"
 
+namespace two_mesh_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -34,13 +36,13 @@ std::vector<Case> cases() {
             {mesh_from(3, {2}), {{"w2", "S0@0"}}}}}};
 }
 
-Graph step_graph(int stages, alpa::testing::Optimizer optimizer,
+Graph step_graph(int stages, alpa::testing::StepOptimizer optimizer,
                  int micro_batches = kMicroBatches) {
   return training_graph({f32, {24, 10}}, {f32, {24, 6}}, one_layer_per_stage(stages, 14),
                         {.num_micro_batches = micro_batches, .optimizer = optimizer});
 }
 
-Outcome on_one_device(const Graph& graph) {
+StepOutcome on_one_device(const Graph& graph) {
   runtime::Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))),
                              {.threads_per_device = 1});
   return run_steps_of(graph, executor, 3);
@@ -49,12 +51,12 @@ Outcome on_one_device(const Graph& graph) {
 using pipeline::make_schedule;
 
 /// Runs the program and compares it with one device: numbers, bytes of memory, traffic.
-void check_equal(const Graph& graph, const Outcome& expected, const spmd::SpmdProgram& program,
+void check_equal(const Graph& graph, const StepOutcome& expected, const spmd::SpmdProgram& program,
                  const pipeline::PipelineSchedule& schedule, Overlap overlap) {
   CAPTURE(to_string(schedule));
   runtime::Executor executor(program, {.threads_per_device = 1, .overlap = overlap}, "cpu",
                              schedule);
-  const Outcome outcome = run_steps_of(graph, executor, 3);
+  const StepOutcome outcome = run_steps_of(graph, executor, 3);
   CHECK(outcome.losses.size() == 3);
   CHECK(outcome.state.size() == expected.state.size());
   CHECK(largest_difference(outcome, expected) < 1e-5);
@@ -101,13 +103,13 @@ std::vector<Stage> around(int stages, const std::vector<Stage>& meshes) {
 
 TEST_CASE(
     "several meshes compute what one device does, in planned memory and with planned traffic") {
-  for (const alpa::testing::Optimizer optimizer :
-       {alpa::testing::Optimizer::sgd, alpa::testing::Optimizer::adam})
+  for (const alpa::testing::StepOptimizer optimizer :
+       {alpa::testing::StepOptimizer::sgd, alpa::testing::StepOptimizer::adam})
     for (const Case& c : cases()) {
       CAPTURE(c.name);
       const int stages = static_cast<int>(c.stages.size());
       const Graph graph = step_graph(stages, optimizer);
-      const Outcome expected = on_one_device(graph);
+      const StepOutcome expected = on_one_device(graph);
       const spmd::SpmdProgram program = on_meshes(graph, c.stages);
       for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
                                 ScheduleKind::one_f_one_b_overlap, ScheduleKind::zero_bubble})
@@ -123,7 +125,7 @@ TEST_CASE("several stages on each mesh compute what one device does") {
   for (const auto& [stages, meshes] :
        {std::pair(4, std::vector<Stage>{two, three}), {6, {two, three}}, {2, {two}}}) {
     CAPTURE(stages);
-    const Graph graph = step_graph(stages, alpa::testing::Optimizer::adam);
+    const Graph graph = step_graph(stages, alpa::testing::StepOptimizer::adam);
     const spmd::SpmdProgram program = on_meshes(graph, around(stages, meshes));
     const int count = static_cast<int>(meshes.size());
     for (const Overlap overlap : {Overlap::never, Overlap::always})
@@ -138,17 +140,17 @@ TEST_CASE("stages on the same devices may have meshes of different shapes") {
       {mesh_from(4, {1}), {}},
       {mesh_from(0, {4}), {{"cut0", "S0@0"}}},
       {mesh_from(4, {1}), {}}};
-  const Graph graph = step_graph(4, alpa::testing::Optimizer::sgd);
+  const Graph graph = step_graph(4, alpa::testing::StepOptimizer::sgd);
   check_equal(graph, on_one_device(graph), on_meshes(graph, stages),
               pipeline::interleaved_one_f_one_b(2, 2, kMicroBatches), Overlap::never);
 }
 
 TEST_CASE("values that skip stages have as many copies as their sender runs ahead") {
   constexpr int kStages = 6, kSkipped = 6;
-  const Graph graph =
-      training_graph({f32, {24, 10}}, {f32, {24, 6}}, with_skips(kStages),
-                     {.num_micro_batches = kSkipped, .optimizer = alpa::testing::Optimizer::sgd});
-  const Outcome expected = on_one_device(graph);
+  const Graph graph = training_graph(
+      {f32, {24, 10}}, {f32, {24, 6}}, with_skips(kStages),
+      {.num_micro_batches = kSkipped, .optimizer = alpa::testing::StepOptimizer::sgd});
+  const StepOutcome expected = on_one_device(graph);
   std::vector<Stage> meshes;
   for (int m = 0; m < 3; ++m) meshes.push_back({mesh_from(m, {1}), {}});
   check_equal(graph, expected, on_meshes(graph, around(kStages, meshes)),
@@ -179,7 +181,7 @@ Graph evaluation_graph(int stages) {
 
 TEST_CASE("zero_bubble computes only what other meshes wait for before it sends") {
   constexpr int kStages = 3;
-  const Graph graph = step_graph(kStages, alpa::testing::Optimizer::sgd);
+  const Graph graph = step_graph(kStages, alpa::testing::StepOptimizer::sgd);
   std::vector<Stage> meshes;
   for (int m = 0; m < kStages; ++m) meshes.push_back({mesh_from(m, {1}), {}});
   const spmd::SpmdProgram program = on_meshes(graph, meshes);
@@ -252,23 +254,26 @@ TEST_CASE("inference runs forward only, and only steps without gradients") {
     CHECK(device.lists[0].name == "forward");
   }
   CHECK(error_of([] {
-          lower::emit(on_meshes(step_graph(2, alpa::testing::Optimizer::sgd), cases()[0].stages), 0,
-                      false, pipeline::inference(2, kMicroBatches));
+          lower::emit(
+              on_meshes(step_graph(2, alpa::testing::StepOptimizer::sgd), cases()[0].stages), 0,
+              false, pipeline::inference(2, kMicroBatches));
         }) ==
         "schedule inference runs forward only, but the step computes gradients "
         "(\"square.grad/mul\"); choose a schedule of training, such as 1f1b");
 }
 
 TEST_CASE("one micro-batch, and one mesh with a schedule, are no special cases") {
-  const Graph graph = step_graph(2, alpa::testing::Optimizer::sgd, 1);
+  const Graph graph = step_graph(2, alpa::testing::StepOptimizer::sgd, 1);
   runtime::Executor two(on_meshes(graph, cases()[0].stages), {.threads_per_device = 1}, "cpu",
                         pipeline::gpipe(2, 1));
   CHECK(largest_difference(run_steps_of(graph, two, 3), on_one_device(graph)) < 1e-5);
 
-  const Graph whole = step_graph(1, alpa::testing::Optimizer::adam);
+  const Graph whole = step_graph(1, alpa::testing::StepOptimizer::adam);
   const spmd::SpmdProgram program =
       lowered(whole, following_plan(whole, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}));
   runtime::Executor scheduled(program, {.threads_per_device = 1}, "cpu",
                               pipeline::gpipe(1, kMicroBatches));
   CHECK(largest_difference(run_steps_of(whole, scheduled, 3), on_one_device(whole)) < 1e-5);
 }
+
+}  // namespace two_mesh_test

@@ -6,6 +6,8 @@
 #include "src/base/thread_team.h"
 #include "support/error_text.h"
 
+namespace cluster_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -251,3 +253,5 @@ TEST_CASE("mesh shapes are read from text") {
               "\": expected 1 to 4 positive sizes joined by \"x\", like \"8\" or \"2x4\"");
   }
 }
+
+}  // namespace cluster_test

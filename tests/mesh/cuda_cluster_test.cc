@@ -5,6 +5,8 @@
 
 #include "support/error_text.h"
 
+namespace cuda_cluster_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -75,3 +77,5 @@ TEST_CASE("a backend that the machine has not, or nobody knows") {
   CHECK(error_of([] { Cluster::local(1, "tpu"); }) ==
         "Cluster::local: backend \"tpu\" is unknown; known are \"cpu\" and \"cuda\"");
 }
+
+}  // namespace cuda_cluster_test

@@ -5,6 +5,8 @@
 #include "alpa/base/error.h"
 #include "support/error_text.h"
 
+namespace device_mesh_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -60,3 +62,5 @@ TEST_CASE("impossible meshes are refused") {
           DeviceMesh m(two, {5, 5});
         }) == "device mesh: device 5 is listed twice; list every device once");
 }
+
+}  // namespace device_mesh_test

@@ -7,6 +7,8 @@
 #include "alpa/base/error.h"
 #include "alpa/mesh/device_mesh.h"
 
+namespace sharding_spec_test {
+
 using namespace alpa;
 
 namespace {
@@ -207,3 +209,5 @@ TEST_CASE("layouts are Alpa's tile assignments (test_sharding_spec.py)") {
   CHECK(tiling(square, parse_spec("S1@0"), mesh_of({4, 1})) == Tiling{{1, 4}, four});
   CHECK(tiling(square, parse_spec("S1@1"), mesh_of({4, 1})) == Tiling{{1, 1, 4}, four});
 }
+
+}  // namespace sharding_spec_test

@@ -4,6 +4,8 @@
 #include "models/common/flags.h"
 #include "support/error_text.h"
 
+namespace backend_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using models::choose_backend;
@@ -67,3 +69,5 @@ TEST_CASE("cuda is refused with the reason, never replaced by the CPU") {
                                    "but no device (cudaErrorNoDevice)"})
     CHECK(cuda_error(reason) == "--backend cuda: " + reason);
 }
+
+}  // namespace backend_error_test

@@ -8,6 +8,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace curve_test {
+
 using namespace alpa::testing;
 using namespace models;
 
@@ -64,3 +66,5 @@ TEST_CASE("every optimizer and precision trains") {
       run_shell(kMlp + "--plan-only --log x.csv")
           .text.ends_with("alpa-mlp: --plan-only runs nothing: it can't be combined with --log\n"));
 }
+
+}  // namespace curve_test

@@ -8,6 +8,8 @@
 #include "parameter_count.h"
 #include "support/error_text.h"
 
+namespace decoder_test {
+
 using namespace alpa;
 using namespace models;
 using namespace alpa::testing;
@@ -207,3 +209,5 @@ TEST_CASE("a prompt must have a token, and fit") {
   CHECK(error_of([&] { generate(decoder, {}, prompt, 3, {}); }) ==
         "generate: a prompt of 3 tokens and 3 more exceed the model's sequence of 4");
 }
+
+}  // namespace decoder_test

@@ -8,6 +8,8 @@
 #include "models/common/report.h"
 #include "support/program.h"
 
+namespace difference_test {
+
 using namespace alpa::testing;
 using models::largest_difference;
 
@@ -62,3 +64,5 @@ TEST_CASE("a comparison of runs that agree is a small number") {
   CHECK(std::stod(text.substr(at + line.size())) < 1e-6);
   CHECK(text.find("\"max_abs_parameter_difference\": \"") == text.npos);
 }
+
+}  // namespace difference_test

@@ -5,6 +5,8 @@
 #include "models/vit.h"
 #include "parameter_count.h"
 
+namespace encoder_test {
+
 using namespace alpa;
 using namespace models;
 using namespace alpa::testing;
@@ -95,3 +97,5 @@ TEST_CASE("ViT has the parameters and FLOPs of torchvision's") {
     CHECK(flops / 2 / kBatch == doctest::Approx(torchvision.multiplications).epsilon(1e-4));
   }
 }
+
+}  // namespace encoder_test

@@ -7,6 +7,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace flag_combination_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -148,3 +150,5 @@ TEST_CASE("alpa-moe has the sizes of its blocks as flags, as alpa-gpt has") {
   CHECK(planned({"--hidden", "48", "--heads", "7"})
             .ends_with("nn::SelfAttention: 7 heads do not divide the width 48\n"));
 }
+
+}  // namespace flag_combination_test

@@ -11,6 +11,8 @@
 #include "support/error_text.h"
 #include "support/program.h"
 
+namespace flag_error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using models::CommonFlags;
@@ -190,3 +192,5 @@ TEST_CASE("switches take no value") {
                       flag + 2));
     }
 }
+
+}  // namespace flag_error_test

@@ -12,6 +12,8 @@
 #include "support/golden.h"
 #include "support/temporary_file.h"
 
+namespace golden_test {
+
 using namespace alpa;
 using namespace models;
 using namespace alpa::testing;
@@ -372,3 +374,5 @@ TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its wei
   CHECK(largest_distance(run.state["embedding0.table"].to_host(),
                          file["model.embed_tokens.weight"]) == 0);
 }
+
+}  // namespace golden_test

@@ -10,6 +10,8 @@
 
 #include "support/program.h"
 
+namespace help_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -91,3 +93,5 @@ TEST_CASE("every program ends with the library's exit statuses") {
     }
   CHECK(programs >= 2);
 }
+
+}  // namespace help_test

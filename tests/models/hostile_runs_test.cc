@@ -15,6 +15,8 @@
 
 #include "support/program.h"
 
+namespace hostile_runs_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -241,3 +243,5 @@ TEST_CASE("a folder that is read-only is told of, and no reason not to plan") {
                       flag));
   }
 }
+
+}  // namespace hostile_runs_test

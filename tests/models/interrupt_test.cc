@@ -12,6 +12,8 @@
 #include "models/gpt.h"
 #include "support/gpt_stack.h"
 
+namespace interrupt_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using models::Decoder;
@@ -108,3 +110,5 @@ TEST_CASE("a second SIGINT, and one where no plan is to be saved, end the progra
           std::raise(SIGINT);
         }) == 1000 + SIGINT);
 }
+
+}  // namespace interrupt_test

@@ -4,6 +4,8 @@
 
 #include "support/program.h"
 
+namespace low_memory_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -51,3 +53,5 @@ TEST_CASE("a small stack is enough") {
   CAPTURE(output.text);
   CHECK(output.status == 0);
 }
+
+}  // namespace low_memory_test

@@ -6,6 +6,8 @@
 
 #include "parameter_count.h"
 
+namespace moe_test {
+
 using namespace alpa;
 using namespace models;
 using namespace alpa::testing;
@@ -85,3 +87,5 @@ TEST_CASE("FLOPs: Alpa's formula, but for masks, which are no products here, and
       CHECK(product_flops(graph, Region::forward) * 3 == doctest::Approx(alpa).epsilon(0.005));
   }
 }
+
+}  // namespace moe_test

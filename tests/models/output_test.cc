@@ -6,6 +6,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace output_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("files that are none of its kind") {
             .text.ends_with("output_test_zero.csv: cannot be read: it is a device, not a file\n"));
   run_shell("rm output_test_zero.csv");
 }
+
+}  // namespace output_test

@@ -8,6 +8,8 @@
 
 #include "support/program.h"
 
+namespace pages_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("the subcommands of alpa that the pages name exist, and docs/design.md
   listed.erase("alpa");
   CHECK(listed == commands);
 }
+
+}  // namespace pages_test

@@ -9,6 +9,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace pipes_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -88,3 +90,5 @@ TEST_CASE("plans and losses go through pipes") {
   CHECK(log.text.starts_with("step,loss,seconds\n1,"));
   CHECK(lines_in(log.text) == 4);
 }
+
+}  // namespace pipes_test

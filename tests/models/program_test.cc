@@ -5,6 +5,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace program_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("--memory-budget counts for a loaded plan, too") {
   CHECK(output.status == 2);
   CHECK(output.text.find("memory budget of 1000") != output.text.npos);
 }
+
+}  // namespace program_test

@@ -6,6 +6,8 @@
 #include "support/error_text.h"
 #include "support/program.h"
 
+namespace size_limit_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -82,3 +84,5 @@ TEST_CASE("made data that no memory holds are refused before they are made") {
         refusal(program, {"--batch", most, "--image", "4096"})
             .starts_with("--batch is 2147483647 and --image is 4096: making data for them takes "));
 }
+
+}  // namespace size_limit_test

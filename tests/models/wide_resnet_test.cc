@@ -6,6 +6,8 @@
 
 #include "parameter_count.h"
 
+namespace wide_resnet_test {
+
 using namespace alpa;
 using namespace models;
 using namespace alpa::testing;
@@ -61,3 +63,5 @@ TEST_CASE("every size has the parameters that its name says") {
       CHECK(static_cast<double>(count) == doctest::Approx(named.at(name)).epsilon(0.04));
   }
 }
+
+}  // namespace wide_resnet_test

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+namespace layers_test {
+
 using namespace alpa;
 
 namespace {
@@ -170,3 +172,5 @@ TEST_CASE("dropout drops its share while training and nothing while evaluating")
   CHECK(dropped > 30 - 23);  // five deviations of a binomial: 5 sqrt(100 · 0.3 · 0.7) = 23
   CHECK(dropped < 30 + 23);
 }
+
+}  // namespace layers_test

@@ -8,6 +8,8 @@
 #include "support/error_text.h"
 #include "support/evaluate.h"
 
+namespace moe_test {
+
 using namespace alpa;
 
 namespace {
@@ -157,3 +159,5 @@ TEST_CASE("mistakes with experts are told") {
   CHECK(error_of([&] { nn::route(x, 2, 0); }) == "nn::route: capacity 0; give at least 1");
   CHECK(error_of([&] { nn::route(sum(x), 2, 1); }) == "nn::route: needs gates [G, S, E]");
 }
+
+}  // namespace moe_test

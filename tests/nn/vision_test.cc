@@ -7,6 +7,8 @@
 
 #include "support/error_text.h"
 
+namespace vision_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -162,3 +164,5 @@ TEST_CASE("a batch norm that is used in two places is named, with what to do") {
   const auto twice = [&](const Batch& b) { return mean(norm(norm(b["x"]))); };
   CHECK(evaluation_step({{"x", {f32, {4, 2}}}}, twice).trace(2).nodes.size() > 0);
 }
+
+}  // namespace vision_test

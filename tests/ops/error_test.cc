@@ -5,6 +5,8 @@
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
+namespace error_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -336,3 +338,5 @@ TEST_CASE_FIXTURE(Fixture, "optimizer updates check their operands") {
           b.emit(ops::multi_tensor_adam, {w, w});
         }) == "multi_tensor_adam: takes 6 operands but got 2 (f32[3], f32[3])");
 }
+
+}  // namespace error_test

@@ -6,6 +6,8 @@
 #include "src/runtime/executor.h"
 #include "support/steps.h"
 
+namespace executor_test {
+
 using namespace alpa::testing::cases;
 using namespace alpa;
 
@@ -75,3 +77,5 @@ TEST_CASE(
   }
   CHECK(rows > 100);
 }
+
+}  // namespace executor_test

@@ -7,6 +7,8 @@
 #include "src/ops/all_ops.h"
 #include "support/evaluate.h"
 
+namespace function_test {
+
 using namespace alpa;
 
 namespace {
@@ -184,3 +186,5 @@ TEST_CASE("constants are folded, also through products and broadcasts") {
   const Value added = x + broadcast_to(row, {2, 3});
   CHECK(producer(added).operands == std::vector<int>{x.id, row.id});
 }
+
+}  // namespace function_test

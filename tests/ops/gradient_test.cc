@@ -7,6 +7,8 @@
 #include "run_case.h"
 #include "support/evaluate.h"
 
+namespace gradient_test {
+
 using namespace alpa::testing::cases;
 using namespace alpa;
 
@@ -143,3 +145,5 @@ TEST_CASE("reduce_max shares its gradient equally among ties") {
       testing::evaluate(b.finish(), {{"x", testing::tensor({f64, {2, 3}}, {1, 5, 5, 4, 2, 3})}});
   CHECK(got.update("dx") == std::vector<double>{0, 0.5, 0.5, 1, 0, 0});
 }
+
+}  // namespace gradient_test

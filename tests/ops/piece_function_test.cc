@@ -6,6 +6,8 @@
 #include "alpa/ops/ops.h"
 #include "support/evaluate.h"
 
+namespace piece_function_test {
+
 using namespace alpa;
 
 namespace {
@@ -107,3 +109,5 @@ TEST_CASE("cross-entropy with smoothed labels, and with ignored rows") {
           return softmax_cross_entropy(v[0], v[1], {.ignored_label = 1});
         })[1] == 0);
 }
+
+}  // namespace piece_function_test

@@ -5,6 +5,8 @@
 #include "src/ops/all_ops.h"
 #include "support/rule_text.h"
 
+namespace rule_test {
+
 using namespace alpa;
 
 namespace {
@@ -93,3 +95,5 @@ TEST_CASE("conditions are never partial sums: they would overflow") {
   CHECK(rule_of(ops::constant, {{}, {{"value", 0.0}, {"dtype", u8}, {"shape", Shape{4}}}})
             .linear.empty());
 }
+
+}  // namespace rule_test

@@ -8,6 +8,8 @@
 #include "src/intra_op/strategy.h"
 #include "support/difference.h"
 
+namespace strategy_test {
+
 using namespace alpa::testing::cases;
 using namespace alpa;
 
@@ -180,3 +182,5 @@ TEST_CASE("every strategy on 2, 3, 4, 2x2 and 3x2 devices gives what one device 
   CHECK(uneven > 100);
   CHECK(partial > 100);
 }
+
+}  // namespace strategy_test

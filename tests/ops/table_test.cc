@@ -6,6 +6,8 @@
 #include "alpa/ir/builder.h"
 #include "run_case.h"
 
+namespace table_test {
+
 using namespace alpa::testing::cases;
 using namespace alpa;
 
@@ -86,3 +88,5 @@ TEST_CASE("every row prints and parses back to an equal graph") {
     CHECK(parse_graph(to_string(graph), all_ops()) == graph);
   }
 }
+
+}  // namespace table_test

@@ -2,6 +2,8 @@
 
 #include "run_case.h"
 
+namespace value_test {
+
 using namespace alpa::testing::cases;
 using namespace alpa;
 
@@ -46,3 +48,5 @@ TEST_CASE("random numbers have the moments of their distribution and change with
     CHECK(drawn(1, 1) == x);
   }
 }
+
+}  // namespace value_test

@@ -5,6 +5,8 @@
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
+namespace window_test {
+
 using namespace alpa;
 using alpa::testing::error_of;
 
@@ -87,3 +89,5 @@ TEST_CASE_FIXTURE(Images, "poolings check their image and their windows") {
         }) ==
         "max_pool: windows reach over 7 rows, but x has 6 with its padding (f32[2, 6, 5, 4])");
 }
+
+}  // namespace window_test

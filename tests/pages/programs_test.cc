@@ -11,6 +11,8 @@
 
 #include "support/program.h"
 
+namespace programs_test {
+
 namespace {
 
 /// Processors differ in the last bits of a sum, and a printed digit may follow.
@@ -62,3 +64,5 @@ TEST_CASE("only numbers may differ, and only in their last digits") {
   CHECK_FALSE(agree("1.00", "1.01"));
   CHECK_FALSE(agree("1.00", "1.0000"));
 }
+
+}  // namespace programs_test

@@ -6,6 +6,8 @@
 #include "support/error_text.h"
 #include "support/two_meshes.h"
 
+namespace schedule_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -167,3 +169,5 @@ TEST_CASE("a message without a receiver, or of another box, is found out") {
         "schedules: device 0 in apply of micro-batch 0, instruction 4 (\"tanh.transfer\") sends a "
         "message that device 1 does not receive");
 }
+
+}  // namespace schedule_test

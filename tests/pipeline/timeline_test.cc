@@ -9,6 +9,8 @@
 #include "pipeline/waiting_schedule.h"
 #include "support/error_text.h"
 
+namespace timeline_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using pipeline::make_schedule;
@@ -282,3 +284,5 @@ TEST_CASE("schedules have names that parse") {
   CHECK(error_of([] { pipeline::make_schedule(ScheduleKind::gpipe, 2, 4, 2); }) ==
         "gpipe: 2 stages per mesh; give one, or choose interleaved_1f1b, which runs several");
 }
+
+}  // namespace timeline_test

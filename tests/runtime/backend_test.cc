@@ -5,6 +5,8 @@
 #include "alpa/base/error.h"
 #include "src/ops/all_ops.h"
 
+namespace backend_test {
+
 using namespace alpa;
 
 namespace {
@@ -55,3 +57,5 @@ TEST_CASE("CUDA devices have one thread and overlap by default; CPU devices shar
   CHECK(runtime::overlaps(cpu, {.overlap = Overlap::always}, 1 << 20));
   CHECK(!runtime::overlaps(cuda, {.overlap = Overlap::never}, 1));
 }
+
+}  // namespace backend_test

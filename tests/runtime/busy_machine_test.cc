@@ -5,6 +5,8 @@
 #include "support/held_threads.h"
 #include "support/steps.h"
 
+namespace busy_machine_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -23,8 +25,8 @@ TEST_CASE(
   for (int threads : {0, 2, 3}) {
     CAPTURE(threads);
     runtime::Executor executor(program, {.threads_per_device = threads});
-    const Outcome shared = run_steps(executor, 2);
-    std::optional<Outcome> alone;
+    const StepOutcome shared = run_steps(executor, 2);
+    std::optional<StepOutcome> alone;
     CHECK(returns_without_others([&] {
       // Initial values are drawn by a team of their own, made while the others are held.
       alone = run_steps(executor, 2);
@@ -34,3 +36,5 @@ TEST_CASE(
   }
 #endif
 }
+
+}  // namespace busy_machine_test

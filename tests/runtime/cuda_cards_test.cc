@@ -7,6 +7,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace cuda_cards_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -40,3 +42,5 @@ TEST_CASE("one card more than there are") {
   CHECK(*plans == 0);
   CHECK(plan_only(step, method, cluster).plan.mesh.num_devices() == devices);
 }
+
+}  // namespace cuda_cards_test

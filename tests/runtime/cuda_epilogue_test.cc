@@ -7,6 +7,8 @@
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"
 
+namespace cuda_epilogue_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -27,7 +29,7 @@ Graph step_of(Value (*activation)(Value), int micro_batches) {
         }
         return reduce_sum(square(x - y), {0, 1}) * 0.02;
       },
-      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::sgd});
+      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::StepOptimizer::sgd});
 }
 
 ExecutorOptions untuned() {
@@ -55,9 +57,11 @@ TEST_CASE(
         const auto is_joined = [](const Node& node) { return node.op == &ops::einsum_epilogue; };
         CHECK(std::count_if(joined.graph.nodes.begin(), joined.graph.nodes.end(), is_joined) == 8);
         runtime::Executor cpu(finished(apart)), cuda(joined, untuned(), "cuda");
-        const Outcome first = run_steps(cuda, 3), again = run_steps(cuda, 3);
+        const StepOutcome first = run_steps(cuda, 3), again = run_steps(cuda, 3);
         CHECK(largest_difference(run_steps(cpu, 3), first) < 1e-5);
         CHECK(first.state == again.state);
         CHECK(first.losses == again.losses);
       }
 }
+
+}  // namespace cuda_epilogue_test

@@ -7,6 +7,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace cuda_executor_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -15,7 +17,7 @@ namespace {
 Graph mlp_step(int num_micro_batches = 1) {
   return training_graph(
       {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-      {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::Optimizer::adam});
+      {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::StepOptimizer::adam});
 }
 
 spmd::SpmdProgram data_parallel(const Graph& graph, int devices) {
@@ -135,3 +137,5 @@ TEST_CASE("instructions checked one by one give the bits of the captured step") 
   runtime::Executor slow(program, checked, "cuda"), fast(program, untuned(), "cuda");
   CHECK(largest_difference(run_steps(slow, 4), run_steps(fast, 4)) == 0);
 }
+
+}  // namespace cuda_executor_test

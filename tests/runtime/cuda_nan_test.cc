@@ -8,6 +8,8 @@
 #include "support/error_text.h"
 #include "support/mlp_step.h"
 
+namespace cuda_nan_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using alpa::testing::error_of;
@@ -57,3 +59,5 @@ TEST_CASE("without check_finite a NaN before relu stays one or counts as 0") {
     CHECK((std::isnan(loss) || loss == loss_with(executable, dtype, 0)));
   }
 }
+
+}  // namespace cuda_nan_test

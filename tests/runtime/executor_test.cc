@@ -14,6 +14,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace executor_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -192,7 +194,7 @@ TEST_CASE("overlapping collectives with work changes no bit") {
        overlapped.device_program(0).lists.back().instructions)
     starts += instruction.kind == lower::Instruction::Kind::start;
   CHECK(starts > 0);
-  const Outcome a = run_steps(plain, 3), b = run_steps(overlapped, 3);
+  const StepOutcome a = run_steps(plain, 3), b = run_steps(overlapped, 3);
   CHECK(a.losses == b.losses);
   CHECK(a.state == b.state);
 }
@@ -201,13 +203,13 @@ TEST_CASE("several executors run at once, each as if alone") {
   const Graph graph = linear_step();
   const spmd::SpmdProgram program = data_parallel(graph, 3);
   runtime::Executor first(program), second(program);
-  const Outcome alone = run_steps(first, 5);
-  Outcome outcomes[2];
+  const StepOutcome alone = run_steps(first, 5);
+  StepOutcome outcomes[2];
   std::thread one([&] { outcomes[0] = run_steps(first, 5); }),
       two([&] { outcomes[1] = run_steps(second, 5); });
   one.join();
   two.join();
-  for (const Outcome& outcome : outcomes) {
+  for (const StepOutcome& outcome : outcomes) {
     CHECK(outcome.losses == alone.losses);
     CHECK(outcome.state == alone.state);
   }
@@ -250,3 +252,5 @@ TEST_CASE(
   CHECK(runtime::Executor(program, others, "cpu", {}, lowered).memory_bytes() ==
         runtime::lower_program(program, others, "cpu").firsts.front().arena_bytes);
 }
+
+}  // namespace executor_test

@@ -4,6 +4,8 @@
 
 #include "support/steps.h"
 
+namespace random_plan_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -65,11 +67,11 @@ TEST_CASE("every plan computes what one device computes") {
   int plans = 0;
   for (const Program& program : programs())
     for (int micro_batches : {1, 2})
-      for (Optimizer optimizer : {Optimizer::sgd, Optimizer::adam}) {
-        const StepOptions options{.num_micro_batches = micro_batches, .optimizer = optimizer};
+      for (StepOptimizer optimizer : {StepOptimizer::sgd, StepOptimizer::adam}) {
+        const TestStepOptions options{.num_micro_batches = micro_batches, .optimizer = optimizer};
         const Graph graph = training_graph(program.x, program.y, program.model, options);
         runtime::Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
-        const Outcome expected = run_steps(serial, 2);
+        const StepOutcome expected = run_steps(serial, 2);
         for (const std::vector<int>& shape : meshes)
           for (int round = 0; round < 2; ++round, ++plans) {
             const DeviceMesh mesh = mesh_of(shape);
@@ -86,3 +88,5 @@ TEST_CASE("every plan computes what one device computes") {
       }
   CHECK(plans == 160);
 }
+
+}  // namespace random_plan_test

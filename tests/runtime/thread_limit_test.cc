@@ -14,6 +14,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace thread_limit_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -102,3 +104,5 @@ TEST_CASE(
   CHECK(both == refused("thread team", 2, both));
   if (getuid() == 0) CHECK(number_after(devices, ": only ") > 0);
 }
+
+}  // namespace thread_limit_test

@@ -13,6 +13,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace thrown_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -84,3 +86,5 @@ TEST_CASE("a Bug thrown by a kernel stays a Bug") {
       executor.run(*executor.make_state(0), random_batch(graph, 1), scalars_of(graph, 1)),
       "device 0: instruction 1 'thrower' (thrower, forward): two plus two", Bug);
 }
+
+}  // namespace thrown_test

@@ -5,6 +5,8 @@
 
 #include "src/lower/memory_plan.h"
 
+namespace transfers_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -72,3 +74,5 @@ TEST_CASE("tensors arrive whole between any meshes and specs, in the bytes that 
   // Every strategy is the cheapest somewhere.
   CHECK(strategies.size() == 4);
 }
+
+}  // namespace transfers_test

@@ -8,6 +8,8 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+namespace accumulator_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 using alpa::testing::error_of;
@@ -22,7 +24,7 @@ Graph two_micro_batches(std::int64_t rows, std::int64_t width) {
     return mean(square(matmul(tanh(matmul(x, w)), v) - y));
   };
   return training_graph({f32, {rows, width}}, {f32, {rows, width}}, model,
-                        {.num_micro_batches = 2, .optimizer = Optimizer::adam});
+                        {.num_micro_batches = 2, .optimizer = StepOptimizer::adam});
 }
 
 /// Steps by kind; `once` counts those of region apply alone.
@@ -166,3 +168,5 @@ TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none th
     }
   }
 }
+
+}  // namespace accumulator_test

@@ -6,6 +6,8 @@
 #include "src/lower/memory_plan.h"
 #include "src/ops/all_ops.h"
 
+namespace bucket_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -151,7 +153,7 @@ TEST_CASE("buckets change no bit of the result, and run as often as planned") {
       // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
       const spmd::SpmdProgram program = zero(stage, dense_layers(3, 24, 7, micro_batches), 3);
       runtime::Executor alone(spmd::bucket_collectives(program, 0));
-      const Outcome expected = run_steps(alone, 2);
+      const StepOutcome expected = run_steps(alone, 2);
       for (const Overlap overlap : {Overlap::never, Overlap::always})
         for (const std::int64_t bytes : {60, 400, 1 << 20}) {
           const spmd::SpmdProgram joined = spmd::bucket_collectives(program, bytes);
@@ -243,3 +245,5 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
     CHECK(calls(between) <= calls(tight));
   }
 }
+
+}  // namespace bucket_test

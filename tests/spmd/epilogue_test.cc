@@ -7,6 +7,8 @@
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"
 
+namespace epilogue_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -73,14 +75,14 @@ Graph mlp(const OpDef& activation, DType dtype = f32, int micro_batches = 1, int
         }
         return reduce_mean(cast(square(x - y), f32), {0, 1});
       },
-      {.num_micro_batches = micro_batches, .optimizer = Optimizer::sgd, .dtype = dtype});
+      {.num_micro_batches = micro_batches, .optimizer = StepOptimizer::sgd, .dtype = dtype});
 }
 
-bool same_bits(const Outcome& a, const Outcome& b) {
+bool same_bits(const StepOutcome& a, const StepOutcome& b) {
   return a.losses == b.losses && a.state == b.state;
 }
 
-Outcome run(const spmd::SpmdProgram& partitioned) {
+StepOutcome run(const spmd::SpmdProgram& partitioned) {
   runtime::Executor executor(
       spmd::bucket_collectives(spmd::fuse_elementwise(partitioned), 1 << 20));
   return run_steps(executor, 2);
@@ -257,3 +259,5 @@ TEST_CASE("a joint node whose product would be a partial sum is refused") {
   program.specs[w.id] = program.specs[w.id].split(0, 0);
   CHECK_THROWS(verify(program));
 }
+
+}  // namespace epilogue_test

@@ -14,6 +14,8 @@
 #include "src/spmd/program.h"
 #include "tests/support/gpt_stack.h"
 
+namespace forecast_test {
+
 using namespace alpa;
 
 namespace {
@@ -192,3 +194,5 @@ TEST_CASE("the memory count has a value for every result of the fused program an
     CHECK(forecast == stands);
   }
 }
+
+}  // namespace forecast_test

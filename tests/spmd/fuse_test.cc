@@ -7,6 +7,8 @@
 #include "src/tensor/elementwise_program.h"
 #include "support/steps.h"
 
+namespace fuse_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -154,3 +156,5 @@ TEST_CASE("partial sums pass through what is linear in them") {
   }
   CHECK_THROWS(verify(bad));
 }
+
+}  // namespace fuse_test

@@ -6,6 +6,8 @@
 #include "src/lower/memory_plan.h"
 #include "support/steps.h"
 
+namespace join_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -190,7 +192,7 @@ spmd::SpmdProgram clipped(DType dtype, int micro_batches) {
   const Values shortened = clip_global_norm(sums, 0.5);
   for (std::size_t i = 0; i < sums.size(); ++i)
     add_update(g, parameters[i], fmt::format("p{}", i), shortened[i], rate, step,
-               alpa::testing::Optimizer::adam);
+               alpa::testing::StepOptimizer::adam);
   const Graph graph = g.finish();
   Layouts layouts{{"x", "S0@0"}};
   for (const Input& input : graph.inputs)
@@ -264,3 +266,5 @@ TEST_CASE("the verifier sees a member whose parameter lies otherwise than its st
 }
 
 }  // namespace
+
+}  // namespace join_test

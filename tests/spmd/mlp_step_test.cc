@@ -11,6 +11,8 @@
 #include "support/gpt_stack.h"
 #include "support/mlp_step.h"
 
+namespace mlp_step_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -137,3 +139,5 @@ TEST_CASE("the dense layers of an attention block have their epilogues, too") {
   CHECK(counts["einsum_epilogue gelu gradient"] == 1);
   CHECK(counts["einsum_epilogue sums1"] == 6);
 }
+
+}  // namespace mlp_step_test

@@ -15,7 +15,7 @@ inline spmd::SpmdProgram data_parallel(int layers) {
     return mean(square(x - y));
   };
   const Graph graph =
-      training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {.optimizer = Optimizer::adam});
+      training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {.optimizer = StepOptimizer::adam});
   Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
   for (const Node& node : graph.nodes)
     if (node.op == &ops::multi_tensor_adam) layouts[fmt::format("%{}", node.results[0])] = "R";
@@ -36,7 +36,7 @@ inline Graph dense_layers(int layers, std::int64_t batch, std::int64_t width,
     return mean(square(x - y));
   };
   return training_graph({f32, {batch, width}}, {f32, {batch, width}}, model,
-                        {.num_micro_batches = num_micro_batches, .optimizer = Optimizer::adam});
+                        {.num_micro_batches = num_micro_batches, .optimizer = StepOptimizer::adam});
 }
 
 enum class Zero : std::uint8_t { two = 2, three = 3 };

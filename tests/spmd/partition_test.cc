@@ -5,6 +5,8 @@
 #include "alpa/base/error.h"
 #include "support/steps.h"
 
+namespace partition_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -116,3 +118,5 @@ TEST_CASE("the verifier names the node whose layouts do not follow") {
   bad.specs[14] = parse_spec("P+@0");
   CHECK_THROWS_AS(verify(bad), Bug);
 }
+
+}  // namespace partition_test

@@ -3,6 +3,8 @@
 
 #include "support/two_meshes.h"
 
+namespace transfer_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -84,3 +86,5 @@ TEST_CASE("the text of a program of several meshes says on which each node is") 
   CHECK(text.find("= transfer(") != std::string::npos);
   CHECK(text.find("\"tanh.transfer\" -> S0@0 on mesh 1\n") != std::string::npos);
 }
+
+}  // namespace transfer_test

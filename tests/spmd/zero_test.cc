@@ -5,6 +5,8 @@
 #include "src/ops/all_ops.h"
 #include "support/steps.h"
 
+namespace zero_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -79,3 +81,5 @@ TEST_CASE("what is not zero is not a partial sum of one device's number") {
     if (node.op == &ops::fused) node.attributes.set("constants", std::vector<double>{1.0});
   CHECK_THROWS_AS(verify(fused), Bug);
 }
+
+}  // namespace zero_test

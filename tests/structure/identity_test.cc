@@ -7,6 +7,8 @@
 
 #include "structure/source_files.h"
 
+namespace identity_test {
+
 using namespace alpa::testing;
 using structure::SourceFile;
 
@@ -73,3 +75,5 @@ TEST_CASE("every reason to ask which operator a node is belongs to a file that a
     CHECK(identity_tests({*file}) != "");
   }
 }
+
+}  // namespace identity_test

@@ -6,6 +6,8 @@
 
 #include "structure/source_files.h"
 
+namespace include_test {
+
 using namespace alpa::testing;
 using structure::Include;
 using structure::SourceFile;
@@ -120,3 +122,5 @@ TEST_CASE("a forbidden edge is reported with file, line and edge") {
   CHECK(first_complaint("src/cost/x.cc", "#include \"spec_graph.h\"") == "");
   CHECK(first_complaint("src/parallelize.cc", "#include \"alpa/runtime/executor.h\"") == "");
 }
+
+}  // namespace include_test

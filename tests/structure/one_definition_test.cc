@@ -8,6 +8,8 @@
 
 #include "structure/source_files.h"
 
+namespace one_definition_test {
+
 using namespace alpa::testing;
 using structure::SourceFile;
 
@@ -101,3 +103,5 @@ TEST_CASE("two types of one name are found, those of unnamed namespaces are not"
   CHECK(defined_twice({{"a.h", range}, {"b.h", range}}) ==
         std::vector<std::string>{"alpa::Range: a.h, b.h"});
 }
+
+}  // namespace one_definition_test

@@ -7,6 +7,8 @@
 
 #include "structure/source_files.h"
 
+namespace source_rules_test {
+
 using namespace alpa::testing;
 using structure::SourceFile;
 
@@ -163,3 +165,5 @@ TEST_CASE("the operator's record that docs/design.md shows stands so in the file
   }
   CHECK_MESSAGE(shown.empty(), "no such file");
 }
+
+}  // namespace source_rules_test

@@ -7,6 +7,8 @@
 
 #include "structure/source_files.h"
 
+namespace text_rules_test {
+
 using namespace alpa::testing;
 using structure::SourceFile;
 
@@ -137,3 +139,5 @@ TEST_CASE("test helpers are in a namespace called testing") {
   }
   CHECK(found == "");
 }
+
+}  // namespace text_rules_test

@@ -6,6 +6,8 @@
 
 #include "structure/source_files.h"
 
+namespace walk_test {
+
 using namespace alpa::testing;
 using structure::SourceFile;
 
@@ -101,3 +103,5 @@ TEST_CASE("a missing file and a missing function are told") {
   CHECK(complaint("| x | `src/a.cc` | |", files) ==
         "| x | `src/a.cc` | |: one file and its functions are needed; ");
 }
+
+}  // namespace walk_test

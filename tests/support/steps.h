@@ -26,11 +26,11 @@
 
 namespace alpa::testing {
 
-enum class Optimizer : std::uint8_t { sgd, adam };
+enum class StepOptimizer : std::uint8_t { sgd, adam };
 
-struct StepOptions {
+struct TestStepOptions {
   int num_micro_batches = 1;
-  Optimizer optimizer = Optimizer::sgd;
+  StepOptimizer optimizer = StepOptimizer::sgd;
   DType dtype = f32;
 };
 
@@ -47,15 +47,15 @@ inline std::optional<ShardingPlan> plan_of(
 using Layouts = std::map<std::string, std::string>;
 
 /// Loss of every step, then the state after them by name, all as doubles.
-struct Outcome {
+struct StepOutcome {
   std::vector<double> losses;
   std::map<std::string, std::vector<double>> state;
 };
-inline Outcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed = 1);
+inline StepOutcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed = 1);
 
 inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
-                       Value step, Optimizer optimizer) {
-  if (optimizer == Optimizer::sgd)
+                       Value step, StepOptimizer optimizer) {
+  if (optimizer == StepOptimizer::sgd)
     return g.update(w, w - cast(gradient, w.dtype()) * cast(rate, w.dtype()));
   const Value m = g.input(InputKind::state, name + ".m", w.type()),
               v = g.input(InputKind::state, name + ".v", w.type());
@@ -120,7 +120,7 @@ inline DeviceMesh mesh_of(const std::vector<int>& shape) {
 /// A whole training step: micro-batches of x and y, gradients (accumulated),
 /// one update. Metric "loss".
 inline Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
-                            const StepOptions& options) {
+                            const TestStepOptions& options) {
   const int n = options.num_micro_batches;
   Builder g(n);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
@@ -288,10 +288,10 @@ inline std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t
   return scalars;
 }
 
-inline Outcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed) {
+inline StepOutcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed) {
   const Graph& graph = executor.program().graph;
   const auto state = executor.make_state(seed);
-  Outcome outcome;
+  StepOutcome outcome;
   for (int step = 1; step <= steps; ++step)
     outcome.losses.push_back(
         executor.run(*state, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
@@ -303,7 +303,7 @@ inline Outcome run_steps(runtime::Executor& executor, int steps, std::uint64_t s
 
 /// Largest difference between two outcomes, relative to the largest element of the tensor in
 /// question (or 1 if that is less). Infinite if a number is not finite.
-inline double largest_difference(const Outcome& a, const Outcome& b) {
+inline double largest_difference(const StepOutcome& a, const StepOutcome& b) {
   double worst = testing::largest_difference(b.losses, a.losses, 1);
   for (const auto& [name, values] : a.state)
     worst = std::max(worst, testing::largest_difference(b.state.at(name), values, 1));

@@ -255,9 +255,9 @@ inline spmd::SpmdProgram on_meshes(const Graph& graph, const std::vector<Stage>&
 }
 
 /// `run_steps` with the batches that it draws for `graph`, whose inputs may come in another order.
-inline Outcome run_steps_of(const Graph& graph, runtime::Executor& executor, int steps) {
+inline StepOutcome run_steps_of(const Graph& graph, runtime::Executor& executor, int steps) {
   const auto state = executor.make_state(1);
-  Outcome outcome;
+  StepOutcome outcome;
   for (int step = 1; step <= steps; ++step)
     outcome.losses.push_back(
         executor.run(*state, random_batch(graph, step), scalars_of(executor.program().graph, step))

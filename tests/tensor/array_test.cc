@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+namespace array_test {
+
 using namespace alpa;
 
 TEST_CASE("an array copies what it is made from and shares what is copied from it") {
@@ -99,3 +101,5 @@ TEST_CASE("Eigen matrices come in row-major and go out in place") {
   CHECK_THROWS_WITH_AS(to_eigen<double>(Array(TensorType{f64, {1, 2, 3}})),
                        "to_eigen: the array is f64[1, 2, 3]; a matrix has rank 1 or 2", Error);
 }
+
+}  // namespace array_test

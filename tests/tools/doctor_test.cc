@@ -9,6 +9,8 @@
 #include "src/base/thread_team.h"
 #include "tools/doctor_report.h"
 
+namespace doctor_test {
+
 using namespace doctor;
 using Json = nlohmann::json;
 
@@ -219,3 +221,5 @@ TEST_CASE("what is missing comes with what to do") {
              "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from "
              "NVIDIA's Debian repository), then configure with -DALPA_CUDA=ON and build"}});
 }
+
+}  // namespace doctor_test

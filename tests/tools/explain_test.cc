@@ -6,6 +6,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace explain_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -104,3 +106,5 @@ TEST_CASE("files that are neither, and clusters that do not fit, are mistakes") 
   CHECK(mistake(changed).starts_with(
       "alpa: plan explain_test_changed.json: graph_text: graph text, line "));
 }
+
+}  // namespace explain_test

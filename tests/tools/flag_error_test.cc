@@ -6,6 +6,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace flag_error_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("of a flag that is given twice the last one counts") {
         "--seconds is '99'; it must be a number from 0 to 60");
   CHECK(run_program(ALPA_TOOL, {"doctor", "--seconds", "99", "--seconds", "0"}).status == 0);
 }
+
+}  // namespace flag_error_test

@@ -8,6 +8,8 @@
 #include "support/program.h"
 #include "support/temporary_file.h"
 
+namespace output_test {
+
 using namespace alpa::testing;
 
 namespace {
@@ -66,3 +68,5 @@ TEST_CASE("too little memory is one line, not an internal error") {
   CHECK(output.status == 2);
 #endif
 }
+
+}  // namespace output_test

@@ -8,6 +8,8 @@
 #include <functional>
 #include <numeric>
 
+namespace composed_optimizers_test {
+
 using namespace alpa;
 
 namespace {
@@ -238,3 +240,5 @@ TEST_CASE("evaluation reads the parameters or their averages") {
     }
   CHECK(plain.run(state, batch).loss() == doctest::Approx(loss).epsilon(1e-6));
 }
+
+}  // namespace composed_optimizers_test

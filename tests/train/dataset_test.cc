@@ -12,6 +12,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace dataset_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -200,3 +202,5 @@ TEST_CASE("rows are taken in the order asked for") {
   const std::vector<std::int64_t> bad = {3};
   CHECK(error_of([&] { take_rows(array, bad); }) == "take_rows: row 3 of an array of 3 rows");
 }
+
+}  // namespace dataset_test

@@ -6,6 +6,8 @@
 
 #include "support/golden.h"
 
+namespace golden_optimizers_test {
+
 using namespace alpa;
 
 namespace {
@@ -99,3 +101,5 @@ TEST_CASE("schedules are Optax's") {
   check_schedule("warmup_linear", warmup_linear(1, 4, 12, 0.2));
   check_schedule("warmup_constant", warmup_constant(1, 4));
 }
+
+}  // namespace golden_optimizers_test

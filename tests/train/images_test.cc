@@ -17,6 +17,8 @@
 #include "support/golden.h"
 #include "support/temporary_file.h"
 
+namespace images_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -223,3 +225,5 @@ TEST_CASE("mistakes in images and their folders") {
   CHECK(error_of([&] { resized_image(small, 0, 2); }) ==
         "resized_image: 2 × 0 pixels; give at least 1, and at most 2^28 together");
 }
+
+}  // namespace images_test

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+namespace mixed_precision_test {
+
 using namespace alpa;
 
 namespace {
@@ -195,3 +197,5 @@ TEST_CASE("a layer that asks for f32 parameters gets them in mixed precision") {
       optim::Sgd{}, {.precision = bf16_mixed});
   CHECK(step.trace(1).inputs.size() >= 3);
 }
+
+}  // namespace mixed_precision_test

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+namespace optimizer_test {
+
 using namespace alpa;
 
 namespace {
@@ -162,3 +164,5 @@ TEST_CASE("joined schedules follow one another and count their own steps") {
   CHECK(rate(9) == doctest::Approx(0.0));
   CHECK(rate(10) == 10.0);
 }
+
+}  // namespace optimizer_test

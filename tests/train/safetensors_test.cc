@@ -7,6 +7,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace safetensors_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -173,3 +175,5 @@ TEST_CASE("files that are damaged are refused before anything is read") {
                        "0000") ==
         start + "the file is damaged: a tensor begins at byte 2, the one before ends at 3");
 }
+
+}  // namespace safetensors_test

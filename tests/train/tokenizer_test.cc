@@ -9,6 +9,8 @@
 #include "support/golden.h"
 #include "support/temporary_file.h"
 
+namespace tokenizer_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -123,3 +125,5 @@ TEST_CASE("files that are no byte-pair encoding are refused") {
   CHECK(error(good, "h e\nhe y\n") ==
         "bad_merges.txt: line 2: 'hey' is not in the vocabulary bad_vocab.json");
 }
+
+}  // namespace tokenizer_test

@@ -8,6 +8,8 @@
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 
+namespace tokens_test {
+
 using namespace alpa;
 using namespace alpa::testing;
 
@@ -106,3 +108,5 @@ TEST_CASE("mistakes in tokens") {
         "token_batches: 4 tokens hold no window of 4 and the token behind it; give shorter windows "
         "or more text");
 }
+
+}  // namespace tokens_test

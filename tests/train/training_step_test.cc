@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace training_step_test {
+
 using namespace alpa;
 
 namespace {
@@ -153,3 +155,5 @@ TEST_CASE("gradients that nothing needs are not recorded") {
     contractions += node.op == &ops::einsum && node.region == Region::backward;
   CHECK(contractions == 1);
 }
+
+}  // namespace training_step_test
