@@ -69,4 +69,7 @@ function(alpa_compile_together target)
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${part})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # it takes the files for headers, whose anonymous types should not be members
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
