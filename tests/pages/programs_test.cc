@@ -1,19 +1,23 @@
-// The programs in README.md and docs/guide.md do what these pages say.
+// The programs, commands and files on the pages do what the pages say.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "alpa/mesh/cluster.h"
 #include "support/program.h"
 
 namespace programs_test {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Processors differ in the last bits of a sum, and a printed digit may follow.
 constexpr double kTolerance = 1e-3;
@@ -33,15 +37,21 @@ bool agree(const std::string& left, const std::string& right) {
   return numbers && std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-/// Runs the program of page `name` in its folder, and compares what it
-/// prints with what the page says.
-void check_page(const std::string& name) {
-  const std::string folder = ALPA_PAGES "/" + name;
-  const alpa::testing::ProgramOutput output =
-      alpa::testing::run_shell("cd '" + folder + "' && " ALPA_PAGE_PROGRAMS "/page_" + name);
+/// The files of this name of all pages, made by alpa_add_page.
+std::vector<fs::path> files_of_pages(const std::string& name) {
+  std::vector<fs::path> found;
+  for (const fs::path& page : fs::directory_iterator(ALPA_PAGES))
+    if (fs::exists(page / name)) found.push_back(page / name);
+  return found;
+}
+
+/// Runs the program of a page in its folder, and compares what it prints with what the page says.
+void check_page(const fs::path& folder) {
+  const alpa::testing::ProgramOutput output = alpa::testing::run_shell(
+      "cd '" + folder.string() + "' && " ALPA_PAGE_PROGRAMS "/page_" + folder.filename().string());
   CAPTURE(output.text);
   CHECK(output.status == 0);
-  const std::vector<std::string> expected = words_of(std::ifstream(folder + "/expected.txt"));
+  const std::vector<std::string> expected = words_of(std::ifstream(folder / "expected.txt"));
   const std::vector<std::string> actual = words_of(std::istringstream(output.text));
   REQUIRE(actual.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -53,9 +63,32 @@ void check_page(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the README's program prints what the README says") { check_page("readme"); }
+TEST_CASE("the program of every page prints what the page says") {
+  const std::vector<fs::path> programs = files_of_pages("program.cc");
+  CHECK(programs.size() >= 2);
+  for (const fs::path& program : programs) {
+    CAPTURE(program.string());
+    check_page(program.parent_path());
+  }
+}
 
-TEST_CASE("the guide's program prints what the guide says") { check_page("guide"); }
+TEST_CASE("the commands of every page succeed") {
+  const std::vector<fs::path> scripts = files_of_pages("commands.sh");
+  CHECK(!scripts.empty());
+  for (const fs::path& script : scripts) {
+    const alpa::testing::ProgramOutput output =
+        alpa::testing::run_shell("cd '" + script.parent_path().string() +
+                                 "' && PATH=" ALPA_PAGE_PROGRAMS ":$PATH sh -e commands.sh");
+    CAPTURE(script.string());
+    CHECK_MESSAGE(output.status == 0, output.text);
+  }
+}
+
+TEST_CASE("the cluster file of the page on the cost model loads") {
+  const std::vector<fs::path> files = files_of_pages("cluster.json");
+  REQUIRE(files.size() == 1);
+  CHECK(alpa::Cluster::from_file(files[0].string()).num_devices() == 8);
+}
 
 TEST_CASE("only numbers may differ, and only in their last digits") {
   CHECK(agree("step", "step"));

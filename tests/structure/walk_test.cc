@@ -1,6 +1,7 @@
-// docs/walk.md names files and functions that exist.
+// docs/walk.md names files and functions that exist, and that somebody calls.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 
@@ -36,8 +37,21 @@ bool has_function(const std::string& text, const std::string& function) {
          has_word(text, function.substr(scope + 2), "(<[^;(]*>)?\\(");
 }
 
+/// True if one of `files` calls `function`, or passes it on. A declaration is no call: a type comes
+/// before its name.
+bool has_caller(const Texts& files, const std::string& function) {
+  const std::string name = function.substr(function.rfind(':') + 1);
+  const std::regex called("(^|\n|[-(=,!.{}?:;+|&*]|->|\\b(return|else)\\b)\\s*(\\w+::)*" + name +
+                          "(<[^;(]*>)?\\(");
+  const std::regex passed("[(,=:{&]\\s*&?(\\w+::)*" + name + "\\s*[,)}]");
+  return std::any_of(files.begin(), files.end(), [&](const auto& file) {
+    return file.second.find(name) != std::string::npos &&
+           (std::regex_search(file.second, called) || std::regex_search(file.second, passed));
+  });
+}
+
 /// What is wrong with a row `| what happens | file | functions |`; "" if nothing is.
-std::string complaint(const std::string& row, const Texts& files) {
+std::string complaint(const std::string& row, const Texts& files, const Texts& callers) {
   std::vector<std::string> cells;
   for (std::size_t at = 1, end; (end = row.find('|', at)) != std::string::npos; at = end + 1)
     cells.push_back(row.substr(at, end - at));
@@ -49,7 +63,10 @@ std::string complaint(const std::string& row, const Texts& files) {
   if (file == files.end()) return paths[0] + ": no such file; ";
   std::string result;
   for (const std::string& function : functions)
-    if (!has_function(file->second, function)) result += paths[0] + ": no " + function + "; ";
+    if (!has_function(file->second, function))
+      result += paths[0] + ": no " + function + "; ";
+    else if (!has_caller(callers, function))
+      result += paths[0] + ": nobody calls " + function + "; ";
   return result;
 }
 
@@ -76,12 +93,15 @@ Texts texts_of(const std::vector<SourceFile>& files) {
 
 }  // namespace
 
-TEST_CASE("every file and function on the walk through a training step exists") {
+TEST_CASE("every file and function on the walk through a training step exists and is called") {
   const Texts texts = texts_of(structure::library_files());
+  Texts callers = texts;
+  for (const char* folder : {"models", "tools"})
+    callers.merge(texts_of(structure::source_files(folder, {".h", ".cc"})));
   const std::vector<std::string> rows = rows_of(walk_page());
   CHECK(rows.size() >= 30);
   std::string complaints;
-  for (const std::string& row : rows) complaints += complaint(row, texts);
+  for (const std::string& row : rows) complaints += complaint(row, texts, callers);
   CHECK(complaints == "");
 }
 
@@ -95,12 +115,16 @@ TEST_CASE("the walk passes every module between parallelize and the metrics") {
 }
 
 TEST_CASE("a missing file and a missing function are told") {
-  const Texts files{{"src/a.cc", "int f(int x) { return g<int>(x); }\nvoid Box::open() {}"}};
-  CHECK(complaint("| x | `src/a.cc` | `f`, `g`, `Box::open` |", files) == "");
-  CHECK(complaint("| x | `src/a.cc` | `x` |", files) == "src/a.cc: no x; ");
-  CHECK(complaint("| x | `src/a.cc` | `Lid::open` |", files) == "src/a.cc: no Lid::open; ");
-  CHECK(complaint("| x | `src/b.cc` | `f` |", files) == "src/b.cc: no such file; ");
-  CHECK(complaint("| x | `src/a.cc` | |", files) ==
+  const Texts files{{"src/a.cc",
+                     "int f(int x) { return g<int>(x); }\nvoid Box::open() {}\nint h(int);\n"
+                     "int k = a::f(1), l = run(&open);"}};
+  const auto told = [&](const std::string& row) { return complaint(row, files, files); };
+  CHECK(told("| x | `src/a.cc` | `f`, `g`, `Box::open` |") == "");
+  CHECK(told("| x | `src/a.cc` | `x` |") == "src/a.cc: no x; ");
+  CHECK(told("| x | `src/a.cc` | `Lid::open` |") == "src/a.cc: no Lid::open; ");
+  CHECK(told("| x | `src/a.cc` | `h` |") == "src/a.cc: nobody calls h; ");
+  CHECK(told("| x | `src/b.cc` | `f` |") == "src/b.cc: no such file; ");
+  CHECK(told("| x | `src/a.cc` | |") ==
         "| x | `src/a.cc` | |: one file and its functions are needed; ");
 }
 
