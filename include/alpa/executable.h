@@ -43,7 +43,7 @@ class Metrics {
   /// A tensor that the step returns (`prediction_step`, `output`): that of the whole batch, in its
   /// order. Throws Error naming the known outputs.
   Array output(const std::string& name = "prediction") const;
-  const std::map<std::string, double>& values() const&;
+  const std::map<std::string, double>& values() const&;  ///< every metric by name
   std::map<std::string, double> values() && { return std::as_const(*this).values(); }
 
  private:
@@ -69,10 +69,10 @@ class DistributedArray {
   /// write, use `a = b.to_host()`.
   void operator=(const DistributedArray& other) & = delete;
 
-  const std::string& name() const { return name_; }
-  const TensorType& type() const { return type_; }
-  const ShardingSpec& sharding() const { return sharding_; }
-  const DeviceMesh& mesh() const;
+  const std::string& name() const { return name_; }           ///< of the state
+  const TensorType& type() const { return type_; }            ///< of the whole tensor
+  const ShardingSpec& sharding() const { return sharding_; }  ///< its layout on `mesh`
+  const DeviceMesh& mesh() const;                             ///< the devices that hold it
   /// The whole tensor, gathered.
   Array to_host() const;
   operator Array() const { return to_host(); }  // NOLINT: `Array w = state["w"]`
@@ -112,7 +112,7 @@ class TrainState {
 
  private:
   friend class Executable;
-  const runtime::Executor& executor() const;
+  const runtime::Executor& executor() const;  ///< runs the device programs
   DistributedArray array_of(const Input& input) const;
   std::shared_ptr<const runtime::Executor> executor_;
   std::shared_ptr<runtime::DeviceState> state_;
@@ -124,7 +124,7 @@ std::vector<std::string> parameter_names(const Graph& graph);
 
 /// Predicted seconds of a stage. Forward and backward: per micro-batch.
 struct StageSeconds {
-  double forward = 0;
+  double forward = 0;   ///< per micro-batch
   double backward = 0;  ///< whole: with those of weights
   double weights = 0;   ///< of backward, what schedule `zero_bubble` may put off
   double apply = 0;     ///< what runs once per step
@@ -138,32 +138,33 @@ struct StageMemory {
   int in_flight = 1;              ///< micro-batches that have activations at the same time
   std::int64_t temporaries = 0;   ///< everything else
   std::int64_t limit = 0;         ///< a device may use
+  /// sum of all kinds
   std::int64_t total() const { return state + accumulators + activations + temporaries; }
 };
 
 /// A stage of a pipelined step: a range of layers on devices of its own.
 struct StagePlan {
-  int first_layer = 0, last_layer = 0;
+  int first_layer = 0, last_layer = 0;  ///< of the model, both included
   Graph graph;        ///< the stage's part of the step; what other stages give are boundary inputs
   ShardingPlan plan;  ///< of that part, on the stage's devices
-  StageSeconds seconds = {};
-  StageMemory memory = {};
+  StageSeconds seconds = {};  ///< predicted
+  StageMemory memory = {};    ///< of a device
 };
 
 /// What one stage sends to another.
 struct StageTransfer {
   int from = 0, to = 0;  ///< stages
   bool once = false;     ///< once per step instead of once per micro-batch
-  int tensors = 0;
-  double bytes = 0;    ///< that cross, per micro-batch or step
-  double seconds = 0;  ///< predicted, per micro-batch or step
+  int tensors = 0;       ///< number of tensors sent
+  double bytes = 0;      ///< that cross, per micro-batch or step
+  double seconds = 0;    ///< predicted, per micro-batch or step
   /// "send_receive", "local_all_gather", "local_reshard" or "broadcast"
   std::set<std::string> strategies = {};
 };
 
 /// A partitioned program with its plan and planning time. Needs no devices.
 struct CompiledStep {
-  Graph graph;
+  Graph graph;        ///< the traced step
   ShardingPlan plan;  ///< of a pipelined step only method and cost; `stages` has the rest
   std::vector<StagePlan> stages = {};                 ///< of a pipelined step, in order
   std::vector<StageTransfer> transfers = {};          ///< between them
@@ -235,12 +236,12 @@ class Executable {
   std::int64_t measured_bytes(const TrainState& state) const;
   std::map<std::string, Traffic> traffic() const;           ///< per step and device, planned
   std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
-  const Graph& graph() const;
-  const ShardingPlan& plan() const;
-  const spmd::SpmdProgram& program() const;
-  const CompiledStep& planned() const;
-  const runtime::Executor& executor() const;
-  std::int64_t batch_rows() const;  ///< of a whole batch
+  const Graph& graph() const;                               ///< the traced step
+  const ShardingPlan& plan() const;           ///< of the whole step; of stages only method and cost
+  const spmd::SpmdProgram& program() const;   ///< partitioned and fused, of all devices
+  const CompiledStep& planned() const;        ///< what was compiled, with its statistics
+  const runtime::Executor& executor() const;  ///< runs the device programs
+  std::int64_t batch_rows() const;            ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
   /// The last step as a Chrome trace (JSON, for chrome://tracing or Perfetto). Per device lanes of

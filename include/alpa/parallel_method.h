@@ -14,6 +14,7 @@
 
 namespace alpa {
 
+/// The methods, one of each type below.
 enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard, pipeline };
 
 /// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods
@@ -32,8 +33,8 @@ struct ParallelMethod {
   /// their shapes allow: ZeRO stage 2 beside the tensor parallelism that the planner chooses for
   /// everything else. DataParallel, which holds them whole, refuses it.
   bool shard_optimizer_state = false;
-  bool allow_all_gather = true;
-  bool allow_all_to_all = true;
+  bool allow_all_gather = true;  ///< false: no plan gathers
+  bool allow_all_to_all = true;  ///< false: no plan uses all_to_all
   /// Bytes a device may use; default: its memory according to the cluster.
   std::optional<std::int64_t> memory_budget_bytes = {};
   /// Seconds for planning and lowering. A tenth, for large graphs up to half, is reserved for
@@ -52,9 +53,9 @@ struct ParallelMethod {
   std::string plan_cache_dir = {};
   /// Directory for the result of every pass: 01_graph.txt, 02_plan.json, …; empty: no files.
   std::string dump_dir = {};
-  ExecutorOptions executor = {};
+  ExecutorOptions executor = {};  ///< how steps run
 
-  static constexpr MethodKind kind = method;
+  static constexpr MethodKind kind = method;  ///< of this type
 };
 
 /// Layers are what `mark_pipeline_boundary` and `LayerScope` say.
@@ -68,10 +69,10 @@ struct AutoLayers {
 
 /// How one stage is sharded: options of the method that a stage may have otherwise.
 struct StageOptions {
-  std::optional<int> batch_mesh_axis = {};
-  bool shard_optimizer_state = false;
-  bool allow_all_gather = true;
-  bool allow_all_to_all = true;
+  std::optional<int> batch_mesh_axis = {};  ///< as the method's
+  bool shard_optimizer_state = false;       ///< as the method's
+  bool allow_all_gather = true;             ///< false: no plan gathers
+  bool allow_all_to_all = true;             ///< false: no plan uses all_to_all
 };
 
 /// Stages of these layers on these parts of the cluster.
@@ -89,7 +90,7 @@ struct ManualStages {
 /// This many stages of nearly equal FLOPs per device on equally many devices, or, where the devices
 /// of a single host are no multiple of the stages, with one more for some.
 struct UniformStages {
-  int count = 2;
+  int count = 2;  ///< number of stages
   /// Above 1, a part of the devices runs several stages that are not neighbours: stage s is on part
   /// s % (count / stages_per_part). Needs the schedule `interleaved_one_f_one_b`.
   int stages_per_part = 1;
@@ -106,7 +107,7 @@ enum class SubmeshSizes : std::uint8_t {
 /// devices (`memory_budget_bytes`) with the micro-batches that the schedule keeps in flight gets a
 /// plan with less memory, or other layers or devices.
 struct AutoStages {
-  SubmeshSizes submeshes = SubmeshSizes::any;
+  SubmeshSizes submeshes = SubmeshSizes::any;  ///< parts of the cluster that may be used
   /// Logical mesh shapes that stages may have, e.g. {{1}, {4}, {2, 4}}; parts of the cluster with
   /// none of them are not used. Empty: every shape of every part.
   std::vector<std::vector<int>> mesh_shapes = {};
@@ -120,16 +121,17 @@ inline constexpr int kAutoMicroBatches = 0;
 /// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
 template <>
 struct ParallelMethod<MethodKind::pipeline> {
-  int num_micro_batches = 1;  ///< or kAutoMicroBatches
-  std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};
+  int num_micro_batches = 1;                                       ///< or kAutoMicroBatches
+  std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};  ///< how layers are found
+  /// how layers become stages
   std::variant<UniformStages, ManualStages, AutoStages> stages = UniformStages{};
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< order of the micro-batches
   /// Logical mesh of each stage, unless ManualStages says it. Empty: every shape is tried.
   std::vector<int> mesh_shape = {};
   std::optional<int> batch_mesh_axis = {};  ///< this and all below: as for the other methods
-  bool shard_optimizer_state = false;
-  bool allow_all_gather = true;
-  bool allow_all_to_all = true;
+  bool shard_optimizer_state = false;       ///< as the method's
+  bool allow_all_gather = true;             ///< false: no plan gathers
+  bool allow_all_to_all = true;             ///< false: no plan uses all_to_all
   std::optional<std::int64_t> memory_budget_bytes = {};
   double solver_seconds = 60;
   double relative_gap = 0.005;
@@ -137,9 +139,9 @@ struct ParallelMethod<MethodKind::pipeline> {
   ProgressCallback progress = {};
   std::string plan_cache_dir = {};
   std::string dump_dir = {};
-  ExecutorOptions executor = {};
+  ExecutorOptions executor = {};  ///< how steps run
 
-  static constexpr MethodKind kind = MethodKind::pipeline;
+  static constexpr MethodKind kind = MethodKind::pipeline;  ///< of this type
 };
 
 /// Data, tensor and pipeline parallelism of these degrees, as Megatron-LM has them: `pipeline`
@@ -162,6 +164,7 @@ using ShardParallel = ParallelMethod<MethodKind::shard>;
 /// Stages on parts of the devices.
 using PipeshardParallel = ParallelMethod<MethodKind::pipeline>;
 
+/// Any method, with its options.
 using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel,
                             PipeshardParallel>;
 

@@ -17,9 +17,10 @@ Values gradient(Value loss, const Values& wrt);
 /// As `gradient`, but with an empty Value for values on which the loss does not depend.
 Values gradient_or_empty(Value loss, const Values& wrt);
 
+/// A value and its gradients.
 struct ValueAndGrad {
-  Value value;
-  Values gradients;
+  Value value;       ///< the value itself
+  Values gradients;  ///< in the order of the parameters
 };
 
 /// Evaluates `loss()` and differentiates it; returns both.

@@ -12,6 +12,7 @@
 
 namespace alpa {
 
+/// The value of an attribute of a node.
 using Attribute = std::variant<std::int64_t, double, std::string, DType, std::vector<std::int64_t>,
                                std::vector<double>>;
 
@@ -22,17 +23,19 @@ class Attributes {
   Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) : items_(items) {}
 
   bool operator==(const Attributes&) const = default;
+  /// whether `name` is set
   bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// All pairs, in order.
   const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
-  void set(std::string name, Attribute value);
+  void set(std::string name, Attribute value);  ///< sets or replaces `name`
 
   /// The value of attribute `name`. Throws Bug if it is absent or has another type.
   std::int64_t integer(std::string_view name) const;
-  double real(std::string_view name) const;
-  const std::string& string(std::string_view name) const;
-  DType dtype(std::string_view name) const;
-  const std::vector<std::int64_t>& integers(std::string_view name) const;
-  const std::vector<double>& reals(std::string_view name) const;
+  double real(std::string_view name) const;                                ///< as `integer`
+  const std::string& string(std::string_view name) const;                  ///< as `integer`
+  DType dtype(std::string_view name) const;                                ///< as `integer`
+  const std::vector<std::int64_t>& integers(std::string_view name) const;  ///< as `integer`
+  const std::vector<double>& reals(std::string_view name) const;           ///< as `integer`
 
  private:
   const Attribute* find(std::string_view name) const;

@@ -4,6 +4,6 @@
 
 namespace alpa {
 
-enum class Combiner : std::uint8_t { sum, max };
+enum class Combiner : std::uint8_t { sum, max };  ///< how partial results are combined
 
 }  // namespace alpa

@@ -7,8 +7,10 @@
 
 namespace alpa {
 
+/// Element types: floating ones of 4, 2, 2 and 8 bytes, i32, and u8 for masks.
 enum class DType : std::uint8_t { f32, bf16, f16, f64, i32, u8 };
 
+/// The element types, for short.
 inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f16 = DType::f16, f64 = DType::f64,
                        i32 = DType::i32, u8 = DType::u8;
 

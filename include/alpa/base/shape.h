@@ -10,7 +10,7 @@
 
 namespace alpa {
 
-using Shape = std::vector<std::int64_t>;
+using Shape = std::vector<std::int64_t>;  ///< extents, outermost first
 
 /// Most elements of one tensor, 2^50: its bytes are exact in a double, and sums over
 /// many tensors stay below 2^63.
@@ -29,13 +29,14 @@ std::string to_string(const Shape& shape);
 
 /// Element type and shape of a dense row-major tensor.
 struct TensorType {
-  DType dtype = DType::f32;
-  Shape shape;
+  DType dtype = DType::f32;  ///< element type
+  Shape shape;               ///< a scalar has no extents
 
   bool operator==(const TensorType&) const = default;
-  std::int64_t elements() const { return num_elements(shape); }
+  std::int64_t elements() const { return num_elements(shape); }  ///< product of the extents
+  /// of all elements
   std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(dtype)); }
-  int rank() const { return static_cast<int>(shape.size()); }
+  int rank() const { return static_cast<int>(shape.size()); }  ///< number of dimensions
 };
 
 /// "f32"

@@ -40,6 +40,7 @@ fmt::appender write_text(const fmt::formatter<fmt::string_view>& how, std::strin
 /// `fmt` formatter of a type that has a `to_string`; accepts the format of a string, e.g. {:<20}.
 template <class T>
 struct TextFormatter : fmt::formatter<fmt::string_view> {
+  /// Writes `to_string(value)`.
   auto format(const T& value, fmt::format_context& context) const {
     return write_text(*this, to_string(value), context);
   }

@@ -22,12 +22,13 @@ namespace alpa {
 
 /// The role of a mesh axis in a node.
 struct AxisRole {
+  /// What the axis does for the node.
   enum class Kind : std::uint8_t {
     none,    ///< every device along the axis does the same work
     factor,  ///< splits factor `index` of the rule
     linear,  ///< the operands in linear set `index` are partial sums, and so are the results
-  } kind = Kind::none;
-  std::uint8_t index = 0;
+  } kind = Kind::none;     ///< the role
+  std::uint8_t index = 0;  ///< of the factor, or of the linear set
 
   bool operator==(const AxisRole&) const = default;
 };
@@ -35,13 +36,14 @@ struct AxisRole {
 /// One role per mesh axis. Axes that split the same factor do so in axis
 /// order, the first being major.
 struct Strategy {
-  std::array<AxisRole, kMaxMeshAxes> axes{};
+  std::array<AxisRole, kMaxMeshAxes> axes{};  ///< by mesh axis
   bool operator==(const Strategy&) const = default;
 };
 
 /// "i@0 k@1"-like text: one word per axis with a role, factors numbered f0, f1, …,
 /// linear sets l0, …; "-" if none.
 std::string to_string(const Strategy& strategy);
+/// Inverse of `to_string`. Throws Error on any other text.
 Strategy parse_strategy(std::string_view text);
 
 /// Users of values. A node needs operand j in `operand_spec`, an update needs the spec of the state
@@ -50,8 +52,8 @@ enum class UseKind : std::uint8_t { node, update, metric, output };
 
 /// One of these: `index` counts the graph's nodes, updates, metrics or outputs.
 struct UseId {
-  UseKind kind = UseKind::node;
-  int index = -1;
+  UseKind kind = UseKind::node;  ///< what uses the value
+  int index = -1;                ///< among the graph's uses of this kind
   auto operator<=>(const UseId&) const = default;
 };
 
@@ -69,22 +71,24 @@ std::vector<int> accumulators_of_values(const Graph& graph);
 /// emitted just before the first of them (or as early as its operand is ready, for reductions), in
 /// the region of the first use.
 struct PlannedReshard {
-  int value = -1;
-  ReshardPath path;
+  int value = -1;           ///< that is resharded
+  ReshardPath path;         ///< its steps
   std::vector<UseId> uses;  ///< ascending
 };
 
 /// Seconds of one step, split into compute and communication, and the solver's proof.
 struct PlanCost {
-  double objective_seconds = 0;  ///< compute + communication
-  double compute_seconds = 0, communication_seconds = 0;
-  double lower_bound_seconds = 0;  ///< proven for the objective
+  double objective_seconds = 0;                           ///< compute + communication
+  double compute_seconds = 0, communication_seconds = 0;  ///< per step
+  double lower_bound_seconds = 0;                         ///< proven for the objective
+  /// (objective - bound) / objective; 0 for a plan without cost.
   double gap() const {
     return objective_seconds > 0 ? (objective_seconds - lower_bound_seconds) / objective_seconds
                                  : 0;
   }
 };
 
+/// What planning took, and the size of the solver's problem.
 struct PlannerStatistics {
   double solve_seconds = 0, total_seconds = 0;  ///< the first: 10^9 cells of tables read are one
   int nodes = 0, strategies = 0;                ///< of the solver instance before reductions
@@ -103,15 +107,16 @@ struct RecomputedLayer {
 /// The method of plans that were not searched but follow another step's plan.
 inline constexpr const char* kFollow = "follow";
 
+/// How every node and value of a graph is laid out on a mesh.
 struct ShardingPlan {
-  std::string method;  ///< "shard", "data", …
-  DeviceMesh mesh;
-  std::vector<Strategy> strategies;      ///< per node
-  std::vector<ShardingSpec> specs;       ///< per value, as produced
-  std::vector<ShardingSpec> outputs;     ///< per output, its final spec
-  std::vector<PlannedReshard> reshards;  ///< ordered by first use
-  PlanCost cost;
-  PlannerStatistics statistics;
+  std::string method;                       ///< "shard", "data", …
+  DeviceMesh mesh;                          ///< logical mesh
+  std::vector<Strategy> strategies;         ///< per node
+  std::vector<ShardingSpec> specs;          ///< per value, as produced
+  std::vector<ShardingSpec> outputs;        ///< per output, its final spec
+  std::vector<PlannedReshard> reshards;     ///< ordered by first use
+  PlanCost cost;                            ///< predicted
+  PlannerStatistics statistics;             ///< of the search
   std::vector<RecomputedLayer> recomputed;  ///< by number; for readers
 };
 
@@ -145,14 +150,16 @@ std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh)
 /// Work outside region apply that several devices repeat: the node has no legal split over them, or
 /// splitting it would cost more. (Updates of state that every device holds are not counted.)
 struct RepeatedWork {
+  /// One node.
   struct Item {
-    int node = -1;
+    int node = -1;     ///< of the graph
     int devices = 1;   ///< that repeat it
     double share = 0;  ///< of the floating-point operations of a step
   };
   std::vector<Item> nodes;  ///< heaviest first
   double share = 0;         ///< of all of them together
 };
+/// The repeated work of a plan, heaviest node first.
 RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph);
 
 /// Repeated work in one line that names the heaviest nodes; empty below 1 % of the operations.

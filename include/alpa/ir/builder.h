@@ -17,7 +17,7 @@ namespace alpa {
 
 class Builder;
 struct Value;
-using Values = std::vector<Value>;
+using Values = std::vector<Value>;  ///< a list of tensors
 
 /// A value's reference to its builder. It detects that the builder is gone, and never equals the
 /// handle of another builder, even of a later one at the same address.
@@ -40,15 +40,15 @@ class BuilderHandle {
 
 /// A tensor of a graph under construction: a handle, cheap to copy.
 struct Value {
-  BuilderHandle builder;
-  int id = -1;
+  BuilderHandle builder;  ///< of the graph
+  int id = -1;            ///< number in the graph; -1: no value
 
-  const TensorType& type() const;
-  const Shape& shape() const { return type().shape; }
+  const TensorType& type() const;                      ///< element type and shape
+  const Shape& shape() const { return type().shape; }  ///< extents
   /// Extent of dimension `axis`; -1 is the last. Throws Error if there is no such dimension.
   std::int64_t dim(std::int64_t axis) const;
-  DType dtype() const { return type().dtype; }
-  int rank() const { return type().rank(); }
+  DType dtype() const { return type().dtype; }  ///< element type
+  int rank() const { return type().rank(); }    ///< number of dimensions
   explicit operator bool() const { return id >= 0; }
   /// The builder, so that a Value can stand for its graph: `iota(x, {i32, {x.dim(0)}})`.
   operator Builder&() const { return *builder; }
@@ -57,16 +57,20 @@ struct Value {
 /// Initial content of a parameter. Every element is a function of (seed, parameter name, global
 /// index), the same under every plan.
 struct Initializer {
+  /// the distribution
   enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
   double a = 0;  ///< constant: the value; normal: mean; uniform: low
   double b = 0;  ///< normal: standard deviation; uniform: high
 
+  /// every element is `value`
   static Initializer constant(double value) { return {Kind::constant, value, 0}; }
-  static Initializer zeros() { return constant(0); }
-  static Initializer ones() { return constant(1); }
+  static Initializer zeros() { return constant(0); }  ///< every element is 0
+  static Initializer ones() { return constant(1); }   ///< every element is 1
+  /// Normally distributed.
   static Initializer normal(double mean, double standard_deviation) {
     return {Kind::normal, mean, standard_deviation};
   }
+  /// uniform in [low, high)
   static Initializer uniform(double low, double high) { return {Kind::uniform, low, high}; }
 };
 
@@ -80,9 +84,11 @@ struct ParameterView {
   DType compute = f32;
   /// Parameters asked for in half precision are kept in f32 and converted by `cast` where read.
   bool f32_masters = false;
+  /// Converts `x` to `to`; null where no conversion is needed.
   Value (*cast)(Value x, DType to) = nullptr;
 };
 
+/// Records a graph: nodes, inputs, updates and metrics.
 class Builder {
  public:
   /// With `layer_per_node`, every forward node is a layer of its own, whatever `set_layer` says: a
@@ -105,10 +111,10 @@ class Builder {
   void rename(Value input, const std::string& name);
   /// While true, new parameters are frozen.
   void set_freezing(bool freezing) { freezing_ = freezing; }
-  bool freezing() const { return freezing_; }
+  bool freezing() const { return freezing_; }  ///< see `set_freezing`
   /// How parameters are kept from now on, and read.
   void set_parameter_view(ParameterView view) { view_ = std::move(view); }
-  const ParameterView& parameter_view() const { return view_; }
+  const ParameterView& parameter_view() const { return view_; }  ///< see `set_parameter_view`
   /// Optimizer state "<parameter's name>.<what>", initially zero; of the parameter's type unless
   /// `type` is given. Throws Error if `parameter` is not a parameter.
   Value optimizer_state(Value parameter, const std::string& what,
@@ -136,7 +142,7 @@ class Builder {
   /// Declares that `value` becomes the content of state or accumulator `input`. Throws Error if
   /// types differ or `input` already has an update.
   void update(Value input, Value value);
-  const std::vector<Update>& updates() const { return updates_; }
+  const std::vector<Update>& updates() const { return updates_; }  ///< declared so far
   /// Whether `input` has an update.
   bool has_update(Value input) const { return updated_.count(input.id) > 0; }
   /// Changes the value that an earlier `update` of `input` declared. Throws Error if there is none
@@ -148,16 +154,16 @@ class Builder {
 
   /// Region and layer of nodes appended from now on.
   void set_region(Region region) { region_ = region; }
-  Region region() const { return region_; }
-  void set_layer(int layer) { layer_ = layer; }
-  int layer() const { return layer_; }
+  Region region() const { return region_; }      ///< of new nodes
+  void set_layer(int layer) { layer_ = layer; }  ///< of new nodes; -1: none
+  int layer() const { return layer_; }           ///< of new nodes; -1: none
   /// Begins the next layer. Forward nodes of no layer, which come before the
   /// first one, become layer 0.
   void end_layer();
   /// Begins a rematerialised layer: `gradient` computes the nodes appended until `end_remat` again
   /// instead of keeping their results. May be nested: an inner layer is then computed twice again.
   void begin_remat();
-  void end_remat();
+  void end_remat();  ///< ends the innermost open one
   /// Rematerialises only these layers, by their numbers in the order of recording (nested ones
   /// count with the outermost); none: all. To be set before they are recorded.
   void set_remat(std::optional<std::vector<int>> layers) { rematerialised_ = std::move(layers); }
@@ -175,23 +181,26 @@ class Builder {
   std::int64_t next_stream();
   /// Name scope for people ("dense0"): prefixed to node names until popped.
   void push_scope(std::string name);
-  void pop_scope();
+  void pop_scope();  ///< ends the last name scope
   /// A stable name for a layer object: `kind` and a number counted in order of
   /// first use, e.g. "dense0".
   const std::string& name_of(const void* object, std::string_view kind);
 
-  Value value(int id) { return {handle(), id}; }
+  Value value(int id) { return {handle(), id}; }  ///< the value of this number
+  /// operand `i` of a node
   Value operand(const Node& node, int i) { return value(node.operands.at(i)); }
+  /// result `i` of a node
   Value result(const Node& node, int i = 0) { return value(node.results.at(i)); }
   /// stays valid while nodes are appended
   const Node& node(int id) const { return nodes_.at(id); }
-  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  int num_nodes() const { return static_cast<int>(nodes_.size()); }  ///< recorded so far
+  /// of value number `value`
   const TensorType& type(int value) const { return values_.at(value).type; }
-  int producer(int value) const { return values_.at(value).producer; }
-  int num_micro_batches() const { return num_micro_batches_; }
+  int producer(int value) const { return values_.at(value).producer; }  ///< node of a value
+  int num_micro_batches() const { return num_micro_batches_; }          ///< of a step
   /// False while an evaluation step is recorded: layers such as dropout then do nothing.
   void set_training(bool training) { training_ = training; }
-  bool training() const { return training_; }
+  bool training() const { return training_; }  ///< see `set_training`
 
   /// The graph recorded so far, without nodes that no update, metric or output needs
   /// (inputs are kept); verified.

@@ -20,14 +20,15 @@ struct Rule;
 /// apply nodes once per step.
 enum class Region : std::uint8_t { forward, backward, apply };
 
+/// An operator with its operands and results.
 struct Node {
-  const OpDef* op = nullptr;
-  Attributes attributes;
-  std::vector<int> operands;  ///< value ids
-  std::vector<int> results;   ///< value ids
-  std::string name;           ///< for readers: layer and operator; need not be unique
-  Region region = Region::forward;
-  int layer = -1;  ///< of the model (ir/layers.h); -1: none, or several
+  const OpDef* op = nullptr;        ///< the operator's record
+  Attributes attributes;            ///< of the operator
+  std::vector<int> operands;        ///< value ids
+  std::vector<int> results;         ///< value ids
+  std::string name;                 ///< for readers: layer and operator; need not be unique
+  Region region = Region::forward;  ///< when it runs
+  int layer = -1;                   ///< of the model (ir/layers.h); -1: none, or several
   int remat = -1;  ///< the rematerialised layer (`RematScope`) that it is part of; -1: none
   /// Computes a node of that layer again, for the backward pass.
   bool again = false;
@@ -35,8 +36,9 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+/// A tensor of the graph.
 struct ValueInfo {
-  TensorType type;
+  TensorType type;    ///< of the whole tensor
   int producer = -1;  ///< node id
   int index = 0;      ///< index among the producer's results
 
@@ -55,10 +57,11 @@ enum class InputKind : std::uint8_t {
   boundary,
 };
 
+/// An input of the graph, or its state.
 struct Input {
-  int value = -1;
-  InputKind kind = InputKind::batch;
-  std::string name;
+  int value = -1;                     ///< value id
+  InputKind kind = InputKind::batch;  ///< what it holds
+  std::string name;                   ///< unique among its kind
   /// Optimizer state: the name of its parameter, or its own if it belongs to the step as a whole.
   /// Empty: not optimizer state.
   std::string of = {};
@@ -69,23 +72,23 @@ struct Input {
 
 /// `value` becomes the new content of state or accumulator `input` (both value ids, of equal type).
 struct Update {
-  int input = -1, value = -1;
+  int input = -1, value = -1;  ///< value ids
   bool operator==(const Update&) const = default;
 };
 
 /// A scalar reported after every step; computed in region apply (or anywhere if
 /// there is one micro-batch).
 struct Metric {
-  std::string name;
-  int value = -1;
+  std::string name;  ///< unique among its kind
+  int value = -1;    ///< value id
   bool operator==(const Metric&) const = default;
 };
 
 /// A value that is read outside the graph: a tensor that a step returns, from every run of its
 /// region; or a result that a part of a graph passes to other parts (ir/subgraph.h).
 struct Output {
-  std::string name;
-  int value = -1;
+  std::string name;  ///< unique among its kind
+  int value = -1;    ///< value id
   bool operator==(const Output&) const = default;
 };
 
@@ -97,19 +100,21 @@ inline constexpr std::string_view kStreamAttribute = "stream";
 /// of traffic cannot overflow.
 inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
 
+/// A step as a dataflow graph.
 struct Graph {
   /// topological order; inputs are nodes of operator `input` without operands
   std::vector<Node> nodes;
-  std::vector<ValueInfo> values;
-  std::vector<Input> inputs;  ///< by ascending value
-  std::vector<Update> updates;
-  std::vector<Metric> metrics;
-  std::vector<Output> outputs;
-  int num_micro_batches = 1;
+  std::vector<ValueInfo> values;  ///< by value id
+  std::vector<Input> inputs;      ///< by ascending value
+  std::vector<Update> updates;    ///< of state and accumulators
+  std::vector<Metric> metrics;    ///< in the order of declaration
+  std::vector<Output> outputs;    ///< in the order of declaration
+  int num_micro_batches = 1;      ///< of a step
 
   bool operator==(const Graph&) const = default;
+  /// The node that computes a value.
   const Node& producer(int value) const { return nodes[values[value].producer]; }
-  const TensorType& type(int value) const { return values[value].type; }
+  const TensorType& type(int value) const { return values[value].type; }  ///< of value `value`
 };
 
 /// Operand types of a node, in order.
@@ -130,6 +135,7 @@ double flops_per_step(const Graph& graph);
 /// Rematerialised layers of the graph, ascending; only those of which nodes are computed again, or
 /// all.
 std::vector<int> recomputed_layers(const Graph& graph);
+/// The same, of all rematerialised layers.
 std::vector<int> remat_layers(const Graph& graph);
 
 /// The input record of value `id`, or nullptr.

@@ -14,8 +14,8 @@ namespace alpa {
 
 /// Latency and inverse bandwidth of a link: moving b bytes takes alpha + b·beta seconds.
 struct Link {
-  double alpha_seconds = 0;
-  double beta_seconds_per_byte = 0;
+  double alpha_seconds = 0;          ///< latency
+  double beta_seconds_per_byte = 0;  ///< inverse bandwidth
   bool operator==(const Link&) const = default;
 };
 
@@ -24,14 +24,14 @@ struct Link {
 struct MeasuredRates {
   /// FLOP/s of products [m, k] · [k, n], with m, n and k each one of `sizes`, ascending
   struct Products {
-    std::vector<std::int64_t> sizes;
+    std::vector<std::int64_t> sizes;       ///< of m, n and k
     std::vector<double> flops_per_second;  ///< m major, then n, then k
     bool operator==(const Products&) const = default;
   };
-  std::map<DType, Products> products;
+  std::map<DType, Products> products;  ///< by element type
   /// Elementwise loops: bytes that they read and write, ascending, and bytes per second.
   std::vector<std::int64_t> loop_bytes;
-  std::vector<double> loop_bytes_per_second;
+  std::vector<double> loop_bytes_per_second;  ///< for each of `loop_bytes`
   bool operator==(const MeasuredRates&) const = default;
 };
 
@@ -45,15 +45,16 @@ struct DeviceModel {
   bool operator==(const DeviceModel&) const = default;
 };
 
+/// Hosts with equal devices, and the links between them.
 struct Cluster {
-  int num_hosts = 1;
-  int devices_per_host = 1;
-  DeviceModel device;
-  Link within_host, between_hosts;
-  std::string backend = "cpu";  ///< "cpu" (virtual devices: threads) or "cuda"
+  int num_hosts = 1;                ///< with equal devices
+  int devices_per_host = 1;         ///< consecutive ones
+  DeviceModel device;               ///< every device
+  Link within_host, between_hosts;  ///< of two devices
+  std::string backend = "cpu";      ///< "cpu" (virtual devices: threads) or "cuda"
 
   bool operator==(const Cluster&) const = default;
-  int num_devices() const { return num_hosts * devices_per_host; }
+  int num_devices() const { return num_hosts * devices_per_host; }  ///< of all hosts
 
   /// All CUDA devices of this machine; without any, one CPU device with all cores.
   static Cluster local();
@@ -67,8 +68,9 @@ struct Cluster {
   /// Reads a cluster file. Throws Error naming the file, the key, what was
   /// found and what is expected.
   static Cluster from_file(const std::string& path);
+  /// As `from_file`, from text; messages name `origin`.
   static Cluster from_json(const std::string& text, const std::string& origin);
-  std::string to_json() const;
+  std::string to_json() const;  ///< a cluster file
 
   /// A logical mesh of all devices with a shape such as {2, 4} and axes "x", "y", …. An axis whose
   /// groups stay within one host has the link within a host, any other the slower one. Throws Error

@@ -9,6 +9,7 @@
 
 namespace alpa {
 
+/// What devices do to a tensor together.
 enum class CollectiveKind : std::uint8_t {
   // Exchange data and change the layout:
   all_reduce,      ///< partial → replicated on `axes`
@@ -22,13 +23,13 @@ enum class CollectiveKind : std::uint8_t {
   /// replicated → partial on one axis: the identity of the combiner on all but coordinate 0
   to_partial,
   // Do not change a layout:
-  broadcast,
-  send,
-  receive,
-  barrier,
+  broadcast,  ///< from one device to others
+  send,       ///< to a device of another mesh
+  receive,    ///< from a device of another mesh
+  barrier,    ///< waits for all members
 };
 
-inline constexpr int kNumCollectives = 10;
+inline constexpr int kNumCollectives = 10;  ///< of `CollectiveKind`
 
 /// The kinds that change the layout of a tensor on its mesh.
 inline constexpr CollectiveKind kReshards[] = {
@@ -42,27 +43,29 @@ constexpr bool exchanges(CollectiveKind kind) { return kind <= CollectiveKind::a
 /// "all_reduce", …
 std::string_view name_of(CollectiveKind kind);
 
+/// One step of a resharding.
 struct ReshardStep {
-  CollectiveKind kind;
+  CollectiveKind kind;    ///< what is done
   std::vector<int> axes;  ///< mesh axes, ascending; several only for all_reduce
   int dim = -1;           ///< see CollectiveKind
-  int from_dim = -1;
-  ShardingSpec to;  ///< spec after this step
-  double seconds = 0;
+  int from_dim = -1;      ///< see CollectiveKind
+  ShardingSpec to;        ///< spec after this step
+  double seconds = 0;     ///< predicted
 
   bool operator==(const ReshardStep&) const = default;
 };
 
+/// The steps from one layout to another.
 struct ReshardPath {
-  std::vector<ReshardStep> steps;
-  double seconds = 0;
+  std::vector<ReshardStep> steps;  ///< in order; empty if nothing is to do
+  double seconds = 0;              ///< predicted
 };
 
 /// Number of calls, and bytes a device sends; for collectives, by the ring
 /// formulas of src/cost/collective.h.
 struct Traffic {
-  std::int64_t count = 0;
-  double bytes = 0;
+  std::int64_t count = 0;  ///< calls
+  double bytes = 0;        ///< sent by a device
   bool operator==(const Traffic&) const = default;
 };
 

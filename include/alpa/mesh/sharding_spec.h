@@ -19,10 +19,11 @@ namespace alpa {
 
 class DeviceMesh;
 
-inline constexpr int kMaxMeshAxes = 4;
+inline constexpr int kMaxMeshAxes = 4;  ///< of a logical mesh
 
 /// The role of one mesh axis for a tensor.
 struct AxisPlacement {
+  /// How the axis holds the tensor.
   enum class Kind : std::uint8_t { replicated, split, partial } kind = Kind::replicated;
   std::uint8_t dim = 0;    ///< split: the tensor dimension
   std::uint8_t order = 0;  ///< split: 0 for the major axis of that dimension, 1 for the next, …
@@ -33,11 +34,11 @@ struct AxisPlacement {
 
 /// Plain data in canonical form (unused fields are zero), so that == and hash are exact.
 struct ShardingSpec {
-  std::array<AxisPlacement, kMaxMeshAxes> axes{};
+  std::array<AxisPlacement, kMaxMeshAxes> axes{};  ///< by mesh axis
 
   bool operator==(const ShardingSpec&) const = default;
 
-  static ShardingSpec replicated() { return {}; }
+  static ShardingSpec replicated() { return {}; }  ///< whole on every device
   /// This spec with mesh axis `axis` (replicated before) splitting `dim`, as the
   /// minor-most of that dimension.
   ShardingSpec split(int axis, int dim) const;
@@ -47,8 +48,9 @@ struct ShardingSpec {
   /// splits one. Throws Bug otherwise.
   ShardingSpec without(int axis) const;
 
+  /// no axis splits it or holds partial results
   bool is_replicated() const { return *this == ShardingSpec{}; }
-  bool is_partial() const;
+  bool is_partial() const;  ///< some axis holds partial results
   /// Mesh axes that split `dim`, major first.
   std::vector<int> axes_of(int dim) const;
 };
@@ -57,19 +59,20 @@ struct ShardingSpec {
 /// first: "S0@1 S0@0 P+@2" (tensor dim 0 split over mesh axis 1, then over axis 0; partial sums
 /// over axis 2; "Pmax@a" for maxima). `parse_spec` reads it back.
 std::string to_string(const ShardingSpec& spec);
+/// Inverse of `to_string`. Throws Error on any other text.
 ShardingSpec parse_spec(std::string_view text);
 
 /// A device's part of one dimension: [begin, begin + extent).
 struct Extent {
-  std::int64_t begin = 0, extent = 0;
+  std::int64_t begin = 0, extent = 0;  ///< elements
   bool operator==(const Extent&) const = default;
 };
 
 /// A dimension cut into shards of nominal extent `chunk`: shard j starts at j·chunk; the last
 /// ones may be short or empty.
 struct ShardedDim {
-  int dim = -1;
-  std::int64_t chunk = 0;
+  int dim = -1;            ///< of the tensor
+  std::int64_t chunk = 0;  ///< nominal extent of a shard
   bool operator==(const ShardedDim&) const = default;
 };
 
@@ -80,6 +83,7 @@ Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const 
 /// Local shape and offset of the device at `at`.
 Shape local_shape(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh,
                   const std::vector<int>& at);
+/// Offset of that part in the whole tensor.
 Shape local_offset(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh,
                    const std::vector<int>& at);
 

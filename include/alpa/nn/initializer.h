@@ -13,6 +13,7 @@ namespace alpa::nn {
 /// it: `Initializer::normal(0, 0.02)`.
 class KernelInitializer {
  public:
+  /// an initialiser by fan-in and fan-out
   using Function = Initializer (*)(std::int64_t fan_in, std::int64_t fan_out);
   // NOLINT: `.kernel = nn::glorot_uniform`
   KernelInitializer(Function function) : make_(function) {}

@@ -11,6 +11,7 @@
 
 namespace alpa::nn {
 
+/// Options of `Dense`.
 struct DenseOptions {
   bool bias = true;  ///< add a learnt vector, initially zero
   /// or glorot_uniform, lecun_normal, or a fixed Initializer
@@ -60,6 +61,7 @@ class Dense {
   DenseOptions options_;
 };
 
+/// Options of `Embedding`.
 struct EmbeddingOptions {
   Initializer table = Initializer::normal(0, 0.02);  ///< GPT-2's (Radford et al. 2019)
   std::optional<DType> dtype = {};  ///< default: the step's (`StepOptions::precision`), f32
@@ -159,10 +161,12 @@ struct GELU {
   Value operator()(Value x) const { return gelu(x); }
 };
 
+/// The hyperbolic tangent.
 struct Tanh {
   Value operator()(Value x) const { return tanh(x); }
 };
 
+/// 1 / (1 + exp(-x)).
 struct Sigmoid {
   Value operator()(Value x) const { return sigmoid(x); }
 };

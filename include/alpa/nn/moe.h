@@ -52,15 +52,17 @@ inline Routing route(Value gates, int choices, std::int64_t capacity) {
   return {where(here, column(chosen), 0), where(here, column(weight), 0), sum(balance) * scale};
 }
 
+/// Options of `MoE`.
 struct MoEOptions {
   int choices = 2;             ///< experts of a token, 1 or 2
   double capacity_factor = 1;  ///< places of an expert, as a multiple of choices · S / E
   std::int64_t group =
       2048;  ///< tokens that share places; must divide the tokens, if there are more
-  Value (*activation)(Value) = relu;
+  Value (*activation)(Value) = relu;     ///< of the hidden layer
   KernelInitializer kernel = he_normal;  ///< of gate and experts
 };
 
+/// What `MoE` returns.
 struct MoEOutput {
   Value y;             ///< of x's type
   Value balance_loss;  ///< to be added to the loss, times about 0.01; see Routing

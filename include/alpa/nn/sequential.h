@@ -68,6 +68,7 @@ class Sequential {
   Sequential() = default;
   Sequential(std::initializer_list<Layer> layers) : layers_(layers) {}
 
+  /// Appends a layer; returns itself.
   Sequential& add(Layer layer) {
     layers_.push_back(std::move(layer));
     return *this;

@@ -37,13 +37,14 @@ class RMSNorm {
   double epsilon_;
 };
 
+/// Options of `SelfAttention`.
 struct SelfAttentionOptions {
   std::int64_t key_heads = 0;  ///< of grouped queries (Ainslie et al. 2023); 0: as many as heads
-  bool causal = true;
-  double dropout = 0;  ///< rate, of the probabilities
-  bool bias = true;    ///< of the four products
-  std::optional<RotaryOptions> rotary = {};
-  KernelInitializer kernel = lecun_normal;
+  bool causal = true;          ///< no position sees later ones
+  double dropout = 0;          ///< rate, of the probabilities
+  bool bias = true;            ///< of the four products
+  std::optional<RotaryOptions> rotary = {};          ///< rotary positions of queries and keys
+  KernelInitializer kernel = lecun_normal;           ///< of the four products
   std::optional<KernelInitializer> projection = {};  ///< of the last product; default: `kernel`
 };
 

@@ -21,7 +21,7 @@ enum class Padding : std::uint8_t { same, valid };
 
 /// Zeros before and after the rows and columns.
 struct PaddingExtents {
-  Extents before = {0, 0}, after = {0, 0};
+  Extents before = {0, 0}, after = {0, 0};  ///< rows, columns
 };
 
 /// The zeros that `padding` puts around x [B, H, W, C].
@@ -38,9 +38,10 @@ inline PaddingExtents padding_of(Padding padding, Value x, const Extents& window
   return zeros;
 }
 
+/// Options of `Conv2d`.
 struct Conv2dOptions {
-  Extents stride = {1, 1}, dilation = {1, 1};
-  Padding padding = Padding::same;
+  Extents stride = {1, 1}, dilation = {1, 1};  ///< of rows and columns
+  Padding padding = Padding::same;             ///< zeros around the image
   std::int64_t groups = 1;               ///< divides channels and features; all channels: depthwise
   bool bias = true;                      ///< add a learnt vector, initially zero
   KernelInitializer kernel = he_normal;  ///< of fan-in kh · kw · C / groups
@@ -97,6 +98,7 @@ class Conv2d {
   Conv2dOptions options_;
 };
 
+/// Options of `BatchNorm`.
 struct BatchNormOptions {
   double momentum = 0.9;     ///< share of the running statistics that a step keeps
   double epsilon = 1e-5;     ///< added to the variance
@@ -182,8 +184,8 @@ class BatchNorm {
 
 /// Largest element of every window of x [B, H, W, C].
 struct MaxPool {
-  Extents window = {2, 2}, stride = {2, 2};
-  Padding padding = Padding::valid;
+  Extents window = {2, 2}, stride = {2, 2};  ///< rows, columns
+  Padding padding = Padding::valid;          ///< zeros around the image
   Value operator()(Value x) const {
     const PaddingExtents zeros = padding_of(padding, x, window, stride);
     return max_pool(x, {window, stride, zeros.before, zeros.after});
@@ -192,8 +194,8 @@ struct MaxPool {
 
 /// Mean of every window of x [B, H, W, C]; padding does not count.
 struct AveragePool {
-  Extents window = {2, 2}, stride = {2, 2};
-  Padding padding = Padding::valid;
+  Extents window = {2, 2}, stride = {2, 2};  ///< rows, columns
+  Padding padding = Padding::valid;          ///< zeros around the image
   Value operator()(Value x) const {
     const PaddingExtents zeros = padding_of(padding, x, window, stride);
     return average_pool(x, {window, stride, zeros.before, zeros.after});

@@ -17,7 +17,7 @@
 
 namespace alpa {
 
-using Axes = std::vector<std::int64_t>;
+using Axes = std::vector<std::int64_t>;  ///< dimensions; -1 is the last
 
 /// General contraction, e.g. einsum("bik,bkj->bij", a, b). One ASCII letter per dimension; no
 /// letter is repeated within a tensor, and each occurs in at least two of the three tensors. So a
@@ -27,10 +27,10 @@ Value einsum(std::string_view equation, Value a, Value b);
 /// be equal, unless one of the two has none. Both ranks are at least 2.
 Value matmul(Value x, Value w);
 
-Value operator+(Value x, Value y);
-Value operator-(Value x, Value y);
-Value operator*(Value x, Value y);
-Value operator/(Value x, Value y);
+Value operator+(Value x, Value y);  ///< elementwise sum
+Value operator-(Value x, Value y);  ///< elementwise difference
+Value operator*(Value x, Value y);  ///< elementwise product
+Value operator/(Value x, Value y);  ///< elementwise quotient
 Value operator+(Value x, double y);
 Value operator-(Value x, double y);
 Value operator*(Value x, double y);
@@ -51,27 +51,27 @@ Value maximum(Value x, double y);
 Value minimum(Value x, Value y);
 Value minimum(Value x, double y);
 
-Value exp(Value x);
-Value log(Value x);  ///< natural logarithm
-Value sqrt(Value x);
-Value rsqrt(Value x);  ///< 1 / sqrt(x)
-Value tanh(Value x);
+Value exp(Value x);      ///< e to the power x
+Value log(Value x);      ///< natural logarithm
+Value sqrt(Value x);     ///< square root
+Value rsqrt(Value x);    ///< 1 / sqrt(x)
+Value tanh(Value x);     ///< hyperbolic tangent
 Value sigmoid(Value x);  ///< 1 / (1 + exp(-x))
 Value relu(Value x);     ///< max(x, 0); gradient 0 at 0
 Value silu(Value x);     ///< x · sigmoid(x) (Elfwing et al. 2018), SwiGLU's activation
 /// tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 Value gelu(Value x);
-Value square(Value x);
-Value abs(Value x);   ///< gradient 0 at 0
-Value sign(Value x);  ///< -1, 0 or 1; gradient 0
+Value square(Value x);  ///< x²
+Value abs(Value x);     ///< gradient 0 at 0
+Value sign(Value x);    ///< -1, 0 or 1; gradient 0
 
 /// Comparisons: u8 tensors of 0 and 1, without gradient.
 Value eq(Value x, Value y);
-Value ne(Value x, Value y);
-Value lt(Value x, Value y);
-Value le(Value x, Value y);
-Value gt(Value x, Value y);
-Value ge(Value x, Value y);
+Value ne(Value x, Value y);  ///< x ≠ y
+Value lt(Value x, Value y);  ///< x < y
+Value le(Value x, Value y);  ///< x ≤ y
+Value gt(Value x, Value y);  ///< x > y
+Value ge(Value x, Value y);  ///< x ≥ y
 Value eq(Value x, double y);
 Value ne(Value x, double y);
 Value lt(Value x, double y);
@@ -138,6 +138,7 @@ Value take_along_axis(Value x, Value ids, std::int64_t axis = -1);
 Value cumulative_sum(Value x, std::int64_t axis = -1, bool exclusive = false, bool reverse = false);
 /// i32 index of the largest element along `axis`, the first of equal ones. No gradient.
 Value argmax(Value x, std::int64_t axis = -1);
+/// What `top_k` and `sort` return.
 struct TopK {
   Value values;   ///< [..., k], of x's type
   Value indices;  ///< i32 [..., k]
@@ -176,13 +177,15 @@ Value rms_norm(Value x, Value scale, double epsilon = 1e-6);
 /// The mask is a function of (seed, this node, step, micro-batch, index in the whole tensor): the
 /// same under every plan, and made again in the backward pass instead of kept.
 Value dropout(Value x, double rate);
+/// Options of `rotary`.
 struct RotaryOptions {
-  double base = 10000;
+  double base = 10000;       ///< of the angles
   bool interleaved = false;  ///< pairs are (2i, 2i + 1) (GPT-J) instead of (i, i + D/2) (Llama)
 };
 /// Rotary position embedding (Su et al. 2021): x [B, T, H, D] with even D, positions i32 [T] or
 /// [B, T]; pair i turns by position · base^(-2i/D). D cannot be split.
 Value rotary(Value x, Value positions, RotaryOptions options = {});
+/// Options of `attention`.
 struct AttentionOptions {
   bool causal = false;               ///< query t sees keys up to t + S - T
   double dropout = 0;                ///< rate, of the probabilities
@@ -195,8 +198,9 @@ struct AttentionOptions {
 /// and the heads can be split. No second derivatives.
 Value attention(Value q, Value k, Value v, AttentionOptions options = {});
 
+/// Options of `conv2d`.
 struct ConvolutionOptions {
-  std::array<std::int64_t, 2> stride = {1, 1}, dilation = {1, 1};
+  std::array<std::int64_t, 2> stride = {1, 1}, dilation = {1, 1};  ///< of rows and columns
   /// Zeros before the first and after the last row, and column.
   std::array<std::int64_t, 2> pad_before = {0, 0}, pad_after = {0, 0};
   std::int64_t groups = 1;  ///< divides the channels of x and of the result
@@ -205,9 +209,10 @@ struct ConvolutionOptions {
 /// [B, H', W', F] with H' = floor((H + padding - dilation (kh - 1) - 1) / stride) + 1. B, C (one
 /// group) and F can be split.
 Value conv2d(Value x, Value kernel, ConvolutionOptions options = {});
+/// Options of `max_pool` and `average_pool`.
 struct PoolingOptions {
-  std::array<std::int64_t, 2> window = {2, 2}, stride = {2, 2};
-  std::array<std::int64_t, 2> pad_before = {0, 0}, pad_after = {0, 0};
+  std::array<std::int64_t, 2> window = {2, 2}, stride = {2, 2};         ///< rows, columns
+  std::array<std::int64_t, 2> pad_before = {0, 0}, pad_after = {0, 0};  ///< as `ConvolutionOptions`
 };
 /// Largest element of every window, NHWC: x [B, H, W, C]; padding is never the largest. The
 /// gradient goes to the first of equal elements.
@@ -219,6 +224,7 @@ Value average_pool(Value x, PoolingOptions options = {});
 /// [0, V) throws Error naming it; on CUDA its row is NaN and it contributes nothing to the
 /// gradient. V, d and the ids can be split.
 Value embedding(Value table, Value ids);
+/// Options of `softmax_cross_entropy`.
 struct CrossEntropyOptions {
   /// The true class has this much less weight, which all classes share (Szegedy et al. 2016).
   double label_smoothing = 0;

@@ -5,6 +5,7 @@
 
 namespace alpa {
 
+/// In which order stages run micro-batches.
 enum class ScheduleKind : std::uint8_t {
   /// all forward runs, then all backward runs (arXiv 1811.06965)
   gpipe,

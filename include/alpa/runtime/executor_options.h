@@ -9,8 +9,8 @@ namespace alpa {
 enum class Overlap : std::uint8_t {
   /// CUDA: always; CPU: if there are more cores than devices (threads on one core gain nothing)
   automatic,
-  always,
-  never,
+  always,  ///< on every backend
+  never,   ///< each collective is awaited at once
 };
 
 /// CUDA: whether a step of all devices is captured as one graph, which is one launch.
@@ -19,13 +19,14 @@ enum class Capture : std::uint8_t {
   /// unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
   /// the collectives of several
   automatic,
-  always,
-  never,  ///< instructions are queued one by one, asynchronously
+  always,  ///< on every backend
+  never,   ///< instructions are queued one by one, asynchronously
 };
 
+/// How an executable runs its steps.
 struct ExecutorOptions {
-  int threads_per_device = 0;  ///< 0: usable cores / devices, at least 1
-  Overlap overlap = Overlap::automatic;
+  int threads_per_device = 0;            ///< 0: usable cores / devices, at least 1
+  Overlap overlap = Overlap::automatic;  ///< of collectives with other work
   /// A non-finite metric is an Error naming it and the step. On CUDA, relu then also
   /// propagates NaN. Without it, cuBLASLt's product with relu, which is sometimes
   /// faster, may turn a NaN into 0.
@@ -35,8 +36,8 @@ struct ExecutorOptions {
   /// CPU: if no instruction finishes for so long, the step is an Error that names the devices, what
   /// they do and who waits for whom. 0: devices may take any time.
   double stall_seconds = 0;
-  std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
-  Capture capture = Capture::automatic;
+  std::int64_t bucket_bytes = 1 << 20;   ///< for `bucket_collectives`, per device
+  Capture capture = Capture::automatic;  ///< of steps as CUDA graphs
   /// CUDA, steps of one micro-batch: updates a layer's parameters on a low-priority stream as
   /// soon as their gradients are ready, overlapped with the backward pass of earlier layers. Off:
   /// one kernel updates all parameters at the end. Results are bitwise the same; which is faster

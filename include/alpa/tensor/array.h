@@ -31,6 +31,7 @@ constexpr DType dtype_of() {
   }
 }
 
+/// A tensor in host memory. Copies share their elements.
 class Array {
  public:
   Array() = default;
@@ -57,13 +58,13 @@ class Array {
   /// Error as `check_type` does.
   static Array view(const void* data, TensorType type);
 
-  const TensorType& type() const { return type_; }
-  const Shape& shape() const { return type_.shape; }
-  DType dtype() const { return type_.dtype; }
-  std::int64_t elements() const { return type_.elements(); }
-  std::int64_t bytes() const { return type_.bytes(); }
-  const std::byte* data() const { return data_.get(); }
-  std::byte* mutable_data() { return data_.get(); }
+  const TensorType& type() const { return type_; }            ///< element type and shape
+  const Shape& shape() const { return type_.shape; }          ///< extents
+  DType dtype() const { return type_.dtype; }                 ///< element type
+  std::int64_t elements() const { return type_.elements(); }  ///< number of elements
+  std::int64_t bytes() const { return type_.bytes(); }        ///< of all elements
+  const std::byte* data() const { return data_.get(); }       ///< row-major elements
+  std::byte* mutable_data() { return data_.get(); }           ///< row-major elements, for writing
 
   /// The elements as T. Throws Error if the array holds another type.
   template <class T>
@@ -72,6 +73,7 @@ class Array {
             name_of(dtype_of<T>()));
     return {reinterpret_cast<const T*>(data_.get()), static_cast<std::size_t>(elements())};
   }
+  /// As `elements_as`, for writing.
   template <class T>
   std::span<T> mutable_elements_as() {
     auto all = elements_as<T>();

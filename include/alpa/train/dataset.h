@@ -22,12 +22,13 @@ struct Dataset {
   Array y;                   ///< targets f32 [n, outputs], or class labels i32 [n]
   std::int64_t classes = 0;  ///< number of classes; 0: regression, `y` holds target values
 
-  std::int64_t size() const { return x.shape().at(0); }
-  std::int64_t features() const { return x.shape().at(1); }
+  std::int64_t size() const { return x.shape().at(0); }      ///< number of examples
+  std::int64_t features() const { return x.shape().at(1); }  ///< of an example
 };
 
+/// The two parts of a data set.
 struct TrainingAndTestSet {
-  Dataset training, test;
+  Dataset training, test;  ///< disjoint examples
 };
 
 /// Directory of Debian's package dataset-fashion-mnist.
@@ -63,6 +64,7 @@ std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, s
 /// an index is out of range.
 Array take_rows(const Array& array, std::span<const std::int64_t> rows);
 
+/// Options of `batches`.
 struct BatchOptions {
   bool drop_last = false;  ///< leave out the examples at the end of an epoch that fill no batch
   int prefetch = 2;        ///< batches that a background thread makes ahead of their use
@@ -78,10 +80,11 @@ using LoadExamples =
 /// thread throws, the loop throws when it gets there.
 class BatchRange {
  public:
+  /// An input iterator over the batches.
   class Iterator {
    public:
-    using value_type = std::map<std::string, Array>;
-    using difference_type = std::ptrdiff_t;
+    using value_type = std::map<std::string, Array>;  ///< a batch: arrays by input name
+    using difference_type = std::ptrdiff_t;           ///< for the standard library
     const value_type& operator*() const;
     const value_type* operator->() const { return &**this; }
     Iterator& operator++();
@@ -99,7 +102,7 @@ class BatchRange {
 
   /// Takes the first batch. Call it once: batches that were passed are gone.
   Iterator begin();
-  std::default_sentinel_t end() const { return {}; }
+  std::default_sentinel_t end() const { return {}; }  ///< behind the last batch
 
  private:
   friend class Batches;

@@ -19,6 +19,7 @@ Array read_image(const std::string& path, std::int64_t channels = 3);
 /// `image` is u8 of rank 3, and height and width are at least 1.
 Array resized_image(const Array& image, std::int64_t height, std::int64_t width);
 
+/// Options of `open_image_folder`.
 struct ImageFolderOptions {
   /// Images are resized to this. 0: they are as they are, and must be of one size.
   std::int64_t height = 0, width = 0;
@@ -32,6 +33,7 @@ struct ImageFolder {
   std::vector<std::string> classes;  ///< names of the sub-folders, in alphabetical order
   ImageFolderOptions options;        ///< with the size of all images
 
+  /// number of images
   std::int64_t size() const { return static_cast<std::int64_t>(paths.size()); }
 };
 

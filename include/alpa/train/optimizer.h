@@ -39,8 +39,8 @@ Schedule cosine_schedule(double from, double to, std::int64_t steps);
 
 /// A part of a schedule: `rate` for `steps` steps, which it counts from 1.
 struct SchedulePart {
-  std::int64_t steps;
-  LearningRate rate;
+  std::int64_t steps;  ///< of this part
+  LearningRate rate;   ///< in this part
 };
 /// The parts one after the other, then `last`, which counts its steps from 1 too:
 /// `join_schedules({{100, linear_schedule(0, 1e-3, 100)}}, 1e-3)`.
@@ -62,54 +62,54 @@ struct Optimizer {
   /// `step` are scalar inputs f32[].
   std::function<void(Builder&, Value parameter, Value gradient, Value learning_rate, Value step)>
       update;
-  LearningRate learning_rate = 0.0;
+  LearningRate learning_rate = 0.0;  ///< of a step
 };
 
 /// An optimizer for parameters whose names match `parameters`; `*` matches any text. For example,
 /// {"*.bias", optim::AdamW{.weight_decay = 0}} masks the weight decay of biases.
 struct OptimizerGroup {
-  std::string parameters;
-  Optimizer optimizer;
+  std::string parameters;  ///< pattern of names
+  Optimizer optimizer;     ///< of these parameters
 };
 
 namespace optim {
 
 /// w ← w − lr·v, v ← momentum·v + g + weight_decay·w (Sutskever et al. 2013); Nesterov if asked.
 struct Sgd {
-  LearningRate learning_rate = 1e-2;
-  double momentum = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
+  LearningRate learning_rate = 1e-2;  ///< of a step
+  double momentum = 0;                ///< 0: none is kept
+  double weight_decay = 0;            ///< added to the gradient, times the parameter
+  bool nesterov = false;              ///< Nesterov's momentum
   operator Optimizer() const;
 };
 
 /// Adam (Kingma and Ba 2015, algorithm 1).
 struct Adam {
-  LearningRate learning_rate = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  LearningRate learning_rate = 1e-3;                  ///< of a step
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< as in the paper
   operator Optimizer() const;
 };
 
 /// AdamW: decoupled weight decay (Loshchilov and Hutter 2019).
 struct AdamW {
-  LearningRate learning_rate = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  LearningRate learning_rate = 1e-3;                                       ///< of a step
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;  ///< as in the paper
   operator Optimizer() const;
 };
 
 /// LAMB (You et al. 2020): AdamW's direction of every parameter, scaled to the parameter's norm.
 /// The ratio of both norms is 1 where one of them is 0, and has no other bounds.
 struct Lamb {
-  LearningRate learning_rate = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0;
+  LearningRate learning_rate = 1e-3;                                    ///< of a step
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0;  ///< as in the paper
   operator Optimizer() const;
 };
 
 /// Lion (Chen et al. 2023): w ← w − lr·(sign(beta1·m + (1 − beta1)·g) + weight_decay·w),
 /// m ← beta2·m + (1 − beta2)·g. Takes a learning rate 3 to 10 times smaller than AdamW's.
 struct Lion {
-  LearningRate learning_rate = 1e-4;
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  LearningRate learning_rate = 1e-4;                   ///< of a step
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;  ///< as in the formula
   operator Optimizer() const;
 };
 

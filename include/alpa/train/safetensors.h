@@ -18,10 +18,10 @@ class TensorFile {
   /// Throws Error naming the file, the tensor and the mistake.
   explicit TensorFile(const std::string& path);
 
-  const std::string& path() const;
+  const std::string& path() const;  ///< of the file
   /// Names of all tensors, in alphabetical order.
   std::vector<std::string> names() const;
-  bool contains(const std::string& name) const;
+  bool contains(const std::string& name) const;  ///< whether the file has this tensor
   /// The type that `operator[]` gives: i64 is read as i32, bool as u8. Throws Error naming some of
   /// the known names, or if no type of alpa holds the elements.
   TensorType type(const std::string& name) const;

@@ -50,7 +50,7 @@ class Tokens {
   /// A text file, encoded; at most 4 GiB, gzip'd or not.
   static Tokens of_text(const std::string& path, const Tokenizer& tokenizer);
 
-  std::int64_t size() const { return end_ - begin_; }
+  std::int64_t size() const { return end_ - begin_; }  ///< number of tokens
   /// Throws Error if the token does not fit into 31 bits.
   std::int32_t operator[](std::int64_t i) const;
   /// Tokens begin to end - 1, e.g. for training or validation. Throws Error unless 0 <= begin <=

@@ -16,9 +16,9 @@ namespace alpa {
 /// false: every micro-batch then sees the whole tensor, e.g. a mask, a table, or a number:
 /// `{"temperature", {f32, {}}, false}`, given as `{"temperature", 0.5}`.
 struct BatchInput {
-  std::string name;
-  TensorType type;
-  bool batched = true;
+  std::string name;     ///< of the input
+  TensorType type;      ///< of the whole batch
+  bool batched = true;  ///< dimension 0 is the batch
 };
 
 /// The batch inputs while tracing.
@@ -36,8 +36,8 @@ class Batch {
 
 /// Result of a model: the loss to minimise, and further scalars to report.
 struct LossAndMetrics {
-  Value loss;
-  std::map<std::string, Value> metrics;
+  Value loss;                                 ///< a scalar
+  std::map<std::string, Value> metrics;       ///< scalars, by name
   LossAndMetrics(Value loss) : loss(loss) {}  // NOLINT: a plain loss is the usual case
   LossAndMetrics(Value loss, std::map<std::string, Value> metrics)
       : loss(loss), metrics(std::move(metrics)) {}
@@ -45,7 +45,7 @@ struct LossAndMetrics {
 
 /// How a step is traced.
 struct TraceOptions {
-  int num_micro_batches = 1;
+  int num_micro_batches = 1;    ///< of a step
   bool layer_per_node = false;  ///< as for `Builder`
   /// Rematerialised layers, by number; none: those that the step asks for, of `Remat::automatic` no
   /// one.
@@ -55,6 +55,7 @@ struct TraceOptions {
       : num_micro_batches(micro_batches), layer_per_node(per_node), remat(std::move(layers)) {}
 };
 
+/// A step that can be traced for any number of micro-batches.
 struct TrainingStep {
   std::vector<BatchInput> inputs;  ///< types of the whole batch
   /// throws Error if the micro-batches do not divide the batch
@@ -84,18 +85,20 @@ enum class Remat : std::uint8_t {
 /// losses of `nn` and the sums of gradients over micro-batches are f32. Parameters that a layer
 /// asks for as f32 stay f32.
 enum class Precision : std::uint8_t { as_written, bf16_mixed, f16_mixed };
+/// Mixed precision, for short.
 inline constexpr Precision bf16_mixed = Precision::bf16_mixed, f16_mixed = Precision::f16_mixed;
 
 /// The loss is multiplied by a scale before its gradients are taken, and these are divided by it,
 /// so that small gradients are not lost in f16.
 struct LossScale {
-  double initial = 65536;
+  double initial = 65536;  ///< scale of the first step
   /// Steps with a gradient that is not finite change nothing but the scale, which is halved, down
   /// to 1; after `growth_interval` other steps it is doubled, up to 2^24. Metric "loss_scale".
   bool dynamic = true;
-  std::int64_t growth_interval = 2000;
+  std::int64_t growth_interval = 2000;  ///< steps until the scale is doubled
 };
 
+/// Options of a training step.
 struct StepOptions {
   /// scales gradients so that their joint norm is at most this; 0: off
   double clip_global_norm = 0;
@@ -105,17 +108,18 @@ struct StepOptions {
   /// Optimizers for some of the parameters, instead of the step's. The first group
   /// that matches a name is used.
   std::vector<OptimizerGroup> groups = {};
-  Precision precision = Precision::as_written;
+  Precision precision = Precision::as_written;  ///< element types
   /// The default is a dynamic scale with f16_mixed, and none otherwise.
   std::optional<LossScale> loss_scale = {};
   /// Keeps the exponential moving average of every trained parameter as state "<parameter>.ema":
   /// average ← ema·average + (1 - ema)·parameter after each step; the first step sets it. 0: off
   double ema = 0;
-  Remat remat = Remat::marked;
+  Remat remat = Remat::marked;  ///< what is computed again
 };
 
+/// Options of a step without an optimizer.
 struct EvaluationOptions {
-  Precision precision = Precision::as_written;
+  Precision precision = Precision::as_written;  ///< element types
   /// Reads the averages that `StepOptions::ema` keeps, instead of the trained parameters.
   bool ema = false;
   std::vector<std::string> frozen = {};  ///< as in the training step; these have no averages
@@ -139,7 +143,7 @@ TrainingStep evaluation_step(std::vector<BatchInput> inputs,
 
 /// Tensors that a model predicts, by name; a single one is called "prediction".
 struct Predictions {
-  std::map<std::string, Value> values;
+  std::map<std::string, Value> values;                         ///< tensors by name
   Predictions(Value value) : values{{"prediction", value}} {}  // NOLINT: the usual case
   explicit Predictions(std::map<std::string, Value> values) : values(std::move(values)) {}
 };
