@@ -16,7 +16,7 @@
 namespace alpa {
 
 /// Traces, plans, partitions and loads `step`. Throws Error on a mistake in the model, the method's
-/// options or the cluster, and if no plan keeps the memory budget.
+/// options or the cluster, and if no plan fits the memory budget.
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster);
 
 /// Several steps on one state, for example `auto [train, evaluate] = parallelize(step, evaluation,

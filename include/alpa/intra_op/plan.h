@@ -67,9 +67,9 @@ Region region_of_use(const Graph& graph, UseId use);
 /// and for other values, -1.
 std::vector<int> accumulators_of_values(const Graph& graph);
 
-/// One resharding of a value, done once and read by all `uses`, from the spec of the value there;
-/// emitted just before the first of them (or as early as its operand is ready, for reductions), in
-/// the region of the first use.
+/// One resharding of a value, done once and read by all `uses`. It starts from the value's spec and
+/// is emitted just before the first use, in the region of that use. Reductions are emitted as early
+/// as their operand is ready.
 struct PlannedReshard {
   int value = -1;           ///< that is resharded
   ReshardPath path;         ///< its steps
@@ -90,7 +90,7 @@ struct PlanCost {
 
 /// What planning took, and the size of the solver's problem.
 struct PlannerStatistics {
-  double solve_seconds = 0, total_seconds = 0;  ///< the first: 10^9 cells of tables read are one
+  double solve_seconds = 0, total_seconds = 0;  ///< the first: 10^9 table cells read are one second
   int nodes = 0, strategies = 0;                ///< of the solver instance before reductions
   /// of the program left for CBC; 0 if the reductions solved it
   int variables = 0, constraints = 0;
@@ -165,20 +165,20 @@ RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph);
 /// Repeated work in one line that names the heaviest nodes; empty below 1 % of the operations.
 std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph);
 
-/// The best plan so far and what is proven. Under a memory budget, planning first looks for the
-/// best plan without it; if that plan exceeds the budget, it begins again with plans that keep it.
+/// The best plan so far, and the proven lower bound. Under a memory budget, planning first searches
+/// without it. If the best plan then exceeds the budget, the search starts again within the budget.
 struct PlanningProgress {
   /// Seconds of a step under the best plan so far; infinite: none yet.
   double best_seconds = std::numeric_limits<double>::infinity();
-  double lower_bound_seconds = 0;  ///< proven: no plan on any mesh takes less
+  double lower_bound_seconds = 0;  ///< proven lower bound, over all meshes
   double elapsed_seconds = 0;      ///< since planning began
   /// mesh shape of the best plan so far, e.g. 2x4; empty: none yet
   std::string mesh = {};
-  /// a device may use for the plans meant; none: any plan is
+  /// Memory limit of the current search, per device; none: unlimited.
   std::optional<std::int64_t> bytes = {};
   int stages = 0;  ///< of the best plan, while stages are searched for
-  /// Searches that were made for the stages, and ranges of layers on meshes that could have one:
-  /// most are ruled out without.
+  /// Searches made for stages, and candidates (ranges of layers on submeshes). Bounds rule out
+  /// most candidates without a search.
   int searches = 0, ranges = 0;
   double seconds_left = 0;  ///< until the time limit, while stages are searched for
 

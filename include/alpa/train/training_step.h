@@ -47,8 +47,8 @@ struct LossAndMetrics {
 struct TraceOptions {
   int num_micro_batches = 1;    ///< of a step
   bool layer_per_node = false;  ///< as for `Builder`
-  /// Rematerialised layers, by number; none: those that the step asks for, of `Remat::automatic` no
-  /// one.
+  /// Rematerialised layers, by number. None: those that the step asks for; with
+  /// `Remat::automatic`, no layer.
   std::optional<std::vector<int>> remat = {};
   TraceOptions(int micro_batches, bool per_node = false,  // NOLINT: a number is the usual case
                std::optional<std::vector<int>> layers = {})
@@ -74,9 +74,8 @@ enum class Remat : std::uint8_t {
   marked,  ///< the layers marked by `nn::remat`
   none,    ///< none; marks have no effect
   all,     ///< every layer
-  /// The planner's choice. If no plan that it finds without rematerialisation keeps the memory
-  /// budget, a plan with few layers computed again that does; those that free most bytes per second
-  /// first.
+  /// The planner chooses. No layer, if a plan without rematerialisation fits the memory budget;
+  /// otherwise few layers, those first that free most bytes per second.
   automatic,
 };
 
