@@ -122,6 +122,20 @@ TEST_CASE("files, presets, programs, subcommands, flags and names on the pages e
     }
 }
 
+TEST_CASE("every option that a page names in backquotes is set by a program on a page") {
+  static const std::regex named(R"(\.([a-z]\w*)(?= = |[,}]))"), set(R"(\.([a-z]\w*) = )");
+  std::set<std::string> compiled;
+  for (const SourceFile& page : structure::pages())
+    for (const Code& code : structure::code_of(page))
+      if (code.block)
+        for (const std::string& option : matches(code.text, set)) compiled.insert(option);
+  for (const SourceFile& page : structure::pages())
+    for (const Code& code : structure::code_of(page))
+      if (!code.block)
+        for (const std::string& option : matches(code.text, named))
+          CHECK_MESSAGE(compiled.contains(option), page.path << ": " << option);
+}
+
 TEST_CASE("every block of code is fenced and says what it is") {
   // alpa_add_page of cmake/AlpaRepositoryTests.cmake tries all but text.
   static const std::set<std::string> kinds = {"```cpp", "```sh", "```json", "```text"};
