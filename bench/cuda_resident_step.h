@@ -28,8 +28,7 @@ class ResidentStep {
  public:
   /// Loads `step` on the first card with initial parameters, uploads `batch`, and runs the step
   /// twice, so that everything is loaded before it is captured.
-  ResidentStep(const TrainingStep& step, const Serial& method,
-               const std::map<std::string, Array>& batch)
+  ResidentStep(const TrainingStep& step, const Serial& method, const BatchData& batch)
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
         products_({.tf32 = method.executor.tf32}),
         convolutions_({.tf32 = method.executor.tf32}) {
@@ -175,7 +174,7 @@ class ResidentStep {
     }
   }
 
-  void upload(const TrainingStep& step, const std::map<std::string, Array>& batch) {
+  void upload(const TrainingStep& step, const BatchData& batch) {
     constexpr std::int64_t kStep = 1000;  // Adam's first steps are its largest
     const std::map<std::string, double> scalars = step.scalars(kStep);
     runtime::StepInputs inputs;

@@ -57,8 +57,8 @@ double seconds_node_by_node(const Executable& step, const cost::CostModel& model
   return seconds;
 }
 
-std::map<std::string, Array> batch_of(const Graph& graph) {
-  std::map<std::string, Array> batch;
+BatchData batch_of(const Graph& graph) {
+  BatchData batch;
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::batch)
       batch.emplace(input.name, bench::random_array(graph.type(input.value).shape));
@@ -69,7 +69,7 @@ void measure(const char* name, const TrainingStep& step, int devices, int rounds
   const Cluster cluster = Cluster::local(devices);
   const Executable executable = parallelize(step, ShardParallel{}, cluster);
   TrainState state = executable.init(0);
-  const std::map<std::string, Array> batch = batch_of(executable.graph());
+  const BatchData batch = batch_of(executable.graph());
   std::vector<double> seconds;
   for (int round = -1; round < rounds; ++round) {
     const std::clock_t start = std::clock();

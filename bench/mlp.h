@@ -50,7 +50,7 @@ inline TrainingStep mlp_step(const MlpSizes& sizes, DType dtype = f32) {
       optim::Adam{.learning_rate = 1e-7});
 }
 
-inline std::map<std::string, Array> random_batch(const MlpSizes& sizes, DType dtype = f32) {
+inline BatchData random_batch(const MlpSizes& sizes, DType dtype = f32) {
   const Array numbers = random_array({sizes.batch, sizes.dim}).cast(dtype);
   return {{"x", numbers}, {"y", numbers}};
 }
@@ -61,7 +61,7 @@ inline std::function<Metrics()> mlp_runner(const MlpSizes& sizes, const Method& 
   auto executable =
       std::make_shared<Executable>(parallelize(mlp_step(sizes, dtype), method, cluster));
   auto state = std::make_shared<TrainState>(executable->init(0));
-  auto batch = std::make_shared<std::map<std::string, Array>>(random_batch(sizes, dtype));
+  auto batch = std::make_shared<BatchData>(random_batch(sizes, dtype));
   return [=] { return executable->run(*state, *batch); };
 }
 

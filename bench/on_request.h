@@ -42,7 +42,7 @@ inline void answer(const std::function<void()>& step) {
 /// A step that is compiled now, and runs on this batch whenever it is called. Says on stderr what
 /// was planned.
 inline std::function<void()> runner(const TrainingStep& step, const Placement& placement,
-                                    const std::map<std::string, Array>& batch) {
+                                    const BatchData& batch) {
   const Executable executable =
       parallelize(step, placement.method(), Cluster::local(placement.devices));
   fmt::print(stderr, "{}\n{} bytes per device\n", to_string(executable.planned()),

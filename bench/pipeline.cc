@@ -24,7 +24,7 @@ namespace {
 struct Runner {
   Executable executable;
   TrainState state;
-  std::map<std::string, Array> batch;
+  BatchData batch;
 
   Runner(const TrainingStep& step, const Method& method, int devices)
       : executable(parallelize(step, method, Cluster::local(devices))), state(executable.init(0)) {

@@ -21,14 +21,14 @@ struct Plan {
   std::string name;
   Executable executable;
   TrainState state;
-  std::map<std::string, Array> batch;
+  BatchData batch;
   std::vector<double> seconds = {};
 
   double predicted() const { return executable.planned().plan.cost.objective_seconds; }
 };
 
-std::map<std::string, Array> batch_of(const TrainingStep& step) {
-  std::map<std::string, Array> batch;
+BatchData batch_of(const TrainingStep& step) {
+  BatchData batch;
   for (const BatchInput& input : step.inputs)
     batch.emplace(input.name, bench::random_array(input.type.shape));
   return batch;

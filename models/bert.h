@@ -27,11 +27,11 @@ class Bert {
   static constexpr std::int64_t kNotHidden = -1;
 
   explicit Bert(const BertOptions& o)
-      : tokens_(o.vocabulary, o.encoder.hidden, {.dtype = o.encoder.dtype}),
-        positions_(o.sequence, o.encoder.hidden, {.dtype = o.encoder.dtype}),
+      : tokens_(o.vocabulary, o.encoder.hidden, {.dtype = o.encoder.dtype, .name = "tokens"}),
+        positions_(o.sequence, o.encoder.hidden, {.dtype = o.encoder.dtype, .name = "positions"}),
         dropout_(o.encoder.dropout),
         encoder_(o.encoder),
-        transform_(o.encoder.hidden, {.kernel = EncoderBlock::kernel()}),
+        transform_(o.encoder.hidden, {.kernel = EncoderBlock::kernel(), .name = "transform"}),
         head_(tokens_, o.vocabulary) {}
 
   /// Tokens i32 [B, T] → logits [B, T, vocabulary].
@@ -50,7 +50,8 @@ class Bert {
 
  private:
   alpa::nn::Embedding tokens_, positions_;
-  alpa::nn::LayerNorm first_norm_, last_norm_;
+  alpa::nn::LayerNorm first_norm_{{.name = "embedding_norm"}},
+      last_norm_{{.name = "transform_norm"}};
   alpa::nn::Dropout dropout_;
   Encoder encoder_;
   alpa::nn::Dense transform_;

@@ -20,9 +20,11 @@ struct EncoderOptions {
 class EncoderBlock {
  public:
   explicit EncoderBlock(const EncoderOptions& o)
-      : attention_(o.hidden, o.heads, {.causal = false, .dropout = o.dropout, .kernel = kernel()}),
-        up_(4 * o.hidden, {.kernel = kernel()}),
-        down_(o.hidden, {.kernel = kernel()}),
+      : attention_(
+            o.hidden, o.heads,
+            {.causal = false, .dropout = o.dropout, .kernel = kernel(), .name = "attention"}),
+        up_(4 * o.hidden, {.kernel = kernel(), .name = "feed_forward.up"}),
+        down_(o.hidden, {.kernel = kernel(), .name = "feed_forward.down"}),
         dropout_(o.dropout),
         norm_first_(o.norm_first) {}
 
@@ -43,20 +45,22 @@ class EncoderBlock {
 
   alpa::nn::SelfAttention attention_;
   alpa::nn::Dense up_, down_;
-  alpa::nn::LayerNorm first_, second_;
+  alpa::nn::LayerNorm first_{{.name = "attention_norm"}}, second_{{.name = "feed_forward_norm"}};
   alpa::nn::Dropout dropout_;
   bool norm_first_;
 };
 
-/// Blocks one after another; each is a layer of pipelines.
+/// Blocks one after another, "encoder.blocks.0"; each is a layer of pipelines.
 class Encoder {
  public:
   explicit Encoder(const EncoderOptions& options) : remat_(options.remat) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options);
   }
   alpa::Value operator()(alpa::Value x, alpa::Value key_mask = {}) const {
+    const alpa::nn::Scope encoder(x, "encoder");
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = alpa::mark_pipeline_boundary(x);
+      const alpa::nn::Scope in(x, "blocks", i);
       x = remat_ ? alpa::nn::remat(blocks_[i])(x, key_mask) : blocks_[i](x, key_mask);
     }
     return x;

@@ -52,10 +52,11 @@ inline constexpr std::array<DecoderSize, 4> kLlamaSizes{{{"7B", 32, 4096, 32, 11
                                                          {"33B", 60, 6656, 52, 17920},
                                                          {"65B", 80, 8192, 64, 22016}}};
 
-inline alpa::nn::Layer decoder_norm(const DecoderOptions& o) {
-  const double epsilon = o.norm_epsilon;
-  if (o.kind == DecoderKind::llama) return alpa::nn::RMSNorm(epsilon > 0 ? epsilon : 1e-6);
-  return alpa::nn::LayerNorm(epsilon > 0 ? epsilon : 1e-5);
+inline alpa::nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
+  alpa::nn::NormOptions options{.name = name};
+  if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
+  if (o.kind == DecoderKind::llama) return alpa::nn::RMSNorm(options);
+  return alpa::nn::LayerNorm(options);
 }
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)).
@@ -63,7 +64,7 @@ class DecoderBlock {
  public:
   explicit DecoderBlock(const DecoderOptions& o)
       : attention_(o.hidden, o.heads, attention_options(o)),
-        norms_{decoder_norm(o), decoder_norm(o)},
+        norms_{decoder_norm(o, "attention_norm"), decoder_norm(o, "feed_forward_norm")},
         feed_forward_(feed_forward(o)),
         dropout_(o.dropout) {}
 
@@ -92,7 +93,8 @@ class DecoderBlock {
                                            .dropout = o.dropout,
                                            .bias = !llama,
                                            .kernel = kernel(),
-                                           .projection = narrow(o)};
+                                           .projection = narrow(o),
+                                           .name = "attention"};
     if (llama) options.rotary = alpa::RotaryOptions{.base = o.rotary_base};
     return options;
   }
@@ -103,9 +105,12 @@ class DecoderBlock {
   }
   static alpa::nn::Layer feed_forward(const DecoderOptions& o) {
     const std::int64_t width = o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden;
-    if (o.kind == DecoderKind::llama) return alpa::nn::SwiGLU(o.hidden, width, kernel());
-    return alpa::nn::Sequential{alpa::nn::Dense(width, {.kernel = kernel()}), alpa::nn::GELU(),
-                                alpa::nn::Dense(o.hidden, {.kernel = narrow(o)})};
+    if (o.kind == DecoderKind::llama)
+      return alpa::nn::SwiGLU(o.hidden, width, {kernel(), "feed_forward"});
+    return alpa::nn::Sequential(
+        {alpa::nn::Dense(width, {.kernel = kernel(), .name = "up"}), alpa::nn::GELU(),
+         alpa::nn::Dense(o.hidden, {.kernel = narrow(o), .name = "down"})},
+        {.name = "feed_forward"});
   }
   alpa::Value after_attention(alpa::Value x) const {
     return x + dropout_(feed_forward_(norms_[1](x)));
@@ -117,14 +122,15 @@ class DecoderBlock {
   alpa::nn::Dropout dropout_;
 };
 
-/// Predicts every next token. Each block is a layer of pipelines.
+/// Predicts every next token. Each block is a layer of pipelines. Parameters are called
+/// "tokens.table", "blocks.3.attention.query.kernel", "head.bias" and so on.
 class Decoder {
  public:
   explicit Decoder(DecoderOptions options)
       : options_(options),
-        tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype}),
-        positions_(options.sequence, options.hidden, {.dtype = options.dtype}),
-        norm_(decoder_norm(options)),
+        tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype, .name = "tokens"}),
+        positions_(options.sequence, options.hidden, {.dtype = options.dtype, .name = "positions"}),
+        norm_(decoder_norm(options, "norm")),
         dropout_(options.dropout),
         head_(head_of(options, tokens_)) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_);
@@ -137,6 +143,7 @@ class Decoder {
     alpa::Value x = dropout_(embed(tokens, iota(tokens, {alpa::i32, {tokens.dim(1)}})));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = mark_pipeline_boundary(x);
+      const alpa::nn::Scope in(x, "blocks", i);
       x = options_.remat ? alpa::nn::remat(blocks_[i])(x) : blocks_[i](x);
     }
     return head(x);
@@ -147,8 +154,10 @@ class Decoder {
   alpa::Value decode(alpa::Value tokens, alpa::Value position, alpa::Values& keys,
                      alpa::Values& values) const {
     alpa::Value x = embed(tokens, position);
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const alpa::nn::Scope in(x, "blocks", i);
       x = blocks_[i].decode(x, position, keys.at(i), values.at(i));
+    }
     return head(x);
   }
 
@@ -165,7 +174,7 @@ class Decoder {
   alpa::Value head(alpa::Value x) const { return head_(norm_(x)); }
   static alpa::nn::Layer head_of(const DecoderOptions& o, const alpa::nn::Embedding& tokens) {
     if (!o.tied_head)
-      return alpa::nn::Dense(o.vocabulary, {false, alpa::Initializer::normal(0, 0.02)});
+      return alpa::nn::Dense(o.vocabulary, {false, alpa::Initializer::normal(0, 0.02), "head"});
     return TiedHead(tokens, o.vocabulary, o.head_bias && o.kind == DecoderKind::gpt);
   }
 

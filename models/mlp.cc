@@ -63,16 +63,19 @@ std::optional<MlpFlags> read_mlp_flags(int argc, char** argv) {
   return flags;
 }
 
-/// Dense layers of alternating width, ReLU between them; the last has `outputs` features.
+/// Dense layers of alternating width, ReLU between them: "pairs.0.up", "pairs.0.down", …, "head",
+/// which has `outputs` features.
 nn::Sequential make_mlp(const MlpFlags& flags, std::int64_t outputs, bool final_relu) {
   nn::Sequential mlp;
   const std::int64_t wide = flags.dim * flags.hidden_factor;
   for (std::int64_t i = 2; i < flags.layers; i += 2) {
-    const nn::Sequential two{nn::Dense(wide), nn::ReLU(), nn::Dense(flags.dim), nn::ReLU()};
+    const nn::Sequential two({nn::Dense(wide, {.name = "up"}), nn::ReLU(),
+                              nn::Dense(flags.dim, {.name = "down"}), nn::ReLU()},
+                             {.name = fmt::format("pairs.{}", i / 2 - 1)});
     mlp.add(marks_remat(flags) ? nn::Layer(nn::remat(two)) : nn::Layer(two));
   }
-  if (flags.layers % 2 == 0) mlp.add(nn::Dense(wide)).add(nn::ReLU());
-  mlp.add(nn::Dense(outputs));
+  if (flags.layers % 2 == 0) mlp.add(nn::Dense(wide, {.name = "last"})).add(nn::ReLU());
+  mlp.add(nn::Dense(outputs, {.name = "head"}));
   if (final_relu) mlp.add(nn::ReLU());
   return mlp;
 }

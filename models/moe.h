@@ -45,16 +45,18 @@ inline constexpr std::array<MoeDecoderSize, 10> kMoeSizes{{{"tiny", 2, 64, 4, 4}
 class MoeDecoderBlock {
  public:
   MoeDecoderBlock(const MoeDecoderOptions& o, bool experts)
-      : attention_(o.hidden, o.heads, {.kernel = kernel()}),
-        mlp_{alpa::nn::Dense(o.factor * o.hidden, {.kernel = kernel()}), alpa::nn::GELU(),
-             alpa::nn::Dense(o.hidden, {.kernel = kernel()})} {
+      : attention_(o.hidden, o.heads, {.kernel = kernel(), .name = "attention"}),
+        mlp_({alpa::nn::Dense(o.factor * o.hidden, {.kernel = kernel(), .name = "up"}),
+              alpa::nn::GELU(), alpa::nn::Dense(o.hidden, {.kernel = kernel(), .name = "down"})},
+             {.name = "feed_forward"}) {
     if (experts)
       experts_.emplace(o.experts, o.factor * o.hidden,
                        alpa::nn::MoEOptions{.choices = o.choices,
                                             .capacity_factor = o.capacity_factor,
                                             .group = o.group,
                                             .activation = alpa::gelu,
-                                            .kernel = kernel()});
+                                            .kernel = kernel(),
+                                            .name = "experts"});
   }
 
   /// The result, and the balance loss of a block with experts.
@@ -69,7 +71,8 @@ class MoeDecoderBlock {
  private:
   static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }
 
-  std::array<alpa::nn::LayerNorm, 2> norms_;
+  std::array<alpa::nn::LayerNorm, 2> norms_{alpa::nn::LayerNorm({.name = "attention_norm"}),
+                                            alpa::nn::LayerNorm({.name = "feed_forward_norm"})};
   alpa::nn::SelfAttention attention_;
   alpa::nn::Sequential mlp_;
   std::optional<alpa::nn::MoE> experts_;
@@ -81,8 +84,8 @@ class MoeDecoder {
  public:
   explicit MoeDecoder(MoeDecoderOptions options)
       : options_(options),
-        tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype}),
-        positions_(options.sequence, options.hidden, {.dtype = options.dtype}),
+        tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype, .name = "tokens"}),
+        positions_(options.sequence, options.hidden, {.dtype = options.dtype, .name = "positions"}),
         head_(tokens_, options.vocabulary) {
     for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_, i % 2 == 1);
   }
@@ -97,6 +100,7 @@ class MoeDecoder {
     double layers = 0;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = mark_pipeline_boundary(x);
+      const alpa::nn::Scope in(x, "blocks", i);
       const alpa::nn::MoEOutput block =
           options_.remat ? alpa::nn::remat(blocks_[i])(x) : blocks_[i](x);
       x = block.y;
@@ -120,7 +124,7 @@ class MoeDecoder {
   MoeDecoderOptions options_;
   alpa::nn::Embedding tokens_, positions_;
   std::vector<MoeDecoderBlock> blocks_;
-  alpa::nn::LayerNorm norm_;
+  alpa::nn::LayerNorm norm_{{.name = "norm"}};
   TiedHead head_;
 };
 

@@ -17,13 +17,14 @@ constexpr std::int64_t kBatch = 2048, kDim = 256;
 
 /// Two pairs of layers, with a boundary between them.
 Value mlp(Value x) {
-  static const nn::Dense first(4 * kDim), second(kDim), third(4 * kDim), fourth(kDim);
+  static const nn::Dense first(4 * kDim, {.name = "first"}), second(kDim, {.name = "second"}),
+      third(4 * kDim, {.name = "third"}), fourth(kDim, {.name = "fourth"});
   x = relu(second(relu(first(x))));
   x = mark_pipeline_boundary(x);
   return relu(fourth(relu(third(x))));
 }
 
-std::map<std::string, Array> made_batch() {
+BatchData made_batch() {
   std::vector<float> x(kBatch * kDim), y(kBatch * kDim);
   for (std::size_t i = 0; i < x.size(); ++i) {
     x[i] = std::sin(0.37F * static_cast<float>(i));

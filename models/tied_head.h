@@ -5,7 +5,7 @@
 namespace models {
 
 /// Logits [B, T, vocabulary] of x [B, T, C]: its products with the rows of the embedding's table,
-/// plus a learnt number per token, parameter "head0.bias", if there is a bias.
+/// plus a learnt number per token, parameter "head.bias", if there is a bias.
 class TiedHead {
  public:
   TiedHead(alpa::nn::Embedding tokens, std::int64_t vocabulary, bool bias = true)
@@ -22,7 +22,7 @@ class TiedHead {
   alpa::nn::Embedding tokens_;
   std::int64_t vocabulary_;
   bool bias_;
-  alpa::nn::LayerId id_;
+  alpa::nn::LayerId id_{"head"};
 };
 
 }  // namespace models

@@ -27,10 +27,11 @@ class Vit {
  public:
   explicit Vit(const VitOptions& o)
       : options_(o),
-        patches_(o.encoder.hidden, {o.patch, o.patch}, {.stride = {o.patch, o.patch}}),
+        patches_(o.encoder.hidden, {o.patch, o.patch},
+                 {.stride = {o.patch, o.patch}, .name = "patches"}),
         encoder_(o.encoder),
         dropout_(o.encoder.dropout),
-        head_(o.classes, {.kernel = alpa::Initializer::zeros()}) {}
+        head_(o.classes, {.kernel = alpa::Initializer::zeros(), .name = "head"}) {}
 
   /// Images [B, H, W, C] → logits [B, classes]. The patch divides H and W.
   alpa::Value operator()(alpa::Value images) const {
@@ -41,7 +42,7 @@ class Vit {
                   alpa::to_string(images.type()));
     const alpa::Value patches = patches_(images);
     const std::int64_t count = patches.dim(1) * patches.dim(2);
-    const alpa::nn::Scope in(patches, id_, "vit");
+    const alpa::nn::Scope in(patches, id_, "vit_embedding");
     const alpa::Value token = in.parameter("class_token", {1, 1, width}, alpa::zeros);
     const alpa::Value x = alpa::concatenate({alpa::broadcast_to(token, {batch, 1, width}),
                                              alpa::reshape(patches, {batch, count, width})},
@@ -56,10 +57,10 @@ class Vit {
   VitOptions options_;
   alpa::nn::Conv2d patches_;
   Encoder encoder_;
-  alpa::nn::LayerNorm norm_;
+  alpa::nn::LayerNorm norm_{{.name = "norm"}};
   alpa::nn::Dropout dropout_;
   alpa::nn::Dense head_;
-  alpa::nn::LayerId id_;
+  alpa::nn::LayerId id_{"embedding"};
 };
 
 }  // namespace models

@@ -42,8 +42,9 @@ class ConvNorm {
  public:
   ConvNorm(std::int64_t features, std::int64_t window, std::int64_t stride = 1,
            alpa::Initializer scale = alpa::ones)
-      : conv_(features, {window, window}, {.stride = {stride, stride}, .bias = false}),
-        norm_({.scale = scale}) {}
+      : conv_(features, {window, window},
+              {.stride = {stride, stride}, .bias = false, .name = "conv"}),
+        norm_({.scale = scale, .name = "norm"}) {}
   alpa::Value operator()(alpa::Value x) const { return norm_(conv_(x)); }
 
  private:
@@ -56,10 +57,10 @@ class ConvNorm {
 class BottleneckBlock {
  public:
   BottleneckBlock(std::int64_t channels, std::int64_t width, std::int64_t stride)
-      : reduce_(channels, 1),
-        middle_(channels * width, 3, stride),
-        expand_(channels * 4, 1, 1, alpa::zeros),
-        project_(channels * 4, 1, stride) {}
+      : reduce_("reduce", ConvNorm(channels, 1)),
+        middle_("middle", ConvNorm(channels * width, 3, stride)),
+        expand_("expand", ConvNorm(channels * 4, 1, 1, alpa::zeros)),
+        project_("project", ConvNorm(channels * 4, 1, stride)) {}
 
   alpa::Value operator()(alpa::Value x) const {
     const alpa::Value narrow = relu(reduce_(x));
@@ -68,24 +69,28 @@ class BottleneckBlock {
   }
 
  private:
-  ConvNorm reduce_, middle_, expand_, project_;
+  alpa::nn::Layer reduce_, middle_, expand_, project_;
 };
 
 /// Images [B, H, W, 3] (any channels) → logits [B, classes]. A pipeline may be cut before every
-/// block.
+/// block. Parameters: "stem.conv.kernel", "groups.1.blocks.0.middle.norm.scale", "head.bias".
 inline alpa::nn::Sequential wide_resnet(const WideResNetSize& size) {
-  alpa::nn::Sequential model{
-      ConvNorm(size.channels, size.small_images ? 3 : 7, size.small_images ? 1 : 2),
-      alpa::nn::ReLU()};
+  alpa::nn::Sequential model;
+  model.add(
+      {"stem", ConvNorm(size.channels, size.small_images ? 3 : 7, size.small_images ? 1 : 2)});
+  model.add(alpa::nn::ReLU());
   if (size.pooled_stem) model.add(alpa::nn::MaxPool{{3, 3}, {2, 2}, alpa::nn::Padding::same});
   std::int64_t channels = size.channels;
   for (std::size_t group = 0; group < size.blocks.size(); ++group, channels *= 2)
     for (int i = 0; i < size.blocks[group]; ++i) {
       const BottleneckBlock block(channels, size.width, group > 0 && i == 0 ? 2 : 1);
       model.add(alpa::mark_pipeline_boundary);
-      model.add(size.remat ? alpa::nn::Layer(alpa::nn::remat(block)) : alpa::nn::Layer(block));
+      const std::string name = fmt::format("groups.{}.blocks.{}", group, i);
+      model.add(size.remat ? alpa::nn::Layer(name, alpa::nn::remat(block))
+                           : alpa::nn::Layer(name, block));
     }
-  return model.add(alpa::nn::GlobalAveragePool()).add(alpa::nn::Dense(size.classes));
+  return model.add(alpa::nn::GlobalAveragePool())
+      .add(alpa::nn::Dense(size.classes, {.name = "head"}));
 }
 
 }  // namespace models

@@ -240,12 +240,10 @@ struct Executable::Impl {
   }
 
   /// The number of examples in a batch that ran.
-  std::int64_t rows_of(const std::map<std::string, Array>& batch) const {
-    return batch.at(batched().name).shape()[0];
-  }
+  std::int64_t rows_of(const BatchData& batch) const { return batch.at(batched().name).shape()[0]; }
 
   /// The number of rows if `batch` matches the inputs but for having fewer; else nothing.
-  std::optional<std::int64_t> short_rows(const std::map<std::string, Array>& batch) const {
+  std::optional<std::int64_t> short_rows(const BatchData& batch) const {
     std::optional<std::int64_t> rows;
     for (const BatchInput& input : step.inputs) {
       if (!input.batched) continue;
@@ -295,7 +293,7 @@ TrainState Executable::init(std::uint64_t seed) const {
   return state;
 }
 
-Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& batch) const {
+Metrics Executable::run(TrainState& state, const BatchData& batch) const {
   require(state.executor().shares_states_with(*impl_->executor),
           "this state belongs to another executable; make one with init() of this one "
           "and fill it with copy_from()");

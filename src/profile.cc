@@ -47,7 +47,7 @@ void measure(const std::function<Value(const Batch&)>& model,
              const std::vector<std::int64_t>& columns, int devices, double seconds,
              const std::function<void(const Measured&)>& visit) {
   std::vector<BatchInput> inputs;
-  std::map<std::string, Array> batch;
+  BatchData batch;
   for (std::int64_t width : columns) {
     const Shape shape{devices, width};
     inputs.push_back({std::to_string(inputs.size()), {f32, shape}});

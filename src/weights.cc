@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -167,6 +168,19 @@ void check_filled(const TensorFile& file, const std::map<std::string, SharedTens
   }
 }
 
+/// Throws Error if a file and a state, read by own names, differ more than the options allow.
+void check_difference(const TensorFile& file, const LoadedWeights& difference, std::size_t common,
+                      const LoadOptions& options) {
+  const auto& [missing, unexpected] = difference;
+  if (missing.empty() && unexpected.empty()) return;
+  if (options.partial && common > 0) return;
+  fail(
+      "{}: its names are not the model's. The model wants {}, which the file lacks; the file has {}, "
+      "which the model lacks. Give a WeightMap{}",
+      file.path(), quoted_names(missing), quoted_names(unexpected),
+      options.partial ? "" : ", or {.partial = true} to load what both have");
+}
+
 /// Throws Error unless the file holds what the map names.
 void check_fit(const TensorFile& file, const WeightMap& map, const TypeOf& type_of) {
   for (const WeightName& name : map) check_fit(file, name, type_of(name.parameter));
@@ -282,8 +296,23 @@ void load_weights(TrainState& state, const std::string& path, const WeightMap& m
   load_weights(state, TensorFile(path), map);
 }
 
-void load_weights(TrainState& state, const std::string& path) {
-  load_weights(state, path, own_names(state));
+LoadedWeights load_weights(TrainState& state, const std::string& path, LoadOptions options) {
+  const TensorFile file(path);
+  LoadedWeights difference;
+  WeightMap common;
+  std::set<std::string> known;
+  for (const WeightName& name : own_names(state)) {
+    known.insert(name.parameter);
+    if (file.contains(name.parameter))
+      common.push_back(name);
+    else
+      difference.missing.push_back(name.parameter);
+  }
+  for (const std::string& tensor : file.names())
+    if (!known.count(tensor)) difference.unexpected.push_back(tensor);
+  check_difference(file, difference, common.size(), options);
+  load_weights(state, file, common);
+  return difference;
 }
 
 void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,

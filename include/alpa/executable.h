@@ -89,11 +89,11 @@ class DistributedArray {
   std::shared_ptr<runtime::DeviceState> state_;
 };
 
-/// Name, type and layout: "dense0.kernel f32[784, 256]: rows split over x (4 devices)".
+/// Name, type and layout: "head.kernel f32[784, 256]: rows split over x (4 devices)".
 std::string to_string(const DistributedArray& array);
 
-/// Parameters and optimizer state, readable and writable by name ("dense0.kernel",
-/// "dense0.kernel.adam_m"). Copies share their content. Made by `Executable::init`.
+/// Parameters and optimizer state, readable and writable by name ("head.kernel",
+/// "head.kernel.adam_m"). Copies share their content. Made by `Executable::init`.
 class TrainState {
  public:
   TrainState() = default;
@@ -119,7 +119,7 @@ class TrainState {
 };
 
 /// Names of the parameters among a graph's state inputs, in order, without
-/// optimizer state ("dense0.kernel.adam_m").
+/// optimizer state ("head.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
 
 /// Predicted seconds of a stage. Forward and backward: per micro-batch.
@@ -226,7 +226,7 @@ class Executable {
   /// program along the plan, which is kept until the number changes. `batch` may be reused once
   /// this returns. Throws Error if the batch does not match the step's inputs, or if the state is
   /// of another executable. Also throws if a device fails; the state is then unusable.
-  Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
+  Metrics run(TrainState& state, const BatchData& batch) const;
   /// Runs a step on each of `batches`. The metrics are means over all examples, without outputs.
   Metrics run(TrainState& state, BatchRange batches) const;
 

@@ -13,7 +13,7 @@ namespace alpa {
 
 /// A parameter and its tensors in a file.
 struct WeightName {
-  std::string parameter;             ///< in the state, "dense0.kernel"
+  std::string parameter;             ///< in the state, "blocks.0.attention.query.kernel"
   std::vector<std::string> tensors;  ///< in the file; several are joined along `axis`
   /// The file holds the last two dimensions in the other order: [out, in], as PyTorch's Linear.
   bool transposed = false;
@@ -37,8 +37,20 @@ WeightMap own_names(const TrainState& state);
 /// state is then unchanged.
 void load_weights(TrainState& state, const TensorFile& file, const WeightMap& map);
 void load_weights(TrainState& state, const std::string& path, const WeightMap& map);
-/// Of parameters under their own names.
-void load_weights(TrainState& state, const std::string& path);
+
+/// What a file and a state that are read by own names do not have in common.
+struct LoadedWeights {
+  std::vector<std::string> missing;     ///< parameters that the file lacks
+  std::vector<std::string> unexpected;  ///< tensors of the file that the model lacks
+};
+struct LoadOptions {
+  /// Loads what both have: parameters that the file lacks keep their content, e.g. a layer added
+  /// since. Without it, any difference is an Error that names both sides.
+  bool partial = false;
+};
+/// Of parameters under their own names. Throws Error if the file lacks one or has others, unless
+/// `options` allow it, or if nothing is common; the state is then unchanged.
+LoadedWeights load_weights(TrainState& state, const std::string& path, LoadOptions options = {});
 
 /// Throws Error as `load_weights` would into a state of this graph (`TrainingStep::trace`), before
 /// anything is planned. Reads no tensor.

@@ -1,78 +1,72 @@
 // models/common/hugging_face.cc — decoders' weights under the names of Hugging Face's transformers
 #include "models/common/hugging_face.h"
 
+#include <optional>
+#include <span>
+#include <string_view>
+
 namespace models {
 
 using namespace alpa;
 
 namespace {
 
-/// "dense3.kernel".
-std::string parameter(const char* layer, std::int64_t number, const char* name) {
-  return fmt::format("{}{}.{}", layer, number, name);
-}
+/// A layer of the decoder and its tensors in the file, both below a block or below the model.
+struct LayerName {
+  std::string_view layer, tensor;
+  std::optional<int> part = {};  ///< of a tensor that several layers share
+};
 
-/// GPT-2's Conv1D, [in, out] as here, and layer norms.
-void add_gpt2_norm(WeightMap& map, std::int64_t number, const std::string& name) {
-  map.push_back({parameter("layer_norm", number, "scale"), {name + ".weight"}});
-  map.push_back({parameter("layer_norm", number, "bias"), {name + ".bias"}});
-}
-
-/// `start`: where queries, keys or values begin in c_attn.
-void add_gpt2_product(WeightMap& map, std::int64_t number, const std::string& name,
-                      std::optional<std::int64_t> start = {}) {
-  map.push_back({.parameter = parameter("dense", number, "kernel"),
-                 .tensors = {name + ".weight"},
-                 .start = start});
-  map.push_back({.parameter = parameter("dense", number, "bias"),
-                 .tensors = {name + ".bias"},
-                 .start = start});
-}
-
-WeightMap gpt2_names(const DecoderOptions& o, const std::string& prefix) {
-  WeightMap map{{"embedding0.table", {prefix + "wte.weight"}},
-                {"embedding1.table", {prefix + "wpe.weight"}}};
-  for (std::int64_t i = 0; i < o.layers; ++i) {
-    const std::string block = fmt::format("{}h.{}.", prefix, i);
-    add_gpt2_norm(map, 2 * i, block + "ln_1");
-    for (std::int64_t part = 0; part < 3; ++part)
-      add_gpt2_product(map, 6 * i + part, block + "attn.c_attn", part * o.hidden);
-    add_gpt2_product(map, 6 * i + 3, block + "attn.c_proj");
-    add_gpt2_norm(map, 2 * i + 1, block + "ln_2");
-    add_gpt2_product(map, 6 * i + 4, block + "mlp.c_fc");
-    add_gpt2_product(map, 6 * i + 5, block + "mlp.c_proj");
-  }
-  add_gpt2_norm(map, 2 * o.layers, prefix + "ln_f");
-  return map;
-}
-
-/// Products of a Llama's block in the order of their numbers. Its rotary positions turn halves, as
-/// here: rows are not exchanged.
-constexpr const char* kLlamaProducts[] = {
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-    "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
-
-WeightMap llama_names(const DecoderOptions& o, const std::string& prefix) {
-  WeightMap map{{"embedding0.table", {prefix + "embed_tokens.weight"}}};
-  std::int64_t norm = 0, dense = 0;
-  const auto add_norm = [&](const std::string& name) {
-    map.push_back({parameter("rms_norm", norm++, "scale"), {name + ".weight"}});
-  };
-  const auto add_product = [&](const std::string& name) {
-    map.push_back({parameter("dense", dense++, "kernel"), {name + ".weight"}, true});
-  };
-  for (std::int64_t i = 0; i < o.layers; ++i) {
-    const std::string block = fmt::format("{}layers.{}.", prefix, i);
-    add_norm(block + "input_layernorm");
-    add_norm(block + "post_attention_layernorm");
-    for (const char* product : kLlamaProducts) add_product(block + product);
-  }
-  add_norm(prefix + "norm");
-  if (!o.tied_head) add_product("lm_head");
-  return map;
-}
+/// Kernels of GPT-2's Conv1D are [in, out], as here.
+constexpr LayerName kGpt2Block[] = {{"attention_norm", "ln_1"},
+                                    {"attention.query", "attn.c_attn", 0},
+                                    {"attention.key", "attn.c_attn", 1},
+                                    {"attention.value", "attn.c_attn", 2},
+                                    {"attention.projection", "attn.c_proj"},
+                                    {"feed_forward_norm", "ln_2"},
+                                    {"feed_forward.up", "mlp.c_fc"},
+                                    {"feed_forward.down", "mlp.c_proj"}};
+/// Kernels are [out, in]. Rotary positions turn halves, as here: rows are not exchanged.
+constexpr LayerName kLlamaBlock[] = {
+    {"attention_norm", "input_layernorm"},   {"feed_forward_norm", "post_attention_layernorm"},
+    {"attention.query", "self_attn.q_proj"}, {"attention.key", "self_attn.k_proj"},
+    {"attention.value", "self_attn.v_proj"}, {"attention.projection", "self_attn.o_proj"},
+    {"feed_forward.gate", "mlp.gate_proj"},  {"feed_forward.up", "mlp.up_proj"},
+    {"feed_forward.down", "mlp.down_proj"}};
 
 bool is_gpt(const DecoderOptions& options) { return options.kind == DecoderKind::gpt; }
+
+/// Adds the parameters of a layer; only GPT-2's have a bias.
+void add_layer(WeightMap& map, const DecoderOptions& o, const LayerName& name,
+               const std::string& scope = "", const std::string& place = "") {
+  const std::string layer = fmt::format("{}{}.", scope, name.layer);
+  const std::string tensor = fmt::format("{}{}.", place, name.tensor);
+  const bool norm = name.layer.ends_with("norm");
+  WeightName weight{.parameter = layer + (norm ? "scale" : "kernel"),
+                    .tensors = {tensor + "weight"},
+                    .transposed = !norm && !is_gpt(o)};
+  if (name.part) weight.start = *name.part * o.hidden;
+  map.push_back(weight);
+  if (is_gpt(o))
+    map.push_back(
+        {.parameter = layer + "bias", .tensors = {tensor + "bias"}, .start = weight.start});
+}
+
+/// `place`: "transformer.", "model." or nothing, before all names of the file except the head's.
+WeightMap names_below(const DecoderOptions& o, const std::string& place) {
+  const bool gpt = is_gpt(o);
+  WeightMap map{{"tokens.table", {place + (gpt ? "wte.weight" : "embed_tokens.weight")}}};
+  if (gpt) map.push_back({"positions.table", {place + "wpe.weight"}});
+  const std::span<const LayerName> block =
+      gpt ? std::span<const LayerName>(kGpt2Block) : std::span<const LayerName>(kLlamaBlock);
+  for (std::int64_t i = 0; i < o.layers; ++i)
+    for (const LayerName& name : block)
+      add_layer(map, o, name, fmt::format("blocks.{}.", i),
+                fmt::format("{}{}.{}.", place, gpt ? "h" : "layers", i));
+  add_layer(map, o, {"norm", gpt ? "ln_f" : "norm"}, "", place);
+  if (!o.tied_head) add_layer(map, o, {"head", "lm_head"});
+  return map;
+}
 
 /// Throws Error if the file has a block behind the decoder's last, whose weights would be left out.
 void check_layers(const TensorFile& file, const DecoderOptions& options) {
@@ -102,7 +96,7 @@ WeightMap names_in(const TensorFile& file, const DecoderOptions& options) {
 }  // namespace
 
 WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed) {
-  if (!is_gpt(options)) return llama_names(options, prefixed ? "model." : "");
+  if (!is_gpt(options)) return names_below(options, prefixed ? "model." : "");
   require(options.tied_head && !options.head_bias,
           "Hugging Face's GPT-2 has its embedding's table as head, without a bias: leave out the "
           "decoder's {}",
@@ -112,7 +106,7 @@ WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed) {
       "Hugging Face's GPT-2 has as many key heads as heads, but the decoder has {} and {}; leave "
       "out its key heads",
       options.key_heads, options.heads);
-  return gpt2_names(options, prefixed ? "transformer." : "");
+  return names_below(options, prefixed ? "transformer." : "");
 }
 
 void check_hugging_face(const Graph& graph, const TensorFile& file, const DecoderOptions& options) {

@@ -18,7 +18,7 @@ constexpr std::int64_t kMostStarts = 1 << 20;
 /// Bytes of the tokens and labels, each twice for a moment.
 double made_bytes(double rows, double columns) { return 16 * rows * columns; }
 
-std::map<std::string, Array> made_tokens(const LanguageFlags& flags) {
+BatchData made_tokens(const LanguageFlags& flags) {
   const std::int64_t rows = std::max(kMadeSequences, flags.batch), columns = flags.sequence;
   require_memory(made_bytes(static_cast<double>(rows), static_cast<double>(columns)),
                  fmt::format("--batch is {} and --sequence is {}", flags.batch, flags.sequence));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxNames = 3;
 
-/// "vit0/dense0" of "vit0/dense0/einsum.again".
+/// "blocks.0.up" of "blocks.0.up/einsum.again".
 std::string scope_of(const Node& node) {
   return node.name.substr(0, std::min(node.name.rfind('/'), node.name.rfind(".again")));
 }

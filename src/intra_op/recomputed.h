@@ -11,8 +11,8 @@ namespace alpa::intra_op {
 std::vector<RecomputedLayer> price_recomputed(const ShardingPlan& plan, const Graph& graph,
                                               const cost::CostModel& model);
 
-/// The same in a line: "3 of 12 layers, 240 us; 12.0 MiB of a micro-batch are not kept: layer_norm0
-/// to dense3, …", of so many layers that could be; empty if there is none.
+/// The same in a line: "3 of 12 layers, 240 us; 12.0 MiB of a micro-batch are not kept: norm to
+/// head, …", of so many layers that could be; empty if there is none.
 std::string recomputed_text(const std::vector<RecomputedLayer>& layers, std::size_t of);
 
 }  // namespace alpa::intra_op

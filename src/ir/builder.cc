@@ -81,9 +81,9 @@ Value Builder::input(InputKind kind, const std::string& name, TensorType type, I
 }
 
 void Builder::note_layer() {
-  if (!scopes_.empty() && layer_kinds_.count(scopes_.back()) &&
-      inputs_.back().name.starts_with(scopes_.back() + "."))
-    layer_of_input_[static_cast<int>(inputs_.size()) - 1] = scopes_.back();
+  const int layer = names_.layer();
+  if (layer >= 0 && inputs_.back().name.starts_with(names_.path(layer) + "."))
+    layer_of_input_[static_cast<int>(inputs_.size()) - 1] = layer;
 }
 
 Value Builder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
@@ -224,8 +224,7 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
   }
   node.op = &op;
   node.attributes = std::move(attributes);
-  for (const std::string& scope : scopes_) node.name += scope + "/";
-  node.name += op.name;
+  node.name = names_.prefix() + std::string(op.name);
   node.region = region_;
   node.layer = layer_per_node_ && region_ == Region::forward ? num_nodes() : layer_;
   if (remat_ >= 0 && &op != &ops::input) enter_remat(node);
@@ -287,20 +286,28 @@ std::int64_t Builder::next_stream() {
   return (static_cast<std::int64_t>(layer_ + 1) << 32) + streams_[layer_]++;
 }
 
-void Builder::push_scope(std::string name) { scopes_.push_back(std::move(name)); }
-
-void Builder::pop_scope() {
-  invariant(!scopes_.empty(), "pop_scope without push_scope");
-  scopes_.pop_back();
+std::string Builder::describe_layer(int scope) const {
+  const std::string& path = names_.path(scope);
+  std::string parameters;
+  int more = 0;
+  for (const Input& input : inputs_)
+    if (input.kind == InputKind::state && input.of.empty() && input.name.starts_with(path + "."))
+      if (++more <= 2)
+        parameters += fmt::format("{}\"{}\" {}", parameters.empty() ? "" : ", ", input.name,
+                                  to_string(type(input.value)));
+  if (more > 2) parameters += fmt::format(" and {} more", more - 2);
+  return fmt::format("{} ({})", names_.kind(scope),
+                     parameters.empty() ? "without parameters yet" : parameters);
 }
 
-const std::string& Builder::name_of(const void* object, std::string_view kind) {
-  std::string& name = layer_names_[object];
-  if (name.empty()) {
-    name = fmt::format("{}{}", kind, layer_counts_[std::string(kind)]++);
-    layer_kinds_[name] = kind;
-  }
-  return name;
+void Builder::push_layer(const LayerIdentity& layer) {
+  if (const int rival = names_.rival(layer); rival >= 0)
+    fail(
+        "two layers are called \"{}\": a {} and another {}; give one of them another name "
+        "({{.name = \"…\"}}), open an nn::Scope around each call, or use copies of one layer to "
+        "share its parameters",
+        names_.path(rival), describe_layer(rival), layer.kind);
+  names_.open(layer);
 }
 
 Graph Builder::finish() const {

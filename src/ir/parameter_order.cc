@@ -1,4 +1,4 @@
-// src/ir/parameter_order.cc — orders parameters and names layers by the graph alone, independently
+// src/ir/parameter_order.cc — orders parameters and numbers layers by the graph alone, independently
 // of the order in which a compiler evaluates operands
 #include <algorithm>
 #include <limits>
@@ -84,39 +84,24 @@ void Builder::order_parameters(const Values& roots) {
 }
 
 void Builder::number_layers(const std::vector<int>& order) {
-  std::map<std::string, int> counts;
-  std::map<std::string, std::string> renamed;
-  const auto number = [&](const std::string& name) {
-    if (renamed.count(name)) return;
-    const std::string& kind = layer_kinds_.at(name);
-    renamed[name] = kind + std::to_string(counts[kind]++);
-  };
-  for (int input : order)
-    if (const auto layer = layer_of_input_.find(input); layer != layer_of_input_.end())
-      number(layer->second);
-  // Layers without parameters keep their order behind the others.
-  for (const auto& [kind, count] : layer_counts_)
-    for (int i = 0; i < count; ++i) number(kind + std::to_string(i));
-  std::erase_if(renamed, [](const auto& entry) { return entry.first == entry.second; });
-  if (!renamed.empty()) rename_layers(renamed);
-}
-
-void Builder::rename_layers(const std::map<std::string, std::string>& renamed) {
-  const auto rename = [&](std::string& name) {
-    if (const auto found = renamed.find(name); found != renamed.end()) name = found->second;
-  };
+  std::map<int, int> uses;
+  for (std::size_t place = 0; place < order.size(); ++place)
+    if (const auto layer = layer_of_input_.find(order[place]); layer != layer_of_input_.end())
+      uses.emplace(layer->second, static_cast<int>(place));
+  std::map<int, std::size_t> lengths;  // of the paths until now, by input
+  for (const auto& [input, layer] : layer_of_input_) lengths[input] = names_.path(layer).size();
+  const std::map<std::string, std::string> renamed = names_.renumber(uses);
+  if (renamed.empty()) return;
   for (Node& node : nodes_)
     if (!node.operands.empty()) node.name = with_parts(node.name, renamed);
   std::map<std::string, std::string> names;
-  for (auto& [input, layer] : layer_of_input_) {
-    const std::string before = inputs_[input].name, rest = before.substr(layer.size());
-    rename(layer);
-    inputs_[input].name = nodes_[producer(inputs_[input].value)].name = layer + rest;
-    names[before] = inputs_[input].name;
+  for (const auto& [input, layer] : layer_of_input_) {
+    const std::string before = inputs_[input].name;
+    names[before] = names_.path(layer) + before.substr(lengths[input]);
+    inputs_[input].name = nodes_[producer(inputs_[input].value)].name = names[before];
   }
   for (Input& input : inputs_)
     if (const auto owner = names.find(input.of); owner != names.end()) input.of = owner->second;
-  for (auto& [object, name] : layer_names_) rename(name);
   input_by_name_.clear();
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     input_by_name_[inputs_[i].name] = static_cast<int>(i);

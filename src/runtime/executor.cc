@@ -288,8 +288,7 @@ struct Executor::Impl {
   // ---- steps
 
   /// Arrays and numbers by input name. Numbers may be given as arrays of rank 0, too.
-  void take_inputs(const std::map<std::string, Array>& arrays,
-                   const std::map<std::string, double>& numbers) {
+  void take_inputs(const BatchData& arrays, const std::map<std::string, double>& numbers) {
     check_known(arrays, numbers);
     for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
       const Input& input = graph().inputs[i];
@@ -300,8 +299,7 @@ struct Executor::Impl {
     }
   }
 
-  void check_known(const std::map<std::string, Array>& arrays,
-                   const std::map<std::string, double>& numbers) const {
+  void check_known(const BatchData& arrays, const std::map<std::string, double>& numbers) const {
     const std::vector<std::string> scalars = input_names(graph(), InputKind::scalar);
     for (const auto& [name, value] : numbers)
       require(std::find(scalars.begin(), scalars.end(), name) != scalars.end(),
@@ -315,7 +313,7 @@ struct Executor::Impl {
               "no batch input is called \"{}\"; known are {}", name, quoted_names(names));
   }
 
-  const Array& array_of(const Input& input, const std::map<std::string, Array>& arrays) const {
+  const Array& array_of(const Input& input, const BatchData& arrays) const {
     const char* const what = input.kind == InputKind::batch ? "batch input" : "input";
     const TensorType type = given_type(graph(), input);
     const auto given = arrays.find(input.name);
@@ -326,7 +324,7 @@ struct Executor::Impl {
     return given->second;
   }
 
-  static double number_of(const Input& input, const std::map<std::string, Array>& arrays,
+  static double number_of(const Input& input, const BatchData& arrays,
                           const std::map<std::string, double>& numbers) {
     if (const auto given = numbers.find(input.name); given != numbers.end()) return given->second;
     const auto given = arrays.find(input.name);
@@ -471,12 +469,12 @@ std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
   return impl_->home().make_state(seed);
 }
 
-StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
+StepResult Executor::start(DeviceState& state, const BatchData& batch,
                            const std::map<std::string, double>& scalars) {
   return start(state, batch, [&](std::int64_t) { return scalars; });
 }
 
-StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
+StepResult Executor::start(DeviceState& state, const BatchData& batch,
                            const ScalarsOfStep& scalars) {
   const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
@@ -490,8 +488,7 @@ StepResult Executor::start(DeviceState& state, const std::map<std::string, Array
   return StepResult(impl_, std::move(step));
 }
 
-std::map<std::string, double> Executor::run(DeviceState& state,
-                                            const std::map<std::string, Array>& batch,
+std::map<std::string, double> Executor::run(DeviceState& state, const BatchData& batch,
                                             const std::map<std::string, double>& scalars) {
   return start(state, batch, scalars).metrics();
 }

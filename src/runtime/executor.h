@@ -85,14 +85,13 @@ class Executor {
   /// device fails, all stop, and one Error (or Bug) names device, instruction, operator, region and
   /// micro-batch where known. `state` is then unusable: later calls, including `read` and `write`,
   /// throw Error. The executor stays usable unless the GPU itself failed.
-  StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
+  StepResult start(DeviceState& state, const BatchData& batch,
                    const std::map<std::string, double>& scalars);
   /// The same with scalars that depend on the step's number. `scalars` is called once, before the
   /// step starts, and must not call this executor.
-  StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
-                   const ScalarsOfStep& scalars);
+  StepResult start(DeviceState& state, const BatchData& batch, const ScalarsOfStep& scalars);
   /// `start`, then waits: returns the metrics by name.
-  std::map<std::string, double> run(DeviceState& state, const std::map<std::string, Array>& batch,
+  std::map<std::string, double> run(DeviceState& state, const BatchData& batch,
                                     const std::map<std::string, double>& scalars);
 
   /// True if this executor works on the states that `other` makes, or the reverse.

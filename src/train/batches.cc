@@ -15,10 +15,8 @@
 namespace alpa {
 namespace {
 
-using Arrays = std::map<std::string, Array>;
-
 /// The number of examples. Throws Error unless all arrays have as many.
-std::int64_t common_rows(const Arrays& arrays) {
+std::int64_t common_rows(const BatchData& arrays) {
   require(!arrays.empty(), "batches: no arrays are given; give one per input of the step");
   const auto& [first_name, first] = *arrays.begin();
   for (const auto& [name, array] : arrays) {
@@ -92,7 +90,7 @@ struct BatchRange::Impl {
       if (!await_room()) return false;
       const std::int64_t first = i * source->batch;
       const std::int64_t rows = std::min(source->batch, source->examples - first);
-      Arrays batch = source->load(std::span(order).subspan(first, rows));
+      BatchData batch = source->load(std::span(order).subspan(first, rows));
       const std::lock_guard lock(mutex);
       ready.push_back(std::move(batch));
       changed.notify_all();
@@ -125,10 +123,10 @@ struct BatchRange::Impl {
 
   const std::shared_ptr<const Batches::Source> source;
   const std::int64_t first_epoch, end_epoch;
-  std::optional<Arrays> current;  ///< of the loop
-  std::mutex mutex;               ///< guards what follows, except the thread
+  std::optional<BatchData> current;  ///< of the loop
+  std::mutex mutex;                  ///< guards what follows, except the thread
   std::condition_variable changed;
-  std::deque<Arrays> ready;
+  std::deque<BatchData> ready;
   std::exception_ptr failure;
   bool finished = false, stopped = false;
   std::vector<std::thread> threads;
@@ -182,11 +180,11 @@ Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
   return {examples, std::move(load), batch, seed, options};
 }
 
-Batches batches(std::map<std::string, Array> arrays, std::int64_t batch,
-                std::optional<std::uint64_t> seed, BatchOptions options) {
+Batches batches(BatchData arrays, std::int64_t batch, std::optional<std::uint64_t> seed,
+                BatchOptions options) {
   const std::int64_t examples = common_rows(arrays);
   const auto take = [arrays = std::move(arrays)](std::span<const std::int64_t> rows) {
-    Arrays taken;
+    BatchData taken;
     for (const auto& [name, array] : arrays) taken.emplace(name, take_rows(array, rows));
     return taken;
   };

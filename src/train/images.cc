@@ -185,14 +185,14 @@ Batches batches(const ImageFolder& folder, std::int64_t batch, std::optional<std
       to += height * width * channels;
       *label++ = source.labels[row];
     }
-    return std::map<std::string, Array>{{"x", x}, {"y", y}};
+    return BatchData{{"x", x}, {"y", y}};
   };
   return batches(folder.size(), load, batch, seed, options);
 }
 
 Dataset load_images(const ImageFolder& folder) {
   BatchRange all = batches(folder, std::max<std::int64_t>(folder.size(), 1)).epoch(0);
-  const std::map<std::string, Array>& batch = *all.begin();
+  const BatchData& batch = *all.begin();
   const Array& x = batch.at("x");
   const std::int64_t features = x.elements() / x.shape()[0];
   return {Array(x.elements_as<float>(), {x.shape()[0], features}), batch.at("y"),

@@ -106,7 +106,7 @@ Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t len
     for (std::int64_t row : rows)
       for (std::int64_t i = row * stride; i < row * stride + length; ++i)
         *input++ = tokens[i], *label++ = tokens[i + 1];
-    return std::map<std::string, Array>{{"tokens", inputs}, {"labels", labels}};
+    return BatchData{{"tokens", inputs}, {"labels", labels}};
   };
   return batches((tokens.size() - length - 1) / stride + 1, load, batch, seed, options);
 }

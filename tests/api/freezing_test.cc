@@ -33,9 +33,9 @@ std::map<std::string, Array> batch() {
 }
 
 /// Two layers; the first is the one to freeze.
-const nn::Dense first(kWide), second(kDim);
+const nn::Dense first(kWide, {.name = "first"}), second(kDim, {.name = "second"});
 const nn::Sequential trained{first, nn::Tanh(), second};
-const TrainingStep frozen_layer = step_of(nn::Sequential{first.frozen(), nn::Tanh(), second});
+const TrainingStep frozen_layer = step_of(nn::Sequential{nn::Frozen(first), nn::Tanh(), second});
 
 /// Nodes that run behind the loss, by a part of their names.
 int backward_nodes(const Graph& graph, const std::string& part) {
@@ -58,23 +58,23 @@ double all_reduced_bytes(const TrainingStep& step) {
 }  // namespace
 
 TEST_CASE("a frozen layer has no gradient, no accumulator and no optimizer state") {
-  CHECK(backward_nodes(step_of(trained).trace(2), "dense0") > 0);
+  CHECK(backward_nodes(step_of(trained).trace(2), "first") > 0);
   const Graph graph = frozen_layer.trace(2);
-  CHECK(backward_nodes(graph, "dense0") == 0);
-  CHECK(backward_nodes(graph, "dense1") > 0);
+  CHECK(backward_nodes(graph, "first") == 0);
+  CHECK(backward_nodes(graph, "second") > 0);
   Names inputs;
   for (const Input& input : graph.inputs)
     if (input.kind != InputKind::batch && input.kind != InputKind::scalar)
       inputs.push_back(input.name);
-  CHECK(inputs == Names{"dense0.kernel", "dense0.bias", "dense1.kernel", "dense1.bias", "loss.sum",
-                        "dense1.kernel.gradient", "dense1.bias.gradient", "dense1.kernel.adam_m",
-                        "dense1.kernel.adam_v", "dense1.bias.adam_m", "dense1.bias.adam_v"});
+  CHECK(inputs == Names{"first.kernel", "first.bias", "second.kernel", "second.bias", "loss.sum",
+                        "second.kernel.gradient", "second.bias.gradient", "second.kernel.adam_m",
+                        "second.kernel.adam_v", "second.bias.adam_m", "second.bias.adam_v"});
 }
 
 TEST_CASE("a frozen layer stays as it is under every method, the others train alike") {
   const Executable serial = parallelize(frozen_layer, Serial{}, Cluster::local(1));
   TrainState reference = serial.init(3);
-  const std::vector<double> before = reference["dense0.kernel"].to_host().to_doubles();
+  const std::vector<double> before = reference["first.kernel"].to_host().to_doubles();
   const std::vector<double> loss{serial.run(reference, batch()).loss(),
                                  serial.run(reference, batch()).loss()};
   CHECK(loss[1] < loss[0]);
@@ -84,13 +84,13 @@ TEST_CASE("a frozen layer stays as it is under every method, the others train al
     TrainState state = train.init(3);
     CHECK(train.run(state, batch()).loss() == doctest::Approx(loss[0]).epsilon(1e-6));
     CHECK(train.run(state, batch()).loss() == doctest::Approx(loss[1]).epsilon(1e-6));
-    CHECK(state["dense0.kernel"].to_host().to_doubles() == before);
+    CHECK(state["first.kernel"].to_host().to_doubles() == before);
   }
 }
 
 TEST_CASE("data parallelism sends the gradients of trained parameters and the loss, nothing else") {
-  // A ring of two sends each byte once. Parameters of dense0: 8·24 + 24, of
-  // dense1: 24·8 + 8; the loss: 1.
+  // A ring of two sends each byte once. Parameters of first: 8·24 + 24, of
+  // second: 24·8 + 8; the loss: 1.
   CHECK(all_reduced_bytes(step_of(trained)) == 4 * (8 * 24 + 24 + 24 * 8 + 8 + 1));
   CHECK(all_reduced_bytes(frozen_layer) == 4 * (24 * 8 + 8 + 1));
 }
@@ -105,11 +105,13 @@ TEST_CASE("a plan for a frozen layer takes the memory of its content alone") {
 
 TEST_CASE("names with * freeze as layers do, and containers freeze what they hold") {
   const Graph graph = frozen_layer.trace(1);
-  CHECK(step_of(trained, {.frozen = {"dense0.*"}}).trace(1) == graph);
-  CHECK(step_of(trained, {.frozen = {"*0.kernel", "*dense0.b*as*"}}).trace(1) == graph);
-  CHECK(step_of(nn::Sequential{nn::Sequential{first, nn::Tanh()}.frozen(), second}).trace(1) ==
-        graph);
-  CHECK_FALSE(step_of(trained, {.frozen = {"dense0.kernel"}}).trace(1) == graph);
+  CHECK(step_of(trained, {.frozen = {"first.*"}}).trace(1) == graph);
+  CHECK(step_of(trained, {.frozen = {"*rst.kernel", "*first.b*as*"}}).trace(1) == graph);
+  const nn::Frozen encoder(nn::Sequential({first, nn::Tanh()}, {.name = "encoder"}));
+  const Graph nested = step_of(nn::Sequential{encoder, second}).trace(1);
+  CHECK(backward_nodes(nested, "encoder.first") == 0);
+  CHECK(backward_nodes(nested, "second") > 0);
+  CHECK_FALSE(step_of(trained, {.frozen = {"first.kernel"}}).trace(1) == graph);
 }
 
 TEST_CASE("every layer with parameters can be frozen") {
@@ -117,12 +119,14 @@ TEST_CASE("every layer with parameters can be frozen") {
   const nn::LayerNorm norm;
   const TrainingStep step = training_step(
       {{"ids", {i32, {kBatch}}}},
-      [=](const Batch& b) { return mean(square(second(norm.frozen()(table.frozen()(b["ids"]))))); },
+      [=](const Batch& b) {
+        return mean(square(second(nn::Frozen(norm)(nn::Frozen(table)(b["ids"])))));
+      },
       optim::Adam{});
   CHECK(state_names(step) == Names{"embedding0.table", "layer_norm0.scale", "layer_norm0.bias",
-                                   "dense0.kernel", "dense0.bias", "dense0.kernel.adam_m",
-                                   "dense0.kernel.adam_v", "dense0.bias.adam_m",
-                                   "dense0.bias.adam_v"});
+                                   "second.kernel", "second.bias", "second.kernel.adam_m",
+                                   "second.kernel.adam_v", "second.bias.adam_m",
+                                   "second.bias.adam_v"});
 }
 
 TEST_CASE("what is behind stop_gradient has no optimizer state, and decay does not move it") {
@@ -131,30 +135,31 @@ TEST_CASE("what is behind stop_gradient has no optimizer state, and decay does n
   CHECK(state_names(step) == state_names(frozen_layer));
   const Executable train = parallelize(step, Zero2Parallel{}, Cluster::local(2));
   TrainState state = train.init(0);
-  const std::vector<double> before = state["dense0.kernel"].to_host().to_doubles();
+  const std::vector<double> before = state["first.kernel"].to_host().to_doubles();
   train.run(state, batch());
-  CHECK(state["dense0.kernel"].to_host().to_doubles() == before);
+  CHECK(state["first.kernel"].to_host().to_doubles() == before);
 }
 
 TEST_CASE("mistakes with frozen parameters are named") {
   const auto error = [](const nn::Layer& model, StepOptions options = {}) {
     return error_of([&] { step_of(model, options).trace(1); });
   };
-  CHECK(error(trained, {.frozen = {"dense0.*", "dnse1.*"}}) ==
-        "StepOptions::frozen: \"dnse1.*\" matches no trained parameter; "
-        "these are \"dense0.kernel\", \"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
+  CHECK(error(trained, {.frozen = {"first.*", "sceond.*"}}) ==
+        "StepOptions::frozen: \"sceond.*\" matches no trained parameter; "
+        "these are \"first.kernel\", \"first.bias\", \"second.kernel\", \"second.bias\"");
   CHECK(
       error(trained, {.frozen = {"*"}}) ==
       "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
-  CHECK(
-      error([](Value x) { return second(first(x)) + stop_gradient(second.frozen()(first(x))); }) ==
-      "parameter \"dense1.kernel\" is frozen in one place and trained in another; "
-      "freeze tied parameters everywhere or nowhere");
+  CHECK(error([](Value x) {
+          return second(first(x)) + stop_gradient(nn::Frozen(second)(first(x)));
+        }) ==
+        "parameter \"second.kernel\" is frozen in one place and trained in another; "
+        "freeze tied parameters everywhere or nowhere");
   CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
         "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
 }
 
-TEST_CASE("the pattern that README.md shows freezes layers of README's model") {
+TEST_CASE("the pattern that README.md shows freezes the layers of a scope of that name") {
   std::stringstream page;
   page << std::ifstream(ALPA_SOURCE_DIR "/README.md").rdbuf();
   const std::string text = page.str(), start = "{.frozen = {\"";
@@ -162,11 +167,12 @@ TEST_CASE("the pattern that README.md shows freezes layers of README's model") {
   REQUIRE(begin > start.size());
   const std::string pattern = text.substr(begin, text.find('"', begin) - begin);
   CAPTURE(pattern);
-  const TrainingStep step = step_of(trained, {.frozen = {pattern}});
+  const nn::Sequential encoder({first, nn::Tanh()}, {.name = "encoder"});
+  const TrainingStep step = step_of(nn::Sequential{encoder, second}, {.frozen = {pattern}});
   Names frozen;
   for (const Input& input : step.trace(1).inputs)
     if (input.frozen) frozen.push_back(input.name);
-  CHECK(frozen == Names{"dense0.kernel", "dense0.bias"});
+  CHECK(frozen == Names{"encoder.first.kernel", "encoder.first.bias"});
 }
 
 }  // namespace freezing_test

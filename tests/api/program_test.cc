@@ -79,9 +79,9 @@ TEST_CASE("the program of the first page, scaled down, learns") {
 TEST_CASE("a distributed array knows type, sharding and mesh, and gathers its content") {
   const Executable train = parallelize(make_step(make_mlp()), Zero3Parallel{}, Cluster::local(4));
   TrainState state = train.init(0);
-  const DistributedArray kernel = state["dense0.kernel"];
+  const DistributedArray kernel = state["0.kernel"];
   CHECK(kernel.type() == TensorType{f32, {kDim, 4 * kDim}});
-  CHECK(kernel.sharding() == train.sharding_of("dense0.kernel"));
+  CHECK(kernel.sharding() == train.sharding_of("0.kernel"));
   CHECK_FALSE(kernel.sharding().is_replicated());
   CHECK(kernel.mesh().num_devices() == 4);
   const std::vector<double> before = kernel.to_host().to_doubles();
@@ -91,26 +91,24 @@ TEST_CASE("a distributed array knows type, sharding and mesh, and gathers its co
 
 TEST_CASE("every method starts from the same numbers") {
   const TrainingStep step = make_step(make_mlp());
-  const std::vector<double> serial = parallelize(step, Serial{}, Cluster::local(1))
-                                         .init(7)["dense2.kernel"]
-                                         .to_host()
-                                         .to_doubles();
+  const std::vector<double> serial =
+      parallelize(step, Serial{}, Cluster::local(1)).init(7)["4.kernel"].to_host().to_doubles();
   const Executable zero3 = parallelize(step, Zero3Parallel{}, Cluster::local(3));
-  CHECK(zero3.init(7)["dense2.kernel"].to_host().to_doubles() == serial);
-  CHECK(zero3.init(8)["dense2.kernel"].to_host().to_doubles() != serial);
+  CHECK(zero3.init(7)["4.kernel"].to_host().to_doubles() == serial);
+  CHECK(zero3.init(8)["4.kernel"].to_host().to_doubles() != serial);
 }
 
 TEST_CASE("state is written by name, and names come in the order of the model") {
   const Executable train = parallelize(make_step(make_mlp()), Zero2Parallel{}, Cluster::local(4));
   TrainState state = train.init(0);
-  CHECK(state.names()[0] == "dense0.kernel");
-  CHECK(state.names()[1] == "dense0.bias");
+  CHECK(state.names()[0] == "0.kernel");
+  CHECK(state.names()[1] == "0.bias");
   CHECK(state.names().size() == 8 * 3);
   CHECK(parameter_names(train.graph()).size() == 8);
   std::vector<float> values(4 * kDim);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  state["dense0.bias"] = Array(values, {4 * kDim});
-  CHECK(state["dense0.bias"].to_host().to_doubles() ==
+  state["0.bias"] = Array(values, {4 * kDim});
+  CHECK(state["0.bias"].to_host().to_doubles() ==
         std::vector<double>(values.begin(), values.end()));
 }
 

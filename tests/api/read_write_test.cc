@@ -36,12 +36,12 @@ std::string error_of(const std::function<void()>& body) {
 TEST_CASE("a parameter is read and written as an array, element by element where wanted") {
   const Executable train = parallelize(make_step(), Zero3Parallel{}, Cluster::local(2));
   TrainState state = train.init(0);
-  Array w = state["dense0.kernel"];
+  Array w = state["0.kernel"];
   const float before = w.at<float>(3, 4);
   w.at<float>(3, 4) = before + 1;
-  CHECK(Array(state["dense0.kernel"]).at<float>(3, 4) == before);  // w is a copy
-  state["dense0.kernel"] = w;
-  const Array written = state["dense0.kernel"];
+  CHECK(Array(state["0.kernel"]).at<float>(3, 4) == before);  // w is a copy
+  state["0.kernel"] = w;
+  const Array written = state["0.kernel"];
   CHECK(written.at<float>(3, 4) == before + 1);
   CHECK(written.to_doubles() == w.to_doubles());
 }
@@ -50,9 +50,8 @@ TEST_CASE("a parameter takes the content of another one, of this state or of ano
   const Executable train = parallelize(make_step(), DataParallel{}, Cluster::local(2));
   const Executable split = parallelize(make_step(), Zero3Parallel{}, Cluster::local(4));
   TrainState state = train.init(0), other = split.init(1);
-  state["dense0.kernel"] = state["dense1.kernel"];
-  CHECK(state["dense0.kernel"].to_host().to_doubles() ==
-        state["dense1.kernel"].to_host().to_doubles());
+  state["0.kernel"] = state["2.kernel"];
+  CHECK(state["0.kernel"].to_host().to_doubles() == state["2.kernel"].to_host().to_doubles());
   for (DistributedArray parameter : state.parameters())
     parameter = other[parameter.name()].to_host();
   for (const DistributedArray& parameter : other.parameters())
@@ -63,8 +62,7 @@ TEST_CASE("parameters come in the model's order, without optimizer state") {
   TrainState state = parallelize(make_step(), Serial{}, Cluster::local(1)).init(0);
   std::vector<std::string> names;
   for (const DistributedArray& parameter : state.parameters()) names.push_back(parameter.name());
-  CHECK(names ==
-        std::vector<std::string>{"dense0.kernel", "dense0.bias", "dense1.kernel", "dense1.bias"});
+  CHECK(names == std::vector<std::string>{"0.kernel", "0.bias", "2.kernel", "2.bias"});
   CHECK(state.names().size() == 12);
 }
 
@@ -76,23 +74,23 @@ TEST_CASE("a state that is const, and handles that would be rebound, are not ass
 
 TEST_CASE("what does not fit is refused with both types, or with the known names") {
   TrainState state = parallelize(make_step(optim::Sgd{}), Serial{}, Cluster::local(1)).init(0);
-  const Array bias = state["dense0.bias"];
-  CHECK(error_of([&] { state["dense0.kernel"] = bias; }) ==
-        "state \"dense0.kernel\" is f32[8, 8], but the array is f32[8]");
+  const Array bias = state["0.bias"];
+  CHECK(error_of([&] { state["0.kernel"] = bias; }) ==
+        "state \"0.kernel\" is f32[8, 8], but the array is f32[8]");
   CHECK(error_of([&] { state["kernel"] = bias; }) ==
         "no parameter or optimizer state is called \"kernel\"; "
-        "known are \"dense0.kernel\", \"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
+        "known are \"0.kernel\", \"0.bias\", \"2.kernel\", \"2.bias\"");
 }
 
 TEST_CASE("fmt prints shapes, types, arrays, layouts, graphs, plans and metrics") {
   const Executable train =
       parallelize(make_step(optim::Sgd{}), DataParallel{.mesh_shape = {2}}, Cluster::local(2));
   TrainState state = train.init(0);
-  const DistributedArray bias = state["dense0.bias"];
+  const DistributedArray bias = state["0.bias"];
   CHECK(fmt::format("{}", bias.type().shape) == "[8]");
   CHECK(fmt::format("{:>8}|{}", bias.type(), bf16) == "  f32[8]|bf16");
   CHECK(fmt::format("{}", Array(bias)) == "f32[8] [0, 0, 0, 0, 0, 0, 0, 0]");
-  CHECK(fmt::format("{}", bias) == "dense0.bias f32[8]: a copy on every device");
+  CHECK(fmt::format("{}", bias) == "0.bias f32[8]: a copy on every device");
   CHECK(fmt::format("{} {}", bias.sharding(), ShardingSpec().split(0, 1)) == "R S1@0");
   CHECK(fmt::format("{}", train.graph()) == to_string(train.graph()));
   const std::string plan = fmt::format("{}", train.plan());
@@ -110,7 +108,7 @@ TEST_CASE(
         parallelize(make_step(std::move(optimizer)), Serial{}, Cluster::local(1));
     TrainState state = train.init(0);
     for (int i = 0; i < 2; ++i) train.run(state, make_batch());
-    return state["dense1.kernel"].to_host().to_doubles();
+    return state["2.kernel"].to_host().to_doubles();
   };
   struct Halved {
     double rate;

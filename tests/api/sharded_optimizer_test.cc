@@ -109,7 +109,7 @@ TEST_CASE("a plan from a file that holds optimizer state whole is refused with t
   CHECK_NOTHROW(load_plan(step, on_two_axes(false, 3), Cluster::local(4), path));
   CHECK(error_of([&] { load_plan(step, on_two_axes(true, 3), Cluster::local(4), path); }) ==
         "plan file " + path +
-            ": the plan splits \"dense0.kernel.gradient\" over 1 of 4 devices, but "
+            ": the plan splits \"0.kernel.gradient\" over 1 of 4 devices, but "
             "shard_optimizer_state is set; plan again with it, or load the plan without it");
 }
 

@@ -38,7 +38,7 @@ TEST_CASE(
   const Executable executable =
       parallelize(training_step(model.inputs, model.model, optim::Sgd{.momentum = 0.9}),
                   ShardParallel{}, cluster);
-  CHECK(to_string(executable.sharding_of("moe0.up")) == "S0@0");
+  CHECK(to_string(executable.sharding_of("blocks.1.experts.up")) == "S0@0");
   TrainState state = executable.init(3);
   executable.run(state, model.batch);
   CHECK(executable.measured_traffic().at("all_to_all").count == 4);

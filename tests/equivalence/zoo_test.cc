@@ -73,8 +73,8 @@ TEST_CASE("a vocabulary of 50257 is split over 8 devices, and gives one device's
   const ZooModel model = on_one_sequence("vocabulary", 4, 1, 50257);
   const ShardParallel method{.mesh_shape = {8}};
   const CompiledStep step = planned(model, method, slow_devices(8));
-  CHECK(layout(step, "embedding0.table") == "S0@0");
-  CHECK(layout(step, "head0.bias") == "S0@0");
+  CHECK(layout(step, "tokens.table") == "S0@0");
+  CHECK(layout(step, "head.bias") == "S0@0");
   check_like_one_device(model, method, slow_devices(8));
 }
 
@@ -82,7 +82,8 @@ TEST_CASE("12 heads are split over 8 devices, and give one device's numbers") {
   const ZooModel model = on_one_sequence("heads", 24, 12, 7);
   const ShardParallel method{.mesh_shape = {8}};
   const CompiledStep step = planned(model, method, slow_devices(8));
-  for (const char* name : {"dense0.kernel", "dense1.kernel", "dense2.kernel"})
+  for (const char* name : {"blocks.0.attention.query.kernel", "blocks.0.attention.key.kernel",
+                           "blocks.0.attention.value.kernel"})
     CHECK(layout(step, name) == "S1@0");
   CHECK(attention_layout(step) == "S2@0");
   check_like_one_device(model, method, slow_devices(8));

@@ -120,7 +120,7 @@ TEST_CASE("nothing reads what runs later") {
         "which runs later, in region backward");
 }
 
-TEST_CASE("names carry scopes, and layer objects are counted by kind") {
+TEST_CASE("names of nodes carry the path of the layer, and scopes for people") {
   Builder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
   b.push_scope("block0");
@@ -130,11 +130,14 @@ TEST_CASE("names carry scopes, and layer objects are counted by kind") {
   b.pop_scope();
   b.pop_scope();
   CHECK_THROWS_AS(b.pop_scope(), Bug);
-  const int first = 0, second = 0, third = 0;
-  CHECK(b.name_of(&first, "dense") == "dense0");
-  CHECK(b.name_of(&second, "relu") == "relu0");
-  CHECK(b.name_of(&third, "dense") == "dense1");
-  CHECK(b.name_of(&first, "dense") == "dense0");
+  b.push_path("blocks.3");
+  b.push_layer({.number = 1, .kind = "dense", .name = "query"});
+  CHECK(b.scope_path() == "blocks.3.query");
+  b.push_scope("einsum.grad");
+  b.emit_one(sample::scale, {x});
+  CHECK(b.node(b.num_nodes() - 1).name == "blocks.3.query/einsum.grad/scale");
+  for (int i = 0; i < 3; ++i) b.pop_scope();
+  CHECK(b.scope_path().empty());
 }
 
 TEST_CASE("nodes run as often as their region") {

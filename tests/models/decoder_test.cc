@@ -166,7 +166,7 @@ TEST_CASE("generation with a cache gives the likeliest tokens of the whole seque
     const Executable executable = parallelize(whole, Serial{}, Cluster::local(1));
     TrainState state = executable.init(5);
     // Larger weights, so that the likeliest token is no tie.
-    state["embedding0.table"] = Array(std::vector<float>([] {
+    state["tokens.table"] = Array(std::vector<float>([] {
                                         std::vector<float> table(11 * 12);
                                         for (std::size_t i = 0; i < table.size(); ++i)
                                           table[i] = std::sin(3.7F * static_cast<float>(i));

@@ -144,8 +144,8 @@ TEST_CASE("alpa-moe has the sizes of its blocks as flags, as alpa-gpt has") {
   };
   const std::string text = planned({"--layers", "3", "--hidden", "48", "--heads", "6"});
   CAPTURE(text);
-  CHECK(text.find("\"layer_norm6.scale\"") != text.npos);
-  CHECK(text.find("\"layer_norm7.scale\"") == text.npos);
+  CHECK(text.find("\"blocks.2.attention_norm.scale\"") != text.npos);
+  CHECK(text.find("\"blocks.3.attention_norm.scale\"") == text.npos);
   CHECK(planned({"--hidden", "48"}).find("nn::SelfAttention") == std::string::npos);
   CHECK(planned({"--hidden", "48", "--heads", "7"})
             .ends_with("nn::SelfAttention: 7 heads do not divide the width 48\n"));

@@ -90,7 +90,7 @@ class Check {
  private:
   TrainState started(const Executable& executable) const {
     TrainState state = executable.init(0);
-    load_weights(state, start_, model_.map.empty() ? own_names(state) : model_.map);
+    load_weights(state, start_, model_.map);
     return state;
   }
 
@@ -108,7 +108,7 @@ class Check {
   void check_state(const Executable& executable, const TrainState& state,
                    const std::string& prefix) const {
     TrainState expected = executable.init(0);
-    const WeightMap map = model_.map.empty() ? own_names(state) : model_.map;
+    const WeightMap& map = model_.map;
     REQUIRE(map.size() == state.parameters().size());
     load_weights(expected, steps_, prefixed(prefix, map));
     for (const WeightName& name : map) {
@@ -147,34 +147,89 @@ Model on_tokens(const std::string& name, const Network& network, const Optimizer
           .optimizer = optimizer};
 }
 
+/// A layer of a model and of a file. `linear`: kernel and bias, else scale and bias.
+struct LayerNames {
+  std::string layer, tensor;
+  bool linear = true;
+};
+
 /// BertForMaskedLM, without types of tokens.
 WeightMap bert_names(std::int64_t layers) {
-  WeightMap map{{"embedding0.table", {"bert.embeddings.word_embeddings.weight"}},
-                {"embedding1.table", {"bert.embeddings.position_embeddings.weight"}},
-                {"head0.bias", {"cls.predictions.bias"}}};
-  std::int64_t norm = 0, dense = 0;
-  const auto add_norm = [&](const std::string& name) {
-    const std::string layer = fmt::format("layer_norm{}.", norm++);
-    map.push_back({layer + "scale", {name + ".weight"}});
-    map.push_back({layer + "bias", {name + ".bias"}});
+  WeightMap map{{"tokens.table", {"bert.embeddings.word_embeddings.weight"}},
+                {"positions.table", {"bert.embeddings.position_embeddings.weight"}},
+                {"head.bias", {"cls.predictions.bias"}}};
+  const auto add = [&](const LayerNames& name) {
+    map.push_back({name.layer + (name.linear ? ".kernel" : ".scale"),
+                   {name.tensor + ".weight"},
+                   name.linear});
+    map.push_back({name.layer + ".bias", {name.tensor + ".bias"}});
   };
-  const auto add_dense = [&](const std::string& name) {
-    const std::string layer = fmt::format("dense{}.", dense++);
-    map.push_back({layer + "kernel", {name + ".weight"}, true});
-    map.push_back({layer + "bias", {name + ".bias"}});
-  };
-  add_norm("bert.embeddings.LayerNorm");
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const std::string layer = fmt::format("bert.encoder.layer.{}.", i);
-    for (const char* part : {"query", "key", "value"}) add_dense(layer + "attention.self." + part);
-    add_dense(layer + "attention.output.dense");
-    add_norm(layer + "attention.output.LayerNorm");
-    add_dense(layer + "intermediate.dense");
-    add_dense(layer + "output.dense");
-    add_norm(layer + "output.LayerNorm");
+  add({"embedding_norm", "bert.embeddings.LayerNorm", false});
+  for (std::int64_t i = 0; i < layers; ++i)
+    for (const LayerNames& name : {LayerNames{"attention.query", "attention.self.query"},
+                                   {"attention.key", "attention.self.key"},
+                                   {"attention.value", "attention.self.value"},
+                                   {"attention.projection", "attention.output.dense"},
+                                   {"attention_norm", "attention.output.LayerNorm", false},
+                                   {"feed_forward.up", "intermediate.dense"},
+                                   {"feed_forward.down", "output.dense"},
+                                   {"feed_forward_norm", "output.LayerNorm", false}})
+      add({fmt::format("encoder.blocks.{}.{}", i, name.layer),
+           fmt::format("bert.encoder.layer.{}.{}", i, name.tensor), name.linear});
+  add({"transform", "cls.predictions.transform.dense"});
+  add({"transform_norm", "cls.predictions.transform.LayerNorm", false});
+  return map;
+}
+
+/// Layers under the names of tests/golden/models/make.py, which numbers them.
+WeightMap numbered_names(const std::vector<LayerNames>& layers) {
+  WeightMap map;
+  for (const LayerNames& name : layers)
+    for (const char* parameter : {name.linear ? ".kernel" : ".scale", ".bias"})
+      map.push_back({name.layer + parameter, {name.tensor + parameter}});
+  return map;
+}
+
+/// The decoder with experts of make.py.
+WeightMap moe_names() {
+  WeightMap map = numbered_names({{"blocks.0.attention.query", "dense0"},
+                                  {"blocks.0.attention.key", "dense1"},
+                                  {"blocks.0.attention.value", "dense2"},
+                                  {"blocks.0.attention.projection", "dense3"},
+                                  {"blocks.0.feed_forward.up", "dense4"},
+                                  {"blocks.0.feed_forward.down", "dense5"},
+                                  {"blocks.1.attention.query", "dense6"},
+                                  {"blocks.1.attention.key", "dense7"},
+                                  {"blocks.1.attention.value", "dense8"},
+                                  {"blocks.1.attention.projection", "dense9"},
+                                  {"blocks.0.attention_norm", "layer_norm0", false},
+                                  {"blocks.0.feed_forward_norm", "layer_norm1", false},
+                                  {"blocks.1.attention_norm", "layer_norm2", false},
+                                  {"blocks.1.feed_forward_norm", "layer_norm3", false},
+                                  {"norm", "layer_norm4", false}});
+  map.push_back({"tokens.table", {"embedding0.table"}});
+  map.push_back({"positions.table", {"embedding1.table"}});
+  map.push_back({"head.bias", {"head0.bias"}});
+  for (const char* part : {"gate", "up", "down"})
+    map.push_back({fmt::format("blocks.1.experts.{}", part), {fmt::format("moe0.{}", part)}});
+  return map;
+}
+
+/// The residual network of make.py, in the order of its layers.
+WeightMap resnet_names() {
+  WeightMap map = numbered_names({{"head", "dense0"}});
+  int number = 0;
+  for (const char* layer :
+       {"stem", "groups.0.blocks.0.project", "groups.0.blocks.0.reduce", "groups.0.blocks.0.middle",
+        "groups.0.blocks.0.expand", "groups.1.blocks.0.project", "groups.1.blocks.0.reduce",
+        "groups.1.blocks.0.middle", "groups.1.blocks.0.expand", "groups.1.blocks.1.reduce",
+        "groups.1.blocks.1.middle", "groups.1.blocks.1.expand"}) {
+    map.push_back({fmt::format("{}.conv.kernel", layer), {fmt::format("conv2d{}.kernel", number)}});
+    for (const char* parameter : {"scale", "bias"})
+      map.push_back({fmt::format("{}.norm.{}", layer, parameter),
+                     {fmt::format("batch_norm{}.{}", number, parameter)}});
+    ++number;
   }
-  add_dense("cls.predictions.transform.dense");
-  add_norm("cls.predictions.transform.LayerNorm");
   return map;
 }
 
@@ -242,7 +297,8 @@ TEST_CASE("a decoder with experts is that of a program in JAX, places and balanc
            return {logits, nn::cross_entropy(logits, b["labels"]) + balance * kBalance};
          },
          .loss = [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
-         .optimizer = kAdam});
+         .optimizer = kAdam,
+         .map = moe_names()});
 }
 
 TEST_CASE("a residual network of three blocks is PyTorch's, running statistics included") {
@@ -260,7 +316,8 @@ TEST_CASE("a residual network of three blocks is PyTorch's, running statistics i
          .inputs = {{"x", {f32, {6, 8, 7, 3}}}, {"y", {i32, {6}}}},
          .forward = forward,
          .loss = [forward](const Batch& b) -> LossAndMetrics { return forward(b).loss; },
-         .optimizer = optim::Sgd{.learning_rate = 0.05, .momentum = 0.9}});
+         .optimizer = optim::Sgd{.learning_rate = 0.05, .momentum = 0.9},
+         .map = resnet_names()});
 }
 
 namespace {
@@ -322,7 +379,7 @@ TEST_CASE("files of other decoders are refused, naming the tensor") {
   const std::string gpt2 = golden_path("models/gpt2.safetensors"),
                     llama = golden_path("models/llama.safetensors");
   CHECK(load_error(with(kGpt2, [](auto& o) { o.vocabulary = 14; }), gpt2) ==
-        "weight map: parameter \"embedding0.table\": is f32[14, 12], but tensor "
+        "weight map: parameter \"tokens.table\": is f32[14, 12], but tensor "
         "\"transformer.wte.weight\" of " +
             gpt2 + " is f32[13, 12]");
   CHECK(load_error(with(kGpt2, [](auto& o) { o.layers = 1; }), gpt2) ==
@@ -371,8 +428,8 @@ TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its wei
   const Executable executable =
       parallelize(training_step(task.inputs, task.model, kAdam), Serial{}, Cluster::local(1));
   const Run run = train(task, executable, 0, 0);
-  CHECK(largest_distance(run.state["embedding0.table"].to_host(),
-                         file["model.embed_tokens.weight"]) == 0);
+  CHECK(largest_distance(run.state["tokens.table"].to_host(), file["model.embed_tokens.weight"]) ==
+        0);
 }
 
 }  // namespace golden_test

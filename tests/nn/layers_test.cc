@@ -54,10 +54,10 @@ TEST_CASE("layers are named in the order of their first use") {
 
 TEST_CASE("copies of a layer share its parameters, layers made alike do not") {
   const nn::Dense shared(4);
-  CHECK(parameters_of(nn::Sequential{shared, shared}) == Names{"dense0.kernel", "dense0.bias"});
+  CHECK(parameters_of(nn::Sequential{shared, shared}) == Names{"0.kernel", "0.bias"});
   CHECK(
       parameters_of(nn::Sequential{nn::Dense(4, {.bias = false}), nn::Dense(4, {.bias = false})}) ==
-      Names{"dense0.kernel", "dense1.kernel"});
+      Names{"0.kernel", "1.kernel"});
   // Layers that live only while the model is recorded are different ones,
   // wherever they lie in memory.
   CHECK(parameters_of([](Value x) {

@@ -120,7 +120,7 @@ TEST_CASE("running statistics move towards the means over micro-batches") {
 TEST_CASE("a frozen batch normalisation uses and keeps its running statistics in training") {
   const nn::BatchNorm norm;
   const auto model = [&](const Batch& b) -> LossAndMetrics {
-    return mean(nn::Dense(2)(norm.frozen()(b["x"])));
+    return mean(nn::Dense(2)(nn::Frozen(norm)(b["x"])));
   };
   const Executable run = parallelize(training_step({{"x", {f32, {4, 2}}}}, model, optim::Sgd{}),
                                      Serial{}, Cluster::local(1));
@@ -150,7 +150,7 @@ TEST_CASE("mistakes in layers for images") {
 
 TEST_CASE("a batch norm that is used in two places is named, with what to do") {
   const nn::BatchNorm first, norm;
-  const auto step_of = [&](const nn::BatchNorm& twice) {
+  const auto step_of = [&](const nn::Layer& twice) {
     return training_step(
         {{"x", {f32, {4, 2}}}},
         [=](const Batch& b) { return mean(square(twice(relu(twice(first(b["x"])))))); },
@@ -160,7 +160,7 @@ TEST_CASE("a batch norm that is used in two places is named, with what to do") {
     CHECK(error_of([&] { step_of(norm).trace(micro_batches); }) ==
           "nn::BatchNorm: layer \"batch_norm1\" normalises in two places of the model, but keeps "
           "one mean and variance; make a BatchNorm for each place, or freeze it");
-  CHECK(step_of(norm.frozen()).trace(2).updates.size() > 0);
+  CHECK(step_of(nn::Frozen(norm)).trace(2).updates.size() > 0);
   const auto twice = [&](const Batch& b) { return mean(norm(norm(b["x"]))); };
   CHECK(evaluation_step({{"x", {f32, {4, 2}}}}, twice).trace(2).nodes.size() > 0);
 }

@@ -27,11 +27,11 @@ Executable loaded(DType dtype, bool check_finite) {
 /// The first step's loss with `value` as the first layer's weights of unit 3.
 double loss_with(const Executable& executable, DType dtype, float value) {
   TrainState state = executable.init(0);
-  Array kernel = state["dense0.kernel"].to_host().cast(f32), batch({f32, {64, 128}});
+  Array kernel = state["0.kernel"].to_host().cast(f32), batch({f32, {64, 128}});
   for (std::int64_t i = 0; i < 128; ++i) kernel.mutable_elements_as<float>()[i * 128 + 3] = value;
   for (std::int64_t i = 0; i < batch.elements(); ++i)
     batch.mutable_elements_as<float>()[i] = static_cast<float>(i % 7) - 3;
-  state["dense0.kernel"] = kernel.cast(dtype);
+  state["0.kernel"] = kernel.cast(dtype);
   const Array x = batch.cast(dtype);
   return executable.run(state, {{"x", x}, {"y", x}}).loss();
 }

@@ -99,7 +99,7 @@ struct PlannerStatistics {
 /// A rematerialised layer: what computing it again costs, and what is not kept for it.
 struct RecomputedLayer {
   int number = 0;          ///< among the rematerialised layers, in the order of recording
-  std::string nodes;       ///< the first and the last: "layer_norm2 to dense5"
+  std::string nodes;       ///< the first and the last: "blocks.2.norm to blocks.2.down"
   double seconds = 0;      ///< per step, resharding included; predicted
   std::int64_t bytes = 0;  ///< of a device and a micro-batch that need not be kept
 };

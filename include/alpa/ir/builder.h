@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "alpa/ir/graph.h"
+#include "alpa/ir/layer_names.h"
 
 namespace alpa {
 
@@ -179,12 +180,18 @@ class Builder {
   /// call. Each layer counts its own, so that its random numbers do not depend on the
   /// contents of other layers.
   std::int64_t next_stream();
-  /// Name scope for people ("dense0"): prefixed to node names until popped.
-  void push_scope(std::string name);
-  void pop_scope();  ///< ends the last name scope
-  /// A stable name for a layer object: `kind` and a number counted in order of
-  /// first use, e.g. "dense0".
-  const std::string& name_of(const void* object, std::string_view kind);
+  /// Opens the scope of a layer until `pop_scope`; nodes and parameters are named by its path.
+  /// Throws Error, naming both, if another layer has this path.
+  void push_layer(const LayerIdentity& layer);
+  /// Opens a scope of the model, e.g. "encoder" or "blocks.3", in which layers are named.
+  void push_path(std::string_view path) { names_.open(path); }
+  /// Opens a scope for people, part of the names of nodes alone.
+  void push_scope(std::string_view name) { names_.open_text(name); }
+  void pop_scope() { names_.close(); }  ///< ends the last scope
+  /// Path of the innermost scope, "blocks.3.attention"; "" outside of all.
+  const std::string& scope_path() const { return names_.path(names_.innermost()); }
+  /// The name of layer `number`, if it opens next, has none of its own and is new.
+  void suggest_name(std::uintptr_t number, std::string_view name) { names_.suggest(number, name); }
 
   Value value(int id) { return {handle(), id}; }  ///< the value of this number
   /// operand `i` of a node
@@ -212,9 +219,10 @@ class Builder {
   /// Throws Error if the name is taken.
   void add_output(const std::string& name, Value value);
   BuilderHandle handle() const { return BuilderHandle(self_); }
-  /// Numbers layers by their first parameter in this order of inputs.
+  /// Numbers unnamed layers by their first parameter in this order of inputs.
   void number_layers(const std::vector<int>& order);
-  void rename_layers(const std::map<std::string, std::string>& renamed);
+  /// "dense ("head.kernel" f32[8, 2])": the layer of a scope, for messages.
+  std::string describe_layer(int scope) const;
   /// Nodes with the inputs of parameters in their order; inputs that are out of order move forward.
   std::vector<Node> ordered_nodes() const;
   /// Notes the layer, if it is the innermost scope, that made the last input.
@@ -242,14 +250,10 @@ class Builder {
   /// conversions of parameters, by parameter, element type and layer
   std::map<std::tuple<int, DType, int>, Value> converted_;
   std::map<std::string, int, std::less<>> input_by_name_;
-  std::map<const void*, std::string> layer_names_;
-  std::map<std::string, std::string> layer_kinds_;  ///< by name
-  /// names of layers, by number of an input that they made
-  std::map<int, std::string> layer_of_input_;
-  std::vector<int> parameter_order_;  ///< values; empty: as made
-  std::map<std::string, int, std::less<>> layer_counts_;
-  std::vector<std::string> scopes_;
-  std::int64_t total_bytes_ = 0;  ///< of all values
+  LayerNames names_;
+  std::map<int, int> layer_of_input_;  ///< scopes of layers, by number of an input that they made
+  std::vector<int> parameter_order_;   ///< values; empty: as made
+  std::int64_t total_bytes_ = 0;       ///< of all values
   Region region_ = Region::forward;
   int layer_ = -1;
   /// A rematerialised layer: the one around it (-1: none), and the number of the outermost.

@@ -1,12 +1,15 @@
 #pragma once
-/// Identity and scope of layers. A layer is any callable `Value(Value)`. A layer with parameters
-/// holds a `LayerId`; its copies use the same parameters (weight tying).
+/// Identity, names and scopes of layers. A layer is any callable `Value(Value)`. A layer with
+/// parameters holds a `LayerId`; its copies use the same parameters (weight tying).
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "alpa/base/error.h"
 #include "alpa/ir/builder.h"
 
 namespace alpa::nn {
@@ -14,21 +17,32 @@ namespace alpa::nn {
 /// Identity of a layer with parameters: unique in the process, shared by copies.
 class LayerId {
  public:
-  LayerId() : id_(next().fetch_add(1, std::memory_order_relaxed)) {}
+  LayerId() : number_(next().fetch_add(1, std::memory_order_relaxed)) {}
+  /// With the layer's own name, "head" or "feed_forward.up", below the scope that it is used in.
+  explicit LayerId(std::string name) : LayerId() { name_ = std::move(name); }
 
-  /// Freezes the parameters that a `Scope` makes for this copy from now on:
-  /// training does not change them.
-  void freeze() { frozen_ = true; }
+  std::uintptr_t number() const { return number_; }
+  const std::string& name() const { return name_; }
 
  private:
-  friend class Scope;
   static std::atomic<std::uintptr_t>& next() {
     static std::atomic<std::uintptr_t> counter{1};
     return counter;
   }
-  std::uintptr_t id_;
-  bool frozen_ = false;
+  std::uintptr_t number_;
+  std::string name_;
 };
+
+/// The identity of a layer whose class has a member `id`, or a function `id()`; else none.
+template <class Layer>
+std::optional<LayerId> id_of(const Layer& layer) {
+  if constexpr (requires { std::optional<LayerId>(layer.id()); })
+    return layer.id();
+  else if constexpr (requires { std::optional<LayerId>(layer.id); })
+    return layer.id;
+  else
+    return std::nullopt;
+}
 
 /// One use of a layer: makes its parameters, and names the nodes appended during its lifetime.
 ///
@@ -40,54 +54,70 @@ class LayerId {
 ///       }
 ///     };
 ///
-/// The layer's name is its kind and a number, "norm0", "norm1", …, the same at
-/// every use within a graph.
+/// Scopes nest: a layer's name is the path of the scopes around its first use and its own name,
+/// "blocks.3.norm". Without a name of its own it gets its position in a `Sequential`, or else its
+/// kind and a number, "norm0", counted among the unnamed layers of this kind in the same scope.
 class Scope {
  public:
   /// A use on `x`. The parameters have its element type; if that is not floating, the step's.
+  /// Throws Error, naming both, if another layer has the same path.
   Scope(Value x, const LayerId& id, std::string_view kind)
       : Scope(*x.builder, id, kind,
               is_floating(x.dtype()) ? std::optional(x.dtype()) : std::nullopt) {}
   /// A use without an operand, e.g. of parameters alone. Without `dtype` they have the step's type:
   /// f32, or half precision (`StepOptions::precision`).
   Scope(Builder& builder, const LayerId& id, std::string_view kind, std::optional<DType> dtype = {})
-      : builder_(builder),
-        name_(builder.name_of(reinterpret_cast<const void*>(id.id_), kind)),
-        frozen_(id.frozen_),
-        dtype_(dtype.value_or(builder.parameter_view().compute)) {
-    builder_.push_scope(name_);
+      : builder_(builder), dtype_(dtype.value_or(builder.parameter_view().compute)) {
+    builder_.push_layer({id.number(), kind, id.name()});
+    name_ = builder_.scope_path();
   }
+  /// A part of the model around calls of layers: `const nn::Scope in(x, "encoder");`. It has no
+  /// parameters of its own. Throws Error unless the parts of `path` are letters, digits, '_' and
+  /// '-', joined by '.'.
+  Scope(Builder& builder, std::string_view path) : builder_(builder), is_layer_(false) {
+    builder_.push_path(path);
+    name_ = builder_.scope_path();
+  }
+  /// An element of a list: `const nn::Scope in(x, "blocks", i);` is "blocks.3".
+  Scope(Builder& builder, std::string_view list, std::integral auto position)
+      : Scope(builder, std::string(list) + "." + std::to_string(position)) {}
   ~Scope() { builder_.pop_scope(); }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
   /// The layer's parameter `name`, "norm0.gain" in the graph; every use returns the same one.
-  /// Throws Error if it was made with another type.
+  /// Throws Error if it was made with another type, or in a scope without a LayerId.
   Value parameter(std::string_view name, const Shape& shape, Initializer init,
                   std::optional<DType> dtype = {}) const {
-    return builder_.parameter(name_ + "." + std::string(name), {dtype.value_or(dtype_), shape},
-                              init, frozen_);
+    return builder_.parameter(path_of(name), {dtype.value_or(dtype_), shape}, init);
   }
 
   /// The layer's state `name`, "norm0.mean" in the graph, which belongs to its parameter `of` and
   /// changes by `Builder::update` alone; every use returns the same one.
   Value state(std::string_view name, Value of, const Shape& shape, Initializer init,
               std::optional<DType> dtype = {}) const {
-    return builder_.state_of(of, name_ + "." + std::string(name), {dtype.value_or(dtype_), shape},
-                             init);
+    return builder_.state_of(of, path_of(name), {dtype.value_or(dtype_), shape}, init);
   }
 
   /// Whether parameters made here are frozen.
-  bool frozen() const { return frozen_ || builder_.freezing(); }
+  bool frozen() const { return builder_.freezing(); }
 
   /// "norm0"
   const std::string& name() const { return name_; }
 
  private:
+  std::string path_of(std::string_view name) const {
+    require(is_layer_,
+            "parameter \"{}\" of scope \"{}\": two calls would share it; hold an nn::LayerId and "
+            "open the scope with it",
+            name, name_);
+    return name_ + "." + std::string(name);
+  }
+
   Builder& builder_;
   std::string name_;
-  bool frozen_;
-  DType dtype_;
+  bool is_layer_ = true;
+  DType dtype_ = f32;
 };
 
 }  // namespace alpa::nn

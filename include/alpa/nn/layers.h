@@ -2,6 +2,7 @@
 /// Layers: callables `Value(Value)`, with parameters or without.
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "alpa/base/error.h"
@@ -16,15 +17,16 @@ struct DenseOptions {
   bool bias = true;  ///< add a learnt vector, initially zero
   /// or glorot_uniform, lecun_normal, or a fixed Initializer
   KernelInitializer kernel = he_normal;
+  std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
-/// y = x · kernel + bias for x [..., in]: parameters "denseN.kernel" [in, features] and
-/// "denseN.bias" [features], of x's element type.
+/// y = x · kernel + bias for x [..., in]: parameters "kernel" [in, features] and
+/// "bias" [features], of x's element type.
 class Dense {
  public:
   /// Throws Error if features < 1.
   explicit Dense(std::int64_t features, DenseOptions options = {})
-      : features_(features), options_(std::move(options)) {
+      : id_(options.name), features_(features), options_(std::move(options)) {
     require(features >= 1, "nn::Dense: {} features; give at least 1", features);
   }
 
@@ -44,12 +46,7 @@ class Dense {
     return kernel(Scope(builder, id_, "dense", dtype), inputs);
   }
 
-  /// This layer with frozen parameters: training does not change them.
-  Dense frozen() const {
-    Dense layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   Value kernel(const Scope& in, std::int64_t inputs) const {
@@ -65,14 +62,15 @@ class Dense {
 struct EmbeddingOptions {
   Initializer table = Initializer::normal(0, 0.02);  ///< GPT-2's (Radford et al. 2019)
   std::optional<DType> dtype = {};  ///< default: the step's (`StepOptions::precision`), f32
+  std::string name = {};            ///< the layer's own; default: its position or kind (`Scope`)
 };
 
-/// ids i32 [...] → [..., width]: rows of the parameter "embeddingN.table" [rows, width].
+/// ids i32 [...] → [..., width]: rows of the parameter "table" [rows, width].
 class Embedding {
  public:
   /// Throws Error if rows or width is below 1.
   Embedding(std::int64_t rows, std::int64_t width, EmbeddingOptions options = {})
-      : rows_(rows), width_(width), options_(options) {
+      : id_(options.name), rows_(rows), width_(width), options_(std::move(options)) {
     require(rows >= 1 && width >= 1, "nn::Embedding: {} rows of width {}; give at least 1 of each",
             rows, width);
   }
@@ -85,12 +83,7 @@ class Embedding {
   /// The table in `builder`'s graph, for tied weights: [rows, width].
   Value table(Builder& builder) const { return table(Scope(builder, id_, "embedding")); }
 
-  /// This layer with a frozen table: training does not change it.
-  Embedding frozen() const {
-    Embedding layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   Value table(const Scope& in) const {
@@ -102,15 +95,21 @@ class Embedding {
   EmbeddingOptions options_;
 };
 
+struct NormOptions {
+  std::optional<double> epsilon = {};  ///< default: the layer's
+  std::string name = {};               ///< the layer's own; default: its position or kind (`Scope`)
+};
+
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension of x [..., C]
-/// (Ba et al. 2016): parameters "layer_normN.scale" (ones) and "layer_normN.bias" (zeros),
-/// [C], of x's element type.
+/// (Ba et al. 2016): parameters "scale" (ones) and "bias" (zeros), [C], of x's element type.
 class LayerNorm {
  public:
-  /// Throws Error unless epsilon > 0.
-  explicit LayerNorm(double epsilon = 1e-5) : epsilon_(epsilon) {
-    require(epsilon > 0, "nn::LayerNorm: epsilon must be above 0, not {}", epsilon);
+  /// Throws Error unless epsilon (1e-5) > 0.
+  explicit LayerNorm(NormOptions options = {})
+      : id_(std::move(options.name)), epsilon_(options.epsilon.value_or(1e-5)) {
+    require(epsilon_ > 0, "nn::LayerNorm: epsilon must be above 0, not {}", epsilon_);
   }
+  explicit LayerNorm(double epsilon) : LayerNorm(NormOptions{.epsilon = epsilon}) {}
 
   /// Throws Error if x is a scalar.
   Value operator()(Value x) const {
@@ -123,12 +122,7 @@ class LayerNorm {
     return layer_norm(x, scale, bias, epsilon_);
   }
 
-  /// This layer with frozen parameters: training does not change them.
-  LayerNorm frozen() const {
-    LayerNorm layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   LayerId id_;

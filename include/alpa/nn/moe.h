@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "alpa/base/error.h"
@@ -60,6 +61,7 @@ struct MoEOptions {
       2048;  ///< tokens that share places; must divide the tokens, if there are more
   Value (*activation)(Value) = relu;     ///< of the hidden layer
   KernelInitializer kernel = he_normal;  ///< of gate and experts
+  std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
 /// What `MoE` returns.
@@ -69,14 +71,14 @@ struct MoEOutput {
 };
 
 /// y = Σ_e weight_e(x) · activation(x · up_e) · down_e over the experts that x [..., M] is routed
-/// to, 0 for a token that no expert has a place for. Parameters "moeN.gate" [M, E], "moeN.up"
-/// [E, M, H] and "moeN.down" [E, H, M], of x's element type; gates are computed in f32 at least.
+/// to, 0 for a token that no expert has a place for. Parameters "gate" [M, E], "up" [E, M, H] and
+/// "down" [E, H, M], of x's element type; gates are computed in f32 at least.
 /// Where a plan splits E, tokens travel by all_to_all.
 class MoE {
  public:
   /// Throws Error on counts below 1 or a capacity factor that is not positive.
   MoE(std::int64_t experts, std::int64_t hidden, MoEOptions options = {})
-      : experts_(experts), hidden_(hidden), options_(std::move(options)) {
+      : id_(options.name), experts_(experts), hidden_(hidden), options_(std::move(options)) {
     require(experts >= 1 && hidden >= 1, "nn::MoE: {} experts of width {}; give at least 1 of each",
             experts, hidden);
     require(options_.choices == 1 || options_.choices == 2, "nn::MoE: {} choices; give 1 or 2",
@@ -117,12 +119,7 @@ class MoE {
     return std::clamp<std::int64_t>(static_cast<std::int64_t>(places), 1, tokens);
   }
 
-  /// This layer with frozen parameters: training does not change them.
-  MoE frozen() const {
-    MoE layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   /// x as [G, S, M].

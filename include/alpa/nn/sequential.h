@@ -1,31 +1,76 @@
 #pragma once
-/// Combinators of layers: in sequence, residual, frozen, rematerialised.
+/// Combinators of layers: named, in sequence, residual, frozen, rematerialised.
 #include <functional>
 #include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "alpa/base/error.h"
+#include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {
 
-/// A layer of any kind: a callable from tensor to tensor, such as a lambda.
-using Layer = std::function<Value(Value)>;
-
-/// A layer whose parameters, including those of inner layers, are frozen:
-/// training does not change them.
-class Frozen {
+/// A layer of any kind: a callable from tensor to tensor, such as a lambda, with or without a name.
+class Layer {
  public:
-  explicit Frozen(Layer inner) : inner_(std::move(inner)) {}
-
-  Value operator()(Value x) const {
-    const FreezingScope here(*x.builder, true);
-    return inner_(x);
+  Layer() = default;
+  template <class Function>
+  requires(std::is_invocable_r_v<Value, const Function&, Value> && !std::is_same_v<Function, Layer>)
+      Layer(Function function)  // NOLINT: `nn::Sequential{nn::Dense(8), nn::ReLU()}`
+      : id_(id_of(function)), call_(std::move(function)) {}
+  /// `{"stem", function}`: the name of a layer without one of its own, and else a scope around it.
+  template <class Function>
+  requires std::is_invocable_r_v<Value, const Function&, Value> Layer(std::string name,
+                                                                      Function function)
+      : Layer(std::move(function)) {
+    name_ = std::move(name);
   }
 
+  Value operator()(Value x) const { return at(x, {}); }
+  explicit operator bool() const { return static_cast<bool>(call_); }
+
+  /// The layer at a position of its parent, which names it if nothing else does.
+  Value at(Value x, std::string_view position) const {
+    const std::string_view name = name_.empty() ? position : std::string_view(name_);
+    if (name.empty() || (name_.empty() && id_ && !id_->name().empty())) return call_(x);
+    if (id_ && id_->name().empty()) {
+      x.builder->suggest_name(id_->number(), name);
+      return call_(x);
+    }
+    const Scope in(x, name);
+    return call_(x);
+  }
+
+  /// The identity of what is called, unless this gives it a name.
+  std::optional<LayerId> id() const { return name_.empty() ? id_ : std::nullopt; }
+
  private:
-  Layer inner_;
+  std::string name_;
+  std::optional<LayerId> id_;
+  std::function<Value(Value)> call_;
+};
+
+/// A layer whose parameters, including those of inner layers, are frozen: training does not change
+/// them. `inner` is any callable whose first argument is a tensor: `nn::Frozen(encoder)(x)`.
+template <class Inner>
+class Frozen {
+ public:
+  explicit Frozen(Inner inner) : inner_(std::move(inner)) {}
+
+  template <class... More>
+  auto operator()(const Value& x, const More&... more) const {
+    const FreezingScope here(*x.builder, true);
+    return inner_(x, more...);
+  }
+  std::optional<LayerId> id() const { return id_of(inner_); }
+
+ private:
+  Inner inner_;
 };
 
 /// What `remat` returns: `inner` as a rematerialised layer.
@@ -46,6 +91,7 @@ class Rematerialised {
     const RematScope here(*xs.front().builder);
     return inner_(xs, more...);
   }
+  std::optional<LayerId> id() const { return id_of(inner_); }
 
  private:
   Inner inner_;
@@ -62,11 +108,19 @@ Rematerialised<Inner> remat(Inner layer) {
   return Rematerialised<Inner>(std::move(layer));
 }
 
-/// Applies its layers one after another. Copies share the parameters of their layers.
+struct SequentialOptions {
+  std::string name = {};  ///< the layer's own; default: see `Sequential`
+};
+
+/// Applies its layers one after another. Copies share the parameters of their layers. A layer is
+/// called by its own name, or else by its position: "0.kernel", "2.kernel". A position is also the
+/// scope of a callable without a LayerId: "1.dense0.kernel". The first unnamed Sequential of a scope
+/// adds no name to those of its layers; later ones add "sequential1" and so on.
 class Sequential {
  public:
   Sequential() = default;
-  Sequential(std::initializer_list<Layer> layers) : layers_(layers) {}
+  Sequential(std::initializer_list<Layer> layers, SequentialOptions options = {})
+      : id_(std::move(options.name)), layers_(layers) {}
 
   /// Appends a layer; returns itself.
   Sequential& add(Layer layer) {
@@ -75,15 +129,14 @@ class Sequential {
   }
 
   Value operator()(Value x) const {
-    for (const Layer& layer : layers_) x = layer(x);
+    const Scope in(x, id_, "sequential");
+    for (std::size_t i = 0; i < layers_.size(); ++i) x = layers_[i].at(x, std::to_string(i));
     return x;
   }
-
-  /// These layers with all their parameters frozen: `nn::Sequential{encoder.frozen(),
-  /// nn::Dense(10)}`.
-  Frozen frozen() const { return Frozen(*this); }
+  const LayerId& id() const { return id_; }
 
  private:
+  LayerId id_;
   std::vector<Layer> layers_;
 };
 
@@ -101,6 +154,7 @@ class Residual {
         to_string(x.type()), to_string(y.type()));
     return x + y;
   }
+  std::optional<LayerId> id() const { return inner_.id(); }
 
  private:
   Layer inner_;

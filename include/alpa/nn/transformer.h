@@ -2,6 +2,8 @@
 /// Layers of transformers: attention over heads, gated feed-forward, RMS normalisation.
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "alpa/nn/layers.h"
@@ -9,13 +11,15 @@
 namespace alpa::nn {
 
 /// x / sqrt(mean(x²) + epsilon) · scale over the last dimension of x [..., C] (Zhang & Sennrich
-/// 2019): parameter "rms_normN.scale" (ones), [C], of x's element type.
+/// 2019): parameter "scale" (ones), [C], of x's element type.
 class RMSNorm {
  public:
-  /// Throws Error unless epsilon > 0.
-  explicit RMSNorm(double epsilon = 1e-6) : epsilon_(epsilon) {
-    require(epsilon > 0, "nn::RMSNorm: epsilon must be above 0, not {}", epsilon);
+  /// Throws Error unless epsilon (1e-6) > 0.
+  explicit RMSNorm(NormOptions options = {})
+      : id_(std::move(options.name)), epsilon_(options.epsilon.value_or(1e-6)) {
+    require(epsilon_ > 0, "nn::RMSNorm: epsilon must be above 0, not {}", epsilon_);
   }
+  explicit RMSNorm(double epsilon) : RMSNorm(NormOptions{.epsilon = epsilon}) {}
 
   /// Throws Error if x is a scalar.
   Value operator()(Value x) const {
@@ -25,12 +29,7 @@ class RMSNorm {
     return rms_norm(x, in.parameter("scale", {x.dim(-1)}, ones), epsilon_);
   }
 
-  /// This layer with a frozen parameter: training does not change it.
-  RMSNorm frozen() const {
-    RMSNorm layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   LayerId id_;
@@ -46,26 +45,30 @@ struct SelfAttentionOptions {
   std::optional<RotaryOptions> rotary = {};          ///< rotary positions of queries and keys
   KernelInitializer kernel = lecun_normal;           ///< of the four products
   std::optional<KernelInitializer> projection = {};  ///< of the last product; default: `kernel`
+  std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
 /// Multi-head self-attention (Vaswani et al. 2017): x [B, T, C] → [B, T, C]. Its products are four
-/// `Dense` layers, so that heads can be split as in Megatron-LM: queries, keys, values, and the
-/// projection back to C.
+/// `Dense` layers, so that heads can be split as in Megatron-LM: "query", "key", "value", and the
+/// "projection" back to C. Its kind is "attention".
 class SelfAttention {
  public:
   /// Throws Error unless width, heads ≥ 1, heads divide width and key heads divide heads.
   SelfAttention(std::int64_t width, std::int64_t heads, SelfAttentionOptions options = {})
-      : heads_(heads),
+      : id_(options.name),
+        heads_(heads),
         key_heads_(options.key_heads > 0 ? options.key_heads : heads),
         head_width_(heads > 0 ? width / heads : 0),
         options_(std::move(options)),
-        query_(checked(width, heads, key_heads_), dense()),
-        key_(key_heads_ * head_width_, dense()),
-        value_(key_heads_ * head_width_, dense()),
-        projection_(width, {options_.bias, options_.projection.value_or(options_.kernel)}) {}
+        query_(checked(width, heads, key_heads_), dense("query")),
+        key_(key_heads_ * head_width_, dense("key")),
+        value_(key_heads_ * head_width_, dense("value")),
+        projection_(width,
+                    {options_.bias, options_.projection.value_or(options_.kernel), "projection"}) {}
 
   /// `key_mask`: u8 [B, T], 0 where a token is padding.
   Value operator()(Value x, Value key_mask = {}) const {
+    const Scope in(x, id_, kKind);
     const Heads h = heads(x);
     const bool training = x.builder->training();
     return project(attention(h.queries, h.keys, h.values,
@@ -83,6 +86,7 @@ class SelfAttention {
   Heads heads(Value x, Value positions = {}) const {
     require(x.rank() == 3, "nn::SelfAttention: the input is {}; it must be [B, T, C]",
             to_string(x.type()));
+    const Scope in(x, id_, kKind);
     // In statements of their own: C++ may evaluate arguments in any order.
     Heads h;
     h.queries = split(query_(x), heads_);
@@ -96,10 +100,13 @@ class SelfAttention {
   }
   /// What attention gives, [B, T, heads, width / heads], back to [B, T, C].
   Value project(Value attended) const {
+    const Scope in(attended, id_, kKind);
     return projection_(reshape(attended, {attended.dim(0), attended.dim(1), heads_ * head_width_}));
   }
+  const LayerId& id() const { return id_; }
 
  private:
+  static constexpr std::string_view kKind = "attention";
   static std::int64_t checked(std::int64_t width, std::int64_t heads, std::int64_t key_heads) {
     require(width >= 1 && heads >= 1 && width % heads == 0,
             "nn::SelfAttention: {} heads do not divide the width {}", heads, width);
@@ -107,32 +114,44 @@ class SelfAttention {
             key_heads, heads);
     return width;
   }
-  DenseOptions dense() const { return {options_.bias, options_.kernel}; }
+  DenseOptions dense(std::string name) const {
+    return {options_.bias, options_.kernel, std::move(name)};
+  }
   Value split(Value x, std::int64_t heads) const {
     return reshape(x, {x.dim(0), x.dim(1), heads, head_width_});
   }
 
+  LayerId id_;
   std::int64_t heads_, key_heads_, head_width_;
   SelfAttentionOptions options_;
   Dense query_, key_, value_, projection_;
 };
 
+struct SwiGLUOptions {
+  KernelInitializer kernel = lecun_normal;
+  std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
+};
+
 /// down(silu(gate(x)) · up(x)) (Shazeer 2020), the feed-forward layer of Llama: three `Dense`
-/// layers without bias, [..., C] → [..., C].
+/// layers without bias, "gate", "up" and "down", [..., C] → [..., C].
 class SwiGLU {
  public:
   /// Throws Error if a width is below 1.
-  SwiGLU(std::int64_t width, std::int64_t hidden, KernelInitializer kernel = lecun_normal)
-      : gate_(hidden, {false, kernel}),
-        up_(hidden, {false, kernel}),
-        down_(width, {false, kernel}) {}
+  SwiGLU(std::int64_t width, std::int64_t hidden, const SwiGLUOptions& options = {})
+      : id_(options.name),
+        gate_(hidden, {false, options.kernel, "gate"}),
+        up_(hidden, {false, options.kernel, "up"}),
+        down_(width, {false, options.kernel, "down"}) {}
 
   Value operator()(Value x) const {
+    const Scope in(x, id_, "swiglu");
     const Value gate = silu(gate_(x));
     return down_(gate * up_(x));
   }
+  const LayerId& id() const { return id_; }
 
  private:
+  LayerId id_;
   Dense gate_, up_, down_;
 };
 

@@ -2,6 +2,7 @@
 /// Layers for images [B, H, W, C]: convolution, pooling, batch normalisation.
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "alpa/base/error.h"
@@ -45,16 +46,17 @@ struct Conv2dOptions {
   std::int64_t groups = 1;               ///< divides channels and features; all channels: depthwise
   bool bias = true;                      ///< add a learnt vector, initially zero
   KernelInitializer kernel = he_normal;  ///< of fan-in kh · kw · C / groups
+  std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
-/// 2-D convolution of x [B, H, W, C]: parameters "conv2dN.kernel" [kh, kw, C / groups, features]
-/// and "conv2dN.bias" [features], of x's element type.
+/// 2-D convolution of x [B, H, W, C]: parameters "kernel" [kh, kw, C / groups, features]
+/// and "bias" [features], of x's element type.
 class Conv2d {
  public:
   /// Throws Error if features, an extent of the window or a stride is below 1.
   Conv2d(std::int64_t features, Extents window, Conv2dOptions options = {})
-      : features_(features), window_(window), options_(std::move(options)) {
-    const auto& [stride, dilation, padding, groups, bias, kernel] = options_;
+      : id_(options.name), features_(features), window_(window), options_(std::move(options)) {
+    const auto& [stride, dilation, padding, groups, bias, kernel, name] = options_;
     require(features >= 1 && window[0] >= 1 && window[1] >= 1,
             "nn::Conv2d: {} features of {} x {} windows; give at least 1 of each", features,
             window[0], window[1]);
@@ -84,12 +86,7 @@ class Conv2d {
     return options_.bias ? y + in.parameter("bias", {features_}, alpa::zeros) : y;
   }
 
-  /// This layer with frozen parameters: training does not change them.
-  Conv2d frozen() const {
-    Conv2d layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   LayerId id_;
@@ -103,21 +100,23 @@ struct BatchNormOptions {
   double momentum = 0.9;     ///< share of the running statistics that a step keeps
   double epsilon = 1e-5;     ///< added to the variance
   Initializer scale = ones;  ///< zeros for the last one of a residual branch (Goyal et al. 2017)
+  std::string name = {};     ///< the layer's own; default: its position or kind (`Scope`)
 };
 
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias for x [..., C] (Ioffe & Szegedy 2015), in
 /// f32 or f64. A training step takes mean and variance of its micro-batch, over all devices; they
-/// need 2 C numbers from each. It averages them over micro-batches into "batch_normN.mean" and
-/// "batch_normN.variance", which evaluation and prediction steps use. Parameters
-/// "batch_normN.scale" and "batch_normN.bias", [C]. A layer normalises in one place of a model: two
+/// need 2 C numbers from each. It averages them over micro-batches into the states
+/// "mean" and "variance", which evaluation and prediction steps use. Parameters "scale" and "bias",
+/// [C]. Frozen, it normalises with the running statistics, and training changes neither. A layer normalises in one place of a model: two
 /// would average different statistics into one mean and variance.
 class BatchNorm {
  public:
   /// Throws Error unless 0 <= momentum < 1 and epsilon > 0.
-  explicit BatchNorm(BatchNormOptions options = {}) : options_(options) {
-    require(options.momentum >= 0 && options.momentum < 1 && options.epsilon > 0,
-            "nn::BatchNorm: momentum {} must be in [0, 1) and epsilon {} above 0", options.momentum,
-            options.epsilon);
+  explicit BatchNorm(BatchNormOptions options = {})
+      : id_(options.name), options_(std::move(options)) {
+    require(options_.momentum >= 0 && options_.momentum < 1 && options_.epsilon > 0,
+            "nn::BatchNorm: momentum {} must be in [0, 1) and epsilon {} above 0",
+            options_.momentum, options_.epsilon);
   }
 
   /// Throws Error unless x has channels and another dimension, or if the layer normalises elsewhere
@@ -144,13 +143,7 @@ class BatchNorm {
     return cast(wide * gain + (bias - moments.mean * gain), x.dtype());
   }
 
-  /// This layer with frozen parameters: it normalises with the running statistics, and training
-  /// changes neither.
-  BatchNorm frozen() const {
-    BatchNorm layer = *this;
-    layer.id_.freeze();
-    return layer;
-  }
+  const LayerId& id() const { return id_; }
 
  private:
   struct Moments {

@@ -99,8 +99,16 @@ Value reduce_sum(Value x, const Axes& axes = {}, bool keep_dims = false);
 Value reduce_mean(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The gradient is shared equally by tied elements.
 Value reduce_max(Value x, const Axes& axes = {}, bool keep_dims = false);
-inline Value sum(Value x) { return reduce_sum(x); }    ///< over all elements, a scalar
-inline Value mean(Value x) { return reduce_mean(x); }  ///< over all elements, a scalar
+/// The same: `sum(x)` is a number, `mean(x, {0, 1})` one per channel.
+inline Value sum(Value x, const Axes& axes = {}, bool keep_dims = false) {
+  return reduce_sum(x, axes, keep_dims);
+}
+inline Value mean(Value x, const Axes& axes = {}, bool keep_dims = false) {
+  return reduce_mean(x, axes, keep_dims);
+}
+inline Value max(Value x, const Axes& axes = {}, bool keep_dims = false) {
+  return reduce_max(x, axes, keep_dims);
+}
 /// The sum of the squares of all elements, carried in double: a scalar of f32, of f64 if x is.
 /// The squares are not stored.
 Value squared_norm(Value x);

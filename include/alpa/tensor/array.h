@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -105,6 +107,9 @@ class Array {
 /// Type and elements: "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", with six digits. Of more than 64 elements
 /// the middle of every dimension becomes "...".
 std::string to_string(const Array& array);
+
+/// The arrays of a batch, by the names of the step's inputs: `{{"x", images}, {"y", labels}}`.
+using BatchData = std::map<std::string, Array>;
 
 }  // namespace alpa
 

@@ -72,8 +72,7 @@ struct BatchOptions {
 
 /// Makes the arrays of a batch, by input name: row i is example rows[i].
 /// Called on a background thread.
-using LoadExamples =
-    std::function<std::map<std::string, Array>(std::span<const std::int64_t> rows)>;
+using LoadExamples = std::function<BatchData(std::span<const std::int64_t> rows)>;
 
 /// Batches in order, for one loop: `for (const auto& batch : batches(data, 32, seed).epoch(0))`. A
 /// background thread makes them and ends with this object, also when the loop ends early. What the
@@ -83,8 +82,8 @@ class BatchRange {
   /// An input iterator over the batches.
   class Iterator {
    public:
-    using value_type = std::map<std::string, Array>;  ///< a batch: arrays by input name
-    using difference_type = std::ptrdiff_t;           ///< for the standard library
+    using value_type = BatchData;            ///< a batch
+    using difference_type = std::ptrdiff_t;  ///< for the standard library
     const value_type& operator*() const;
     const value_type* operator->() const { return &**this; }
     Iterator& operator++();
@@ -137,8 +136,8 @@ class Batches {
 Batches batches(const Dataset& data, std::int64_t batch, std::optional<std::uint64_t> seed = {},
                 BatchOptions options = {});
 /// Batches of any arrays, by input name. Throws Error unless they have the same number of rows.
-Batches batches(std::map<std::string, Array> arrays, std::int64_t batch,
-                std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
+Batches batches(BatchData arrays, std::int64_t batch, std::optional<std::uint64_t> seed = {},
+                BatchOptions options = {});
 /// Batches that `load` makes, for example from files.
 Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                 std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
