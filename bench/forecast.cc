@@ -12,7 +12,7 @@
 #include "report.h"
 #include "src/base/thread_team.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 #include "src/ir/op_def.h"
 #include "tests/support/gpt_stack.h"
 

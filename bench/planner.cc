@@ -14,9 +14,9 @@
 #include "report.h"
 #include "src/base/infinity.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/peak_memory.h"
-#include "src/intra_op/templates.h"
+#include "src/intra_op/plan/peak_memory.h"
+#include "src/intra_op/search/auto_shard.h"
+#include "src/intra_op/search/templates.h"
 #include "tests/support/planning_suite.h"
 
 using namespace alpa;

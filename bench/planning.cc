@@ -24,7 +24,7 @@
 #include "models/moe.h"
 #include "report.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "src/lower/rank_classes.h"
 #include "src/pipeline_planning.h"
 #include "src/runtime/executor.h"

@@ -1,6 +1,7 @@
-# The library: src/*.cc, src/<module>/*.cc (src/cuda: see AlpaCuda), kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which
+# The library: src/*.cc, src/<module>/*.cc, src/<module>/<folder>/*.cc (src/cuda: see AlpaCuda), kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which
 # plan what the CUDA kernels (*.cu, see AlpaCuda) do and need nothing of CUDA.
-file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc)
+file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc
+     ${PROJECT_SOURCE_DIR}/src/*/*/*.cc)
 list(FILTER ALPA_SOURCES EXCLUDE REGEX "/src/cuda/")
 file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc
      ${PROJECT_SOURCE_DIR}/kernels/plan/*.cc)

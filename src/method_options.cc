@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 
 namespace alpa {
 namespace {

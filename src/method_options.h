@@ -6,7 +6,7 @@
 
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallel_method.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/limits.h"
 
 namespace alpa {

@@ -20,8 +20,8 @@
 #include "src/base/file.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/follow.h"
-#include "src/intra_op/recomputed.h"
+#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/search/follow.h"
 
 #include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"

@@ -3,7 +3,7 @@
 
 #include "pipeline_planning.h"
 #include "plan_proof.h"
-#include "src/intra_op/plan_file.h"
+#include "src/intra_op/plan/plan_file.h"
 #include "src/ir/stages.h"
 
 namespace alpa {

@@ -11,8 +11,8 @@
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/planning_cache.h"
+#include "src/intra_op/search/auto_shard.h"
+#include "src/intra_op/space/planning_cache.h"
 
 namespace alpa {
 

@@ -2,7 +2,7 @@
 #include "plan_proof.h"
 
 #include "alpa/base/text.h"
-#include "src/intra_op/plan_summary.h"
+#include "src/report/plan_summary.h"
 
 namespace alpa {
 

@@ -6,7 +6,7 @@
 
 #include "alpa/executable.h"
 #include "pipeline_planning.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 
 namespace alpa {
 

@@ -12,8 +12,8 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
-#include "src/intra_op/layer_table.h"
-#include "src/intra_op/quick_bound.h"
+#include "src/intra_op/layers/layer_table.h"
+#include "src/intra_op/search/quick_bound.h"
 #include "src/ir/subgraph.h"
 #include "stage_plan.h"
 

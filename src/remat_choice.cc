@@ -9,9 +9,9 @@
 
 #include "alpa/base/error.h"
 #include "pipeline_file.h"
-#include "src/intra_op/assemble_plan.h"
-#include "src/intra_op/auto_shard_options.h"
-#include "src/intra_op/recomputed.h"
+#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/program/assemble_plan.h"
+#include "src/intra_op/space/auto_shard_options.h"
 
 namespace alpa {
 namespace {

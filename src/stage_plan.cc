@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/evaluate.h"
+#include "src/intra_op/plan/evaluate.h"
 
 namespace alpa {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/planning_cache.h"
+#include "src/intra_op/search/auto_shard.h"
+#include "src/intra_op/space/planning_cache.h"
 
 namespace alpa {
 

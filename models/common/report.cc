@@ -7,7 +7,7 @@
 
 #include "models/common/text.h"
 #include "src/base/timing.h"
-#include "src/intra_op/recomputed.h"
+#include "src/intra_op/plan/recomputed.h"
 #include "src/plan_proof.h"
 
 namespace models {

@@ -2,7 +2,7 @@
 /// One attempt to solve a valid problem, without an explanation if no choice exists.
 #include <variant>
 
-#include "model.h"
+#include "src/ilp/model/model.h"
 #include "src/ilp/solve.h"
 
 namespace alpa::ilp {

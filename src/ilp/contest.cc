@@ -1,4 +1,4 @@
-// src/ilp/contest.cc — problems of the contest: read, checked, solved and printed
+// Problems of the contest: read, checked, solved and printed
 #include "src/ilp/contest.h"
 
 #include <map>

@@ -4,7 +4,7 @@
 /// `edges.{nodes,costs}`, optional `usage_limit`.
 #include <string>
 
-#include "src/ilp/problem.h"
+#include "src/ilp/model/problem.h"
 
 namespace alpa::ilp {
 

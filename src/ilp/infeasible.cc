@@ -1,8 +1,9 @@
-// src/ilp/infeasible.cc — explains why a problem has no choice, and what would help
+// Explains why a problem has no choice, and what would help
 #include <algorithm>
 #include <map>
 
-#include "attempt.h"
+#include "src/ilp/attempt.h"
+#include "src/ilp/model/tuning.h"
 
 namespace alpa::ilp {
 namespace {
@@ -12,16 +13,6 @@ std::vector<std::int64_t> with_finite_zero(std::vector<std::int64_t> costs) {
     if (cost < kInfinite) cost = 0;
   return costs;
 }
-
-/// An explanation may take this long, or this multiple of the search before it. It does not
-/// count towards a limit of work.
-constexpr double kLeastSeconds = 0.3, kTimesSearch = 4;
-/// How often the missing amount reported by a failure is tried.
-constexpr int kClaims = 2;
-/// Number of limits that may stay undecided.
-constexpr int kUndecided = 1;
-/// The search for the least peak ends at this relative gap.
-constexpr double kCloseEnough = 2e-3;
 
 /// The problem with all finite costs zero: only feasibility counts.
 Problem feasibility_problem(const Problem& problem) {
@@ -67,11 +58,13 @@ struct PeakSearch {
 
   std::int64_t gap() const { return known.peak_usage - impossible - 1; }
   bool is_close() const {
-    return static_cast<double>(gap()) <= kCloseEnough * static_cast<double>(known.peak_usage);
+    return static_cast<double>(gap()) <=
+           kTuning.infeasible.close_enough * static_cast<double>(known.peak_usage);
   }
 
   std::int64_t smallest_step() const {
-    return static_cast<std::int64_t>(kCloseEnough * static_cast<double>(impossible));
+    return static_cast<std::int64_t>(kTuning.infeasible.close_enough *
+                                     static_cast<double>(impossible));
   }
 
   /// A limit at most `step` above the least that may be possible, and below the one known.
@@ -98,7 +91,8 @@ struct PeakSearch {
   void start(const Contradiction& why) {
     if (why.missing > 0) time = why.time;
     claimed = impossible + why.missing - 1;
-    for (int k = 0; k < kClaims && claimed > impossible && claimed < known.peak_usage; ++k)
+    for (int k = 0;
+         k < kTuning.infeasible.claims && claimed > impossible && claimed < known.peak_usage; ++k)
       if (!decide(claimed)) break;
     look_at_time();
   }
@@ -140,7 +134,8 @@ Solution least_peak(const Problem& problem, const Options& options, const Deadli
     for (std::int64_t step = search.smallest_step(); !search.is_close() && !deadline.passed();) {
       const std::int64_t limit = search.next(step);
       const bool decided = search.decide(limit);
-      if (!decided && (step >= search.gap() / 2 || ++undecided == kUndecided)) break;
+      if (!decided && (step >= search.gap() / 2 || ++undecided == kTuning.infeasible.undecided))
+        break;
       if (!decided || search.impossible >= limit) step = std::max<std::int64_t>(2 * step, 1);
     }
   } catch (const TimedOut&) {  // what is known so far is told
@@ -189,7 +184,8 @@ Solution without_limit(const Problem& free, const Options& options, const Deadli
 }
 
 Deadline deadline_after(const Deadline& search, const Options& options) {
-  const double seconds = std::max(kLeastSeconds, kTimesSearch * search.elapsed());
+  const double seconds = std::max(kTuning.infeasible.least_seconds,
+                                  kTuning.infeasible.times_search * search.elapsed());
   if (options.work_limit <= 0) return search.within(seconds);
   return Deadline(search.wall_left(), static_cast<std::int64_t>(seconds * kCellsPerSecond),
                   options.stop);

@@ -1,23 +1,19 @@
-// src/ilp/solve.cc — one solve: reductions, elimination, search, and a check of
-// the choice on the problem
+// One solve: reductions, elimination, search, and a check of the choice on the problem
 #include "src/ilp/solve.h"
 
 #include <algorithm>
 
-#include "attempt.h"
-#include "core.h"
-#include "eliminate.h"
-#include "first_choice.h"
-#include "presolve.h"
-#include "shared_terms.h"
-#include "start.h"
+#include "src/ilp/attempt.h"
+#include "src/ilp/eliminate/eliminate.h"
+#include "src/ilp/model/shared_terms.h"
+#include "src/ilp/model/tuning.h"
+#include "src/ilp/reduce/presolve.h"
+#include "src/ilp/search/core.h"
+#include "src/ilp/search/first_choice.h"
+#include "src/ilp/search/start.h"
 
 namespace alpa::ilp {
 namespace {
-
-constexpr int kEarlyDives = 3;
-/// Share of the time while no choice is known; the rest is for finding one.
-constexpr double kShareOfReductions = 0.5;
 
 void validate_start(const Problem& problem, const std::vector<int>& start) {
   if (start.empty()) return;
@@ -61,7 +57,7 @@ std::optional<Known> feasible(const Problem& problem, const std::vector<int>& ch
 /// Contradiction if none is allowed.
 std::optional<Known> first_known(const Problem& problem, const Model& model,
                                  const Deadline& deadline) {
-  std::vector<int> choice = first_choice(model, kEarlyDives, deadline);
+  std::vector<int> choice = first_choice(model, kTuning.solve.early_dives, deadline);
   if (!choice.empty()) postsolve(model, choice);
   return feasible(problem, choice);
 }
@@ -131,7 +127,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
     Model model = build(problem, options.presolve.arc_consistency, deadline);
     if (!known && model.slack.empty()) known = first_known(problem, model, deadline.with_grace());
     const Deadline reducing =
-        known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
+        known ? deadline : deadline.within(deadline.left() * kTuning.solve.share_of_reductions);
     presolve(model, options, reducing);
     if (options.presolve.elimination) eliminate(model, first_cells(options), reducing);
     if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);

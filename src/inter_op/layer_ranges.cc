@@ -7,8 +7,8 @@
 #include <string>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/batch_factors.h"
-#include "src/intra_op/layer_table.h"
+#include "src/intra_op/facts/batch_factors.h"
+#include "src/intra_op/layers/layer_table.h"
 #include "src/ir/input.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/stages.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "alpa/ir/graph.h"
-#include "src/intra_op/fusion.h"
+#include "src/intra_op/facts/fusion.h"
 
 namespace alpa::inter_op {
 

@@ -3,7 +3,7 @@
 
 #include "fuse_group.h"
 #include "rewrite.h"
-#include "src/intra_op/fusion.h"
+#include "src/intra_op/facts/fusion.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::spmd {

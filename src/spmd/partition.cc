@@ -5,7 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "rewrite.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"

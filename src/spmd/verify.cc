@@ -7,7 +7,7 @@
 #include "alpa/base/error.h"
 #include "kernels/elementwise.h"
 #include "rewrite.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 #include "src/ir/members.h"
 #include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"

@@ -81,7 +81,8 @@ std::vector<std::string> plan_seeds() {
 
 int fuzz_cluster(const std::uint8_t* data, std::size_t size) {
   std::string printed;
-  if (accepts([&] { printed = Cluster::from_json(input_text(data, size), "cluster.json").to_json(); }))
+  if (accepts(
+          [&] { printed = Cluster::from_json(input_text(data, size), "cluster.json").to_json(); }))
     expect_same(printed, Cluster::from_json(printed, "cluster.json").to_json());
   return 0;
 }

@@ -3,7 +3,7 @@
 #include "fuzz/random_model.h"
 
 #include "alpa/train/training_step.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "support/cuda_epilogues.h"
 
 namespace alpa::fuzz {
@@ -331,7 +331,7 @@ void check_file(const ShardingPlan& plan, const Graph& graph) {
 
 Sample random_sample(Random& random) {
   testing::TestStepOptions options{.num_micro_batches = 1 + below(random, 3),
-                               .dtype = chance(random, 0.2) ? f32 : f64};
+                                   .dtype = chance(random, 0.2) ? f32 : f64};
   const bool adam = options.dtype == f64 && chance(random, 0.4);
   options.optimizer = adam ? testing::StepOptimizer::adam : testing::StepOptimizer::sgd;
   Sample sample =

@@ -2,7 +2,7 @@
 #include <alpa/ir/graph.h>
 #include <alpa/mesh/sharding_spec.h>
 #include <alpa/ops/ops.h>
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 #include "src/ops/all_ops.h"
 
 #include "fuzz/harness.h"

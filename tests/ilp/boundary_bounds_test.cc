@@ -1,6 +1,6 @@
 // Bounds on a boundary's table hold for every cell, meet where cells are visited, and know what
 // neighbours pay; tables of problems with shared costs are exact.
-#include "src/ilp/boundary_bounds.h"
+#include "src/ilp/search/boundary_bounds.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include "alpa/base/error.h"
 #include "boundary_enumeration.h"
 #include "random_problem.h"
-#include "src/ilp/boundary_table.h"
+#include "src/ilp/model/boundary_table.h"
 
 namespace boundary_bounds_test {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/ilp/boundary_table.h"
+#include "src/ilp/model/boundary_table.h"
 
 namespace alpa::ilp::testing {
 

@@ -1,5 +1,5 @@
 // A table over a boundary has the least cost of every entry, and the choices that make it.
-#include "src/ilp/boundary_table.h"
+#include "src/ilp/model/boundary_table.h"
 
 #include <doctest/doctest.h>
 

@@ -2,10 +2,10 @@
 /// one behind a lucky choice.
 #include <doctest/doctest.h>
 
-#include "../../src/ilp/dual.h"
-#include "../../src/ilp/lagrange.h"
-#include "../../src/ilp/local_search.h"
-#include "../../src/ilp/presolve.h"
+#include "../../src/ilp/dual/dual.h"
+#include "../../src/ilp/reduce/presolve.h"
+#include "../../src/ilp/search/lagrange.h"
+#include "../../src/ilp/search/local_search.h"
 #include "random_problem.h"
 
 namespace alpa::ilp::bounds_test {

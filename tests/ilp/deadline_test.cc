@@ -3,8 +3,8 @@
 
 #include <ctime>
 
-#include "../../src/ilp/first_choice.h"
-#include "../../src/ilp/local_search.h"
+#include "../../src/ilp/search/first_choice.h"
+#include "../../src/ilp/search/local_search.h"
 #include "deadline_check.h"
 #include "large_problem.h"
 #include "src/ilp/solve.h"

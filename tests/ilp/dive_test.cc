@@ -1,7 +1,7 @@
 /// First choices, found without a bound.
 #include <doctest/doctest.h>
 
-#include "../../src/ilp/dive.h"
+#include "../../src/ilp/search/dive.h"
 #include "random_problem.h"
 #include "src/ilp/solve.h"
 #include "training_graph.h"

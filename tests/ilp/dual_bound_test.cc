@@ -1,5 +1,5 @@
 // The quick lower bound against the optimum by enumeration, and on a training graph.
-#include "src/ilp/dual_bound.h"
+#include "src/ilp/dual/dual_bound.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// A problem that no limit of a test solves.
 #include "random_problem.h"
-#include "src/ilp/problem.h"
+#include "src/ilp/model/problem.h"
 
 namespace alpa::ilp::testing {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "random_problem.h"
-#include "src/ilp/problem.h"
+#include "src/ilp/model/problem.h"
 
 namespace alpa::ilp::testing {
 

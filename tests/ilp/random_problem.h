@@ -4,7 +4,7 @@
 #include <optional>
 #include <random>
 
-#include "src/ilp/problem.h"
+#include "src/ilp/model/problem.h"
 
 namespace alpa::ilp::testing {
 

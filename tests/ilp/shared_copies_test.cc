@@ -2,8 +2,8 @@
 // refusals against enumeration.
 #include <doctest/doctest.h>
 
-#include "../../src/ilp/dual.h"
-#include "../../src/ilp/presolve.h"
+#include "../../src/ilp/dual/dual.h"
+#include "../../src/ilp/reduce/presolve.h"
 #include "alpa/base/error.h"
 #include "random_problem.h"
 #include "src/ilp/solve.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "src/ilp/problem.h"
+#include "src/ilp/model/problem.h"
 
 namespace alpa::ilp::testing {
 

@@ -9,9 +9,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/fusion.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/fusion.h"
+#include "src/intra_op/facts/strategy.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "src/ops/all_ops.h"
 
 namespace brute_force_test {

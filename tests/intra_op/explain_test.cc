@@ -7,10 +7,10 @@
 #include "alpa/intra_op/plan.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
-#include "src/intra_op/assemble_plan.h"
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/evaluate.h"
-#include "src/intra_op/node_classes.h"
+#include "src/intra_op/facts/node_classes.h"
+#include "src/intra_op/plan/evaluate.h"
+#include "src/intra_op/program/assemble_plan.h"
+#include "src/intra_op/search/auto_shard.h"
 
 namespace explain_test {
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "alpa/mesh/cluster.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "support/gpt_stack.h"
 
 namespace alpa::testing {

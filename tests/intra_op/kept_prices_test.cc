@@ -1,7 +1,7 @@
 // What resharding costs on a mesh is found out once for all search spaces there.
 #include <doctest/doctest.h>
 
-#include "src/intra_op/search_space.h"
+#include "src/intra_op/space/search_space.h"
 #include "tests/support/gpt_stack.h"
 
 namespace kept_prices_test {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "intra_op/plans.h"
-#include "src/intra_op/layered_plan.h"
+#include "src/intra_op/layers/layered_plan.h"
 #include "src/ir/layers.h"
 #include "src/ir/subgraph.h"
 #include "support/gpt_stack.h"
@@ -68,32 +68,6 @@ TEST_CASE("GPT blocks on 2x2 by bounds of layers cost what the whole is proven t
 
 TEST_CASE("GPT blocks on 2x4 by bounds of layers cost what the whole is proven to cost") {
   check_stacks({2, 4}, {1, 3, 6});
-}
-
-TEST_CASE(
-    "a range of layers costs what its graph is proven to cost, and equal ranges are known at once") {
-  const Graph graph = with_layers(gpt(4));
-  const Cluster cluster = cluster_of({2, 2});
-  const DeviceMesh mesh = cluster.mesh({2, 2});
-  const cost::CostModel model = cost::CostModel::of(cluster);
-  intra_op::PlanningCache cache;
-  for (const auto& [first, last] : {std::pair{1, 1}, {1, 2}}) {
-    CAPTURE(first);
-    CAPTURE(last);
-    const auto cost = intra_op::range_cost(graph, first, last, mesh, model, {}, cache);
-    REQUIRE(std::holds_alternative<intra_op::RangeCost>(cost));
-    const Graph range = subgraph(graph, first, last).graph;
-    const ShardingPlan whole = intra_op::auto_shard(range, mesh, model, {});
-    REQUIRE(whole.cost.gap() < 1e-9);
-    CHECK(std::get<intra_op::RangeCost>(cost).seconds ==
-          doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
-    CHECK(std::get<intra_op::RangeCost>(cost).lower_bound ==
-          doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
-  }
-  const auto inner = intra_op::range_cost(graph, 1, 2, mesh, model, {}, cache),
-             other = intra_op::range_cost(graph, 2, 3, mesh, model, {}, cache);
-  CHECK(std::get<intra_op::RangeCost>(other).seconds ==
-        std::get<intra_op::RangeCost>(inner).seconds);
 }
 
 }  // namespace layered_bounds_test

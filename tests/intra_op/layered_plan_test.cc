@@ -1,6 +1,6 @@
 // The best plan of a stack from the tables of its layers costs what the solver's
 // best plan of the whole costs.
-#include "src/intra_op/layered_plan.h"
+#include "src/intra_op/layers/layered_plan.h"
 
 #include <doctest/doctest.h>
 

@@ -5,11 +5,11 @@
 
 #include <random>
 
-#include "../../src/intra_op/instance.h"
+#include "../../src/intra_op/program/instance.h"
 #include "alpa/ops/ops.h"
 #include "intra_op/plans.h"
 #include "src/ilp/solve.h"
-#include "src/intra_op/fusion.h"
+#include "src/intra_op/facts/fusion.h"
 #include "src/ops/all_ops.h"
 
 namespace loop_decision_test {

@@ -6,7 +6,7 @@
 #include "alpa/ops/ops.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 
 namespace methods_test {
 

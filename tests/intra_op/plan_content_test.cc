@@ -7,7 +7,7 @@
 
 #include "graphs.h"
 #include "plans.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "support/error_text.h"
 
 namespace plan_content_test {

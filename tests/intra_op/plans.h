@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::testing {

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <limits>
 
-#include "../../src/intra_op/known_choice.h"
-#include "../../src/intra_op/peak_memory.h"
+#include "../../src/intra_op/plan/peak_memory.h"
+#include "../../src/intra_op/program/known_choice.h"
 #include "alpa/base/error.h"
 #include "intra_op/gpt_plans.h"
 #include "intra_op/graphs.h"

@@ -3,7 +3,7 @@
 
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 
 namespace sharded_state_test {
 

@@ -1,4 +1,4 @@
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Templates: one use per mesh axis. No plan is worse than any of them, whatever the time.
-#include "../../src/intra_op/templates.h"
+#include "../../src/intra_op/search/templates.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "../../src/intra_op/peak_memory.h"
+#include "../../src/intra_op/plan/peak_memory.h"
 #include "alpa/base/error.h"
 #include "alpa/parallelize.h"
 #include "intra_op/gpt_plans.h"

@@ -9,7 +9,7 @@
 
 #include "alpa/ir/builder.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "src/lower/memory_plan.h"
 
 namespace rank_classes_test {

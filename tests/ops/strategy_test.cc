@@ -5,7 +5,7 @@
 
 #include "reference.h"
 #include "run_case.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 #include "support/difference.h"
 
 namespace strategy_test {

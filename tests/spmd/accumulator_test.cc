@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

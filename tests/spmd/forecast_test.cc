@@ -6,9 +6,9 @@
 #include <set>
 
 #include "src/cost/cost_model.h"
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/fusion.h"
-#include "src/intra_op/graph_facts.h"
+#include "src/intra_op/facts/fusion.h"
+#include "src/intra_op/facts/graph_facts.h"
+#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/input.h"
 #include "src/ops/all_ops.h"
 #include "src/spmd/program.h"

@@ -22,7 +22,12 @@ using Modules = std::set<std::string>;
 const std::vector<std::pair<std::string, Modules>> kTable = {
     {"base", {}},
     {"cuda_loader", {"base"}},
-    {"ilp", {"base"}},
+    {"ilp/model", {"base"}},
+    {"ilp/reduce", {"ilp/model"}},
+    {"ilp/eliminate", {"ilp/reduce"}},
+    {"ilp/dual", {"ilp/reduce"}},
+    {"ilp/search", {"ilp/eliminate", "ilp/dual"}},
+    {"ilp", {"ilp/search"}},
     {"mesh", {"base", "cuda_loader"}},
     {"tensor", {"base"}},
     {"ir", {"mesh"}},
@@ -35,9 +40,15 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"train", {"autograd", "tensor", "mesh"}},
     {"nn", {"train"}},
     {"cost", {"ops", "mesh"}},
-    {"intra_op", {"cost", "ilp"}},
-    {"spmd", {"intra_op"}},
-    {"inter_op", {"intra_op"}},
+    {"intra_op", {"cost"}},  // the public header
+    {"intra_op/facts", {"intra_op"}},
+    {"intra_op/plan", {"intra_op/facts"}},
+    {"intra_op/space", {"intra_op/plan"}},
+    {"intra_op/program", {"intra_op/space", "ilp"}},
+    {"intra_op/layers", {"intra_op/program"}},
+    {"intra_op/search", {"intra_op/layers"}},
+    {"spmd", {"intra_op/search"}},
+    {"inter_op", {"intra_op/search"}},
     {"pipeline", {"inter_op"}},
     {"lower", {"spmd", "pipeline", "kernels/cuda"}},
     {"comm", {"mesh", "tensor"}},
@@ -66,8 +77,8 @@ std::string module_of(const std::string& path) {
   if (path.starts_with("kernels/")) return path.substr(0, path.rfind('/'));
   for (const std::string prefix : {"include/alpa/", "alpa/", "src/"}) {
     if (!path.starts_with(prefix)) continue;
-    const std::size_t slash = path.find('/', prefix.size());
-    return slash == std::string::npos ? "root" : path.substr(prefix.size(), slash - prefix.size());
+    const std::size_t slash = path.rfind('/');
+    return slash < prefix.size() ? "root" : path.substr(prefix.size(), slash - prefix.size());
   }
   return "";
 }

@@ -16,7 +16,7 @@
 #include "alpa/intra_op/plan.h"
 #include "alpa/ops/ops.h"
 #include "src/cost/reshard.h"
-#include "src/intra_op/strategy.h"
+#include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"

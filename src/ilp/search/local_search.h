@@ -1,0 +1,16 @@
+#pragma once
+/// Feasible choices of a model's live nodes, made cheaper by small moves. Costs
+/// exclude the model's constant.
+#include "src/ilp/model/model.h"
+
+namespace alpa::ilp {
+
+/// Changes single nodes, and pairs of neighbours, as long as that lowers the cost and keeps the
+/// rows. `choice` must be allowed and keep the rows. Ends at the deadline.
+void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline);
+
+/// Tries to bring `choice` within the rows by the cheapest moves per unit of relief, and away from
+/// infinite costs. True on success; false after `moves` moves or at the deadline.
+bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline);
+
+}  // namespace alpa::ilp

@@ -1,0 +1,33 @@
+#pragma once
+/// Readers of values. Uses in one phase can read the same copy of a value: a graph with several
+/// micro-batches has two phases (accumulate: once per micro-batch; apply), any other has one.
+#include <vector>
+
+#include "alpa/intra_op/plan.h"
+#include "src/intra_op/facts/node_classes.h"
+
+namespace alpa::intra_op {
+
+struct Use {
+  UseId id;
+  int operand = -1;  ///< of a node; -1 for other kinds
+  int phase = 0;     ///< 0 accumulate, 1 apply
+  int runs = 1;      ///< per step
+  /// the value in whose spec this use finds its value: itself, or its accumulator
+  int source = -1;
+};
+
+/// Phase of a use: 1 if it happens once per step although there are several micro-batches, else 0.
+int phase_of_use(const Graph& graph, UseId use);
+
+/// The value in whose spec `use` finds `value`; `accumulators` as
+/// accumulators_of_values gives them.
+int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, UseId use);
+
+/// Per value, its uses by ascending id and operand.
+std::vector<std::vector<Use>> uses_of_values(const Graph& graph);
+
+/// "einsum "dense0/einsum"", "the update of "dense0.kernel"", "metric "loss"", "output "h"".
+std::string use_text(const Graph& graph, UseId use);
+
+}  // namespace alpa::intra_op

@@ -1,0 +1,80 @@
+// Liveness of a plan
+#include "src/intra_op/plan/peak_memory.h"
+
+#include <algorithm>
+
+#include "src/intra_op/plan/evaluate.h"
+
+namespace alpa::intra_op {
+namespace {
+
+/// Points between which a copy lives.
+LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Graph& graph) {
+  LivePoints range{static_cast<int>(graph.nodes.size()), 0};
+  for (UseId use : r.uses) {
+    const int point = point_of_use(graph, use);
+    range.from =
+        std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
+    range.to = std::max(range.to, point + 1);
+  }
+  return range;
+}
+
+/// Last points at which values are read in their own spec: by uses that need it, and to make
+/// copies. Uses of an accumulator in another spec do not count.
+std::vector<int> last_direct_reads(const ShardingPlan& plan, const GraphFacts& facts,
+                                   const std::vector<ShardingSpec>& starts) {
+  const Graph& graph = facts.graph;
+  std::vector<std::vector<Use>> uses = facts.uses;
+  for (std::size_t v = 0; v < uses.size(); ++v) {
+    const auto resharded = [&](const Use& use) {
+      return plan.specs[use.source] != plan.specs[v] ||
+             wanted_spec(facts, plan, use) != plan.specs[v];
+    };
+    uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
+  }
+  std::vector<int> last = last_reads(graph, uses, facts.lifetimes().points);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const PlannedReshard& r = plan.reshards[i];
+    if (starts[i] != plan.specs[r.value]) continue;
+    const int made = range_of(r, starts[i], graph).from;
+    last[r.value] = std::max(last[r.value], starts[i].is_partial() ? made - 1 : made);
+  }
+  return last;
+}
+
+}  // namespace
+
+PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
+  return peak_memory(plan, GraphFacts(graph));
+}
+
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
+  const Graph& graph = facts.graph;
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
+  const std::vector<LivePoints> ranges = live_ranges(graph, facts.classes, facts.lifetimes().points,
+                                                     last_direct_reads(plan, facts, starts));
+  std::vector<std::int64_t> change(graph.nodes.size() + 2, 0);
+  const auto add = [&](int from, int to, int value, const ShardingSpec& spec) {
+    if (from >= to) return;
+    const std::int64_t bytes = shard_bytes(graph.type(value), spec, plan.mesh);
+    change[from] += bytes;
+    change[to] -= bytes;
+  };
+  for (int v = 0; v < static_cast<int>(ranges.size()); ++v)
+    add(ranges[v].from, ranges[v].to, v, plan.specs[v]);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const PlannedReshard& r = plan.reshards[i];
+    const LivePoints range = range_of(r, starts[i], graph);
+    add(range.from, range.to, r.value, r.path.steps.back().to);
+  }
+  PeakMemory peak;
+  std::int64_t live = 0;
+  for (int point = 0; point <= static_cast<int>(graph.nodes.size()); ++point) {
+    live += change[point];
+    if (live > peak.bytes) peak = {live, point};
+  }
+  return peak;
+}
+
+}  // namespace alpa::intra_op

@@ -1,0 +1,256 @@
+// Reads and writes plans as JSON
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+#include "alpa/intra_op/plan.h"
+#include "src/base/json.h"
+#include "src/intra_op/plan/plan_file.h"
+#include "src/ops/all_ops.h"
+
+namespace alpa {
+namespace {
+
+using Json = nlohmann::ordered_json;  // as it is written
+using Place = intra_op::PlanFilePlace;
+
+constexpr const char* kSchema = "alpa.plan/1";
+std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", structural_hash(graph)); }
+
+/// Uses as a file numbers them: nodes, then updates, metrics and outputs.
+class Numbering {
+ public:
+  explicit Numbering(const Graph& graph)
+      : counts_{graph.nodes.size(), graph.updates.size(), graph.metrics.size(),
+                graph.outputs.size()} {}
+  int size() const { return static_cast<int>(counts_[0] + counts_[1] + counts_[2] + counts_[3]); }
+  int number(UseId use) const {
+    int before = 0;
+    for (int kind = 0; kind < static_cast<int>(use.kind); ++kind)
+      before += static_cast<int>(counts_[kind]);
+    return before + use.index;
+  }
+  std::optional<UseId> use(int number) const {
+    if (number < 0) return std::nullopt;
+    for (UseKind kind : {UseKind::node, UseKind::update, UseKind::metric, UseKind::output}) {
+      const int count = static_cast<int>(counts_[static_cast<int>(kind)]);
+      if (number < count) return UseId{kind, number};
+      number -= count;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::array<std::size_t, 4> counts_;
+};
+
+Json lines_of(const std::string& text) {
+  Json lines = Json::array();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end == text.npos ? text.size() : end + 1;
+  }
+  return lines;
+}
+
+Json json_of(const DeviceMesh& mesh) {
+  Json axes = Json::array();
+  for (const MeshAxis& axis : mesh.axes()) {
+    axes.push_back({{"name", axis.name},
+                    {"size", axis.size},
+                    {"alpha_seconds", axis.alpha_seconds},
+                    {"beta_seconds_per_byte", axis.beta_seconds_per_byte}});
+  }
+  return {{"axes", std::move(axes)}, {"devices", mesh.devices()}};
+}
+
+Json json_of(const ReshardStep& step) {
+  Json json = {{"kind", name_of(step.kind)}, {"axes", step.axes}};
+  if (step.from_dim >= 0) json["from_dim"] = step.from_dim;
+  if (step.dim >= 0) json["dim"] = step.dim;
+  json["to"] = to_string(step.to);
+  json["seconds"] = step.seconds;
+  return json;
+}
+
+Json json_of(const PlannedReshard& reshard, const Graph& graph) {
+  Json steps = Json::array();
+  for (const ReshardStep& step : reshard.path.steps) steps.push_back(json_of(step));
+  Json uses = Json::array();
+  for (UseId use : reshard.uses) uses.push_back(Numbering(graph).number(use));
+  return {{"value", reshard.value}, {"uses", std::move(uses)}, {"steps", std::move(steps)}};
+}
+
+Json json_of(const PlanCost& cost) {
+  return {{"objective_seconds", cost.objective_seconds},
+          {"compute_seconds", cost.compute_seconds},
+          {"communication_seconds", cost.communication_seconds},
+          {"lower_bound_seconds", cost.lower_bound_seconds}};
+}
+
+Json json_of(const PlannerStatistics& statistics) {
+  return {{"nodes", statistics.nodes},
+          {"strategies", statistics.strategies},
+          {"variables", statistics.variables},
+          {"constraints", statistics.constraints}};
+}
+
+Json json_of(const std::vector<RecomputedLayer>& layers) {
+  Json list = Json::array();
+  for (const RecomputedLayer& layer : layers)
+    list.push_back({{"layer", layer.number},
+                    {"nodes", layer.nodes},
+                    {"seconds", layer.seconds},
+                    {"bytes", layer.bytes}});
+  return list;
+}
+
+std::vector<RecomputedLayer> read_recomputed(const Place& place) {
+  std::vector<RecomputedLayer> layers;
+  for (const Place& layer : place.items())
+    layers.push_back({layer.at("layer").integer(), layer.at("nodes").text(),
+                      layer.at("seconds").number(),
+                      static_cast<std::int64_t>(std::clamp(layer.at("bytes").number(), 0.0,
+                                                           static_cast<double>(kMaxGraphBytes)))});
+  return layers;
+}
+
+DeviceMesh read_mesh(const Place& place) {
+  std::vector<MeshAxis> axes;
+  for (const Place& axis : place.at("axes").items()) {
+    axes.push_back({axis.at("name").text(), axis.at("size").integer(),
+                    axis.at("alpha_seconds").number(), axis.at("beta_seconds_per_byte").number()});
+  }
+  const Place devices = place.at("devices");
+  return place.checked([&] { return DeviceMesh(std::move(axes), devices.integers()); });
+}
+
+CollectiveKind read_kind(const Place& place) {
+  for (CollectiveKind kind : kReshards) {
+    if (place.text() == name_of(kind)) return kind;
+  }
+  place.bad("all_reduce, reduce_scatter, all_gather, all_to_all, slice or to_partial");
+}
+
+ReshardStep read_step(const Place& place) {
+  ReshardStep step{.kind = read_kind(place.at("kind")),
+                   .axes = place.at("axes").integers(),
+                   .dim = place.contains("dim") ? place.at("dim").integer() : -1,
+                   .from_dim = place.contains("from_dim") ? place.at("from_dim").integer() : -1,
+                   .to = place.at("to").parsed(parse_spec),
+                   .seconds = place.at("seconds").number()};
+  return step;
+}
+
+/// Uses ascend; that is checked with the plan.
+UseId read_use(const Place& place, const Graph& graph) {
+  const Numbering numbering(graph);
+  const std::optional<UseId> use = numbering.use(place.integer());
+  if (!use)
+    place.refuse(
+        fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
+  return *use;
+}
+
+PlannedReshard read_reshard(const Place& place, const Graph& graph) {
+  PlannedReshard reshard;
+  reshard.value = place.at("value").integer();
+  for (const Place& use : place.at("uses").items()) reshard.uses.push_back(read_use(use, graph));
+  for (const Place& step : place.at("steps").items()) {
+    reshard.path.steps.push_back(read_step(step));
+    reshard.path.seconds += reshard.path.steps.back().seconds;
+  }
+  return reshard;
+}
+
+PlanCost read_cost(const Place& place) {
+  const auto seconds = [&](const char* key) { return place.at(key).number(); };
+  return {.objective_seconds = seconds("objective_seconds"),
+          .compute_seconds = seconds("compute_seconds"),
+          .communication_seconds = seconds("communication_seconds"),
+          .lower_bound_seconds = seconds("lower_bound_seconds")};
+}
+
+PlannerStatistics read_statistics(const Place& place) {
+  PlannerStatistics statistics;
+  for (const auto& [name, count] :
+       {std::pair("nodes", &statistics.nodes), std::pair("strategies", &statistics.strategies),
+        std::pair("variables", &statistics.variables),
+        std::pair("constraints", &statistics.constraints)})
+    *count = place.at(name).integer();
+  return statistics;
+}
+
+void check_header(const Place& file, const Graph& graph, const std::string& origin) {
+  const std::string schema = file.at("schema").text(), hash = file.at("graph").text();
+  require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again",
+          origin, excerpt(schema), kSchema);
+  require(hash == hash_text(graph),
+          "plan {}: it was made for the graph {} but this one is {}; "
+          "model, batch, optimizer or number of micro-batches differ, so plan again",
+          origin, excerpt(hash), hash_text(graph));
+}
+
+}  // namespace
+
+std::string to_json(const ShardingPlan& plan, const Graph& graph) {
+  verify(plan, graph);
+  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array(),
+       outputs = Json::array();
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    nodes.push_back({{"name", graph.nodes[n].name}, {"strategy", to_string(plan.strategies[n])}});
+  for (const ShardingSpec& spec : plan.specs) specs.push_back(to_string(spec));
+  for (const ShardingSpec& spec : plan.outputs) outputs.push_back(to_string(spec));
+  for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard, graph));
+  Json file = {{"schema", kSchema},
+               {"graph", hash_text(graph)},
+               {"method", plan.method},
+               {"mesh", json_of(plan.mesh)},
+               {"cost", json_of(plan.cost)},
+               {"statistics", json_of(plan.statistics)},
+               {"nodes", std::move(nodes)},
+               {"specs", std::move(specs)},
+               {"reshards", std::move(reshards)}};
+  if (!plan.outputs.empty()) file["outputs"] = std::move(outputs);
+  if (!plan.recomputed.empty()) file["recomputed"] = json_of(plan.recomputed);
+  file["graph_text"] = lines_of(to_string(graph));
+  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Graph graph_from_plan_json(const std::string& text, const std::string& origin) {
+  const nlohmann::json json = parse_json(text, "plan " + origin);
+  const Place file(json, origin, "");
+  std::string graph_text;
+  for (const Place& line : file.at("graph_text").items()) graph_text += line.text() + "\n";
+  Graph graph = file.at("graph_text").checked([&] { return parse_graph(graph_text, all_ops()); });
+  check_header(file, graph, origin);
+  return graph;
+}
+
+ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
+                            const std::string& origin) {
+  const nlohmann::json json = parse_json(text, "plan " + origin);
+  const Place file(json, origin, "");
+  check_header(file, graph, origin);
+  ShardingPlan plan;
+  plan.method = file.at("method").text();
+  plan.mesh = read_mesh(file.at("mesh"));
+  plan.cost = read_cost(file.at("cost"));
+  plan.statistics = read_statistics(file.at("statistics"));
+  for (const Place& node : file.at("nodes").items())
+    plan.strategies.push_back(node.at("strategy").parsed(parse_strategy));
+  for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));
+  for (const Place& reshard : file.at("reshards").items())
+    plan.reshards.push_back(read_reshard(reshard, graph));
+  if (!graph.outputs.empty())
+    for (const Place& spec : file.at("outputs").items())
+      plan.outputs.push_back(spec.parsed(parse_spec));
+  if (file.contains("recomputed")) plan.recomputed = read_recomputed(file.at("recomputed"));
+  verify(plan, graph, "plan " + origin);
+  return plan;
+}
+
+}  // namespace alpa

@@ -1,0 +1,108 @@
+// Bytes that nodes and copies keep live, as usages over program points
+#include "src/intra_op/program/memory_usage.h"
+
+#include <algorithm>
+
+#include "src/intra_op/facts/tuning.h"
+
+namespace alpa::intra_op {
+MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
+                         const MemoryLimit& limit)
+    : graph_(graph),
+      space_(space),
+      mesh_(mesh),
+      limit_(limit),
+      ranges_(space.graph->lifetimes().values),
+      points_(space.graph->lifetimes().points) {}
+
+bool MemoryUsage::matters(int value) const {
+  return graph_.type(value).bytes() > limit_.bytes / kTuning.memory_usage.worth_counting;
+}
+
+std::int64_t MemoryUsage::bytes_of(int type, int spec) {
+  const auto [place, added] = bytes_.try_emplace({type, spec});
+  const TypeLayouts& layouts = space_.layouts.of(type);
+  if (added) place->second = shard_bytes(layouts.type, layouts.specs[spec], mesh_);
+  return place->second;
+}
+
+bool MemoryUsage::may_be_partial(int value) const {
+  const ValueInfo& info = graph_.values[value];
+  if (graph_.nodes[info.producer].operands.empty()) return false;
+  const std::vector<ShardingSpec>& specs = space_.layouts_of(info).specs;
+  const std::vector<int>& produced = space_.specs_left(info);
+  return std::any_of(produced.begin(), produced.end(),
+                     [&](int spec) { return specs[spec].is_partial(); });
+}
+
+std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
+  std::vector<ilp::Usage> usages;
+  const NodeStrategies& choices = space_.of(node);
+  for (std::size_t i = 0; i < choices.result_specs.size(); ++i) {
+    const int value = graph_.nodes[node].results[i];
+    LivePoints range = ranges_[value];
+    if (may_be_partial(value)) range.to = std::min(range.to, points_[node] + 1);
+    if (!matters(value) || range.from >= range.to) continue;
+    ilp::Usage usage{range.from, range.to, {}};
+    for (int spec : choices.result_specs[i])
+      usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
+    usages.push_back(std::move(usage));
+  }
+  return usages;
+}
+
+std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int>& wanted,
+                                                const std::vector<int>& copied, const Use& use) {
+  const LivePoints range = range_of(value, {use});
+  if (!matters(value) || !may_be_partial(value) || range.from >= range.to) return {};
+  const int type = space_.type_of(graph_.values[value]);
+  ilp::Usage usage{range.from, range.to, {}};
+  for (int spec : wanted) {
+    const bool elsewhere = std::binary_search(copied.begin(), copied.end(), spec);
+    usage.amounts.push_back(elsewhere ? 0 : bytes_of(type, spec));
+  }
+  return {usage};
+}
+
+LivePoints MemoryUsage::range_of(int value, const std::vector<Use>& uses) const {
+  const bool early = may_be_partial(value);
+  LivePoints range{static_cast<int>(graph_.nodes.size()) + 1, 0};
+  for (const Use& use : uses) {
+    const int point = point_of_use(graph_, use.id);
+    range.from = std::min(range.from, early ? point_of_reduction(graph_, value, use.id) : point);
+    range.to = std::max(range.to, point + 1);
+  }
+  return range;
+}
+
+std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
+                                             const std::vector<CopyState>& states,
+                                             const std::vector<Use>& uses) {
+  std::vector<ilp::Usage> usages;
+  const std::int64_t bytes = bytes_of(space_.type_of(graph_.values[value]), spec);
+  const auto add = [&](std::size_t state, Region first, Region last) {
+    std::vector<Use> served;
+    std::copy_if(uses.begin(), uses.end(), std::back_inserter(served), [&](const Use& use) {
+      const Region region = region_of_use(graph_, use.id);
+      return first <= region && region <= last;
+    });
+    const LivePoints range = range_of(value, served);
+    usages.push_back({range.from, range.to, std::vector<std::int64_t>(states.size(), 0)});
+    usages.back().amounts[state] = bytes;
+  };
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    for (const CopyLifetime& lifetime : states[s].lifetimes) add(s, lifetime.first, lifetime.last);
+    if (states[s].own && may_be_partial(value)) add(s, Region::forward, Region::apply);
+  }
+  return usages;
+}
+
+std::int64_t MemoryUsage::room() const {
+  std::int64_t small = 0;
+  for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
+    if (!matters(value)) small += graph_.type(value).bytes();
+  }
+  return std::max<std::int64_t>(0, limit_.bytes - small);
+}
+
+}  // namespace alpa::intra_op

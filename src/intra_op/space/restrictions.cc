@@ -1,0 +1,242 @@
+// Data parallelism and its relatives as restrictions of the search
+#include "src/intra_op/space/restrictions.h"
+
+#include <algorithm>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "src/intra_op/facts/batch_factors.h"
+#include "src/intra_op/facts/tensor_factors.h"
+#include "src/ops/all_ops.h"
+
+namespace alpa::intra_op {
+namespace {
+
+/// Allowed uses of mesh axes, as sets of axes (bit a: axis a). Empty sets allow everything.
+struct AxisLimits {
+  std::uint32_t batch = 0;             ///< split the batch wherever a node has a batch dimension
+  std::uint32_t only_batch = 0;        ///< split nothing else, except state that others below name
+  std::uint32_t any_state = 0;         ///< state may be split
+  std::uint32_t whole_parameters = 0;  ///< every device along the axis holds parameters whole
+  std::uint32_t whole_optimizer_state = 0;
+  std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
+  std::uint32_t split_optimizer_state = 0;
+  std::uint32_t split_accumulators = 0;  ///< of gradients
+  std::uint32_t split_contractions = 0;  ///< einsums are split over as many devices as they can be
+  /// together split features or tokens (tensor_factors.h), and nothing else
+  std::uint32_t tensor = 0;
+};
+
+std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
+  std::uint32_t axes = 0;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) axes |= mesh.size(axis) > 1 ? 1u << axis : 0u;
+  return axes;
+}
+
+void add(AxisUse use, std::uint32_t axis, AxisLimits& limits) {
+  if (use == AxisUse::tensor) limits.tensor |= axis;
+  if (use == AxisUse::tensor || use == AxisUse::any) return;
+  limits.batch |= axis;
+  limits.only_batch |= axis;
+  if (use == AxisUse::batch) limits.any_state |= axis;
+  if (use == AxisUse::batch) return;
+  (use == AxisUse::zero3 ? limits.split_parameters : limits.whole_parameters) |= axis;
+  (use == AxisUse::data ? limits.whole_optimizer_state : limits.split_optimizer_state) |= axis;
+}
+
+AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
+  require(
+      static_cast<int>(options.axis_uses.size()) <= mesh.num_axes(),
+      "method {}: axis_uses has {} entries, but the mesh has {} axes; give one per axis at most",
+      options.method, options.axis_uses.size(), mesh.num_axes());
+  const std::uint32_t all = axes_larger_than_one(mesh);
+  const auto where = [&](bool flag) { return flag ? all : 0; };
+  AxisLimits limits{.batch = where(options.split_batch_everywhere),
+                    .only_batch = where(options.split_batch_everywhere),
+                    .whole_parameters = where(options.replicate_parameters),
+                    .whole_optimizer_state = where(options.replicate_optimizer_state),
+                    .split_parameters = where(options.shard_parameters),
+                    .split_optimizer_state = where(options.shard_optimizer_state),
+                    .split_accumulators = where(options.shard_gradients),
+                    .split_contractions = where(options.split_contractions)};
+  for (std::size_t axis = 0; axis < options.axis_uses.size(); ++axis)
+    add(options.axis_uses[axis], all & 1u << axis, limits);
+  if (options.split_batch_everywhere || !options.batch_mesh_axis) return limits;
+  const int axis = *options.batch_mesh_axis;
+  require(axis >= 0 && axis < mesh.num_axes(),
+          "batch_mesh_axis {} on a mesh of {} axes; give one from 0 to {}", axis, mesh.num_axes(),
+          mesh.num_axes() - 1);
+  limits.batch |= all & 1u << axis;
+  return limits;
+}
+
+int devices_on(std::uint32_t axes, const DeviceMesh& mesh) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    devices *= axes >> axis & 1 ? mesh.size(axis) : 1;
+  return devices;
+}
+
+void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
+                 const std::string& method) {
+  const int devices = devices_on(axes, mesh);
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::batch || graph.type(input.value).rank() == 0) continue;
+    require(graph.type(input.value).shape[0] >= devices,
+            "method {}: the {} of input \"{}\" {} has {} rows, too few to split over {} devices; "
+            "use a larger batch, fewer micro-batches or fewer devices, or the method \"shard\"",
+            method, graph.num_micro_batches > 1 ? "micro-batch" : "batch", input.name,
+            to_string(graph.type(input.value)), graph.type(input.value).shape[0], devices);
+  }
+}
+
+InputKind kind_of(const Graph& graph, int value) { return find_input(graph, value)->kind; }
+
+/// Nodes that compute the update of an accumulator.
+std::set<int> accumulations_of(const Graph& graph) {
+  std::set<int> nodes;
+  for (const Update& update : graph.updates)
+    if (kind_of(graph, update.input) == InputKind::accumulator)
+      nodes.insert(graph.values[update.value].producer);
+  return nodes;
+}
+
+bool updates_state(const Graph& graph, const std::set<int>& accumulations, int n) {
+  return graph.nodes[n].region == Region::apply || accumulations.count(n) > 0;
+}
+
+/// Axes on which what updates state is whole.
+std::uint32_t whole_updates(const AxisLimits& limits) {
+  return limits.only_batch & ~(limits.split_optimizer_state | limits.any_state);
+}
+
+void restrict_input(const Input& input, const AxisLimits& limits, Restriction& r) {
+  if (input.kind == InputKind::state) {
+    const bool optimizer = !input.of.empty();
+    r.whole_axes = optimizer ? limits.whole_optimizer_state : limits.whole_parameters;
+    r.most_split_axes = optimizer ? limits.split_optimizer_state : limits.split_parameters;
+  }
+  if (input.kind == InputKind::accumulator) {
+    r.whole_axes = whole_updates(limits);
+    r.most_split_axes = limits.split_accumulators;
+  }
+}
+
+/// Axes of the batch split tensors without a batch only where state is split.
+void restrict_node(const Node& node, bool updates, const AxisLimits& limits, Restriction& r) {
+  if (r.batch_factor < 0) r.whole_axes = updates ? whole_updates(limits) : limits.only_batch;
+  if (node.op->work == Work::heavy) r.most_split_axes = limits.split_contractions;
+}
+
+/// State that is split over all devices is split over axes of `tensor`, too,
+/// and so is what updates it.
+bool follows_split_state(const Node& node, bool updates, const AxisLimits& limits,
+                         const Restriction& r) {
+  if (!(limits.split_optimizer_state & limits.tensor)) return false;
+  return node.op == &ops::input ? r.most_split_axes != 0 : updates;
+}
+
+/// The restriction of node n but for `linear_axes`. `tensor` is empty without axes of tensors.
+Restriction restriction_of(const Graph& graph, const std::set<int>& accumulations, int n,
+                           int batch_factor, const std::vector<TensorFactors>& tensor,
+                           const AxisLimits& limits) {
+  const Node& node = graph.nodes[n];
+  const bool updates = updates_state(graph, accumulations, n);
+  Restriction r;
+  r.batch_factor = batch_factor;
+  if (batch_factor >= 0) r.batch_axes = limits.batch;
+  if (node.op == &ops::input)
+    restrict_input(*find_input(graph, node.results[0]), limits, r);
+  else
+    restrict_node(node, updates, limits, r);
+  if (!tensor.empty() && !follows_split_state(node, updates, limits, r)) {
+    r.tensor_axes = limits.tensor;
+    r.tensor_factors = tensor[n].factors;
+    r.must_split_tensor = tensor[n].must_split;
+  }
+  return r;
+}
+
+/// Axes over which an operand of linear set `operands` may be partial.
+std::uint32_t linear_axes(const Node& node, std::uint32_t operands,
+                          const std::vector<std::uint32_t>& partial) {
+  if (node.op == &ops::input) return partial[node.results[0]];
+  std::uint32_t axes = 0;
+  for (std::size_t j = 0; j < node.operands.size(); ++j)
+    axes |= operands >> j & 1 ? partial[node.operands[j]] : 0;
+  return axes;
+}
+
+/// Axes on which a node of this rule may itself leave partial sums in its result number `i`.
+std::uint32_t sum_axes(const Rule& rule, int i, const Restriction& r, const DeviceMesh& mesh) {
+  std::uint32_t axes = 0;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (mesh.size(axis) == 1) continue;
+    for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+      const bool allowed = r.batch_axes >> axis & 1    ? f == r.batch_factor
+                           : r.whole_axes >> axis & 1  ? false
+                           : r.tensor_axes >> axis & 1 ? r.tensor_factors >> f & 1
+                                                       : true;
+      if (allowed && reduction(rule, i, f) == Combiner::sum &&
+          rule.factors[f].size >= mesh.size(axis))
+        axes |= 1u << axis;
+    }
+  }
+  return axes;
+}
+
+/// Sets `linear_axes` of all nodes, and adds to `partial` the axes over
+/// which values may be partial.
+void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
+                  std::vector<std::uint32_t>& partial, std::vector<Restriction>& restrictions) {
+  for (int n = 0; n < static_cast<int>(restrictions.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    const Rule& rule = classes.of(n).rule;
+    Restriction& r = restrictions[n];
+    std::uint32_t axes = 0;
+    r.linear_axes.assign(rule.linear.size(), 0);
+    for (std::size_t l = 0; l < rule.linear.size(); ++l) {
+      r.linear_axes[l] = linear_axes(node, rule.linear[l], partial) & ~r.batch_axes;
+      axes |= r.linear_axes[l];
+    }
+    for (std::size_t i = 0; i < node.results.size(); ++i)
+      partial[node.results[i]] |= axes | sum_axes(rule, static_cast<int>(i), r, mesh);
+  }
+}
+
+/// Partial operands help only where partial sums arise: from a split sum, or from
+/// operands that are partial themselves. An accumulator may be partial if what is added
+/// to it may; hence the second pass.
+void add_linear_axes(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
+                     bool whole_boundaries, std::vector<Restriction>& restrictions) {
+  std::vector<std::uint32_t> partial(graph.values.size(), 0);
+  // of what other parts of the graph do, anything is possible
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::boundary && !whole_boundaries)
+      partial[input.value] = (1u << mesh.num_axes()) - 1;
+  mark_partial(graph, classes, mesh, partial, restrictions);
+  for (const Update& update : graph.updates)
+    if (kind_of(graph, update.input) == InputKind::accumulator)
+      partial[update.input] = partial[update.value];
+  mark_partial(graph, classes, mesh, partial, restrictions);
+}
+
+}  // namespace
+
+std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& classes,
+                                      const DeviceMesh& mesh, const AutoShardOptions& options) {
+  const AxisLimits limits = limits_of(options, mesh);
+  check_batch(graph, limits.batch, mesh, options.method);
+  const std::vector<int> batch = batch_factors(graph, classes, options.boundary_batch_dims);
+  std::vector<TensorFactors> tensor;
+  if (limits.tensor)
+    tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), batch);
+  const std::set<int> accumulations = accumulations_of(graph);
+  std::vector<Restriction> result;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    result.push_back(restriction_of(graph, accumulations, n, batch[n], tensor, limits));
+  add_linear_axes(graph, classes, mesh, options.whole_boundary_inputs, result);
+  return result;
+}
+
+}  // namespace alpa::intra_op
