@@ -188,7 +188,10 @@ class Scanner {
   void finish() {
     const std::string text = trimmed(text_);
     for (const std::string& name : text.empty() ? std::vector<std::string>{} : names_of(text))
-      if (name != scopes_.back().name && !name.empty() && !known_operator(name)) note(name);
+      // A constraint in front of a constructor reads like a function.
+      if (name != scopes_.back().name && !name.empty() && name != "requires" &&
+          !known_operator(name))
+        note(name);
     text_.clear();
   }
 
