@@ -43,6 +43,7 @@ struct LoadedWeights {
   std::vector<std::string> missing;     ///< parameters that the file lacks
   std::vector<std::string> unexpected;  ///< tensors of the file that the model lacks
 };
+/// How strictly a file must match a state.
 struct LoadOptions {
   /// Loads what both have: parameters that the file lacks keep their content, e.g. a layer added
   /// since. Without it, any difference is an Error that names both sides.

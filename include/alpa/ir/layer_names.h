@@ -18,6 +18,7 @@ struct LayerIdentity {
   std::string_view name;      ///< its own name, a path below the parent; may be empty
 };
 
+/// The scopes of a model while it is recorded, and their paths.
 class LayerNames {
  public:
   /// Opens the scope `path` below the innermost one, made at the first call. Throws Error unless
@@ -42,6 +43,7 @@ class LayerNames {
   int layer() const { return open_.empty() || open_.back().text_only ? -1 : open_.back().scope; }
   /// Path of a scope; "" for the model itself (-1).
   const std::string& path(int scope) const;
+  /// The kind of a scope's layer.
   const std::string& kind(int scope) const { return scopes_.at(scope).kind; }
   /// What names of nodes begin with, "" or "blocks.3.attention/".
   const std::string& prefix() const;

@@ -21,8 +21,8 @@ class LayerId {
   /// With the layer's own name, "head" or "feed_forward.up", below the scope that it is used in.
   explicit LayerId(std::string name) : LayerId() { name_ = std::move(name); }
 
-  std::uintptr_t number() const { return number_; }
-  const std::string& name() const { return name_; }
+  std::uintptr_t number() const { return number_; }  ///< unique in the process
+  const std::string& name() const { return name_; }  ///< its own; may be empty
 
  private:
   static std::atomic<std::uintptr_t>& next() {

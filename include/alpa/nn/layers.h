@@ -46,7 +46,7 @@ class Dense {
     return kernel(Scope(builder, id_, "dense", dtype), inputs);
   }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   Value kernel(const Scope& in, std::int64_t inputs) const {
@@ -83,7 +83,7 @@ class Embedding {
   /// The table in `builder`'s graph, for tied weights: [rows, width].
   Value table(Builder& builder) const { return table(Scope(builder, id_, "embedding")); }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   Value table(const Scope& in) const {
@@ -95,6 +95,7 @@ class Embedding {
   EmbeddingOptions options_;
 };
 
+/// Options of the normalisations.
 struct NormOptions {
   std::optional<double> epsilon = {};  ///< default: the layer's
   std::string name = {};               ///< the layer's own; default: its position or kind (`Scope`)
@@ -122,7 +123,7 @@ class LayerNorm {
     return layer_norm(x, scale, bias, epsilon_);
   }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   LayerId id_;

@@ -119,7 +119,7 @@ class MoE {
     return std::clamp<std::int64_t>(static_cast<std::int64_t>(places), 1, tokens);
   }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   /// x as [G, S, M].

@@ -67,7 +67,7 @@ class Frozen {
     const FreezingScope here(*x.builder, true);
     return inner_(x, more...);
   }
-  std::optional<LayerId> id() const { return id_of(inner_); }
+  std::optional<LayerId> id() const { return id_of(inner_); }  ///< of the layer
 
  private:
   Inner inner_;
@@ -91,7 +91,7 @@ class Rematerialised {
     const RematScope here(*xs.front().builder);
     return inner_(xs, more...);
   }
-  std::optional<LayerId> id() const { return id_of(inner_); }
+  std::optional<LayerId> id() const { return id_of(inner_); }  ///< of the layer
 
  private:
   Inner inner_;
@@ -108,14 +108,15 @@ Rematerialised<Inner> remat(Inner layer) {
   return Rematerialised<Inner>(std::move(layer));
 }
 
+/// Options of `Sequential`.
 struct SequentialOptions {
   std::string name = {};  ///< the layer's own; default: see `Sequential`
 };
 
 /// Applies its layers one after another. Copies share the parameters of their layers. A layer is
 /// called by its own name, or else by its position: "0.kernel", "2.kernel". A position is also the
-/// scope of a callable without a LayerId: "1.dense0.kernel". The first unnamed Sequential of a scope
-/// adds no name to those of its layers; later ones add "sequential1" and so on.
+/// scope of a callable without a LayerId: "1.dense0.kernel". The first unnamed Sequential of a
+/// scope adds no name to those of its layers; later ones add "sequential1" and so on.
 class Sequential {
  public:
   Sequential() = default;
@@ -133,7 +134,7 @@ class Sequential {
     for (std::size_t i = 0; i < layers_.size(); ++i) x = layers_[i].at(x, std::to_string(i));
     return x;
   }
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   LayerId id_;
@@ -154,7 +155,7 @@ class Residual {
         to_string(x.type()), to_string(y.type()));
     return x + y;
   }
-  std::optional<LayerId> id() const { return inner_.id(); }
+  std::optional<LayerId> id() const { return inner_.id(); }  ///< of the layer
 
  private:
   Layer inner_;

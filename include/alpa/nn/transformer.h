@@ -29,7 +29,7 @@ class RMSNorm {
     return rms_norm(x, in.parameter("scale", {x.dim(-1)}, ones), epsilon_);
   }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   LayerId id_;
@@ -103,7 +103,7 @@ class SelfAttention {
     const Scope in(attended, id_, kKind);
     return projection_(reshape(attended, {attended.dim(0), attended.dim(1), heads_ * head_width_}));
   }
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   static constexpr std::string_view kKind = "attention";
@@ -127,8 +127,9 @@ class SelfAttention {
   Dense query_, key_, value_, projection_;
 };
 
+/// Options of `SwiGLU`.
 struct SwiGLUOptions {
-  KernelInitializer kernel = lecun_normal;
+  KernelInitializer kernel = lecun_normal;  ///< of the products
   std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
@@ -148,7 +149,7 @@ class SwiGLU {
     const Value gate = silu(gate_(x));
     return down_(gate * up_(x));
   }
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   LayerId id_;

@@ -86,7 +86,7 @@ class Conv2d {
     return options_.bias ? y + in.parameter("bias", {features_}, alpa::zeros) : y;
   }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   LayerId id_;
@@ -107,8 +107,9 @@ struct BatchNormOptions {
 /// f32 or f64. A training step takes mean and variance of its micro-batch, over all devices; they
 /// need 2 C numbers from each. It averages them over micro-batches into the states
 /// "mean" and "variance", which evaluation and prediction steps use. Parameters "scale" and "bias",
-/// [C]. Frozen, it normalises with the running statistics, and training changes neither. A layer normalises in one place of a model: two
-/// would average different statistics into one mean and variance.
+/// [C]. Frozen, it normalises with the running statistics, and training changes neither. A layer
+/// normalises in one place of a model: two would average different statistics into one mean and
+/// variance.
 class BatchNorm {
  public:
   /// Throws Error unless 0 <= momentum < 1 and epsilon > 0.
@@ -143,7 +144,7 @@ class BatchNorm {
     return cast(wide * gain + (bias - moments.mean * gain), x.dtype());
   }
 
-  const LayerId& id() const { return id_; }
+  const LayerId& id() const { return id_; }  ///< of the layer
 
  private:
   struct Moments {

@@ -103,9 +103,11 @@ Value reduce_max(Value x, const Axes& axes = {}, bool keep_dims = false);
 inline Value sum(Value x, const Axes& axes = {}, bool keep_dims = false) {
   return reduce_sum(x, axes, keep_dims);
 }
+/// As `reduce_mean`.
 inline Value mean(Value x, const Axes& axes = {}, bool keep_dims = false) {
   return reduce_mean(x, axes, keep_dims);
 }
+/// As `reduce_max`.
 inline Value max(Value x, const Axes& axes = {}, bool keep_dims = false) {
   return reduce_max(x, axes, keep_dims);
 }
