@@ -126,7 +126,8 @@ struct StageSearch::Impl {
     const int layers = costs_.ranges().layers();
     if (!question_.mesh_shapes.empty())
       throw intra_op::OverBudget(fmt::format(
-          "AutoStages: no stages of {} layers with the logical mesh shapes that are allowed tile {} "
+          "AutoStages: no stages of {} layers with the logical mesh shapes that are allowed tile "
+          "{} "
           "devices and fit into {} bytes per device; allow more shapes, or raise the memory budget",
           layers, question_.cluster.num_devices(), question_.budget));
     throw intra_op::OverBudget(fmt::format(

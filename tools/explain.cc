@@ -40,10 +40,10 @@ std::vector<cli::Flag> rows_of(ExplainFlags& f) {
        in_group(
            "Devices",
            {text("--cluster", &f.cluster, "cluster file whose devices count"),
-            whole(
-                "--devices", &f.devices,
-                "CPU devices of this machine, without --cluster; by default 8, or those of the plan",
-                1, kMaxDevices)}),
+            whole("--devices", &f.devices,
+                  "CPU devices of this machine, without --cluster; by default 8, or those of the "
+                  "plan",
+                  1, kMaxDevices)}),
        in_group("Plan of a model",
                 {choice("--method", &f.method,
                         "how the step is spread over the devices; shard is automatic, pipeline "
@@ -116,7 +116,8 @@ int explain_command(int argc, char** argv) {
   ExplainFlags flags;
   if (cli::parse(
           argc, argv,
-          "Says where time and memory of a plan go, what is split how and what the next best costs.",
+          "Says where time and memory of a plan go, what is split how and what the next best "
+          "costs.",
           rows_of(flags), &flags.given))
     return 0;
   cli::require_effect(flags.given, "--devices", !flags.cluster.empty(),

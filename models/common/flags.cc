@@ -181,7 +181,8 @@ Cluster make_cluster(const CommonFlags& flags) {
   Cluster cluster = Cluster::from_file(flags.cluster);
   require(
       flags.backend == "auto" || flags.backend == cluster.backend,
-      "--backend is '{}', but the devices of --cluster {} are of backend '{}'; leave one of the two out",
+      "--backend is '{}', but the devices of --cluster {} are of backend '{}'; leave one of the "
+      "two out",
       flags.backend, flags.cluster, cluster.backend);
   return cluster;
 }

@@ -160,12 +160,6 @@ CostModel CostModel::of(const Cluster& cluster) {
   return model;
 }
 
-CostModel CostModel::communication_only(CollectiveOptions options) {
-  CostModel model;
-  model.reshard.collectives = options;
-  return model;
-}
-
 double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
                         const DeviceMesh& mesh, const CostModel& model,

@@ -19,9 +19,6 @@ struct CostModel {
 
   /// The model of a cluster's devices. Throws Bug if the cluster is inconsistent.
   static CostModel of(const Cluster& cluster);
-  /// Communication only: infinitely fast devices, α and β of the mesh; for comparison
-  /// with published objectives.
-  static CostModel communication_only(CollectiveOptions options);
 };
 
 /// Seconds of one run of an operator with this rule on one device. `factor_of_axis` gives the

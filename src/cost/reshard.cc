@@ -129,12 +129,6 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
   return ReshardPrices(mesh, model).path(type, from, to);
 }
 
-std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
-                                    const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
-                                    const ReshardModel& model) {
-  return ReshardPrices(mesh, model).seconds(type, from, to);
-}
-
 /// The specs of one type, and the search results from each as a source.
 struct ReshardPrices::OfType {
   SpecLimits limits;

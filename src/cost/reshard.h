@@ -43,15 +43,7 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);
 
-/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one
-/// search per source. Each number equals that of find_reshard, to the bit. The triangle
-/// inequality holds among specs of one combiner, if the intermediate spec is partial only over
-/// axes over which the first spec is partial.
-std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
-                                    const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
-                                    const ReshardModel& model);
-
-/// A cache of the functions above for one mesh and model: the specs of a type and the steps between
+/// A cache of `find_reshard` for one mesh and model: the specs of a type and the steps between
 /// them are listed once and searched once per source. Numbers and paths are the same, to the bit.
 /// Thread rule: one thread at a time.
 class ReshardPrices {
@@ -61,7 +53,10 @@ class ReshardPrices {
   ReshardPrices(const ReshardPrices&) = delete;
   ReshardPrices& operator=(const ReshardPrices&) = delete;
 
-  /// As `reshard_seconds`.
+  /// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one
+  /// search per source. Each number equals that of find_reshard, to the bit. The triangle
+  /// inequality holds among specs of one combiner, if the intermediate spec is partial only over
+  /// axes over which the first spec is partial.
   std::vector<double> seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                               const std::vector<ShardingSpec>& to);
   /// As `find_reshard`; valid until `seconds` or `path` is called for the same type.

@@ -276,7 +276,8 @@ class CudaDevices : public runtime::Devices {
       if (status == cudaSuccess || !under_way) throw;
       // The call that reported the error did not cause it.
       broken_ = fmt::format(
-          "a step under way failed: {} ({}): {}; ExecutorOptions::check_instructions names the instruction",
+          "a step under way failed: {} ({}): {}; ExecutorOptions::check_instructions names the "
+          "instruction",
           cudaGetErrorName(status), static_cast<int>(status), cudaGetErrorString(status));
       fail("{}", broken_);
     }

@@ -51,7 +51,8 @@ DnnFunctions load_dnn(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays
   if (handle == nullptr)
     fail(
-        "cuDNN does not load: {}; install libcudnn{}-cuda-{}, or name its folder in LD_LIBRARY_PATH",
+        "cuDNN does not load: {}; install libcudnn{}-cuda-{}, or name its folder in "
+        "LD_LIBRARY_PATH",
         dlerror(), kMajor, CUDART_VERSION / 1000);
   return functions_of(handle);
 }

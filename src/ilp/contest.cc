@@ -93,10 +93,10 @@ struct Reader {
           interval.size());
     Usage usage{interval[0], interval[1],
                 integers(nodes["usages"][i], fmt::format("problem.nodes.usages[{}]", i))};
-    check(
-        usage.amounts.size() == result.costs.size(),
-        "`problem.nodes.usages[{}]` has {} numbers but node {} has {} costs; give one usage per strategy",
-        i, usage.amounts.size(), i, result.costs.size());
+    check(usage.amounts.size() == result.costs.size(),
+          "`problem.nodes.usages[{}]` has {} numbers but node {} has {} costs; give one usage per "
+          "strategy",
+          i, usage.amounts.size(), i, result.costs.size());
     for (std::size_t s = 0; s < usage.amounts.size(); ++s)
       check(usage.amounts[s] >= 0 && usage.amounts[s] < kInfinite,
             "`problem.nodes.usages[{}][{}]` is {}; usages must be in [0, 10^18)", i, s,
@@ -120,10 +120,10 @@ struct Reader {
   void read_edges(const Json& edges, Contest& contest) {
     const Json& ends = list(member(edges, "problem.edges", "nodes"), "problem.edges.nodes");
     const Json& costs = list(member(edges, "problem.edges", "costs"), "problem.edges.costs");
-    check(
-        ends.size() == costs.size(),
-        "`problem.edges.nodes` has {} entries but `problem.edges.costs` has {}; give one of each per edge",
-        ends.size(), costs.size());
+    check(ends.size() == costs.size(),
+          "`problem.edges.nodes` has {} entries but `problem.edges.costs` has {}; give one of each "
+          "per edge",
+          ends.size(), costs.size());
     for (std::size_t e = 0; e < ends.size(); ++e) {
       Costs members = integers(ends[e], fmt::format("problem.edges.nodes[{}]", e));
       Costs values = this->costs(costs[e], fmt::format("problem.edges.costs[{}]", e));
@@ -138,10 +138,10 @@ struct Reader {
     check(!members.empty(), "`problem.edges.nodes[{}]` is empty; name at least one node", e);
     double expected = 1;
     for (std::int64_t m : members) {
-      check(
-          m >= 0 && m < contest.num_nodes,
-          "`problem.edges.nodes[{}]` names node {} but there are {} nodes; use indices from 0 to {}",
-          e, m, contest.num_nodes, contest.num_nodes - 1);
+      check(m >= 0 && m < contest.num_nodes,
+            "`problem.edges.nodes[{}]` names node {} but there are {} nodes; use indices from 0 to "
+            "{}",
+            e, m, contest.num_nodes, contest.num_nodes - 1);
       expected *=
           static_cast<double>(contest.problem.nodes[static_cast<std::size_t>(m)].costs.size());
     }

@@ -178,7 +178,8 @@ Solution without_limit(const Problem& free, const Options& options, const Deadli
   } catch (const TimedOut&) {
     if (why.missing > 0) throw over_limit(limit, why);
     throw TimedOut(fmt::format(
-        "no choice keeps the usage limit {}, and there was no time to find out why; allow more seconds",
+        "no choice keeps the usage limit {}, and there was no time to find out why; allow more "
+        "seconds",
         limit));
   }
 }

@@ -183,11 +183,9 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
       set_feasible_layers(problem, std::min(2, problem.size()), options.tolerance);
   const Problem two = problem;
   const int most = std::min(problem.size(), static_cast<int>(problem.heavy.size()) / 3 + 1);
-  const auto limit =
-      static_cast<std::int64_t>(static_cast<double>(of_two) * (1 + options.bytes_tolerance));
   for (int layers = most; layers > 2; --layers) {
     set_layers(problem, layers, options.tolerance);
-    const std::int64_t largest = least_largest_bytes(problem, limit);
+    const std::int64_t largest = least_largest_bytes(problem, of_two);
     if (largest < kUnlimited) return largest;
   }
   set_layers(problem, two.layers, options.tolerance);
@@ -200,9 +198,8 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
 Clustering cluster(const std::vector<ForwardOperator>& operators,
                    const ClusteringOptions& options) {
   const int size = static_cast<int>(operators.size());
-  require(options.tolerance >= 0 && options.bytes_tolerance >= 0,
-          "layer clustering: tolerances {} and {}; give numbers of at least 0", options.tolerance,
-          options.bytes_tolerance);
+  require(options.tolerance >= 0, "layer clustering: tolerance {}; give a number of at least 0",
+          options.tolerance);
   require(options.layers >= 0 && options.layers <= size && size > 0,
           "layer clustering: {} layers of a forward pass with {} operators; give between 1 and {}, "
           "or auto",

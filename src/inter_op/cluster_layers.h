@@ -25,8 +25,6 @@ struct ClusteringOptions {
   int layers = kAutoLayers;  ///< kAutoLayers or a positive number
   /// A layer may have (1 + tolerance) × the average FLOPs of a layer; at least 0.
   double tolerance = 0.5;
-  /// kAutoLayers: `largest_bytes` may exceed that of two layers by this share.
-  double bytes_tolerance = 0;
 };
 
 struct LayerRange {

@@ -79,7 +79,8 @@ std::string region_mistake(const Graph& graph) {
     if (input && input->kind == InputKind::accumulator &&
         graph.producer(update.value).region == Region::apply)
       return fmt::format(
-          "the update of accumulator \"{}\" runs in region apply; accumulate in region forward or backward",
+          "the update of accumulator \"{}\" runs in region apply; accumulate in region forward or "
+          "backward",
           input->name);
   }
   return graph.num_micro_batches > 1 ? micro_batch_mistake(graph) : std::string{};

@@ -211,7 +211,8 @@ class LayerCuts::Cut {
 Subgraph LayerCuts::cut(int first, int last) const {
   require(
       -1 <= first && first <= last && (first >= 0 || last == -1),
-      "subgraph: layers {} to {}; give a range of layers from 0, or -1 and -1 for what belongs to none",
+      "subgraph: layers {} to {}; give a range of layers from 0, or -1 and -1 for what belongs to "
+      "none",
       first, last);
   return Cut(*this, first, last).run();
 }

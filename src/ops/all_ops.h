@@ -1,7 +1,6 @@
 #pragma once
 /// The list of all operators. docs/adding-an-operator.md lists what else a new one touches.
 #include <span>
-#include <string_view>
 
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
@@ -10,9 +9,6 @@ namespace alpa {
 
 /// Every operator record, `input` included, in a fixed order.
 std::span<const OpDef* const> all_ops();
-
-/// The record of this name, or nullptr.
-const OpDef* find_op(std::string_view name);
 
 /// Code of a node's formula in kernels/elementwise.h, -1 if it is not elementwise.
 int elementwise_code(const Node& node);

@@ -53,7 +53,8 @@ void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) 
                       q.shape[3] == k.shape[3] && q.shape[2] % k.shape[2] == 0;
   if (!shaped)
     fail(
-        "attention: q must be [B, T, H, D], k and v [B, S, K, D], and K must divide H ({}); reshape "
+        "attention: q must be [B, T, H, D], k and v [B, S, K, D], and K must divide H ({}); "
+        "reshape "
         "features to heads",
         to_string(all));
   if (q.shape[3] > kernels::kMostHeadWidth)

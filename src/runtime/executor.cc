@@ -183,7 +183,8 @@ struct Executor::Impl {
   void check_owner(const DeviceState& state) const {
     require(
         state.owner == home().number,
-        "executor: this state was made by another executor; use the one whose make_state returned it");
+        "executor: this state was made by another executor; use the one whose make_state returned "
+        "it");
   }
 
   std::shared_ptr<DeviceState> make_state(std::uint64_t seed) {

@@ -76,13 +76,6 @@ std::vector<Node> with_inputs_first(const Graph& graph, const std::vector<Node>&
   return result;
 }
 
-Combiner combiner_on(const ShardingSpec& spec, int axis) {
-  const AxisPlacement& placement = spec.axes.at(axis);
-  invariant(placement.kind == AxisPlacement::Kind::partial,
-            "spec {} is not partial over mesh axis {}", to_string(spec), axis);
-  return placement.combiner;
-}
-
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node) {
   std::int64_t bytes = 0;
   for (int value : node.op->reshard == CollectiveKind::all_gather ? node.results : node.operands)

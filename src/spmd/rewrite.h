@@ -40,9 +40,6 @@ int append_reshard(SpmdProgram& program, int value, const ShardingSpec& spec, in
 int append_transfer(SpmdProgram& program, int value, int mesh, const cost::PlannedTransfer& way,
                     Node node);
 
-/// Combiner of the partial results on `axis`. Throws Bug if there are none.
-Combiner combiner_on(const ShardingSpec& spec, int axis);
-
 /// Bytes the collective formulas (cost/collective.h) take of a collective node, on the device at
 /// coordinate 0: local operands, or the gathered results.
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node);

@@ -150,9 +150,9 @@ void apply_patterns(Builder& builder, const StepOptions& options) {
   for (const OptimizerGroup& group : options.groups) groups.push_back(group.parameters);
   require_matches(builder, groups, "groups");
   freeze_matching(builder, options.frozen);
-  require(
-      !builder.parameters().empty(),
-      "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
+  require(!builder.parameters().empty(),
+          "StepOptions::frozen freezes every parameter of the model; for metrics alone use "
+          "evaluation_step");
 }
 
 /// Gradients of all parameters that `share` depends on, summed over

@@ -119,7 +119,8 @@ TEST_CASE("parameters that do not fill the tensor they share are told") {
       "weight map: parameter \"dense1.kernel\": is the last part of tensor \"w\" and ends at 6 in "
       "dimension 1, but unfilled.safetensors has f32[3, 7]");
   const std::string gap =
-      "weight map: parameter \"dense1.kernel\": begins at 3 of tensor \"w\" in dimension 1, but the "
+      "weight map: parameter \"dense1.kernel\": begins at 3 of tensor \"w\" in dimension 1, but "
+      "the "
       "part before it ends at 2";
   CHECK(error(halves("w", false, 0, 3)) == gap);
   CHECK(error_of([&] { save_weights(state, "never", halves("w", false, 0, 3)); }) == gap);

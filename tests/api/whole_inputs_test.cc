@@ -57,7 +57,8 @@ std::vector<double> losses(const Executable& train) {
 }  // namespace
 
 TEST_CASE(
-    "a mask, weights and a temperature that change from step to step train the same under every plan") {
+    "a mask, weights and a temperature that change from step to step train the same under every "
+    "plan") {
   const std::vector<double> whole = losses(parallelize(masked_step(), Serial{}, Cluster::local(1)));
   CHECK(whole[1] != whole[0]);
   for (int parts : {1, 3})
@@ -164,7 +165,8 @@ TEST_CASE("mistakes with inputs beside the batch are named") {
         "scalar input \"temperature\" is f32[1], but the step takes a number");
   CHECK(
       error("learning_rate", 0.5) ==
-      "no batch input is called \"learning_rate\"; known are \"x\", \"y\", \"mask\", \"weights\", \"temperature\"");
+      "no batch input is called \"learning_rate\"; known are \"x\", \"y\", \"mask\", \"weights\", "
+      "\"temperature\"");
 
   const auto step = [](const std::vector<BatchInput>& some) {
     return error_of([&] { evaluation_step(some, masked_loss); });

@@ -117,9 +117,11 @@ TEST_CASE("a bad character is named with its position") {
       {"{axis 1}", "attributes {axis 1}: '=' is missing at position 6"},
       {"{axis=}", "attributes {axis=}: a value is missing at position 6"},
       {"{axis=one}",
-       "attributes {axis=one}: 'one' is neither a number (of 64 bits) nor an element type at position 6"},
+       "attributes {axis=one}: 'one' is neither a number (of 64 bits) nor an element type at "
+       "position 6"},
       {"{axis=1x}",
-       "attributes {axis=1x}: '1x' is neither a number (of 64 bits) nor an element type at position 6"},
+       "attributes {axis=1x}: '1x' is neither a number (of 64 bits) nor an element type at "
+       "position 6"},
       {"{n=9223372036854775808}",
        "attributes {n=9223372036854775808}: '9223372036854775808' is neither a number (of 64 bits) "
        "nor an element type at position 3"},

@@ -185,9 +185,9 @@ TEST_CASE("a file of more than the cap is refused, whatever is in it") {
         "plan file file_test.txt: it holds more than 1000 bytes, the most that is read");
   CHECK(read_error(file.path(), {"", 1001}) == "no error");
   const TemporaryFile packed("file_test.gz", gzipped(std::string(1001, ' ')));
-  CHECK(
-      read_error(packed.path()) ==
-      "plan file file_test.gz: unpacked it holds more than 1000 bytes, the most that is read of it");
+  CHECK(read_error(packed.path()) ==
+        "plan file file_test.gz: unpacked it holds more than 1000 bytes, the most that is read of "
+        "it");
 }
 
 TEST_CASE("a gzip bomb expands to no more than 256 times its size") {

@@ -15,7 +15,8 @@ std::uint32_t bits_of(float x) { return half::bits_of(x); }
 bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : bits_of(a) == bits_of(b); }
 
 TEST_CASE(
-    "every one of the 65,536 bf16 and f16 values converts to the float Eigen gives, and back to itself") {
+    "every one of the 65,536 bf16 and f16 values converts to the float Eigen gives, and back to "
+    "itself") {
   int wrong = 0;
   for (std::uint32_t i = 0; i < 65536; ++i) {
     const auto bits = static_cast<std::uint16_t>(i);

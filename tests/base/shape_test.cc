@@ -67,7 +67,8 @@ TEST_CASE("types of impossible tensors are refused with whose they are") {
   check_type({u8, Shape(16, 1)}, "x");
   CHECK_THROWS_WITH_AS(
       check_type({u8, Shape(17, 1)}, "x"),
-      "x is u8[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]; a tensor has at most 16 dimensions",
+      "x is u8[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]; a tensor has at most 16 "
+      "dimensions",
       Error);
   CHECK_THROWS_WITH_AS(check_type({f64, {4, -1}}, "batch input \"x\""),
                        "batch input \"x\" is f64[4, -1]; extents can't be negative", Error);

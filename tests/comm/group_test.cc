@@ -248,7 +248,8 @@ TEST_CASE("several tensors of one all_reduce share a call, and equal the tensors
 }
 
 TEST_CASE(
-    "several tensors of one reduce_scatter or all_gather share a call, each with its own dimension") {
+    "several tensors of one reduce_scatter or all_gather share a call, each with its own "
+    "dimension") {
   constexpr int n = 3;
   // Whole shape [outer, dim, inner] and the split dimension: even, uneven, short
   // and empty shards, nothing.

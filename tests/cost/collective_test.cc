@@ -19,7 +19,8 @@ double seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::v
 }  // namespace
 
 TEST_CASE(
-    "Alpa's unit values come out to the digit printed (un-rounded LogicalDeviceMesh formulas, alpha = 1)") {
+    "Alpa's unit values come out to the digit printed (un-rounded LogicalDeviceMesh formulas, "
+    "alpha = 1)") {
   struct Row {
     int n;
     double bytes, beta, all_gather, all_reduce, reduce_scatter, all_to_all;

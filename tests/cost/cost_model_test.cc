@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "alpa/base/error.h"
+#include "support/communication_only.h"
 
 namespace cost_model_test {
 
@@ -95,7 +96,8 @@ TEST_CASE("a broadcast dimension of extent 1 is not multiplied") {
 }
 
 TEST_CASE(
-    "an operator pays for the elements it reads and for the factors it works on, not for whole operands") {
+    "an operator pays for the elements it reads and for the factors it works on, not for whole "
+    "operands") {
   // 3 of 1000 rows of 8, added: factors row, column, row of the table.
   const Rule lookup{.factors = {{3}, {8}, {1000}},
                     .operands = {{{2}, {1}}, {{0}}},
@@ -128,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE("communication-only models do everything else in no time") {
-  const cost::CostModel model = cost::CostModel::communication_only({.allow_all_gather = false});
+  const cost::CostModel model = alpa::testing::communication_only({.allow_all_gather = false});
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);
   CHECK(model.reshard.launch_seconds == 0);
   CHECK(model.reshard.memory_bytes_per_second == 0);

@@ -84,10 +84,10 @@ TEST_CASE("every price alone is its price among others, and that of its path") {
     const cost::ReshardModel model = random_model(random);
     const std::vector<ShardingSpec> from = random_specs(random, type, mesh),
                                     to = random_specs(random, type, mesh);
-    const std::vector<double> prices = cost::reshard_seconds(type, from, to, mesh, model);
+    const std::vector<double> prices = cost::ReshardPrices(mesh, model).seconds(type, from, to);
     for (std::size_t i = 0; i < prices.size(); ++i) {
       const ShardingSpec &a = from[i / to.size()], &b = to[i % to.size()];
-      const double alone = cost::reshard_seconds(type, {a}, {b}, mesh, model).front();
+      const double alone = cost::ReshardPrices(mesh, model).seconds(type, {a}, {b}).front();
       const auto path = cost::find_reshard(type, a, b, mesh, model);
       INFO("seed " << seed << ": " << to_string(type) << " on " << shape_text(mesh) << " from "
                    << to_string(a) << " to " << to_string(b));
@@ -131,7 +131,7 @@ TEST_CASE(
                                       to = random_specs(random, type, mesh);
       INFO("seed " << seed << ", round " << round);
       const std::vector<double> prices = kept.seconds(type, from, to);
-      CHECK(prices == cost::reshard_seconds(type, from, to, mesh, model));
+      CHECK(prices == cost::ReshardPrices(mesh, model).seconds(type, from, to));
       const auto path = cost::find_reshard(type, from[0], to[0], mesh, model);
       const auto& kept_path = kept.path(type, from[0], to[0]);
       REQUIRE(kept_path.has_value() == path.has_value());

@@ -108,7 +108,7 @@ void check_triangles(const std::vector<double>& seconds, std::size_t n) {
 /// Every pair of `specs`; returns how many paths were executed.
 int check_all_pairs(const TensorType& type, const std::vector<ShardingSpec>& specs,
                     const DeviceMesh& mesh, const cost::ReshardModel& model) {
-  const std::vector<double> seconds = cost::reshard_seconds(type, specs, specs, mesh, model);
+  const std::vector<double> seconds = cost::ReshardPrices(mesh, model).seconds(type, specs, specs);
   check_triangles(seconds, specs.size());
   int executed = 0;
   for (std::size_t a = 0; a < specs.size(); ++a) {
@@ -151,7 +151,8 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
 }  // namespace
 
 TEST_CASE(
-    "on one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced bytes") {
+    "on one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced "
+    "bytes") {
   for (int n : {2, 3, 4}) check_mesh({n}, cost::kPartialSum);
 }
 

@@ -84,7 +84,8 @@ TEST_CASE("a step fields what a partitioner needs") {
 }
 
 TEST_CASE(
-    "partial over two axes is reduced at once where that is cheapest, in stages where one axis is slow") {
+    "partial over two axes is reduced at once where that is cheapest, in stages where one axis is "
+    "slow") {
   const TensorType type{f32, {64, 64}};  // 16384 bytes
   CHECK(reshard(type, "P+@0 P+@1", "R", grid(2, 4)).steps == "all_reduce");
   CHECK(reshard(type, "P+@0 P+@1", "R", grid(2, 4)).seconds == 1 + 2 * 7 * 2048);
@@ -116,7 +117,8 @@ TEST_CASE("without all-to-all a split moves by gather and slice; without either 
       .collectives = {.allow_all_gather = false, .allow_all_to_all = false}};
   CHECK(reshard(type, "S0@0", "S1@0", line(4), nothing).steps == "impossible");
   CHECK(reshard(type, "P+@0", "S1@0", line(4), nothing).steps == "reduce_scatter");
-  CHECK(std::isinf(cost::reshard_seconds(type, {parse_spec("S0@0")}, {{}}, line(4), nothing)[0]));
+  CHECK(std::isinf(
+      cost::ReshardPrices(line(4), nothing).seconds(type, {parse_spec("S0@0")}, {{}})[0]));
 }
 
 TEST_CASE("sums never become maxima") {
@@ -124,7 +126,7 @@ TEST_CASE("sums never become maxima") {
   CHECK(reshard(kSquare, "P+@0", "Pmax@0", mesh).steps == "impossible");
   CHECK(reshard(kSquare, "Pmax@1", "P+@0", mesh).steps == "impossible");
   const std::vector<ShardingSpec> both{parse_spec("P+@0"), parse_spec("Pmax@0"), {}};
-  const std::vector<double> seconds = cost::reshard_seconds(kSquare, both, both, mesh, {});
+  const std::vector<double> seconds = cost::ReshardPrices(mesh, {}).seconds(kSquare, both, both);
   CHECK(std::isinf(seconds[0 * 3 + 1]));
   CHECK(std::isinf(seconds[1 * 3 + 0]));
   CHECK(seconds[0 * 3 + 2] == 1 + 65536);
@@ -135,7 +137,7 @@ TEST_CASE("partial results are never resolved for free") {
   const TensorType type{f32, {6, 10, 4}};
   const DeviceMesh mesh = grid(2, 3, 1, 1, 0);
   const std::vector<ShardingSpec> specs = cost::all_specs(type, mesh, cost::kPartialSum);
-  const std::vector<double> seconds = cost::reshard_seconds(type, specs, specs, mesh, {});
+  const std::vector<double> seconds = cost::ReshardPrices(mesh, {}).seconds(type, specs, specs);
   for (std::size_t a = 0; a < specs.size(); ++a) {
     for (std::size_t b = 0; b < specs.size(); ++b) {
       for (int axis = 0; axis < 2; ++axis) {

@@ -38,7 +38,8 @@ std::set<Shape> held_by(const Shape& shape, const cost::MeshLayout& layout, int 
 }  // namespace
 
 TEST_CASE(
-    "every device gets each of its elements once, from a device that has it, for all pairs of specs") {
+    "every device gets each of its elements once, from a device that has it, for all pairs of "
+    "specs") {
   const TensorType type{f32, {5, 6}};
   for (const DeviceMesh& a : {mesh_from(0, {2, 2}), mesh_from(0, {3}), mesh_from(0, {1})})
     for (const DeviceMesh& b : {mesh_from(4, {3}), mesh_from(4, {2, 2})})

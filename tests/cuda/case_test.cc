@@ -61,7 +61,8 @@ bool is_aligned(const OpDef& op) {
 }
 
 TEST_CASE(
-    "every row gives what the CPU gives, queued directly and from a captured graph, aligned or not") {
+    "every row gives what the CPU gives, queued directly and from a captured graph, aligned or "
+    "not") {
   // (Products rely on the alignment of planned buffers.)
   if (no_device()) return;
   for (const Case* row : computed_rows()) {

@@ -66,7 +66,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a reduce_scatter gives each member its box of the combination, an all_gather puts boxes together") {
+    "a reduce_scatter gives each member its box of the combination, an all_gather puts boxes "
+    "together") {
   if (no_device()) return;
   const Shape whole = {6, 32}, part = {6, 8};
   for (const DType dtype : {f32, bf16, i32}) {

@@ -109,9 +109,9 @@ TEST_CASE("more ids than can be numbered are an error that says so") {
   call.inputs = {{.type = {f32, {ids, 4}}, .offset = {0, 0}, .global_shape = {ids, 4}},
                  {.type = {i32, {ids}}, .offset = {0}, .global_shape = {ids}}};
   call.outputs = {{.type = {f32, {3, 4}}, .offset = {0, 0}, .global_shape = {3, 4}}};
-  CHECK(
-      error_of([&] { cuda::find_kernel(ops::embedding_grad)(ops::embedding_grad, call, {}); }) ==
-      "embedding_grad: the CUDA kernel takes at most 4294967295 ids, not 4294967296; split the batch");
+  CHECK(error_of([&] { cuda::find_kernel(ops::embedding_grad)(ops::embedding_grad, call, {}); }) ==
+        "embedding_grad: the CUDA kernel takes at most 4294967295 ids, not 4294967296; split the "
+        "batch");
 }
 
 }  // namespace

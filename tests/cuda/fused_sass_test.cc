@@ -90,7 +90,8 @@ std::vector<Expected> expected() {
 }
 
 TEST_CASE(
-    "compiled programs have the loads of several packs under way, and few instructions an element") {
+    "compiled programs have the loads of several packs under way, and few instructions an "
+    "element") {
   if (!kMakesMachineCode) {
     std::puts("skipped: the emulated compiler makes no machine code of cards");
     return;

@@ -136,7 +136,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a remembered algorithm that cuBLASLt does not know is measured anew, and so is a damaged file") {
+    "a remembered algorithm that cuBLASLt does not know is measured anew, and so is a damaged "
+    "file") {
   if (no_device()) return;
   const OwnCache cache;
   const HostTensor a = random_tensor({f32, {32, 48}}, 1), b = random_tensor({f32, {48, 40}}, 2);

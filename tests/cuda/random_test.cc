@@ -25,7 +25,8 @@ HostTensor draw_on_device(Distribution distribution, const HostTensor& y, double
 }
 
 TEST_CASE(
-    "the device draws the CPU's numbers for any part of a tensor, to one rounding in the last place") {
+    "the device draws the CPU's numbers for any part of a tensor, to one rounding in the last "
+    "place") {
   if (no_device()) return;
   struct Part {
     Shape shape, offset, whole;

@@ -114,7 +114,8 @@ std::string disassembly(const std::string& body) {
   std::string text =
       "Resource usage:\n Function _Z1kPf:\n"
       "  REG:32 STACK:0 SHARED:1088 LOCAL:0 CONSTANT[0]:536 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
-      ".nv.info._Z1kPf\n\tAttribute:\tEIATTR_MAX_THREADS\n\tFormat:\tEIFMT_SVAL\n\tValue:\t0x100 0x1 0x1 \n"
+      ".nv.info._Z1kPf\n\tAttribute:\tEIATTR_MAX_THREADS\n\tFormat:\tEIFMT_SVAL\n\tValue:\t0x100 "
+      "0x1 0x1 \n"
       "\t\tFunction : _Z1kPf\n";
   std::istringstream lines(body);
   int at = 0;
@@ -147,7 +148,8 @@ TEST_CASE("loads count up to the first instruction that needs one, be it a conve
   CHECK(serial.shared == 64);
 
   const KernelReport parallel = report_of(
-      "LDG.E.128 R4, desc[UR6][R2.64]\n@P0 LDG.E.128.CONSTANT R8, desc[UR6][R2.64+0x10]\n@P1 BRA 0x90\n"
+      "LDG.E.128 R4, desc[UR6][R2.64]\n@P0 LDG.E.128.CONSTANT R8, desc[UR6][R2.64+0x10]\n@P1 BRA "
+      "0x90\n"
       "LDG.E.U16 R12, desc[UR6][R2.64+0x20]\nFADD R4, R11, R20\nLDG.E R16, desc[UR6][R2.64+0x30]\n"
       "STG.E.128 desc[UR6][R2.64], R4\nEXIT\nLDL R1, [R1]");
   CHECK(parallel.loads == 3);

@@ -21,9 +21,9 @@ TEST_CASE("success passes") {
 TEST_CASE("a failed call is named with its status, the status' text and the place") {
   CHECK(error_of([] { check(cudaErrorMemoryAllocation, "cudaMalloc(64 bytes)", "a/b.cc", 7); }) ==
         "cudaMalloc(64 bytes): cudaErrorMemoryAllocation (2): out of memory, at b.cc:7");
-  CHECK(
-      error_of([] { check(CUBLAS_STATUS_NOT_INITIALIZED, "cublasLtCreate", "b.cc", 7); }) ==
-      "cublasLtCreate: CUBLAS_STATUS_NOT_INITIALIZED (1): the library was not initialized, at b.cc:7");
+  CHECK(error_of([] { check(CUBLAS_STATUS_NOT_INITIALIZED, "cublasLtCreate", "b.cc", 7); }) ==
+        "cublasLtCreate: CUBLAS_STATUS_NOT_INITIALIZED (1): the library was not initialized, at "
+        "b.cc:7");
   const std::string dnn =
       error_of([] { check(CUDNN_STATUS_NOT_INITIALIZED, "cudnnCreate", "b.cc", 7); });
   CHECK((dnn == "cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED (1001), at b.cc:7" ||

@@ -167,7 +167,8 @@ TEST_CASE("a description that cuBLASLt calls invalid is an error that names the 
 }
 
 TEST_CASE(
-    "the faster form is taken, the joint one if they are equal, and by other cards and processes, too") {
+    "the faster form is taken, the joint one if they are equal, and by other cards and processes, "
+    "too") {
   struct Clock {
     ProductsOf slow;
     bool joint;

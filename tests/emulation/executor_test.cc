@@ -72,7 +72,8 @@ TEST_CASE("accumulators that cannot be cleared are named with their device") {
 }
 
 TEST_CASE(
-    "a kernel that fails in a captured step surfaces where the step is waited for, or at the next one") {
+    "a kernel that fails in a captured step surfaces where the step is waited for, or at the next "
+    "one") {
   for (const bool waits : {true, false}) {
     Fixture fixture(program_of(2));
     const auto state = fixture.executor->make_state(0);

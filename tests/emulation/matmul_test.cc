@@ -168,7 +168,8 @@ TEST_CASE("a product may use all of its workspace, and needs what the heuristic 
 }
 
 TEST_CASE(
-    "attributes that are unknown or of another size are refused, and so are shapes that do not fit") {
+    "attributes that are unknown or of another size are refused, and so are shapes that do not "
+    "fit") {
   Product p;
   CHECK(p.set(static_cast<cublasLtMatmulDescAttributes_t>(99), std::int32_t{0}) ==
         CUBLAS_STATUS_INVALID_VALUE);

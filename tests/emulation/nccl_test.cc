@@ -160,7 +160,8 @@ TEST_CASE("a rank whose peer never comes waits until its communicator is aborted
 }
 
 TEST_CASE(
-    "what NCCL forbids is refused: two ranks on a device, one thread for two ranks without a group") {
+    "what NCCL forbids is refused: two ranks on a device, one thread for two ranks without a "
+    "group") {
   alpa::emulation::restart({.devices = 2});
   ncclComm_t comms[2];
   const int same[] = {1, 1};

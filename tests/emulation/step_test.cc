@@ -204,7 +204,8 @@ TEST_CASE("many steps under way on several logical devices report each its own m
 }
 
 TEST_CASE(
-    "steps are captured on one card, queued one by one on several, unless an option says otherwise") {
+    "steps are captured on one card, queued one by one on several, unless an option says "
+    "otherwise") {
   const Graph graph =
       training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {.num_micro_batches = 2});
   const spmd::SpmdProgram program =

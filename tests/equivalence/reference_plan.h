@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "intra_op/plans.h"
+#include "support/communication_only.h"
 
 namespace alpa::testing {
 
@@ -17,7 +18,7 @@ inline Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& 
   const Graph graph = step.trace(1);
   options.split_contractions = true;
   const cost::CostModel model =
-      cost::CostModel::communication_only({.tie_break_tails = true, .allow_all_gather = true});
+      alpa::testing::communication_only({.tie_break_tails = true, .allow_all_gather = true});
   const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
   CHECK(plan.cost.objective_seconds <= alpas_objective + 1e-3);
   const std::string path = "reference_test_plan.json";

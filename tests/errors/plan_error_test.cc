@@ -41,9 +41,9 @@ std::string loading_error(const std::string& text) {
 }  // namespace
 
 TEST_CASE("options that make no sense") {
-  CHECK(
-      planning_error(ShardParallel{.num_micro_batches = 5}) ==
-      "5 micro-batches do not divide the batch of 12 (\"x\" is f32[12, 6]); choose a divisor of 12");
+  CHECK(planning_error(ShardParallel{.num_micro_batches = 5}) ==
+        "5 micro-batches do not divide the batch of 12 (\"x\" is f32[12, 6]); choose a divisor of "
+        "12");
   CHECK(planning_error(ShardParallel{.num_micro_batches = 0}) ==
         "parallelize: 0 micro-batches; give at least 1");
   CHECK(planning_error(ShardParallel{.solver_seconds = 0}) ==
@@ -83,9 +83,9 @@ TEST_CASE("a plan of another step, for other devices, or none at all") {
     return error_of(
         [&] { load_plan(step, ShardParallel{}, Cluster::local(devices), plan.path()); });
   };
-  CHECK(
-      error(small_step(), 4) ==
-      "plan file plan_error_test_good.json: the plan is for 2 devices (mesh 2), but the cluster has 4");
+  CHECK(error(small_step(), 4) ==
+        "plan file plan_error_test_good.json: the plan is for 2 devices (mesh 2), but the cluster "
+        "has 4");
   const std::string other = error(small_step(24), 2);
   CHECK(other ==
         fmt::format("plan plan_error_test_good.json: it was made for the graph {:016x} but this "
@@ -110,7 +110,8 @@ TEST_CASE("a plan that names a device the cluster does not have") {
   text.replace(text.find('0', text.find("\"devices\"")), 1, "2147483647");
   CHECK(
       loading_error(text) ==
-      "plan file plan_error_test.json: mesh.devices[0]: found 2147483647; the cluster has devices 0 to 1");
+      "plan file plan_error_test.json: mesh.devices[0]: found 2147483647; the cluster has devices "
+      "0 to 1");
 }
 
 TEST_CASE("a malformed cluster file") {

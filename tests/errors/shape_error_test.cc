@@ -73,11 +73,11 @@ TEST_CASE("impossible results of operators are refused when the call is made") {
 TEST_CASE("a graph whose values together can't be counted in bytes is refused") {
   Builder g;
   const Value x = g.input(InputKind::batch, "x", {f64, {kMaxElements}});
-  CHECK(
-      error_of([&] {
-        for (Value y = x;;) y = exp(y);
-      }) ==
-      "exp: with its result f64[1125899906842624] the values of the graph take more than 2^60 bytes");
+  CHECK(error_of([&] {
+          for (Value y = x;;) y = exp(y);
+        }) ==
+        "exp: with its result f64[1125899906842624] the values of the graph take more than 2^60 "
+        "bytes");
 }
 
 TEST_CASE("impossible graph text is refused with its line") {
@@ -85,12 +85,13 @@ TEST_CASE("impossible graph text is refused with its line") {
     return error_of([&] { parse_graph("graph micro_batches=1\n" + line + "\n", all_ops()); });
   };
   CHECK(
-      parse_error(
-          "%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward \"x\"") ==
+      parse_error("%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward "
+                  "\"x\"") ==
       "graph text, line 2: the tensor type is f32[4294967296, 4294967296]" + kLimit);
   CHECK(
       parse_error(
-          "%0: f32[1] = constant() {value=1.0, dtype=f32, shape=[4294967296, 4294967296]} forward \"x\"") ==
+          "%0: f32[1] = constant() {value=1.0, dtype=f32, shape=[4294967296, 4294967296]} forward "
+          "\"x\"") ==
       "graph text, line 2: constant: the result is f32[4294967296, 4294967296]" + kLimit);
   CHECK(parse_error("%9999999: f32[] = exp(%1) forward \"x\"") ==
         "graph text, line 2: value number 9999999 is out of range; values are numbered from 0");

@@ -96,7 +96,8 @@ int fuzz_image_folder(const std::uint8_t* data, std::size_t size) {
 std::vector<std::string> image_folder_seeds() {
   return {
       "cat a.png image\ncat b.PNG image\ndog c.jpg image\ndog notes.txt text\n",
-      "a 1.png image\na .hidden.png link\nb 2.jpeg image\nb 3.png folder\nc 4.png pipe\nc 5.jpg image\n"};
+      "a 1.png image\na .hidden.png link\nb 2.jpeg image\nb 3.png folder\nc 4.png pipe\nc 5.jpg "
+      "image\n"};
 }
 
 }  // namespace alpa::fuzz

@@ -76,16 +76,16 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
   std::string good = text_of(kExample);
   REQUIRE(message(good) == "no error");
   CHECK(message("") == "f.json: is empty; expected JSON");
-  CHECK(
-      message("{\"problem\": ") ==
-      "f.json: line 1, column 13: not valid JSON; check for a missing comma, quote or bracket just before");
+  CHECK(message("{\"problem\": ") ==
+        "f.json: line 1, column 13: not valid JSON; check for a missing comma, quote or bracket "
+        "just before");
   CHECK(message("[]") == "f.json: `the file` must be an object; see the contest's format");
   CHECK(message("{}") == "f.json: `the file.problem` is missing; add it");
   CHECK(message(replaced(good, "\"usages\"", "\"usage\"")) ==
         "f.json: `problem.nodes.usages` is missing; add it");
-  CHECK(
-      message(replaced(good, "[30, 70],", "")) ==
-      "f.json: `problem.nodes.intervals` has 4 entries but `problem.nodes.costs` has 5; give one per node");
+  CHECK(message(replaced(good, "[30, 70],", "")) ==
+        "f.json: `problem.nodes.intervals` has 4 entries but `problem.nodes.costs` has 5; give one "
+        "per node");
   CHECK(message(replaced(good, "[30, 70]", "[30]")) ==
         "f.json: `problem.nodes.intervals[0]` has 1 numbers; write [from, to]");
   CHECK(message(replaced(good, "[55, 65]", "[]")) ==
@@ -99,7 +99,8 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
         "f.json: `problem.nodes.costs[2][1]` is 4.5; write a whole number from -2^63 to 2^63 - 1");
   CHECK(
       message(replaced(good, "[0, 1]", "[0, 7]")) ==
-      "f.json: `problem.edges.nodes[0]` names node 7 but there are 5 nodes; use indices from 0 to 4");
+      "f.json: `problem.edges.nodes[0]` names node 7 but there are 5 nodes; use indices from 0 to "
+      "4");
   CHECK(
       message(replaced(good, "[30, 40]", "[30, 40, 50]")) ==
       "f.json: `problem.edges.costs[0]` has 3 numbers but the strategies of its nodes combine in 2 "
@@ -143,9 +144,9 @@ TEST_CASE("usage limits from one end of 64 bits to the other are refused or mean
   for (const std::string limit : {"-1", "-9223372036854775808"})
     CHECK(message(with_limit(limit)) ==
           "f.json: `problem.usage_limit` is " + limit + "; it must be at least 0");
-  CHECK(
-      message(with_limit("9223372036854775808")) ==
-      "f.json: `problem.usage_limit` is 9223372036854775808; write a whole number from -2^63 to 2^63 - 1");
+  CHECK(message(with_limit("9223372036854775808")) ==
+        "f.json: `problem.usage_limit` is 9223372036854775808; write a whole number from -2^63 to "
+        "2^63 - 1");
   CHECK(solve(parse_contest(with_limit("9223372036854775807"), "f.json").problem).cost == 1);
   CHECK(solve(parse_contest(with_limit("6"), "f.json").problem).cost == 3);
 }

@@ -99,7 +99,8 @@ TEST_CASE("no message asks for seconds that were not used") {
 }
 
 TEST_CASE(
-    "under a work limit the answer is the same however fast the machine is, and more work is no worse") {
+    "under a work limit the answer is the same however fast the machine is, and more work is no "
+    "worse") {
   int improved = 0;
   for (int number = 0; number < testing::kKinds; ++number) {
     const testing::Large large = large_problem(720 + number, number, 3);

@@ -21,7 +21,8 @@ bool finds_choice(const Problem& problem) {
 }
 
 TEST_CASE(
-    "with steps taken back without end, diving finds an allowed choice exactly where there is one") {
+    "with steps taken back without end, diving finds an allowed choice exactly where there is "
+    "one") {
   int allowed = 0, forbidden = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     Problem problem = testing::draw_problem(seed, 6);
@@ -36,7 +37,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "no steps may be taken back: of two values that exclude each other the wrong one ends the dive") {
+    "no steps may be taken back: of two values that exclude each other the wrong one ends the "
+    "dive") {
   // Pairs of 3 nodes on a cycle must differ, of two strategies each:
   // impossible, seen after one step.
   const Table differ = table({kInfinite, 0, 0, kInfinite});

@@ -39,7 +39,8 @@ Options bounds_alone() {
 }
 
 TEST_CASE(
-    "a feasible start is never made worse, whatever the limits, and the optimum stays the optimum") {
+    "a feasible start is never made worse, whatever the limits, and the optimum stays the "
+    "optimum") {
   int tried = 0, better = 0;
   for (std::uint64_t seed = 500'000; seed < 501'500; ++seed) {
     const Problem problem = draw_problem(seed, 6);

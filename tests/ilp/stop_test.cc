@@ -11,7 +11,8 @@ namespace alpa::ilp::stop_test {
 namespace {
 
 TEST_CASE(
-    "a search that is stopped gives the best choice so far, in CBC and in large neighbourhood search") {
+    "a search that is stopped gives the best choice so far, in CBC and in large neighbourhood "
+    "search") {
   for (int nodes : {40, 70}) {  // the larger one is not left to CBC
     const Problem problem = testing::hard_problem(nodes);
     std::atomic<bool> stop = false;

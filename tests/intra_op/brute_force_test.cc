@@ -186,7 +186,7 @@ class Enumeration {
     }
     for (const Wanting& w : flow.wanting) flow.last = std::max(flow.last, w.node);
     const std::vector<double> table =
-        cost::reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
+        cost::ReshardPrices(mesh_, model.reshard).seconds(info.type, specs, specs);
     for (const ShardingSpec& have : specs) {
       flow.cuts.emplace_back();
       for (const ShardingSpec& want : specs)
@@ -369,7 +369,8 @@ TEST_CASE("the plan of a small graph costs what the cheapest of all strategy com
 }
 
 TEST_CASE(
-    "a loop is cut where one reduction in its middle costs less than one of each operand before it") {
+    "a loop is cut where one reduction in its middle costs less than one of each operand before "
+    "it") {
   // Rows and columns are too few to be split, so that the products are left as partial sums; relu
   // is not linear in them, the addition is.
   Builder g(1);

@@ -7,6 +7,7 @@
 #include "intra_op/gpt_plans.h"
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
+#include "support/communication_only.h"
 
 namespace convolution_test {
 
@@ -39,7 +40,7 @@ ShardingPlan plan_of(const Graph& graph, const DeviceMesh& mesh,
                      intra_op::AutoShardOptions options) {
   options.split_contractions = true;  // no device repeats another's
   ShardingPlan plan = intra_op::auto_shard(
-      graph, mesh, cost::CostModel::communication_only({.tie_break_tails = true}), options);
+      graph, mesh, alpa::testing::communication_only({.tie_break_tails = true}), options);
   verify(plan, graph);
   return plan;
 }

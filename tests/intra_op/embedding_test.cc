@@ -61,7 +61,8 @@ TEST_CASE("a trained table is split by columns where they suffice, which needs n
 }
 
 TEST_CASE(
-    "a trained table of fewer columns than devices is split by rows: a device looks up what it holds") {
+    "a trained table of fewer columns than devices is split by rows: a device looks up what it "
+    "holds") {
   const Graph graph = trained(1000 * 1000, 2);
   const ShardingPlan plan = plan_on_4(graph);
   CHECK(spec_of(plan, graph, "table") == "S0@0");

@@ -54,7 +54,8 @@ double cheapest_change(const ShardingPlan& plan, const Graph& graph, const cost:
 }  // namespace
 
 TEST_CASE(
-    "the summary says where time and memory go, what is split how, and what the next best plan costs") {
+    "the summary says where time and memory go, what is split how, and what the next best plan "
+    "costs") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
   const cost::CostModel model = some_model();
   const ShardingPlan plan =
@@ -80,13 +81,12 @@ TEST_CASE(
         "Memory         1.0 MiB per device: parameters 0.032 MiB, optimizer state 0.063 MiB, "
         "values of the step 0.90 MiB");
   CHECK(lines[4] == "Batch          x, y: rows split over x (4 devices)");
-  CHECK(
-      lines[5] ==
-      "Split          0.kernel, 0.bias, 2.kernel and 1 more: a copy on every device");
+  CHECK(lines[5] == "Split          0.kernel, 0.bias, 2.kernel and 1 more: a copy on every device");
 }
 
 TEST_CASE(
-    "the next best plan is the cheapest that does one of the most expensive operators in another way") {
+    "the next best plan is the cheapest that does one of the most expensive operators in another "
+    "way") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
   const cost::CostModel model = some_model();
   const auto next_best = [&](const ShardingPlan& plan) {
@@ -101,13 +101,13 @@ TEST_CASE(
       intra_op::auto_shard(graph, some_mesh({4}), model, intra_op::data_parallel_options());
   const double less = cheapest_change(data, graph, model);
   REQUIRE(less < 0);
-  CHECK(
-      next_best(data) ==
-      fmt::format(
-          "Next best      {} ({:+.1f} %): multi_tensor_adam \"multi_tensor_adam\" with rows of the result "
-          "split over x, all else equal; excluded by the method, "
-          "the memory budget or the time for planning",
-          seconds_text(less), 100 * less / data.cost.objective_seconds));
+  CHECK(next_best(data) ==
+        fmt::format(
+            "Next best      {} ({:+.1f} %): multi_tensor_adam \"multi_tensor_adam\" with rows of "
+            "the result "
+            "split over x, all else equal; excluded by the method, "
+            "the memory budget or the time for planning",
+            seconds_text(less), 100 * less / data.cost.objective_seconds));
 }
 
 TEST_CASE("the summary keeps to ten lines, whatever the number of layouts") {
@@ -162,10 +162,9 @@ TEST_CASE(
       "\nState, a line per layout\n"
       "  a copy on every device; every device updates its copy: 0.kernel f32[64, 64], "));
   CHECK(text.find("all_reduce over x of f32[64, 64] from einsum") != std::string::npos);
-  CHECK(
-      text.find(
-          "because it is left with partial over x (4 devices) and wanted with a copy on every device") !=
-      std::string::npos);
+  CHECK(text.find(
+            "because it is left with partial over x (4 devices) and wanted with a copy on every "
+            "device") != std::string::npos);
   CHECK(text.find("\n             +") != std::string::npos);  // what another choice costs more
   const ShardingPlan split =
       intra_op::auto_shard(graph, some_mesh({4}), model, intra_op::zero2_options());

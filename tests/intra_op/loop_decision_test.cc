@@ -125,7 +125,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a loop loses by one layout where it sums partial sums, narrows a value or has another reader within") {
+    "a loop loses by one layout where it sums partial sums, narrows a value or has another reader "
+    "within") {
   // Rows and columns are too few to be split, so that the products are split along k and summed.
   const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
   const auto product = [&](Builder& g, const std::string& name) {

@@ -79,7 +79,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a GPT block on one axis, one sequence: reduce_scatters and all_gathers in place of all_reduces") {
+    "a GPT block on one axis, one sequence: reduce_scatters and all_gathers in place of "
+    "all_reduces") {
   const Block block = planned(1, 1024);
   check_kernels(block);
   const char* pairs = "2 all_gather, 2 reduce_scatter";

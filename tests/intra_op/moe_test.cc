@@ -9,6 +9,7 @@
 #include "intra_op/gpt_plans.h"
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
+#include "support/communication_only.h"
 
 namespace moe_test {
 
@@ -65,7 +66,7 @@ ShardingPlan alpa_plan(const Graph& graph, const DeviceMesh& mesh,
                        intra_op::AutoShardOptions options = {}) {
   options.split_contractions = true;
   const ShardingPlan plan = intra_op::auto_shard(
-      graph, mesh, cost::CostModel::communication_only({.tie_break_tails = true}), options);
+      graph, mesh, alpa::testing::communication_only({.tie_break_tails = true}), options);
   verify(plan, graph);
   return plan;
 }

@@ -102,9 +102,9 @@ TEST_CASE("meshes, costs and counts out of range") {
         "plan p.json: mesh.devices[1]: found -5; devices are numbered from 0");
   CHECK(sample.error([](Json& p) { p["mesh"]["devices"][1] = 0; }) ==
         "plan p.json: mesh: device mesh: device 0 is listed twice; list every device once");
-  CHECK(
-      sample.error([](Json& p) { p["mesh"]["axes"][0]["size"] = -2; }) ==
-      "plan p.json: mesh: device mesh: axis \"x\" has size -2; give every axis at least one device");
+  CHECK(sample.error([](Json& p) { p["mesh"]["axes"][0]["size"] = -2; }) ==
+        "plan p.json: mesh: device mesh: axis \"x\" has size -2; give every axis at least one "
+        "device");
   CHECK(sample.error([](Json& p) { p["cost"]["objective_seconds"] = -1; }) ==
         "plan p.json: cost.objective_seconds: found -1, expected seconds, 0 or more");
   CHECK(sample.error([](Json& p) { p["statistics"]["nodes"] = -1; }) ==

@@ -113,9 +113,9 @@ TEST_CASE("malformed plan files are refused with place and remedy") {
         "quote or bracket just before");
   CHECK(with("\"size\": 2", "\"size\": 1e400") ==
         "plan p.json: a number is too large for a double; write a smaller one");
-  CHECK(
-      with("\"size\": 2", "\"size\": 18446744073709551615") ==
-      "plan p.json: mesh.axes[0].size: found 18446744073709551615, expected a whole number of 32 bits");
+  CHECK(with("\"size\": 2", "\"size\": 18446744073709551615") ==
+        "plan p.json: mesh.axes[0].size: found 18446744073709551615, expected a whole number of 32 "
+        "bits");
   CHECK(with("alpa.plan/1", "alpa.plan/0") ==
         "plan p.json: schema \"alpa.plan/0\"; this version reads \"alpa.plan/1\"; plan again");
   CHECK(with("\"method\"", "\"methods\"") == "plan p.json: method is missing");
@@ -148,11 +148,11 @@ TEST_CASE("a plan that leaves a reader without its spec is refused") {
   REQUIRE(plan.reshards.size() == 2);
   const int value = plan.reshards[1].value;
   plan.reshards.pop_back();
-  CHECK(
-      error_of([&] { verify(plan, graph); }) ==
-      fmt::format(
-          "plan: metric \"loss\" wants value {} as R but it is left as P+@0 and no resharding provides it",
-          value));
+  CHECK(error_of([&] { verify(plan, graph); }) ==
+        fmt::format(
+            "plan: metric \"loss\" wants value {} as R but it is left as P+@0 and no resharding "
+            "provides it",
+            value));
 }
 
 }  // namespace plan_test

@@ -7,6 +7,7 @@
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
+#include "support/communication_only.h"
 
 namespace reference_test {
 
@@ -18,7 +19,7 @@ namespace {
 constexpr double kTail = 0.01;  // of an all_reduce
 
 cost::CostModel alpa_model(bool allow_all_gather = true) {
-  return cost::CostModel::communication_only(
+  return alpa::testing::communication_only(
       {.tie_break_tails = true, .allow_all_gather = allow_all_gather});
 }
 

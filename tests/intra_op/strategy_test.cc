@@ -86,7 +86,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "of a matmul and its two gradients, exactly one leaves partial sums for each factor but the batch") {
+    "of a matmul and its two gradients, exactly one leaves partial sums for each factor but the "
+    "batch") {
   // The check table of sharding.md 7.1: C = AB, dA = dC Bᵀ, dB = Aᵀ dC, letters of
   // C[b,i,j] = A[b,i,k] B[b,k,j].
   const Shape a = {8, 8, 8};

@@ -31,7 +31,8 @@ std::string text(const Rule& rule) { return testing::text_of(rule) + ' '; }
 }  // namespace
 
 TEST_CASE(
-    "letters of a notation become factors, those of the result first, and missing ones are summed") {
+    "letters of a notation become factors, those of the result first, and missing ones are "
+    "summed") {
   CHECK(text(rule("ik, kj -> ij", {{f32, {2, 3}}, {f32, {3, 4}}})) ==
         "2 4 3+ | [0][2] [2][1] -> [0][1] ");
   CHECK(text(rule("ij -> ji", {{f32, {2, 5}}})) == "5 2 | [1][0] -> [0][1] ");

@@ -138,7 +138,8 @@ TEST_CASE("a range of layers joins what is between them") {
   CHECK(subgraph(graph, 0, 3).graph.outputs.size() == 1);  // what the loss reads
   CHECK_THROWS_WITH_AS(
       subgraph(graph, 2, 1),
-      "subgraph: layers 2 to 1; give a range of layers from 0, or -1 and -1 for what belongs to none",
+      "subgraph: layers 2 to 1; give a range of layers from 0, or -1 and -1 for what belongs to "
+      "none",
       Error);
 }
 

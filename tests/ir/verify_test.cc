@@ -41,7 +41,8 @@ TEST_CASE("verify accepts a good graph and names what is wrong with each bad one
         "graph: total \"total\" reads value 3 before it is defined");
   CHECK(
       complaint([](Graph& g) { g.values[3].type.dtype = f64; }) ==
-      "graph: result 0 of dot \"dense0/dot\" is recorded as f64[2, 4] of node 3, not f32[2, 4] of node 3");
+      "graph: result 0 of dot \"dense0/dot\" is recorded as f64[2, 4] of node 3, not f32[2, 4] of "
+      "node 3");
   CHECK(complaint([](Graph& g) { g.nodes[6].results.pop_back(); }) ==
         "graph: split \"split\" has 1 results, not 2");
   CHECK(complaint([](Graph& g) { g.nodes[4].results[0] = 3; }) ==

@@ -93,7 +93,8 @@ ElementwiseProgram random_program(std::mt19937& random, int inputs, int steps, i
 }
 
 TEST_CASE(
-    "instructions compute what the program says, read no input after a result and no slot too early") {
+    "instructions compute what the program says, read no input after a result and no slot too "
+    "early") {
   std::mt19937 random(1);
   for (int trial = 0; trial < 500; ++trial) {
     const int inputs = 1 + trial % 4, outputs = 1 + trial % 3;

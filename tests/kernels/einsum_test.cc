@@ -84,7 +84,8 @@ void check(const std::string& equation, const Extents& extents, DType dtype, uns
 }
 
 TEST_CASE(
-    "einsum equals the naive sum for every transposition, batch and type, with 1, 2 and 3 threads alike") {
+    "einsum equals the naive sum for every transposition, batch and type, with 1, 2 and 3 threads "
+    "alike") {
   unsigned seed = 0;
   std::mt19937 generator(7);
   for (const char* equation : kEquations)

@@ -105,7 +105,8 @@ TEST_CASE("comparisons, max, min and relu treat NaN as IEEE does") {
 }
 
 TEST_CASE(
-    "casts round to nearest even, or towards zero and saturated, as static_cast where that is defined") {
+    "casts round to nearest even, or towards zero and saturated, as static_cast where that is "
+    "defined") {
   const std::vector<float> values{0.5f, -0.5f, 1.9f, -1.9f,    255.9f,  300,     -3,
                                   3e9f, -3e9f, NAN,  INFINITY, 8388609, 16777216};
   for_each_isa([&] {
@@ -135,7 +136,8 @@ HostTensor all_patterns(DType dtype) {
 }
 
 TEST_CASE(
-    "the vector conversions of bf16 and f16 agree with those of alpa/base/half.h for all 65,536 values") {
+    "the vector conversions of bf16 and f16 agree with those of alpa/base/half.h for all 65,536 "
+    "values") {
   for_each_isa([&] {
     for (DType dtype : {bf16, f16}) {
       const HostTensor x = all_patterns(dtype);

@@ -37,7 +37,8 @@ Expected adam(const std::vector<HostTensor>& in, bool decoupled, double decay) {
 }
 
 TEST_CASE(
-    "multi_tensor_adam is Adam and AdamW, for every type, length and number of threads, in place too") {
+    "multi_tensor_adam is Adam and AdamW, for every type, length and number of threads, in place "
+    "too") {
   unsigned seed = 0;
   for (DType dtype : {f32, bf16, f16, f64})
     for (std::int64_t n : {0, 1, 15, 64, 1000, 40000})

@@ -111,7 +111,8 @@ TEST_CASE("broadcasts that pass on too early, too late, the wrong box or not at 
        "which may still be in use"},
       {"sent as if it were the operand",
        [](Devices& d) { forward(d[1])[5].message.passed_on = false; },
-       "device 1 in forward, instruction 5 (\"move0\") moves another buffer than that of its value"},
+       "device 1 in forward, instruction 5 (\"move0\") moves another buffer than that of its "
+       "value"},
       {"sent to the wrong device", [](Devices& d) { forward(d[1])[5].message.peer = 3; },
        "device 1 in forward of micro-batch 1, instruction 3 (\"move0\") sends a box of [2] at [0], "
        "but device 2 expects one of [2] at [2]"},

@@ -111,7 +111,8 @@ void check_peak(std::int64_t batch, std::int64_t width, const std::vector<int>& 
 }  // namespace
 
 TEST_CASE(
-    "programs made from those of their classes are those lowered alone; the classes' peak is that of all") {
+    "programs made from those of their classes are those lowered alone; the classes' peak is that "
+    "of all") {
   for (std::int64_t batch : {16, 21})
     for (std::int64_t width : {8, 13})
       for (int micro_batches : {1, batch == 21 ? 3 : 2})

@@ -67,7 +67,8 @@ TEST_CASE("links that nothing uses may be absent") {
 }
 
 TEST_CASE(
-    "every mistake in a cluster file is named with its place, what was found and what is expected") {
+    "every mistake in a cluster file is named with its place, what was found and what is "
+    "expected") {
   const std::string file = "cluster file c.json: ";
   CHECK(error_with("\"num_hosts\": 2", "\"hosts\": 2") ==
         file +
@@ -77,10 +78,10 @@ TEST_CASE(
         file + "num_hosts: found nothing, expected hosts: a whole number from 1 to 65536");
   CHECK(error_with("\"num_hosts\": 2", "\"num_hosts\": 0") ==
         file + "num_hosts: found 0, expected hosts: a whole number from 1 to 65536");
-  CHECK(
-      error_with("\"devices_per_host\": 4", "\"devices_per_host\": 2.5") ==
-      file +
-          "devices_per_host: found 2.5, expected devices of one host: a whole number from 1 to 1024");
+  CHECK(error_with("\"devices_per_host\": 4", "\"devices_per_host\": 2.5") ==
+        file +
+            "devices_per_host: found 2.5, expected devices of one host: a whole number from 1 to "
+            "1024");
   CHECK(error_with("\"num_hosts\"", "\"backend\": \"tpu\", \"num_hosts\"") ==
         file + "backend: found \"tpu\", expected \"cpu\" or \"cuda\"");
   CHECK(error_with("\"num_hosts\"", "\"description\": 3, \"num_hosts\"") ==

@@ -167,12 +167,12 @@ TEST_CASE("generation with a cache gives the likeliest tokens of the whole seque
     TrainState state = executable.init(5);
     // Larger weights, so that the likeliest token is no tie.
     state["tokens.table"] = Array(std::vector<float>([] {
-                                        std::vector<float> table(11 * 12);
-                                        for (std::size_t i = 0; i < table.size(); ++i)
-                                          table[i] = std::sin(3.7F * static_cast<float>(i));
-                                        return table;
-                                      }()),
-                                      {11, 12});
+                                    std::vector<float> table(11 * 12);
+                                    for (std::size_t i = 0; i < table.size(); ++i)
+                                      table[i] = std::sin(3.7F * static_cast<float>(i));
+                                    return table;
+                                  }()),
+                                  {11, 12});
     const std::vector<std::int32_t> prompt{3, 1};
     const std::vector<std::int32_t> generated =
         generate(decoder, state, prompt, 5, {.temperature = 0});

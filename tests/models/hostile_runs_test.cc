@@ -155,7 +155,8 @@ TEST_CASE("a signal leaves files as they were, or whole") {
 TEST_CASE("a signal ends generation") {
   const Seeds seeds = seeds_from_environment();
   const std::string command = ALPA_GPT
-      " --backend cpu --devices 2 --method data --sequence 16 --batch 4 --steps 1 --quiet --generate 12";
+      " --backend cpu --devices 2 --method data --sequence 16 --batch 4 --steps 1 --quiet "
+      "--generate 12";
   const double seconds = seconds_of(command);
   for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     INFO("again with ALPA_FUZZ_SEEDS=" << seed << ":1");

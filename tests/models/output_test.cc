@@ -29,9 +29,9 @@ TEST_CASE("a report or plan that can't be written is a failure, and the old plan
   const TemporaryFile plan("output_test.json", "the old plan");
   const ProgramOutput output =
       run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --save-plan output_test.json > /dev/null");
-  CHECK(
-      output.text ==
-      "alpa-mlp: output_test.json: cannot be written: File too large; what it held before is unchanged\n");
+  CHECK(output.text ==
+        "alpa-mlp: output_test.json: cannot be written: File too large; what it held before is "
+        "unchanged\n");
   CHECK(output.status == 2);
   CHECK(plan.content() == "the old plan");
   CHECK(run_shell(kMlp + " --json /dev/full > /dev/null").text ==

@@ -76,9 +76,9 @@ TEST_CASE("epochs run as often as they are asked for, and more than can be are r
     return run_program(ALPA_MLP, all);
   };
   CHECK(with("3").text.find("step 6/6  ") != std::string::npos);
-  CHECK(
-      with("9223372036854775807").text ==
-      "alpa-mlp: --epochs is '9223372036854775807'; it must be a whole number from 0 to 2147483647\n");
+  CHECK(with("9223372036854775807").text ==
+        "alpa-mlp: --epochs is '9223372036854775807'; it must be a whole number from 0 to "
+        "2147483647\n");
 }
 
 TEST_CASE("data and models that no memory holds are refused in one line") {

@@ -23,11 +23,11 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "matmul says which extents differ and how to mend it") {
-  CHECK(
-      error_of([&] {
-        matmul(in({f32, {8, 768}}), in({f32, {1024, 64}}));
-      }) ==
-      "matmul: x has k=768 but w has k=1024 (x f32[8, 768], w f32[1024, 64]); transpose w or reshape x");
+  CHECK(error_of([&] {
+          matmul(in({f32, {8, 768}}), in({f32, {1024, 64}}));
+        }) ==
+        "matmul: x has k=768 but w has k=1024 (x f32[8, 768], w f32[1024, 64]); transpose w or "
+        "reshape x");
   CHECK(error_of([&] {
           matmul(in({f32, {8}}), in({f32, {8, 2}}));
         }) ==
@@ -50,9 +50,9 @@ TEST_CASE_FIXTURE(Fixture, "einsum checks equation and operands") {
   const Value x = in({f32, {2, 3}}), y = in({f32, {4, 5}});
   CHECK(error_of([&] { einsum("ik,kj->ij", x, y); }) ==
         "einsum \"ik,kj->ij\": x has k=3 but y has k=4 (x f32[2, 3], y f32[4, 5])");
-  CHECK(
-      error_of([&] { einsum("ik,k->i", x, y); }) ==
-      "einsum \"ik,k->i\": y has 2 dimensions but the equation gives it 1 (x f32[2, 3], y f32[4, 5])");
+  CHECK(error_of([&] { einsum("ik,k->i", x, y); }) ==
+        "einsum \"ik,k->i\": y has 2 dimensions but the equation gives it 1 (x f32[2, 3], y f32[4, "
+        "5])");
   CHECK(error_of([&] { einsum("ik->ki", x, y); }) ==
         "einsum \"ik->ki\": the equation must name two operands and a result, e.g. \"ik,kj->ij\"");
   CHECK(error_of([&] { einsum("ii,ij->j", x, y); }) ==
@@ -292,19 +292,19 @@ TEST_CASE_FIXTURE(Fixture, "rotary, rms_norm and dropout check shapes, types and
 
 TEST_CASE_FIXTURE(Fixture, "layer_norm checks shapes, types and epsilon") {
   const Value x = in({f32, {8, 4}}), good = in({f32, {4}}), wide = in({f32, {8}});
-  CHECK(
-      error_of([&] { layer_norm(x, good, wide); }) ==
-      "layer_norm: x f32[8, 4] needs scale and bias of shape [4], not scale f32[4] and bias f32[8]");
-  CHECK(
-      error_of([&] {
-        layer_norm(x, in({bf16, {4}}), good);
-      }) ==
-      "layer_norm: x, scale and bias must have one floating type (f32[8, 4], bf16[4], f32[4]); cast them");
-  CHECK(
-      error_of([&] {
-        layer_norm(in({i32, {4}}), in({i32, {4}}), in({i32, {4}}));
-      }) ==
-      "layer_norm: x, scale and bias must have one floating type (i32[4], i32[4], i32[4]); cast them");
+  CHECK(error_of([&] { layer_norm(x, good, wide); }) ==
+        "layer_norm: x f32[8, 4] needs scale and bias of shape [4], not scale f32[4] and bias "
+        "f32[8]");
+  CHECK(error_of([&] {
+          layer_norm(x, in({bf16, {4}}), good);
+        }) ==
+        "layer_norm: x, scale and bias must have one floating type (f32[8, 4], bf16[4], f32[4]); "
+        "cast them");
+  CHECK(error_of([&] {
+          layer_norm(in({i32, {4}}), in({i32, {4}}), in({i32, {4}}));
+        }) ==
+        "layer_norm: x, scale and bias must have one floating type (i32[4], i32[4], i32[4]); cast "
+        "them");
   CHECK(error_of([&] {
           layer_norm(in({f32, {}}), good, good);
         }) == "layer_norm: x is f32[]; it needs a last dimension to normalise");

@@ -22,7 +22,8 @@ std::string reshape_rule(Shape from, Shape to) {
 }  // namespace
 
 TEST_CASE(
-    "reshape shares factors from the major end; only the major one of a dimension can be split, evenly") {
+    "reshape shares factors from the major end; only the major one of a dimension can be split, "
+    "evenly") {
   CHECK(reshape_rule({2, 3, 4}, {6, 4}) == "2e 3! 4 | [0][1][2] -> [01][2]");
   CHECK(reshape_rule({6, 4}, {2, 3, 4}) == "2e 3! 4 | [01][2] -> [0][1][2]");
   CHECK(reshape_rule({12, 5}, {12, 5}) == "12 5 | [0][1] -> [0][1]");

@@ -50,9 +50,9 @@ TEST_CASE("every operator has rows in the case table and a kernel, except graph 
   }
 }
 
-TEST_CASE("operator names are unique and find_op knows them all") {
-  for (const OpDef* op : all_ops()) CHECK(find_op(op->name) == op);
-  CHECK(find_op("frobnicate") == nullptr);
+TEST_CASE("operator names are unique") {
+  std::set<std::string_view> names;
+  for (const OpDef* op : all_ops()) CHECK_MESSAGE(names.insert(op->name).second, op->name);
 }
 
 TEST_CASE("every operator has a gradient or a reason to have none") {

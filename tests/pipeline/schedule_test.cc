@@ -119,11 +119,12 @@ TEST_CASE("a schedule that leaves out, repeats or reorders runs is refused") {
 TEST_CASE("a schedule in which two meshes wait for each other names who waits for whom") {
   const spmd::SpmdProgram program = two_stages(2);
   CHECK(mistake_of(programs_of(program, pipeline::one_f_one_b(2, 2)), program) == "");
-  CHECK(
-      mistake_of(programs_of(program, waiting_schedule()), program) ==
-      "schedules: device 0 in backward of micro-batch 0, instruction 1 (\"einsum.grad/einsum.transfer\") waits "
-      "for device 1, device 1 in forward of micro-batch 1, instruction 1 (\"tanh.transfer\") waits for device "
-      "0");
+  CHECK(mistake_of(programs_of(program, waiting_schedule()), program) ==
+        "schedules: device 0 in backward of micro-batch 0, instruction 1 "
+        "(\"einsum.grad/einsum.transfer\") waits "
+        "for device 1, device 1 in forward of micro-batch 1, instruction 1 (\"tanh.transfer\") "
+        "waits for device "
+        "0");
 }
 
 TEST_CASE("schedules of any number of micro-batches, in rounds or not, pass the verifier") {
@@ -158,10 +159,10 @@ TEST_CASE("a message without a receiver, or of another box, is found out") {
   };
   std::vector<lower::Instruction>& backward = devices[1].lists[1].instructions;
   message(backward, lower::Instruction::Kind::send)->message.extent[0] -= 1;
-  CHECK(
-      mistake_of(devices, program) ==
-      "schedules: device 1 in backward of micro-batch 0, instruction 5 (\"einsum.grad/einsum.transfer\") sends "
-      "a box of [3, 4] at [0, 0], but device 0 expects one of [4, 4] at [0, 0]");
+  CHECK(mistake_of(devices, program) ==
+        "schedules: device 1 in backward of micro-batch 0, instruction 5 "
+        "(\"einsum.grad/einsum.transfer\") sends "
+        "a box of [3, 4] at [0, 0], but device 0 expects one of [4, 4] at [0, 0]");
   devices = programs_of(program, pipeline::gpipe(2, 2));
   devices[0].lists[2].instructions.push_back(
       *message(devices[0].lists[0].instructions, lower::Instruction::Kind::send));

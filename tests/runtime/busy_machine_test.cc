@@ -11,7 +11,8 @@ using namespace alpa;
 using namespace alpa::testing;
 
 TEST_CASE(
-    "a step on one device needs no thread but the caller's, and its numbers do not depend on who works") {
+    "a step on one device needs no thread but the caller's, and its numbers do not depend on who "
+    "works") {
 #if !defined(__SANITIZE_THREAD__)
   const auto model = [](Builder& g, Value x, Value y) {
     for (int i = 0; i < 2; ++i)

@@ -86,7 +86,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "planned bytes are those of the arenas on CUDA, which are larger than the CPU's by staged inputs") {
+    "planned bytes are those of the arenas on CUDA, which are larger than the CPU's by staged "
+    "inputs") {
   if (no_cuda()) return;
   const spmd::SpmdProgram program = data_parallel(mlp_step(4), 2);
   runtime::Executor executor(program, untuned(), "cuda");

@@ -120,9 +120,9 @@ TEST_CASE("wrong batches and names are refused before anything runs") {
   CHECK(error_of([&] {
           executor.write(*state, "w", Array({f32, {4, 6}}));
         }) == "state \"w\" is f32[6, 4], but the array is f32[4, 6]");
-  CHECK(
-      error_of([&] { other.run(*state, batch, scalars); }) ==
-      "executor: this state was made by another executor; use the one whose make_state returned it");
+  CHECK(error_of([&] { other.run(*state, batch, scalars); }) ==
+        "executor: this state was made by another executor; use the one whose make_state returned "
+        "it");
   CHECK(error_of([&] { runtime::Executor(data_parallel(graph, 2), {.threads_per_device = -1}); }) ==
         "executor: -1 threads per device; give at least 1, or 0 to share all cores");
   CHECK_NOTHROW(executor.run(*state, batch, scalars));
@@ -240,7 +240,8 @@ TEST_CASE("measured traffic is the planned one") {
 }
 
 TEST_CASE(
-    "an executor takes over what was lowered for it, and lowers anew what was lowered for another") {
+    "an executor takes over what was lowered for it, and lowers anew what was lowered for "
+    "another") {
   const spmd::SpmdProgram program = data_parallel(linear_step(), 2);
   const ExecutorOptions options{.threads_per_device = 1, .overlap = Overlap::never};
   runtime::LoweredProgram lowered = runtime::lower_program(program, options, "cpu");

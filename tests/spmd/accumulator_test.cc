@@ -131,11 +131,11 @@ TEST_CASE("the partitioner emits in region apply what the plan lists, and nothin
   CHECK(emitted(program, true) == Counts{{"all_gather", 1}});
   // Where the gather is not planned, there is none to be had.
   plan.reshards.erase(plan.reshards.begin() + 1);
-  CHECK(
-      error_of([&] { verify(plan, graph); }) ==
-      fmt::format(
-          "plan: tanh \"tanh\" wants value {} as R but it is left as S1@0 and no resharding provides it",
-          s.id));
+  CHECK(error_of([&] { verify(plan, graph); }) ==
+        fmt::format(
+            "plan: tanh \"tanh\" wants value {} as R but it is left as S1@0 and no resharding "
+            "provides it",
+            s.id));
   CHECK_THROWS_AS(spmd::partition(graph, plan), Bug);
 }
 

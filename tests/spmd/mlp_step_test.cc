@@ -69,7 +69,8 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
 }
 
 TEST_CASE(
-    "without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
+    "without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for "
+    "Adam") {
   const spmd::SpmdProgram program =
       *plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
   CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
@@ -115,7 +116,8 @@ TEST_CASE("overlapped updates come after their gradients and the last reader of 
 }
 
 TEST_CASE(
-    "updates of several micro-batches, and of gradients that come from other devices, stay at the end") {
+    "updates of several micro-batches, and of gradients that come from other devices, stay at the "
+    "end") {
   const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
   const auto updates = [&](Method method) {
     const spmd::SpmdProgram program = *plan_only(step, method, cards(4)).program;

@@ -55,7 +55,8 @@ std::vector<SourceFile> files_that_must_not_ask() {
 }  // namespace
 
 TEST_CASE(
-    "outside src/ops nobody asks which operator a node is, or which backend it runs on, without a reason") {
+    "outside src/ops nobody asks which operator a node is, or which backend it runs on, without a "
+    "reason") {
   CHECK(identity_tests(files_that_must_not_ask()) == "");
   CHECK(identity_tests({{"x.cc",
                          {"if (node.op == &ops::relu) return;",

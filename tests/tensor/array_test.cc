@@ -58,11 +58,13 @@ TEST_CASE("an element that is not there is an error") {
   Array array(TensorType{f32, {2, 3}});
   CHECK_THROWS_WITH_AS(
       array.at<float>(1, 3),
-      "Array: index [1, 3] is outside f32[2, 3]; in dimension 1 it must be at least 0 and less than 3",
+      "Array: index [1, 3] is outside f32[2, 3]; in dimension 1 it must be at least 0 and less "
+      "than 3",
       Error);
   CHECK_THROWS_WITH_AS(
       array.at<float>(-1, 0),
-      "Array: index [-1, 0] is outside f32[2, 3]; in dimension 0 it must be at least 0 and less than 2",
+      "Array: index [-1, 0] is outside f32[2, 3]; in dimension 0 it must be at least 0 and less "
+      "than 2",
       Error);
   CHECK_THROWS_WITH_AS(
       array.at<float>(1),

@@ -43,9 +43,9 @@ TEST_CASE("what can't be read is one line that names the file, and status 2") {
   CHECK(solve_error(large.path()) ==
         "alpa: output_test.json: a number is too large for a double; write a smaller one\n");
   const TemporaryFile deep("output_test.json", std::string(1'000'000, '['));
-  CHECK(
-      solve_error(deep.path()) ==
-      "alpa: output_test.json: line 1, column 65: lists and objects are nested more than 64 deep\n");
+  CHECK(solve_error(deep.path()) ==
+        "alpa: output_test.json: line 1, column 65: lists and objects are nested more than 64 "
+        "deep\n");
   const TemporaryFile bomb("output_test.json", gzipped(std::string(std::size_t{200} << 20, ' ')));
   CHECK(solve_error("output_test.json").find(": unpacked it holds more than ") !=
         std::string::npos);

@@ -54,7 +54,8 @@ TEST_CASE("a bad CSV file is an error that names line and column") {
         "dataset_test.csv: line 3 has 3 columns, but the first has 2");
   CHECK(
       csv_error("7\n") ==
-      "dataset_test.csv: line 1 has one column; at least one feature and the value to predict are needed");
+      "dataset_test.csv: line 1 has one column; at least one feature and the value to predict are "
+      "needed");
   CHECK(csv_error("a,b\n") == "dataset_test.csv: holds no examples");
   CHECK(error_of([] { read_csv("missing.csv"); }) ==
         "missing.csv: cannot be read: No such file or directory");

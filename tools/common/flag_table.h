@@ -108,7 +108,8 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
 
 /// Text on exit statuses in the `--help` of every program (src/base/program.h).
 inline constexpr const char* kExitStatus =
-    "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal error.";
+    "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal "
+    "error.";
 
 /// Fills the targets from the command line; of a flag that is given twice the last one counts.
 /// Throws alpa::Error, one line, on a mistake: flag, value and what is allowed; also if an output

@@ -149,10 +149,10 @@ class Residual {
   /// Throws Error if the inner layer changes the shape.
   Value operator()(Value x) const {
     const Value y = inner_(x);
-    require(
-        y.type() == x.type(),
-        "nn::Residual: the inner layer turns {} into {}; it must keep the type, to be added to its input",
-        to_string(x.type()), to_string(y.type()));
+    require(y.type() == x.type(),
+            "nn::Residual: the inner layer turns {} into {}; it must keep the type, to be added to "
+            "its input",
+            to_string(x.type()), to_string(y.type()));
     return x + y;
   }
   std::optional<LayerId> id() const { return inner_.id(); }  ///< of the layer

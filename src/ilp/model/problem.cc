@@ -43,7 +43,8 @@ void validate_edge(const Problem& problem, const Edge& edge, std::size_t index) 
               columns = problem.nodes[edge.b].costs.size();
   require(
       edge.costs->size() == rows * columns,
-      "edge {} has {} costs but its nodes {} and {} have {} x {} strategies; give {} costs, row by row",
+      "edge {} has {} costs but its nodes {} and {} have {} x {} strategies; give {} costs, row "
+      "by row",
       index, edge.costs->size(), edge.a, edge.b, rows, columns, rows * columns);
 }
 
@@ -80,7 +81,8 @@ void validate_copy(const Problem& problem, const SharedCost& shared, const Share
   require(
       copy.column >= 0 && copy.column < shared.columns && copy.home >= -1 &&
           copy.home < shared.rows,
-      "shared cost {} has a copy of column {} with home {} but {} columns and {} rows; count from 0",
+      "shared cost {} has a copy of column {} with home {} but {} columns and {} rows; count from "
+      "0",
       index, copy.column, copy.home, shared.columns, shared.rows);
   const Node& node = problem.nodes[copy.node];
   require(

@@ -104,7 +104,8 @@ void require_state(const Graph& leader, const Graph& graph, const Input& input) 
       input.name);
   require(
       leader.type(found->value) == graph.type(input.value),
-      "a step that shares the state of another reads \"{}\" as {}, but there it is {}; build both from "
+      "a step that shares the state of another reads \"{}\" as {}, but there it is {}; build both "
+      "from "
       "the same layers, or call parallelize for each",
       input.name, to_string(graph.type(input.value)), to_string(leader.type(found->value)));
 }
