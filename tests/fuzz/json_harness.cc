@@ -75,13 +75,14 @@ std::vector<std::string> plan_seeds() {
                             Serial{}};
   for (const Method& method : methods)
     seeds.push_back(
-        to_json(plan_only(small_step(), method, Cluster::local(4)).plan, small_graph()));
+        to_json(plan_only(small_step(), method, Cluster::local(4)).plan.sharding(), small_graph()));
   return seeds;
 }
 
 int fuzz_cluster(const std::uint8_t* data, std::size_t size) {
   std::string printed;
-  if (accepts([&] { printed = Cluster::from_json(input_text(data, size), "cluster.json").to_json(); }))
+  if (accepts(
+          [&] { printed = Cluster::from_json(input_text(data, size), "cluster.json").to_json(); }))
     expect_same(printed, Cluster::from_json(printed, "cluster.json").to_json());
   return 0;
 }
