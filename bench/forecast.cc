@@ -43,7 +43,7 @@ TrainingStep elementwise_step(std::int64_t rows, std::int64_t width, int layers)
 /// Seconds of the plan's nodes, each on its own, and of its communication.
 double seconds_node_by_node(const Executable& step, const cost::CostModel& model) {
   const Graph& graph = step.graph();
-  const ShardingPlan& plan = step.plan();
+  const ShardingPlan& plan = step.plan().sharding();
   double seconds = plan.cost.communication_seconds;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];

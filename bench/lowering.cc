@@ -22,7 +22,7 @@ Cluster roomy_cluster() {
 }
 
 void lower_all(const CompiledStep& planned) {
-  const spmd::SpmdProgram partitioned = spmd::partition(planned.graph, planned.plan);
+  const spmd::SpmdProgram partitioned = spmd::partition(planned.graph, planned.plan.sharding());
   verify(partitioned);
   const spmd::SpmdProgram program =
       spmd::bucket_collectives(spmd::fuse_elementwise(partitioned), 1 << 20);

@@ -75,7 +75,7 @@ void bubble(int stages, int micro_batches, int rounds) {
   bench::print_row(fmt::format("1f1b, {} stages, {} micro-batches", stages, micro_batches),
                    {{"waiting", median(shares)},
                     {"formula", formula},
-                    {"predicted", runner.executable.planned().bubble},
+                    {"predicted", runner.executable.planned().plan.bubble},
                     {"percentage_points_apart", 100 * (median(shares) - formula)}});
 }
 

@@ -179,7 +179,7 @@ struct Program {
     timed.solver_seconds = effort.seconds;
     return outcome_of([&]() -> Outcome {
       CompiledStep planned = plan_only(step, timed, cluster);
-      return {.plan = std::move(planned.plan), .peak_bytes = planned.memory_bytes};
+      return {.plan = planned.plan.sharding(), .peak_bytes = planned.memory_bytes};
     });
   }
 

@@ -23,10 +23,11 @@
 #include "models/gpt.h"
 #include "models/moe.h"
 #include "report.h"
+#include "src/compile/stage_planner.h"
+#include "src/compile/trace.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/lower/rank_classes.h"
-#include "src/pipeline_planning.h"
 #include "src/runtime/executor.h"
 #include "tests/support/encoder_decoder.h"
 #include "tests/support/gpt_stack.h"
@@ -217,7 +218,7 @@ PlannedStages plan(const Settings& settings, const TrainingStep& step,
   method.progress = [&](const PlanningProgress& now) { result.last = now; };
   const MethodOptions options = options_of(method);
   Clock clock;
-  const Graph graph = traced_in_layers(step, options);
+  const Graph graph = trace(step, options);
   StagePlanner planner(graph, options, cluster, 0);
   planner.choose(memory_budget(options, cluster));
   result.stages = planner.plan({});
@@ -320,7 +321,7 @@ void measure_encoder_decoder(int rounds) {
       const CompiledStep planned = plan_only(step, method, Cluster::local(devices));
       bench::print_row(fmt::format("encoder-decoder on {} devices", devices),
                        {clock.lap("processor_seconds"),
-                        {"stages", static_cast<double>(planned.stages.size())},
+                        {"stages", static_cast<double>(planned.plan.stages.size())},
                         {"micro_batches", static_cast<double>(planned.graph.num_micro_batches)},
                         {"step_seconds", last.best_seconds},
                         {"bound_seconds", last.lower_bound_seconds},

@@ -1,24 +1,17 @@
-// src/executable.cc — compiled steps and their state: init, run, read and write, explain
+// src/executable.cc — compiled steps on devices and their state: init, run, read and write
 #include "alpa/executable.h"
-
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <mutex>
 #include <optional>
 
 #include "alpa/base/text.h"
-#include "pipeline_file.h"
-#include "pipeline_forecast.h"
-#include "plan_proof.h"
 #include "src/base/file.h"
-#include "src/cost/cost_model.h"
 #include "src/ir/input.h"
-#include "src/pipeline/timeline.h"
+#include "src/report/step_trace.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/program.h"
-#include "step_trace.h"
 
 namespace alpa {
 namespace {
@@ -148,84 +141,11 @@ std::vector<std::string> parameter_names(const Graph& graph) {
   return parameters;
 }
 
-namespace {
-
-std::string memory_text(const StageMemory& memory) {
-  return fmt::format(
-      "{} per device of {}: state {}, accumulators {}, activations {} of {} in flight, temporaries "
-      "{}",
-      bytes_text(static_cast<double>(memory.total())),
-      bytes_text(static_cast<double>(memory.limit)), bytes_text(static_cast<double>(memory.state)),
-      bytes_text(static_cast<double>(memory.accumulators)),
-      bytes_text(static_cast<double>(memory.activations)), memory.in_flight,
-      bytes_text(static_cast<double>(memory.temporaries)));
-}
-
-std::string transfer_text(const StageTransfer& transfer) {
-  return fmt::format("stage {} to {}: {} in {} tensors per {}, {}, {}", transfer.from, transfer.to,
-                     bytes_text(transfer.bytes), transfer.tensors,
-                     transfer.once ? "step" : "micro-batch", seconds_text(transfer.seconds),
-                     fmt::join(transfer.strategies, ", "));
-}
-
-}  // namespace
-
-std::string to_string(const CompiledStep& step) {
-  if (step.stages.empty()) return to_string(step.plan);
-  std::string text = fmt::format(
-      "pipeline of {} stages, {}, {} micro-batches: {} per step predicted, bubble {:.0f} %, {}",
-      step.stages.size(), name_of(step.schedule), step.graph.num_micro_batches,
-      seconds_text(step.plan.cost.objective_seconds), 100 * step.bubble, proof_text(step));
-  for (std::size_t s = 0; s < step.stages.size(); ++s) {
-    const StagePlan& stage = step.stages[s];
-    text += fmt::format(
-        "\nstage {}     layers {} to {} on mesh {}: {} forward and {} backward per micro-batch, {} "
-        "per step\n            {}",
-        s, stage.first_layer, stage.last_layer, shape_text(stage.plan.mesh),
-        seconds_text(stage.seconds.forward), seconds_text(stage.seconds.backward),
-        seconds_text(stage.seconds.apply), memory_text(stage.memory));
-  }
-  for (const StageTransfer& transfer : step.transfers)
-    text += "\ntransfer    " + transfer_text(transfer);
-  return text;
-}
-
-namespace {
-
-std::string explained(const CompiledStep& step, const cost::CostModel& model, Detail detail) {
-  if (step.stages.empty()) return explain(step.plan, step.graph, model, detail, step.memory_bytes);
-  std::string text = to_string(step) + "\n";
-  for (std::size_t s = 0; s < step.stages.size(); ++s)
-    text += fmt::format("\nStage {}\n{}", s,
-                        explain(step.stages[s].plan, step.stages[s].graph, model, detail));
-  return text;
-}
-
-}  // namespace
-
-std::string to_json(const CompiledStep& step) {
-  return step.stages.empty() ? to_json(step.plan, step.graph) : pipeline_json(step);
-}
-
-std::vector<RecomputedLayer> CompiledStep::recomputed() const {
-  std::vector<RecomputedLayer> layers = plan.recomputed;
-  for (const StagePlan& stage : stages)
-    layers.insert(layers.end(), stage.plan.recomputed.begin(), stage.plan.recomputed.end());
-  return layers;
-}
-
-std::string timeline(const CompiledStep& step) {
-  return step.stages.empty() ? "" : to_string(pipeline::play(schedule_of(step)));
-}
-
-std::string explain(const CompiledStep& step, const Cluster& cluster, Detail detail) {
-  return explained(step, cost::CostModel::of(cluster), detail);
-}
-
 struct Executable::Impl {
   CompiledStep planned;
-  cost::CostModel model;
+  Cluster cluster;
   TrainingStep step;
+  ExecutorOptions options;
   std::shared_ptr<runtime::Executor> executor;
   std::shared_ptr<runtime::Executor> home;  ///< makes the states
   decltype(ExecutableRelations::shorter) shorter;
@@ -261,7 +181,9 @@ struct Executable::Impl {
   Executable for_rows(std::int64_t rows, const Executable& whole) {
     const std::lock_guard lock(mutex);
     if (!short_version || short_version->batch_rows() != rows) {
-      short_version.emplace(shorter(whole, rows));
+      const TrainingStep fewer = step.with_batch(rows);
+      short_version.emplace(shorter(fewer, rows, whole), fewer, cluster, options,
+                            ExecutableRelations{.with = &whole, .same_step = true});
       short_bytes = std::max(short_bytes, short_version->memory_bytes());
     }
     return *short_version;
@@ -278,10 +200,11 @@ Executable::Executable(CompiledStep planned, const TrainingStep& step, const Clu
   const Executable* with = relations.with;
   const runtime::StateSharing sharing{with ? with->impl_->executor.get() : nullptr,
                                       relations.same_step};
-  auto executor = std::make_shared<runtime::Executor>(
-      *planned.program, options, cluster.backend, schedule_of(planned), *planned.lowered, sharing);
+  auto executor =
+      std::make_shared<runtime::Executor>(*planned.program, options, cluster.backend,
+                                          planned.lowered->schedule, *planned.lowered, sharing);
   auto home = with ? with->impl_->home : executor;
-  impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), cost::CostModel::of(cluster), step,
+  impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), cluster, step, options,
                                          std::move(executor), std::move(home),
                                          std::move(relations.shorter)});
 }
@@ -297,7 +220,7 @@ Metrics Executable::run(TrainState& state, const BatchData& batch) const {
   require(state.executor().shares_states_with(*impl_->executor),
           "this state belongs to another executable; make one with init() of this one "
           "and fill it with copy_from()");
-  if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter)
+  if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter && impl_->step.with_batch)
     return impl_->for_rows(*rows, *this).run(state, batch);
   return Metrics(impl_->executor->start(*state.state_, batch, impl_->step.scalars));
 }
@@ -327,8 +250,6 @@ std::int64_t Executable::measured_bytes(const TrainState& state) const {
   return impl_->executor->measured_bytes(*state.state_);
 }
 
-std::map<std::string, Traffic> CompiledStep::traffic() const { return spmd::traffic(*program); }
-
 std::map<std::string, Traffic> Executable::traffic() const { return impl_->planned.traffic(); }
 
 std::map<std::string, Traffic> Executable::measured_traffic() const {
@@ -336,22 +257,22 @@ std::map<std::string, Traffic> Executable::measured_traffic() const {
 }
 
 const Graph& Executable::graph() const { return impl_->planned.graph; }
-const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
+const Plan& Executable::plan() const { return impl_->planned.plan; }
 const spmd::SpmdProgram& Executable::program() const { return *impl_->planned.program; }
 const CompiledStep& Executable::planned() const { return impl_->planned; }
 const runtime::Executor& Executable::executor() const { return *impl_->executor; }
 std::int64_t Executable::batch_rows() const { return impl_->batched().type.shape[0]; }
 
 std::string Executable::explain(Detail detail) const {
-  return explained(impl_->planned, impl_->model, detail);
+  return alpa::explain(impl_->planned, impl_->cluster, detail);
 }
 
 std::string Executable::trace() const {
-  return chrome_trace(trace_of(impl_->planned, impl_->model, *impl_->executor));
+  return chrome_trace(trace_of(impl_->planned.plan, *impl_->executor));
 }
 
 std::string Executable::trace_summary() const {
-  return to_string(trace_of(impl_->planned, impl_->model, *impl_->executor));
+  return to_string(trace_of(impl_->planned.plan, *impl_->executor));
 }
 
 ShardingSpec Executable::sharding_of(const std::string& name) const {

@@ -2,8 +2,8 @@
 // cluster and explains the result
 #include <alpa/alpa.h>
 #include "src/base/file.h"
+#include "src/compile/plan_file.h"
 #include "src/ops/all_ops.h"
-#include "src/pipeline_file.h"
 
 #include <optional>
 #include <set>
@@ -60,19 +60,7 @@ Cluster cluster_of(const ExplainFlags& flags, int devices) {
                                : Cluster::from_file(flags.cluster);
 }
 
-std::string explain_plan(const ExplainFlags& flags, const std::string& text);
-
-/// Stage by stage.
-std::string explain_stages(const ExplainFlags& flags, const std::string& text) {
-  const std::vector<std::string> plans = stage_plans(text, flags.file);
-  std::string explained;
-  for (std::size_t s = 0; s < plans.size(); ++s)
-    explained += fmt::format("{}Stage {}\n{}", s > 0 ? "\n" : "", s, explain_plan(flags, plans[s]));
-  return explained;
-}
-
-std::string explain_plan(const ExplainFlags& flags, const std::string& text) {
-  if (is_pipeline_file(text)) return explain_stages(flags, text);
+std::string explain_sharding(const ExplainFlags& flags, const std::string& text) {
   const Graph graph = graph_from_plan_json(text, flags.file);
   const ShardingPlan plan = plan_from_json(text, graph, flags.file);
   const int devices = plan.mesh.num_devices();
@@ -80,6 +68,17 @@ std::string explain_plan(const ExplainFlags& flags, const std::string& text) {
   require(cluster.num_devices() >= devices, "plan {}: it is for {} devices, but the cluster has {}",
           flags.file, devices, cluster.num_devices());
   return explain(plan, graph, cost::CostModel::of(cluster), flags.detail());
+}
+
+/// Stage by stage.
+std::string explain_plan(const ExplainFlags& flags, const std::string& text) {
+  const std::vector<std::string> plans = sharding_plans(text, flags.file);
+  if (plans.size() == 1) return explain_sharding(flags, plans.front());
+  std::string explained;
+  for (std::size_t s = 0; s < plans.size(); ++s)
+    explained +=
+        fmt::format("{}Stage {}\n{}", s > 0 ? "\n" : "", s, explain_sharding(flags, plans[s]));
+  return explained;
 }
 
 Method method_of(const ExplainFlags& flags, int num_micro_batches) {

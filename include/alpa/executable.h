@@ -5,14 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "alpa/intra_op/plan.h"
+#include "alpa/compile/compiled_step.h"
 #include "alpa/mesh/cluster.h"
-#include "alpa/parallel_method.h"
 #include "alpa/runtime/executor_options.h"
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
@@ -21,12 +19,7 @@ namespace alpa::runtime {
 class DeviceState;
 class Executor;
 class StepResult;
-struct LoweredProgram;
 }  // namespace alpa::runtime
-
-namespace alpa::spmd {
-struct SpmdProgram;
-}  // namespace alpa::spmd
 
 namespace alpa {
 
@@ -122,91 +115,15 @@ class TrainState {
 /// optimizer state ("head.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
 
-/// Predicted seconds of a stage. Forward and backward: per micro-batch.
-struct StageSeconds {
-  double forward = 0;   ///< per micro-batch
-  double backward = 0;  ///< whole: with those of weights
-  double weights = 0;   ///< of backward, what schedule `zero_bubble` may put off
-  double apply = 0;     ///< what runs once per step
-};
-
-/// Bytes of a device of a stage, by what they hold; exact. Stages on the same devices share them.
-struct StageMemory {
-  std::int64_t state = 0;         ///< parameters and optimizer state
-  std::int64_t accumulators = 0;  ///< sums over micro-batches, such as gradients
-  std::int64_t activations = 0;   ///< what forward runs keep for backward runs, and what is sent
-  int in_flight = 1;              ///< micro-batches that have activations at the same time
-  std::int64_t temporaries = 0;   ///< everything else
-  std::int64_t limit = 0;         ///< a device may use
-  /// sum of all kinds
-  std::int64_t total() const { return state + accumulators + activations + temporaries; }
-};
-
-/// A stage of a pipelined step: a range of layers on devices of its own.
-struct StagePlan {
-  int first_layer = 0, last_layer = 0;  ///< of the model, both included
-  Graph graph;        ///< the stage's part of the step; what other stages give are boundary inputs
-  ShardingPlan plan;  ///< of that part, on the stage's devices
-  StageSeconds seconds = {};  ///< predicted
-  StageMemory memory = {};    ///< of a device
-};
-
-/// What one stage sends to another.
-struct StageTransfer {
-  int from = 0, to = 0;  ///< stages
-  bool once = false;     ///< once per step instead of once per micro-batch
-  int tensors = 0;       ///< number of tensors sent
-  double bytes = 0;      ///< that cross, per micro-batch or step
-  double seconds = 0;    ///< predicted, per micro-batch or step
-  /// "send_receive", "local_all_gather", "local_reshard" or "broadcast"
-  std::set<std::string> strategies = {};
-};
-
-/// A partitioned program with its plan and planning time. Needs no devices.
-struct CompiledStep {
-  Graph graph;        ///< the traced step
-  ShardingPlan plan;  ///< of a pipelined step only method and cost; `stages` has the rest
-  std::vector<StagePlan> stages = {};                 ///< of a pipelined step, in order
-  std::vector<StageTransfer> transfers = {};          ///< between them
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< of the stages
-  double bubble = 0;  ///< predicted share of the step in which stages wait, mean over stages
-  std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
-  std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
-  double seconds = 0;             ///< of tracing, planning and lowering together
-  RepeatedWork repeated = {};     ///< work that several devices repeat
-
-  /// What the plan computes again in the backward pass, by number.
-  std::vector<RecomputedLayer> recomputed() const;
-  std::shared_ptr<const runtime::LoweredProgram> lowered = {};  ///< for the executor
-
-  /// Collectives per step and device, by kind ("all_reduce").
-  std::map<std::string, Traffic> traffic() const;
-};
-
-/// The plan in a line, as to_string(ShardingPlan); of a pipelined step with lines per stage
-/// (layers, mesh, seconds, memory) and per transfer.
-std::string to_string(const CompiledStep& step);
-
-/// The stages' runs on a clock, if all take equally long: a line per part of the devices, such as
-/// "m0: F0 F1 . B0 F2 B1 . B2 A2"; forward, backward and apply by micro-batch, '.' while it waits.
-/// Empty for a step without stages.
-std::string timeline(const CompiledStep& step);
-
-/// The plan as JSON for `load_plan`: schema "alpa.plan/1", of a step in stages "alpa.pipeline/1".
-std::string to_json(const CompiledStep& step);
-
-/// The plan explained in words, for devices of `cluster`.
-std::string explain(const CompiledStep& step, const Cluster& cluster,
-                    Detail detail = Detail::summary);
-
 class Executable;
 
 /// The place of an executable among those that share states; set by `parallelize`.
 struct ExecutableRelations {
   const Executable* with = nullptr;  ///< shares its states; null: makes states of its own
   bool same_step = false;            ///< the same step as that one, for another batch size
-  /// Makes the same step for a batch of fewer rows; null: it runs on whole batches only.
-  std::function<Executable(const Executable& whole, std::int64_t rows)> shorter = {};
+  /// Compiles the same step for a batch of fewer rows; null: it runs on whole batches only.
+  std::function<CompiledStep(const TrainingStep& step, std::int64_t rows, const Executable& whole)>
+      shorter = {};
 };
 
 /// A compiled training step. Several may exist and run at once; each runs one step at a time.
@@ -236,12 +153,12 @@ class Executable {
   std::int64_t measured_bytes(const TrainState& state) const;
   std::map<std::string, Traffic> traffic() const;           ///< per step and device, planned
   std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
-  const Graph& graph() const;                               ///< the traced step
-  const ShardingPlan& plan() const;           ///< of the whole step; of stages only method and cost
-  const spmd::SpmdProgram& program() const;   ///< partitioned and fused, of all devices
-  const CompiledStep& planned() const;        ///< what was compiled, with its statistics
-  const runtime::Executor& executor() const;  ///< runs the device programs
-  std::int64_t batch_rows() const;            ///< of a whole batch
+  const Graph& graph() const;
+  const Plan& plan() const;
+  const spmd::SpmdProgram& program() const;
+  const CompiledStep& planned() const;
+  const runtime::Executor& executor() const;
+  std::int64_t batch_rows() const;  ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
   /// The last step as a Chrome trace (JSON, for chrome://tracing or Perfetto). Per device lanes of

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "alpa/compile/parallel_method.h"
 #include "alpa/executable.h"
 #include "alpa/mesh/cluster.h"
-#include "alpa/parallel_method.h"
 #include "alpa/train/training_step.h"
 
 namespace alpa {

@@ -2,7 +2,7 @@
 #include "models/common/interrupt.h"
 
 #include "src/base/file.h"
-#include "src/plan_proof.h"
+#include "src/report/plan_proof.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -48,9 +48,8 @@ void PlanningInterrupt::exit_with(const CompiledStep& planned, const std::string
   write_file(path, to_json(planned));
   fmt::print(
       stderr,
-      "interrupted while planning: the best plan so far is saved in {} ({}); --load-plan takes "
-      "it\n",
-      path, proof_text(planned));
+      "interrupted while planning: the best plan so far is saved in {} ({}); --load-plan takes it\n",
+      path, proof_text(planned.plan));
   std::exit(kInterruptedStatus);
 }
 

@@ -8,7 +8,7 @@
 #include "models/common/text.h"
 #include "src/base/timing.h"
 #include "src/intra_op/plan/recomputed.h"
-#include "src/plan_proof.h"
+#include "src/report/plan_proof.h"
 
 namespace models {
 
@@ -36,14 +36,15 @@ Json communication_json(const std::map<std::string, Traffic>& communication) {
 
 Json planner_json(const CompiledStep& planned) {
   const PlanCost& cost = planned.plan.cost;
-  const PlannerStatistics& statistics = planned.plan.statistics;
-  const bool bounded = has_bound(planned);
+  const PlannerStatistics statistics =
+      planned.plan.stages.size() == 1 ? planned.plan.sharding().statistics : PlannerStatistics{};
+  const bool bounded = has_bound(planned.plan);
   return {{"objective_seconds", cost.objective_seconds},
           {"communication_seconds", cost.communication_seconds},
           {"compute_seconds", cost.compute_seconds},
           {"lower_bound_seconds", bounded ? Json(cost.lower_bound_seconds) : Json(nullptr)},
           {"gap", bounded ? Json(cost.gap()) : Json(nullptr)},
-          {"proof", proof_text(planned)},
+          {"proof", proof_text(planned.plan)},
           {"solve_seconds", statistics.solve_seconds},
           {"total_seconds", planned.seconds},
           {"nodes", statistics.nodes},
@@ -64,15 +65,14 @@ void for_each_parameter(const Graph& graph, const ShardingPlan& plan, Visitor&& 
 /// The same for a step, stage by stage.
 template <class Visitor>
 void for_each_parameter(const CompiledStep& planned, Visitor&& visit) {
-  if (planned.stages.empty()) return for_each_parameter(planned.graph, planned.plan, visit);
-  for (const StagePlan& stage : planned.stages) for_each_parameter(stage.graph, stage.plan, visit);
+  for (const StagePlan& stage : planned.plan.stages)
+    for_each_parameter(stage.graph, stage.plan, visit);
 }
 
 /// "2x4"; of stages "2x2 + 4".
 std::string meshes_text(const CompiledStep& planned) {
-  if (planned.stages.empty()) return shape_text(planned.plan.mesh);
   std::string text;
-  for (const StagePlan& stage : planned.stages)
+  for (const StagePlan& stage : planned.plan.stages)
     text += (text.empty() ? "" : " + ") + shape_text(stage.plan.mesh);
   return text;
 }
@@ -161,9 +161,9 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   for (const auto& [kind, traffic] : communication_of(planned, run))
     text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
                         traffic.count, kind);
-  const std::string repeated =
-      planned.stages.empty() ? repeated_work_text(planned.plan, planned.graph) : "";
-  if (!repeated.empty()) text += fmt::format("repeated    {}\n", repeated);
+  for (const StagePlan& stage : planned.plan.stages)
+    if (const std::string repeated = repeated_work_text(stage.plan, stage.graph); !repeated.empty())
+      text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
   if (!run->seconds.empty())
     text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));

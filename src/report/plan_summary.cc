@@ -120,7 +120,7 @@ class Summary {
   std::string plan_text() const {
     const bool as_planned =
         std::abs(total() - plan_.cost.objective_seconds) <= kOtherPrices * total();
-    const std::string proof = as_planned ? intra_op::proof_text(plan_)
+    const std::string proof = as_planned ? intra_op::proof_text(plan_.method, plan_.cost)
                                          : fmt::format("for a cluster where it was planned {}",
                                                        seconds_text(plan_.cost.objective_seconds));
     return fmt::format("{} on mesh {} ({} devices): {} per step predicted, {}", plan_.method,
@@ -270,12 +270,12 @@ std::string intra_op::proof_words(const PlanCost& cost) {
   return fmt::format("within {} % of optimal", two_digits(100 * cost.gap()));
 }
 
-std::string intra_op::proof_text(const ShardingPlan& plan) {
-  if (plan.method == kFollow) return "along the plan of another step";
-  const std::string words = intra_op::proof_words(plan.cost);
+std::string intra_op::proof_text(std::string_view method, const PlanCost& cost) {
+  if (method == kFollow) return "along the plan of another step";
+  const std::string words = intra_op::proof_words(cost);
   if (!words.starts_with("within")) return words;
   return fmt::format("{} (no plan takes less than {})", words,
-                     seconds_text(plan.cost.lower_bound_seconds));
+                     seconds_text(cost.lower_bound_seconds));
 }
 
 std::string intra_op::extra_text(double seconds) {
@@ -291,7 +291,8 @@ std::string to_string(const ShardingPlan& plan) {
   return fmt::format("{} on mesh {}: {} per step predicted ({} compute, {} communication), {}",
                      plan.method, shape_text(plan.mesh), seconds_text(plan.cost.objective_seconds),
                      seconds_text(plan.cost.compute_seconds),
-                     seconds_text(plan.cost.communication_seconds), intra_op::proof_text(plan));
+                     seconds_text(plan.cost.communication_seconds),
+                     intra_op::proof_text(plan.method, plan.cost));
 }
 
 }  // namespace alpa

@@ -14,7 +14,7 @@ std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> m
 
 /// How far from the optimum the plan is at most: "proven optimal", "within 0.44 % of optimal (no
 /// plan takes less than 69 ms)", "not proven to be optimal", "along the plan of another step".
-std::string proof_text(const ShardingPlan& plan);
+std::string proof_text(std::string_view method, const PlanCost& cost);
 /// The same without the bound in seconds.
 std::string proof_words(const PlanCost& cost);
 

@@ -222,6 +222,14 @@ class Joining {
 
 }  // namespace
 
+SpmdProgram partition(const Graph& graph, const Plan& plan, const Cluster& cluster) {
+  if (plan.stages.size() == 1)
+    return partition(plan.stages.front().graph, plan.stages.front().plan);
+  std::vector<PlannedPart> parts;
+  for (const StagePlan& stage : plan.stages) parts.push_back({stage.graph, stage.plan});
+  return join_stages(graph, parts, cluster);
+}
+
 SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts,
                         const Cluster& cluster) {
   return Joining(parts, cluster).run(whole);

@@ -2,10 +2,14 @@
 /// One program of several meshes from the parts of a graph, each with a plan of its own.
 #include <span>
 
-#include "alpa/intra_op/plan.h"
+#include "alpa/inter_op/plan.h"
+#include "alpa/mesh/cluster.h"
 #include "src/spmd/program.h"
 
 namespace alpa::spmd {
+
+/// The program of `graph` by its plan: its stages, partitioned and joined.
+SpmdProgram partition(const Graph& graph, const Plan& plan, const Cluster& cluster);
 
 /// A part of a graph on a mesh of its own.
 struct PlannedPart {

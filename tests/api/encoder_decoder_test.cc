@@ -93,7 +93,7 @@ TEST_CASE("a search over many devices looks at those parts alone that stages may
       [dense = nn::Dense(64)](const Batch& b) { return mean(square(dense(b["x"]))); },
       optim::Sgd{});
   const Planned found = plan(step, 128, {.stages = AutoStages{}});
-  CHECK(found.step.stages.size() == 1);
+  CHECK(found.step.plan.stages.size() == 1);
   // a single layer is on all devices: one search for each logical mesh of the 128
   CHECK(found.reports.back().searches <= 7);
 }

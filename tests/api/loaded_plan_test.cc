@@ -27,8 +27,9 @@ TrainingStep wide_step() {
 /// The file of a plan, which vanishes at the end of the test.
 struct PlanFile {
   std::string path = "loaded_plan_test.json";
+  explicit PlanFile(const std::string& text) { std::ofstream(path) << text; }
   PlanFile(const CompiledStep& planned, const std::string& from = "", const std::string& to = "") {
-    std::string text = to_json(planned.plan, planned.graph);
+    std::string text = to_json(planned);
     if (!from.empty()) text.replace(text.find(from), from.size(), to);
     std::ofstream(path) << text;
   }
@@ -62,8 +63,28 @@ TEST_CASE("a plan that calls itself serial has one device, or the cluster's numb
       loading_error(Serial{}, 2, four) ==
       "plan file loaded_plan_test.json: the plan is for 4 devices (mesh 4), but the cluster has 2");
   const PlanFile one(plan_only(wide_step(), Serial{}, Cluster::local(2)));
-  CHECK(load_plan(wide_step(), Serial{}, Cluster::local(2), one.path).plan().mesh.num_devices() ==
-        1);
+  CHECK(load_plan(wide_step(), Serial{}, Cluster::local(2), one.path)
+            .plan()
+            .sharding()
+            .mesh.num_devices() == 1);
+}
+
+TEST_CASE("plans in files of earlier versions are read") {
+  const CompiledStep whole = plan_only(wide_step(), ShardParallel{}, Cluster::local(2));
+  const PlanFile sharding(to_json(whole.plan.sharding(), whole.graph));
+  CHECK(to_json(
+            load_plan(wide_step(), ShardParallel{}, Cluster::local(2), sharding.path).planned()) ==
+        to_json(whole));
+
+  const PipeshardParallel method{.num_micro_batches = 2, .layers = AutoLayers{2}};
+  const CompiledStep planned = plan_only(wide_step(), method, Cluster::local(2));
+  const PlanFile stages(planned, "alpa.plan/2", "alpa.pipeline/1");
+  CHECK(to_json(load_plan(wide_step(), method, Cluster::local(2), stages.path).planned()) ==
+        to_json(planned));
+  const PlanFile later(planned, "alpa.plan/2", "alpa.plan/3");
+  CHECK(loading_error(method, 2, later) ==
+        "plan loaded_plan_test.json: schema \"alpa.plan/3\"; this version reads \"alpa.plan/2\"; "
+        "plan again");
 }
 
 }  // namespace loaded_plan_test

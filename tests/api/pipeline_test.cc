@@ -164,8 +164,8 @@ TEST_CASE("layers are found without marks, and evaluation follows the stages") {
   };
   const auto [planned, loss] =
       losses(PipeshardParallel{.num_micro_batches = 4, .layers = AutoLayers{2}}, 4);
-  REQUIRE(planned.stages.size() == 2);
-  for (const StagePlan& stage : planned.stages) CHECK(stage.plan.mesh.num_devices() == 2);
+  REQUIRE(planned.plan.stages.size() == 2);
+  for (const StagePlan& stage : planned.plan.stages) CHECK(stage.plan.mesh.num_devices() == 2);
   CHECK(planned.traffic().at("transfer").count > 0);
   CHECK(timeline(planned) ==
         "mesh 2 mb 4 clocks 11\n"
@@ -180,7 +180,7 @@ TEST_CASE("a plan says what its stages take and send, and how long they wait") {
   const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(4));
   std::int64_t most = 0;
   double slowest = 0, sum = 0, updates = 0;
-  for (const StagePlan& stage : planned.stages) {
+  for (const StagePlan& stage : planned.plan.stages) {
     most = std::max(most, stage.memory.total());
     CHECK(stage.memory.state > 0);
     CHECK(stage.memory.accumulators > 0);
@@ -194,20 +194,20 @@ TEST_CASE("a plan says what its stages take and send, and how long they wait") {
     CHECK(stage.seconds.weights <= stage.seconds.backward);
   }
   CHECK(most == planned.memory_bytes);
-  CHECK(planned.stages[0].memory.in_flight == 2);
+  CHECK(planned.plan.stages[0].memory.in_flight == 2);
   double sent = 0, transfers = 0;
-  for (const StageTransfer& transfer : planned.transfers) {
+  for (const StageTransfer& transfer : planned.plan.transfers) {
     CHECK(!transfer.once);
     CHECK(std::abs(transfer.from - transfer.to) == 1);
     sent += transfer.bytes;
     transfers += transfer.seconds;
   }
-  CHECK(planned.transfers.size() == 2);
+  CHECK(planned.plan.transfers.size() == 2);
   CHECK(sent >= planned.traffic().at("transfer").bytes / 4);  // of four micro-batches, a device's
-  CHECK(planned.stages[1].seconds.weights < planned.stages[1].seconds.backward);
+  CHECK(planned.plan.stages[1].seconds.weights < planned.plan.stages[1].seconds.backward);
   const double step = planned.plan.cost.objective_seconds;
   CHECK(step >= sum + transfers + 3 * slowest + updates / 2 - 1e-9);
-  CHECK(planned.bubble == doctest::Approx(1 - (4 * sum + updates) / (2 * step)));
+  CHECK(planned.plan.bubble == doctest::Approx(1 - (4 * sum + updates) / (2 * step)));
   CHECK(to_string(planned).find("transfer    stage 0 to 1: ") != std::string::npos);
 }
 
@@ -278,8 +278,8 @@ TEST_CASE(
     "parallel_3d: stages on meshes of data x tensor devices, the batch split by the first axis") {
   const PipeshardParallel method = parallel_3d(2, 2, 2, 4);
   const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(8));
-  REQUIRE(planned.stages.size() == 2);
-  for (const StagePlan& stage : planned.stages) {
+  REQUIRE(planned.plan.stages.size() == 2);
+  for (const StagePlan& stage : planned.plan.stages) {
     CHECK(shape_text(stage.plan.mesh) == "2x2");
     for (const Node& node : stage.graph.nodes)
       if (node.name == "tanh")
@@ -304,9 +304,9 @@ TEST_CASE("every stage may have options of its own") {
     std::vector<int> split(2, 0);
     const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(4));
     for (int s = 0; s < 2; ++s)
-      for (const Input& input : planned.stages[s].graph.inputs)
+      for (const Input& input : planned.plan.stages[s].graph.inputs)
         if (!input.of.empty() &&
-            planned.stages[s].plan.specs[input.value] != ShardingSpec::replicated())
+            planned.plan.stages[s].plan.specs[input.value] != ShardingSpec::replicated())
           ++split[s];
     return split;
   };
@@ -336,7 +336,8 @@ TEST_CASE("a saved plan with stages is loaded without a search, for the same ste
   CHECK(planned.run(first, batch(0)).loss() == loaded.run(second, batch(0)).loss());
 
   CHECK(error_of([&] { load(step, 4, 8); }) ==
-        "plan file " + file.path() + ": the plan is for 6 devices, but the cluster has 8");
+        "plan file " + file.path() +
+            ": the plan is for 6 devices (mesh 2 + 2 + 2), but the cluster has 8");
   CHECK(error_of([&] { load(step, 1, 6); }).starts_with("plan " + file.path() + ": layers: found"));
   CHECK(error_of([&] {
           load(step_of({.tied = true}), 4, 6);

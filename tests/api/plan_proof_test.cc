@@ -31,7 +31,8 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 std::string line(const CompiledStep& step, const std::string& proof) {
   return fmt::format(
       "pipeline of {} stages, 1f1b, 4 micro-batches: {} per step predicted, bubble {:.0f} %, {}",
-      step.stages.size(), seconds_text(step.plan.cost.objective_seconds), 100 * step.bubble, proof);
+      step.plan.stages.size(), seconds_text(step.plan.cost.objective_seconds),
+      100 * step.plan.bubble, proof);
 }
 
 /// Checks the summary, the explanation and the file of a step.

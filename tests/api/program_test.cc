@@ -146,7 +146,7 @@ TEST_CASE("a saved plan gives the same training, bit for bit, without a solver")
   const Executable again = load_plan(step, method, Cluster::local(4), path);
   CHECK(losses(again, 3) == losses(train, 3));
   CHECK(again.memory_bytes() == train.memory_bytes());
-  CHECK(to_json(again.plan(), again.graph()) == to_json(train.plan(), train.graph()));
+  CHECK(to_json(again.planned()) == to_json(train.planned()));
   std::remove(path.c_str());
 }
 
@@ -215,9 +215,9 @@ TEST_CASE("planning needs no devices: a cluster nobody has") {
   cluster.backend = "cuda";
   const CompiledStep planned =
       plan_only(make_step(make_mlp()), ShardParallel{.mesh_shape = {2, 8}}, cluster);
-  CHECK(planned.plan.mesh.num_devices() == 16);
+  CHECK(planned.plan.sharding().mesh.num_devices() == 16);
   CHECK(planned.memory_bytes > 0);
-  CHECK_FALSE(explain(planned.plan, planned.graph, cost::CostModel::of(cluster)).empty());
+  CHECK_FALSE(explain(planned, cluster).empty());
 }
 
 TEST_CASE("a memory budget is kept to the byte, at the price of time") {

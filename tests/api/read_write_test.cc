@@ -128,7 +128,7 @@ TEST_CASE("an executable explains its plan with the exact memory of a device") {
   const Cluster cluster = Cluster::local(2);
   const Executable train = parallelize(make_step(), Zero3Parallel{}, cluster);
   const auto expected = [&](Detail detail) {
-    return explain(train.plan(), train.graph(), cost::CostModel::of(cluster), detail,
+    return explain(train.plan().sharding(), train.graph(), cost::CostModel::of(cluster), detail,
                    train.memory_bytes());
   };
   CHECK(train.explain() == expected(Detail::summary));

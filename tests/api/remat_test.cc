@@ -147,7 +147,8 @@ TEST_CASE("stages of rematerialised layers keep less for every micro-batch in fl
     const Executable train = parallelize(step_of(marked, Remat::marked), stages, Cluster::local(2));
     CHECK(largest_difference(run(train), reference) < 1e-12);
     const CompiledStep without = plan_only(step_of(marked, Remat::none), stages, Cluster::local(2));
-    const StageMemory &memory = train.planned().stages[0].memory, &other = without.stages[0].memory;
+    const StageMemory &memory = train.planned().plan.stages[0].memory,
+                      &other = without.plan.stages[0].memory;
     std::map<int, int> layer_of;  // no rematerialised layer is cut
     for (const Node& node : train.graph().nodes)
       if (node.remat >= 0)

@@ -27,7 +27,7 @@ TrainingStep hidden_batch_step(std::int64_t batch) {
 
 TEST_CASE("data parallelism says what it leaves to every device, the heaviest first") {
   const CompiledStep planned = plan_only(hidden_batch_step(16), DataParallel{}, Cluster::local(4));
-  const RepeatedWork& work = planned.repeated;
+  const RepeatedWork work = repeated_work(planned.plan.sharding(), planned.graph);
   REQUIRE(work.nodes.size() >= 2);
   CHECK(work.nodes[0].devices == 4);
   CHECK(work.nodes[0].share >= work.nodes[1].share);
@@ -37,7 +37,7 @@ TEST_CASE("data parallelism says what it leaves to every device, the heaviest fi
   CHECK(work.share < 1);
   const std::string text = explain(planned, Cluster::local(4));
   CAPTURE(text);
-  const std::string line = repeated_work_text(planned.plan, planned.graph);
+  const std::string line = repeated_work_text(planned.plan.sharding(), planned.graph);
   CAPTURE(line);
   CHECK(
       line.find(" of the floating-point operations are done alike by several devices: einsum \"") !=
@@ -56,9 +56,10 @@ TEST_CASE(
       },
       optim::Adam{});
   const CompiledStep planned = plan_only(step, DataParallel{}, Cluster::local(4));
-  CHECK(planned.repeated.share < 0.01);
-  CHECK(repeated_work_text(planned.plan, planned.graph).empty());
-  CHECK(plan_only(step, Serial{}, Cluster::local(1)).repeated.nodes.empty());
+  CHECK(repeated_work(planned.plan.sharding(), planned.graph).share < 0.01);
+  CHECK(repeated_work_text(planned.plan.sharding(), planned.graph).empty());
+  const CompiledStep serial = plan_only(step, Serial{}, Cluster::local(1));
+  CHECK(repeated_work(serial.plan.sharding(), serial.graph).nodes.empty());
 }
 
 }  // namespace repeated_work_test

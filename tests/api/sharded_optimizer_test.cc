@@ -42,8 +42,9 @@ std::int64_t bytes_held(const Executable& train, Counts counts) {
   std::int64_t bytes = 0;
   for (const Input& input : train.graph().inputs)
     if (counts(input))
-      bytes += shard_bytes(train.graph().type(input.value), train.plan().specs[input.value],
-                           train.plan().mesh);
+      bytes +=
+          shard_bytes(train.graph().type(input.value), train.plan().sharding().specs[input.value],
+                      train.plan().sharding().mesh);
   return bytes;
 }
 
@@ -55,8 +56,9 @@ bool is_sum_of_gradients(const Input& input) {
 int tensor_parallel_products(const Executable& train) {
   int products = 0;
   for (const Node& node : train.graph().nodes)
-    products += node.op->name == std::string_view("einsum") && node.region == Region::forward &&
-                to_string(train.plan().specs[node.results[0]]).find("@1") != std::string::npos;
+    products +=
+        node.op->name == std::string_view("einsum") && node.region == Region::forward &&
+        to_string(train.plan().sharding().specs[node.results[0]]).find("@1") != std::string::npos;
   return products;
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("a step that follows is not searched, and takes no memory of its own")
     const auto [train, evaluate] = parallelize(
         training(model, 24), evaluation_step(inputs(24), model), counting, Cluster::local(devices));
     CHECK(found == found_alone);
-    const PlannerStatistics& search = evaluate.plan().statistics;
+    const PlannerStatistics& search = evaluate.plan().sharding().statistics;
     CHECK(search.nodes + search.strategies + search.variables + search.constraints == 0);
     CHECK(to_string(evaluate.plan()).ends_with(", along the plan of another step"));
     for (const std::string& name : parameter_names(evaluate.graph()))

@@ -53,9 +53,9 @@ TEST_CASE("stages over the memory budget get plans with less memory, which is wh
   const CompiledStep free = plan_only(mlp_step(), method, Cluster::local(4));
   method.memory_budget_bytes = free.memory_bytes * 9 / 10;
   const CompiledStep planned = plan_only(mlp_step(), method, Cluster::local(4));
-  REQUIRE(planned.stages.size() == 2);
+  REQUIRE(planned.plan.stages.size() == 2);
   std::int64_t most = 0;
-  for (const StagePlan& stage : planned.stages) most = std::max(most, stage.memory.total());
+  for (const StagePlan& stage : planned.plan.stages) most = std::max(most, stage.memory.total());
   CHECK(most == planned.memory_bytes);
   CHECK(most <= *method.memory_budget_bytes);
   CHECK(planned.plan.cost.objective_seconds > free.plan.cost.objective_seconds);
@@ -73,10 +73,10 @@ TEST_CASE("stages that are searched for keep to the parts and logical shapes tha
                      Cluster::local(devices));
   };
   const CompiledStep pairs = plan({.mesh_shapes = {{2}}}, 4);
-  REQUIRE(pairs.stages.size() == 2);
-  for (const StagePlan& stage : pairs.stages) CHECK(shape_text(stage.plan.mesh) == "2");
+  REQUIRE(pairs.plan.stages.size() == 2);
+  for (const StagePlan& stage : pairs.plan.stages) CHECK(shape_text(stage.plan.mesh) == "2");
   const CompiledStep powers = plan({.submeshes = SubmeshSizes::powers_of_two}, 4);
-  for (const StagePlan& stage : powers.stages) CHECK(stage.plan.mesh.num_devices() != 3);
+  for (const StagePlan& stage : powers.plan.stages) CHECK(stage.plan.mesh.num_devices() != 3);
   CHECK(error_of([&] { plan({.submeshes = SubmeshSizes::powers_of_two}, 6); }) ==
         "submeshes: parts of 1, 2, 4, … devices do not tile hosts of 6 devices; use parts of any "
         "size");
@@ -102,7 +102,7 @@ TEST_CASE(
     CHECK(reports[i].searches >= reports[i - 1].searches);
   }
   CHECK(reports.back().gap() <= method.relative_gap);
-  CHECK(reports.back().stages == static_cast<int>(found.stages.size()));
+  CHECK(reports.back().stages == static_cast<int>(found.plan.stages.size()));
   CHECK(found.plan.cost.gap() == doctest::Approx(reports.back().gap()));
   const int searches = reports.back().searches;
 
@@ -112,7 +112,7 @@ TEST_CASE(
     stop = true;
   };
   const CompiledStep early = plan_only(mlp_step(), method, Cluster::local(4));
-  CHECK(!early.stages.empty());
+  CHECK(!early.plan.stages.empty());
   CHECK(reports.front().searches < searches);
   CHECK(reports.back().searches == reports.front().searches);
   CHECK(reports.back().best_seconds < std::numeric_limits<double>::infinity());

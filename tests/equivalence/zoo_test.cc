@@ -56,14 +56,14 @@ CompiledStep planned(const ZooModel& model, const Method& method, const Cluster&
 /// Layout of a parameter.
 std::string layout(const CompiledStep& step, const std::string& name) {
   for (const Input& input : step.graph.inputs)
-    if (input.name == name) return to_string(step.plan.specs[input.value]);
+    if (input.name == name) return to_string(step.plan.sharding().specs[input.value]);
   return "no " + name;
 }
 
 /// Layout of what attention gives, [B, T, heads, width of a head].
 std::string attention_layout(const CompiledStep& step) {
   for (const Node& node : step.graph.nodes)
-    if (node.op == &ops::attention) return to_string(step.plan.specs[node.results[0]]);
+    if (node.op == &ops::attention) return to_string(step.plan.sharding().specs[node.results[0]]);
   return "no attention";
 }
 

@@ -105,8 +105,9 @@ TEST_CASE("a plan of another step, for other devices, or none at all") {
 }
 
 TEST_CASE("a plan that names a device the cluster does not have") {
-  std::string text = to_json(plan_only(small_step(), ShardParallel{}, Cluster::local(2)).plan,
-                             small_step().trace(1));
+  std::string text =
+      to_json(plan_only(small_step(), ShardParallel{}, Cluster::local(2)).plan.sharding(),
+              small_step().trace(1));
   text.replace(text.find('0', text.find("\"devices\"")), 1, "2147483647");
   CHECK(
       loading_error(text) ==

@@ -75,7 +75,7 @@ std::vector<std::string> plan_seeds() {
                             Serial{}};
   for (const Method& method : methods)
     seeds.push_back(
-        to_json(plan_only(small_step(), method, Cluster::local(4)).plan, small_graph()));
+        to_json(plan_only(small_step(), method, Cluster::local(4)).plan.sharding(), small_graph()));
   return seeds;
 }
 

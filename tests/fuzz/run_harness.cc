@@ -162,7 +162,7 @@ int fuzz_planned_cluster(const std::uint8_t* data, std::size_t size) {
     const CompiledStep planned =
         plan_only(step_in_layers(),
                   ShardParallel{.num_micro_batches = kMicroBatches, .solver_seconds = 2}, cluster);
-    verify(planned.plan, planned.graph);
+    verify(planned.plan.sharding(), planned.graph);
     explain(planned, cluster, Detail::full);
     plan_only(step_in_layers(),
               PipeshardParallel{

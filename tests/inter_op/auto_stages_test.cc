@@ -1,5 +1,5 @@
 // The search for stages against an ILP per range of layers and part of the cluster.
-#include "src/auto_stages.h"
+#include "src/inter_op/auto_stages.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 
 #include "alpa/mesh/cluster.h"
 #include "src/cost/cost_model.h"
+#include "src/inter_op/range_costs.h"
+#include "src/inter_op/stage_plan.h"
 #include "src/inter_op/stage_search.h"
 #include "src/ir/stages.h"
-#include "src/range_costs.h"
-#include "src/stage_plan.h"
 #include "support/planning_suite.h"
 
 namespace auto_stages_test {

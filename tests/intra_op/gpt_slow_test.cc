@@ -21,12 +21,13 @@ void check_96_layers(const Cluster& cluster, const std::vector<int>& shape, std:
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const PlanCost& cost = planned.plan.cost;
-  MESSAGE(shape_text(planned.plan.mesh), ": ", cost.objective_seconds * 1e3, " ms, gap ",
+  MESSAGE(shape_text(planned.plan.sharding().mesh), ": ", cost.objective_seconds * 1e3, " ms, gap ",
           100 * cost.gap(), " %, planned in ", seconds, " s");
   CHECK(seconds < 60);  // on an idle machine
-  CHECK(cost.objective_seconds <=
-        least_restricted_seconds(planned.graph, planned.plan.mesh, cost::CostModel::of(cluster)) *
-            (1 + 1e-4));
+  CHECK(cost.objective_seconds <= least_restricted_seconds(planned.graph,
+                                                           planned.plan.sharding().mesh,
+                                                           cost::CostModel::of(cluster)) *
+                                      (1 + 1e-4));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST_CASE("192 unmarked layers on 8x8 are proven, by the same reductions as 128"
     CAPTURE(layers);
     const CompiledStep step = plan_only(perceptron(layers), method, gpu_cluster(8, 8));
     CHECK(step.plan.cost.gap() == 0);
-    CHECK(step.plan.statistics.variables == 0);
+    CHECK(step.plan.sharding().statistics.variables == 0);
   }
 }
 

@@ -122,7 +122,7 @@ TEST_CASE(
   const TrainingStep step = gpt_step({.layers = 4});
   const Cluster cluster = gpu_cluster(2, 4);
   const CompiledStep zero2 = plan_only(step, Zero2Parallel{.mesh_shape = {8}}, cluster);
-  const std::int64_t counted = intra_op::peak_memory(zero2.plan, zero2.graph).bytes,
+  const std::int64_t counted = intra_op::peak_memory(zero2.plan.sharding(), zero2.graph).bytes,
                      budget = counted + (zero2.memory_bytes - counted) / 2;
   REQUIRE(counted < budget);
   const CompiledStep planned = plan_only(

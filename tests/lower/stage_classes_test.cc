@@ -7,7 +7,7 @@
 
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
-#include "src/pipeline_forecast.h"
+#include "src/report/pipeline_forecast.h"
 #include "src/runtime/executor.h"
 #include "support/gpt_stack.h"
 #include "support/transfers.h"
@@ -57,7 +57,7 @@ std::size_t check_classes(const spmd::SpmdProgram& program,
 
 /// Number of classes of a planned step.
 std::size_t check_classes(const CompiledStep& planned) {
-  return check_classes(*planned.program, schedule_of(planned));
+  return check_classes(*planned.program, schedule_of(planned.plan));
 }
 
 /// Blocks of attention and residuals, whose embedding the logits share.

@@ -40,7 +40,7 @@ DecoderOptions of_size(std::string_view name) {
 std::string spec_of(const CompiledStep& planned, int number) {
   const std::string name = "dense" + std::to_string(number) + ".kernel";
   for (const Input& input : planned.graph.inputs)
-    if (input.name == name) return to_string(planned.plan.specs[input.value]);
+    if (input.name == name) return to_string(planned.plan.sharding().specs[input.value]);
   return "no " + name;
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("an interrupted program saves the plan, which can be loaded, and exits
               path);
         }) == 130);
   const Executable loaded = load_plan(attention_step(), ShardParallel{}, Cluster::local(8), path);
-  CHECK(loaded.plan().mesh.num_devices() == 8);
+  CHECK(loaded.plan().sharding().mesh.num_devices() == 8);
   std::remove(path.c_str());
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("an interrupted search for stages gives stages, too") {
         }) == 130);
   const Executable loaded =
       load_plan(step, PipeshardParallel{.num_micro_batches = 4}, Cluster::local(4), path);
-  CHECK(!loaded.planned().stages.empty());
+  CHECK(!loaded.planned().plan.stages.empty());
   std::remove(path.c_str());
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("one card more than there are") {
   *plans = 0;
   CHECK(error_of([&] { parallelize(step, method, cluster); }) == "backend \"cuda\"" + mistake);
   CHECK(*plans == 0);
-  CHECK(plan_only(step, method, cluster).plan.mesh.num_devices() == devices);
+  CHECK(plan_only(step, method, cluster).plan.sharding().mesh.num_devices() == devices);
 }
 
 }  // namespace cuda_cards_test

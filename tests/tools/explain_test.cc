@@ -31,11 +31,11 @@ TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
   const Cluster cluster = Cluster::local(4);
   const CompiledStep planned =
       plan_only(make_step(), Zero2Parallel{.num_micro_batches = 2}, cluster);
-  const TemporaryFile file("explain_test_plan.json", to_json(planned.plan, planned.graph));
+  const TemporaryFile file("explain_test_plan.json", to_json(planned));
   const cost::CostModel model = cost::CostModel::of(cluster);
-  CHECK(explain_file(file.path()).text == explain(planned.plan, planned.graph, model));
+  CHECK(explain_file(file.path()).text == explain(planned.plan.sharding(), planned.graph, model));
   CHECK(explain_file(file.path(), {"--full"}).text ==
-        explain(planned.plan, planned.graph, model, Detail::full));
+        explain(planned.plan.sharding(), planned.graph, model, Detail::full));
 }
 
 TEST_CASE("a plan with stages is explained stage by stage") {
@@ -44,7 +44,7 @@ TEST_CASE("a plan with stages is explained stage by stage") {
   const TemporaryFile file("explain_test_stages.json", to_json(planned));
   const cost::CostModel model = cost::CostModel::of(Cluster::local(2));
   const auto stage = [&](int s) {
-    return explain(planned.stages[s].plan, planned.stages[s].graph, model);
+    return explain(planned.plan.stages[s].plan, planned.plan.stages[s].graph, model);
   };
   CHECK(explain_file(file.path(), {"--devices", "2"}).text ==
         "Stage 0\n" + stage(0) + "\nStage 1\n" + stage(1));
@@ -76,8 +76,9 @@ TEST_CASE("a model's file is planned for, then explained") {
   const TemporaryFile file("explain_test_graph.txt", to_string(planned.graph));
   const ProgramOutput output = explain_file(file.path(), {"--method", "zero3", "--devices", "4"});
   CHECK(output.status == 0);
-  CHECK(output.text == explain(planned.plan, planned.graph, cost::CostModel::of(Cluster::local(4)),
-                               Detail::summary, planned.memory_bytes));
+  CHECK(output.text == explain(planned.plan.sharding(), planned.graph,
+                               cost::CostModel::of(Cluster::local(4)), Detail::summary,
+                               planned.memory_bytes));
   CHECK(explain_file(file.path(), {"--mesh", "2x2", "--devices", "4"})
             .text.starts_with("Plan           shard on mesh 2x2 "));
 }
@@ -89,7 +90,7 @@ TEST_CASE("files that are neither, and clusters that do not fit, are mistakes") 
     return output.text;
   };
   const CompiledStep planned = plan_only(make_step(), DataParallel{}, Cluster::local(4));
-  const std::string text = to_json(planned.plan, planned.graph);
+  const std::string text = to_json(planned);
   const TemporaryFile plan("explain_test_mistake.json", text);
   CHECK(mistake(plan, {"--devices", "3"}) ==
         "alpa: plan explain_test_mistake.json: it is for 4 devices, but the cluster has 3\n");

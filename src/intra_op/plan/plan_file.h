@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "alpa/ir/graph.h"
 #include "src/base/json.h"
 
 namespace alpa::intra_op {
@@ -76,6 +77,7 @@ class PlanFilePlace {
     fail("plan {}: {}: found {}, expected {}", origin_, path_, shown(json_), expected);
   }
 
+  const std::string& origin() const { return origin_; }
   /// The text of what is at this place.
   std::string dump() const { return json_.dump(); }
 
@@ -84,5 +86,11 @@ class PlanFilePlace {
   const std::string& origin_;
   std::string path_;
 };
+
+/// The structural hash of a graph, as plan files have it.
+std::string hash_text(const Graph& graph);
+
+/// Throws Error unless a plan file's "graph" is the hash of this one.
+void check_graph(const PlanFilePlace& file, const Graph& graph);
 
 }  // namespace alpa::intra_op

@@ -17,7 +17,6 @@ using Json = nlohmann::ordered_json;  // as it is written
 using Place = intra_op::PlanFilePlace;
 
 constexpr const char* kSchema = "alpa.plan/1";
-std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", structural_hash(graph)); }
 
 /// Uses as a file numbers them: nodes, then updates, metrics and outputs.
 class Numbering {
@@ -185,16 +184,25 @@ PlannerStatistics read_statistics(const Place& place) {
 }
 
 void check_header(const Place& file, const Graph& graph, const std::string& origin) {
-  const std::string schema = file.at("schema").text(), hash = file.at("graph").text();
+  const std::string schema = file.at("schema").text();
   require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again",
           origin, excerpt(schema), kSchema);
-  require(hash == hash_text(graph),
-          "plan {}: it was made for the graph {} but this one is {}; "
-          "model, batch, optimizer or number of micro-batches differ, so plan again",
-          origin, excerpt(hash), hash_text(graph));
+  intra_op::check_graph(file, graph);
 }
 
 }  // namespace
+
+std::string intra_op::hash_text(const Graph& graph) {
+  return fmt::format("{:016x}", structural_hash(graph));
+}
+
+void intra_op::check_graph(const Place& file, const Graph& graph) {
+  const std::string hash = file.at("graph").text();
+  require(hash == hash_text(graph),
+          "plan {}: it was made for the graph {} but this one is {}; "
+          "model, batch, optimizer or number of micro-batches differ, so plan again",
+          file.origin(), excerpt(hash), hash_text(graph));
+}
 
 std::string to_json(const ShardingPlan& plan, const Graph& graph) {
   verify(plan, graph);
@@ -206,7 +214,7 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
   for (const ShardingSpec& spec : plan.outputs) outputs.push_back(to_string(spec));
   for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard, graph));
   Json file = {{"schema", kSchema},
-               {"graph", hash_text(graph)},
+               {"graph", intra_op::hash_text(graph)},
                {"method", plan.method},
                {"mesh", json_of(plan.mesh)},
                {"cost", json_of(plan.cost)},

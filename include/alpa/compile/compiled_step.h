@@ -1,0 +1,52 @@
+#pragma once
+/// A compiled training step: graph, plan and partitioned program. Needs no devices.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alpa/inter_op/plan.h"
+#include "alpa/mesh/cluster.h"
+
+namespace alpa::runtime {
+struct LoweredProgram;
+}  // namespace alpa::runtime
+
+namespace alpa::spmd {
+struct SpmdProgram;
+}  // namespace alpa::spmd
+
+namespace alpa {
+
+/// A partitioned program with its plan and planning time.
+struct CompiledStep {
+  Graph graph;
+  Plan plan = {};
+  std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
+  std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
+  double seconds = 0;             ///< of tracing, planning and lowering together
+  std::shared_ptr<const runtime::LoweredProgram> lowered = {};  ///< for the executor
+
+  /// What the plan computes again in the backward pass, by number.
+  std::vector<RecomputedLayer> recomputed() const;
+  /// Collectives per step and device, by kind ("all_reduce").
+  std::map<std::string, Traffic> traffic() const;
+};
+
+/// As `to_string(Plan)`.
+std::string to_string(const CompiledStep& step);
+
+/// The stages' runs on a clock, if all take equally long: a line per part of the devices, such as
+/// "m0: F0 F1 . B0 F2 B1 . B2 A2"; forward, backward and apply by micro-batch, '.' while it waits.
+/// Empty for a step on one mesh.
+std::string timeline(const CompiledStep& step);
+
+/// The plan as JSON for `load_plan`.
+std::string to_json(const CompiledStep& step);
+
+/// The plan explained in words, for devices of `cluster`.
+std::string explain(const CompiledStep& step, const Cluster& cluster,
+                    Detail detail = Detail::summary);
+
+}  // namespace alpa

@@ -1,0 +1,177 @@
+#pragma once
+/// Parallel methods, and their options.
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "alpa/intra_op/plan.h"
+#include "alpa/pipeline/schedule_kind.h"
+#include "alpa/runtime/executor_options.h"
+
+namespace alpa {
+
+/// The methods, one of each type below.
+enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard, pipeline };
+
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods
+/// have the same options, except the one with stages.
+template <MethodKind method>
+struct ParallelMethod {
+  /// Number of parts of the batch over which gradients are accumulated; must divide the batch.
+  int num_micro_batches = 1;
+  /// Logical mesh, e.g. {2, 4}. Empty: every shape is tried and the cheapest taken.
+  std::vector<int> mesh_shape = {};
+  /// Forces the batch onto this mesh axis in every node with a batch dimension, forward and
+  /// backward; other axes stay free. Off by default. Alpa's force_batch_dim_to_mesh_dim binds only
+  /// matrix products, and is on by default (axis 0) for meshes with two axes.
+  std::optional<int> batch_mesh_axis = {};
+  /// Splits optimizer state, and gradients summed over micro-batches, over all devices as far as
+  /// their shapes allow: ZeRO stage 2 beside the tensor parallelism that the planner chooses for
+  /// everything else. DataParallel, which holds them whole, refuses it.
+  bool shard_optimizer_state = false;
+  bool allow_all_gather = true;  ///< false: no plan gathers
+  bool allow_all_to_all = true;  ///< false: no plan uses all_to_all
+  /// Bytes a device may use; default: its memory according to the cluster.
+  std::optional<std::int64_t> memory_budget_bytes = {};
+  /// Seconds for planning and lowering. A tenth, for large graphs up to half, is reserved for
+  /// lowering. When the rest is spent, the best plan so far is taken and its proven gap reported.
+  double solver_seconds = 60;
+  /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
+  /// to proven optimality anyway.
+  double relative_gap = 0.005;
+  /// Ends planning early when another thread or a signal handler sets it true: the
+  /// best plan so far is taken.
+  const std::atomic<bool>* stop = nullptr;
+  /// Called on the planning thread whenever the best plan or the bound improves.
+  ProgressCallback progress = {};
+  /// Directory where plans are kept that were proven to `relative_gap`: one that depends on nothing
+  /// that has changed (step, options, cluster, version) is taken without a search. Empty: none.
+  std::string plan_cache_dir = {};
+  /// Directory for the result of every pass: 01_graph.txt, 02_plan.json, …; empty: no files.
+  std::string dump_dir = {};
+  ExecutorOptions executor = {};  ///< how steps run
+
+  static constexpr MethodKind kind = method;  ///< of this type
+};
+
+/// Layers are what `mark_pipeline_boundary` and `LayerScope` say.
+struct ManualLayers {};
+
+/// Layers are found: of balanced FLOPs, with the fewest bytes between them. Marks have no effect.
+struct AutoLayers {
+  int count = 0;           ///< 0: as many as cost no more than two do
+  double tolerance = 0.5;  ///< a layer may have 1 + tolerance times the average FLOPs
+};
+
+/// How one stage is sharded: options of the method that a stage may have otherwise.
+struct StageOptions {
+  std::optional<int> batch_mesh_axis = {};  ///< as the method's
+  bool shard_optimizer_state = false;       ///< as the method's
+  bool allow_all_gather = true;             ///< false: no plan gathers
+  bool allow_all_to_all = true;             ///< false: no plan uses all_to_all
+};
+
+/// Stages of these layers on these parts of the cluster.
+struct ManualStages {
+  /// Per stage its layers, in ascending order: {{0, 1}, {2}}.
+  std::vector<std::vector<int>> layers;
+  /// Per stage its number of devices. Empty: as for UniformStages.
+  std::vector<int> devices = {};
+  /// Per stage a logical mesh shape. Empty: every shape is tried and the cheapest taken.
+  std::vector<std::vector<int>> mesh_shapes = {};
+  /// Per stage its options. Empty: those of the method.
+  std::vector<StageOptions> options = {};
+};
+
+/// This many stages of nearly equal FLOPs per device on equally many devices, or, where the devices
+/// of a single host are no multiple of the stages, with one more for some.
+struct UniformStages {
+  int count = 2;  ///< number of stages
+  /// Above 1, a part of the devices runs several stages that are not neighbours: stage s is on part
+  /// s % (count / stages_per_part). Needs the schedule `interleaved_one_f_one_b`.
+  int stages_per_part = 1;
+};
+
+/// Numbers of devices that stages may have: parts of one host, or whole hosts.
+enum class SubmeshSizes : std::uint8_t {
+  any,            ///< also three of eight devices, or five hosts
+  powers_of_two,  ///< 1, 2, 4, … devices of a host or hosts, and the whole cluster: faster
+};
+
+/// Stages are searched for: any number, on parts of the cluster that tile it, each with the logical
+/// mesh shape and the sharding that the planner finds. A stage that exceeds the memory of its
+/// devices (`memory_budget_bytes`) with the micro-batches that the schedule keeps in flight gets a
+/// plan with less memory, or other layers or devices.
+struct AutoStages {
+  SubmeshSizes submeshes = SubmeshSizes::any;  ///< parts of the cluster that may be used
+  /// Logical mesh shapes that stages may have, e.g. {{1}, {4}, {2, 4}}; parts of the cluster with
+  /// none of them are not used. Empty: every shape of every part.
+  std::vector<std::vector<int>> mesh_shapes = {};
+};
+
+/// `num_micro_batches` of PipeshardParallel: the planner's choice among divisors of the batch,
+/// about powers of two, by the predicted seconds of a step.
+inline constexpr int kAutoMicroBatches = 0;
+
+/// Pipeline parallelism: layers are grouped into stages, each on a part of the devices of its own,
+/// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
+template <>
+struct ParallelMethod<MethodKind::pipeline> {
+  int num_micro_batches = 1;                                       ///< or kAutoMicroBatches
+  std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};  ///< how layers are found
+  /// how layers become stages
+  std::variant<UniformStages, ManualStages, AutoStages> stages = UniformStages{};
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< order of the micro-batches
+  /// Logical mesh of each stage, unless ManualStages says it. Empty: every shape is tried.
+  std::vector<int> mesh_shape = {};
+  std::optional<int> batch_mesh_axis = {};  ///< this and all below: as for the other methods
+  bool shard_optimizer_state = false;       ///< as the method's
+  bool allow_all_gather = true;             ///< false: no plan gathers
+  bool allow_all_to_all = true;             ///< false: no plan uses all_to_all
+  std::optional<std::int64_t> memory_budget_bytes = {};
+  double solver_seconds = 60;
+  double relative_gap = 0.005;
+  const std::atomic<bool>* stop = nullptr;
+  ProgressCallback progress = {};
+  std::string plan_cache_dir = {};
+  std::string dump_dir = {};
+  ExecutorOptions executor = {};  ///< how steps run
+
+  static constexpr MethodKind kind = MethodKind::pipeline;  ///< of this type
+};
+
+/// Data, tensor and pipeline parallelism of these degrees, as Megatron-LM has them: `pipeline`
+/// stages of nearly equal FLOPs, found without marks, each on data × tensor devices, whose first
+/// mesh axis splits the batch. Needs a cluster of data · tensor · pipeline devices.
+ParallelMethod<MethodKind::pipeline> parallel_3d(int data, int tensor, int pipeline,
+                                                 int num_micro_batches = kAutoMicroBatches);
+
+/// One device; the reference for all other methods.
+using Serial = ParallelMethod<MethodKind::serial>;
+/// Batch split, parameters and optimizer state on every device.
+using DataParallel = ParallelMethod<MethodKind::data>;
+/// Batch split, optimizer state split (ZeRO stage 2, Rajbhandari et al. 2020).
+using Zero2Parallel = ParallelMethod<MethodKind::zero2>;
+/// Batch split, parameters and optimizer state split, parameters gathered at use (ZeRO stage 3).
+using Zero3Parallel = ParallelMethod<MethodKind::zero3>;
+/// The best plan the planner finds.
+using ShardParallel = ParallelMethod<MethodKind::shard>;
+
+/// Stages on parts of the devices.
+using PipeshardParallel = ParallelMethod<MethodKind::pipeline>;
+
+/// Any method, with its options.
+using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel,
+                            PipeshardParallel>;
+
+/// "serial", "data", "zero2", "zero3", "shard", "pipeline".
+std::string_view name_of(MethodKind kind);
+
+/// The method of this name with default options. Throws Error naming the methods.
+Method parse_method(std::string_view name);
+
+}  // namespace alpa

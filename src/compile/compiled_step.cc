@@ -1,0 +1,28 @@
+// src/compile/compiled_step.cc — what a compiled step tells of itself
+#include "alpa/compile/compiled_step.h"
+
+#include "src/report/pipeline_forecast.h"
+#include "src/report/plan_text.h"
+
+namespace alpa {
+
+std::vector<RecomputedLayer> CompiledStep::recomputed() const {
+  std::vector<RecomputedLayer> layers;
+  for (const StagePlan& stage : plan.stages)
+    layers.insert(layers.end(), stage.plan.recomputed.begin(), stage.plan.recomputed.end());
+  return layers;
+}
+
+std::map<std::string, Traffic> CompiledStep::traffic() const { return spmd::traffic(*program); }
+
+std::string to_string(const CompiledStep& step) { return to_string(step.plan); }
+
+std::string timeline(const CompiledStep& step) {
+  return step.plan.schedule ? to_string(pipeline::play(schedule_of(step.plan))) : "";
+}
+
+std::string explain(const CompiledStep& step, const Cluster& cluster, Detail detail) {
+  return explain(step.plan, cost::CostModel::of(cluster), detail, step.memory_bytes);
+}
+
+}  // namespace alpa

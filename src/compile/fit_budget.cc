@@ -1,0 +1,224 @@
+// src/compile/fit_budget.cc — moves the planner's limit until the exact peak fits the budget
+#include "fit_budget.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "alpa/base/error.h"
+#include "src/inter_op/cut_stages.h"
+#include "src/intra_op/search/auto_shard.h"
+
+namespace alpa {
+namespace {
+
+/// Plans that are tried under a moved limit before giving up.
+constexpr int kBudgetAttempts = 10;
+
+/// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The
+/// count knows neither padding and scratch nor what packing loses and what overlapping collectives
+/// keep alive; and it may be too high where nodes are fused in ways it does not foresee.
+class PlannersLimit {
+ public:
+  explicit PlannersLimit(std::int64_t budget) : budget_(budget), bytes_(budget) {}
+
+  std::int64_t bytes() const { return bytes_; }
+
+  /// The plan under this limit really takes `peak` bytes, more than the budget.
+  void was_too_high(std::int64_t peak) {
+    over_ = bytes_;
+    // A small excess can take a far smaller limit, so later steps count in parts of the budget.
+    const std::int64_t least = step_ == 0 ? 0 : std::max(2 * step_, budget_ / kLeastPart);
+    step_ = std::max(peak - budget_, least);
+    bytes_ = std::max<std::int64_t>(bytes_ - step_, 0);
+    if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
+  }
+
+  /// No plan keeps this limit; `missing` bytes would have to be added at least.
+  void was_too_low(std::int64_t missing) {
+    under_ = bytes_ + std::max<std::int64_t>(missing - 1, 0);
+    bytes_ = over_ == kNone ? under_ + 1 + rise_ : under_ + (over_ - under_) / 2;
+    rise_ = std::max(2 * rise_, budget_ / kLeastRise);
+  }
+
+  /// True if another plan within the budget is unlikely.
+  bool is_exhausted() const {
+    return over_ - under_ < budget_ / kLeastPart || bytes_ > budget_ + budget_ / 10 ||
+           bytes_ == under_;
+  }
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kLeastPart = 200;  ///< limits differ by at least this part
+  /// From the second refusal on, limits rise by more and more parts of the budget.
+  static constexpr std::int64_t kLeastRise = 100;
+  std::int64_t budget_, bytes_, step_ = 0, rise_ = 0;
+  std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
+};
+
+intra_op::OverBudget over_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
+  return intra_op::OverBudget(fmt::format(
+      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; "
+      "use more devices, more micro-batches, ShardParallel instead of a fixed method, "
+      "or raise the budget{}",
+      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : ""));
+}
+
+/// Plans on one mesh.
+class MeshPlans : public PlanSearch {
+ public:
+  MeshPlans(const Graph& graph, std::vector<DeviceMesh> meshes, const Cluster& cluster,
+            intra_op::AutoShardOptions options, std::int64_t budget)
+      : graph_(graph),
+        model_(cost::CostModel::of(cluster)),
+        search_(graph, std::move(meshes), model_, std::move(options)),
+        budget_(budget),
+        limit_(budget) {}
+
+  std::optional<Plan> next(const CompiledStep* last) override {
+    if (!last) return plan_of_one_stage(graph_, search_.plan(std::nullopt));
+    if (unconstrained_ == 0)
+      unconstrained_ = last->memory_bytes;
+    else
+      limit_.was_too_high(last->memory_bytes);
+    for (; attempts_ < kBudgetAttempts && !limit_.is_exhausted(); ++attempts_) try {
+        Plan plan = plan_of_one_stage(graph_, search_.plan(limit_.bytes()));
+        ++attempts_;
+        return plan;
+      } catch (const intra_op::OverBudget& error) {
+        if (limit_.bytes() == budget_) failure_ = std::current_exception();
+        limit_.was_too_low(error.missing_bytes);
+        if (search_.is_over()) break;  // plans that are known already take no more time
+      }
+    return std::nullopt;
+  }
+
+  std::exception_ptr failure(const CompiledStep* smallest) const override {
+    if (failure_ && smallest->memory_bytes == unconstrained_) return failure_;
+    return std::make_exception_ptr(over_budget(budget_, smallest->memory_bytes, search_.is_over()));
+  }
+
+ private:
+  const Graph& graph_;
+  const cost::CostModel model_;
+  intra_op::AutoSharding search_;
+  const std::int64_t budget_;
+  std::int64_t unconstrained_ = 0;  ///< peak of the best plan without a budget
+  PlannersLimit limit_;
+  int attempts_ = 0;
+  std::exception_ptr failure_;  ///< of the limit that is the budget
+};
+
+/// Plans in stages. Those that exceed the budget get plans with less memory; stages that are
+/// searched for are searched for again if that does not suffice.
+class StagePlans : public PlanSearch {
+ public:
+  StagePlans(std::shared_ptr<StagePlanner> planner, const MethodOptions& method,
+             std::int64_t budget)
+      : planner_(std::move(planner)), method_(method), budget_(budget) {}
+
+  std::optional<Plan> next(const CompiledStep* last) override {
+    if (last)
+      limits_ = next_limits(last->plan.stages);
+    else
+      planner_->choose(budget_);
+    do {
+      while (attempts_ < kBudgetAttempts) try {
+          ++attempts_;
+          return in_stages(planner_->plan(limits_));
+        } catch (const intra_op::OverBudget&) {  // some stage has no smaller plan
+          failure_ = std::current_exception();
+          break;
+        }
+    } while (choose_again());
+    return std::nullopt;
+  }
+
+  void set_bound(PlanCost& cost) const override {
+    cost.lower_bound_seconds = cost.objective_seconds * (1 - planner_->gap());
+  }
+
+  std::exception_ptr failure(const CompiledStep* smallest) const override {
+    if (!smallest) return failure_;
+    return std::make_exception_ptr(intra_op::OverBudget(fmt::format(
+        "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
+        "{}; give more devices or stages, or raise the budget",
+        smallest->memory_bytes, smallest->memory_bytes - budget_, budget_)));
+  }
+
+ private:
+  Plan in_stages(std::vector<StagePlan> stages) const {
+    return {.method = std::string(name_of(method_.kind)),
+            .stages = std::move(stages),
+            .schedule = method_.pipeline.schedule};
+  }
+
+  /// Other stages, for a budget that is lower by what lowering added; false: there are none.
+  bool choose_again() {
+    if (!searches_stages(method_) || choices_ == kBudgetAttempts) return false;
+    try {
+      planner_->choose(budget_ - ++choices_ * uncounted_);
+    } catch (const intra_op::OverBudget&) {
+      failure_ = std::current_exception();
+      return false;
+    }
+    limits_.clear();
+    attempts_ = 0;
+    return true;
+  }
+
+  /// The budget less what lowering added; lower by its excess where a stage had that limit already.
+  std::vector<std::int64_t> next_limits(const std::vector<StagePlan>& stages) {
+    std::vector<std::int64_t> next;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const std::int64_t bytes = stages[s].memory.total();
+      const std::int64_t added = std::max<std::int64_t>(0, bytes - planner_->counted(stages, s));
+      next.push_back(budget_ - added);
+      if (!limits_.empty() && bytes > budget_)
+        next[s] = std::min(next[s], limits_[s] - (bytes - budget_));
+      uncounted_ = std::max(uncounted_, added);
+    }
+    return next;
+  }
+
+  const std::shared_ptr<StagePlanner> planner_;
+  const MethodOptions& method_;
+  const std::int64_t budget_;
+  std::vector<std::int64_t> limits_;  ///< of the stages
+  std::int64_t uncounted_ = 0;        ///< bytes that lowering added to a stage, at most
+  int attempts_ = 0, choices_ = 0;    ///< the first: with the stages chosen last
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+std::unique_ptr<PlanSearch> search_for(const Graph& graph, const MethodOptions& method,
+                                       const Cluster& cluster, std::int64_t budget,
+                                       double trace_seconds) {
+  if (method.kind == MethodKind::pipeline)
+    return search_for(std::make_shared<StagePlanner>(graph, method, cluster, trace_seconds), method,
+                      budget);
+  intra_op::AutoShardOptions options = search_options(method, trace_seconds);
+  options.memory_budget_bytes = budget;
+  return std::make_unique<MeshPlans>(graph, candidate_meshes(method, cluster), cluster,
+                                     std::move(options), budget);
+}
+
+std::unique_ptr<PlanSearch> search_for(std::shared_ptr<StagePlanner> planner,
+                                       const MethodOptions& method, std::int64_t budget) {
+  return std::make_unique<StagePlans>(std::move(planner), method, budget);
+}
+
+CompiledStep fit_budget(PlanSearch& search, std::int64_t budget, const LowerPlan& lower) {
+  std::optional<CompiledStep> smallest;
+  std::optional<Plan> plan = search.next(nullptr);
+  while (plan) {
+    CompiledStep lowered = lower(*std::move(plan));
+    search.set_bound(lowered.plan.cost);
+    if (lowered.memory_bytes <= budget) return lowered;
+    plan = search.next(&lowered);
+    if (!smallest || lowered.memory_bytes < smallest->memory_bytes) smallest = std::move(lowered);
+  }
+  std::rethrow_exception(search.failure(smallest ? &*smallest : nullptr));
+}
+
+}  // namespace alpa

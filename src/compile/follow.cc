@@ -1,0 +1,74 @@
+// src/compile/follow.cc — compiles a step along the plan of another one, stage by stage
+#include "follow.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "short_batch.h"
+#include "src/base/timing.h"
+#include "src/inter_op/cut_stages.h"
+#include "src/intra_op/search/follow.h"
+#include "trace.h"
+
+namespace alpa {
+namespace {
+
+Plan follow(const Plan& leader, const Graph& graph, const cost::CostModel& model) {
+  Plan plan{.method = kFollow,
+            .stages = stages_with_layers_of(leader.stages),
+            .schedule = leader.schedule};
+  cut_into_stages(graph, plan.stages);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    plan.stages[s].plan = intra_op::follow({leader.stages[s].graph, leader.stages[s].plan},
+                                           plan.stages[s].graph, model);
+  if (!plan.schedule) plan.cost = plan.sharding().cost;
+  return plan;
+}
+
+/// The step in so many micro-batches, within `budget` bytes. Stages keep at most `at_once`
+/// micro-batches in flight; 0: as many as the schedule does.
+CompiledStep follow(const FollowRequest& request, int micro_batches, int at_once,
+                    std::int64_t budget, const PassLog& log) {
+  const Stopwatch watch;
+  const LoweringTarget target{request.cluster, request.method.options.executor, budget, log,
+                              &request.state};
+  const Graph graph =
+      log.check("graph.txt", trace_following(request.leader, request.step, micro_batches));
+  Plan plan = follow(request.leader.plan, graph, target.model);
+  plan.at_once = at_once;
+  CompiledStep planned = request.lower(graph, std::move(plan), target);
+  planned.seconds = watch.seconds();
+  return planned;
+}
+
+}  // namespace
+
+CompiledStep follow(const FollowRequest& request, std::size_t number) {
+  const std::string& dumps = request.method.options.dump_dir;
+  const std::int64_t budget = memory_budget(request.method, request.cluster);
+  CompiledStep planned =
+      follow(request, request.leader.graph.num_micro_batches, 0, budget,
+             PassLog(dumps.empty() ? "" : fmt::format("{}/step{}", dumps, number)));
+  require(planned.memory_bytes <= budget,
+          "step {} needs {} bytes per device with the state it shares, {} more than the memory "
+          "budget of {}; give it a smaller batch, or raise the budget",
+          number, planned.memory_bytes, planned.memory_bytes - budget, budget);
+  return planned;
+}
+
+CompiledStep follow_in_short_batch(const FollowRequest& request, std::int64_t rows,
+                                   std::int64_t whole_rows, std::int64_t room) {
+  const int parts = request.leader.graph.num_micro_batches;
+  const std::int64_t budget = std::max(room, memory_budget(request.method, request.cluster));
+  CompiledStep planned = follow(request, micro_batches_of_short_batch(rows, {whole_rows, parts}),
+                                parts, room, PassLog(""));
+  require(
+      planned.memory_bytes <= budget,
+      "a batch of {} rows needs {} bytes per device, {} more than the memory budget of {}; leave "
+      "it out (BatchOptions::drop_last), choose a batch that divides the data, or raise the "
+      "budget",
+      rows, planned.memory_bytes, planned.memory_bytes - budget, budget);
+  return planned;
+}
+
+}  // namespace alpa

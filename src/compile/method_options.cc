@@ -1,0 +1,165 @@
+// src/compile/method_options.cc — translates options of a parallel method into the planner's
+#include "method_options.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "alpa/base/error.h"
+#include "src/intra_op/facts/strategy.h"
+
+namespace alpa {
+namespace {
+
+/// Time kept for lowering what searches find: a share of the time for planning or, for a large
+/// graph, a multiple of the time that tracing took, but no more than half. bench_planning measures
+/// 2.6 to 8 times for MLPs of 96 to 3000 layers and GPT-like stacks of 24 and 96.
+constexpr double kLoweringShare = 0.1, kLoweringOfTracing = 8, kMostLoweringShare = 0.5;
+
+/// Seconds for searches of a graph that took so long to trace.
+double search_seconds(double solver_seconds, double trace_seconds) {
+  const double lowering =
+      std::clamp(kLoweringOfTracing * trace_seconds, kLoweringShare * solver_seconds,
+                 kMostLoweringShare * solver_seconds);
+  return std::max(0.0, solver_seconds - trace_seconds - lowering);
+}
+
+int devices_split_over(const Strategy& strategy, const DeviceMesh& mesh) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    if (strategy.axes[axis].kind == AxisRole::Kind::factor) devices *= mesh.size(axis);
+  return devices;
+}
+
+}  // namespace
+
+MethodOptions options_of(const Method& method) {
+  return std::visit(
+      [](const auto& m) {
+        MethodOptions result{m.kind,
+                             {.num_micro_batches = m.num_micro_batches,
+                              .mesh_shape = m.mesh_shape,
+                              .batch_mesh_axis = m.batch_mesh_axis,
+                              .shard_optimizer_state = m.shard_optimizer_state,
+                              .allow_all_gather = m.allow_all_gather,
+                              .allow_all_to_all = m.allow_all_to_all,
+                              .memory_budget_bytes = m.memory_budget_bytes,
+                              .solver_seconds = m.solver_seconds,
+                              .relative_gap = m.relative_gap,
+                              .stop = m.stop,
+                              .progress = m.progress,
+                              .plan_cache_dir = m.plan_cache_dir,
+                              .dump_dir = m.dump_dir,
+                              .executor = m.executor}};
+        if constexpr (m.kind == MethodKind::pipeline) result.pipeline = m;
+        return result;
+      },
+      method);
+}
+
+bool chooses_micro_batches(const MethodOptions& method) {
+  return method.kind == MethodKind::pipeline &&
+         method.options.num_micro_batches == kAutoMicroBatches;
+}
+
+bool searches_stages(const MethodOptions& method) {
+  return method.kind == MethodKind::pipeline &&
+         std::holds_alternative<AutoStages>(method.pipeline.stages);
+}
+
+void check_options(const MethodOptions& method, const Cluster& cluster) {
+  const ShardParallel& options = method.options;
+  require(cluster.num_devices() >= 1,
+          "parallelize: the cluster has {} devices; at least 1 is needed", cluster.num_devices());
+  require(options.num_micro_batches >= 1 || chooses_micro_batches(method),
+          "parallelize: {} micro-batches; give at least 1", options.num_micro_batches);
+  const std::int64_t runs = std::int64_t{options.num_micro_batches} * cluster.num_devices();
+  require(method.kind == MethodKind::serial || runs <= kMaxMicroBatchesOnDevices,
+          "parallelize: {} micro-batches on {} devices are {}; the most of a step are {}, so give "
+          "fewer of either",
+          options.num_micro_batches, cluster.num_devices(), runs, kMaxMicroBatchesOnDevices);
+  require(
+      method.kind != MethodKind::data || !options.shard_optimizer_state,
+      "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
+      "is set; use Zero2Parallel, or ShardParallel with it");
+  require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
+          options.solver_seconds);
+  require(options.relative_gap >= 0 && options.relative_gap < 1,
+          "parallelize: relative_gap is {}; give at least 0 and less than 1", options.relative_gap);
+  require(options.memory_budget_bytes.value_or(1) > 0,
+          "parallelize: a memory budget of {} bytes; give more than 0",
+          *options.memory_budget_bytes);
+}
+
+void check_size(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
+  const auto nodes = static_cast<std::int64_t>(graph.nodes.size());
+  const int devices = method.kind == MethodKind::serial ? 1 : cluster.num_devices();
+  require(nodes <= kMaxGraphNodes,
+          "parallelize: the graph has {} nodes; the most of one graph are {}, so give the model "
+          "fewer layers",
+          nodes, kMaxGraphNodes);
+  require(
+      nodes * devices <= method.most_nodes,
+      "parallelize: {} nodes on {} devices are {}; the most of a step that is {} are {}, so give "
+      "fewer layers or devices",
+      nodes, devices, nodes * devices, method.most_nodes == kMaxRunNodes ? "run" : "planned",
+      method.most_nodes);
+}
+
+std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster) {
+  const ShardParallel& options = method.options;
+  if (method.kind == MethodKind::serial) return {cluster.submesh(1, 1).mesh({1})};
+  if (!options.mesh_shape.empty()) return {cluster.mesh(options.mesh_shape)};
+  std::vector<DeviceMesh> meshes;
+  for (const std::vector<int>& shape : logical_mesh_shapes(cluster.num_devices())) {
+    if (options.batch_mesh_axis.value_or(0) < static_cast<int>(shape.size()))
+      meshes.push_back(cluster.mesh(shape));
+  }
+  require(!meshes.empty(),
+          "parallelize: batch_mesh_axis is {}, but no mesh of {} devices has that many axes",
+          options.batch_mesh_axis.value_or(0), cluster.num_devices());
+  return meshes;
+}
+
+intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds) {
+  intra_op::AutoShardOptions search;
+  if (method.kind == MethodKind::data) search = intra_op::data_parallel_options();
+  if (method.kind == MethodKind::zero2) search = intra_op::zero2_options();
+  if (method.kind == MethodKind::zero3) search = intra_op::zero3_options();
+  search.method = name_of(method.kind);
+  const ShardParallel& options = method.options;
+  if (method.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
+  search.shard_optimizer_state |= options.shard_optimizer_state;
+  search.shard_gradients = options.shard_optimizer_state;
+  search.allow_all_gather = options.allow_all_gather;
+  search.allow_all_to_all = options.allow_all_to_all;
+  search.time_limit_seconds = search_seconds(options.solver_seconds, trace_seconds);
+  search.relative_gap = options.relative_gap;
+  search.progress = options.progress;
+  search.stop = options.stop;
+  return search;
+}
+
+void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path) {
+  for (const Input& input : graph.inputs) {
+    if (input.of.empty() && input.kind != InputKind::accumulator) continue;
+    const int node = graph.values[input.value].producer;
+    const int own = devices_split_over(plan.strategies[node], plan.mesh);
+    int most = 1;
+    for (const Strategy& strategy :
+         intra_op::all_strategies(rule_of(graph, graph.nodes[node]), plan.mesh))
+      most = std::max(most, devices_split_over(strategy, plan.mesh));
+    require(
+        own == most,
+        "plan file {}: the plan splits \"{}\" over {} of {} devices, but shard_optimizer_state is "
+        "set; plan again with it, or load the plan without it",
+        path, input.name, own, most);
+  }
+}
+
+std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster) {
+  const std::int64_t budget =
+      method.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
+  return budget > 0 ? budget : std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace alpa

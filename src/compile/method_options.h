@@ -1,0 +1,49 @@
+#pragma once
+/// A parallel method's options, whatever its kind, as the driver reads them.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "alpa/compile/parallel_method.h"
+#include "alpa/mesh/cluster.h"
+#include "src/intra_op/search/auto_shard.h"
+#include "src/ir/limits.h"
+
+namespace alpa {
+
+/// The options that all methods have, and those of stages.
+struct MethodOptions {
+  MethodKind kind;
+  ShardParallel options;
+  PipeshardParallel pipeline = {};  ///< of method pipeline; other members are read from `options`
+  std::int64_t most_nodes = kMaxPlannedNodes;  ///< of the step's graph, times devices
+};
+
+MethodOptions options_of(const Method& method);
+
+/// Whether the planner chooses the number of micro-batches.
+bool chooses_micro_batches(const MethodOptions& method);
+
+/// Whether the planner searches for stages.
+bool searches_stages(const MethodOptions& method);
+
+/// Throws Error for an option, or a cluster, that no plan can follow.
+void check_options(const MethodOptions& method, const Cluster& cluster);
+
+/// Throws Error if the graph has more nodes than a graph may hold, or more than `most_nodes` of the
+/// method on all devices together (src/ir/limits.h).
+void check_size(const Graph& graph, const MethodOptions& method, const Cluster& cluster);
+
+/// The logical meshes among which the planner chooses. Throws Error if there is none.
+std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);
+
+/// The planner's options and time limit for a graph that took `trace_seconds` to trace.
+intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
+
+/// Throws Error if a plan from file `path` holds whole what `shard_optimizer_state` splits.
+void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path);
+
+/// Bytes that each device may use.
+std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster);
+
+}  // namespace alpa

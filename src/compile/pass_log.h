@@ -1,0 +1,53 @@
+#pragma once
+/// Checks the result of every compiler pass, dumps it where the user asks for it (`dump_dir`), and
+/// holds planning to its time.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alpa/ir/graph.h"
+#include "planning_clock.h"
+#include "src/base/file.h"
+#include "src/spmd/program.h"
+
+namespace alpa {
+
+/// Dumped files are numbered in the order in which the passes first ran: "01_graph.txt".
+class PassLog {
+ public:
+  /// `directory` is made if it is missing; empty: nothing is dumped. Throws
+  /// Error if it cannot be made.
+  explicit PassLog(std::string directory);
+
+  /// Logs and dumps the result of pass `name`. Throws Bug if it breaks an invariant.
+  Graph check(std::string_view name, Graph graph) const;
+  spmd::SpmdProgram check(std::string_view name, spmd::SpmdProgram program) const;
+
+  /// Dumps the text that `text` returns; it is called only if there is a directory.
+  template <class Text>
+  void write(std::string_view name, Text&& text) const {
+    if (!directory_.empty()) write_file(path_of(name), std::forward<Text>(text)());
+  }
+
+  /// A plan is made from here on, in so many seconds (PlanningClock).
+  void begin_plan(double solver_seconds) const { clock_.emplace(solver_seconds); }
+
+  /// A phase of it is over. Throws Error if planning takes too long.
+  void finished(std::string_view phase) const {
+    if (clock_) clock_->finished(phase);
+  }
+
+  /// What took how long, if planning takes too long; else empty.
+  std::string overtime() const { return clock_ && clock_->is_late() ? clock_->text() : ""; }
+
+ private:
+  std::string path_of(std::string_view name) const;
+
+  std::string directory_;
+  mutable std::vector<std::string> names_;  ///< of the files written so far
+  mutable std::optional<PlanningClock> clock_;
+};
+
+}  // namespace alpa

@@ -1,0 +1,153 @@
+// src/compile/plan_file.cc — plans as JSON
+#include "plan_file.h"
+
+#include "alpa/compile/parallel_method.h"
+#include "src/inter_op/cut_stages.h"
+#include "src/intra_op/plan/plan_file.h"
+#include "src/ir/stages.h"
+#include "src/report/plan_proof.h"
+#include "trace.h"
+
+namespace alpa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Place = intra_op::PlanFilePlace;
+
+constexpr const char *kSchema = "alpa.plan/2", *kOlderStages = "alpa.pipeline/1",
+                     *kOlderSharding = "alpa.plan/1";
+
+/// The layers of a stage that follows `before`.
+StagePlan layers_of(const Place& stage, const std::vector<StagePlan>& before) {
+  StagePlan result;
+  result.first_layer = stage.at("first_layer").integer();
+  result.last_layer = stage.at("last_layer").integer();
+  const int next = before.empty() ? 0 : before.back().last_layer + 1;
+  if (result.first_layer != next || result.last_layer < next)
+    stage.refuse(fmt::format("found layers {} to {}, expected a range that begins with layer {}",
+                             result.first_layer, result.last_layer, next));
+  return result;
+}
+
+// What is predicted, for readers: loading computes it again.
+
+Json seconds_json(const StageSeconds& seconds) {
+  return {{"forward", seconds.forward},
+          {"backward", seconds.backward},
+          {"weights", seconds.weights},
+          {"apply", seconds.apply}};
+}
+
+Json memory_json(const StageMemory& memory) {
+  return {{"state", memory.state},
+          {"accumulators", memory.accumulators},
+          {"activations", memory.activations},
+          {"in_flight", memory.in_flight},
+          {"temporaries", memory.temporaries},
+          {"limit", memory.limit}};
+}
+
+Json transfers_json(const std::vector<StageTransfer>& transfers) {
+  Json json = Json::array();
+  for (const StageTransfer& transfer : transfers)
+    json.push_back({{"from", transfer.from},
+                    {"to", transfer.to},
+                    {"per", transfer.once ? "step" : "micro-batch"},
+                    {"tensors", transfer.tensors},
+                    {"bytes", transfer.bytes},
+                    {"seconds", transfer.seconds},
+                    {"strategies", transfer.strategies}});
+  return json;
+}
+
+/// False: the file is a sharding plan, of an earlier version. Throws Error if it is of another one.
+bool has_stages(const Place& file) {
+  const std::string schema = file.at("schema").text();
+  if (schema == kSchema || schema == kOlderStages) return true;
+  require(schema == kOlderSharding, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again",
+          file.origin(), excerpt(schema), kSchema);
+  return false;
+}
+
+Json stages_json(const std::vector<StagePlan>& stages) {
+  Json json = Json::array();
+  for (const StagePlan& stage : stages)
+    json.push_back({{"first_layer", stage.first_layer},
+                    {"last_layer", stage.last_layer},
+                    {"seconds", seconds_json(stage.seconds)},
+                    {"memory_bytes", memory_json(stage.memory)},
+                    {"plan", Json::parse(to_json(stage.plan, stage.graph))}});
+  return json;
+}
+
+/// The layers of all stages, which together are those of `graph`.
+std::vector<StagePlan> read_layers(const Place& file, const Graph& graph) {
+  std::vector<StagePlan> stages;
+  for (const Place& stage : file.at("stages").items()) stages.push_back(layers_of(stage, stages));
+  const int layers = stages.empty() ? 0 : stages.back().last_layer + 1;
+  if (layers != num_layers(graph))
+    file.at("stages").refuse(
+        fmt::format("the stages have {} layers, but the step has {}", layers, num_layers(graph)));
+  return stages;
+}
+
+}  // namespace
+
+std::vector<std::string> sharding_plans(const std::string& text, const std::string& origin) {
+  const nlohmann::json json = parse_json(text, "plan " + origin);
+  const Place file(json, origin, "");
+  if (!has_stages(file)) return {text};
+  std::vector<std::string> plans;
+  for (const Place& stage : file.at("stages").items()) plans.push_back(stage.at("plan").dump());
+  return plans;
+}
+
+std::string to_json(const CompiledStep& step) {
+  const Plan& plan = step.plan;
+  Json layers = Json::array();
+  for (const Node& node : step.graph.nodes) layers.push_back(node.layer);
+  Json file = {{"schema", kSchema},
+               {"graph", intra_op::hash_text(step.graph)},
+               {"method", plan.method},
+               {"num_micro_batches", step.graph.num_micro_batches},
+               {"predicted_seconds", plan.cost.objective_seconds},
+               {"lower_bound_seconds", plan.cost.lower_bound_seconds},
+               {"proof", proof_text(plan)},
+               {"bubble", plan.bubble},
+               {"transfers", transfers_json(plan.transfers)}};
+  if (plan.schedule) file["schedule"] = std::string(name_of(*plan.schedule));
+  file["layers"] = std::move(layers);
+  file["stages"] = stages_json(plan.stages);
+  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+CompiledStep plan_from_json(const std::string& text, const TrainingStep& step,
+                            int num_micro_batches, const std::string& origin) {
+  const nlohmann::json json = parse_json(text, "plan " + origin);
+  const Place file(json, origin, "");
+  if (!has_stages(file)) {
+    CompiledStep planned{step.trace(num_micro_batches), {}};
+    planned.plan = plan_of_one_stage(planned.graph, plan_from_json(text, planned.graph, origin));
+    return planned;
+  }
+  const std::string schema = file.at("schema").text();
+  if (num_micro_batches == kAutoMicroBatches)
+    num_micro_batches = file.at("num_micro_batches").integer();
+  CompiledStep planned{trace(step, num_micro_batches, file.at("layers").integers(), origin), {}};
+  if (schema == kSchema) intra_op::check_graph(file, planned.graph);
+  Plan& plan = planned.plan;
+  plan.stages = read_layers(file, planned.graph);
+  if (schema == kOlderStages || file.contains("schedule"))
+    plan.schedule = file.at("schedule").parsed(parse_schedule);
+  cut_into_stages(planned.graph, plan.stages);
+  const std::vector<Place> stages = file.at("stages").items();
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    plan.stages[s].plan = plan_from_json(stages[s].at("plan").dump(), plan.stages[s].graph,
+                                         fmt::format("{}: stages[{}].plan", origin, s));
+  plan.method = schema == kOlderStages ? name_of(MethodKind::pipeline) : file.at("method").text();
+  plan.cost = plan.schedule ? PlanCost{} : plan.sharding().cost;
+  plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
+  return planned;
+}
+
+}  // namespace alpa

@@ -1,0 +1,104 @@
+// src/compile/remat_choice.cc — which layers are computed again, under a memory budget
+#include "remat_choice.h"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <optional>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "plan_file.h"
+#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/program/assemble_plan.h"
+#include "src/intra_op/space/auto_shard_options.h"
+
+namespace alpa {
+namespace {
+
+/// What each of `layers` costs and frees on one device.
+std::vector<RecomputedLayer> on_one_device(const TrainingStep& step, const std::vector<int>& layers,
+                                           int num_micro_batches, const cost::CostModel& model) {
+  const Graph graph = with_remat(step, layers).trace(num_micro_batches);
+  const intra_op::GraphFacts facts(graph);
+  const DeviceMesh mesh = DeviceMesh({{"x", 1, 0, 0}}, {0});
+  cost::ReshardPrices prices(mesh, model.reshard);
+  const ShardingPlan plan =
+      intra_op::plan_of_strategies(facts, mesh, std::vector<Strategy>(graph.nodes.size()), prices);
+  return intra_op::price_recomputed(plan, graph, model);
+}
+
+/// The layers that free something, those first that free most bytes per second.
+std::vector<int> in_order(std::vector<RecomputedLayer> layers) {
+  const auto worth = [](const RecomputedLayer& layer) {
+    return static_cast<double>(layer.bytes) / std::max(layer.seconds, 1e-12);
+  };
+  std::erase_if(layers, [](const RecomputedLayer& layer) { return layer.bytes == 0; });
+  std::stable_sort(layers.begin(), layers.end(),
+                   [&](const auto& a, const auto& b) { return worth(a) > worth(b); });
+  std::vector<int> numbers;
+  for (const RecomputedLayer& layer : layers) numbers.push_back(layer.number);
+  return numbers;
+}
+
+/// The plan with the first `count` layers of `order`.
+CompiledStep with_first(const TrainingStep& step, const std::vector<int>& order, std::size_t count,
+                        double share, const PlanStep& plan) {
+  std::vector<int> layers(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+  std::sort(layers.begin(), layers.end());
+  return plan(with_remat(step, std::move(layers)), share);
+}
+
+CompiledStep fewest_of(const TrainingStep& step, const std::vector<int>& order, double share,
+                       const PlanStep& plan) {
+  std::optional<CompiledStep> best;
+  const auto keeps_budget = [&](std::size_t count) {
+    try {
+      CompiledStep next = with_first(step, order, count, share, plan);
+      if (!best || next.plan.cost.objective_seconds <= best->plan.cost.objective_seconds)
+        best = std::move(next);
+      return true;
+    } catch (const intra_op::OverBudget&) {
+      return false;
+    }
+  };
+  std::size_t too_few = 0, enough = order.size();
+  try {
+    best = with_first(step, order, enough, share, plan);
+  } catch (const intra_op::OverBudget& error) {
+    fail("with all {} layers computed again in the backward pass: {}", enough, error.what());
+  }
+  while (too_few + 1 < enough) {
+    const std::size_t middle = too_few + (enough - too_few) / 2;
+    (keeps_budget(middle) ? enough : too_few) = middle;
+  }
+  return *std::move(best);
+}
+
+}  // namespace
+
+CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
+                                 const cost::CostModel& model, const PlanStep& plan) {
+  const std::vector<int> layers = remat_layers(step.trace(num_micro_batches));
+  const double share = 1.0 / (2 + std::bit_width(layers.size()));
+  std::exception_ptr failure;
+  try {
+    return plan(with_remat(step, {}), share);
+  } catch (const intra_op::OverBudget&) {
+    failure = std::current_exception();
+  }
+  const std::vector<int> order = in_order(on_one_device(step, layers, num_micro_batches, model));
+  if (order.empty()) std::rethrow_exception(failure);
+  return fewest_of(step, order, share, plan);
+}
+
+TrainingStep with_remat_of_file(const TrainingStep& step, const std::string& text,
+                                const std::string& origin) {
+  if (!step.chooses_remat) return step;
+  std::set<int> layers;
+  for (const std::string& plan : sharding_plans(text, origin))
+    for (int layer : recomputed_layers(graph_from_plan_json(plan, origin))) layers.insert(layer);
+  return with_remat(step, {layers.begin(), layers.end()});
+}
+
+}  // namespace alpa

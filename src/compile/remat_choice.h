@@ -1,0 +1,30 @@
+#pragma once
+/// Chooses which layers of a step are computed again, under a memory budget.
+#include <functional>
+#include <string>
+
+#include "alpa/compile/compiled_step.h"
+#include "alpa/train/training_step.h"
+#include "src/cost/cost_model.h"
+
+namespace alpa {
+
+/// Plans a step; throws intra_op::OverBudget if no plan keeps the memory budget. `share`: of the
+/// seconds for planning.
+using PlanStep = std::function<CompiledStep(const TrainingStep& step, double share)>;
+
+/// The plan of `step` without rematerialisation, if that keeps the budget. Else layers are ordered
+/// by the bytes that they free per second that they take again, as on one device (equal ones as in
+/// the model, as the first are kept longest); the shortest beginning of that order whose plan keeps
+/// the budget is found by bisection; of all plans tried that keep it, the fastest is returned.
+/// `step` is one that leaves the choice to the planner. Throws Error if no plan keeps the budget
+/// with every layer computed again.
+CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
+                                 const cost::CostModel& model, const PlanStep& plan);
+
+/// `step` with what a plan's file computes again, if it leaves the choice to the planner. Throws
+/// Error on malformed text, naming `origin`.
+TrainingStep with_remat_of_file(const TrainingStep& step, const std::string& text,
+                                const std::string& origin);
+
+}  // namespace alpa

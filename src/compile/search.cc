@@ -1,0 +1,191 @@
+// src/compile/search.cc — which plans of a step are searched for, and which one is taken
+#include "search.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "micro_batch_choice.h"
+#include "plan_cache.h"
+#include "plan_file.h"
+#include "remat_choice.h"
+#include "trace.h"
+
+namespace alpa {
+namespace {
+
+/// "2x4"; of stages "2x2 + 4".
+std::string meshes_text(const Plan& plan) {
+  std::string text;
+  for (const StagePlan& stage : plan.stages)
+    text += (text.empty() ? "" : " + ") + shape_text(stage.plan.mesh);
+  return text;
+}
+
+/// Throws Error unless the stages' meshes together are the devices of the cluster. Stages have the
+/// same devices, or share none. A plan of one device may call itself serial.
+void check_devices(const Plan& plan, const Cluster& cluster, const std::string& path) {
+  std::map<int, const std::vector<int>*> mesh_of;  // by device
+  for (const StagePlan& stage : plan.stages)
+    for (int device : stage.plan.mesh.devices()) {
+      const auto [known, added] = mesh_of.emplace(device, &stage.plan.mesh.devices());
+      require(*known->second == stage.plan.mesh.devices(),
+              "plan file {}: stage {} is on device {}, which another stage uses together with "
+              "other devices; plan the step again",
+              path, &stage - plan.stages.data(), device);
+    }
+  const auto devices = static_cast<int>(mesh_of.size());
+  const bool serial = plan.method == "serial" && devices == 1;
+  require(devices == cluster.num_devices() || serial,
+          "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path,
+          devices, meshes_text(plan), cluster.num_devices());
+  for (const StagePlan& stage : plan.stages)
+    for (std::size_t d = 0; d < stage.plan.mesh.devices().size(); ++d)
+      require(stage.plan.mesh.devices()[d] < cluster.num_devices(),
+              "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
+              stage.plan.mesh.devices()[d], cluster.num_devices() - 1);
+}
+
+/// The plan that is kept for this search, or else its result, which is kept if it is proven.
+CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
+                              const MethodOptions& method,
+                              const std::function<CompiledStep()>& search) {
+  const ShardParallel& options = method.options;
+  if (options.plan_cache_dir.empty()) return search();
+  const PlanCache cache(options.plan_cache_dir);
+  const std::string key = planning_key(graph, method, request.cluster);
+  if (const std::optional<std::string> kept = cache.find(key)) {
+    try {
+      return plan_from_text(request, *kept, cache.path_of(key));
+    } catch (const Error& error) {
+      PlanCache::tell_unusable(error.what());
+    }
+  }
+  CompiledStep planned = search();
+  if (planned.plan.cost.gap() <= options.relative_gap) cache.keep(key, to_json(planned));
+  return planned;
+}
+
+CompiledStep lowered_within_budget(const PlanRequest& request, const Graph& graph,
+                                   PlanSearch& search) {
+  request.log.check("graph.txt", graph);
+  try {
+    return fit_budget(search, request.budget,
+                      [&](Plan plan) { return request.lower(graph, std::move(plan)); });
+  } catch (const intra_op::OverBudget& error) {
+    const std::string overtime = request.log.overtime();
+    if (overtime.empty()) throw;
+    intra_op::OverBudget late(fmt::format("{}; {}", error.what(), overtime));
+    late.missing_bytes = error.missing_bytes;
+    late.smallest_bytes = error.smallest_bytes;
+    throw late;
+  }
+}
+
+/// The plan for the method's number of micro-batches, in a share of its seconds.
+CompiledStep plan_traced(const PlanRequest& request, const TrainingStep& step, MethodOptions method,
+                         double share) {
+  const Stopwatch tracing;
+  request.log.begin_plan(method.options.solver_seconds);
+  const Graph graph = trace(step, method);
+  request.log.finished("tracing");
+  check_size(graph, method, request.cluster);
+  const PlanRequest traced{step, method, request.cluster, request.log, request.lower};
+  return cached_or_search(traced, graph, method, [&] {
+    MethodOptions limited = method;
+    limited.options.solver_seconds *= share;
+    return lowered_within_budget(
+        request, graph,
+        *search_for(graph, limited, request.cluster, request.budget, tracing.seconds()));
+  });
+}
+
+CompiledStep plan_with(const PlanRequest& request, int num_micro_batches) {
+  MethodOptions method = request.method;
+  method.options.num_micro_batches = num_micro_batches;
+  const double seconds = method.options.solver_seconds;
+  const double left = std::max(0.0, 1 - request.watch.seconds() / seconds);
+  if (!request.step.chooses_remat) return plan_traced(request, request.step, method, left);
+  return plan_choosing_remat(request.step, num_micro_batches, request.model,
+                             [&](const TrainingStep& step, double share) {
+                               method.options.solver_seconds = share * seconds;
+                               return plan_traced(request, step, method, left);
+                             });
+}
+
+bool is_over(const PlanRequest& request) {
+  const ShardParallel& options = request.method.options;
+  return (options.stop && *options.stop) || request.watch.seconds() >= options.solver_seconds;
+}
+
+/// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
+/// row are no better or time is over. Throws what the first choice throws if there is no plan.
+CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector<int>& choices) {
+  std::optional<CompiledStep> best;
+  std::exception_ptr first_failure;
+  int worse = 0;
+  for (int choice : choices) {
+    if (worse == 2 || (best && is_over(request))) break;
+    try {
+      CompiledStep next = plan_with(request, choice);
+      const double seconds = next.plan.cost.objective_seconds;
+      ++worse;
+      if (best && seconds >= best->plan.cost.objective_seconds) continue;
+      best = std::move(next);
+      worse = 0;
+    } catch (const Error&) {  // too large
+      if (!first_failure) first_failure = std::current_exception();
+    }
+  }
+  if (!best) std::rethrow_exception(first_failure);
+  return *std::move(best);
+}
+
+/// Stages that are searched for, with the best number of micro-batches.
+CompiledStep plan_in_micro_batches(const PlanRequest& request) {
+  MicroBatchChoice choice(request.step, request.method, request.cluster, request.budget,
+                          request.watch);
+  while (true) {
+    MicroBatchNumber& best = choice.best();
+    try {
+      return lowered_within_budget(request, best.graph,
+                                   *search_for(best.planner, best.method, request.budget));
+    } catch (const Error&) {
+      choice.drop(best);
+    }
+  }
+}
+
+}  // namespace
+
+CompiledStep search_plan(const PlanRequest& request) {
+  const MethodOptions& method = request.method;
+  if (!chooses_micro_batches(method)) return plan_with(request, method.options.num_micro_batches);
+  const std::vector<int> choices = micro_batch_choices(request.step);
+  if (!searches_stages(method) || request.step.chooses_remat)
+    return best_of_micro_batches(request, choices);
+  const auto search = [&] { return plan_in_micro_batches(request); };
+  if (method.options.plan_cache_dir.empty()) return search();
+  return cached_or_search(request, request.step.trace(choices.front()), method, search);
+}
+
+CompiledStep plan_from_text(const PlanRequest& request, const std::string& text,
+                            const std::string& path) {
+  const TrainingStep step = with_remat_of_file(request.step, text, path);
+  CompiledStep read = plan_from_json(text, step, request.method.options.num_micro_batches, path);
+  check_devices(read.plan, request.cluster, path);
+  if (request.method.options.shard_optimizer_state)
+    for (const StagePlan& stage : read.plan.stages)
+      require_sharded_state(stage.plan, stage.graph, path);
+  const CompiledStep planned =
+      request.lower(request.log.check("graph.txt", std::move(read.graph)), std::move(read.plan));
+  require(planned.memory_bytes <= request.budget,
+          "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; "
+          "plan again within it, or raise the budget",
+          path, planned.memory_bytes, planned.memory_bytes - request.budget, request.budget);
+  return planned;
+}
+
+}  // namespace alpa

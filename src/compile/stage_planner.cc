@@ -1,0 +1,279 @@
+// src/compile/stage_planner.cc — plans the stages of a pipelined step
+#include "stage_planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "alpa/base/error.h"
+#include "src/cost/cost_model.h"
+#include "src/inter_op/given_stages.h"
+#include "src/inter_op/stage_plan.h"
+#include "src/ir/input.h"
+#include "src/ir/rule.h"
+#include "src/ir/stages.h"
+#include "src/ir/subgraph.h"
+#include "src/pipeline/schedule.h"
+
+namespace alpa {
+namespace {
+
+/// Floating-point operations of a step, forward and backward, per layer.
+std::vector<double> flops_of_layers(const Graph& graph) {
+  std::vector<double> flops_of(num_layers(graph), 0);
+  for (const Node& node : graph.nodes)
+    if (node.region != Region::apply && node.op != &ops::input)
+      flops_of[std::max(node.layer, 0)] += flops(rule_of(graph, node));
+  return flops_of;
+}
+
+inter_op::StagePartition given_stages(const UniformStages& uniform, const Graph& graph,
+                                      const Cluster& cluster) {
+  const int per_part = uniform.stages_per_part;
+  require(
+      per_part >= 1 && uniform.count % per_part == 0,
+      "UniformStages: {} stages, {} on each part of the devices; give a number of stages that is "
+      "a multiple of stages_per_part",
+      uniform.count, per_part);
+  const std::vector<inter_op::Submesh> parts = inter_op::equal_submeshes(
+      {cluster.num_hosts, cluster.devices_per_host}, uniform.count / per_part);
+  std::vector<inter_op::Submesh> submeshes;
+  for (int s = 0; s < uniform.count; ++s) submeshes.push_back(parts[s % parts.size()]);
+  return inter_op::uniform_stages(flops_of_layers(graph), submeshes);
+}
+
+inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& graph,
+                                      const Cluster& cluster) {
+  inter_op::GivenStages given;
+  given.layers = manual.layers;
+  given.logical_shapes = manual.mesh_shapes;
+  require(manual.options.empty() || manual.options.size() == manual.layers.size(),
+          "ManualStages: options of {} stages, but there are {}; give one for each, or none",
+          manual.options.size(), manual.layers.size());
+  for (int devices : manual.devices) given.submeshes.push_back(submesh_of(cluster, devices));
+  return inter_op::manual_stages(given, num_layers(graph),
+                                 {cluster.num_hosts, cluster.devices_per_host});
+}
+
+/// Device ids of the stages: in the order of stages where that makes parts of hosts and whole
+/// hosts, or else where they find a place. Throws Error if they do not tile the cluster.
+std::vector<std::vector<int>> devices_of(const std::vector<inter_op::Submesh>& submeshes,
+                                         const inter_op::Submesh& cluster) {
+  std::vector<std::vector<int>> devices;
+  int first = 0;
+  for (const inter_op::Submesh& submesh : submeshes) {
+    const int offset = first % cluster.devices;
+    if (submesh.hosts > 1 ? offset != 0 : offset + submesh.devices > cluster.devices)
+      return inter_op::place(cluster, submeshes);
+    devices.emplace_back(submesh.num_devices());
+    std::iota(devices.back().begin(), devices.back().end(), first);
+    first += submesh.num_devices();
+  }
+  return devices;
+}
+
+/// `shapes`: per configuration a logical mesh shape; configuration -1 has `usual`. The first
+/// `parts` stages have devices of their own; later ones share them in turn.
+std::vector<StageRequest> requests_of(const inter_op::StagePartition& partition,
+                                      const std::vector<std::vector<int>>& shapes,
+                                      const std::vector<int>& usual, int parts,
+                                      const Cluster& cluster) {
+  std::vector<inter_op::Submesh> submeshes = submeshes_of(partition);
+  submeshes.resize(parts);
+  const std::vector<std::vector<int>> devices =
+      devices_of(submeshes, {cluster.num_hosts, cluster.devices_per_host});
+  std::vector<StageRequest> requests;
+  for (std::size_t s = 0; s < partition.stages.size(); ++s) {
+    const inter_op::Stage& stage = partition.stages[s];
+    const std::vector<int> shape = stage.configuration < 0 ? usual : shapes[stage.configuration];
+    requests.push_back({stage.first_layer, stage.last_layer,
+                        logical_meshes(cluster, stage.submesh, devices[s % parts], shape)});
+  }
+  return requests;
+}
+
+void set_options(const StageOptions& stage, intra_op::AutoShardOptions& search) {
+  search.batch_mesh_axis = stage.batch_mesh_axis;
+  search.shard_optimizer_state = search.shard_gradients = stage.shard_optimizer_state;
+  search.allow_all_gather = stage.allow_all_gather;
+  search.allow_all_to_all = stage.allow_all_to_all;
+}
+
+/// Logical mesh shapes that stages may have; empty: all.
+std::vector<std::vector<int>> allowed_shapes(const AutoStages& automatic,
+                                             const ShardParallel& options) {
+  if (!options.mesh_shape.empty()) return {options.mesh_shape};
+  return automatic.mesh_shapes;
+}
+
+/// One stage, and as many equal ones as tile the cluster.
+std::vector<inter_op::StagePartition> uniform_partitions(const Graph& graph,
+                                                         const Cluster& cluster) {
+  const int most = std::min(num_layers(graph), cluster.num_devices());
+  std::vector<inter_op::StagePartition> partitions;
+  for (int count = 1; count <= most; ++count)
+    if (cluster.num_devices() % count == 0 &&
+        (cluster.num_hosts % count == 0 || count % cluster.num_hosts == 0))
+      partitions.push_back(given_stages(UniformStages{count}, graph, cluster));
+  return partitions;
+}
+
+/// Parts of the cluster of the sizes in question; the whole cluster is one.
+std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::Submesh& whole) {
+  const auto space = sizes == SubmeshSizes::any ? inter_op::SubmeshSpace::any_size
+                                                : inter_op::SubmeshSpace::power_of_two;
+  std::vector<inter_op::Submesh> submeshes = inter_op::submesh_choices(whole, space);
+  if (submeshes.back() != whole) submeshes.push_back(whole);
+  return submeshes;
+}
+
+StageQuestion question_of(const AutoStages& automatic, const Graph& graph,
+                          const MethodOptions& method, const Cluster& cluster,
+                          std::int64_t budget) {
+  StageQuestion question{graph, cluster};
+  question.budget = budget;
+  question.submeshes =
+      submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
+  question.mesh_shapes = allowed_shapes(automatic, method.options);
+  question.in_flight = [schedule = method.pipeline.schedule,
+                        most_stages = std::min(num_layers(graph), cluster.num_devices()),
+                        micro_batches = graph.num_micro_batches](int after) {
+    return pipeline::most_in_flight(schedule, after, most_stages, micro_batches);
+  };
+  question.templates = uniform_partitions(graph, cluster);
+  return question;
+}
+
+/// Parts of the devices that run several stages each run so many.
+int stages_per_part(const PipeshardParallel& pipeline) {
+  const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
+  return uniform ? uniform->stages_per_part : 1;
+}
+
+/// Throws Error if the method's schedule or layers need other stages.
+void check_stages(const PipeshardParallel& pipeline, const Graph& graph) {
+  const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
+  const int per_part = stages_per_part(pipeline);
+  require((pipeline.schedule == ScheduleKind::interleaved_one_f_one_b) == (per_part > 1),
+          "method pipeline: schedule {} with {} stages on each part of the devices; "
+          "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
+          name_of(pipeline.schedule), per_part);
+  require(num_layers(graph) > 1 || !uniform || uniform->count == 1 ||
+              std::holds_alternative<AutoLayers>(pipeline.layers),
+          "method pipeline: the model is a single layer, which cannot be cut into {} stages; mark "
+          "where layers end with mark_pipeline_boundary, or give .layers = AutoLayers{{}}",
+          uniform ? uniform->count : 0);
+}
+
+/// Requests for stages on their devices.
+std::vector<StageRequest> requests_for(const inter_op::StagePartition& partition,
+                                       const MethodOptions& method, const Cluster& cluster) {
+  const PipeshardParallel& pipeline = method.pipeline;
+  const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
+  const auto* automatic = std::get_if<AutoStages>(&pipeline.stages);
+  const int parts = static_cast<int>(partition.stages.size()) / stages_per_part(pipeline);
+  std::vector<StageRequest> requests =
+      requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
+                  method.options.mesh_shape, parts, cluster);
+  if (automatic)
+    for (StageRequest& request : requests)
+      std::erase_if(request.meshes, [&](const DeviceMesh& mesh) {
+        return !is_allowed(mesh, allowed_shapes(*automatic, method.options));
+      });
+  return requests;
+}
+
+/// The plan of a stage that was found for equal devices elsewhere; none: for another graph.
+std::optional<ShardingPlan> moved(const RangePlan& found, const Graph& graph,
+                                  const std::vector<DeviceMesh>& meshes) {
+  if (found.graph_hash != layer_hash(graph)) return std::nullopt;
+  for (const DeviceMesh& mesh : meshes) {
+    if (mesh.axes() != found.plan.mesh.axes()) continue;
+    ShardingPlan plan = found.plan;
+    plan.mesh = mesh;
+    return plan;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
+                           double trace_seconds)
+    : graph_(graph),
+      method_(method),
+      cluster_(cluster),
+      model_(cost::CostModel::of(cluster)),
+      options_(search_options(method, trace_seconds)) {
+  options_.whole_boundary_inputs = true;
+}
+
+StageSearch& StagePlanner::search(std::int64_t budget) {
+  if (search_ && searched_budget_ == budget) return *search_;
+  check_stages(method_.pipeline, graph_);
+  search_options_ = options_;
+  search_options_.time_limit_seconds -= watch_.seconds();
+  searched_budget_ = budget;
+  const StagePlanning planning{model_, search_options_, cache_};
+  search_ = std::make_unique<StageSearch>(
+      question_of(std::get<AutoStages>(method_.pipeline.stages), graph_, method_, cluster_, budget),
+      planning);
+  return *search_;
+}
+
+void StagePlanner::choose(std::int64_t budget) {
+  const PipeshardParallel& pipeline = method_.pipeline;
+  check_stages(pipeline, graph_);
+  FoundStages found;
+  if (const auto* uniform = std::get_if<UniformStages>(&pipeline.stages)) {
+    found.partition = given_stages(*uniform, graph_, cluster_);
+  } else if (const auto* manual = std::get_if<ManualStages>(&pipeline.stages)) {
+    found.partition = given_stages(*manual, graph_, cluster_);
+  } else {
+    StageSearch& stages = search(budget);
+    while (stages.improve()) {
+    }
+    found = stages.finish();
+    gap_ = 1 - std::min(found.lower_bound, others_bound_) / found.seconds;
+    for (inter_op::Stage& stage : found.partition.stages)
+      stage.configuration = -1;  // the planner's choice
+  }
+  requests_ = requests_for(found.partition, method_, cluster_);
+  found_plans_ = std::move(found.plans);
+}
+
+int StagePlanner::in_flight(std::size_t stage) const {
+  const int count = static_cast<int>(requests_.size());
+  return pipeline::most_in_flight(method_.pipeline.schedule, count - static_cast<int>(stage) - 1,
+                                  count, graph_.num_micro_batches);
+}
+
+std::int64_t StagePlanner::counted(const std::vector<StagePlan>& stages, std::size_t stage) const {
+  return counted_bytes(stages[stage].graph, stages[stage].plan).with(in_flight(stage));
+}
+
+std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limits) const {
+  const auto* manual = std::get_if<ManualStages>(&method_.pipeline.stages);
+  std::vector<StagePlan> stages = stages_with_layers_of(requests_);
+  const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph_, stages);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    intra_op::AutoShardOptions own = options_;
+    if (std::holds_alternative<AutoStages>(method_.pipeline.stages)) own.progress = {};
+    if (manual && !manual->options.empty()) set_options(manual->options[s], own);
+    own.boundary_batch_dims = batch_dims[s];
+    own.time_limit_seconds =
+        (options_.time_limit_seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
+    const StageLimit limit{limits.empty() ? std::numeric_limits<std::int64_t>::max() : limits[s],
+                           in_flight(s)};
+    std::optional<ShardingPlan> found;
+    if (limits.empty() && s < found_plans_.size() && found_plans_[s])
+      found = moved(*found_plans_[s], stages[s].graph, requests_[s].meshes);
+    stages[s].plan =
+        found ? *std::move(found)
+              : plan_stage(stages[s].graph, requests_[s].meshes, limit, {model_, own, cache_});
+  }
+  return stages;
+}
+
+}  // namespace alpa

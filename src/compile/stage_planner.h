@@ -1,0 +1,76 @@
+#pragma once
+/// Plans the stages of a pipelined step, each on its own part of the cluster.
+#include <memory>
+#include <vector>
+
+#include "alpa/inter_op/plan.h"
+#include "method_options.h"
+#include "src/base/infinity.h"
+#include "src/base/timing.h"
+#include "src/cost/cost_model.h"
+#include "src/inter_op/auto_stages.h"
+#include "src/inter_op/cut_stages.h"
+#include "src/intra_op/search/auto_shard.h"
+#include "src/intra_op/space/planning_cache.h"
+
+namespace alpa {
+
+/// A stage before it is planned.
+struct StageRequest {
+  int first_layer = 0, last_layer = 0;
+  std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
+};
+
+/// Chooses stages and plans them. Arguments must outlive it.
+class StagePlanner {
+ public:
+  StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
+               double trace_seconds);
+
+  /// The search for stages that keep `budget`, begun at the first call; for methods that search
+  /// for them. Throws as `choose`.
+  StageSearch& search(std::int64_t budget);
+  /// Of that search: what is proven of all stages, its best ones, and how far it is. If none was
+  /// begun: 0, infinite and nothing.
+  double bound() const { return search_ ? search_->bound() : 0; }
+  double best_seconds() const { return search_ ? search_->best_seconds() : kInfinity; }
+  PlanningProgress progress() const { return search_ ? search_->progress() : PlanningProgress{}; }
+  /// What other numbers of micro-batches are proven to take at least, in seconds.
+  void set_others_bound(double seconds) { others_bound_ = seconds; }
+
+  /// The stages that the method asks for. If it says that they are searched for, they keep `budget`
+  /// bytes per device, as `counted_bytes` counts them; throws intra_op::OverBudget if none do.
+  /// Throws Error if the stages fit neither the layers nor the devices.
+  void choose(std::int64_t budget);
+
+  /// The chosen stages, planned one by one: each with the best plan within its limit in bytes, or
+  /// with the best of all if there are no limits. Throws intra_op::OverBudget.
+  std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
+
+  /// How much of the stages' seconds other stages may save at most, as the search proved: a share.
+  /// 1 if the stages were given.
+  double gap() const { return gap_; }
+
+  /// What the planner counts for a stage of the result.
+  std::int64_t counted(const std::vector<StagePlan>& stages, std::size_t stage) const;
+
+ private:
+  int in_flight(std::size_t stage) const;
+
+  const Graph& graph_;
+  const MethodOptions& method_;
+  const Cluster& cluster_;
+  const cost::CostModel model_;
+  const Stopwatch watch_;
+  intra_op::AutoShardOptions options_;
+  mutable intra_op::PlanningCache cache_;
+  intra_op::AutoShardOptions search_options_;  ///< of `search_`
+  std::unique_ptr<StageSearch> search_;
+  std::int64_t searched_budget_ = 0;
+  double others_bound_ = kInfinity;
+  std::vector<StageRequest> requests_;
+  std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
+  double gap_ = 1;
+};
+
+}  // namespace alpa

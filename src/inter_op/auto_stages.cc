@@ -1,0 +1,257 @@
+// src/inter_op/auto_stages.cc — searches for stages, and prices what the search asks for
+#include "auto_stages.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "range_costs.h"
+#include "src/base/infinity.h"
+#include "src/base/timing.h"
+#include "src/cost/transfer.h"
+#include "src/ir/stages.h"
+#include "stage_plan.h"
+#include "stage_search.h"
+
+namespace alpa {
+namespace {
+
+/// The plan of a range gets this effort at first, and further rounds while each closes this share
+/// of the gap (AutoShardOptions).
+constexpr double kEffort = 0.1, kLeastGain = 0.5;
+
+/// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
+/// there and back.
+std::vector<double> bytes_across(const Graph& graph) {
+  const int layers = num_layers(graph);
+  std::vector<double> bytes(layers, 0);
+  for (int layer = 1; layer < layers; ++layer) {
+    std::vector<int> stages(layers, 0);
+    std::fill(stages.begin() + layer, stages.end(), 1);
+    const Graph staged = with_stages(graph, stages);
+    std::set<int> crossing;
+    for (const Node& node : staged.nodes)
+      for (int value : node.operands)
+        if (node.region != Region::apply && staged.producer(value).layer != node.layer)
+          crossing.insert(value);
+    for (int value : crossing) bytes[layer] += static_cast<double>(staged.type(value).bytes());
+  }
+  return bytes;
+}
+
+/// Whether neighbouring devices of these shapes can be on one host.
+bool fit_one_host(const Cluster& cluster, const inter_op::Submesh& a, const inter_op::Submesh& b) {
+  return a.hosts == 1 && b.hosts == 1 && a.devices + b.devices <= cluster.devices_per_host;
+}
+
+}  // namespace
+
+struct StageSearch::Impl {
+  Impl(StageQuestion question, const StagePlanning& planning)
+      : question_(std::move(question)),
+        options_(planning.options),
+        quiet_(of_ranges(planning.options)),
+        planning_{planning.model, quiet_, planning.cache},
+        costs_(question_.graph, question_.cluster,
+               {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
+        transfer_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
+
+  /// Short rounds: what they leave open is mostly left open by longer ones, too.
+  static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
+    options.progress = {};
+    options.effort = kEffort;
+    options.least_gain = kLeastGain;
+    return options;
+  }
+
+  /// The best stages under the bounds. What is not known of them is found out: first bounds of
+  /// their own, then plans.
+  bool improve(double cutoff) {
+    if (costs_.parts().empty()) return false;
+    const auto cheapest = search(false);
+    if (costs_.seconds_left() <= 0) {
+      if (cheapest && !best_) consider(cheapest->partition);
+      return false;
+    }
+    if (!cheapest) return bound_ = kInfinity, false;
+    if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
+    tell();
+    if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
+    if (!best_ && cutoff == kInfinity && is_half_over()) consider_template();
+    bool more = false, own = true;
+    for (const RangeQuery& query : queries_of(cheapest->partition)) {
+      more |= costs_.bound(query);
+      own &= costs_.has_own_bound(query);
+    }
+    if (!more) return consider(cheapest->partition);
+    if (!own) return true;
+    const auto likely = search(true);
+    if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
+    return true;
+  }
+
+  FoundStages finish() {
+    for (const inter_op::StagePartition& partition : question_.templates) {
+      if (best_ && costs_.seconds_left() <= 0) break;
+      if (is_allowed(partition) && least_seconds(partition) < best_seconds()) consider(partition);
+    }
+    if (!best_) fail_to_fit();
+    best_->lower_bound = std::min(bound_, best_->seconds);
+    FoundStages found = *best_;
+    for (const RangeQuery& query : queries_of(found.partition))
+      found.plans.push_back(costs_.found_plan(query));
+    return found;
+  }
+
+  bool is_half_over() const { return costs_.seconds_left() < options_.time_limit_seconds / 2; }
+
+  /// Stages to fall back on when time is over: mostly a single one.
+  void consider_template() {
+    for (const inter_op::StagePartition& partition : question_.templates)
+      if (!best_ && is_allowed(partition)) consider(partition);
+  }
+
+  double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
+
+  bool is_allowed(const inter_op::StagePartition& partition) const {
+    const auto& parts = costs_.parts();
+    return std::all_of(partition.stages.begin(), partition.stages.end(), [&](const auto& stage) {
+      return std::find(parts.begin(), parts.end(), stage.submesh) != parts.end();
+    });
+  }
+
+  [[noreturn]] void fail_to_fit() const {
+    const int layers = costs_.ranges().layers();
+    if (!question_.mesh_shapes.empty())
+      throw intra_op::OverBudget(fmt::format(
+          "AutoStages: no stages of {} layers with the logical mesh shapes that are allowed tile "
+          "{} "
+          "devices and fit into {} bytes per device; allow more shapes, or raise the memory budget",
+          layers, question_.cluster.num_devices(), question_.budget));
+    throw intra_op::OverBudget(fmt::format(
+        "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
+        "devices, or raise the memory budget",
+        layers, question_.budget));
+  }
+
+  double enough(double seconds) const { return (1 - options_.relative_gap) * seconds; }
+
+  std::optional<inter_op::StageSearchResult> search(bool final_only) {
+    const inter_op::StageCosts costs = costs_.table(final_only);
+    return inter_op::search_stages(
+        {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
+         .submeshes = costs_.parts(),
+         .costs = costs,
+         .micro_batches = question_.graph.num_micro_batches,
+         .in_flight = question_.in_flight,
+         .transfer_seconds = transfer_seconds_,
+         .is_over = [this] { return costs_.seconds_left() <= 0; }});
+  }
+
+  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition) const {
+    std::vector<RangeQuery> queries;
+    int after = static_cast<int>(partition.stages.size());
+    for (const inter_op::Stage& stage : partition.stages) {
+      const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
+      invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
+                stage.submesh);
+      queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
+                         static_cast<int>(part - costs_.parts().begin()),
+                         question_.in_flight(--after)});
+    }
+    return queries;
+  }
+
+  /// Plans the stages, and keeps them if they are the best. False: all were planned before.
+  bool consider(const inter_op::StagePartition& partition) {
+    bool any = false;
+    for (const RangeQuery& query : queries_of(partition)) any |= costs_.plan(query);
+    const double seconds = seconds_of(
+        partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
+    if (seconds < best_seconds()) {
+      best_ = FoundStages{partition, seconds};
+      tell();
+    }
+    return any;
+  }
+
+  double least_seconds(const inter_op::StagePartition& partition) {
+    return seconds_of(partition,
+                      [&](const RangeQuery& query) { return costs_.least_seconds(query); });
+  }
+
+  /// As the stage search counts them.
+  template <class SecondsOf>
+  double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
+    const std::vector<RangeQuery> queries = queries_of(partition);
+    std::vector<double> seconds;
+    for (const RangeQuery& query : queries) seconds.push_back(seconds_of_range(query));
+    for (std::size_t s = 1; s < queries.size(); ++s)
+      seconds.push_back(
+          transfer_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0) +
+           (question_.graph.num_micro_batches - 1) *
+               *std::max_element(seconds.begin(), seconds.end());
+  }
+
+  PlanningProgress progress() const {
+    PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = watch_.seconds()};
+    now.best_seconds = best_seconds();
+    if (best_) now.stages = static_cast<int>(best_->partition.stages.size());
+    now.lower_bound_seconds = std::min(now.lower_bound_seconds, now.best_seconds);
+    now.searches = costs_.num_searches();
+    now.ranges = costs_.num_ranges();
+    now.seconds_left = costs_.seconds_left();
+    return now;
+  }
+
+  void tell() const {
+    if (options_.progress) options_.progress(progress());
+  }
+
+  const StageQuestion question_;
+  const intra_op::AutoShardOptions& options_;
+  const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
+  const StagePlanning planning_;
+  RangeCosts costs_;
+  const std::function<double(int layer, int before, int after)> transfer_seconds_;
+  const Stopwatch watch_;
+  double bound_ = 0;
+  std::optional<FoundStages> best_;
+};
+
+std::function<double(int layer, int before, int after)> transfer_prices(
+    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes) {
+  const std::size_t count = submeshes.size();
+  std::vector<Link> links;
+  for (const inter_op::Submesh& before : submeshes)
+    for (const inter_op::Submesh& after : submeshes)
+      links.push_back(cost::link_between(cluster, fit_one_host(cluster, before, after)));
+  return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
+    const Link& link = links[before * count + after];
+    return 2 * cost::least_transfer_seconds(bytes[layer] / 2, submeshes[before].num_devices(),
+                                            submeshes[after].num_devices(), link);
+  };
+}
+
+StageSearch::StageSearch(StageQuestion question, const StagePlanning& planning)
+    : impl_(std::make_unique<Impl>(std::move(question), planning)) {}
+
+StageSearch::~StageSearch() = default;
+
+bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
+double StageSearch::bound() const { return impl_->bound_; }
+double StageSearch::best_seconds() const { return impl_->best_seconds(); }
+PlanningProgress StageSearch::progress() const { return impl_->progress(); }
+FoundStages StageSearch::finish() { return impl_->finish(); }
+
+FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning) {
+  StageSearch search(question, planning);
+  while (search.improve()) {
+  }
+  return search.finish();
+}
+
+}  // namespace alpa

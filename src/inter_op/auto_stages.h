@@ -1,0 +1,77 @@
+#pragma once
+/// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
+/// (range_costs.h), and searches for the best partition (inter_op/stage_search.h).
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "alpa/mesh/cluster.h"
+#include "range_costs.h"
+#include "src/base/infinity.h"
+#include "stage.h"
+#include "stage_planning.h"
+
+namespace alpa {
+
+/// What stages are searched for.
+struct StageQuestion {
+  const Graph& graph;
+  const Cluster& cluster;
+  std::int64_t budget = 0;  ///< bytes of a device, as `counted_bytes` counts them
+  std::vector<inter_op::Submesh> submeshes = {};   ///< that stages may have
+  std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
+  /// Micro-batches in flight at a stage with so many stages after it.
+  std::function<int(int stages_after)> in_flight = {};
+  /// Other stages that the result may not be dearer than: a single one, equal ones.
+  std::vector<inter_op::StagePartition> templates = {};
+};
+
+/// Seconds to pass a micro-batch, forward and backward, between stages: as
+/// inter_op::StageProblem::transfer_seconds, with indices of these submeshes. No way
+/// to send them takes less (cost::least_transfer_seconds).
+std::function<double(int layer, int before, int after)> transfer_prices(
+    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes);
+
+struct FoundStages {
+  inter_op::StagePartition partition;
+  double seconds = 0;  ///< predicted for the step's micro-batches, transfers included
+  /// Proven: no stages take less, unless memory made plans slower.
+  double lower_bound = 0;
+  /// Per stage, the plan that the search made of it; null: it needs less memory.
+  std::vector<std::shared_ptr<const RangePlan>> plans = {};
+};
+
+/// A search for the stages with the least predicted seconds per step, round by round, so that
+/// several searches (of other numbers of micro-batches) can take turns. One thread at a time.
+class StageSearch {
+ public:
+  /// What `question` and `planning` refer to must outlive this.
+  StageSearch(StageQuestion question, const StagePlanning& planning);
+  ~StageSearch();
+  StageSearch(const StageSearch&) = delete;
+  StageSearch& operator=(const StageSearch&) = delete;
+
+  /// One round. False: the best stages are found up to the options' relative gap, none are better
+  /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
+  bool improve(double cutoff_seconds = kInfinity);
+
+  /// Proven so far: seconds that no stages take less than, unless memory made plans slower.
+  double bound() const;
+  double best_seconds() const;  ///< of the best stages so far; infinite: none yet
+  PlanningProgress progress() const;
+
+  /// The best stages so far; a single stage and equal stages are compared with them. Throws
+  /// intra_op::OverBudget if no stages fit.
+  FoundStages finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Stages with the least predicted seconds per step, up to the options' relative gap; a single
+/// stage is one candidate. When time is over or the search is stopped, the best stages so far.
+/// Throws Error if no stages fit.
+FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning);
+
+}  // namespace alpa

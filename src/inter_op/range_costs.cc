@@ -1,0 +1,252 @@
+// src/inter_op/range_costs.cc — bounds and plans of ranges of layers
+//
+// The relaxed problem of a range (inter_op/layer_ranges.h) bounds it alone and inside a longer
+// range, so bounds of parts add up. In chains of layers it costs what the range does, up to what
+// happens at the ends. Hence few ranges must be solved by themselves: those that the best stages
+// under the current bounds use.
+#include "range_costs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "src/base/infinity.h"
+#include "src/intra_op/layers/layer_table.h"
+#include "src/intra_op/search/quick_bound.h"
+#include "src/ir/subgraph.h"
+#include "stage_plan.h"
+
+namespace alpa {
+namespace {
+
+/// Layers that are bounded together before a longer range is.
+constexpr int kBlock = 4;
+/// Share of the time left for one range whose best plan has too much memory: to find out that there
+/// is no other may take any time.
+constexpr double kMemoryShare = 0.02;
+
+}  // namespace
+
+bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& shapes) {
+  std::vector<int> shape;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) shape.push_back(mesh.size(axis));
+  return shapes.empty() || std::find(shapes.begin(), shapes.end(), shape) != shapes.end();
+}
+
+RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSpace& space,
+                       const StagePlanning& planning)
+    : graph_(graph), budget_(space.budget), planning_(planning), ranges_(graph) {
+  for (const inter_op::Submesh& part : space.parts) {
+    std::vector<int> devices(part.num_devices());
+    std::iota(devices.begin(), devices.end(), 0);
+    const auto first = static_cast<int>(meshes_.size());
+    for (DeviceMesh& mesh : logical_meshes(cluster, part, devices))
+      if (is_allowed(mesh, space.mesh_shapes)) meshes_.push_back(std::move(mesh));
+    if (static_cast<int>(meshes_.size()) == first) continue;
+    parts_.push_back(part);
+    first_mesh_.push_back(first);
+  }
+  first_mesh_.push_back(static_cast<int>(meshes_.size()));
+  known_.resize(ranges_.classes() * meshes_.size());
+  planned_.resize(ranges_.classes() * parts_.size());
+}
+
+double RangeCosts::seconds_left() const {
+  const bool stopped = planning_.options.stop && *planning_.options.stop;
+  return stopped ? 0 : std::max(0.0, planning_.options.time_limit_seconds - watch_.seconds());
+}
+
+intra_op::AutoShardOptions RangeCosts::options_left() const {
+  intra_op::AutoShardOptions options = planning_.options;
+  options.time_limit_seconds = seconds_left();
+  return options;
+}
+
+const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_flight) {
+  for (const Plan& plan : planned.plans)
+    if (plan.most_in_flight >= in_flight) return &plan;
+  return nullptr;
+}
+
+double RangeCosts::bound_of(const RangeQuery& query, bool final_only) {
+  double bound = kInfinity;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    if (const Known& of = known(query.range, mesh); !final_only || of.level == Level::dual)
+      bound = std::min(bound, of.bound);
+  return bound;
+}
+
+double RangeCosts::least_seconds(const RangeQuery& query, bool final_only) {
+  const Planned& of = planned(query);
+  if (query.in_flight >= of.none_from) return kInfinity;
+  if (of.plans.empty()) return bound_of(query, final_only);
+  const double proven = std::max(bound_of(query, false), of.plans.front().lower_bound);
+  const Plan* plan = plan_of(of, query.in_flight);
+  if (plan == &of.plans.front() || of.plans.size() == 1) return proven;
+  return std::max(proven, (plan ? plan : &of.plans.back())->seconds);
+}
+
+int RangeCosts::promising_mesh(const RangeQuery& query) {
+  int best = first_mesh_[query.part];
+  for (int mesh = best; mesh < first_mesh_[query.part + 1]; ++mesh)
+    if (known(query.range, mesh).bound < known(query.range, best).bound) best = mesh;
+  return best;
+}
+
+/// A range costs at least what its parts do.
+void RangeCosts::raise_bounds() {
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const auto [first, last] = ranges_.example(range);
+    for (int cut = first; cut < last; ++cut) {
+      const int before = ranges_.class_of(first, cut), after = ranges_.class_of(cut + 1, last);
+      for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh) {
+        double& bound = known(range, mesh).bound;
+        bound = std::max(bound, known(before, mesh).bound + known(after, mesh).bound);
+      }
+    }
+  }
+}
+
+inter_op::StageCosts RangeCosts::table(bool final_only) {
+  raise_bounds();
+  std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
+  for (const Planned& of : planned_) {
+    for (const Plan& plan : of.plans) limits.insert(plan.most_in_flight);
+    if (of.none_from <= graph_.num_micro_batches) limits.insert(of.none_from - 1);
+  }
+  limits.erase(0);
+  inter_op::StageCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
+                             static_cast<int>(limits.size()));
+  for (int first = 0; first < costs.layers; ++first)
+    for (int last = first; last < costs.layers; ++last)
+      for (int part = 0; part < costs.submeshes; ++part) {
+        int configuration = 0;
+        for (int in_flight : limits) {
+          const std::size_t at = costs.index(first, last, part, configuration++);
+          costs.seconds[at] =
+              least_seconds({ranges_.class_of(first, last), part, in_flight}, final_only);
+          costs.max_in_flight[at] = in_flight;
+        }
+      }
+  return costs;
+}
+
+bool RangeCosts::bound(const RangeQuery& query) {
+  if (!planned(query).plans.empty()) return false;  // which has a bound of its own
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  bool any = false;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    any |= bound_blocks(range, 1, mesh, Level::strategies);
+  if (any) return true;
+  const int mesh = promising_mesh(query);
+  for (const int layers : {1, kBlock})
+    if (range.last - range.first >= layers && bound_blocks(range, layers, mesh, Level::dual))
+      return true;
+  return bound_on(query.range, mesh, Level::dual);
+}
+
+bool RangeCosts::has_own_bound(const RangeQuery& query) {
+  return !planned(query).plans.empty() || bound_of(query, true) < kInfinity;
+}
+
+/// Bounds so many layers of the range at a time. False: they were known, or time is over.
+bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh,
+                              Level level) {
+  bool any = false;
+  double sum = 0;
+  for (int begin = range.first; begin <= range.last; begin += layers) {
+    const int part = ranges_.class_of(begin, std::min(begin + layers - 1, range.last));
+    any |= bound_on(part, mesh, level);
+    sum += known(part, mesh).bound;
+  }
+  double& bound = known(ranges_.class_of(range.first, range.last), mesh).bound;
+  bound = std::max(bound, sum);
+  return any;
+}
+
+bool RangeCosts::bound_on(int range, int mesh, Level level) {
+  Known& of = known(range, mesh);
+  if (of.level >= level || seconds_left() <= 0) return false;
+  of.level = level;
+  of.bound = std::max(of.bound, relaxed_bound(range, mesh, level));
+  return true;
+}
+
+const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
+  const auto [place, added] = relaxed_.try_emplace(range);
+  Relaxed& of = place->second;
+  if (!added) return of;
+  of.range = ranges_.relaxed(ranges_.example(range));
+  of.options = planning_.options;
+  of.options.whole_boundary_inputs = false;
+  of.options.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
+  of.options.loops = &of.range.loops;
+  of.key = intra_op::table_key({of.range.graph, {}, of.range.loops}, of.options);
+  return of;
+}
+
+/// Seconds of a micro-batch that no range of this class takes less than on the mesh, alone or
+/// inside a longer range.
+double RangeCosts::relaxed_bound(int range, int mesh, Level level) {
+  const Relaxed& of = relaxed(range);
+  const auto [place, added] = relaxed_bounds_.try_emplace({of.key, mesh, level});
+  if (!added) return place->second;
+  const bool quick = level == Level::strategies;
+  num_searches_ += quick ? 0 : 1;
+  const auto bound = quick ? intra_op::least_seconds_on : intra_op::quick_bound;
+  place->second =
+      bound(of.range.graph, meshes_[mesh], planning_.model, of.options, planning_.cache) /
+      graph_.num_micro_batches;
+  return place->second;
+}
+
+bool RangeCosts::plan(const RangeQuery& query) {
+  Planned& of = planned(query);
+  if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
+  if (of.plans.empty()) {
+    add_plan(query, {std::numeric_limits<std::int64_t>::max(), 1});
+    if (plan_of(of, query.in_flight)) return true;
+  }
+  try {
+    add_plan(query, {budget_, query.in_flight});
+  } catch (const intra_op::OverBudget&) {
+    of.none_from = query.in_flight;
+  }
+  is_memory_bound_ = true;
+  return true;
+}
+
+void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
+  const inter_op::StageGraph stage = ranges_.graph_of(ranges_.example(query.range));
+  intra_op::AutoShardOptions options = options_left();
+  options.boundary_batch_dims = stage.batch_dims;
+  if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
+  const std::vector<DeviceMesh> meshes(meshes_.begin() + first_mesh_[query.part],
+                                       meshes_.begin() + first_mesh_[query.part + 1]);
+  ShardingPlan plan =
+      plan_stage(stage.graph, meshes, limit, {planning_.model, options, planning_.cache});
+  const StageBytes bytes = counted_bytes(stage.graph, plan);
+  int most = 0;
+  while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
+  std::vector<Plan>& plans = planned(query).plans;
+  plans.push_back({plan.cost.lower_bound_seconds / graph_.num_micro_batches,
+                   plan.cost.objective_seconds / graph_.num_micro_batches, most});
+  if (plans.size() == 1)
+    plans.front().found =
+        std::make_shared<const RangePlan>(RangePlan{layer_hash(stage.graph), std::move(plan)});
+}
+
+std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {
+  const Planned& of = planned(query);
+  const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+  return plan ? plan->found : nullptr;
+}
+
+double RangeCosts::planned_seconds(const RangeQuery& query) {
+  const Planned& of = planned(query);
+  const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+  return plan ? plan->seconds : kInfinity;
+}
+
+}  // namespace alpa

@@ -1,0 +1,145 @@
+#pragma once
+/// What ranges of layers cost on parts of the cluster. Lower bounds come first; plans are made only
+/// of the ranges that the search for stages asks for. One thread at a time.
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "alpa/mesh/cluster.h"
+#include "layer_ranges.h"
+#include "src/base/timing.h"
+#include "stage_planning.h"
+#include "stage_search.h"
+
+namespace alpa {
+
+/// A range of layers (its class) on a part of the cluster, with so many micro-batches in flight.
+struct RangeQuery {
+  int range = 0;  ///< number of its class
+  int part = 0;   ///< index of the submesh
+  int in_flight = 1;
+};
+
+/// What ranges may use.
+struct RangeSpace {
+  std::int64_t budget = 0;  ///< bytes of a device
+  std::vector<inter_op::Submesh> parts;
+  std::vector<std::vector<int>> mesh_shapes;  ///< logical ones; empty: all
+};
+
+/// A plan of a range, without a limit on memory, for stages of equal graphs on equal parts.
+struct RangePlan {
+  std::uint64_t graph_hash = 0;  ///< layer_hash of the graph that it was made for
+  ShardingPlan plan;
+};
+
+/// Whether the mesh has one of these shapes, or there are none.
+bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& shapes);
+
+class RangeCosts {
+ public:
+  /// `graph` and what `planning` refers to must outlive this.
+  RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSpace& space,
+             const StagePlanning& planning);
+
+  const inter_op::LayerRanges& ranges() const { return ranges_; }
+  /// Those of the space that have a logical mesh.
+  const std::vector<inter_op::Submesh>& parts() const { return parts_; }
+
+  /// Seconds of a micro-batch that no plan takes less than: the best plan if it is known, else the
+  /// bound of the range, or of its parts together. Infinite: no plan keeps the memory. With
+  /// `final_only` also where the range has no search of its own.
+  double least_seconds(const RangeQuery& query, bool final_only = false);
+
+  /// For the stage search: all ranges, with one configuration per number of micro-batches in
+  /// flight at which their seconds rise.
+  inter_op::StageCosts table(bool final_only);
+
+  /// Raises the bound of the range by one step: of its layers on all logical meshes of the part,
+  /// then of blocks of layers and of the range on the most promising one. False: there is no step
+  /// left, or time is over.
+  bool bound(const RangeQuery& query);
+
+  /// Whether the range has a dual bound of its own, or a plan.
+  bool has_own_bound(const RangeQuery& query);
+
+  /// Plans the range on all logical meshes of the part. False: it is planned.
+  bool plan(const RangeQuery& query);
+
+  /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
+  /// infinite: no plan keeps the memory. The range must have been planned.
+  double planned_seconds(const RangeQuery& query);
+
+  /// The best plan of a planned range if its memory suffices; null: it has less memory.
+  std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
+
+  /// Whether any plan gave up speed to keep the memory; its seconds are no proven bound.
+  bool is_memory_bound() const { return is_memory_bound_; }
+  /// For dual bounds.
+  int num_searches() const { return num_searches_; }
+  /// Different ranges on logical meshes.
+  int num_ranges() const { return static_cast<int>(known_.size()); }
+  double seconds_left() const;
+
+ private:
+  struct Plan {
+    double lower_bound = 0, seconds = 0;
+    int most_in_flight = 0;
+    std::shared_ptr<const RangePlan> found = nullptr;  ///< of the first
+  };
+  /// How a bound was found: as a sum of those of parts, from the least that every node takes, or by
+  /// the dual bound.
+  enum class Level : std::uint8_t { parts, strategies, dual };
+  /// What is known of a range on a logical mesh.
+  struct Known {
+    double bound = 0;  ///< seconds are at least this
+    Level level = Level::parts;
+  };
+  /// A range on a part of the cluster, on the best of its logical meshes.
+  struct Planned {
+    std::vector<Plan> plans;  ///< with more and more micro-batches in flight
+    int none_from = std::numeric_limits<int>::max();  ///< micro-batches in flight
+  };
+  struct Relaxed {
+    inter_op::RelaxedRange range;
+    intra_op::AutoShardOptions options;
+    std::string key;
+  };
+
+  Known& known(int range, int mesh) { return known_[range * meshes_.size() + mesh]; }
+  Planned& planned(const RangeQuery& query) {
+    return planned_[query.range * parts_.size() + query.part];
+  }
+  intra_op::AutoShardOptions options_left() const;
+  static const Plan* plan_of(const Planned& planned, int in_flight);
+  double bound_of(const RangeQuery& query, bool final_only);
+  int promising_mesh(const RangeQuery& query);
+  void raise_bounds();
+  bool bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh, Level level);
+  bool bound_on(int range, int mesh, Level level);
+  const Relaxed& relaxed(int range);
+  double relaxed_bound(int range, int mesh, Level level);
+  void add_plan(const RangeQuery& query, const StageLimit& limit);
+
+  const Graph& graph_;
+  const std::int64_t budget_;
+  const StagePlanning& planning_;
+  const Stopwatch watch_;
+  const inter_op::LayerRanges ranges_;
+  std::vector<inter_op::Submesh> parts_;
+  std::vector<DeviceMesh> meshes_;
+  std::vector<int> first_mesh_;   ///< per part, and an end
+  std::vector<Known> known_;      ///< per range and mesh
+  std::vector<Planned> planned_;  ///< per range and part
+  std::map<int, Relaxed> relaxed_;
+  /// of relaxed ranges, by key, mesh and level
+  std::map<std::tuple<std::string, int, Level>, double> relaxed_bounds_;
+  bool is_memory_bound_ = false;
+  int num_searches_ = 0;
+};
+
+}  // namespace alpa

@@ -1,0 +1,57 @@
+// src/inter_op/stage_planning.cc — plans a stage, with less memory where its best plan has too much
+#include "stage_planning.h"
+
+#include <set>
+
+#include "src/intra_op/plan/peak_memory.h"
+#include "src/ir/input.h"
+
+namespace alpa {
+namespace {
+
+/// Plans that are tried under a lowered limit before giving up.
+constexpr int kAttempts = 6;
+
+/// Bytes of a device, the first one, that a micro-batch in flight keeps for its backward run.
+std::int64_t kept_bytes(const Graph& graph, const ShardingPlan& plan) {
+  std::set<int> kept;
+  for (const Node& node : graph.nodes)
+    for (int value : node.operands)
+      if (node.region == Region::backward && graph.producer(value).region == Region::forward)
+        kept.insert(value);
+  std::int64_t bytes = 0;
+  const std::vector<int> first_device = plan.mesh.coordinates(0);
+  for (int value : kept) {
+    const Input* input = find_input(graph, value);
+    const TensorType& type = graph.type(value);
+    if (!input || input->kind == InputKind::boundary)
+      bytes += TensorType{type.dtype,
+                          local_shape(type.shape, plan.specs[value], plan.mesh, first_device)}
+                   .bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StageBytes counted_bytes(const Graph& graph, const ShardingPlan& plan) {
+  return {intra_op::peak_memory(plan, graph).bytes, kept_bytes(graph, plan)};
+}
+
+ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshes,
+                        const StageLimit& limit, const StagePlanning& planning) {
+  intra_op::AutoSharding search(graph, meshes, planning.model, planning.options, &planning.cache);
+  ShardingPlan plan = search.plan();
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const StageBytes bytes = counted_bytes(graph, plan);
+    const std::int64_t excess = bytes.with(limit.in_flight) - limit.bytes;
+    if (excess <= 0) return plan;
+    if (bytes.peak <= excess) break;
+    plan = search.plan(bytes.peak - excess);
+  }
+  throw intra_op::OverBudget(fmt::format(
+      "method {}: no plan of a stage with {} micro-batches in flight fits into {} bytes per device",
+      planning.options.method, limit.in_flight, limit.bytes));
+}
+
+}  // namespace alpa

@@ -1,0 +1,63 @@
+// src/report/plan_text.cc — a plan and its stages in words
+#include "plan_text.h"
+
+#include <fmt/ranges.h>
+
+#include "alpa/base/text.h"
+#include "plan_proof.h"
+
+namespace alpa {
+namespace {
+
+std::string memory_text(const StageMemory& memory) {
+  return fmt::format(
+      "{} per device of {}: state {}, accumulators {}, activations {} of {} in flight, temporaries "
+      "{}",
+      bytes_text(static_cast<double>(memory.total())),
+      bytes_text(static_cast<double>(memory.limit)), bytes_text(static_cast<double>(memory.state)),
+      bytes_text(static_cast<double>(memory.accumulators)),
+      bytes_text(static_cast<double>(memory.activations)), memory.in_flight,
+      bytes_text(static_cast<double>(memory.temporaries)));
+}
+
+std::string transfer_text(const StageTransfer& transfer) {
+  return fmt::format("stage {} to {}: {} in {} tensors per {}, {}, {}", transfer.from, transfer.to,
+                     bytes_text(transfer.bytes), transfer.tensors,
+                     transfer.once ? "step" : "micro-batch", seconds_text(transfer.seconds),
+                     fmt::join(transfer.strategies, ", "));
+}
+
+}  // namespace
+
+std::string to_string(const Plan& plan) {
+  if (!plan.schedule) return to_string(plan.sharding());
+  std::string text = fmt::format(
+      "pipeline of {} stages, {}, {} micro-batches: {} per step predicted, bubble {:.0f} %, {}",
+      plan.stages.size(), name_of(*plan.schedule), plan.stages.front().graph.num_micro_batches,
+      seconds_text(plan.cost.objective_seconds), 100 * plan.bubble, proof_text(plan));
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const StagePlan& stage = plan.stages[s];
+    text += fmt::format(
+        "\nstage {}     layers {} to {} on mesh {}: {} forward and {} backward per micro-batch, {} "
+        "per step\n            {}",
+        s, stage.first_layer, stage.last_layer, shape_text(stage.plan.mesh),
+        seconds_text(stage.seconds.forward), seconds_text(stage.seconds.backward),
+        seconds_text(stage.seconds.apply), memory_text(stage.memory));
+  }
+  for (const StageTransfer& transfer : plan.transfers)
+    text += "\ntransfer    " + transfer_text(transfer);
+  return text;
+}
+
+std::string explain(const Plan& plan, const cost::CostModel& model, Detail detail,
+                    std::int64_t memory_bytes) {
+  if (!plan.schedule)
+    return explain(plan.sharding(), plan.stages.front().graph, model, detail, memory_bytes);
+  std::string text = to_string(plan) + "\n";
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    text += fmt::format("\nStage {}\n{}", s,
+                        explain(plan.stages[s].plan, plan.stages[s].graph, model, detail));
+  return text;
+}
+
+}  // namespace alpa

@@ -1,0 +1,48 @@
+#pragma once
+/// What ran when in a step, beside what was predicted.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "alpa/inter_op/plan.h"
+#include "src/pipeline/timeline.h"
+#include "src/runtime/executor.h"
+
+namespace alpa {
+
+/// The kinds of time of a device.
+enum class TraceLane : std::uint8_t { compute, communication, transfer, waiting };
+
+/// Something that a device did; seconds since the step began.
+struct TraceSpan {
+  std::string name;  ///< of a node, or of a list: "forward"
+  TraceLane lane = TraceLane::compute;
+  int micro_batch = 0;
+  double begin = 0, end = 0;
+};
+
+struct DeviceTrace {
+  int device = 0;
+  int stage = 0;                  ///< the first of its stages
+  std::vector<TraceSpan> runs;    ///< of instruction lists
+  std::vector<TraceSpan> spans;   ///< of instructions on the device's thread
+  std::vector<TraceSpan> beside;  ///< of collectives on its communication thread
+  double busy = 0;                ///< seconds in which its thread did not wait
+};
+
+struct StepTrace {
+  std::vector<DeviceTrace> devices;
+  double seconds = 0;            ///< from the first instruction to the last
+  pipeline::Timeline predicted;  ///< per part of the devices: stages on the same ones share it
+};
+
+/// The last step of `executor`, which runs by `plan`. Throws Error if no times were recorded.
+StepTrace trace_of(const Plan& plan, const runtime::Executor& executor);
+
+/// JSON in Chrome's trace event format: a process per device, a thread per lane.
+std::string chrome_trace(const StepTrace& trace);
+
+/// Two lines: "7.1 ms measured, 6.9 ms predicted; devices wait …", "slowest     stage 1: …".
+std::string to_string(const StepTrace& trace);
+
+}  // namespace alpa
