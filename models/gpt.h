@@ -1,6 +1,6 @@
 #pragma once
-/// Decoders: GPT (Radford et al. 2019; sizes of the Alpa paper's table) and a Llama-like variant
-/// (Touvron et al. 2023: RMS norm, rotary positions, SwiGLU, grouped queries).
+/// Decoders: GPT (Radford et al. 2019) and a Llama-like variant (Touvron et al. 2023: RMS norm,
+/// rotary positions, SwiGLU, grouped queries).
 #include <alpa/alpa.h>
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/decoder_sizes.h"
 #include "models/tied_head.h"
 
 namespace models {
@@ -29,28 +30,6 @@ struct DecoderOptions {
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
   bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
 };
-
-struct DecoderSize {
-  std::string_view name;
-  std::int64_t layers, hidden, heads, feed_forward = 0;
-};
-
-/// Sizes of GPT in Alpa's evaluation (Zheng et al. 2022, table 4), and one for trials.
-inline constexpr std::array<DecoderSize, 10> kGptSizes{{{"tiny", 2, 64, 4},
-                                                        {"125M", 12, 768, 12},
-                                                        {"350M", 24, 1024, 16},
-                                                        {"760M", 24, 1536, 16},
-                                                        {"1.3B", 24, 2048, 32},
-                                                        {"2.6B", 32, 2560, 32},
-                                                        {"6.7B", 32, 4096, 32},
-                                                        {"15B", 48, 5120, 40},
-                                                        {"39B", 48, 8192, 64},
-                                                        {"76B", 60, 10240, 80}}};
-/// Sizes of Llama (Touvron et al. 2023, table 2), whose head is a kernel of its own.
-inline constexpr std::array<DecoderSize, 4> kLlamaSizes{{{"7B", 32, 4096, 32, 11008},
-                                                         {"13B", 40, 5120, 40, 13824},
-                                                         {"33B", 60, 6656, 52, 17920},
-                                                         {"65B", 80, 8192, 64, 22016}}};
 
 inline alpa::nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
   alpa::nn::NormOptions options{.name = name};

@@ -178,7 +178,7 @@ void check_difference(const TensorFile& file, const LoadedWeights& difference, s
       "{}: its names are not the model's. The model wants {}, which the file lacks; the file has {}, "
       "which the model lacks. Give a WeightMap{}",
       file.path(), quoted_names(missing), quoted_names(unexpected),
-      options.partial ? "" : ", or {.partial = true} to load what both have");
+      options.partial ? "" : ", or LoadOptions{.partial = true} to load what both have");
 }
 
 /// Throws Error unless the file holds what the map names.

@@ -1,5 +1,5 @@
-// src/ir/parameter_order.cc — orders parameters and numbers layers by the graph alone,
-// independently of the order in which a compiler evaluates operands
+// Orders parameters and numbers layers by the graph alone, whatever the
+// order in which a compiler evaluates operands
 #include <algorithm>
 #include <limits>
 #include <set>

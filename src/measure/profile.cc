@@ -169,7 +169,7 @@ Link measured_link(int devices, double seconds) {
   const auto model = [&](const Batch& batch) {
     std::vector<Value> all;
     for (std::size_t i = 0; i < kReducedElements.size(); ++i)
-      all.push_back(square(reduce_sum(batch[std::to_string(i)], {0})));
+      all.push_back(square(sum(batch[std::to_string(i)], {0})));
     return reported(batch, all);
   };
   const auto coefficient = [&](double bytes, double alpha, double beta) {

@@ -74,7 +74,7 @@ TEST_CASE("old weights load into a GPT with new layers, which are named as missi
   save_weights(saved, file.path());
   TrainState state = executable(with_new_layers(), 2).init(2);
   const std::string adapter = to_string(state["blocks.0.adapter.kernel"].to_host());
-  const LoadedWeights loaded = load_weights(state, file.path(), {.partial = true});
+  const LoadedWeights loaded = load_weights(state, file.path(), LoadOptions{.partial = true});
   CHECK(loaded.unexpected.empty());
   CHECK(loaded.missing == Names{"embedding_norm.scale", "embedding_norm.bias",
                                 "blocks.0.adapter.kernel", "blocks.0.adapter.bias"});
@@ -94,9 +94,9 @@ TEST_CASE("without that option both sides are named, and nothing changes") {
       "lacks; the file has \"blocks.0.adapter.bias\", \"blocks.0.adapter.kernel\", "
       "\"embedding_norm.bias\", \"embedding_norm.scale\", which the model lacks. Give a WeightMap";
   CHECK(error_of([&] { load_weights(state, file.path()); }) ==
-        names + ", or {.partial = true} to load what both have");
+        names + ", or LoadOptions{.partial = true} to load what both have");
   CHECK(to_string(state["tokens.table"].to_host()) == before);
-  CHECK(load_weights(state, file.path(), {.partial = true}).unexpected.size() == 4);
+  CHECK(load_weights(state, file.path(), LoadOptions{.partial = true}).unexpected.size() == 4);
 }
 
 TEST_CASE("a file with nothing in common is refused, with its names, even in part") {
@@ -107,7 +107,7 @@ TEST_CASE("a file with nothing in common is refused, with its names, even in par
       [](const Batch& b) { return mean(nn::Dense(2, {.bias = false, .name = "head"})(b["x"])); },
       optim::Sgd{});
   TrainState state = parallelize(step, Serial{}, Cluster::local(1)).init(0);
-  CHECK(error_of([&] { load_weights(state, file.path(), {.partial = true}); }) ==
+  CHECK(error_of([&] { load_weights(state, file.path(), LoadOptions{.partial = true}); }) ==
         "counters.safetensors: its names are not the model's. The model wants \"head.kernel\", "
         "which the file lacks; the file has \"dense0.kernel\", which the model lacks. Give a "
         "WeightMap");

@@ -18,7 +18,7 @@ struct RmsNorm {
   nn::LayerId id;
   Value operator()(Value x) const {
     const nn::Scope in(x, id, "norm");
-    const Value size = reduce_mean(square(x), {-1}, true);
+    const Value size = mean(square(x), {-1}, true);
     return x * rsqrt(size + 1e-6) * in.parameter("gain", {x.dim(-1)}, ones);
   }
 };

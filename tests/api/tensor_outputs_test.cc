@@ -40,7 +40,7 @@ TrainingStep talkative_step() {
     const Value loss = mean(square(logits));
     output("logits", logits);
     output("positive", gt(logits, 0));
-    output("sums", reduce_sum(b["x"], {0}));
+    output("sums", sum(b["x"], {0}));
     const Values gradients = mean_gradients(loss, g.parameters());
     g.metric("loss", mean_over_micro_batches("loss", loss));
     g.set_region(Region::apply);
@@ -78,7 +78,7 @@ TEST_CASE(
     "a prediction step returns several tensors by name, and those of a step stay as they are") {
   const TrainingStep predict = prediction_step(inputs, [](const Batch& b) {
     const Value hidden = tanh(b["x"]);
-    return Predictions({{"hidden", hidden}, {"of each row", reduce_sum(hidden, {1})}});
+    return Predictions({{"hidden", hidden}, {"of each row", sum(hidden, {1})}});
   });
   const Executable run =
       parallelize(predict, DataParallel{.num_micro_batches = 3}, Cluster::local(2));

@@ -81,7 +81,9 @@ TEST_CASE(
         "Memory         1.0 MiB per device: parameters 0.032 MiB, optimizer state 0.063 MiB, "
         "values of the step 0.90 MiB");
   CHECK(lines[4] == "Batch          x, y: rows split over x (4 devices)");
-  CHECK(lines[5] == "Split          0.kernel, 0.bias, 2.kernel and 1 more: a copy on every device");
+  CHECK(
+      lines[5] ==
+      "Split          dense0.kernel, dense0.bias, dense1.kernel and 1 more: a copy on every device");
 }
 
 TEST_CASE(
@@ -160,7 +162,7 @@ TEST_CASE(
   CHECK(text.starts_with(
       explain(plan, graph, model) +
       "\nState, a line per layout\n"
-      "  a copy on every device; every device updates its copy: 0.kernel f32[64, 64], "));
+      "  a copy on every device; every device updates its copy: dense0.kernel f32[64, 64], "));
   CHECK(text.find("all_reduce over x of f32[64, 64] from einsum") != std::string::npos);
   CHECK(text.find(
             "because it is left with partial over x (4 devices) and wanted with a copy on every "

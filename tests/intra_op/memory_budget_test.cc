@@ -120,7 +120,7 @@ TEST_CASE(
           "method data: no plan on a 2 mesh fits into 300 bytes per device: "
           "at least 88 bytes are missing at reduce_sum \"reduce_sum\", where 7 tensors are live; "
           "the largest are \"x\" f32[8, 4] (64 bytes per device at least), "
-          "\"0.kernel\" f32[4, 4] (64 bytes per device at least), \"sub\" f32[8, "
+          "\"dense0.kernel\" f32[4, 4] (64 bytes per device at least), \"sub\" f32[8, "
           "4] (64 bytes per device at least); the smallest plan found takes 388 bytes; "
           "use more devices, a smaller batch or more micro-batches, "
           "or the method \"zero3\" or \"shard\"");

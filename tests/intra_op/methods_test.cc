@@ -107,9 +107,9 @@ TEST_CASE("with several micro-batches, ZeRO splits optimizer state while gradien
        {std::pair(intra_op::zero2_options(), "R"), std::pair(intra_op::zero3_options(), "S")}) {
     const ShardingPlan plan = intra_op::auto_shard(graph, mesh, cost::CostModel{}, options);
     verify(plan, graph);
-    CHECK(spec_of(plan, graph, "0.kernel").substr(0, 1) == kernel);
-    CHECK(spec_of(plan, graph, "0.kernel.adam_m").substr(0, 1) == "S");
-    CHECK(spec_of(plan, graph, "2.bias.adam_v") == "S0@0");
+    CHECK(spec_of(plan, graph, "dense0.kernel").substr(0, 1) == kernel);
+    CHECK(spec_of(plan, graph, "dense0.kernel.adam_m").substr(0, 1) == "S");
+    CHECK(spec_of(plan, graph, "dense1.bias.adam_v") == "S0@0");
     CHECK(spec_of(plan, graph, "x") == "S0@0");
   }
 }
@@ -122,7 +122,7 @@ TEST_CASE("a forced batch axis splits the batch on that axis and leaves the othe
   const ShardingPlan plan =
       intra_op::auto_shard(graph, cluster.mesh({4, 2}), cost::CostModel::of(cluster), options);
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
-  CHECK(spec_of(plan, graph, "0.kernel").find("@0") != std::string::npos);
+  CHECK(spec_of(plan, graph, "dense0.kernel").find("@0") != std::string::npos);
 }
 
 TEST_CASE("the best of several meshes is the cheapest of the plans on each") {

@@ -36,9 +36,9 @@ DecoderOptions of_size(std::string_view name) {
   return {};
 }
 
-/// Layout of the kernel of layer "dense<number>".
-std::string spec_of(const CompiledStep& planned, int number) {
-  const std::string name = "dense" + std::to_string(number) + ".kernel";
+/// Layout of the kernel of a layer of the middle block.
+std::string spec_of(const CompiledStep& planned, const std::string& layer) {
+  const std::string name = "blocks.1." + layer + ".kernel";
   for (const Input& input : planned.graph.inputs)
     if (input.name == name) return to_string(planned.plan.sharding().specs[input.value]);
   return "no " + name;
@@ -86,10 +86,11 @@ TEST_CASE("a decoder is split as Megatron-LM splits it, where tokens are few") {
   method.mesh_shape = {4};
   const CompiledStep planned = plan_only(step_of(options), method, Cluster::local(4, "cpu"));
   CHECK(planned.plan.cost.gap() == 0);
-  // Of the middle block: queries, keys, values and the first feed-forward product by columns, the
-  // other two by rows.
-  for (int dense : {6, 7, 8, 10}) CHECK(spec_of(planned, dense) == "S1@0");
-  for (int dense : {9, 11}) CHECK(spec_of(planned, dense) == "S0@0");
+  for (const char* by_columns :
+       {"attention.query", "attention.key", "attention.value", "feed_forward.up"})
+    CHECK(spec_of(planned, by_columns) == "S1@0");
+  for (const char* by_rows : {"attention.projection", "feed_forward.down"})
+    CHECK(spec_of(planned, by_rows) == "S0@0");
 }
 
 TEST_CASE("a layer keeps fewer bytes for backward than Megatron-LM's formula says") {

@@ -31,7 +31,7 @@ double normal(double x, double mean, double variance) {
 /// Σ of w ⊙ norm(x), which is sensitive to every element of norm(x).
 LossAndMetrics weighted(const nn::BatchNorm& norm, const Batch& b) {
   const Value y = norm(b["x"]);
-  return {mean(y * b["x"]), {{"first", mean(reduce_sum(y, {1}))}}};
+  return {mean(y * b["x"]), {{"first", mean(sum(y, {1}))}}};
 }
 
 }  // namespace

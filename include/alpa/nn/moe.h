@@ -39,16 +39,16 @@ inline Routing route(Value gates, int choices, std::int64_t capacity) {
   Value chosen = first, place = first * cumulative_sum(first, 1, true);
   if (choices == 2) {
     const Value second = one_hot(argmax(gates - first * 2), experts, dtype);
-    place = place + second * (cumulative_sum(second, 1, true) + reduce_sum(first, {1}, true));
+    place = place + second * (cumulative_sum(second, 1, true) + sum(first, {1}, true));
     chosen = first + second;
   }
   Value weight = gates * chosen;
-  if (choices == 2) weight = weight / reduce_sum(weight, {-1}, true);
+  if (choices == 2) weight = weight / sum(weight, {-1}, true);
   const auto column = [](Value x) {
     return reshape(x, {x.shape()[0], x.shape()[1], x.shape()[2], 1});
   };
   const Value here = eq(column(place), iota(gates, {dtype, {capacity}}));
-  const Value balance = reduce_mean(first, {1}) * reduce_mean(gates, {1});
+  const Value balance = mean(first, {1}) * mean(gates, {1});
   const double scale = static_cast<double>(experts) / static_cast<double>(gates.dim(0));
   return {where(here, column(chosen), 0), where(here, column(weight), 0), sum(balance) * scale};
 }

@@ -105,9 +105,9 @@ struct BatchNormOptions {
 
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias for x [..., C] (Ioffe & Szegedy 2015), in
 /// f32 or f64. A training step takes mean and variance of its micro-batch, over all devices; they
-/// need 2 C numbers from each. It averages them over micro-batches into the states
-/// "mean" and "variance", which evaluation and prediction steps use. Parameters "scale" and "bias",
-/// [C]. Frozen, it normalises with the running statistics, and training changes neither. A layer
+/// need 2 C numbers from each. It averages them over micro-batches into the states "mean" and
+/// "variance", which evaluation and prediction steps use. Parameters "scale" and "bias", [C].
+/// Frozen, it normalises with the running statistics, and training changes neither. A layer
 /// normalises in one place of a model: two would average different statistics into one mean and
 /// variance.
 class BatchNorm {
@@ -155,7 +155,7 @@ class BatchNorm {
   Moments observe(Value x, const Moments& running) const {
     Axes rows;
     for (int d = 0; d + 1 < x.rank(); ++d) rows.push_back(d);
-    const Value mean = reduce_mean(x, rows), mean_square = reduce_mean(square(x), rows),
+    const Value mean = alpa::mean(x, rows), mean_square = alpa::mean(square(x), rows),
                 square_mean = square(mean);
     // max(E[x²] - E[x]², 0), in a form that needs E[x²] as such: devices then reduce both together.
     const Moments now{mean, maximum(mean_square, square_mean) - square_mean};
@@ -198,7 +198,7 @@ struct AveragePool {
 
 /// [B, H, W, C] → [B, C]: the mean over all pixels.
 struct GlobalAveragePool {
-  Value operator()(Value x) const { return reduce_mean(x, {1, 2}); }
+  Value operator()(Value x) const { return mean(x, {1, 2}); }
 };
 
 /// [B, ...] → [B, everything else].
