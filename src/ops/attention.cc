@@ -102,7 +102,7 @@ Rule attention_grad_rule(const OpQuery& query) {
 Values attention_vjp(Builder& g, const Node& n, const Values& dys) {
   const Value q = g.operand(n, 0), y = g.result(n, 0), lse = g.result(n, 1);
   const Value dy = dys[0] ? dys[0] : constant(g, 0, y.dtype(), y.shape());
-  Value delta = reduce_sum(cast(dy, lse.dtype()) * cast(y, lse.dtype()), {-1});
+  Value delta = sum(cast(dy, lse.dtype()) * cast(y, lse.dtype()), {-1});
   if (dys[1]) delta = delta - dys[1];
   Values operands = {dy, q, g.operand(n, 1), g.operand(n, 2), lse, delta};
   if (n.operands.size() == 4) operands.push_back(g.operand(n, 3));

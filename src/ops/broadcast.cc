@@ -58,7 +58,7 @@ const OpDef ops::broadcast = {
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Shape& x = g.operand(n, 0).shape();
       const Axes axes = repeated_dims(x, dys[0].shape(), n.attributes.integers("dims"));
-      return {alpa::reshape(axes.empty() ? dys[0] : alpa::reduce_sum(dys[0], axes), x)};
+      return {alpa::reshape(axes.empty() ? dys[0] : alpa::sum(dys[0], axes), x)};
     },
     .alias = true,
     .cpu = &cpu::broadcast,

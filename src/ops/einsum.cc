@@ -45,7 +45,7 @@ Equation parse(std::string_view text) {
     for (char c : letters)
       require(has(e.z, c) || (has(e.x, c) && has(e.y, c)),
               "einsum \"{}\": letter {} is in one operand only and not in the result; "
-              "reduce_sum that operand first",
+              "sum that operand first",
               text, c);
   return e;
 }

@@ -12,13 +12,13 @@ const OpDef ops::reduce_max = {
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value is_max = alpa::eq(g.operand(n, 0), with_kept_dims(g, n, g.result(n)));
       const Value ties =
-          alpa::reduce_sum(alpa::cast(is_max, dys[0].dtype()), n.attributes.integers("axes"), true);
+          alpa::sum(alpa::cast(is_max, dys[0].dtype()), n.attributes.integers("axes"), true);
       return {alpa::where(is_max, with_kept_dims(g, n, dys[0]) / ties, 0)};
     },
     .cpu = &cpu::reduce<ReduceOp::max>,
 };
 
-Value reduce_max(Value x, const Axes& axes, bool keep_dims) {
+Value max(Value x, const Axes& axes, bool keep_dims) {
   return ops::emit_reduce(ops::reduce_max, x, axes, keep_dims);
 }
 

@@ -35,17 +35,16 @@ const OpDef ops::reduce_sum = {
     .cpu = &cpu::reduce<ReduceOp::sum>,
 };
 
-Value reduce_sum(Value x, const Axes& axes, bool keep_dims) {
+Value sum(Value x, const Axes& axes, bool keep_dims) {
   return ops::emit_reduce(ops::reduce_sum, x, axes, keep_dims);
 }
 
-Value reduce_mean(Value x, const Axes& axes, bool keep_dims) {
-  require(static_cast<bool>(x), "reduce_mean: the operand is an empty Value");
-  require(is_floating(x.dtype()), "reduce_mean: {} is not a floating type; cast it",
-          to_string(x.type()));
+Value mean(Value x, const Axes& axes, bool keep_dims) {
+  require(static_cast<bool>(x), "mean: the operand is an empty Value");
+  require(is_floating(x.dtype()), "mean: {} is not a floating type; cast it", to_string(x.type()));
   std::int64_t count = 1;
-  for (std::int64_t axis : ops::sorted_axes("reduce_mean", axes, x)) count *= x.shape()[axis];
-  return reduce_sum(x, axes, keep_dims) * (1.0 / static_cast<double>(count));
+  for (std::int64_t axis : ops::sorted_axes("mean", axes, x)) count *= x.shape()[axis];
+  return sum(x, axes, keep_dims) * (1.0 / static_cast<double>(count));
 }
 
 }  // namespace alpa

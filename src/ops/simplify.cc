@@ -62,7 +62,7 @@ Value sum_to(Value gradient, const Shape& shape) {
   for (std::size_t d = 0; d < gradient.shape().size(); ++d)
     if (gradient.shape()[d] != 1 && (d < missing || shape[d - missing] == 1))
       axes.push_back(static_cast<std::int64_t>(d));
-  const Value total = axes.empty() ? gradient : alpa::reduce_sum(gradient, axes);
+  const Value total = axes.empty() ? gradient : alpa::sum(gradient, axes);
   return alpa::reshape(total, shape);
 }
 

@@ -13,7 +13,7 @@ Value shifted(std::string_view op, Value x, std::int64_t axis) {
   require(static_cast<bool>(x), "{}: the operand is an empty Value", op);
   require(is_floating(x.dtype()), "{}: {} is not a floating type; cast it", op,
           to_string(x.type()));
-  return x - stop_gradient(reduce_max(x, {ops::checked_axis(op, axis, x.type())}, true));
+  return x - stop_gradient(max(x, {ops::checked_axis(op, axis, x.type())}, true));
 }
 
 /// u8: where the index along a new last dimension of extent `classes` equals the label.
@@ -27,12 +27,12 @@ Value label_mask(Value labels, std::int64_t classes) {
 
 Value softmax(Value x, std::int64_t axis) {
   const Value e = exp(shifted("softmax", x, axis));
-  return e / reduce_sum(e, {axis}, true);
+  return e / sum(e, {axis}, true);
 }
 
 Value log_softmax(Value x, std::int64_t axis) {
   const Value z = shifted("log_softmax", x, axis);
-  return z - log(reduce_sum(exp(z), {axis}, true));
+  return z - log(sum(exp(z), {axis}, true));
 }
 
 Value one_hot(Value labels, std::int64_t classes, DType dtype) {
@@ -53,9 +53,9 @@ Value softmax_cross_entropy(Value logits, Value labels, CrossEntropyOptions opti
   require(smoothing >= 0 && smoothing < 1,
           "softmax_cross_entropy: label smoothing {} is not in [0, 1)", smoothing);
   const Value z = shifted("softmax_cross_entropy", logits, -1);
-  Value expected = reduce_sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
-  if (smoothing > 0) expected = expected * (1 - smoothing) + reduce_mean(z, {-1}) * smoothing;
-  const Value loss = log(reduce_sum(exp(z), {-1})) - expected;
+  Value expected = sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
+  if (smoothing > 0) expected = expected * (1 - smoothing) + mean(z, {-1}) * smoothing;
+  const Value loss = log(sum(exp(z), {-1})) - expected;
   if (!options.ignored_label) return loss;
   return where(eq(labels, static_cast<double>(*options.ignored_label)), 0.0, loss);
 }

@@ -45,11 +45,10 @@ Value normalised(const optim::Adafactor& adafactor, Value w, Value g, Value rest
   const auto axes = factored_axes(w.shape(), adafactor.min_factored_extent);
   if (!axes) return g * rsqrt(moving_average(w, "adafactor_v", squares, rest));
   const auto [second, largest] = *axes;
-  const Value rows = moving_average(w, "adafactor_rows", reduce_mean(squares, {largest}), rest);
-  const Value columns =
-      moving_average(w, "adafactor_columns", reduce_mean(squares, {second}), rest);
+  const Value rows = moving_average(w, "adafactor_rows", mean(squares, {largest}), rest);
+  const Value columns = moving_average(w, "adafactor_columns", mean(squares, {second}), rest);
   const std::int64_t row_axis = second > largest ? second - 1 : second;
-  const Value by_row = rsqrt(rows / reduce_mean(rows, {row_axis}, true));
+  const Value by_row = rsqrt(rows / mean(rows, {row_axis}, true));
   return g * reshape(by_row, with_one(w.shape(), largest)) *
          reshape(rsqrt(columns), with_one(w.shape(), second));
 }

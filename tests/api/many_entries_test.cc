@@ -39,7 +39,7 @@ std::string graph_text(int layers) {
       g.update(w, w * 0.5);
     g.update(m, m * 0.5);
   }
-  g.metric("loss", reduce_mean(h));
+  g.metric("loss", mean(h));
   std::string text = to_string(g.finish());
   return text.insert(text.find("update %"), notes);
 }

@@ -18,8 +18,7 @@ struct RmsNorm {
   nn::LayerId id;
   Value operator()(Value x) const {
     const nn::Scope in(x, id, "norm");
-    return x * rsqrt(reduce_mean(square(x), {-1}, true) + 1e-5) *
-           in.parameter("gain", {x.dim(-1)}, ones);
+    return x * rsqrt(mean(square(x), {-1}, true) + 1e-5) * in.parameter("gain", {x.dim(-1)}, ones);
   }
 };
 

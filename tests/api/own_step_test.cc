@@ -57,8 +57,7 @@ TrainingStep adam_step() {
 TrainingStep two_losses_step() {
   return custom_step({{"x", {f64, {4, 2}}}}, [](Builder& g, const Batch& b) {
     const Value w = g.parameter("w", {f64, {2}}, zeros), v = g.parameter("v", {f64, {2}}, zeros);
-    const Value first = sum(reduce_mean(b["x"], {0}) * w),
-                second = sum(reduce_mean(b["x"], {0}) * (w + v));
+    const Value first = sum(mean(b["x"], {0}) * w), second = sum(mean(b["x"], {0}) * (w + v));
     const Values of_first = mean_gradients(first, {w, v}),
                  of_second = mean_gradients(second, {w, v}, "second");
     g.set_region(Region::apply);

@@ -87,7 +87,7 @@ TEST_CASE(
     g.metric("mean", mean_over_micro_batches("mean", mean(rows)));
     g.set_region(Region::apply);
     const Value w = g.parameter("w", {f32, {2}}, zeros);
-    g.update(w, w + reduce_mean(b["table"], {0}) * b["rate"]);
+    g.update(w, w + mean(b["table"], {0}) * b["rate"]);
   };
   const TrainingStep step = custom_step({{"row", {i32, {6}}},
                                          {"table", {f32, {3, 2}}, /*batched=*/false},

@@ -255,8 +255,8 @@ TEST_CASE(
   Value h = x;
   for (int i = 0; i < 2; ++i) {
     h = h + gelu(matmul(h, w) + bias);
-    const Value centred = h - reduce_mean(h, {-1}, true);
-    h = centred * rsqrt(reduce_mean(square(centred), {-1}, true) + 1e-3);
+    const Value centred = h - mean(h, {-1}, true);
+    h = centred * rsqrt(mean(square(centred), {-1}, true) + 1e-3);
   }
   const Value loss = mean(softmax_cross_entropy(matmul(h, transpose(w)), labels));
   const Values gradients = gradient(loss, {w, bias});

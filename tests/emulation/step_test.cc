@@ -156,7 +156,7 @@ TEST_CASE(
                 rate = g.input(InputKind::scalar, "rate", {f32, {}});
     const Value w = g.parameter("w", {f32, {}}, Initializer::constant(2));
     const Value total = sum(x);
-    g.update(w, w + reduce_max(x));
+    g.update(w, w + max(x));
     g.metric("total", total);
     for (const std::string name : more) g.metric(name, name == "rate" ? rate : total);
     const emulation::GraphNodes nodes = nodes_of(on_one_device(g.finish()));
@@ -172,10 +172,10 @@ TEST_CASE("a metric under another shape is written directly, one that is the new
   Builder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {8}});
   const Value w = g.parameter("w", {f32, {}}, Initializer::constant(2));
-  const Value next = w + reduce_max(x);
+  const Value next = w + max(x);
   g.update(w, next);
   g.metric("w", next);
-  g.metric("sum", reshape(reduce_sum(x, {0}, true), {}));
+  g.metric("sum", reshape(sum(x, {0}, true), {}));
   const emulation::GraphNodes nodes = nodes_of(on_one_device(g.finish()));
   CHECK(nodes.kernels == 2 + 1 + 1);  // maximum and addition, sum, the kernel that publishes w
   CHECK(nodes.copies == 0);

@@ -120,7 +120,7 @@ TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph
   const auto build = [&](Builder& g, const Batch& b) {
     const Value w = kept ? kept : g.parameter("w", {f32, {4}}, {});
     kept = w;
-    g.update(w, w + reduce_sum(b["x"], {0}));
+    g.update(w, w + sum(b["x"], {0}));
   };
   const TrainingStep step = custom_step({{"x", {f32, {2, 4}}}}, build);
   step.trace(1);

@@ -106,8 +106,8 @@ class Composer {
       h_ = alpa::layer_norm(h_, scale, weight({width()}), 0.1);
       return;
     }
-    const Value centred = h_ - reduce_mean(h_, {-1}, true),
-                scale = rsqrt(reduce_mean(square(centred), {-1}, true) + 0.1);
+    const Value centred = h_ - mean(h_, {-1}, true),
+                scale = rsqrt(mean(square(centred), {-1}, true) + 0.1);
     h_ = centred * scale * weight({width()}) + weight({width()});
   }
 
@@ -120,7 +120,7 @@ class Composer {
   void reduction() {
     const std::int64_t axis = 1 + below(random_, h_.rank() - 1);
     const Value reduced =
-        chance(random_, 0.5) ? reduce_max(h_, {axis}, true) : reduce_sum(h_, {axis}, true) * 0.2;
+        chance(random_, 0.5) ? max(h_, {axis}, true) : sum(h_, {axis}, true) * 0.2;
     h_ = h_ - reduced;
   }
 

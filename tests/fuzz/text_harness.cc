@@ -48,9 +48,9 @@ Graph wide_graph() {
   const Value total = g.input(InputKind::accumulator, "total", {f32, {}});
   const Value h =
       relu(reshape(einsum("ab,bc->ac", x, w), {2, 2, -1}) + random_uniform(g, {f32, {8}}));
-  const Value z = transpose(reshape(h, {4, 2, 4}), {0, 2, 1}), m = reduce_max(z, {-1});
-  const Value loss = reduce_mean(softmax_cross_entropy(m, labels));
-  g.update(total, total + loss + reduce_sum(where(gt(m, 0.5), m, tanh(m))));
+  const Value z = transpose(reshape(h, {4, 2, 4}), {0, 2, 1}), m = max(z, {-1});
+  const Value loss = mean(softmax_cross_entropy(m, labels));
+  g.update(total, total + loss + sum(where(gt(m, 0.5), m, tanh(m))));
   g.set_region(Region::apply);
   g.update(w, w * 0.9);
   return g.finish();

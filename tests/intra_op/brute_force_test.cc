@@ -258,12 +258,12 @@ Value random_operation(Random& random, const Values& values) {
       return x.rank() == 2 && y.rank() == 2 && x.shape()[0] == y.shape()[0]
                  ? einsum("ki,kj->ij", x, y)
                  : square(x);
-    case 4: return x.rank() > 0 ? reduce_sum(x, {below(random, x.rank())}) : x * x;
+    case 4: return x.rank() > 0 ? sum(x, {below(random, x.rank())}) : x * x;
     case 5: return x.rank() == 2 ? transpose(x) : x - y;
     case 6: return x.rank() == 2 ? reshape(x, {x.shape()[0] * x.shape()[1]}) : relu(x);
     case 7:
       return x.rank() == 2 && y.rank() == 1 && x.shape()[1] == y.shape()[0] ? x + y : square(x) - x;
-    default: return x.rank() == 2 ? reduce_max(x, {1}) : relu(x);
+    default: return x.rank() == 2 ? max(x, {1}) : relu(x);
   }
 }
 

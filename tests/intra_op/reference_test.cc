@@ -43,8 +43,8 @@ Graph prototype(std::int64_t batch, std::int64_t width, bool bias) {
   const Value gw2 = einsum("bi,bj->ij", h1, gradient), gh1 = einsum("bj,ij->bi", gradient, w2),
               gw1 = einsum("bi,bj->ij", x, gh1);
   if (bias) {
-    g.update(b1, b1 - reduce_sum(gh1, {0}));
-    g.update(b2, b2 - reduce_sum(gradient, {0}));
+    g.update(b1, b1 - sum(gh1, {0}));
+    g.update(b2, b2 - sum(gradient, {0}));
   }
   g.update(w1, w1 - gw1);
   g.update(w2, w2 - gw2);

@@ -174,7 +174,7 @@ TEST_CASE("state that swaps, repeats or is read late is updated as if all were r
   g.update(d, sum);
   const Value early = e * 2.0;
   g.update(e, early);  // e is read after its new content was made
-  g.metric("late", reduce_sum(early * 0.0 + e));
+  g.metric("late", alpa::sum(early * 0.0 + e));
   const Graph graph = g.finish();
   for (const std::vector<int>& shape : {std::vector<int>{1}, {2}}) {
     runtime::Executor executor(lowered(graph, replicated_plan(graph, mesh_of(shape))));

@@ -140,7 +140,7 @@ TEST_CASE("gradients have the element type of what they belong to, through casts
 TEST_CASE("reduce_max shares its gradient equally among ties") {
   Builder b;
   const Value x = b.input(InputKind::batch, "x", {f64, {2, 3}});
-  testing::output(b, "dx", gradient(sum(reduce_max(x, {1})), {x})[0]);
+  testing::output(b, "dx", gradient(sum(max(x, {1})), {x})[0]);
   const testing::StepResult got =
       testing::evaluate(b.finish(), {{"x", testing::tensor({f64, {2, 3}}, {1, 5, 5, 4, 2, 3})}});
   CHECK(got.update("dx") == std::vector<double>{0, 0.5, 0.5, 1, 0, 0});

@@ -27,7 +27,7 @@ Graph step_of(Value (*activation)(Value), int micro_batches) {
           x = matmul(x, w) + b;
           if (layer < 2) x = activation(x);
         }
-        return reduce_sum(square(x - y), {0, 1}) * 0.02;
+        return sum(square(x - y), {0, 1}) * 0.02;
       },
       {.num_micro_batches = micro_batches, .optimizer = alpa::testing::StepOptimizer::sgd});
 }

@@ -54,7 +54,7 @@ std::vector<Program> programs() {
                    const Value noisy = x + random_normal(*x.builder, x.type(), 0, 0.1);
                    const Value flat = reshape(transpose(noisy, {0, 2, 1}), {x.shape()[0], 12});
                    const Value h = dense(g, "a", flat, 3);
-                   return mean(square(h - y)) + mean(reduce_max(h, {1}));
+                   return mean(square(h - y)) + mean(max(h, {1}));
                  }});
   return all;
 }

@@ -73,7 +73,7 @@ Graph mlp(const OpDef& activation, DType dtype = f32, int micro_batches = 1, int
           x = matmul(x, w) + b;
           if (layer + 1 < layers) x = &activation == &ops::relu ? relu(x) : gelu(x);
         }
-        return reduce_mean(cast(square(x - y), f32), {0, 1});
+        return mean(cast(square(x - y), f32), {0, 1});
       },
       {.num_micro_batches = micro_batches, .optimizer = StepOptimizer::sgd, .dtype = dtype});
 }
@@ -194,7 +194,7 @@ TEST_CASE(
   Graphs own;
   {
     const Value x = own.rows(kWide), product = matmul(x, own.parameter({kWide, kWide}));
-    CHECK(joined(own.keeping(product + reduce_sum(product, {0}))) == "einsum reduce_sum add");
+    CHECK(joined(own.keeping(product + sum(product, {0}))) == "einsum reduce_sum add");
   }
   Graphs other;
   const Value x = other.rows(kWide), product = matmul(x, other.parameter({kWide, kWide}));
@@ -232,7 +232,7 @@ TEST_CASE("rows that cuBLASLt cannot keep bits or operands of keep the function 
             return g.parameter(name, {f32, shape}, Initializer::normal(0, 0.1));
           };
           const Value h = relu(matmul(x, parameter("a", {kWide, w})) + parameter("b", {w}));
-          return reduce_mean(square(matmul(h, parameter("c", {w, 7})) - y), {0, 1});
+          return mean(square(matmul(h, parameter("c", {w, 7})) - y), {0, 1});
         },
         {});
     CHECK(joined(graph).find(expected) != std::string::npos);

@@ -33,7 +33,7 @@ Graph elementwise_stack() {
   for (int i = 0; i < 5; ++i) x = tanh(x * 0.5 + state) * x;
   const Value shared = exp(x);
   g.update(state, shared + square(shared));
-  g.metric("m", reduce_sum(shared, {0, 1}));
+  g.metric("m", sum(shared, {0, 1}));
   return g.finish();
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("a chain with constants becomes one node") {
 
 TEST_CASE("a value read elsewhere too is a second result") {
   const Graph graph = graph_of([](Builder&, Value x, Value y) {
-    const Value s = x + y, t = tanh(s), sum = reduce_sum(s, {1}, true);
+    const Value s = x + y, t = tanh(s), sum = alpa::sum(s, {1}, true);
     return t * broadcast_to(sum, {4, 6});
   });
   // tanh is made where the sum is; the product waits for the reduction.
@@ -87,7 +87,7 @@ TEST_CASE("a value read elsewhere too is a second result") {
 
 TEST_CASE("broadcasts are read through, also along a leading dimension") {
   check_fusion(graph_of([](Builder& g, Value x, Value y) {
-                 const Value rows = g.emit_one(ops::broadcast, {reduce_sum(y, {1})},
+                 const Value rows = g.emit_one(ops::broadcast, {sum(y, {1})},
                                                {{"dims", Axes{0}}, {"shape", Shape{4, 6}}});
                  return x * rows;
                }),
@@ -109,7 +109,7 @@ TEST_CASE("nodes of other regions, shapes or layouts stay apart") {
 
 TEST_CASE("work does not wait for a collective it can do without") {
   const Graph graph = graph_of([](Builder&, Value x, Value y) {
-    const Value t = square(tanh(x)), sum = reduce_sum(y, {0}, true);
+    const Value t = square(tanh(x)), sum = alpa::sum(y, {0}, true);
     return t + sum;
   });
   // Rows split: the sum over rows arrives by an all_reduce, which tanh and square do not await.

@@ -32,8 +32,8 @@ inline Value layer_norm(const GptStack& s, Value x, const std::string& name) {
   if (s.operators)
     return alpa::layer_norm(x, g.parameter(name + ".gain", type, Initializer::ones()),
                             g.parameter(name + ".shift", type, Initializer::zeros()));
-  const Value centred = x - reduce_mean(x, {-1}, true);
-  const Value normal = centred * rsqrt(reduce_mean(square(centred), {-1}, true) + 1e-5);
+  const Value centred = x - mean(x, {-1}, true);
+  const Value normal = centred * rsqrt(mean(square(centred), {-1}, true) + 1e-5);
   return normal * g.parameter(name + ".gain", type, Initializer::ones()) +
          g.parameter(name + ".shift", type, Initializer::zeros());
 }

@@ -99,7 +99,7 @@ inline TrainingStep bert_step(GptStack s, std::int64_t vocabulary) {
 }
 
 /// 1 where x [B, T, E] has its maximum over the experts.
-inline Value top_expert(Value x) { return cast(eq(x, reduce_max(x, {-1}, true)), x.dtype()); }
+inline Value top_expert(Value x) { return cast(eq(x, max(x, {-1}, true)), x.dtype()); }
 
 /// Weights [B, T, E, C] of tokens in the slots of experts: each token goes to its two best experts
 /// and takes the first free slot; those that find none are dropped (Lepikhin et al. 2020, algorithm
@@ -111,12 +111,12 @@ inline Value route_to_two(Value gates, std::int64_t capacity) {
   const Value earlier =
       cast(gt(iota(g, square_of_time, 0), iota(g, square_of_time, 1)), gates.dtype());
   const Value first = top_expert(gates), second = top_expert(gates * (1 - first));
-  const Value weights = gates / reduce_sum(gates * (first + second), {-1}, true);
+  const Value weights = gates / sum(gates * (first + second), {-1}, true);
   const auto in_slots = [&](Value chosen, Value taken) {
-    const Value slot = reduce_sum((einsum("tu,bue->bte", earlier, chosen) + taken) * chosen, {-1});
+    const Value slot = sum((einsum("tu,bue->bte", earlier, chosen) + taken) * chosen, {-1});
     return einsum("bte,btc->btec", weights * chosen, one_hot(cast(slot, i32), capacity));
   };
-  return in_slots(first, constant(g, 0)) + in_slots(second, reduce_sum(first, {1}, true));
+  return in_slots(first, constant(g, 0)) + in_slots(second, sum(first, {1}, true));
 }
 
 /// A gelu MLP per expert, tokens sent there and back by einsums.

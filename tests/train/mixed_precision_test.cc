@@ -21,7 +21,7 @@ struct OddModel {
     const Value h = x + down(gelu(up(norm(x))));
     const Value logits = matmul(last_norm(h), transpose(table.table(h)));
     const Value chosen = log_softmax(nn::at_least_f32(logits)) * one_hot(b["labels"], 11);
-    return {-1 * mean(reduce_sum(chosen, {-1})), {{"accuracy", nn::accuracy(logits, b["labels"])}}};
+    return {-1 * mean(sum(chosen, {-1})), {{"accuracy", nn::accuracy(logits, b["labels"])}}};
   }
 };
 

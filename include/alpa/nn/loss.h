@@ -27,8 +27,8 @@ inline Value cross_entropy(Value logits, Value labels, CrossEntropyOptions optio
 /// Fraction of rows whose label has the largest logit: logits [..., V], labels i32 [...]. A tie
 /// counts as correct, a label outside [0, V) as wrong. No gradient.
 inline Value accuracy(Value logits, Value labels) {
-  const Value largest = cast(eq(logits, reduce_max(logits, {-1}, true)), f32);
-  return mean(reduce_sum(largest * one_hot(labels, logits.shape().back()), {-1}));
+  const Value largest = cast(eq(logits, max(logits, {-1}, true)), f32);
+  return mean(sum(largest * one_hot(labels, logits.shape().back()), {-1}));
 }
 
 }  // namespace alpa::nn

@@ -91,26 +91,14 @@ Value cast(Value x, DType to);
 /// x, but no gradient flows through it.
 Value stop_gradient(Value x);
 
-/// Reductions over `axes` (all when empty); reduced dimensions vanish, or stay
-/// with extent 1 if `keep_dims`.
-Value reduce_sum(Value x, const Axes& axes = {}, bool keep_dims = false);
+/// Reductions over `axes` (all when empty): `sum(x)` is one number, `mean(x, {0, 1})` one per
+/// channel. Reduced dimensions vanish, or stay with extent 1 if `keep_dims`.
+Value sum(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// Sum divided by the number of elements summed (of the whole tensor, however it is
 /// partitioned). Floating types only.
-Value reduce_mean(Value x, const Axes& axes = {}, bool keep_dims = false);
+Value mean(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The gradient is shared equally by tied elements.
-Value reduce_max(Value x, const Axes& axes = {}, bool keep_dims = false);
-/// The same: `sum(x)` is a number, `mean(x, {0, 1})` one per channel.
-inline Value sum(Value x, const Axes& axes = {}, bool keep_dims = false) {
-  return reduce_sum(x, axes, keep_dims);
-}
-/// As `reduce_mean`.
-inline Value mean(Value x, const Axes& axes = {}, bool keep_dims = false) {
-  return reduce_mean(x, axes, keep_dims);
-}
-/// As `reduce_max`.
-inline Value max(Value x, const Axes& axes = {}, bool keep_dims = false) {
-  return reduce_max(x, axes, keep_dims);
-}
+Value max(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The sum of the squares of all elements, carried in double: a scalar of f32, of f64 if x is.
 /// The squares are not stored.
 Value squared_norm(Value x);
