@@ -177,10 +177,14 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
 }
 
 std::string sharding_text(const CompiledStep& planned) {
+  std::size_t width = 0;
+  for_each_parameter(planned, [&](const std::string& name, const auto&...) {
+    width = std::max(width, name.size());
+  });
   std::string text;
   for_each_parameter(planned, [&](const std::string& name, const TensorType& type,
                                   const ShardingSpec& spec, const DeviceMesh& mesh) {
-    text += fmt::format("{:<14}  {:<16}  {}\n", name, to_string(type),
+    text += fmt::format("{:<{}}  {:<16}  {}\n", name, width, to_string(type),
                         describe(spec, type.rank(), mesh));
   });
   return text;
