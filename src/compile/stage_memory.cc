@@ -8,10 +8,12 @@ namespace {
 
 StageMemory stage_memory(const lower::DeviceProgram& device, std::int64_t limit) {
   const std::vector<lower::LiveRange> ranges = lower::live_ranges(device);
-  const auto holds = [&](const std::vector<int>& buffers, int memory) {
-    return std::any_of(buffers.begin(), buffers.end(),
-                       [&](int b) { return lower::memory_of(device, b) == memory; });
+  const auto memories = [&](const std::vector<int>& buffers) {
+    std::vector<bool> result(device.buffers.size());
+    for (int b : buffers) result[lower::memory_of(device, b)] = true;
+    return result;
   };
+  const std::vector<bool> kept = memories(device.kept), zeroed = memories(device.zeroed);
   StageMemory memory{.limit = limit};
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b) {
     const lower::Buffer& buffer = device.buffers[b];
@@ -19,9 +21,9 @@ StageMemory stage_memory(const lower::DeviceProgram& device, std::int64_t limit)
     const std::int64_t bytes =
         buffer.slots > 1 ? buffer.slots * buffer.slot_bytes : buffer.type.bytes();
     const bool always = ranges[b].begin < 0 && ranges[b].end >= lower::num_positions(device) - 1;
-    if (holds(device.kept, b))
+    if (kept[b])
       memory.state += bytes;
-    else if (holds(device.zeroed, b))
+    else if (zeroed[b])
       memory.accumulators += bytes;
     else if (buffer.slots > 1 || always)
       memory.activations += bytes;
