@@ -90,7 +90,7 @@ TEST_CASE("a budget that the best plan keeps changes nothing") {
   const Mlp mlp{2, 64, 32, 64};
   const CompiledStep free = planned(mlp, ShardParallel{}, {4});
   const CompiledStep same = within(free, 1, mlp, ShardParallel{}, {4});
-  CHECK(to_json(same) == to_json(free));
+  CHECK(to_json(same.plan.sharding(), same.graph) == to_json(free.plan.sharding(), free.graph));
 }
 
 TEST_CASE("ZeRO-3 gathers weights again for the backward pass when there is no room to keep them") {
