@@ -36,8 +36,13 @@ Json communication_json(const std::map<std::string, Traffic>& communication) {
 
 Json planner_json(const CompiledStep& planned) {
   const PlanCost& cost = planned.plan.cost;
-  const PlannerStatistics statistics =
-      planned.plan.stages.size() == 1 ? planned.plan.sharding().statistics : PlannerStatistics{};
+  PlannerStatistics statistics;
+  for (const StagePlan& stage : planned.plan.stages) {
+    const PlannerStatistics& own = stage.plan.statistics;
+    statistics.solve_seconds += own.solve_seconds;
+    statistics.nodes += own.nodes, statistics.strategies += own.strategies;
+    statistics.variables += own.variables, statistics.constraints += own.constraints;
+  }
   const bool bounded = has_bound(planned.plan);
   return {{"objective_seconds", cost.objective_seconds},
           {"communication_seconds", cost.communication_seconds},

@@ -247,11 +247,4 @@ double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }
 FoundStages StageSearch::finish() { return impl_->finish(); }
 
-FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning) {
-  StageSearch search(question, planning);
-  while (search.improve()) {
-  }
-  return search.finish();
-}
-
 }  // namespace alpa

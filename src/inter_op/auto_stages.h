@@ -69,9 +69,4 @@ class StageSearch {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Stages with the least predicted seconds per step, up to the options' relative gap; a single
-/// stage is one candidate. When time is over or the search is stopped, the best stages so far.
-/// Throws Error if no stages fit.
-FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning);
-
 }  // namespace alpa

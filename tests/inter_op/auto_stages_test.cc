@@ -65,6 +65,13 @@ struct Case {
   StagePlanning planning{model, options, cache};
 };
 
+FoundStages found_stages(const StageQuestion& question, const StagePlanning& planning) {
+  StageSearch search(question, planning);
+  while (search.improve()) {
+  }
+  return search.finish();
+}
+
 /// Seconds of a micro-batch of every range on every submesh, each planned on all logical meshes.
 inter_op::StageCosts all_planned(const Case& c, const inter_op::LayerRanges& ranges) {
   inter_op::StageCosts costs(ranges.layers(), static_cast<int>(c.submeshes.size()), 1);
@@ -89,7 +96,7 @@ TEST_CASE("the search finds what an ILP per range of layers and part of the clus
        {std::tuple{"residual-mlp", 3, 2}, {"attention", 3, 1}, {"gpt", 2, 1}}) {
     CAPTURE(model);
     const Case c(graph_of(model, layers), slow_links(hosts));
-    const FoundStages found = auto_stages(c.question(), c.planning);
+    const FoundStages found = found_stages(c.question(), c.planning);
     const inter_op::StageCosts costs = all_planned(c, inter_op::LayerRanges(c.graph));
     const auto best = inter_op::search_stages(
         {.cluster = {c.cluster.num_hosts, c.cluster.devices_per_host},
@@ -156,14 +163,14 @@ TEST_CASE("stages that exceed the budget are replaced by stages that keep it") {
     }
     return most;
   };
-  const FoundStages free = auto_stages(c.question(), c.planning);
+  const FoundStages free = found_stages(c.question(), c.planning);
   const std::int64_t budget = bytes_of(free.partition, kMuch) * 9 / 10;
-  const FoundStages found = auto_stages(c.question(budget), c.planning);
+  const FoundStages found = found_stages(c.question(budget), c.planning);
   CHECK(bytes_of(found.partition, budget) <= budget);
   CHECK(found.seconds > free.seconds);
   CHECK(found.lower_bound <= found.seconds);
   CHECK_THROWS_WITH_AS(
-      auto_stages(c.question(1000), c.planning),
+      found_stages(c.question(1000), c.planning),
       "AutoStages: no stages of 2 layers fit into 1000 bytes per device; give more "
       "layers or devices, or raise the memory budget",
       intra_op::OverBudget);

@@ -18,7 +18,6 @@ namespace {
 const std::map<std::string, std::string> kForTests = {
     {"select_isa", "every processor runs the kernels of older ones in tests"},
     {"live_bytes_bound", "tests hold the packing of memory to it"},
-    {"auto_stages", "the search for stages with given costs"},
 };
 
 /// The text without comments, literals, and what belongs to other libraries.
