@@ -9,6 +9,7 @@
 #include "src/base/timing.h"
 #include "src/intra_op/plan/recomputed.h"
 #include "src/report/plan_proof.h"
+#include "src/report/plan_text.h"
 
 namespace models {
 
@@ -74,14 +75,6 @@ void for_each_parameter(const CompiledStep& planned, Visitor&& visit) {
     for_each_parameter(stage.graph, stage.plan, visit);
 }
 
-/// "2x4"; of stages "2x2 + 4".
-std::string meshes_text(const CompiledStep& planned) {
-  std::string text;
-  for (const StagePlan& stage : planned.plan.stages)
-    text += (text.empty() ? "" : " + ") + shape_text(stage.plan.mesh);
-  return text;
-}
-
 Json parameters_json(const CompiledStep& planned) {
   Json json = Json::object();
   for_each_parameter(planned, [&](const std::string& name, const TensorType& type,
@@ -135,7 +128,7 @@ std::string difference_text(double difference) {
 std::string report_json(const CompiledStep& planned, const RunResult* run) {
   Json json;
   json["method"] = planned.plan.method;
-  json["mesh"] = meshes_text(planned);
+  json["mesh"] = meshes_text(planned.plan);
   json["micro_batches"] = planned.graph.num_micro_batches;
   json["loss"] = run ? numbers_json(run->losses) : Json::array();
   json["step_seconds"] = step_seconds_json(run);

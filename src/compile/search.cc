@@ -11,18 +11,11 @@
 #include "plan_cache.h"
 #include "plan_file.h"
 #include "remat_choice.h"
+#include "src/report/plan_text.h"
 #include "trace.h"
 
 namespace alpa {
 namespace {
-
-/// "2x4"; of stages "2x2 + 4".
-std::string meshes_text(const Plan& plan) {
-  std::string text;
-  for (const StagePlan& stage : plan.stages)
-    text += (text.empty() ? "" : " + ") + shape_text(stage.plan.mesh);
-  return text;
-}
 
 /// Throws Error unless the stages' meshes together are the devices of the cluster. Stages have the
 /// same devices, or share none. A plan of one device may call itself serial.

@@ -49,6 +49,13 @@ std::string to_string(const Plan& plan) {
   return text;
 }
 
+std::string meshes_text(const Plan& plan) {
+  std::string text;
+  for (const StagePlan& stage : plan.stages)
+    text += (text.empty() ? "" : " + ") + shape_text(stage.plan.mesh);
+  return text;
+}
+
 std::string explain(const Plan& plan, const cost::CostModel& model, Detail detail,
                     std::int64_t memory_bytes) {
   if (!plan.schedule)
