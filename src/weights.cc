@@ -175,7 +175,8 @@ void check_difference(const TensorFile& file, const LoadedWeights& difference, s
   if (missing.empty() && unexpected.empty()) return;
   if (options.partial && common > 0) return;
   fail(
-      "{}: its names are not the model's. The model wants {}, which the file lacks; the file has {}, "
+      "{}: its names are not the model's. The model wants {}, which the file lacks; the file has "
+      "{}, "
       "which the model lacks. Give a WeightMap{}",
       file.path(), quoted_names(missing), quoted_names(unexpected),
       options.partial ? "" : ", or LoadOptions{.partial = true} to load what both have");

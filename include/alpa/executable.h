@@ -153,12 +153,12 @@ class Executable {
   std::int64_t measured_bytes(const TrainState& state) const;
   std::map<std::string, Traffic> traffic() const;           ///< per step and device, planned
   std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
-  const Graph& graph() const;
-  const Plan& plan() const;
-  const spmd::SpmdProgram& program() const;
-  const CompiledStep& planned() const;
-  const runtime::Executor& executor() const;
-  std::int64_t batch_rows() const;  ///< of a whole batch
+  const Graph& graph() const;                               ///< the traced step
+  const Plan& plan() const;                   ///< stages with their shardings, and its cost
+  const spmd::SpmdProgram& program() const;   ///< partitioned and fused, of all devices
+  const CompiledStep& planned() const;        ///< what was compiled, with its statistics
+  const runtime::Executor& executor() const;  ///< runs the device programs
+  std::int64_t batch_rows() const;            ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
   /// The last step as a Chrome trace (JSON, for chrome://tracing or Perfetto). Per device lanes of

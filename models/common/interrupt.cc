@@ -48,7 +48,8 @@ void PlanningInterrupt::exit_with(const CompiledStep& planned, const std::string
   write_file(path, to_json(planned));
   fmt::print(
       stderr,
-      "interrupted while planning: the best plan so far is saved in {} ({}); --load-plan takes it\n",
+      "interrupted while planning: the best plan so far is saved in {} ({}); --load-plan takes "
+      "it\n",
       path, proof_text(planned.plan));
   std::exit(kInterruptedStatus);
 }

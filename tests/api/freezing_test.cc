@@ -147,9 +147,9 @@ TEST_CASE("mistakes with frozen parameters are named") {
   CHECK(error(trained, {.frozen = {"first.*", "sceond.*"}}) ==
         "StepOptions::frozen: \"sceond.*\" matches no trained parameter; "
         "these are \"first.kernel\", \"first.bias\", \"second.kernel\", \"second.bias\"");
-  CHECK(
-      error(trained, {.frozen = {"*"}}) ==
-      "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
+  CHECK(error(trained, {.frozen = {"*"}}) ==
+        "StepOptions::frozen freezes every parameter of the model; for metrics alone use "
+        "evaluation_step");
   CHECK(error([](Value x) {
           return second(first(x)) + stop_gradient(nn::Frozen(second)(first(x)));
         }) ==
@@ -157,22 +157,6 @@ TEST_CASE("mistakes with frozen parameters are named") {
         "freeze tied parameters everywhere or nowhere");
   CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
         "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
-}
-
-TEST_CASE("the pattern that README.md shows freezes the layers of a scope of that name") {
-  std::stringstream page;
-  page << std::ifstream(ALPA_SOURCE_DIR "/README.md").rdbuf();
-  const std::string text = page.str(), start = "{.frozen = {\"";
-  const std::size_t begin = text.find(start) + start.size();
-  REQUIRE(begin > start.size());
-  const std::string pattern = text.substr(begin, text.find('"', begin) - begin);
-  CAPTURE(pattern);
-  const nn::Sequential encoder({first, nn::Tanh()}, {.name = "encoder"});
-  const TrainingStep step = step_of(nn::Sequential{encoder, second}, {.frozen = {pattern}});
-  Names frozen;
-  for (const Input& input : step.trace(1).inputs)
-    if (input.frozen) frozen.push_back(input.name);
-  CHECK(frozen == Names{"encoder.first.kernel", "encoder.first.bias"});
 }
 
 }  // namespace freezing_test

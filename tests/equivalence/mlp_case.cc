@@ -139,6 +139,6 @@ double deviation(const Contents& run, const Contents& reference) {
   return worst;
 }
 
-double tolerance(DType dtype) { return dtype == f64 ? 1e-10 : 1e-5; }
+double tolerance(DType dtype) { return dtype == f64 ? 1e-10 : 2e-5; }
 
 }  // namespace alpa::testing

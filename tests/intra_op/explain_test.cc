@@ -81,9 +81,9 @@ TEST_CASE(
         "Memory         1.0 MiB per device: parameters 0.032 MiB, optimizer state 0.063 MiB, "
         "values of the step 0.90 MiB");
   CHECK(lines[4] == "Batch          x, y: rows split over x (4 devices)");
-  CHECK(
-      lines[5] ==
-      "Split          dense0.kernel, dense0.bias, dense1.kernel and 1 more: a copy on every device");
+  CHECK(lines[5] ==
+        "Split          dense0.kernel, dense0.bias, dense1.kernel and 1 more: a copy on every "
+        "device");
 }
 
 TEST_CASE(

@@ -21,7 +21,7 @@ const std::map<std::string, std::string> kForTests = {
 };
 
 /// The text without comments, literals, and what belongs to other libraries.
-std::string code_of(const SourceFile& file) {
+std::string words_of(const SourceFile& file) {
   static const std::regex kNoise(R"(//.*|"(\\.|[^"\\])*"|\b(_mm|cuda|nccl|cublas|cudnn)\w+)");
   std::string code;
   for (const std::string& line : file.lines) code += std::regex_replace(line, kNoise, "") + "\n";
@@ -57,10 +57,10 @@ std::vector<std::string> declared_functions(const std::string& code) {
 std::vector<std::string> uncalled(const std::vector<SourceFile>& headers,
                                   const std::vector<SourceFile>& files) {
   std::map<std::string, int> counts;
-  for (const SourceFile& file : files) count_words(code_of(file), counts);
+  for (const SourceFile& file : files) count_words(words_of(file), counts);
   std::vector<std::string> names;
   for (const SourceFile& header : headers)
-    for (const std::string& name : declared_functions(code_of(header)))
+    for (const std::string& name : declared_functions(words_of(header)))
       if (counts[name] <= 2) names.push_back(name);  // its declaration and its definition
   return names;
 }
@@ -76,7 +76,7 @@ TEST_CASE("no function is for tests alone") {
     for (SourceFile& file : structure::source_files(folder, {".h"}))
       headers.push_back(std::move(file));
   std::size_t declared = 0;
-  for (const SourceFile& header : headers) declared += declared_functions(code_of(header)).size();
+  for (const SourceFile& header : headers) declared += declared_functions(words_of(header)).size();
   CHECK(declared > 500);
   for (const std::string& name : uncalled(headers, files))
     CHECK_MESSAGE(kForTests.contains(name), name << " has no caller outside tests");

@@ -21,8 +21,8 @@ namespace alpa {
 
 /// A partitioned program with its plan and planning time.
 struct CompiledStep {
-  Graph graph;
-  Plan plan = {};
+  Graph graph;                                            ///< the traced step
+  Plan plan = {};                                         ///< what `program` follows
   std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together

@@ -14,7 +14,7 @@ namespace alpa {
 
 /// Predicted seconds of a stage. Forward and backward: per micro-batch.
 struct StageSeconds {
-  double forward = 0;
+  double forward = 0;   ///< per micro-batch
   double backward = 0;  ///< whole: with those of weights
   double weights = 0;   ///< of backward, what schedule `zero_bubble` may put off
   double apply = 0;     ///< what runs once per step
@@ -28,25 +28,26 @@ struct StageMemory {
   int in_flight = 1;              ///< micro-batches that have activations at the same time
   std::int64_t temporaries = 0;   ///< everything else
   std::int64_t limit = 0;         ///< a device may use
+  /// sum of all kinds
   std::int64_t total() const { return state + accumulators + activations + temporaries; }
 };
 
 /// A stage: a range of layers on devices of its own.
 struct StagePlan {
-  int first_layer = 0, last_layer = 0;
+  int first_layer = 0, last_layer = 0;  ///< of the model, both included
   Graph graph;        ///< the stage's part of the step; what other stages give are boundary inputs
   ShardingPlan plan;  ///< of that part, on the stage's devices
-  StageSeconds seconds = {};
-  StageMemory memory = {};
+  StageSeconds seconds = {};  ///< predicted
+  StageMemory memory = {};    ///< of a device
 };
 
 /// What one stage sends to another.
 struct StageTransfer {
   int from = 0, to = 0;  ///< stages
   bool once = false;     ///< once per step instead of once per micro-batch
-  int tensors = 0;
-  double bytes = 0;    ///< that cross, per micro-batch or step
-  double seconds = 0;  ///< predicted, per micro-batch or step
+  int tensors = 0;       ///< number of tensors sent
+  double bytes = 0;      ///< that cross, per micro-batch or step
+  double seconds = 0;    ///< predicted, per micro-batch or step
   /// "send_receive", "local_all_gather", "local_reshard" or "broadcast"
   std::set<std::string> strategies = {};
 };
