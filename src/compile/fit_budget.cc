@@ -14,7 +14,7 @@ namespace {
 /// Plans that are tried under a moved limit before giving up.
 constexpr int kBudgetAttempts = 10;
 
-/// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The
+/// The limit on the bytes that the planner counts, moved until the exact peak fits the budget. The
 /// count knows neither padding and scratch nor what packing loses and what overlapping collectives
 /// keep alive; and it may be too high where nodes are fused in ways it does not foresee.
 class PlannersLimit {
@@ -33,7 +33,7 @@ class PlannersLimit {
     if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
   }
 
-  /// No plan keeps this limit; `missing` bytes would have to be added at least.
+  /// No plan fits this limit; `missing` bytes would have to be added at least.
   void was_too_low(std::int64_t missing) {
     under_ = bytes_ + std::max<std::int64_t>(missing - 1, 0);
     bytes_ = over_ == kNone ? under_ + 1 + rise_ : under_ + (over_ - under_) / 2;

@@ -9,7 +9,7 @@
 #include "alpa/base/error.h"
 #include "src/cost/cost_model.h"
 #include "src/inter_op/given_stages.h"
-#include "src/inter_op/stage_plan.h"
+#include "src/inter_op/stage_meshes.h"
 #include "src/ir/input.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
@@ -75,15 +75,15 @@ std::vector<std::vector<int>> devices_of(const std::vector<inter_op::Submesh>& s
 
 /// `shapes`: per configuration a logical mesh shape; configuration -1 has `usual`. The first
 /// `parts` stages have devices of their own; later ones share them in turn.
-std::vector<StageRequest> requests_of(const inter_op::StagePartition& partition,
-                                      const std::vector<std::vector<int>>& shapes,
-                                      const std::vector<int>& usual, int parts,
-                                      const Cluster& cluster) {
+std::vector<UnplannedStage> requests_of(const inter_op::StagePartition& partition,
+                                        const std::vector<std::vector<int>>& shapes,
+                                        const std::vector<int>& usual, int parts,
+                                        const Cluster& cluster) {
   std::vector<inter_op::Submesh> submeshes = submeshes_of(partition);
   submeshes.resize(parts);
   const std::vector<std::vector<int>> devices =
       devices_of(submeshes, {cluster.num_hosts, cluster.devices_per_host});
-  std::vector<StageRequest> requests;
+  std::vector<UnplannedStage> requests;
   for (std::size_t s = 0; s < partition.stages.size(); ++s) {
     const inter_op::Stage& stage = partition.stages[s];
     const std::vector<int> shape = stage.configuration < 0 ? usual : shapes[stage.configuration];
@@ -128,10 +128,10 @@ std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::
   return submeshes;
 }
 
-StageQuestion question_of(const AutoStages& automatic, const Graph& graph,
-                          const MethodOptions& method, const Cluster& cluster,
-                          std::int64_t budget) {
-  StageQuestion question{graph, cluster};
+StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
+                             const MethodOptions& method, const Cluster& cluster,
+                             std::int64_t budget) {
+  StageSearchSpace question{graph, cluster};
   question.budget = budget;
   question.submeshes =
       submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
@@ -167,17 +167,17 @@ void check_stages(const PipeshardParallel& pipeline, const Graph& graph) {
 }
 
 /// Requests for stages on their devices.
-std::vector<StageRequest> requests_for(const inter_op::StagePartition& partition,
-                                       const MethodOptions& method, const Cluster& cluster) {
+std::vector<UnplannedStage> requests_for(const inter_op::StagePartition& partition,
+                                         const MethodOptions& method, const Cluster& cluster) {
   const PipeshardParallel& pipeline = method.pipeline;
   const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
   const auto* automatic = std::get_if<AutoStages>(&pipeline.stages);
   const int parts = static_cast<int>(partition.stages.size()) / stages_per_part(pipeline);
-  std::vector<StageRequest> requests =
+  std::vector<UnplannedStage> requests =
       requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
                   method.options.mesh_shape, parts, cluster);
   if (automatic)
-    for (StageRequest& request : requests)
+    for (UnplannedStage& request : requests)
       std::erase_if(request.meshes, [&](const DeviceMesh& mesh) {
         return !is_allowed(mesh, allowed_shapes(*automatic, method.options));
       });
@@ -215,7 +215,7 @@ StageSearch& StagePlanner::search(std::int64_t budget) {
   search_options_ = options_;
   search_options_.time_limit_seconds -= watch_.seconds();
   searched_budget_ = budget;
-  const StagePlanning planning{model_, search_options_, cache_};
+  const PlanningContext planning{model_, search_options_, cache_};
   search_ = std::make_unique<StageSearch>(
       question_of(std::get<AutoStages>(method_.pipeline.stages), graph_, method_, cluster_, budget),
       planning);

@@ -8,15 +8,15 @@
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
-#include "src/inter_op/auto_stages.h"
 #include "src/inter_op/cut_stages.h"
+#include "src/inter_op/stage_search.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/intra_op/space/planning_cache.h"
 
 namespace alpa {
 
 /// A stage before it is planned.
-struct StageRequest {
+struct UnplannedStage {
   int first_layer = 0, last_layer = 0;
   std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
 };
@@ -27,7 +27,7 @@ class StagePlanner {
   StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
                double trace_seconds);
 
-  /// The search for stages that keep `budget`, begun at the first call; for methods that search
+  /// The search for stages that fit `budget`, begun at the first call; for methods that search
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
   /// Of that search: what is proven of all stages, its best ones, and how far it is. If none was
@@ -38,7 +38,7 @@ class StagePlanner {
   /// What other numbers of micro-batches are proven to take at least, in seconds.
   void set_others_bound(double seconds) { others_bound_ = seconds; }
 
-  /// The stages that the method asks for. If it says that they are searched for, they keep `budget`
+  /// The stages that the method asks for. If it says that they are searched for, they fit `budget`
   /// bytes per device, as `counted_bytes` counts them; throws intra_op::OverBudget if none do.
   /// Throws Error if the stages fit neither the layers nor the devices.
   void choose(std::int64_t budget);
@@ -47,8 +47,7 @@ class StagePlanner {
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
 
-  /// How much of the stages' seconds other stages may save at most, as the search proved: a share.
-  /// 1 if the stages were given.
+  /// Proven optimality gap of the stages, as a fraction of their seconds; 1 if they were given.
   double gap() const { return gap_; }
 
   /// What the planner counts for a stage of the result.
@@ -68,7 +67,7 @@ class StagePlanner {
   std::unique_ptr<StageSearch> search_;
   std::int64_t searched_budget_ = 0;
   double others_bound_ = kInfinity;
-  std::vector<StageRequest> requests_;
+  std::vector<UnplannedStage> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
   double gap_ = 1;
 };

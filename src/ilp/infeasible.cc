@@ -70,7 +70,7 @@ struct PeakSearch {
   /// A limit at most `step` above the least that may be possible, and below the one known.
   std::int64_t next(std::int64_t step) const { return impossible + 1 + std::min(step, gap() / 2); }
 
-  /// True if it is decided whether a choice keeps the limit.
+  /// True if it is decided whether a choice fits the limit.
   bool decide(std::int64_t limit) {
     if (deadline.passed()) return false;  // an attempt begins with work that is not interrupted
     problem.usage_limit = limit;
@@ -97,7 +97,7 @@ struct PeakSearch {
     look_at_time();
   }
 
-  /// No choice keeps the limit. What every choice uses at the time that was exceeded may say more.
+  /// No choice fits the limit. What every choice uses at the time that was exceeded may say more.
   void raise(std::int64_t limit, const Contradiction& why) {
     impossible = std::max(impossible, limit);
     claimed = limit + why.missing - 1;

@@ -109,7 +109,7 @@ LayerRanges::LayerRanges(const Graph& graph)
     }
 }
 
-StageGraph LayerRanges::graph_of(Range range) const {
+RangeGraph LayerRanges::graph_of(Range range) const {
   const int own = range.first > 0 ? 1 : 0;
   std::vector<int> stages(layers_);
   for (int l = 0; l < layers_; ++l)
@@ -117,7 +117,7 @@ StageGraph LayerRanges::graph_of(Range range) const {
   const Graph staged = with_stages(graph_, stages);
   Subgraph part = subgraph(staged, own, own);
   const std::vector<int> batch_dims = intra_op::batch_dims(staged);
-  StageGraph result;
+  RangeGraph result;
   for (const Input& input : part.graph.inputs)
     if (const int dim = batch_dims[part.values[input.value]];
         input.kind == InputKind::boundary && dim >= 0)

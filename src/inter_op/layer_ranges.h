@@ -19,7 +19,7 @@ struct RelaxedRange {
 };
 
 /// A range of layers as a stage of its own.
-struct StageGraph {
+struct RangeGraph {
   Graph graph;
   std::map<std::string, int> batch_dims;  ///< of boundary inputs that have one, the batch dimension
 };
@@ -42,7 +42,7 @@ class LayerRanges {
   Range example(int number) const { return examples_[number]; }
 
   /// As a stage of its own.
-  StageGraph graph_of(Range range) const;
+  RangeGraph graph_of(Range range) const;
   RelaxedRange relaxed(Range range) const;
 
  private:

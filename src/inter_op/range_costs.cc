@@ -15,7 +15,7 @@
 #include "src/intra_op/layers/layer_table.h"
 #include "src/intra_op/search/quick_bound.h"
 #include "src/ir/subgraph.h"
-#include "stage_plan.h"
+#include "stage_meshes.h"
 
 namespace alpa {
 namespace {
@@ -35,7 +35,7 @@ bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& sha
 }
 
 RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSpace& space,
-                       const StagePlanning& planning)
+                       const PlanningContext& planning)
     : graph_(graph), budget_(space.budget), planning_(planning), ranges_(graph) {
   for (const inter_op::Submesh& part : space.parts) {
     std::vector<int> devices(part.num_devices());
@@ -108,7 +108,7 @@ void RangeCosts::raise_bounds() {
   }
 }
 
-inter_op::StageCosts RangeCosts::table(bool final_only) {
+inter_op::PartitionCosts RangeCosts::table(bool final_only) {
   raise_bounds();
   std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
   for (const Planned& of : planned_) {
@@ -116,8 +116,8 @@ inter_op::StageCosts RangeCosts::table(bool final_only) {
     if (of.none_from <= graph_.num_micro_batches) limits.insert(of.none_from - 1);
   }
   limits.erase(0);
-  inter_op::StageCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
-                             static_cast<int>(limits.size()));
+  inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
+                                 static_cast<int>(limits.size()));
   for (int first = 0; first < costs.layers; ++first)
     for (int last = first; last < costs.layers; ++last)
       for (int part = 0; part < costs.submeshes; ++part) {
@@ -186,7 +186,7 @@ const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
   return of;
 }
 
-/// Seconds of a micro-batch that no range of this class takes less than on the mesh, alone or
+/// Lower bound on the seconds of a micro-batch for ranges of this class on the mesh, alone or
 /// inside a longer range.
 double RangeCosts::relaxed_bound(int range, int mesh, Level level) {
   const Relaxed& of = relaxed(range);
@@ -218,7 +218,7 @@ bool RangeCosts::plan(const RangeQuery& query) {
 }
 
 void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
-  const inter_op::StageGraph stage = ranges_.graph_of(ranges_.example(query.range));
+  const inter_op::RangeGraph stage = ranges_.graph_of(ranges_.example(query.range));
   intra_op::AutoShardOptions options = options_left();
   options.boundary_batch_dims = stage.batch_dims;
   if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
@@ -226,7 +226,7 @@ void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
                                        meshes_.begin() + first_mesh_[query.part + 1]);
   ShardingPlan plan =
       plan_stage(stage.graph, meshes, limit, {planning_.model, options, planning_.cache});
-  const StageBytes bytes = counted_bytes(stage.graph, plan);
+  const CountedBytes bytes = counted_bytes(stage.graph, plan);
   int most = 0;
   while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
   std::vector<Plan>& plans = planned(query).plans;

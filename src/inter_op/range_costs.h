@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "alpa/mesh/cluster.h"
+#include "best_partition.h"
 #include "layer_ranges.h"
+#include "plan_stage.h"
 #include "src/base/timing.h"
-#include "stage_planning.h"
-#include "stage_search.h"
 
 namespace alpa {
 
@@ -44,20 +44,20 @@ class RangeCosts {
  public:
   /// `graph` and what `planning` refers to must outlive this.
   RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSpace& space,
-             const StagePlanning& planning);
+             const PlanningContext& planning);
 
   const inter_op::LayerRanges& ranges() const { return ranges_; }
   /// Those of the space that have a logical mesh.
   const std::vector<inter_op::Submesh>& parts() const { return parts_; }
 
-  /// Seconds of a micro-batch that no plan takes less than: the best plan if it is known, else the
-  /// bound of the range, or of its parts together. Infinite: no plan keeps the memory. With
+  /// Lower bound on the seconds of a micro-batch: the best plan if it is known, else the
+  /// bound of the range, or of its parts together. Infinite: no plan fits the memory. With
   /// `final_only` also where the range has no search of its own.
   double least_seconds(const RangeQuery& query, bool final_only = false);
 
   /// For the stage search: all ranges, with one configuration per number of micro-batches in
   /// flight at which their seconds rise.
-  inter_op::StageCosts table(bool final_only);
+  inter_op::PartitionCosts table(bool final_only);
 
   /// Raises the bound of the range by one step: of its layers on all logical meshes of the part,
   /// then of blocks of layers and of the range on the most promising one. False: there is no step
@@ -71,13 +71,13 @@ class RangeCosts {
   bool plan(const RangeQuery& query);
 
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
-  /// infinite: no plan keeps the memory. The range must have been planned.
+  /// infinite: no plan fits the memory. The range must have been planned.
   double planned_seconds(const RangeQuery& query);
 
   /// The best plan of a planned range if its memory suffices; null: it has less memory.
   std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
 
-  /// Whether any plan gave up speed to keep the memory; its seconds are no proven bound.
+  /// Whether any plan gave up speed to fit the memory; its seconds are no proven bound.
   bool is_memory_bound() const { return is_memory_bound_; }
   /// For dual bounds.
   int num_searches() const { return num_searches_; }
@@ -127,7 +127,7 @@ class RangeCosts {
 
   const Graph& graph_;
   const std::int64_t budget_;
-  const StagePlanning& planning_;
+  const PlanningContext& planning_;
   const Stopwatch watch_;
   const inter_op::LayerRanges ranges_;
   std::vector<inter_op::Submesh> parts_;

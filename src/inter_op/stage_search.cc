@@ -1,324 +1,249 @@
-// src/inter_op/stage_search.cc — stages with the least sum + (B - 1) × bottleneck
-//
-// For a bound T on the seconds of every stage and transfer, a dynamic program finds the least sum
-// S(T), which does not increase with T. The least S(T) + (B - 1)·T over the values T that occur is
-// exact. Alpa visits them in ascending order. Here an interval of them is left out if S(above it) +
-// (B - 1)·(its least value) is no better than the best found; otherwise it is halved.
-#include "src/inter_op/stage_search.h"
+// src/inter_op/stage_search.cc — searches for stages, and prices what the search asks for
+#include "stage_search.h"
 
 #include <algorithm>
-#include <queue>
+#include <numeric>
+#include <optional>
+#include <set>
 
 #include "alpa/base/error.h"
+#include "best_partition.h"
+#include "range_costs.h"
 #include "src/base/infinity.h"
-#include "src/inter_op/stage_tables.h"
-#include "src/inter_op/tiling.h"
+#include "src/base/timing.h"
+#include "src/cost/transfer.h"
+#include "src/ir/stages.h"
 
-namespace alpa::inter_op {
-
-StageCosts::StageCosts(int layers, int submeshes, int configurations)
-    : layers(layers),
-      submeshes(submeshes),
-      configurations(configurations),
-      seconds(static_cast<std::size_t>(layers) * layers * submeshes * configurations, kInfinity),
-      max_in_flight(seconds.size(), 0) {}
-
+namespace alpa {
 namespace {
 
-/// Least sums per state of the tiling; unused: all infinite, and `sums` is not set.
-struct Row {
-  std::vector<double> sums;
-  bool used = false;
+/// The plan of a range gets this effort at first, and further rounds while each closes this share
+/// of the gap (AutoShardOptions).
+constexpr double kEffort = 0.1, kLeastGain = 0.5;
 
-  void use(int states) {
-    if (!used) sums.assign(states, kInfinity);
-    used = true;
+/// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
+/// there and back.
+std::vector<double> bytes_across(const Graph& graph) {
+  const int layers = num_layers(graph);
+  std::vector<double> bytes(layers, 0);
+  for (int layer = 1; layer < layers; ++layer) {
+    std::vector<int> stages(layers, 0);
+    std::fill(stages.begin() + layer, stages.end(), 1);
+    const Graph staged = with_stages(graph, stages);
+    std::set<int> crossing;
+    for (const Node& node : staged.nodes)
+      for (int value : node.operands)
+        if (node.region != Region::apply && staged.producer(value).layer != node.layer)
+          crossing.insert(value);
+    for (int value : crossing) bytes[layer] += static_cast<double>(staged.type(value).bytes());
   }
-};
-
-/// A stage of the best way to have the layers from `first` on.
-struct Choice {
-  int first = 0, last = 0, submesh = 0;
-  const StageOption* option = nullptr;
-  double transfer = 0;  ///< from the stage before
-  int state = 0;        ///< of the tiling, after the stages that follow
-  int after = 0;        ///< stages that follow, counted up to most_counted
-};
-
-/// The dynamic program, from the last layer to the first. It counts the stages to the end up to
-/// `most_counted`: as far as memory distinguishes them, or 0 for a relaxation in which every stage
-/// has the memory of the last one.
-class StageProgram {
- public:
-  StageProgram(const StageTables& tables, const Tiling& tiling, int most_counted)
-      : tables_(tables),
-        tiling_(tiling),
-        befores_(tables.transfers ? tables.submeshes : 1),
-        counts_(most_counted + 1),
-        rows_(static_cast<std::size_t>(tables.layers + 1) * counts_ * befores_),
-        begun_(static_cast<std::size_t>(counts_) * tables.submeshes) {}
-
-  /// The stages with the least sum, none longer than `bound`; none if there are none.
-  std::vector<Choice> solve(double bound) {
-    bound_ = bound;
-    for (Row& row : rows_) row.used = false;
-    for (int before = 0; before < befores_; ++before) {
-      row(tables_.layers, 0, before).use(tiling_.states);
-      row(tables_.layers, 0, before).sums[0] = 0;
-    }
-    for (int first = tables_.layers - 1; first > 0; --first) {
-      begin_stages(first);
-      add_transfers(first);
-    }
-    return best_path();
-  }
-
- private:
-  /// Least sums of the layers from `first` on, the transfer from the stage before included.
-  Row& row(int first, int count, int before) {
-    return rows_[(static_cast<std::size_t>(first) * counts_ + count) * befores_ +
-                 (befores_ == 1 ? 0 : before)];
-  }
-  /// Least sums of the layers from the current one on, which begin with a stage on submesh m.
-  Row& begun(int count, int m) {
-    return begun_[static_cast<std::size_t>(count) * tables_.submeshes + m];
-  }
-  int count_with_stage(int count) const { return std::min(count + 1, counts_ - 1); }
-
-  void begin_stages(int first) {
-    for (Row& row : begun_) row.used = false;
-    for (int m = 0; m < tables_.submeshes; ++m) {
-      if (tiling_.steps[m].empty()) continue;
-      for (int last = first; last < tables_.layers; ++last) {
-        const StageOption* cheapest = tables_.option(first, last, m, 0);
-        if (!cheapest || cheapest->seconds > bound_) continue;
-        for (int count = 0; count < counts_; ++count) add_stage(first, last, m, count);
-      }
-      drop_dominated([&](int count) -> Row& { return begun(count, m); });
-    }
-  }
-
-  void add_stage(int first, int last, int m, int count) {
-    const Row& from = row(last + 1, count, m);
-    if (!from.used) return;
-    const StageOption* option = tables_.option(first, last, m, count);
-    if (!option || option->seconds > bound_) return;
-    Row& to = begun(count_with_stage(count), m);
-    to.use(tiling_.states);
-    for (const TilingStep& step : tiling_.steps[m]) {
-      const double* source = &from.sums[step.from];
-      double* target = &to.sums[step.to];
-      for (int i = 0; i < step.count; ++i)
-        target[i] = std::min(target[i], option->seconds + source[i]);
-    }
-  }
-
-  void add_transfers(int first) {
-    for (int before = 0; before < befores_; ++before) {
-      for (int count = 0; count < counts_; ++count) {
-        Row& to = row(first, count, before);
-        for (int m = 0; m < tables_.submeshes; ++m) {
-          const Row& from = begun(count, m);
-          const double seconds = tables_.transfer_seconds(first, before, m);
-          if (!from.used || seconds > bound_) continue;
-          to.use(tiling_.states);
-          for (int i = 0; i < tiling_.states; ++i)
-            to.sums[i] = std::min(to.sums[i], seconds + from.sums[i]);
-        }
-      }
-      drop_dominated([&](int count) -> Row& { return row(first, count, before); });
-    }
-  }
-
-  /// A state with more stages to the end and no smaller sum is never better: with more stages after
-  /// them, earlier stages have no more options.
-  template <class RowOf>
-  void drop_dominated(const RowOf& row_of) const {
-    if (counts_ == 1) return;
-    std::vector<double> least(tiling_.states, kInfinity);
-    for (int count = 0; count < counts_; ++count) {
-      Row& row = row_of(count);
-      if (!row.used) continue;
-      row.used = false;
-      for (int i = 0; i < tiling_.states; ++i) {
-        if (row.sums[i] < least[i]) {
-          least[i] = row.sums[i];
-          row.used = true;
-        } else {
-          row.sums[i] = kInfinity;
-        }
-      }
-    }
-  }
-
-  std::vector<Choice> best_path() {
-    std::vector<Choice> path;
-    for (int first = 0; first < tables_.layers; first = path.back().last + 1) {
-      Choice best;
-      double least = kInfinity;
-      for (int m = 0; m < tables_.submeshes; ++m)
-        for_each_choice(first, path, m, [&](const Choice& choice, double rest) {
-          if (rest >= least) return;
-          least = rest;
-          best = choice;
-        });
-      if (!best.option) return {};
-      path.push_back(best);
-    }
-    return path;
-  }
-
-  /// Calls visit(choice, least sum from here on) for the stages on submesh m that may begin at
-  /// `first` after the last of `path`.
-  template <class Visit>
-  void for_each_choice(int first, const std::vector<Choice>& path, int m, const Visit& visit) {
-    const int state = path.empty() ? tiling_.full : path.back().state;
-    const double transfer =
-        path.empty() ? 0 : tables_.transfer_seconds(first, path.back().submesh, m);
-    if (transfer > bound_) return;
-    for (int count = 0; count < counts_; ++count) {
-      if (!path.empty() && count_with_stage(count) != path.back().after) continue;
-      for (int last = first; last < tables_.layers; ++last) {
-        const StageOption* option = tables_.option(first, last, m, count);
-        if (!option || option->seconds > bound_) continue;
-        const Row& rest = row(last + 1, count, m);
-        if (!rest.used) continue;
-        for (const TilingStep& step : tiling_.steps[m]) {
-          if (state < step.to || state >= step.to + step.count) continue;
-          const int from = step.from + state - step.to;
-          visit({first, last, m, option, transfer, from, count},
-                transfer + (option->seconds + rest.sums[from]));
-        }
-      }
-    }
-  }
-
-  const StageTables& tables_;
-  const Tiling& tiling_;
-  int befores_;             ///< submeshes that a row distinguishes before its layers
-  int counts_;              ///< numbers of stages that a row distinguishes in its layers
-  std::vector<Row> rows_;   ///< per (first layer, stages, submesh before)
-  std::vector<Row> begun_;  ///< per (stages, submesh)
-  double bound_ = 0;
-};
-
-StageSearchResult result_of(const StageProblem& problem, const std::vector<Choice>& path) {
-  StageSearchResult result;
-  for (const Choice& choice : path) {
-    result.partition.stages.push_back({choice.first, choice.last, problem.submeshes[choice.submesh],
-                                       choice.option->configuration});
-    result.sum += choice.transfer + choice.option->seconds;
-    result.bottleneck = std::max({result.bottleneck, choice.transfer, choice.option->seconds});
-  }
-  result.seconds = result.sum + (problem.micro_batches - 1) * result.bottleneck;
-  return result;
+  return bytes;
 }
 
-/// Whether memory suffices for the stages of a relaxed program.
-bool fits(const std::vector<Choice>& path) {
-  const int stages = static_cast<int>(path.size());
-  for (int s = 0; s < stages; ++s)
-    if (path[s].option->most_after < stages - s - 1) return false;
-  return true;
+/// Whether neighbouring devices of these shapes can be on one host.
+bool fit_one_host(const Cluster& cluster, const inter_op::Submesh& a, const inter_op::Submesh& b) {
+  return a.hosts == 1 && b.hosts == 1 && a.devices + b.devices <= cluster.devices_per_host;
 }
-
-/// Bounds [begin, end) for which no program has been solved.
-struct Interval {
-  std::size_t begin = 0, end = 0;
-  double sum = 0;      ///< at least this for all of them
-  double seconds = 0;  ///< so at least this
-
-  bool operator<(const Interval& other) const { return seconds > other.seconds; }
-};
-
-/// Searches the lists of submeshes of one tiling for something better than `best`.
-class BoundSearch {
- public:
-  BoundSearch(const StageProblem& problem, const StageTables& tables, const Tiling& tiling,
-              StageSearchResult& best)
-      : problem_(problem),
-        tables_(tables),
-        relaxed_(tables, tiling, 0),
-        program_(tables, tiling, tables.most_counted),
-        best_(best) {}
-
-  void run() {
-    if (tables_.bounds.empty()) return;
-    solve(0, tables_.bounds.size(), tables_.bounds.size() - 1, 0);
-    while (!open_.empty() && !(problem_.is_over && problem_.is_over())) {
-      Interval interval = open_.top();
-      open_.pop();
-      interval.end = end_of_better(interval);
-      if (interval.begin < interval.end)
-        solve(interval.begin, interval.end, (interval.begin + interval.end) / 2, interval.sum);
-    }
-  }
-
- private:
-  double seconds(double sum, double bound) const {
-    return sum + (problem_.micro_batches - 1) * bound;
-  }
-
-  /// The end of those bounds that may have something better than the best.
-  std::size_t end_of_better(const Interval& interval) const {
-    const auto begin = tables_.bounds.begin();
-    const auto end = std::partition_point(
-        begin + interval.begin, begin + interval.end,
-        [&](double bound) { return seconds(interval.sum, bound) < best_.seconds; });
-    return static_cast<std::size_t>(end - begin);
-  }
-
-  void open(std::size_t begin, std::size_t end, double sum) {
-    if (begin == end) return;
-    const double least = seconds(sum, tables_.bounds[begin]);
-    if (least < best_.seconds) open_.push({begin, end, sum, least});
-  }
-
-  /// Solves the program of bound `middle`, and opens what is left on both sides of it. The sums
-  /// of the interval are at least `sum`. If the relaxed program fits memory, it is the solution; if
-  /// not, its sum is a bound that often spares the other program.
-  void solve(std::size_t begin, std::size_t end, std::size_t middle, double sum) {
-    open(middle + 1, end, sum);
-    std::vector<Choice> path = solve(relaxed_, middle);
-    if (path.empty()) return;
-    if (!fits(path)) {
-      const double least = result_of(problem_, path).sum;
-      const std::size_t better = end_of_better({begin, middle + 1, least, 0});
-      if (better <= middle) return open(begin, better, least);
-      path = solve(program_, middle);
-    }
-    if (path.empty()) return;
-    StageSearchResult result = result_of(problem_, path);
-    const double least = result.sum, bottleneck = result.bottleneck;
-    result.programs_solved = best_.programs_solved;
-    if (result.seconds < best_.seconds) best_ = std::move(result);
-    // Bounds from this bottleneck to `middle` have the same sum.
-    const auto at = std::lower_bound(tables_.bounds.begin(), tables_.bounds.end(), bottleneck);
-    open(begin, static_cast<std::size_t>(at - tables_.bounds.begin()), least);
-  }
-
-  std::vector<Choice> solve(StageProgram& program, std::size_t bound) {
-    ++best_.programs_solved;
-    return program.solve(tables_.bounds[bound]);
-  }
-
-  const StageProblem& problem_;
-  const StageTables& tables_;
-  StageProgram relaxed_, program_;
-  StageSearchResult& best_;
-  std::priority_queue<Interval> open_;
-};
 
 }  // namespace
 
-std::optional<StageSearchResult> search_stages(const StageProblem& problem) {
-  const StageTables tables = stage_tables(problem);
-  StageSearchResult best;
-  best.seconds = kInfinity;
-  for (const Tiling& tiling : tilings(problem.cluster, problem.submeshes))
-    if (tiling.full >= 0) BoundSearch(problem, tables, tiling, best).run();
-  if (best.seconds == kInfinity) return std::nullopt;
-  return best;
+struct StageSearch::Impl {
+  Impl(StageSearchSpace question, const PlanningContext& planning)
+      : question_(std::move(question)),
+        options_(planning.options),
+        quiet_(of_ranges(planning.options)),
+        planning_{planning.model, quiet_, planning.cache},
+        costs_(question_.graph, question_.cluster,
+               {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
+        transfer_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
+
+  /// Short rounds: what they leave open is mostly left open by longer ones, too.
+  static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
+    options.progress = {};
+    options.effort = kEffort;
+    options.least_gain = kLeastGain;
+    return options;
+  }
+
+  /// The best stages under the bounds. What is not known of them is found out: first bounds of
+  /// their own, then plans.
+  bool improve(double cutoff) {
+    if (costs_.parts().empty()) return false;
+    const auto cheapest = search(false);
+    if (costs_.seconds_left() <= 0) {
+      if (cheapest && !best_) consider(cheapest->partition);
+      return false;
+    }
+    if (!cheapest) return bound_ = kInfinity, false;
+    if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
+    tell();
+    if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
+    if (!best_ && cutoff == kInfinity && is_half_over()) consider_template();
+    bool more = false, own = true;
+    for (const RangeQuery& query : queries_of(cheapest->partition)) {
+      more |= costs_.bound(query);
+      own &= costs_.has_own_bound(query);
+    }
+    if (!more) return consider(cheapest->partition);
+    if (!own) return true;
+    const auto likely = search(true);
+    if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
+    return true;
+  }
+
+  FoundStages finish() {
+    for (const inter_op::StagePartition& partition : question_.templates) {
+      if (best_ && costs_.seconds_left() <= 0) break;
+      if (is_allowed(partition) && least_seconds(partition) < best_seconds()) consider(partition);
+    }
+    if (!best_) fail_to_fit();
+    best_->lower_bound = std::min(bound_, best_->seconds);
+    FoundStages found = *best_;
+    for (const RangeQuery& query : queries_of(found.partition))
+      found.plans.push_back(costs_.found_plan(query));
+    return found;
+  }
+
+  bool is_half_over() const { return costs_.seconds_left() < options_.time_limit_seconds / 2; }
+
+  /// Stages to fall back on when time is over: mostly a single one.
+  void consider_template() {
+    for (const inter_op::StagePartition& partition : question_.templates)
+      if (!best_ && is_allowed(partition)) consider(partition);
+  }
+
+  double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
+
+  bool is_allowed(const inter_op::StagePartition& partition) const {
+    const auto& parts = costs_.parts();
+    return std::all_of(partition.stages.begin(), partition.stages.end(), [&](const auto& stage) {
+      return std::find(parts.begin(), parts.end(), stage.submesh) != parts.end();
+    });
+  }
+
+  [[noreturn]] void fail_to_fit() const {
+    const int layers = costs_.ranges().layers();
+    if (!question_.mesh_shapes.empty())
+      throw intra_op::OverBudget(fmt::format(
+          "AutoStages: no stages of {} layers with the logical mesh shapes that are allowed tile "
+          "{} "
+          "devices and fit into {} bytes per device; allow more shapes, or raise the memory budget",
+          layers, question_.cluster.num_devices(), question_.budget));
+    throw intra_op::OverBudget(fmt::format(
+        "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
+        "devices, or raise the memory budget",
+        layers, question_.budget));
+  }
+
+  double enough(double seconds) const { return (1 - options_.relative_gap) * seconds; }
+
+  std::optional<inter_op::PartitionResult> search(bool final_only) {
+    const inter_op::PartitionCosts costs = costs_.table(final_only);
+    return inter_op::best_partition(
+        {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
+         .submeshes = costs_.parts(),
+         .costs = costs,
+         .micro_batches = question_.graph.num_micro_batches,
+         .in_flight = question_.in_flight,
+         .transfer_seconds = transfer_seconds_,
+         .is_over = [this] { return costs_.seconds_left() <= 0; }});
+  }
+
+  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition) const {
+    std::vector<RangeQuery> queries;
+    int after = static_cast<int>(partition.stages.size());
+    for (const inter_op::Stage& stage : partition.stages) {
+      const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
+      invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
+                stage.submesh);
+      queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
+                         static_cast<int>(part - costs_.parts().begin()),
+                         question_.in_flight(--after)});
+    }
+    return queries;
+  }
+
+  /// Plans the stages, and keeps them if they are the best. False: all were planned before.
+  bool consider(const inter_op::StagePartition& partition) {
+    bool any = false;
+    for (const RangeQuery& query : queries_of(partition)) any |= costs_.plan(query);
+    const double seconds = seconds_of(
+        partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
+    if (seconds < best_seconds()) {
+      best_ = FoundStages{partition, seconds};
+      tell();
+    }
+    return any;
+  }
+
+  double least_seconds(const inter_op::StagePartition& partition) {
+    return seconds_of(partition,
+                      [&](const RangeQuery& query) { return costs_.least_seconds(query); });
+  }
+
+  /// As the stage search counts them.
+  template <class SecondsOf>
+  double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
+    const std::vector<RangeQuery> queries = queries_of(partition);
+    std::vector<double> seconds;
+    for (const RangeQuery& query : queries) seconds.push_back(seconds_of_range(query));
+    for (std::size_t s = 1; s < queries.size(); ++s)
+      seconds.push_back(
+          transfer_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0) +
+           (question_.graph.num_micro_batches - 1) *
+               *std::max_element(seconds.begin(), seconds.end());
+  }
+
+  PlanningProgress progress() const {
+    PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = watch_.seconds()};
+    now.best_seconds = best_seconds();
+    if (best_) now.stages = static_cast<int>(best_->partition.stages.size());
+    now.lower_bound_seconds = std::min(now.lower_bound_seconds, now.best_seconds);
+    now.searches = costs_.num_searches();
+    now.ranges = costs_.num_ranges();
+    now.seconds_left = costs_.seconds_left();
+    return now;
+  }
+
+  void tell() const {
+    if (options_.progress) options_.progress(progress());
+  }
+
+  const StageSearchSpace question_;
+  const intra_op::AutoShardOptions& options_;
+  const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
+  const PlanningContext planning_;
+  RangeCosts costs_;
+  const std::function<double(int layer, int before, int after)> transfer_seconds_;
+  const Stopwatch watch_;
+  double bound_ = 0;
+  std::optional<FoundStages> best_;
+};
+
+std::function<double(int layer, int before, int after)> transfer_prices(
+    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes) {
+  const std::size_t count = submeshes.size();
+  std::vector<Link> links;
+  for (const inter_op::Submesh& before : submeshes)
+    for (const inter_op::Submesh& after : submeshes)
+      links.push_back(cost::link_between(cluster, fit_one_host(cluster, before, after)));
+  return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
+    const Link& link = links[before * count + after];
+    return 2 * cost::least_transfer_seconds(bytes[layer] / 2, submeshes[before].num_devices(),
+                                            submeshes[after].num_devices(), link);
+  };
 }
 
-}  // namespace alpa::inter_op
+StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& planning)
+    : impl_(std::make_unique<Impl>(std::move(question), planning)) {}
+
+StageSearch::~StageSearch() = default;
+
+bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
+double StageSearch::bound() const { return impl_->bound_; }
+double StageSearch::best_seconds() const { return impl_->best_seconds(); }
+PlanningProgress StageSearch::progress() const { return impl_->progress(); }
+FoundStages StageSearch::finish() { return impl_->finish(); }
+
+}  // namespace alpa

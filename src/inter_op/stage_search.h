@@ -1,59 +1,72 @@
 #pragma once
-/// The stage search: which layers form a stage, and on which submesh with which configuration
-/// (Alpa, arXiv 2201.12023, section 5.1). Pure functions, safe to call from several threads.
+/// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
+/// (range_costs.h), and searches for the best partition (inter_op/best_partition.h).
 #include <functional>
-#include <limits>
-#include <optional>
+#include <memory>
 #include <vector>
 
-#include "src/inter_op/stage.h"
+#include "alpa/mesh/cluster.h"
+#include "plan_stage.h"
+#include "range_costs.h"
+#include "src/base/infinity.h"
+#include "stage.h"
 
-namespace alpa::inter_op {
+namespace alpa {
 
-/// What every range of layers costs on every submesh in every configuration.
-struct StageCosts {
-  StageCosts(int layers, int submeshes, int configurations);
-
-  /// Where the tables have layers `first` to `last` on submesh m in configuration c.
-  std::size_t index(int first, int last, int m, int c) const {
-    return ((static_cast<std::size_t>(first) * layers + last) * submeshes + m) * configurations + c;
-  }
-
-  int layers, submeshes, configurations;
-  /// Forward and backward seconds of one micro-batch; infinity (at first): not possible.
-  std::vector<double> seconds;
-  /// Most micro-batches in flight for which memory suffices; 0 (at first): none.
-  std::vector<int> max_in_flight;
-};
-
-struct StageProblem {
-  Submesh cluster;
-  std::vector<Submesh> submeshes;  ///< the choices that `costs` numbers
-  const StageCosts& costs;
-  int micro_batches = 1;
-  /// Micro-batches in flight at a stage with so many stages after it; may not decrease with them.
-  /// Empty: those of 1F1B, min(micro_batches, stages after + 1).
+/// What stages are searched for.
+struct StageSearchSpace {
+  const Graph& graph;
+  const Cluster& cluster;
+  std::int64_t budget = 0;  ///< bytes of a device, as `counted_bytes` counts them
+  std::vector<inter_op::Submesh> submeshes = {};   ///< that stages may have
+  std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
+  /// Micro-batches in flight at a stage with so many stages after it.
   std::function<int(int stages_after)> in_flight = {};
-  /// Seconds to pass one micro-batch (forward and backward) between the stage on submesh `before`
-  /// that ends before layer `layer` and the one on submesh `after` that begins there. Empty: 0.
-  std::function<double(int layer, int before, int after)> transfer_seconds = {};
-  /// Asked between programs; true ends the search with the best so far. Empty: never.
-  std::function<bool()> is_over = {};
+  /// Other stages that the result may not be dearer than: a single one, equal ones.
+  std::vector<inter_op::StagePartition> templates = {};
 };
 
-struct StageSearchResult {
-  StagePartition partition;
-  /// sum + (micro_batches - 1) × bottleneck: seconds of the step's micro-batches.
-  double seconds = 0;
-  double sum = 0;           ///< of all stages and of the transfers between them
-  double bottleneck = 0;    ///< the largest of them
-  int programs_solved = 0;  ///< dynamic programs that the search needed
+/// Seconds to pass a micro-batch, forward and backward, between stages: as
+/// inter_op::PartitionProblem::transfer_seconds, with indices of these submeshes. No way
+/// to send them takes less (cost::least_transfer_seconds).
+std::function<double(int layer, int before, int after)> transfer_prices(
+    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes);
+
+struct FoundStages {
+  inter_op::StagePartition partition;
+  double seconds = 0;  ///< predicted for the step's micro-batches, transfers included
+  /// Proven lower bound on `seconds`, unless memory made plans slower.
+  double lower_bound = 0;
+  /// Per stage, the plan that the search made of it; null: it needs less memory.
+  std::vector<std::shared_ptr<const RangePlan>> plans = {};
 };
 
-/// Stages with the least seconds; nullopt if none fit. Exact, unless it is ended early, over all
-/// lists of submeshes that `tilings` accepts. All devices are used. A transfer counts as a stage of
-/// its own between two others: it overlaps with their computation, and delays every micro-batch if
-/// it is the slowest.
-std::optional<StageSearchResult> search_stages(const StageProblem& problem);
+/// A search for the stages with the least predicted seconds per step, round by round, so that
+/// several searches (of other numbers of micro-batches) can take turns. One thread at a time.
+class StageSearch {
+ public:
+  /// What `question` and `planning` refer to must outlive this.
+  StageSearch(StageSearchSpace question, const PlanningContext& planning);
+  ~StageSearch();
+  StageSearch(const StageSearch&) = delete;
+  StageSearch& operator=(const StageSearch&) = delete;
 
-}  // namespace alpa::inter_op
+  /// One round. False: the best stages are found up to the options' relative gap, none are better
+  /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
+  bool improve(double cutoff_seconds = kInfinity);
+
+  /// Lower bound on the seconds so far; none where memory made plans slower.
+  double bound() const;
+  double best_seconds() const;  ///< of the best stages so far; infinite: none yet
+  PlanningProgress progress() const;
+
+  /// The best stages so far; a single stage and equal stages are compared with them. Throws
+  /// intra_op::OverBudget if no stages fit.
+  FoundStages finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace alpa

@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "src/inter_op/stage_plan.h"
+#include "src/inter_op/stage_seconds.h"
 #include "src/intra_op/plan/recomputed.h"
 
 namespace alpa {

@@ -18,7 +18,7 @@ namespace alpa::intra_op {
 ///
 /// A program that a small amount of work solves to optimality is done. Any other is first solved
 /// with one AxisUse per mesh axis, in all combinations (milliseconds each). The search starts from
-/// the best of these plans: the result is never worse. If one of them keeps the budget, a plan is
+/// the best of these plans: the result is never worse. If one of them fits the budget, a plan is
 /// found however short the time. Then the meshes are searched in turn, with more and more work. A
 /// mesh on which no plan can be cheaper than the best known is dropped at once. Other meshes are
 /// skipped, with their templates, if time is over before their turn.

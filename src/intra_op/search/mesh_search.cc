@@ -286,7 +286,7 @@ void MeshSearch::search_template_within(Template& part, std::int64_t budget, con
   }
 }
 
-/// Proves that no plan keeps the budget, or usually finds one at any cost. Either takes a small
+/// Proves that no plan fits the budget, or usually finds one at any cost. Either takes a small
 /// part of the time of the full search.
 void MeshSearch::refute(std::int64_t budget, const Effort& each) {
   Effort any = each;

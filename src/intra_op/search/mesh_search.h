@@ -83,9 +83,9 @@ class MeshSearch {
   /// Solves the whole with the batch on each mesh axis in turn: a quarter of the strategies.
   void search_batch_axes(const Effort& each) { search_batch_axes(std::nullopt, each); }
 
-  /// Looks for plans whose counted bytes keep the budget: in the templates, as far as they
+  /// Looks for plans whose counted bytes fit the budget: in the templates, as far as they
   /// can have a cheaper one than is known, then in the whole. Whatever the effort, there is
-  /// a plan after this if that of a template keeps the budget. Throws OverBudget if it
+  /// a plan after this if that of a template fits the budget. Throws OverBudget if it
   /// proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
 
@@ -96,7 +96,7 @@ class MeshSearch {
 
   const DeviceMesh& mesh() const { return mesh_; }
 
-  /// The cheapest plan known, or the cheapest whose counted bytes keep the budget; null: none.
+  /// The cheapest plan known, or the cheapest whose counted bytes fit the budget; null: none.
   const ShardingPlan* best(std::optional<std::int64_t> budget = {});
 
   /// Proven: seconds that no plan on this mesh is below, and none within the budget.

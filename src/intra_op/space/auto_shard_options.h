@@ -74,7 +74,7 @@ AutoShardOptions data_parallel_options();
 AutoShardOptions zero2_options();
 AutoShardOptions zero3_options();
 
-/// No plan keeps the memory budget, or none was found in time. The message says by how many bytes,
+/// No plan fits the memory budget, or none was found in time. The message says by how many bytes,
 /// where, and what would help.
 class OverBudget : public Error {
  public:

@@ -1,5 +1,5 @@
-// src/inter_op/stage_tables.cc — configurations that can be best, transfers, and bounds
-#include "src/inter_op/stage_tables.h"
+// src/inter_op/partition_tables.cc — configurations that can be best, transfers, and bounds
+#include "src/inter_op/partition_tables.h"
 
 #include <algorithm>
 
@@ -9,8 +9,8 @@
 namespace alpa::inter_op {
 namespace {
 
-void check(const StageProblem& problem) {
-  const StageCosts& costs = problem.costs;
+void check(const PartitionProblem& problem) {
+  const PartitionCosts& costs = problem.costs;
   invariant(costs.layers > 0 && problem.micro_batches > 0,
             "stage search: {} layers, {} micro-batches", costs.layers, problem.micro_batches);
   invariant(costs.submeshes == static_cast<int>(problem.submeshes.size()),
@@ -24,7 +24,7 @@ void check(const StageProblem& problem) {
 }
 
 /// Per number of stages after a stage, the micro-batches in flight at it.
-std::vector<int> in_flight_of(const StageProblem& problem) {
+std::vector<int> in_flight_of(const PartitionProblem& problem) {
   const int stages = std::min(problem.costs.layers, problem.cluster.num_devices());
   std::vector<int> in_flight;
   for (int after = 0; after < stages; ++after)
@@ -36,10 +36,10 @@ std::vector<int> in_flight_of(const StageProblem& problem) {
 }
 
 /// Appends the options of one range on one submesh that are best for some number of stages.
-void append_options(const StageProblem& problem, const std::vector<int>& in_flight, int first,
-                    int last, int m, std::vector<StageOption>& options) {
-  const StageCosts& costs = problem.costs;
-  std::vector<StageOption> all;
+void append_options(const PartitionProblem& problem, const std::vector<int>& in_flight, int first,
+                    int last, int m, std::vector<PartitionOption>& options) {
+  const PartitionCosts& costs = problem.costs;
+  std::vector<PartitionOption> all;
   for (int c = 0; c < costs.configurations; ++c) {
     const std::size_t at = costs.index(first, last, m, c);
     const auto fits = std::upper_bound(in_flight.begin(), in_flight.end(), costs.max_in_flight[at]);
@@ -47,18 +47,18 @@ void append_options(const StageProblem& problem, const std::vector<int>& in_flig
     if (most_after >= 0 && costs.seconds[at] < kInfinity)
       all.push_back({costs.seconds[at], most_after, c});
   }
-  std::stable_sort(all.begin(), all.end(), [](const StageOption& a, const StageOption& b) {
+  std::stable_sort(all.begin(), all.end(), [](const PartitionOption& a, const PartitionOption& b) {
     return a.seconds < b.seconds;
   });
   int most_after = -1;
-  for (const StageOption& option : all) {
+  for (const PartitionOption& option : all) {
     if (option.most_after <= most_after) continue;
     most_after = option.most_after;
     options.push_back(option);
   }
 }
 
-void set_options(const StageProblem& problem, StageTables& tables) {
+void set_options(const PartitionProblem& problem, PartitionTables& tables) {
   const std::vector<int> in_flight = in_flight_of(problem);
   for (int first = 0; first < tables.layers; ++first)
     for (int last = 0; last < tables.layers; ++last)
@@ -67,12 +67,12 @@ void set_options(const StageProblem& problem, StageTables& tables) {
         if (last >= first) append_options(problem, in_flight, first, last, m, tables.options);
       }
   tables.begin.push_back(tables.options.size());
-  for (const StageOption& option : tables.options)
+  for (const PartitionOption& option : tables.options)
     if (option.most_after + 1 < static_cast<int>(in_flight.size()))
       tables.most_counted = std::max(tables.most_counted, option.most_after + 1);
 }
 
-void set_transfers(const StageProblem& problem, StageTables& tables) {
+void set_transfers(const PartitionProblem& problem, PartitionTables& tables) {
   tables.transfers = problem.transfer_seconds != nullptr;
   if (!tables.transfers) return;
   tables.transfer.resize(tables.range(1, 0, 0) * tables.submeshes);
@@ -85,12 +85,12 @@ void set_transfers(const StageProblem& problem, StageTables& tables) {
 
 }  // namespace
 
-StageTables stage_tables(const StageProblem& problem) {
+PartitionTables partition_tables(const PartitionProblem& problem) {
   check(problem);
-  StageTables tables{.layers = problem.costs.layers, .submeshes = problem.costs.submeshes};
+  PartitionTables tables{.layers = problem.costs.layers, .submeshes = problem.costs.submeshes};
   set_options(problem, tables);
   set_transfers(problem, tables);
-  for (const StageOption& option : tables.options) tables.bounds.push_back(option.seconds);
+  for (const PartitionOption& option : tables.options) tables.bounds.push_back(option.seconds);
   tables.bounds.insert(tables.bounds.end(), tables.transfer.begin(), tables.transfer.end());
   std::sort(tables.bounds.begin(), tables.bounds.end());
   tables.bounds.erase(std::unique(tables.bounds.begin(), tables.bounds.end()), tables.bounds.end());

@@ -1,10 +1,8 @@
 #pragma once
-/// The plan of one stage of a pipeline.
+/// The devices of a stage as logical meshes.
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
-#include "src/cost/cost_model.h"
 #include "submesh.h"
 
 namespace alpa {
@@ -18,9 +16,5 @@ inter_op::Submesh submesh_of(const Cluster& cluster, int devices);
 std::vector<DeviceMesh> logical_meshes(const Cluster& cluster, const inter_op::Submesh& submesh,
                                        const std::vector<int>& devices,
                                        const std::vector<int>& shape = {});
-
-/// The seconds of a stage under its plan, without transfers.
-StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
-                           const cost::CostModel& model);
 
 }  // namespace alpa

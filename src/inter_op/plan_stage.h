@@ -9,7 +9,7 @@
 namespace alpa {
 
 /// What stages are planned with.
-struct StagePlanning {
+struct PlanningContext {
   const cost::CostModel& model;
   const intra_op::AutoShardOptions& options;  ///< with the time limit
   intra_op::PlanningCache& cache;
@@ -17,13 +17,13 @@ struct StagePlanning {
 
 /// Bytes of a device for the stage: the plan's peak, and what a forward run keeps for its backward
 /// run, once more for every further micro-batch in flight.
-struct StageBytes {
+struct CountedBytes {
   std::int64_t peak = 0, kept = 0;
   std::int64_t with(int in_flight) const { return peak + (in_flight - 1) * kept; }
 };
 
 /// Counted as values are live, without what lowering adds: padding, scratch, gaps, messages.
-StageBytes counted_bytes(const Graph& graph, const ShardingPlan& plan);
+CountedBytes counted_bytes(const Graph& graph, const ShardingPlan& plan);
 
 /// What a stage may take.
 struct StageLimit {
@@ -31,9 +31,9 @@ struct StageLimit {
   int in_flight = 1;       ///< micro-batches that its schedule keeps
 };
 
-/// The best plan of a stage if that keeps the limit; else one with less memory that does. Throws
+/// The best plan of a stage if that fits the limit; else one with less memory that does. Throws
 /// intra_op::OverBudget if none is found.
 ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                        const StageLimit& limit, const StagePlanning& planning);
+                        const StageLimit& limit, const PlanningContext& planning);
 
 }  // namespace alpa

@@ -1,5 +1,5 @@
-// src/inter_op/stage_planning.cc — plans a stage, with less memory where its best plan has too much
-#include "stage_planning.h"
+// src/inter_op/plan_stage.cc — plans a stage, with less memory where its best plan has too much
+#include "plan_stage.h"
 
 #include <set>
 
@@ -34,16 +34,16 @@ std::int64_t kept_bytes(const Graph& graph, const ShardingPlan& plan) {
 
 }  // namespace
 
-StageBytes counted_bytes(const Graph& graph, const ShardingPlan& plan) {
+CountedBytes counted_bytes(const Graph& graph, const ShardingPlan& plan) {
   return {intra_op::peak_memory(plan, graph).bytes, kept_bytes(graph, plan)};
 }
 
 ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                        const StageLimit& limit, const StagePlanning& planning) {
+                        const StageLimit& limit, const PlanningContext& planning) {
   intra_op::AutoSharding search(graph, meshes, planning.model, planning.options, &planning.cache);
   ShardingPlan plan = search.plan();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const StageBytes bytes = counted_bytes(graph, plan);
+    const CountedBytes bytes = counted_bytes(graph, plan);
     const std::int64_t excess = bytes.with(limit.in_flight) - limit.bytes;
     if (excess <= 0) return plan;
     if (bytes.peak <= excess) break;

@@ -6,7 +6,8 @@
 #include <random>
 #include <set>
 
-#include "src/inter_op/stage_search.h"
+#include "src/base/infinity.h"
+#include "src/inter_op/best_partition.h"
 
 namespace alpa::testing {
 
@@ -28,9 +29,9 @@ class NumpyRandom {
 /// What Alpa's training_dp finds (stage_construction.py): bounds less than 1e-6 above the previous
 /// one are left out, as many micro-batches are in flight as stages follow plus one, transfers cost
 /// nothing. Its table has `seconds` of ranges that do not exist, too, if they are finite.
-inline std::optional<inter_op::StageSearchResult> alpa_search(
-    const inter_op::StageProblem& problem) {
-  const inter_op::StageCosts& costs = problem.costs;
+inline std::optional<inter_op::PartitionResult> alpa_search(
+    const inter_op::PartitionProblem& problem) {
+  const inter_op::PartitionCosts& costs = problem.costs;
   const int layers = costs.layers, devices = problem.cluster.num_devices();
   struct Entry {
     double sum = kInfinity, largest = 0;
@@ -43,7 +44,7 @@ inline std::optional<inter_op::StageSearchResult> alpa_search(
     best.stages.insert(best.stages.begin(), {i, k, problem.submeshes[m], c});
   };
   const std::set<double> bounds(costs.seconds.begin(), costs.seconds.end());
-  inter_op::StageSearchResult result;
+  inter_op::PartitionResult result;
   result.seconds = kInfinity;
   double last = 0;
   for (const double bound : bounds) {
@@ -83,7 +84,7 @@ inline std::optional<inter_op::StageSearchResult> alpa_search(
 /// Seconds of all partitions, submeshes and configurations: the least, or infinity.
 class BruteForce {
  public:
-  explicit BruteForce(const inter_op::StageProblem& problem) : problem_(problem) {}
+  explicit BruteForce(const inter_op::PartitionProblem& problem) : problem_(problem) {}
 
   double run() {
     add_stages(0, 0);
@@ -150,7 +151,7 @@ class BruteForce {
     return false;
   }
 
-  const inter_op::StageProblem& problem_;
+  const inter_op::PartitionProblem& problem_;
   std::vector<Stage> stages_;
   std::map<std::vector<int>, bool> tiles_;
   double best_ = kInfinity;

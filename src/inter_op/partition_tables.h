@@ -3,30 +3,31 @@
 #include <cstddef>
 #include <vector>
 
-#include "src/inter_op/stage_search.h"
+#include "src/inter_op/best_partition.h"
 
 namespace alpa::inter_op {
 
 /// A configuration of a range of layers on a submesh.
-struct StageOption {
+struct PartitionOption {
   double seconds = 0;
   int most_after = 0;  ///< stages after it for which memory suffices, at most
   int configuration = 0;
 };
 
-struct StageTables {
+struct PartitionTables {
   int layers = 0, submeshes = 0;
   /// Memory does not distinguish this number of stages after a stage from more.
   int most_counted = 0;
-  std::vector<std::size_t> begin = {};    ///< per (first, last, submesh) its options, and an end
-  std::vector<StageOption> options = {};  ///< of a range by ascending seconds and stages after it
-  bool transfers = false;                 ///< whether any transfer takes time
-  std::vector<double> transfer = {};      ///< per (layer, submesh before, submesh after)
-  std::vector<double> bounds = {};        ///< seconds of options and transfers, ascending, distinct
+  std::vector<std::size_t> begin = {};  ///< per (first, last, submesh) its options, and an end
+  std::vector<PartitionOption> options =
+      {};                             ///< of a range by ascending seconds and stages after it
+  bool transfers = false;             ///< whether any transfer takes time
+  std::vector<double> transfer = {};  ///< per (layer, submesh before, submesh after)
+  std::vector<double> bounds = {};    ///< seconds of options and transfers, ascending, distinct
 
   /// The cheapest option of layers `first` to `last` on submesh m with `after` stages after it;
   /// nullptr: none fits.
-  const StageOption* option(int first, int last, int m, int after) const {
+  const PartitionOption* option(int first, int last, int m, int after) const {
     const std::size_t at = range(first, last, m);
     for (std::size_t o = begin[at]; o < begin[at + 1]; ++o)
       if (options[o].most_after >= after) return &options[o];
@@ -45,6 +46,6 @@ struct StageTables {
 };
 
 /// Throws Bug unless tables and submeshes fit together, and in_flight does not decrease.
-StageTables stage_tables(const StageProblem& problem);
+PartitionTables partition_tables(const PartitionProblem& problem);
 
 }  // namespace alpa::inter_op
