@@ -11,10 +11,10 @@ namespace best_partition_test {
 
 using namespace alpa;
 using namespace alpa::testing;
+using inter_op::best_partition;
 using inter_op::PartitionCosts;
 using inter_op::PartitionProblem;
 using inter_op::PartitionResult;
-using inter_op::best_partition;
 using inter_op::Submesh;
 using inter_op::SubmeshSpace;
 
