@@ -1,8 +1,8 @@
 #pragma once
 /// The CUDA backend's kernels, one row per operator: how calls are loaded, and the scratch memory
 /// they need. Operators are told apart by name, as the records of libalpa_cuda.so and of the
-/// program that loaded it are not the same objects. Functions `load_…` are defined in src/cuda, and
-/// only there may a row's `load` be used; functions `…_scratch` know nothing of a card, so that
+/// program that loaded it are not the same objects. Functions `load_…` are defined in load/, and
+/// only src/cuda may use a row's `load`; functions `…_scratch` know nothing of a card, so that
 /// memory can be planned anywhere.
 #include <cstdint>
 #include <functional>
@@ -39,24 +39,24 @@ struct KernelRow {
   Scratch* scratch = nullptr;  ///< null: none is ever needed
 };
 
-Load load_elementwise, load_fused;                                       // load_elementwise.cc
-Load load_einsum;                                                        // einsum.cc
-Load load_einsum_epilogue;                                               // load_epilogue.cc
-Load load_reduce_sum, load_reduce_max;                                   // load_reduce.cc
-Load load_reshape, load_transpose, load_broadcast;                       // load_movement.cc
-Load load_slice, load_pad, load_concatenate;                             // load_slice.cc
-Load load_take_along_axis, load_take_along_axis_grad;                    // load_lines.cc
-Load load_cumulative_sum, load_argmax, load_top_k;                       // load_lines.cc
-Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
-Load load_dropout;                                                       // load_source.cc
-Load load_layer_norm, load_layer_norm_grad;                              // load_layer_norm.cc
-Load load_rms_norm, load_rms_norm_grad;                                  // load_layer_norm.cc
-Load load_rotary;                                                        // load_rotary.cc
-Load load_attention, load_attention_grad;                                // load_attention.cc
-Load load_embedding, load_embedding_grad;                                // load_embedding.cc
-Load load_convolution;                                                   // load_convolution.cc
-Load load_max_pool, load_max_pool_grad;                                  // load_pooling.cc
-Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load_update.cc
+Load load_elementwise, load_fused;                                       // load/elementwise.cc
+Load load_einsum;                                                        // src/cuda/einsum.cc
+Load load_einsum_epilogue;                                               // load/epilogue.cc
+Load load_reduce_sum, load_reduce_max;                                   // load/reduce.cc
+Load load_reshape, load_transpose, load_broadcast;                       // load/movement.cc
+Load load_slice, load_pad, load_concatenate;                             // load/slice.cc
+Load load_take_along_axis, load_take_along_axis_grad;                    // load/lines.cc
+Load load_cumulative_sum, load_argmax, load_top_k;                       // load/lines.cc
+Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load/source.cc
+Load load_dropout;                                                       // load/source.cc
+Load load_layer_norm, load_layer_norm_grad;                              // load/layer_norm.cc
+Load load_rms_norm, load_rms_norm_grad;                                  // load/layer_norm.cc
+Load load_rotary;                                                        // load/rotary.cc
+Load load_attention, load_attention_grad;                                // load/attention.cc
+Load load_embedding, load_embedding_grad;                                // load/embedding.cc
+Load load_convolution;                                                   // load/convolution.cc
+Load load_max_pool, load_max_pool_grad;                                  // load/pooling.cc
+Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load/update.cc
 
 // kernels.cc
 Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,

@@ -55,6 +55,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"comm", {"mesh", "tensor"}},
     {"runtime", {"lower", "comm", "train", "cuda_loader"}},
     {"cuda", {"cuda_loader", "runtime"}},
+    {"kernels/cuda/load", {"cuda"}},  // part of libalpa_cuda.so
     {"report", {"runtime"}},
     {"compile", {"report", "version"}},
     {"executable", {"compile"}},

@@ -1,5 +1,5 @@
-// src/cuda/load_reduce.cc — loads reduce_sum and reduce_max
-#include "loads.h"
+// kernels/cuda/load/reduce.cc — loads reduce_sum and reduce_max
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,6 +1,6 @@
-// src/cuda/load_layer_norm.cc — loads layer_norm and rms_norm with their gradients
+// kernels/cuda/load/layer_norm.cc — loads layer_norm and rms_norm with their gradients
 #include "kernels/cuda/layer_norm.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 

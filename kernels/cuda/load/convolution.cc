@@ -1,9 +1,10 @@
-// src/cuda/load_convolution.cc — loads conv2d and its gradients: through cuDNN, or our own kernels
+// kernels/cuda/load/convolution.cc — loads conv2d and its gradients: through
+// cuDNN, or our own kernels
 #include <array>
 
-#include "convolutions.h"
 #include "kernels/cuda/copy.h"
-#include "loads.h"
+#include "src/cuda/convolutions.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,7 +1,7 @@
-// src/cuda/load_lines.cc — loads operators along one dimension: take_along_axis and its gradient,
-// cumulative_sum, argmax, top_k
+// kernels/cuda/load/lines.cc — loads operators along one dimension:
+// take_along_axis and its gradient, cumulative_sum, argmax, top_k
 #include "kernels/cuda/lines.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,13 +1,13 @@
-// src/cuda/load_elementwise.cc — loads elementwise operators and fused programs,
+// kernels/cuda/load/elementwise.cc — loads elementwise operators and fused programs,
 // interpreted or compiled at run time
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "compile_kernel.h"
-#include "fused_kernel.h"
 #include "kernels/elementwise.h"
-#include "loads.h"
+#include "src/cuda/compile_kernel.h"
+#include "src/cuda/fused_kernel.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

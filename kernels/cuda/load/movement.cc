@@ -1,10 +1,10 @@
-// src/cuda/load_movement.cc — loads operators that only move elements:
+// kernels/cuda/load/movement.cc — loads operators that only move elements:
 // transpose, broadcast, reshape
 #include <vector>
 
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cuda/copy.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,6 +1,6 @@
-// src/cuda/load_rotary.cc — loads rotary position embeddings
+// kernels/cuda/load/rotary.cc — loads rotary position embeddings
 #include "kernels/cuda/rotary.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 

@@ -1,10 +1,10 @@
-// src/cuda/load_source.cc — loads operators without operands (constant, iota, random_normal,
+// kernels/cuda/load/source.cc — loads operators without operands (constant, iota, random_normal,
 // random_uniform) and dropout
 #include <cstddef>
 
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/random.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

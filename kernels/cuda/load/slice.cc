@@ -1,9 +1,9 @@
-// src/cuda/load_slice.cc — loads slice, pad and concatenate: box copies along one dimension
+// kernels/cuda/load/slice.cc — loads slice, pad and concatenate: box copies along one dimension
 #include <vector>
 
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cuda/copy.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

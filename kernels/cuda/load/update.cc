@@ -1,9 +1,9 @@
-// src/cuda/load_update.cc — loads multi_tensor_adam, multi_tensor_sgd (of one or many parameters)
-// and squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
+// kernels/cuda/load/update.cc — loads multi_tensor_adam, multi_tensor_sgd (of one
+// or many parameters) and squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
 #include <vector>
 
 #include "kernels/cuda/update.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,6 +1,6 @@
-// src/cuda/load_attention.cc — loads attention and its gradient
+// kernels/cuda/load/attention.cc — loads attention and its gradient
 #include "kernels/cuda/attention.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

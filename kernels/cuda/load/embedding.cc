@@ -1,6 +1,6 @@
-// src/cuda/load_embedding.cc — loads embedding and embedding_grad
+// kernels/cuda/load/embedding.cc — loads embedding and embedding_grad
 #include "kernels/cuda/embedding.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

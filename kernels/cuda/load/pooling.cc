@@ -1,7 +1,7 @@
-// src/cuda/load_pooling.cc — loads max_pool and its gradient
+// kernels/cuda/load/pooling.cc — loads max_pool and its gradient
 #include "kernels/cuda/pooling.h"
 #include "kernels/plan/window_call.h"
-#include "loads.h"
+#include "src/cuda/loads.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,14 +1,14 @@
-// src/cuda/load_epilogue.cc — loads einsum_epilogue: one product if cuBLASLt supports the epilogue,
-// else an einsum and a kernel
+// kernels/cuda/load/epilogue.cc — loads einsum_epilogue: one product if cuBLASLt
+// supports the epilogue, else an einsum and a kernel
 #include <fmt/core.h>
 
 #include <cstdio>
 
-#include "einsum.h"
 #include "kernels/cuda/epilogue_plan.h"
 #include "kernels/cuda/relu_mask.h"
-#include "loads.h"
-#include "trial.h"
+#include "src/cuda/einsum.h"
+#include "src/cuda/loads.h"
+#include "src/cuda/trial.h"
 
 namespace alpa::cuda {
 namespace {
