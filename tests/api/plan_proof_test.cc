@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "alpa/base/text.h"
+#include "support/staged_mlp.h"
 
 namespace plan_proof_test {
 
@@ -12,18 +13,7 @@ using namespace alpa;
 
 namespace {
 
-TrainingStep mlp_step(std::int64_t rows = 64) {
-  const std::vector<nn::Dense> dense = {nn::Dense(32), nn::Dense(32), nn::Dense(32), nn::Dense(32)};
-  const auto loss = [dense](const Batch& b) {
-    Value h = b["x"];
-    for (std::size_t l = 0; l < dense.size(); ++l) {
-      h = tanh(dense[l](h));
-      if (l + 1 < dense.size()) h = mark_pipeline_boundary(h);
-    }
-    return mean(square(h));
-  };
-  return training_step({{"x", {f32, {rows, 32}}}}, loss, optim::Adam{});
-}
+TrainingStep mlp_step() { return alpa::testing::staged_mlp_step(64, 32); }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 

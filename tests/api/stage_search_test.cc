@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "support/error_text.h"
+#include "support/staged_mlp.h"
 
 namespace stage_search_test {
 
@@ -16,19 +17,7 @@ namespace {
 
 constexpr std::int64_t kRows = 1024, kWidth = 64;
 
-TrainingStep mlp_step() {
-  const std::vector<nn::Dense> dense = {nn::Dense(kWidth), nn::Dense(kWidth), nn::Dense(kWidth),
-                                        nn::Dense(kWidth)};
-  const auto loss = [dense](const Batch& b) {
-    Value h = b["x"];
-    for (std::size_t l = 0; l < dense.size(); ++l) {
-      h = tanh(dense[l](h));
-      if (l + 1 < dense.size()) h = mark_pipeline_boundary(h);
-    }
-    return mean(square(h));
-  };
-  return training_step({{"x", {f32, {kRows, kWidth}}}}, loss, optim::Adam{.learning_rate = 0.01});
-}
+TrainingStep mlp_step() { return alpa::testing::staged_mlp_step(kRows, kWidth); }
 
 std::map<std::string, Array> batch() {
   std::vector<float> x(kRows * kWidth);

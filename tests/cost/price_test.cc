@@ -6,18 +6,15 @@
 #include <random>
 
 #include "src/cost/reshard.h"
+#include "support/random.h"
 
 namespace price_test {
 
 using namespace alpa;
+using alpa::testing::below;
+using alpa::testing::Random;
 
 namespace {
-
-using Random = std::mt19937_64;
-
-int below(Random& random, int n) {
-  return static_cast<int>(random() % static_cast<std::uint64_t>(n));
-}
 
 double pick(Random& random, std::initializer_list<double> values) {
   return values.begin()[below(random, static_cast<int>(values.size()))];

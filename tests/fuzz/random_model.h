@@ -4,16 +4,14 @@
 #include <random>
 #include <string>
 
+#include "support/random.h"
 #include "support/steps.h"
 
 namespace alpa::fuzz {
 
-using Random = std::mt19937_64;
+using testing::below;
+using testing::Random;
 
-/// A number from 0 to n - 1.
-inline int below(Random& random, int n) {
-  return static_cast<int>(random() % static_cast<std::uint64_t>(n));
-}
 template <class T>
 const T& one_of(Random& random, const std::vector<T>& choices) {
   return choices[below(random, static_cast<int>(choices.size()))];

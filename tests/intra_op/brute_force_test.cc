@@ -13,18 +13,15 @@
 #include "src/intra_op/facts/strategy.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/ops/all_ops.h"
+#include "support/random.h"
 
 namespace brute_force_test {
 
 using namespace alpa;
+using alpa::testing::below;
+using alpa::testing::Random;
 
 namespace {
-
-using Random = std::mt19937_64;
-
-int below(Random& random, int n) {
-  return static_cast<int>(random() % static_cast<std::uint64_t>(n));
-}
 
 /// A value as the enumeration sees it: who makes it, who wants it, and seconds between specs.
 struct Wanting {

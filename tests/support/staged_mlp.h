@@ -1,0 +1,23 @@
+#pragma once
+/// The training step of four layers nn::Dense(width) and tanh, each a layer of pipelines; Adam.
+#include <vector>
+
+#include "alpa/alpa.h"
+
+namespace alpa::testing {
+
+inline TrainingStep staged_mlp_step(std::int64_t rows, std::int64_t width) {
+  const std::vector<nn::Dense> layers = {nn::Dense(width), nn::Dense(width), nn::Dense(width),
+                                         nn::Dense(width)};
+  const auto loss = [layers](const Batch& b) {
+    Value h = b["x"];
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      h = tanh(layers[l](h));
+      if (l + 1 < layers.size()) h = mark_pipeline_boundary(h);
+    }
+    return mean(square(h));
+  };
+  return training_step({{"x", {f32, {rows, width}}}}, loss, optim::Adam{.learning_rate = 0.01});
+}
+
+}  // namespace alpa::testing
