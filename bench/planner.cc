@@ -163,7 +163,7 @@ struct Program {
   /// Peaks are counted ones.
   Outcome plan(const std::vector<DeviceMesh>& on, intra_op::AutoShardOptions options,
                double seconds) const {
-    options.time_limit_seconds = seconds;
+    options.limits.seconds = seconds;
     options.memory_budget_bytes = method.memory_budget_bytes;
     return outcome_of([&]() -> Outcome {
       ShardingPlan plan = intra_op::auto_shard(graph, on, model, options);
@@ -227,12 +227,12 @@ Best best_template(const Program& program, double limit) {
   for (const DeviceMesh& mesh : program.meshes) {
     for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
       intra_op::AutoShardOptions options;
-      options.axis_uses = uses;
+      options.allowed.axis_uses = uses;
       attempt(mesh, options, intra_op::text_of(uses));
     }
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
       intra_op::AutoShardOptions options;
-      options.batch_mesh_axis = axis;
+      options.allowed.batch_mesh_axis = axis;
       attempt(mesh, options, fmt::format("batch on axis {}", axis));
     }
   }

@@ -185,7 +185,7 @@ void measure_plan(const Settings& settings) {
     const Graph graph = step.trace(1);
     std::vector<bench::Figure> figures = {clock.lap("trace")};
     intra_op::AutoShardOptions method;
-    method.time_limit_seconds = 3600;  // of the wall clock: others may use the machine
+    method.limits.seconds = 3600;  // of the wall clock: others may use the machine
     intra_op::AutoSharding search(graph, {cluster.mesh(shape)}, cost::CostModel::of(cluster),
                                   method);
     const ShardingPlan plan = search.plan();
