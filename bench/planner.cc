@@ -4,6 +4,9 @@
 //   bench_planner                  a short table
 //   bench_planner --table full     all aims
 //   bench_planner --model gpt --layers 4 --devices 2x4 --mesh 2x4 --seconds 10
+// The table `predictions` runs steps on CPU devices, 1x1 or those of --devices, with --profile
+// after the machine was measured: what was predicted of them, and what they took (predictions.h).
+//   bench_planner --table predictions --devices 1x2 --profile --rounds 15
 #include <chrono>
 #include <ctime>
 #include <optional>
@@ -11,6 +14,7 @@
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallelize.h"
 #include "arguments.h"
+#include "predictions.h"
 #include "report.h"
 #include "src/base/infinity.h"
 #include "src/cost/cost_model.h"
@@ -163,7 +167,7 @@ struct Program {
   /// Peaks are counted ones.
   Outcome plan(const std::vector<DeviceMesh>& on, intra_op::AutoShardOptions options,
                double seconds) const {
-    options.time_limit_seconds = seconds;
+    options.limits.seconds = seconds;
     options.memory_budget_bytes = method.memory_budget_bytes;
     return outcome_of([&]() -> Outcome {
       ShardingPlan plan = intra_op::auto_shard(graph, on, model, options);
@@ -227,12 +231,12 @@ Best best_template(const Program& program, double limit) {
   for (const DeviceMesh& mesh : program.meshes) {
     for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
       intra_op::AutoShardOptions options;
-      options.axis_uses = uses;
+      options.allowed.axis_uses = uses;
       attempt(mesh, options, intra_op::text_of(uses));
     }
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
       intra_op::AutoShardOptions options;
-      options.batch_mesh_axis = axis;
+      options.allowed.batch_mesh_axis = axis;
       attempt(mesh, options, fmt::format("batch on axis {}", axis));
     }
   }
@@ -337,23 +341,41 @@ std::vector<std::string> models() {
 }
 
 std::vector<std::string> tables() {
-  std::vector<std::string> names;
+  std::vector<std::string> names{"predictions"};
   for (const auto& [name, cases] : kTables) names.push_back(name);
   return names;
+}
+
+/// How often steps of the table `predictions` run, and where.
+struct Running {
+  int rounds = 9;
+  bool profiles = false;
+};
+
+void measure_predictions(const std::string& devices, const Running& running) {
+  const std::vector<int> hosts =
+      devices.empty() ? std::vector<int>{1, 1} : parse_mesh_shape(devices);
+  require(hosts.size() == 2 && hosts[0] == 1, "--devices {}: give 1x1, 1x2, …: this machine's",
+          devices);
+  bench::measure_predictions(running.profiles ? profile(hosts[1]) : Cluster::local(hosts[1]),
+                             running.rounds);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string cluster_file = "clusters/a100_8x8.json", table = "short";
+  std::string cluster_file = "clusters/a100_8x8.json", table = "short", devices;
   Case one{.model = "", .aim_seconds = kInfinity};
+  Running running;
   Effort effort;
   return bench::run(
       argc, argv, "The planner on transformers.",
       {cli::choice("--table", &table, "Cases, unless --model gives one", tables()),
        cli::choice("--model", &one.model, "One case of this model", models()),
        cli::whole("--layers", &one.layers, "Layers", 1, 1000),
-       cli::text("--devices", &one.devices, "Hosts x devices of a host, out of the cluster"),
+       cli::text("--devices", &devices, "Hosts x devices of a host: 2x4, for predictions 1x1"),
+       cli::whole("--rounds", &running.rounds, "Counted rounds, for predictions", 1, 1000),
+       cli::on("--profile", &running.profiles, "Measures the machine first, for predictions"),
        cli::text("--mesh", &one.mesh, "Shape of the mesh, or auto"),
        cli::whole("--micro-batches", &one.micro_batches, "Micro-batches", 1, 32),
        cli::number("--budget-share", &one.budget_share, "Budget as share of the free peak; 0: none",
@@ -363,5 +385,10 @@ int main(int argc, char** argv) {
                             "Limit of each template"),
        cli::on("--lower", &effort.lower, "Plans and lowers: exact peaks"),
        cli::text("--cluster", &cluster_file, "Cluster file")},
-      [&] { measure_all(one.model.empty() ? table_of(table) : Cases{one}, cluster_file, effort); });
+      [&] {
+        if (one.model.empty() && table == "predictions")
+          return measure_predictions(devices, running);
+        if (!devices.empty()) one.devices = devices;
+        measure_all(one.model.empty() ? table_of(table) : Cases{one}, cluster_file, effort);
+      });
 }

@@ -11,6 +11,8 @@
 // With --model encoder-decoder: one whose layers, stages and number of micro-batches the planner
 // chooses, from the training step to the programs, on 2 to 8 devices of a local cluster.
 //   bench_planning CLUSTER_FILE --method pipeline --model encoder-decoder
+// With --method lowering: seconds from a plan to the verified instruction lists of all devices,
+// with memory planned, for stacks of GPT-like layers under ZeRO-3 on 8 devices of a local cluster.
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. clusters/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
 #include <alpa/alpa.h>
@@ -27,6 +29,7 @@
 #include "src/compile/trace.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/search/auto_shard.h"
+#include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
 #include "src/runtime/executor.h"
 #include "tests/support/encoder_decoder.h"
@@ -185,7 +188,7 @@ void measure_plan(const Settings& settings) {
     const Graph graph = step.trace(1);
     std::vector<bench::Figure> figures = {clock.lap("trace")};
     intra_op::AutoShardOptions method;
-    method.time_limit_seconds = 3600;  // of the wall clock: others may use the machine
+    method.limits.seconds = 3600;  // of the wall clock: others may use the machine
     intra_op::AutoSharding search(graph, {cluster.mesh(shape)}, cost::CostModel::of(cluster),
                                   method);
     const ShardingPlan plan = search.plan();
@@ -331,6 +334,35 @@ void measure_encoder_decoder(int rounds) {
     }
 }
 
+void lower_all(const CompiledStep& planned) {
+  const spmd::SpmdProgram partitioned = spmd::partition(planned.graph, planned.plan.sharding());
+  verify(partitioned);
+  const spmd::SpmdProgram program =
+      spmd::bucket_collectives(spmd::fuse_elementwise(partitioned), 1 << 20);
+  verify(program);
+  lower::programs_of_all(program,
+                         lower::lower_classes(program, true, lower::memory_rules("cpu", 1)));
+}
+
+void measure_lowering(int rounds) {
+  Cluster cluster = Cluster::local(8);
+  cluster.device.memory_bytes = std::int64_t{1} << 42;  // any of these steps fits
+  for (const int layers : {4, 12, 24, 48, 96}) {
+    const CompiledStep planned =
+        plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
+    const auto nodes = static_cast<double>(planned.program->graph.nodes.size());
+    for (int round = 0; round < rounds; ++round) {
+      Clock clock;
+      lower_all(planned);
+      const bench::Figure seconds = clock.lap("processor_seconds");
+      bench::print_row(fmt::format("lowering of gpt {} layers", layers),
+                       {{"nodes", nodes},
+                        seconds,
+                        {"microseconds_per_node_and_device", 1e6 * seconds.value / (8 * nodes)}});
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -338,8 +370,8 @@ int main(int argc, char** argv) {
   return bench::run(
       argc, argv, "Time of planning by phase.",
       {cli::text("CLUSTER_FILE", &settings.cluster_file, "8x8 devices"),
-       cli::choice("--method", &settings.method, "shard, pipeline, or given stages",
-                   {"shard", "pipeline", "given"}),
+       cli::choice("--method", &settings.method, "shard, pipeline, given stages, or lowering",
+                   {"shard", "pipeline", "given", "lowering"}),
        cli::choice("--model", &settings.model,
                    "mlp, gpt (shard: ZeRO-3); pipeline: also encoder-decoder; given: 1T, 175B; "
                    "--plan-only: dense (alpa-mlp's), residual-mlp, decoder (alpa-gpt's), experts "
@@ -356,6 +388,7 @@ int main(int argc, char** argv) {
       [&] {
         if (settings.plan_only) return measure_plan(settings);
         if (settings.method == "given") return measure_given(settings);
+        if (settings.method == "lowering") return measure_lowering(settings.rounds);
         if (settings.model == "encoder-decoder") return measure_encoder_decoder(settings.rounds);
         (settings.method == "pipeline" ? measure_stages : measure_shards)(settings);
       });

@@ -137,8 +137,8 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
   const auto run_of = [&](Executable executable) {
     return train(task, std::move(executable), kComparedSteps, seed);
   };
-  const Run serial =
-      run_of(serial_reference(step, micro_batches_of(flags, MethodKind::serial), cluster));
+  const Run serial = run_of(serial_reference(
+      step, std::get<Serial>(make_method(flags, "serial")).num_micro_batches, cluster));
   std::vector<std::vector<std::string>> rows = {
       {"method", "s/step", "planned bytes", "measured bytes", "all_reduce", "reduce_scatter",
        "all_gather", "all_to_all", "transfer", "planning s", "difference"}};

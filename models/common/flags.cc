@@ -197,19 +197,15 @@ void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
   options.layers =
       AutoLayers{flags.pipeline_layers == "auto" ? stages : std::stoi(flags.pipeline_layers)};
   options.schedule = parse_schedule(flags.schedule);
-}
-
-int micro_batches_of(const CommonFlags& flags, MethodKind method) {
-  if (flags.micro_batches != "auto") return std::stoi(flags.micro_batches);
-  require(method == MethodKind::pipeline,
-          "--micro-batches is 'auto', but only --method pipeline chooses them; give a number");
-  return kAutoMicroBatches;
+  if (flags.micro_batches == "auto")
+    options.num_micro_batches = kAutoMicroBatches;
+  else
+    options.num_micro_batches = std::stoi(flags.micro_batches);
 }
 
 Method make_method(const CommonFlags& flags, const std::string& name) {
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
-    options.num_micro_batches = micro_batches_of(flags, options.kind);
     if (flags.mesh != "auto" && options.kind != MethodKind::serial)
       options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
@@ -220,7 +216,13 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
     options.executor.tf32 = flags.tf32;
     options.executor.record_times = !flags.trace.empty();
     options.executor.stall_seconds = flags.stall_seconds;
-    if constexpr (requires { options.stages; }) set_stages(flags, options);
+    if constexpr (options.kind == MethodKind::pipeline) {
+      set_stages(flags, options);
+    } else {
+      require(flags.micro_batches != "auto",
+              "--micro-batches is 'auto', but only --method pipeline chooses them; give a number");
+      options.num_micro_batches = std::stoi(flags.micro_batches);
+    }
   };
   std::visit(set, method);
   return method;

@@ -67,8 +67,6 @@ void check_combinations(const CommonFlags& flags);
 alpa::Cluster make_cluster(const CommonFlags& flags);
 /// The method called `method` with the options of the flags.
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
-/// The number of --micro-batches. Throws Error if it is auto and this method cannot choose it.
-int micro_batches_of(const CommonFlags& flags, alpa::MethodKind method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
 /// The value of --precision.
 alpa::Precision precision_of(const CommonFlags& flags);

@@ -149,7 +149,7 @@ class StagePlans : public PlanSearch {
   Plan in_stages(std::vector<StagePlan> stages) const {
     return {.method = std::string(name_of(method_.kind)),
             .stages = std::move(stages),
-            .schedule = method_.pipeline.schedule};
+            .schedule = method_.options.schedule};
   }
 
   /// Other stages, for a budget that is lower by what lowering added; false: there are none.

@@ -30,53 +30,42 @@ int devices_split_over(const Strategy& strategy, const DeviceMesh& mesh) {
   return devices;
 }
 
+PipeshardParallel all_options(const PipeshardParallel& method) { return method; }
+
+/// The same options, with stages that have no effect. The compiler counts the names.
+template <MethodKind kind>
+PipeshardParallel all_options(const ParallelMethod<kind>& method) {
+  const auto& [parts, layers, stages, schedule, mesh, batch_axis, split_state, gather, to_all,
+               memory, seconds, gap, stop, progress, cache, dumps, executor] = method;
+  return {parts,   {},         {},          ScheduleKind::one_f_one_b,
+          mesh,    batch_axis, split_state, gather,
+          to_all,  memory,     seconds,     gap,
+          stop,    progress,   cache,       dumps,
+          executor};
+}
+
 }  // namespace
 
 MethodOptions options_of(const Method& method) {
-  return std::visit(
-      [](const auto& m) {
-        MethodOptions result{m.kind,
-                             {.num_micro_batches = m.num_micro_batches,
-                              .mesh_shape = m.mesh_shape,
-                              .batch_mesh_axis = m.batch_mesh_axis,
-                              .shard_optimizer_state = m.shard_optimizer_state,
-                              .allow_all_gather = m.allow_all_gather,
-                              .allow_all_to_all = m.allow_all_to_all,
-                              .memory_budget_bytes = m.memory_budget_bytes,
-                              .solver_seconds = m.solver_seconds,
-                              .relative_gap = m.relative_gap,
-                              .stop = m.stop,
-                              .progress = m.progress,
-                              .plan_cache_dir = m.plan_cache_dir,
-                              .dump_dir = m.dump_dir,
-                              .executor = m.executor}};
-        if constexpr (m.kind == MethodKind::pipeline) result.pipeline = m;
-        return result;
-      },
-      method);
-}
-
-bool chooses_micro_batches(const MethodOptions& method) {
-  return method.kind == MethodKind::pipeline &&
-         method.options.num_micro_batches == kAutoMicroBatches;
+  return std::visit([](const auto& m) { return MethodOptions{m.kind, all_options(m)}; }, method);
 }
 
 bool searches_stages(const MethodOptions& method) {
   return method.kind == MethodKind::pipeline &&
-         std::holds_alternative<AutoStages>(method.pipeline.stages);
+         std::holds_alternative<AutoStages>(method.options.stages);
 }
 
 void check_options(const MethodOptions& method, const Cluster& cluster) {
-  const ShardParallel& options = method.options;
+  const PipeshardParallel& options = method.options;
   require(cluster.num_devices() >= 1,
           "parallelize: the cluster has {} devices; at least 1 is needed", cluster.num_devices());
-  require(options.num_micro_batches >= 1 || chooses_micro_batches(method),
-          "parallelize: {} micro-batches; give at least 1", options.num_micro_batches);
-  const std::int64_t runs = std::int64_t{options.num_micro_batches} * cluster.num_devices();
+  const int micro_batches = options.num_micro_batches.value_or(1);
+  require(micro_batches >= 1, "parallelize: {} micro-batches; give at least 1", micro_batches);
+  const std::int64_t runs = std::int64_t{micro_batches} * cluster.num_devices();
   require(method.kind == MethodKind::serial || runs <= kMaxMicroBatchesOnDevices,
           "parallelize: {} micro-batches on {} devices are {}; the most of a step are {}, so give "
           "fewer of either",
-          options.num_micro_batches, cluster.num_devices(), runs, kMaxMicroBatchesOnDevices);
+          micro_batches, cluster.num_devices(), runs, kMaxMicroBatchesOnDevices);
   require(
       method.kind != MethodKind::data || !options.shard_optimizer_state,
       "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
@@ -106,7 +95,7 @@ void check_size(const Graph& graph, const MethodOptions& method, const Cluster& 
 }
 
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster) {
-  const ShardParallel& options = method.options;
+  const PipeshardParallel& options = method.options;
   if (method.kind == MethodKind::serial) return {cluster.submesh(1, 1).mesh({1})};
   if (!options.mesh_shape.empty()) return {cluster.mesh(options.mesh_shape)};
   std::vector<DeviceMesh> meshes;
@@ -126,16 +115,16 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, double tr
   if (method.kind == MethodKind::zero2) search = intra_op::zero2_options();
   if (method.kind == MethodKind::zero3) search = intra_op::zero3_options();
   search.method = name_of(method.kind);
-  const ShardParallel& options = method.options;
-  if (method.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
-  search.shard_optimizer_state |= options.shard_optimizer_state;
-  search.shard_gradients = options.shard_optimizer_state;
-  search.allow_all_gather = options.allow_all_gather;
-  search.allow_all_to_all = options.allow_all_to_all;
-  search.time_limit_seconds = search_seconds(options.solver_seconds, trace_seconds);
-  search.relative_gap = options.relative_gap;
+  const PipeshardParallel& options = method.options;
+  if (method.kind != MethodKind::serial) search.allowed.batch_mesh_axis = options.batch_mesh_axis;
+  if (options.shard_optimizer_state)
+    search.allowed.optimizer_state = search.allowed.gradients = intra_op::Holding::split;
+  search.allowed.all_gather = options.allow_all_gather;
+  search.allowed.all_to_all = options.allow_all_to_all;
+  search.limits = {.seconds = search_seconds(options.solver_seconds, trace_seconds),
+                   .stop = options.stop,
+                   .relative_gap = options.relative_gap};
   search.progress = options.progress;
-  search.stop = options.stop;
   return search;
 }
 

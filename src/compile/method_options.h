@@ -11,18 +11,14 @@
 
 namespace alpa {
 
-/// The options that all methods have, and those of stages.
+/// The options of a method.
 struct MethodOptions {
   MethodKind kind;
-  ShardParallel options;
-  PipeshardParallel pipeline = {};  ///< of method pipeline; other members are read from `options`
+  PipeshardParallel options;                   ///< of layers and stages: only of method pipeline
   std::int64_t most_nodes = kMaxPlannedNodes;  ///< of the step's graph, times devices
 };
 
 MethodOptions options_of(const Method& method);
-
-/// Whether the planner chooses the number of micro-batches.
-bool chooses_micro_batches(const MethodOptions& method);
 
 /// Whether the planner searches for stages.
 bool searches_stages(const MethodOptions& method);

@@ -29,7 +29,8 @@ Method parse_method(std::string_view name) {
   fail("\"{}\" is not a parallel method; the methods are {}", name, known);
 }
 
-PipeshardParallel parallel_3d(int data, int tensor, int pipeline, int num_micro_batches) {
+PipeshardParallel parallel_3d(int data, int tensor, int pipeline,
+                              std::optional<int> num_micro_batches) {
   require(data >= 1 && tensor >= 1 && pipeline >= 1,
           "parallel_3d: degrees {} of data, {} of tensor and {} of pipeline parallelism; give at "
           "least 1 of each",

@@ -43,7 +43,7 @@ Json stages_json(const ManualStages& stages) {
 }
 
 Json options_json(const MethodOptions& method) {
-  const ShardParallel& options = method.options;
+  const PipeshardParallel& options = method.options;
   Json json = {{"method", std::string(name_of(method.kind))},
                {"mesh_shape", options.mesh_shape},
                {"batch_mesh_axis", json_of(options.batch_mesh_axis)},
@@ -55,10 +55,10 @@ Json options_json(const MethodOptions& method) {
                {"overlap", static_cast<int>(options.executor.overlap)},
                {"overlap_updates", options.executor.overlap_updates}};
   if (method.kind == MethodKind::pipeline) {
-    json["layers"] = layers_json(method.pipeline.layers);
+    json["layers"] = layers_json(method.options.layers);
     json["stages"] =
-        std::visit([](const auto& stages) { return stages_json(stages); }, method.pipeline.stages);
-    json["schedule"] = std::string(name_of(method.pipeline.schedule));
+        std::visit([](const auto& stages) { return stages_json(stages); }, method.options.stages);
+    json["schedule"] = std::string(name_of(method.options.schedule));
   }
   return json;
 }

@@ -122,18 +122,17 @@ std::string to_json(const CompiledStep& step) {
 }
 
 CompiledStep plan_from_json(const std::string& text, const TrainingStep& step,
-                            int num_micro_batches, const std::string& origin) {
+                            std::optional<int> num_micro_batches, const std::string& origin) {
   const nlohmann::json json = parse_json(text, "plan " + origin);
   const Place file(json, origin, "");
   if (!has_stages(file)) {
-    CompiledStep planned{step.trace(num_micro_batches), {}};
+    CompiledStep planned{step.trace(num_micro_batches.value_or(1)), {}};
     planned.plan = plan_of_one_stage(planned.graph, plan_from_json(text, planned.graph, origin));
     return planned;
   }
   const std::string schema = file.at("schema").text();
-  if (num_micro_batches == kAutoMicroBatches)
-    num_micro_batches = file.at("num_micro_batches").integer();
-  CompiledStep planned{trace(step, num_micro_batches, file.at("layers").integers(), origin), {}};
+  const int parts = num_micro_batches ? *num_micro_batches : file.at("num_micro_batches").integer();
+  CompiledStep planned{trace(step, parts, file.at("layers").integers(), origin), {}};
   if (schema == kSchema) intra_op::check_graph(file, planned.graph);
   Plan& plan = planned.plan;
   plan.stages = read_layers(file, planned.graph);

@@ -1,6 +1,7 @@
 #pragma once
 /// Plans as JSON files, schema "alpa.plan/2". Files of earlier versions are read, too:
 /// "alpa.plan/1", the sharding of a step on one mesh, and "alpa.pipeline/1", a step in stages.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace alpa {
 std::vector<std::string> sharding_plans(const std::string& text, const std::string& origin);
 
 /// Graph and plan of a step whose plan is in a file with this text. Throws Error naming `origin`
-/// and the place if the text is malformed, or was made for another step.
+/// and the place if the text is malformed, or was made for another step. Without a number of
+/// micro-batches, that of the file.
 CompiledStep plan_from_json(const std::string& text, const TrainingStep& step,
-                            int num_micro_batches, const std::string& origin);
+                            std::optional<int> num_micro_batches, const std::string& origin);
 
 }  // namespace alpa

@@ -45,7 +45,7 @@ void check_devices(const Plan& plan, const Cluster& cluster, const std::string& 
 CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
                               const MethodOptions& method,
                               const std::function<CompiledStep()>& search) {
-  const ShardParallel& options = method.options;
+  const PipeshardParallel& options = method.options;
   if (options.plan_cache_dir.empty()) return search();
   const PlanCache cache(options.plan_cache_dir);
   const std::string key = planning_key(graph, method, request.cluster);
@@ -109,7 +109,7 @@ CompiledStep plan_with(const PlanRequest& request, int num_micro_batches) {
 }
 
 bool is_over(const PlanRequest& request) {
-  const ShardParallel& options = request.method.options;
+  const PipeshardParallel& options = request.method.options;
   return (options.stop && *options.stop) || request.watch.seconds() >= options.solver_seconds;
 }
 
@@ -155,7 +155,7 @@ CompiledStep plan_in_micro_batches(const PlanRequest& request) {
 
 CompiledStep search_plan(const PlanRequest& request) {
   const MethodOptions& method = request.method;
-  if (!chooses_micro_batches(method)) return plan_with(request, method.options.num_micro_batches);
+  if (const auto number = method.options.num_micro_batches) return plan_with(request, *number);
   const std::vector<int> choices = micro_batch_choices(request.step);
   if (!searches_stages(method) || request.step.chooses_remat)
     return best_of_micro_batches(request, choices);

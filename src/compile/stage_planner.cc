@@ -94,15 +94,16 @@ std::vector<UnplannedStage> requests_of(const inter_op::StagePartition& partitio
 }
 
 void set_options(const StageOptions& stage, intra_op::AutoShardOptions& search) {
-  search.batch_mesh_axis = stage.batch_mesh_axis;
-  search.shard_optimizer_state = search.shard_gradients = stage.shard_optimizer_state;
-  search.allow_all_gather = stage.allow_all_gather;
-  search.allow_all_to_all = stage.allow_all_to_all;
+  search.allowed.batch_mesh_axis = stage.batch_mesh_axis;
+  search.allowed.optimizer_state = search.allowed.gradients =
+      stage.shard_optimizer_state ? intra_op::Holding::split : intra_op::Holding::any;
+  search.allowed.all_gather = stage.allow_all_gather;
+  search.allowed.all_to_all = stage.allow_all_to_all;
 }
 
 /// Logical mesh shapes that stages may have; empty: all.
 std::vector<std::vector<int>> allowed_shapes(const AutoStages& automatic,
-                                             const ShardParallel& options) {
+                                             const PipeshardParallel& options) {
   if (!options.mesh_shape.empty()) return {options.mesh_shape};
   return automatic.mesh_shapes;
 }
@@ -136,7 +137,7 @@ StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
   question.submeshes =
       submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
   question.mesh_shapes = allowed_shapes(automatic, method.options);
-  question.in_flight = [schedule = method.pipeline.schedule,
+  question.in_flight = [schedule = method.options.schedule,
                         most_stages = std::min(num_layers(graph), cluster.num_devices()),
                         micro_batches = graph.num_micro_batches](int after) {
     return pipeline::most_in_flight(schedule, after, most_stages, micro_batches);
@@ -169,7 +170,7 @@ void check_stages(const PipeshardParallel& pipeline, const Graph& graph) {
 /// Requests for stages on their devices.
 std::vector<UnplannedStage> requests_for(const inter_op::StagePartition& partition,
                                          const MethodOptions& method, const Cluster& cluster) {
-  const PipeshardParallel& pipeline = method.pipeline;
+  const PipeshardParallel& pipeline = method.options;
   const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
   const auto* automatic = std::get_if<AutoStages>(&pipeline.stages);
   const int parts = static_cast<int>(partition.stages.size()) / stages_per_part(pipeline);
@@ -206,24 +207,24 @@ StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, cons
       cluster_(cluster),
       model_(cost::CostModel::of(cluster)),
       options_(search_options(method, trace_seconds)) {
-  options_.whole_boundary_inputs = true;
+  options_.part.whole_boundary_inputs = true;
 }
 
 StageSearch& StagePlanner::search(std::int64_t budget) {
   if (search_ && searched_budget_ == budget) return *search_;
-  check_stages(method_.pipeline, graph_);
+  check_stages(method_.options, graph_);
   search_options_ = options_;
-  search_options_.time_limit_seconds -= watch_.seconds();
+  search_options_.limits.seconds -= watch_.seconds();
   searched_budget_ = budget;
   const PlanningContext planning{model_, search_options_, cache_};
   search_ = std::make_unique<StageSearch>(
-      question_of(std::get<AutoStages>(method_.pipeline.stages), graph_, method_, cluster_, budget),
+      question_of(std::get<AutoStages>(method_.options.stages), graph_, method_, cluster_, budget),
       planning);
   return *search_;
 }
 
 void StagePlanner::choose(std::int64_t budget) {
-  const PipeshardParallel& pipeline = method_.pipeline;
+  const PipeshardParallel& pipeline = method_.options;
   check_stages(pipeline, graph_);
   FoundStages found;
   if (const auto* uniform = std::get_if<UniformStages>(&pipeline.stages)) {
@@ -245,7 +246,7 @@ void StagePlanner::choose(std::int64_t budget) {
 
 int StagePlanner::in_flight(std::size_t stage) const {
   const int count = static_cast<int>(requests_.size());
-  return pipeline::most_in_flight(method_.pipeline.schedule, count - static_cast<int>(stage) - 1,
+  return pipeline::most_in_flight(method_.options.schedule, count - static_cast<int>(stage) - 1,
                                   count, graph_.num_micro_batches);
 }
 
@@ -254,16 +255,16 @@ std::int64_t StagePlanner::counted(const std::vector<StagePlan>& stages, std::si
 }
 
 std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limits) const {
-  const auto* manual = std::get_if<ManualStages>(&method_.pipeline.stages);
+  const auto* manual = std::get_if<ManualStages>(&method_.options.stages);
   std::vector<StagePlan> stages = stages_with_layers_of(requests_);
   const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph_, stages);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     intra_op::AutoShardOptions own = options_;
-    if (std::holds_alternative<AutoStages>(method_.pipeline.stages)) own.progress = {};
+    if (std::holds_alternative<AutoStages>(method_.options.stages)) own.progress = {};
     if (manual && !manual->options.empty()) set_options(manual->options[s], own);
-    own.boundary_batch_dims = batch_dims[s];
-    own.time_limit_seconds =
-        (options_.time_limit_seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
+    own.part.boundary_batch_dims = batch_dims[s];
+    own.limits.seconds =
+        (options_.limits.seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
     const StageLimit limit{limits.empty() ? std::numeric_limits<std::int64_t>::max() : limits[s],
                            in_flight(s)};
     std::optional<ShardingPlan> found;

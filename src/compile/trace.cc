@@ -117,8 +117,8 @@ std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
 }  // namespace
 
 Graph trace(const TrainingStep& step, const MethodOptions& method) {
-  const int micro_batches = method.options.num_micro_batches;
-  const auto* automatic = std::get_if<AutoLayers>(&method.pipeline.layers);
+  const int micro_batches = method.options.num_micro_batches.value();
+  const auto* automatic = std::get_if<AutoLayers>(&method.options.layers);
   if (method.kind != MethodKind::pipeline || !automatic) return step.trace(micro_batches);
   const Graph graph = step.trace({micro_batches, /*per_node=*/true});
   return with_layers_of_forward_nodes(

@@ -233,7 +233,7 @@ std::string solve_contest(const std::string& path, double seconds) {
   Contest contest = read_contest(path);
   Options options;
   // Time is left for the last step under way and for printing.
-  options.time_limit_seconds = 0.97 * seconds - 0.2 - watch.seconds();
+  options.limits.seconds = 0.97 * seconds - 0.2 - watch.seconds();
   Solution solution = solve(contest.problem, options);
   solution.choice.resize(static_cast<std::size_t>(contest.num_nodes));
   return fmt::format("cost {} lower_bound {} gap {:.4f}%\n{}\n", solution.cost,

@@ -187,9 +187,9 @@ Solution without_limit(const Problem& free, const Options& options, const Deadli
 Deadline deadline_after(const Deadline& search, const Options& options) {
   const double seconds = std::max(kTuning.infeasible.least_seconds,
                                   kTuning.infeasible.times_search * search.elapsed());
-  if (options.work_limit <= 0) return search.within(seconds);
+  if (options.limits.work <= 0) return search.within(seconds);
   return Deadline(search.wall_left(), static_cast<std::int64_t>(seconds * kCellsPerSecond),
-                  options.stop);
+                  options.limits.stop);
 }
 
 }  // namespace
@@ -197,11 +197,11 @@ Deadline deadline_after(const Deadline& search, const Options& options) {
 void explain_infeasible(const Problem& problem, const Options& given, const Contradiction& why,
                         const Deadline& search) {
   Options options = given;
-  options.cutoff = kInfinite;
+  options.limits.cutoff = kInfinite;
   options.progress = nullptr;
   options.usage_prices.clear();
-  options.explain = options.grace = false;
-  options.relative_gap = 0;
+  options.explain = options.limits.grace = false;
+  options.limits.relative_gap = 0;
   const Deadline deadline = deadline_after(search, options);
   if (!problem.usage_limit) throw forbidden();
   if ((!given.explain || deadline.passed()) && why.missing > 0)

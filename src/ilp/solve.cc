@@ -37,7 +37,8 @@ void count_problem(const Problem& problem, Statistics& statistics) {
 /// Limit of the first elimination, in cells: low if the dual bound follows, because fixing
 /// makes elimination cheaper.
 std::int64_t first_cells(const Options& options) {
-  return options.dual_sweeps > 0 ? options.elimination_cells / 32 : options.elimination_cells;
+  return options.methods.dual_sweeps > 0 ? options.methods.elimination_cells / 32
+                                         : options.methods.elimination_cells;
 }
 
 /// A feasible choice of the problem.
@@ -65,8 +66,8 @@ std::optional<Known> first_known(const Problem& problem, const Model& model,
 /// Brings the model into the form that the dual bound needs: no strategy without a
 /// finite partner, normal usages.
 void make_consistent(Model& model, Options options, const Deadline& deadline) {
-  options.presolve =
-      Presolve{options.presolve.arc_consistency, false, false, false, false, false, false, false};
+  options.methods.presolve = Presolve{
+      options.methods.presolve.arc_consistency, false, false, false, false, false, false, false};
   presolve(model, options, deadline);
 }
 
@@ -83,12 +84,12 @@ CoreSolution search(const Model& model, const std::optional<Known>& known, const
 }
 
 TimedOut timed_out(const Options& options, const Deadline& deadline, Cost bound) {
-  const bool work = options.work_limit > 0 && deadline.wall_left() > 0;
+  const bool work = options.limits.work > 0 && deadline.wall_left() > 0;
   TimedOut error(
-      bound >= options.cutoff
-          ? fmt::format("no choice costs less than the cutoff {}; raise it", options.cutoff)
+      bound >= options.limits.cutoff
+          ? fmt::format("no choice costs less than the cutoff {}; raise it", options.limits.cutoff)
       : work ? fmt::format("no feasible choice was found in a work of {} cells; allow more",
-                           options.work_limit)
+                           options.limits.work)
              : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
                            deadline.elapsed()));
   error.lower_bound = std::max(bound, error.lower_bound);
@@ -124,12 +125,12 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
   count_problem(problem, solution.statistics);
   std::optional<Known> known = feasible(problem, options.start);
   try {
-    Model model = build(problem, options.presolve.arc_consistency, deadline);
+    Model model = build(problem, options.methods.presolve.arc_consistency, deadline);
     if (!known && model.slack.empty()) known = first_known(problem, model, deadline.with_grace());
     const Deadline reducing =
         known ? deadline : deadline.within(deadline.left() * kTuning.solve.share_of_reductions);
     presolve(model, options, reducing);
-    if (options.presolve.elimination) eliminate(model, first_cells(options), reducing);
+    if (options.methods.presolve.elimination) eliminate(model, first_cells(options), reducing);
     if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);
     CoreSolution core = known && deadline.passed() && !live_nodes(model).empty()
                             ? unsearched(model)
@@ -151,7 +152,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
 }
 
 Solution solve(const Problem& problem, const Options& options) {
-  const Deadline deadline(options.time_limit_seconds, options.work_limit, options.stop);
+  const Deadline deadline(options.limits.seconds, options.limits.work, options.limits.stop);
   validate(problem);
   validate_start(problem, options.start);
   auto result = attempt(problem, options, deadline);

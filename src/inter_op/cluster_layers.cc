@@ -12,13 +12,13 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
+#include "src/inter_op/tuning.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 
 namespace alpa::inter_op {
 namespace {
 
-constexpr int kLeastHeavy = 3;
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 struct Problem {
@@ -60,7 +60,8 @@ void set_layers(Problem& problem, int layers, double tolerance) {
     problem.heavy.resize(problem.size());
     for (int n = 0; n < problem.size(); ++n) problem.heavy[n] = n;
   }
-  problem.least_heavy = std::min(kLeastHeavy, static_cast<int>(problem.heavy.size()) / layers);
+  problem.least_heavy =
+      std::min(kTuning.cluster_layers.least_heavy, static_cast<int>(problem.heavy.size()) / layers);
   problem.flops_bound = problem.flops.back() / layers * (1 + tolerance);
 }
 
@@ -182,7 +183,9 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
   const std::int64_t of_two =
       set_feasible_layers(problem, std::min(2, problem.size()), options.tolerance);
   const Problem two = problem;
-  const int most = std::min(problem.size(), static_cast<int>(problem.heavy.size()) / 3 + 1);
+  const int most =
+      std::min(problem.size(),
+               static_cast<int>(problem.heavy.size()) / kTuning.cluster_layers.least_heavy + 1);
   for (int layers = most; layers > 2; --layers) {
     set_layers(problem, layers, options.tolerance);
     const std::int64_t largest = least_largest_bytes(problem, of_two);

@@ -5,12 +5,10 @@
 
 #include "src/intra_op/plan/peak_memory.h"
 #include "src/ir/input.h"
+#include "tuning.h"
 
 namespace alpa {
 namespace {
-
-/// Plans that are tried under a lowered limit before giving up.
-constexpr int kAttempts = 6;
 
 /// Bytes of a device, the first one, that a micro-batch in flight keeps for its backward run.
 std::int64_t kept_bytes(const Graph& graph, const ShardingPlan& plan) {
@@ -42,7 +40,7 @@ ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshe
                         const StageLimit& limit, const PlanningContext& planning) {
   intra_op::AutoSharding search(graph, meshes, planning.model, planning.options, &planning.cache);
   ShardingPlan plan = search.plan();
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < inter_op::kTuning.plan_stage.attempts; ++attempt) {
     const CountedBytes bytes = counted_bytes(graph, plan);
     const std::int64_t excess = bytes.with(limit.in_flight) - limit.bytes;
     if (excess <= 0) return plan;

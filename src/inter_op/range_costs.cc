@@ -16,18 +16,9 @@
 #include "src/intra_op/search/quick_bound.h"
 #include "src/ir/subgraph.h"
 #include "stage_meshes.h"
+#include "tuning.h"
 
 namespace alpa {
-namespace {
-
-/// Layers that are bounded together before a longer range is.
-constexpr int kBlock = 4;
-/// Share of the time left for one range whose best plan has too much memory: to find out that there
-/// is no other may take any time.
-constexpr double kMemoryShare = 0.02;
-
-}  // namespace
-
 bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& shapes) {
   std::vector<int> shape;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) shape.push_back(mesh.size(axis));
@@ -53,13 +44,13 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
 }
 
 double RangeCosts::seconds_left() const {
-  const bool stopped = planning_.options.stop && *planning_.options.stop;
-  return stopped ? 0 : std::max(0.0, planning_.options.time_limit_seconds - watch_.seconds());
+  const bool stopped = planning_.options.limits.stop && *planning_.options.limits.stop;
+  return stopped ? 0 : std::max(0.0, planning_.options.limits.seconds - watch_.seconds());
 }
 
 intra_op::AutoShardOptions RangeCosts::options_left() const {
   intra_op::AutoShardOptions options = planning_.options;
-  options.time_limit_seconds = seconds_left();
+  options.limits.seconds = seconds_left();
   return options;
 }
 
@@ -140,7 +131,7 @@ bool RangeCosts::bound(const RangeQuery& query) {
     any |= bound_blocks(range, 1, mesh, Level::strategies);
   if (any) return true;
   const int mesh = promising_mesh(query);
-  for (const int layers : {1, kBlock})
+  for (const int layers : {1, inter_op::kTuning.range_costs.block})
     if (range.last - range.first >= layers && bound_blocks(range, layers, mesh, Level::dual))
       return true;
   return bound_on(query.range, mesh, Level::dual);
@@ -179,9 +170,9 @@ const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
   if (!added) return of;
   of.range = ranges_.relaxed(ranges_.example(range));
   of.options = planning_.options;
-  of.options.whole_boundary_inputs = false;
-  of.options.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
-  of.options.loops = &of.range.loops;
+  of.options.part.whole_boundary_inputs = false;
+  of.options.allowed.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
+  of.options.part.loops = &of.range.loops;
   of.key = intra_op::table_key({of.range.graph, {}, of.range.loops}, of.options);
   return of;
 }
@@ -220,8 +211,8 @@ bool RangeCosts::plan(const RangeQuery& query) {
 void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
   const inter_op::RangeGraph stage = ranges_.graph_of(ranges_.example(query.range));
   intra_op::AutoShardOptions options = options_left();
-  options.boundary_batch_dims = stage.batch_dims;
-  if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
+  options.part.boundary_batch_dims = stage.batch_dims;
+  if (limit.bytes == budget_) options.limits.seconds *= inter_op::kTuning.range_costs.memory_share;
   const std::vector<DeviceMesh> meshes(meshes_.begin() + first_mesh_[query.part],
                                        meshes_.begin() + first_mesh_[query.part + 1]);
   ShardingPlan plan =

@@ -13,13 +13,10 @@
 #include "src/base/timing.h"
 #include "src/cost/transfer.h"
 #include "src/ir/stages.h"
+#include "tuning.h"
 
 namespace alpa {
 namespace {
-
-/// The plan of a range gets this effort at first, and further rounds while each closes this share
-/// of the gap (AutoShardOptions).
-constexpr double kEffort = 0.1, kLeastGain = 0.5;
 
 /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
 /// there and back.
@@ -57,11 +54,11 @@ struct StageSearch::Impl {
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
         transfer_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
 
-  /// Short rounds: what they leave open is mostly left open by longer ones, too.
+  /// Short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
     options.progress = {};
-    options.effort = kEffort;
-    options.least_gain = kLeastGain;
+    options.limits.effort = inter_op::kTuning.stage_search.effort;
+    options.limits.least_gain = inter_op::kTuning.stage_search.least_gain;
     return options;
   }
 
@@ -78,7 +75,7 @@ struct StageSearch::Impl {
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
     tell();
     if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
-    if (!best_ && cutoff == kInfinity && is_half_over()) consider_template();
+    if (!best_ && cutoff == kInfinity && needs_template()) consider_template();
     bool more = false, own = true;
     for (const RangeQuery& query : queries_of(cheapest->partition)) {
       more |= costs_.bound(query);
@@ -104,7 +101,10 @@ struct StageSearch::Impl {
     return found;
   }
 
-  bool is_half_over() const { return costs_.seconds_left() < options_.time_limit_seconds / 2; }
+  bool needs_template() const {
+    return costs_.seconds_left() <
+           (1 - inter_op::kTuning.stage_search.until_template) * options_.limits.seconds;
+  }
 
   /// Stages to fall back on when time is over: mostly a single one.
   void consider_template() {
@@ -135,7 +135,7 @@ struct StageSearch::Impl {
         layers, question_.budget));
   }
 
-  double enough(double seconds) const { return (1 - options_.relative_gap) * seconds; }
+  double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
   std::optional<inter_op::PartitionResult> search(bool final_only) {
     const inter_op::PartitionCosts costs = costs_.table(final_only);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "alpa/base/error.h"
+#include "src/inter_op/tuning.h"
 
 namespace alpa::inter_op {
 
@@ -22,12 +23,9 @@ std::string to_string(const std::vector<Submesh>& submeshes) {
 
 namespace {
 
-/// From this size on, the next one of a part has four significant binary digits.
-constexpr int kEverySize = 64;
-
 int next_size(int size) {
   int step = 1;
-  if (size >= kEverySize)
+  if (size >= kTuning.submesh.every_size)
     while (16 * step <= size) step *= 2;
   return (size / step + 1) * step;
 }

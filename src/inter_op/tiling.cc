@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
+#include "src/inter_op/tuning.h"
+
 namespace alpa::inter_op {
 namespace {
-
-constexpr std::size_t kMostFillings = 512;
 
 bool is_part(const Submesh& cluster, const Submesh& submesh) {
   return submesh.num_devices() < cluster.devices;
@@ -125,7 +125,7 @@ Tiling of_fillings(const Submesh& cluster, const std::vector<Submesh>& submeshes
   for (auto at = number.begin(); at != number.end(); ++at)  // what follows has more devices
     for (const Submesh& submesh : submeshes) {
       for (const Filling& next : next_fillings(cluster, at->first, submesh)) number[next] = 0;
-      if (number.size() > kMostFillings) return {};
+      if (number.size() > kTuning.tiling.most_fillings) return {};
     }
   int next_number = 0;
   for (auto& [filling, n] : number) n = next_number++;

@@ -105,7 +105,7 @@ TEST_CASE("Alpa's BERT layers, data parallelism by itself: one all_reduce") {
   for (const auto& shape : kFour)
     check_run(layers_step(sizes), mesh_of(shape), 152691.24, expected);
   intra_op::AutoShardOptions forced;
-  forced.batch_mesh_axis = 0;
+  forced.allowed.batch_mesh_axis = 0;
   check_run(layers_step(sizes), mesh_of({4}), 152691.24, expected, forced);
 }
 

@@ -16,7 +16,7 @@ namespace alpa::testing {
 inline Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh,
                                     intra_op::AutoShardOptions options, double alpas_objective) {
   const Graph graph = step.trace(1);
-  options.split_contractions = true;
+  options.allowed.split_contractions = true;
   const cost::CostModel model =
       alpa::testing::communication_only({.tie_break_tails = true, .allow_all_gather = true});
   const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);

@@ -38,7 +38,40 @@ std::string loading_error(const std::string& text) {
       [&] { load_plan(small_step(), ShardParallel{}, Cluster::local(2), file.path()); });
 }
 
+/// Whether a method takes options of stages.
+template <class Method>
+constexpr bool kTakesLayers = requires {
+  Method{.layers = AutoLayers{}};
+};
+template <class Method>
+constexpr bool kTakesStages = requires {
+  Method{.stages = AutoStages{}};
+};
+template <class Method>
+constexpr bool kTakesSchedule = requires {
+  Method{.schedule = ScheduleKind::gpipe};
+};
+template <class Method>
+constexpr bool kChoosesMicroBatches = requires {
+  Method{.num_micro_batches = kAutoMicroBatches};
+};
+
 }  // namespace
+
+TEST_CASE("options of stages are those of PipeshardParallel alone, which the compiler says") {
+  using Pipe = PipeshardParallel;
+  static_assert(kTakesLayers<Pipe> && !kTakesLayers<ShardParallel> && !kTakesLayers<Serial>);
+  static_assert(kTakesStages<Pipe> && !kTakesStages<ShardParallel> && !kTakesStages<DataParallel>);
+  static_assert(kTakesSchedule<Pipe> && !kTakesSchedule<ShardParallel>);
+  static_assert(kChoosesMicroBatches<Pipe> && !kChoosesMicroBatches<ShardParallel>);
+  const Pipe usual;
+  CHECK(usual.num_micro_batches == 1);
+  CHECK(std::holds_alternative<ManualLayers>(usual.layers));
+  CHECK(std::get<UniformStages>(usual.stages).count == 2);
+  CHECK(usual.schedule == ScheduleKind::one_f_one_b);
+  CHECK(planning_error(Pipe{.num_micro_batches = 0}) ==
+        "parallelize: 0 micro-batches; give at least 1");
+}
 
 TEST_CASE("options that make no sense") {
   CHECK(planning_error(ShardParallel{.num_micro_batches = 5}) ==

@@ -385,9 +385,9 @@ ShardingPlan planned_at_random(const Graph& graph, const DeviceMesh& mesh, Rando
                                                   intra_op::data_parallel_options(),
                                                   intra_op::zero2_options(),
                                                   intra_op::zero3_options()});
-  options.allow_all_gather = chance(random, 0.8);
-  options.allow_all_to_all = chance(random, 0.8);
-  options.time_limit_seconds = 5;
+  options.allowed.all_gather = chance(random, 0.8);
+  options.allowed.all_to_all = chance(random, 0.8);
+  options.limits.seconds = 5;
   try {
     return intra_op::auto_shard(graph, DeviceMesh(axes), model, options);
     // too few rows for data parallelism, or a collective needed but forbidden

@@ -27,7 +27,7 @@ Cost enumerate_model(const Model& model) {
 
 Options consistency_alone() {
   Options options;
-  options.presolve = {true, false, false, false, false, false, false, false};
+  options.methods.presolve = {true, false, false, false, false, false, false, false};
   return options;
 }
 

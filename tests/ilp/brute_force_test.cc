@@ -43,8 +43,8 @@ void check_many(std::uint64_t first, int count, int nodes, const Options& option
 
 Options with(bool Presolve::*one) {
   Options options;
-  options.presolve = kNone;
-  options.presolve.*one = true;
+  options.methods.presolve = kNone;
+  options.methods.presolve.*one = true;
   return options;
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("each reduction alone keeps the optimum") {
 
 TEST_CASE("the integer program alone finds the optimum") {
   Options options;
-  options.presolve = kNone;
+  options.methods.presolve = kNone;
   check_many(180'000, 500, 5, options);
 }
 

@@ -27,7 +27,7 @@ std::int64_t bound_of(const Problem& problem, const Options& options) {
 
 Options without_elimination() {
   Options options;
-  options.presolve = Presolve{true, false, false, false, false, false, false, false};
+  options.methods.presolve = Presolve{true, false, false, false, false, false, false, false};
   return options;
 }
 
@@ -39,13 +39,13 @@ TEST_CASE("a cutoff keeps every cheaper choice, and a bound that reaches it is p
     CAPTURE(seed);
     for (Options options : {Options{}, without_elimination()}) {
       for (std::int64_t margin : {-5, 0, 1, 7}) {
-        options.cutoff = best.value_or(0) + margin;
+        options.limits.cutoff = best.value_or(0) + margin;
         if (best && margin > 0) {
           CHECK(solve(problem, options).cost == *best);
           ++above;
         } else {
           const std::int64_t bound = bound_of(problem, options);
-          CHECK(bound >= options.cutoff);
+          CHECK(bound >= options.limits.cutoff);
           CHECK(bound <= best.value_or(kInfinite));
           ++below;
         }
@@ -59,24 +59,24 @@ TEST_CASE("a cutoff keeps every cheaper choice, and a bound that reaches it is p
 TEST_CASE("a solve ends when the bound reaches the cutoff, not when its work is used up") {
   const Problem problem = testing::hard_problem(40);
   Options options;
-  options.use_cbc = false;
-  options.work_limit = 200'000'000;
+  options.methods.use_cbc = false;
+  options.limits.work = 200'000'000;
   std::vector<std::int64_t> bounds;
   options.progress = [&](std::int64_t, std::int64_t bound) { bounds.push_back(bound); };
   const Solution all = solve(problem, options);
   REQUIRE(!all.optimal);
   REQUIRE(bounds.front() < bounds.back());
-  options.cutoff = (bounds.front() + bounds.back()) / 2;  // not reached at once
-  const Solution cut = solve(problem, options);           // its seconds are work, too
+  options.limits.cutoff = (bounds.front() + bounds.back()) / 2;  // not reached at once
+  const Solution cut = solve(problem, options);                  // its seconds are work, too
   CHECK(cut.seconds < all.seconds / 2);
-  CHECK(cut.lower_bound >= options.cutoff);
+  CHECK(cut.lower_bound >= options.limits.cutoff);
   CHECK(evaluate(problem, cut.choice).feasible);
 }
 
 TEST_CASE("a solve without a choice names the cutoff that ended it") {
   const Problem problem{{{{3, 5}, {{0, 1, {2, 0}}}}, {{4, 9}, {{0, 1, {2, 0}}}}}, {}, 3};
   Options options = without_elimination();
-  options.cutoff = 7;  // both at their cheapest, which exceeds the usage limit
+  options.limits.cutoff = 7;  // both at their cheapest, which exceeds the usage limit
   CHECK(alpa::testing::error_of([&] { solve(problem, options); }) ==
         "no choice costs less than the cutoff 7; raise it");
 }

@@ -22,7 +22,7 @@ inline double wall_seconds() {
 /// checked by `solve` itself.
 inline double seconds_beyond(const Problem& problem, double limit) {
   Options options;
-  options.time_limit_seconds = limit;
+  options.limits.seconds = limit;
   const double before = processor_seconds();
   try {
     solve(problem, options);

@@ -31,9 +31,9 @@ Problem hub(int neighbours) {
 /// Only what needs no reduction: a first choice and small moves.
 Options small_moves() {
   Options options;
-  options.presolve = {true, false, false, false, false, false, false, false};
-  options.use_cbc = options.large_neighbourhood_search = false;
-  options.dual_sweeps = 0;
+  options.methods.presolve = {true, false, false, false, false, false, false, false};
+  options.methods.use_cbc = options.methods.large_neighbourhood_search = false;
+  options.methods.dual_sweeps = 0;
   return options;
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("small moves never take a strategy that many edges forbid") {
   for (int neighbours : {1, 50, 92, 93, 100, 150, 184, 200, 1000}) {
     CAPTURE(neighbours);
     Options options = small_moves();
-    options.time_limit_seconds = 2;
+    options.limits.seconds = 2;
     const Solution solution = solve(hub(neighbours), options);
     CHECK(solution.cost == std::min(5, 10 * neighbours));
   }
@@ -90,7 +90,7 @@ TEST_CASE("no message asks for seconds that were not used") {
     for (int b = a + 1; b < 60; ++b)
       problem.edges.push_back({a, b, table(testing::large_costs(draw, 144, 10))});
   Options options;
-  options.time_limit_seconds = 0.8;
+  options.limits.seconds = 0.8;
   const double before = testing::wall_seconds();
   const std::string message = alpa::testing::error_of([&] { solve(problem, options); });
   CHECK(testing::wall_seconds() - before >= 0.8);
@@ -108,7 +108,7 @@ TEST_CASE(
     std::int64_t cost = kInfinite;
     for (std::int64_t work : {10'000'000, 40'000'000}) {
       Options options;
-      options.work_limit = work;
+      options.limits.work = work;
       try {
         const Solution once = solve(large.problem, options), twice = solve(large.problem, options);
         CHECK(once.choice == twice.choice);

@@ -53,7 +53,7 @@ TEST_CASE(
 TEST_CASE("a training graph has a choice however short the time") {
   const Problem problem = testing::training_graph(96, true, 0);
   Options hurried;
-  hurried.time_limit_seconds = 1e-6;
+  hurried.limits.seconds = 1e-6;
   const Solution solution = solve(problem, hurried);
   CHECK(evaluate(problem, solution.choice).feasible);
   CHECK(solution.lower_bound <= solution.cost);

@@ -32,7 +32,7 @@ TEST_CASE("where most first choices end in contradictions, one is found all the 
   for (std::uint64_t seed : {1, 2}) {
     CAPTURE(seed);
     Options options;
-    options.relative_gap = 1e9;  // the first choice will do
+    options.limits.relative_gap = 1e9;  // the first choice will do
     CHECK(solve(planted(seed, 300, 6, 1200, 30), options).cost < kInfinite);
   }
 }

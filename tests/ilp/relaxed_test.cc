@@ -47,7 +47,7 @@ TEST_CASE(
   double gaps = 0;
   for (std::uint64_t seed : {1, 2}) {
     Options options;
-    options.work_limit = 350'000'000;  // 0.6 seconds of a core
+    options.limits.work = 350'000'000;  // 0.6 seconds of a core
     const Solution solution = solve(relaxed_problem(seed, 1500), options);
     CAPTURE(solution.cost);
     CAPTURE(solution.lower_bound);

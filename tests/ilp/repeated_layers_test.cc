@@ -40,7 +40,7 @@ Problem ladder(int layers) {
 /// Work that is enough if layers share what they have in common, and by far too little if not.
 Solution solve_cheaply(int layers) {
   Options options;
-  options.work_limit = 300'000'000;
+  options.limits.work = 300'000'000;
   return solve(ladder(layers), options);
 }
 

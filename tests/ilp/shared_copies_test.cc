@@ -96,8 +96,8 @@ Problem draw_huge(std::uint64_t seed) {
 
 Options dual_alone() {
   Options options;
-  options.use_cbc = options.large_neighbourhood_search = false;
-  options.presolve.elimination = false;
+  options.methods.use_cbc = options.methods.large_neighbourhood_search = false;
+  options.methods.presolve.elimination = false;
   return options;
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("the split of copies with usages bounds the optimum under any multipli
     try {
       Model model = build(problem, true, Deadline(60));
       Options options;
-      options.presolve = {true, false, false, false, false, false, false, false};
+      options.methods.presolve = {true, false, false, false, false, false, false, false};
       presolve(model, options, Deadline(60));
       Dual dual(model);
       for (int k = 0; k < 6; ++k) {
@@ -182,7 +182,7 @@ TEST_CASE("the split of copies with usages bounds the optimum under any multipli
 
 TEST_CASE("states that use far more than there is room for leave bound and choice in order") {
   Options options = dual_alone();
-  options.work_limit = 1'000'000;
+  options.limits.work = 1'000'000;
   for (std::uint64_t seed = 79; seed < 85; ++seed) {  // sums overflowed on 81
     CAPTURE(seed);
     const Problem problem = draw_huge(seed);

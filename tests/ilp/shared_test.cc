@@ -14,9 +14,10 @@ using testing::enumerate;
 /// Neither elimination nor branching: what splitting prices proves and finds by itself.
 Options splitting_alone() {
   Options options;
-  options.presolve.elimination = options.presolve.degree_one = options.presolve.degree_two = false;
-  options.presolve.merge = options.presolve.dominance = false;
-  options.use_cbc = options.large_neighbourhood_search = false;
+  options.methods.presolve.elimination = options.methods.presolve.degree_one =
+      options.methods.presolve.degree_two = false;
+  options.methods.presolve.merge = options.methods.presolve.dominance = false;
+  options.methods.use_cbc = options.methods.large_neighbourhood_search = false;
   return options;
 }
 
@@ -55,9 +56,9 @@ TEST_CASE("problems that share costs are solved to the optimum") {
     ++solved;
   };
   Options without_elimination;
-  without_elimination.presolve.elimination = false;
+  without_elimination.methods.presolve.elimination = false;
   Options integer_program_alone;
-  integer_program_alone.presolve = {false, false, false, false, false, false, false, false};
+  integer_program_alone.methods.presolve = {false, false, false, false, false, false, false, false};
   for (std::uint64_t seed = 10'000; seed < 12'000; ++seed) check(seed, {});
   for (std::uint64_t seed = 20'000; seed < 20'500; ++seed) check(seed, without_elimination);
   for (std::uint64_t seed = 30'000; seed < 30'300; ++seed) check(seed, integer_program_alone);

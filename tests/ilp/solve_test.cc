@@ -25,9 +25,11 @@ std::string message(const Problem& problem) {
 
 TEST_CASE("without branching the optimum lies between bound and cost") {
   Options options;
-  options.use_cbc = options.large_neighbourhood_search = options.presolve.elimination = false;
-  options.presolve.degree_one = options.presolve.degree_two = options.presolve.dominance = false;
-  options.dual_sweeps = 30;
+  options.methods.use_cbc = options.methods.large_neighbourhood_search =
+      options.methods.presolve.elimination = false;
+  options.methods.presolve.degree_one = options.methods.presolve.degree_two =
+      options.methods.presolve.dominance = false;
+  options.methods.dual_sweeps = 30;
   int solved = 0, open = 0;
   for (std::uint64_t seed = 200'000; seed < 201'500; ++seed) {
     Problem problem = draw_problem(seed, 6);
@@ -49,8 +51,9 @@ TEST_CASE("without branching the optimum lies between bound and cost") {
 
 TEST_CASE("the dual bound with fixing, and branching behind it, keep the optimum") {
   Options options;
-  options.presolve.elimination = options.presolve.degree_one = options.presolve.degree_two = false;
-  options.dual_sweeps = 10;
+  options.methods.presolve.elimination = options.methods.presolve.degree_one =
+      options.methods.presolve.degree_two = false;
+  options.methods.dual_sweeps = 10;
   for (std::uint64_t seed = 300'000; seed < 301'000; ++seed) {
     Problem problem = draw_problem(seed, 6);
     testing::Enumerated expected = enumerate(problem);
@@ -136,8 +139,9 @@ TEST_CASE("training graphs are proven optimal without branching") {
 TEST_CASE("elimination finds what the integer program finds on a training graph") {
   Problem problem = training_graph(1, false, 0);
   Options program;
-  program.presolve.elimination = program.presolve.degree_one = program.presolve.degree_two = false;
-  program.dual_sweeps = 0;
+  program.methods.presolve.elimination = program.methods.presolve.degree_one =
+      program.methods.presolve.degree_two = false;
+  program.methods.dual_sweeps = 0;
   Solution expected = solve(problem, program);
   REQUIRE(expected.optimal);
   CHECK(solve(problem).cost == expected.cost);
@@ -160,7 +164,7 @@ TEST_CASE("equal problems get equal choices, in several threads at once") {
     if (problem.usage_limit && enumerate(problem).cost) problems.push_back(std::move(problem));
   }
   Options options;
-  options.presolve.elimination = false;
+  options.methods.presolve.elimination = false;
   auto run = [&](std::vector<std::vector<int>>& choices) {
     for (const Problem& problem : problems) choices.push_back(solve(problem, options).choice);
   };

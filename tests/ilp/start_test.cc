@@ -27,14 +27,15 @@ std::vector<int> draw_feasible(const Problem& problem, std::uint64_t seed) {
 
 Options no_time() {
   Options options;
-  options.time_limit_seconds = 0;
+  options.limits.seconds = 0;
   return options;
 }
 
 Options bounds_alone() {
   Options options;
-  options.use_cbc = options.large_neighbourhood_search = options.presolve.elimination = false;
-  options.dual_sweeps = 4;
+  options.methods.use_cbc = options.methods.large_neighbourhood_search =
+      options.methods.presolve.elimination = false;
+  options.methods.dual_sweeps = 4;
   return options;
 }
 
@@ -55,7 +56,7 @@ TEST_CASE(
       CHECK(solution.cost <= cost);
       CHECK(solution.lower_bound <= best);
       better += solution.cost < cost;
-      if (!options.use_cbc || options.time_limit_seconds == 0) continue;
+      if (!options.methods.use_cbc || options.limits.seconds == 0) continue;
       CHECK(solution.cost == best);
       CHECK(solution.optimal);
     }

@@ -17,8 +17,8 @@ TEST_CASE(
     const Problem problem = testing::hard_problem(nodes);
     std::atomic<bool> stop = false;
     Options options;
-    options.time_limit_seconds = 600;
-    options.stop = &stop;
+    options.limits.seconds = 600;
+    options.limits.stop = &stop;
     std::thread user([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
       stop = true;
@@ -37,7 +37,7 @@ TEST_CASE("a search that is stopped before it starts still finds a choice") {
   const Problem problem = testing::training_graph(96, true, 0);
   const std::atomic<bool> stop = true;
   Options options;
-  options.stop = &stop;
+  options.limits.stop = &stop;
   CHECK(evaluate(problem, solve(problem, options).choice).feasible);
 }
 

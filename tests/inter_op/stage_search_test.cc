@@ -43,8 +43,8 @@ int one_f_one_b(int after) { return std::min(kMicroBatches, after + 1); }
 
 struct Case {
   explicit Case(Graph g, Cluster c) : graph(std::move(g)), cluster(std::move(c)) {
-    options.whole_boundary_inputs = true;
-    options.relative_gap = 0;
+    options.part.whole_boundary_inputs = true;
+    options.limits.relative_gap = 0;
   }
 
   StageSearchSpace question(std::int64_t budget = kMuch) const {
@@ -145,8 +145,8 @@ TEST_CASE("a range costs at least what is proven of its parts") {
 
 TEST_CASE("stages that exceed the budget are replaced by stages that keep it") {
   Case c(graph_of("residual-mlp", 2), slow_links(2));
-  c.options.relative_gap = 0.005;
-  c.options.time_limit_seconds = 5;
+  c.options.limits.relative_gap = 0.005;
+  c.options.limits.seconds = 5;
   const inter_op::LayerRanges ranges(c.graph);
   /// The largest of the stages' bytes, planned with the limit.
   const auto bytes_of = [&](const inter_op::StagePartition& partition, std::int64_t limit) {

@@ -38,7 +38,7 @@ Graph network(int layers, std::int64_t batch, std::int64_t image, std::int64_t c
 
 ShardingPlan plan_of(const Graph& graph, const DeviceMesh& mesh,
                      intra_op::AutoShardOptions options) {
-  options.split_contractions = true;  // no device repeats another's
+  options.allowed.split_contractions = true;  // no device repeats another's
   ShardingPlan plan = intra_op::auto_shard(
       graph, mesh, alpa::testing::communication_only({.tie_break_tails = true}), options);
   verify(plan, graph);

@@ -51,7 +51,7 @@ TEST_CASE("what a budget leads to depends on work, not on the time limit or the 
 TEST_CASE("a search that is stopped before a plan fits says so, and asks for what would help") {
   const std::atomic<bool> stop = true;
   intra_op::AutoShardOptions options;
-  options.stop = &stop;
+  options.limits.stop = &stop;
   options.memory_budget_bytes = 700'000;  // possible, but not among the first plans
   const Graph graph =
       gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});

@@ -49,7 +49,7 @@ void check_stacks(const std::array<int, 2>& sizes, const std::vector<int>& stack
     known += plan.new_tables;
     cells += plan.new_cells;
     intra_op::AutoShardOptions proven;
-    proven.relative_gap = 0;
+    proven.limits.relative_gap = 0;
     const ShardingPlan whole = intra_op::auto_shard(graph, mesh, model, proven);
     CHECK(plan.plan.cost.gap() < 1e-9);
     REQUIRE(whole.cost.gap() < 1e-9);

@@ -106,7 +106,7 @@ intra_op::LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh,
                                   intra_op::PlanningCache& cache, bool proven = true) {
   const cost::CostModel model = slow_devices();
   intra_op::AutoShardOptions options;
-  if (!proven) options.time_limit_seconds = 0.5;
+  if (!proven) options.limits.seconds = 0.5;
   const ShardingPlan whole = intra_op::auto_shard(graph, mesh, model, options);
   intra_op::LayeredPlan result = layered(graph, mesh, model, cache);
   verify(result.plan, graph);

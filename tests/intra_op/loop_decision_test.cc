@@ -44,7 +44,7 @@ struct Least {
 Least least_of(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model) {
   intra_op::AutoShardOptions options;
   for (const Output& output : graph.outputs)
-    options.output_specs[output.name] = ShardingSpec::replicated();
+    options.allowed.output_specs[output.name] = ShardingSpec::replicated();
   intra_op::PlanningCache cache;
   const intra_op::SearchSpace space =
       intra_op::search_space(graph, options, cache.facts().of(mesh, model));

@@ -51,7 +51,7 @@ TEST_CASE(
     "data and model parallelism appear by themselves as batch and width change, "
     "with infinitely fast devices") {
   intra_op::AutoShardOptions options;
-  options.split_contractions = true;
+  options.allowed.split_contractions = true;
   const auto split = [&](std::int64_t batch, std::int64_t width) {
     const Graph graph = mlp_graph({.layers = 4, .batch = batch, .width = width});
     return parameters_split(intra_op::auto_shard(graph, mesh_of({8}), cost::CostModel{}, options),
@@ -118,7 +118,7 @@ TEST_CASE("a forced batch axis splits the batch on that axis and leaves the othe
   const Graph graph = mlp_graph({.layers = 2, .batch = 64, .width = 2048});
   const Cluster cluster = eight_devices();
   intra_op::AutoShardOptions options;
-  options.batch_mesh_axis = 1;
+  options.allowed.batch_mesh_axis = 1;
   const ShardingPlan plan =
       intra_op::auto_shard(graph, cluster.mesh({4, 2}), cost::CostModel::of(cluster), options);
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
@@ -143,7 +143,7 @@ TEST_CASE("a layer without collectives of a kind that is forbidden") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 64, .width = 512});
   const Cluster cluster = eight_devices();
   intra_op::AutoShardOptions options;
-  options.allow_all_gather = options.allow_all_to_all = false;
+  options.allowed.all_gather = options.allowed.all_to_all = false;
   const auto steps = count_steps(
       intra_op::auto_shard(graph, cluster.mesh({2, 4}), cost::CostModel::of(cluster), options));
   CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
@@ -156,14 +156,14 @@ TEST_CASE("what the options ask and the graph does not allow is the user's mista
         "too few to split over 8 devices; use a larger batch, "
         "fewer micro-batches or fewer devices, or the method \"shard\"");
   intra_op::AutoShardOptions options;
-  options.batch_mesh_axis = 1;
+  options.allowed.batch_mesh_axis = 1;
   CHECK(error_of(graph, mesh_of({4}), options) ==
         "batch_mesh_axis 1 on a mesh of 1 axes; give one from 0 to 0");
   CHECK_THROWS_WITH_AS(
       intra_op::auto_shard(graph, std::vector<DeviceMesh>{}, cost::CostModel{}, {}),
       "auto_shard: no mesh to plan for", Error);
   intra_op::AutoShardOptions impossible = intra_op::zero2_options();
-  impossible.allow_all_gather = false;
+  impossible.allowed.all_gather = false;
   CHECK(error_of(mlp_graph({.layers = 1, .batch = 8, .width = 8}), mesh_of({4}), impossible) ==
         "method zero2: no plan on a 4 mesh satisfies the options; allow all_gather and "
         "all_to_all, or forbid less");

@@ -64,7 +64,7 @@ std::map<std::string, Traffic> program_traffic(const Graph& graph, const Shardin
 
 ShardingPlan alpa_plan(const Graph& graph, const DeviceMesh& mesh,
                        intra_op::AutoShardOptions options = {}) {
-  options.split_contractions = true;
+  options.allowed.split_contractions = true;
   const ShardingPlan plan = intra_op::auto_shard(
       graph, mesh, alpa::testing::communication_only({.tie_break_tails = true}), options);
   verify(plan, graph);

@@ -44,11 +44,11 @@ TEST_CASE("an output is left in the spec that is wanted, or in any") {
   for (const std::string wanted : {"", "R", "S0@0", "S1@0 S0@1"}) {
     CAPTURE(wanted);
     intra_op::AutoShardOptions options;
-    if (!wanted.empty()) options.output_specs[name] = parse_spec(wanted);
+    if (!wanted.empty()) options.allowed.output_specs[name] = parse_spec(wanted);
     const ShardingPlan plan =
         intra_op::auto_shard(part, kMesh, cost::CostModel::of(Cluster::local(4)), options);
     verify(plan, part);
-    if (!wanted.empty()) CHECK(plan.outputs[0] == options.output_specs.at(name));
+    if (!wanted.empty()) CHECK(plan.outputs[0] == options.allowed.output_specs.at(name));
     CHECK(plan.outputs[1] == plan.specs[part.outputs[1].value]);
     const ShardingPlan read = plan_from_json(to_json(plan, part), part, "p.json");
     CHECK(to_json(read, part) == to_json(plan, part));
@@ -63,7 +63,7 @@ TEST_CASE("an output is left in the spec that is wanted, or in any") {
     verify(spmd::fuse_elementwise(program));
   }
   intra_op::AutoShardOptions unknown;
-  unknown.output_specs["h"] = ShardingSpec::replicated();
+  unknown.allowed.output_specs["h"] = ShardingSpec::replicated();
   CHECK_THROWS_WITH_AS(
       intra_op::auto_shard(part, kMesh, cost::CostModel::of(Cluster::local(4)), unknown),
       "method shard: output \"h\" cannot be left as R: the graph has no such output", Error);

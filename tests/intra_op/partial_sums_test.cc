@@ -116,8 +116,8 @@ TEST_CASE(
   const ShardingPlan replicated = plan_on(graph, mesh_of({4}), model, data);
   CHECK(spec_of(replicated, graph, "w.adam_m") == "R");
   CHECK(count_steps(replicated).at("all_reduce") == 2);  // the gradient and the loss
-  data.replicate_parameters = data.replicate_optimizer_state = false;
-  data.shard_optimizer_state = true;
+  data.allowed.parameters = intra_op::Holding::any;
+  data.allowed.optimizer_state = intra_op::Holding::split;
   const ShardingPlan split = plan_on(graph, mesh_of({4}), model, data);
   const auto steps = count_steps(split);
   CHECK(spec_of(split, graph, "w.adam_m") != "R");

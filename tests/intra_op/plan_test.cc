@@ -49,7 +49,7 @@ TEST_CASE("uneven dimensions and device counts are planned, not refused") {
           intra_op::auto_shard(graph, some_mesh({devices}), some_model(), options);
       verify(plan, graph);
       CHECK(plan.cost.gap() == 0);
-      if (options.split_batch_everywhere) CHECK(spec_of(plan, graph, "x") == "S0@0");
+      if (options.allowed.split_batch_everywhere) CHECK(spec_of(plan, graph, "x") == "S0@0");
     }
   }
 }

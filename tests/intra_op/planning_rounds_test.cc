@@ -83,8 +83,8 @@ TEST_CASE_FIXTURE(Fixture, "planning ends when its own callback says stop") {
   std::atomic<bool> stop = false;
   int calls = 0;
   intra_op::AutoShardOptions options;
-  options.time_limit_seconds = 1e6;
-  options.stop = &stop;
+  options.limits.seconds = 1e6;
+  options.limits.stop = &stop;
   options.progress = [&](const PlanningProgress&) { stop = ++calls > 0; };
   const ShardingPlan plan = intra_op::auto_shard(graph, meshes(), model, options);
   verify(plan, graph);
@@ -98,7 +98,7 @@ TEST_CASE("planning that ends in its first search keeps a bound of the other mes
   const std::vector<DeviceMesh> meshes = {cluster.mesh({8, 8}), cluster.mesh({16, 4})};
   const ShardingPlan first = intra_op::auto_shard(graph, meshes[0], model, {});
   intra_op::AutoShardOptions options;
-  options.time_limit_seconds = 0.35 * first.statistics.total_seconds;
+  options.limits.seconds = 0.35 * first.statistics.total_seconds;
   const ShardingPlan ended = intra_op::auto_shard(graph, meshes, model, options);
   CHECK(ended.mesh == meshes[0]);
   CHECK(ended.cost.gap() < 0.5);  // 0.74 if any plan of the second mesh could be
@@ -108,19 +108,19 @@ TEST_CASE_FIXTURE(Fixture,
                   "a plan depends on work alone: time limits and a busy machine change nothing") {
   for (double gap : {0.0, 0.3}) {  // proven; the first that is good enough
     intra_op::AutoShardOptions options;
-    options.relative_gap = gap;
-    options.time_limit_seconds = 100;
+    options.limits.relative_gap = gap;
+    options.limits.seconds = 100;
     const std::string text = to_json(intra_op::auto_shard(graph, meshes(), model, options), graph);
     const BusyThread busy;
-    options.time_limit_seconds = 10000;
+    options.limits.seconds = 10000;
     CHECK(to_json(intra_op::auto_shard(graph, meshes(), model, options), graph) == text);
   }
 }
 
 TEST_CASE_FIXTURE(Fixture, "a gap that is good enough ends planning") {
   intra_op::AutoShardOptions options;
-  options.time_limit_seconds = 1e6;  // a proof would take far longer
-  options.relative_gap = 0.01;
+  options.limits.seconds = 1e6;  // a proof would take far longer
+  options.limits.relative_gap = 0.01;
   const ShardingPlan plan =
       intra_op::auto_shard(gpt_graph({.layers = 8}), cluster.mesh({2, 4}), model, options);
   CHECK(plan.cost.gap() <= 0.01);
@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(Fixture, "a gap that is good enough ends planning") {
 
 TEST_CASE_FIXTURE(Fixture, "a gap of everything is an error") {
   intra_op::AutoShardOptions options;
-  options.relative_gap = 1;
+  options.limits.relative_gap = 1;
   CHECK(error_of([&] { intra_op::auto_shard(graph, meshes(), model, options); }) ==
         "auto_shard: relative_gap is 1; give at least 0 and less than 1");
 }

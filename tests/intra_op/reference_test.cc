@@ -24,7 +24,7 @@ cost::CostModel alpa_model(bool allow_all_gather = true) {
 }
 
 intra_op::AutoShardOptions no_repeated_contraction(intra_op::AutoShardOptions options = {}) {
-  options.split_contractions = true;
+  options.allowed.split_contractions = true;
   return options;
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("Prototype, two mesh axes: gradients over the first, an activation ove
 
 TEST_CASE("Prototype, the batch forced onto a mesh axis without all_gather") {
   intra_op::AutoShardOptions forced;
-  forced.batch_mesh_axis = 0;
+  forced.allowed.batch_mesh_axis = 0;
   CHECK(prototype_seconds(prototype(128, 1024, false), mesh_of({4, 1}), forced, false) <=
         2 * (all_reduce(4194304, 4) + kTail) + kRounding);
 }

@@ -21,7 +21,7 @@ namespace {
 
 intra_op::AutoShardOptions within_seconds(double seconds) {
   intra_op::AutoShardOptions options;
-  options.time_limit_seconds = seconds;
+  options.limits.seconds = seconds;
   return options;
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("with some time, attention costs no more than with the batch forced on
   double forced = std::numeric_limits<double>::infinity();
   for (int axis : {0, 1}) {
     intra_op::AutoShardOptions batch;
-    batch.batch_mesh_axis = axis;
+    batch.allowed.batch_mesh_axis = axis;
     forced = std::min(forced, seconds_of(graph, mesh, model, batch));
   }
   // A fraction of the short limit is enough for the restrictions, of the long
@@ -102,7 +102,7 @@ TEST_CASE(
   const Graph graph = gpt_graph({.layers = 4});
   const std::atomic<bool> stop = true;
   intra_op::AutoShardOptions options;
-  options.stop = &stop;
+  options.limits.stop = &stop;
   const ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({2, 4}), model, options);
   verify(plan, graph);
   CHECK(plan.cost.objective_seconds <=
@@ -114,11 +114,11 @@ TEST_CASE("restrictions obey the options of the whole") {
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 2});
   intra_op::AutoShardOptions options = within_seconds(1);
-  options.allow_all_gather = options.allow_all_to_all = false;
+  options.allowed.all_gather = options.allowed.all_to_all = false;
   const auto steps = count_steps(intra_op::auto_shard(graph, cluster.mesh({2, 4}), model, options));
   CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
   intra_op::AutoShardOptions forced = within_seconds(1);
-  forced.batch_mesh_axis = 1;
+  forced.allowed.batch_mesh_axis = 1;
   const ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({2, 4}), model, forced);
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
 }
@@ -145,12 +145,12 @@ TEST_CASE(
                           .trace(micro_batches);
     for (const Graph* graph : {&mlp, &gpt}) {
       intra_op::AutoShardOptions batch = within_seconds(1);
-      batch.batch_mesh_axis = 1;
+      batch.allowed.batch_mesh_axis = 1;
       for (intra_op::AutoShardOptions options :
            {intra_op::data_parallel_options(), intra_op::zero2_options(), intra_op::zero3_options(),
             batch, within_seconds(0.2)}) {
         CAPTURE(options.method);
-        options.time_limit_seconds = std::min(options.time_limit_seconds, 1.0);
+        options.limits.seconds = std::min(options.limits.seconds, 1.0);
         const ShardingPlan plan = intra_op::auto_shard(*graph, mesh, model, options);
         check_choice(plan, *graph, model, std::nullopt);
         const std::int64_t bytes = intra_op::peak_memory(plan, *graph).bytes * 11 / 10;

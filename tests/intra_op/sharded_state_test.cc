@@ -13,9 +13,9 @@ using namespace alpa::testing;
 TEST_CASE("a template splits optimizer state and sums of gradients over its tensor axis, too") {
   const Graph graph = mlp_graph({.layers = 3, .batch = 16, .width = 16, .num_micro_batches = 2});
   intra_op::AutoShardOptions options;
-  options.shard_optimizer_state = options.shard_gradients = true;
+  options.allowed.optimizer_state = options.allowed.gradients = intra_op::Holding::split;
   for (const intra_op::AxisUse data : {intra_op::AxisUse::zero2, intra_op::AxisUse::batch}) {
-    options.axis_uses = {data, intra_op::AxisUse::tensor};
+    options.allowed.axis_uses = {data, intra_op::AxisUse::tensor};
     const DeviceMesh mesh = mesh_of({2, 2}, {1e-6, 1e-6}, {1e-9, 1e-9});
     const ShardingPlan plan = intra_op::auto_shard(graph, mesh, cost::CostModel{}, options);
     int states = 0;

@@ -29,7 +29,7 @@ constexpr double kHurry = 0.05;
 
 intra_op::AutoShardOptions used_for(const std::vector<intra_op::AxisUse>& uses) {
   intra_op::AutoShardOptions options;
-  options.axis_uses = uses;
+  options.allowed.axis_uses = uses;
   return options;
 }
 
@@ -60,7 +60,7 @@ void check_against_templates(const Graph& graph, const DeviceMesh& mesh,
   REQUIRE(plans.size() >= 3);
   for (double seconds : time_limits) {
     intra_op::AutoShardOptions options;
-    options.time_limit_seconds = seconds;
+    options.limits.seconds = seconds;
     const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
     verify(plan, graph);
     CHECK(plan.cost.objective_seconds <= least_seconds(plans) * kRounding);
@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(Fixture,
                          intra_op::with_copies_made_again(plan, intra_op::GraphFacts(graph)), graph)
                          .bytes);
   intra_op::AutoShardOptions options;
-  options.time_limit_seconds = 1e-3;
+  options.limits.seconds = 1e-3;
   options.memory_budget_bytes = least;
   const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
   verify(plan, graph);

@@ -78,9 +78,9 @@ Graph kept_for_apply() {
 /// bytes: whole accumulators do not fit.
 ShardingPlan plan_in_9000_bytes(const Graph& graph, bool allow_all_gather) {
   intra_op::AutoShardOptions options;
-  options.replicate_parameters = true;
+  options.allowed.parameters = intra_op::Holding::whole;
   options.memory_budget_bytes = 9000;
-  options.allow_all_gather = allow_all_gather;
+  options.allowed.all_gather = allow_all_gather;
   return intra_op::auto_shard(graph, DeviceMesh({{"x", 2, 1, 0}}), cost::CostModel{}, options);
 }
 
@@ -146,8 +146,8 @@ TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none th
     const cost::CostModel model = random_model(random);
     intra_op::AutoShardOptions options =
         round % 3 == 0 ? intra_op::zero2_options() : intra_op::AutoShardOptions{};
-    options.allow_all_gather = random() % 2 == 0;
-    options.allow_all_to_all = random() % 2 == 0;
+    options.allowed.all_gather = random() % 2 == 0;
+    options.allowed.all_to_all = random() % 2 == 0;
     std::vector<MeshAxis> axes;
     for (int size : round % 2 ? std::vector<int>{2, 2} : std::vector<int>{3})
       axes.push_back({std::string(1, "xy"[axes.size()]), size,
@@ -160,8 +160,8 @@ TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none th
       verify(program);
       for (bool once : {false, true}) CHECK(emitted(program, once) == planned(plan, graph, once));
       for (bool once : {false, true}) {
-        if (!options.allow_all_gather) CHECK_FALSE(emitted(program, once).contains("all_gather"));
-        if (!options.allow_all_to_all) CHECK_FALSE(emitted(program, once).contains("all_to_all"));
+        if (!options.allowed.all_gather) CHECK_FALSE(emitted(program, once).contains("all_gather"));
+        if (!options.allowed.all_to_all) CHECK_FALSE(emitted(program, once).contains("all_to_all"));
       }
     } catch (const Error& error) {  // nothing keeps to the options
       CHECK(std::string(error.what()).find("satisfies the options") != std::string::npos);

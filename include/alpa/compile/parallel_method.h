@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -16,47 +17,6 @@ namespace alpa {
 
 /// The methods, one of each type below.
 enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard, pipeline };
-
-/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods
-/// have the same options, except the one with stages.
-template <MethodKind method>
-struct ParallelMethod {
-  /// Number of parts of the batch over which gradients are accumulated; must divide the batch.
-  int num_micro_batches = 1;
-  /// Logical mesh, e.g. {2, 4}. Empty: every shape is tried and the cheapest taken.
-  std::vector<int> mesh_shape = {};
-  /// Forces the batch onto this mesh axis in every node with a batch dimension, forward and
-  /// backward; other axes stay free. Off by default. Alpa's force_batch_dim_to_mesh_dim binds only
-  /// matrix products, and is on by default (axis 0) for meshes with two axes.
-  std::optional<int> batch_mesh_axis = {};
-  /// Splits optimizer state, and gradients summed over micro-batches, over all devices as far as
-  /// their shapes allow: ZeRO stage 2 beside the tensor parallelism that the planner chooses for
-  /// everything else. DataParallel, which holds them whole, refuses it.
-  bool shard_optimizer_state = false;
-  bool allow_all_gather = true;  ///< false: no plan gathers
-  bool allow_all_to_all = true;  ///< false: no plan uses all_to_all
-  /// Bytes a device may use; default: its memory according to the cluster.
-  std::optional<std::int64_t> memory_budget_bytes = {};
-  /// Seconds for planning and lowering. A tenth, for large graphs up to half, is reserved for
-  /// lowering. When the rest is spent, the best plan so far is taken and its proven gap reported.
-  double solver_seconds = 60;
-  /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
-  /// to proven optimality anyway.
-  double relative_gap = 0.005;
-  /// Ends planning early when another thread or a signal handler sets it true: the
-  /// best plan so far is taken.
-  const std::atomic<bool>* stop = nullptr;
-  /// Called on the planning thread whenever the best plan or the bound improves.
-  ProgressCallback progress = {};
-  /// Directory where plans are kept that were proven to `relative_gap`: one that depends on nothing
-  /// that has changed (step, options, cluster, version) is taken without a search. Empty: none.
-  std::string plan_cache_dir = {};
-  /// Directory for the result of every pass: 01_graph.txt, 02_plan.json, …; empty: no files.
-  std::string dump_dir = {};
-  ExecutorOptions executor = {};  ///< how steps run
-
-  static constexpr MethodKind kind = method;  ///< of this type
-};
 
 /// Layers are what `mark_pipeline_boundary` and `LayerScope` say.
 struct ManualLayers {};
@@ -115,40 +75,67 @@ struct AutoStages {
 
 /// `num_micro_batches` of PipeshardParallel: the planner's choice among divisors of the batch,
 /// about powers of two, by the predicted seconds of a step.
-inline constexpr int kAutoMicroBatches = 0;
+inline constexpr std::optional<int> kAutoMicroBatches = std::nullopt;
 
-/// Pipeline parallelism: layers are grouped into stages, each on a part of the devices of its own,
-/// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
-template <>
-struct ParallelMethod<MethodKind::pipeline> {
-  int num_micro_batches = 1;                                       ///< or kAutoMicroBatches
-  std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};  ///< how layers are found
-  /// how layers become stages
-  std::variant<UniformStages, ManualStages, AutoStages> stages = UniformStages{};
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< order of the micro-batches
-  /// Logical mesh of each stage, unless ManualStages says it. Empty: every shape is tried.
+/// The type of an option that only PipeshardParallel has, in the other methods: no value of
+/// another type converts to it.
+struct OnlyPipeline {
+  constexpr OnlyPipeline() = default;
+  /// ignores the default value of the option
+  explicit constexpr OnlyPipeline(const auto& /*unused*/) {}
+};
+
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods
+/// have the same options; PipeshardParallel has those of its stages, too.
+template <MethodKind method>
+struct ParallelMethod {
+  /// `InPipeline` for PipeshardParallel, `Otherwise` for the other methods.
+  template <class InPipeline, class Otherwise = OnlyPipeline>
+  using Option = std::conditional_t<method == MethodKind::pipeline, InPipeline, Otherwise>;
+
+  /// Number of parts of the batch over which gradients are accumulated; must divide the batch. Of
+  /// PipeshardParallel also kAutoMicroBatches.
+  Option<std::optional<int>, int> num_micro_batches = 1;
+  Option<std::variant<ManualLayers, AutoLayers>> layers = {};  ///< default: ManualLayers
+  /// how layers become stages; default: UniformStages
+  Option<std::variant<UniformStages, ManualStages, AutoStages>> stages = {};
+  /// order of the micro-batches
+  Option<ScheduleKind> schedule = Option<ScheduleKind>(ScheduleKind::one_f_one_b);
+  /// Logical mesh, e.g. {2, 4}; of each stage, unless ManualStages says it. Empty: every shape is
+  /// tried and the cheapest taken.
   std::vector<int> mesh_shape = {};
-  std::optional<int> batch_mesh_axis = {};  ///< this and all below: as for the other methods
-  bool shard_optimizer_state = false;       ///< as the method's
-  bool allow_all_gather = true;             ///< false: no plan gathers
-  bool allow_all_to_all = true;             ///< false: no plan uses all_to_all
+  /// Forces the batch onto this mesh axis in every node with a batch dimension, forward and
+  /// backward; other axes stay free. Off by default. Alpa's force_batch_dim_to_mesh_dim binds only
+  /// matrix products, and is on by default (axis 0) for meshes with two axes.
+  std::optional<int> batch_mesh_axis = {};
+  /// Splits optimizer state, and gradients summed over micro-batches, over all devices as far as
+  /// their shapes allow: ZeRO stage 2 beside the tensor parallelism that the planner chooses for
+  /// everything else. DataParallel, which holds them whole, refuses it.
+  bool shard_optimizer_state = false;
+  bool allow_all_gather = true;  ///< false: no plan gathers
+  bool allow_all_to_all = true;  ///< false: no plan uses all_to_all
+  /// Bytes a device may use; default: its memory according to the cluster.
   std::optional<std::int64_t> memory_budget_bytes = {};
+  /// Seconds for planning and lowering. A tenth, for large graphs up to half, is reserved for
+  /// lowering. When the rest is spent, the best plan so far is taken and its proven gap reported.
   double solver_seconds = 60;
+  /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
+  /// to proven optimality anyway.
   double relative_gap = 0.005;
+  /// Ends planning early when another thread or a signal handler sets it true: the
+  /// best plan so far is taken.
   const std::atomic<bool>* stop = nullptr;
+  /// Called on the planning thread whenever the best plan or the bound improves.
   ProgressCallback progress = {};
+  /// Directory where plans are kept that were proven to `relative_gap`: one that depends on nothing
+  /// that has changed (step, options, cluster, version) is taken without a search. Empty: none.
   std::string plan_cache_dir = {};
+  /// Directory for the result of every pass: 01_graph.txt, 02_plan.json, …; empty: no files.
   std::string dump_dir = {};
   ExecutorOptions executor = {};  ///< how steps run
 
-  static constexpr MethodKind kind = MethodKind::pipeline;  ///< of this type
+  static constexpr MethodKind kind = method;  ///< of this type
 };
-
-/// Data, tensor and pipeline parallelism of these degrees, as Megatron-LM has them: `pipeline`
-/// stages of nearly equal FLOPs, found without marks, each on data × tensor devices, whose first
-/// mesh axis splits the batch. Needs a cluster of data · tensor · pipeline devices.
-ParallelMethod<MethodKind::pipeline> parallel_3d(int data, int tensor, int pipeline,
-                                                 int num_micro_batches = kAutoMicroBatches);
 
 /// One device; the reference for all other methods.
 using Serial = ParallelMethod<MethodKind::serial>;
@@ -161,12 +148,19 @@ using Zero3Parallel = ParallelMethod<MethodKind::zero3>;
 /// The best plan the planner finds.
 using ShardParallel = ParallelMethod<MethodKind::shard>;
 
-/// Stages on parts of the devices.
+/// Layers are grouped into stages, each on a part of the devices of its own, where it is sharded as
+/// `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
 using PipeshardParallel = ParallelMethod<MethodKind::pipeline>;
 
 /// Any method, with its options.
 using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel,
                             PipeshardParallel>;
+
+/// Data, tensor and pipeline parallelism of these degrees, as Megatron-LM has them: `pipeline`
+/// stages of nearly equal FLOPs, found without marks, each on data × tensor devices, whose first
+/// mesh axis splits the batch. Needs a cluster of data · tensor · pipeline devices.
+PipeshardParallel parallel_3d(int data, int tensor, int pipeline,
+                              std::optional<int> num_micro_batches = kAutoMicroBatches);
 
 /// "serial", "data", "zero2", "zero3", "shard", "pipeline".
 std::string_view name_of(MethodKind kind);

@@ -32,8 +32,8 @@ std::int64_t dual_bound(const Problem& problem, int sweeps) {
   invariant(!problem.usage_limit, "dual_bound: the problem has a usage limit");
   const Deadline never(kInfinity);
   Options options;
-  options.elimination_cells = kTuning.dual_bound.cells;
-  options.presolve.merge = false;
+  options.methods.elimination_cells = kTuning.dual_bound.cells;
+  options.methods.presolve.merge = false;
   try {
     Model model = build(problem, true, never);
     presolve(model, options, never);

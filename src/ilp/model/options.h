@@ -27,20 +27,15 @@ struct Presolve {
   bool elimination = true;  ///< bounded elimination of nodes of any degree that have no usage left
 };
 
-/// Options of a solve: limits, starting point and methods.
-struct Options {
+/// When a solve ends.
+struct Limits {
   /// wall clock; the best choice is returned when it is reached, or soon after
-  double time_limit_seconds = 60;
+  double seconds = 60;
   /// Ends the search, as the time limit does, when another thread or a signal handler sets it true.
   const std::atomic<bool>* stop = nullptr;
   /// Limits work instead of time, so that the answer does not depend on the machine: cells of cost
   /// tables read; 10^9 take a second or two. 0: no limit.
-  std::int64_t work_limit = 0;
-  /// One strategy per node of the problem to start from; empty: none. If it is feasible, the
-  /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
-  std::vector<int> start;
-  /// Prices of a unit of usage by time, from which the search for better ones starts. Any will do.
-  std::map<std::int64_t, double> usage_prices;
+  std::int64_t work = 0;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
   /// After the share of the time, or of the work, rounds of the search that end below this gap are
   /// the last. Unlike `relative_gap` it does not end a round of the dual bound, which often goes
@@ -49,19 +44,33 @@ struct Options {
   /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may
   /// return a choice that costs as much or more, or throw TimedOut if it has none.
   std::int64_t cutoff = kInfinite;
-  /// Called by the solving thread once a choice is known, then whenever its cost or the proven
-  /// lower bound improves. It must not throw.
-  std::function<void(std::int64_t cost, std::int64_t lower_bound)> progress;
+  bool grace = true;  ///< without a choice, search for one for half a second after the limit
+};
+
+/// How a solve searches.
+struct Methods {
+  Presolve presolve;
   std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
   int dual_sweeps = 400;  ///< sweeps of the dual bound per round; 0 switches the dual bound off
   bool use_cbc = true;    ///< false: stop at the best bound and choice found without branching
+  bool large_neighbourhood_search =
+      true;  ///< spend the remaining time on improving parts of the best choice
+};
+
+/// Options of a solve.
+struct Options {
+  Limits limits;
+  Methods methods;
+  /// One strategy per node of the problem to start from; empty: none. If it is feasible, the
+  /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
+  std::vector<int> start;
+  /// Prices of a unit of usage by time, from which the search for better ones starts. Any will do.
+  std::map<std::int64_t, double> usage_prices;
+  /// Called by the solving thread once a choice is known, then whenever its cost or the proven
+  /// lower bound improves. It must not throw.
+  std::function<void(std::int64_t cost, std::int64_t lower_bound)> progress;
   /// false: Infeasible is thrown as soon as it is proven, and may understate
   bool explain = true;
-  bool grace = true;  ///< without a choice, search for one for half a second after the limit
-  bool large_neighbourhood_search =
-      true;               ///< spend the remaining time on improving parts of the best choice
-  std::int64_t seed = 1;  ///< of the local search
-  Presolve presolve;
 };
 
 /// Sizes of the problem, and of the integer program where one was needed.

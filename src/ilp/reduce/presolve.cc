@@ -22,8 +22,8 @@ class Presolver {
  public:
   Presolver(Model& model, const Options& options, const Deadline& deadline)
       : model_(model),
-        on_(options.presolve),
-        cells_(options.elimination_cells / 16),
+        on_(options.methods.presolve),
+        cells_(options.methods.elimination_cells / 16),
         deadline_(deadline) {
     node_queued_.resize(model.nodes.size());
     dominance_queued_.resize(model.nodes.size());

@@ -84,7 +84,7 @@ struct BoundaryBounds::Impl {
   void reduce_interior() {
     for (const End& end : ends) model.nodes[end.node].kept = true;
     Options options;
-    options.presolve.merge = false;
+    options.methods.presolve.merge = false;
     for (bool again = true; again;) {
       again = false;
       presolve(model, options, no_deadline());
@@ -323,14 +323,14 @@ struct BoundaryBounds::Impl {
         keep_strategies(clamped, ends[e].node, {states[e]});
       }
       Options options;
-      options.presolve.merge = false;
-      options.large_neighbourhood_search = false;
-      options.use_cbc = false;
+      options.methods.presolve.merge = false;
+      options.methods.large_neighbourhood_search = false;
+      options.methods.use_cbc = false;
       Statistics statistics;
       const Deadline deadline(kInfinity,
                               cell.upper < kInfinite ? kTuning.boundary_bounds.closing_work : 0);
       presolve(clamped, options, deadline);
-      eliminate(clamped, options.elimination_cells / 32, deadline);
+      eliminate(clamped, options.methods.elimination_cells / 32, deadline);
       CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {},
                                      options, deadline, statistics);
       if (cell.upper < kInfinite) clock.spend(deadline.elapsed() * kCellsPerSecond);

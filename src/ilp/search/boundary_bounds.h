@@ -61,7 +61,7 @@ class BoundaryBounds {
   /// second time it closes what is left between them, if that does not take too much work.
   const Cell& visit(std::size_t cell);
 
-  /// Cells of tables read so far, as in Options::work_limit (solve.h). One call takes a few hundred
+  /// Cells of tables read so far, as in Limits::work (solve.h). One call takes a few hundred
   /// sweeps over the problem at most.
   std::int64_t work() const;
 

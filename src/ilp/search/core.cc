@@ -38,9 +38,9 @@ class Core {
       : given_(given),
         model_(given),
         options_(options),
-        cutoff_(options.cutoff < kInfinite ? options.cutoff : kNever),
+        cutoff_(options.limits.cutoff < kInfinite ? options.limits.cutoff : kNever),
         deadline_(deadline),
-        grace_(options.grace ? deadline.with_grace() : deadline),
+        grace_(options.limits.grace ? deadline.with_grace() : deadline),
         statistics_(statistics) {
     model_.trail.clear();
     best_.cost = cutoff;
@@ -61,23 +61,25 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (is_cut_off()) return;
-      if (options_.presolve.elimination && !has_copies(model_)) try_prices();
+      if (options_.methods.presolve.elimination && !has_copies(model_)) try_prices();
       find_first(kFirstDives, grace_);
       if (!has_copies(model_))
         find_first(kAllDives,
                    deadline_.within(std::min(kTuning.core.first_seconds,
                                              deadline_.left() * kTuning.core.first_share)));
-      const bool dual = options_.dual_sweeps > 0 && options_.presolve.arc_consistency;
+      const bool dual =
+          options_.methods.dual_sweeps > 0 && options_.methods.presolve.arc_consistency;
       if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
-      if (!done() && options_.presolve.elimination && has_copies(model_)) try_prices();
-      const bool later = has_terms(model_) && dual && options_.large_neighbourhood_search;
+      if (!done() && options_.methods.presolve.elimination && has_copies(model_)) try_prices();
+      const bool later = has_terms(model_) && dual && options_.methods.large_neighbourhood_search;
       if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
         find_first(kAllDives, grace_);
         if (dual) tighten();
       }
-      while (dual && options_.large_neighbourhood_search && !done() && !best_.choice.empty()) {
+      while (dual && options_.methods.large_neighbourhood_search && !done() &&
+             !best_.choice.empty()) {
         search_neighbourhoods();
         tighten();
         if (later && round_ % kTuning.core.rounds_to_branch == 0 && !done() && can_branch())
@@ -99,21 +101,22 @@ class Core {
     if (deadline_.passed() || is_cut_off() || live_nodes(model_).empty()) return true;
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
-    const double enough =
-        is_modest() ? std::max(options_.relative_gap, options_.modest_gap) : options_.relative_gap;
+    const double enough = is_modest()
+                              ? std::max(options_.limits.relative_gap, options_.limits.modest_gap)
+                              : options_.limits.relative_gap;
     return gap <= enough * std::abs(static_cast<double>(best_.cost));
   }
 
-  /// `Options::modest_gap` is enough.
+  /// `Limits::modest_gap` is enough.
   bool is_modest() const {
     const double elapsed = deadline_.elapsed();
-    return ascents_ > 0 && elapsed >= options_.modest_share * (elapsed + deadline_.left());
+    return ascents_ > 0 && elapsed >= options_.limits.modest_share * (elapsed + deadline_.left());
   }
 
   /// A choice of the model given at this cost, without its constant, ends the search.
   Cost enough() const {
     const double bound = static_cast<double>(best_.bound);
-    const double most = bound / (1 - std::min(options_.relative_gap, 0.9));
+    const double most = bound / (1 - std::min(options_.limits.relative_gap, 0.9));
     return (bound > 0 ? static_cast<Cost>(most) : best_.bound) - given_.constant;
   }
 
@@ -156,7 +159,7 @@ class Core {
 
   bool can_branch() const {
     const auto size = static_cast<double>(cells(model_));
-    return options_.use_cbc && size <= kTuning.core.branch_cells &&
+    return options_.methods.use_cbc && size <= kTuning.core.branch_cells &&
            deadline_.left() > kTuning.core.branch_seconds_per_cell * size;
   }
 
@@ -225,10 +228,11 @@ class Core {
     const double making = deadline_.elapsed() - before;
     if (deadline_.left() < kTuning.core.dual_rounds * making) return false;
     dual.set_multipliers(remembered_multipliers());
-    Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps),
-                           relative(wanted()), best_.cost <= cutoff_ ? options_.relative_gap : 0,
-                           step_, deadline_.within(deadline_.left() / 2));
-    sweeps_ = std::min(4 * sweeps_, std::max(sweeps_, options_.dual_sweeps));
+    Ascent ascent =
+        ascend(model_, dual, std::min(sweeps_, options_.methods.dual_sweeps), relative(wanted()),
+               best_.cost <= cutoff_ ? options_.limits.relative_gap : 0, step_,
+               deadline_.within(deadline_.left() / 2));
+    sweeps_ = std::min(4 * sweeps_, std::max(sweeps_, options_.methods.dual_sweeps));
     ++ascents_;
     remember(dual.multipliers());
     dual.remember_splits(model_);
@@ -245,13 +249,14 @@ class Core {
       deadline_.spend(kTuning.core.fixing * fixing);
       presolve(model_, options_, deadline_);
     }
-    if (options_.presolve.elimination) eliminate(model_, options_.elimination_cells, deadline_);
+    if (options_.methods.presolve.elimination)
+      eliminate(model_, options_.methods.elimination_cells, deadline_);
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
   /// Crosses the cheapest of `choices` and of the best choice with the others.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
-    if (!options_.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
+    if (!options_.methods.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
         best_.choice.empty())
       return;
     if (std::vector<int> best = carry_over(model_, best_.choice, deadline); !best.empty())
@@ -339,8 +344,8 @@ CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start,
 }
 
 Options inner_options(Options options) {
-  options.large_neighbourhood_search = false;
-  options.cutoff = kInfinite;
+  options.methods.large_neighbourhood_search = false;
+  options.limits.cutoff = kInfinite;
   options.progress = nullptr;
   options.usage_prices.clear();
   return options;
@@ -349,7 +354,7 @@ Options inner_options(Options options) {
 std::vector<int> solve_inner(Model model, Cost cutoff, const Options& options,
                              const Deadline& deadline) {
   presolve(model, options, deadline);
-  eliminate(model, options.elimination_cells / 4, deadline);
+  eliminate(model, options.methods.elimination_cells / 4, deadline);
   Statistics ignored;
   CoreSolution better = solve_core(model, cutoff, {}, options, deadline, ignored);
   if (!better.choice.empty()) postsolve(model, better.choice);

@@ -104,7 +104,7 @@ class Pricing {
     Multipliers upto = running_sums(prices_);
     Model priced = without_rows(model_, upto);
     presolve(priced, options_, deadline_);
-    eliminate_components(priced, options_.elimination_cells, deadline_);
+    eliminate_components(priced, options_.methods.elimination_cells, deadline_);
     if (!live_nodes(priced).empty()) return false;
     std::vector<int> choice(model_.nodes.size(), 0);
     postsolve(priced, choice);
@@ -133,7 +133,7 @@ class Pricing {
   bool close() const {
     if (best_.cost >= kNever) return false;
     const double gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
-    return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
+    return gap <= options_.limits.relative_gap * std::abs(static_cast<double>(best_.cost));
   }
 
   /// Considers the choices that use least where the last one exceeds the slack most. Throws
@@ -147,7 +147,7 @@ class Pricing {
       if (*worst <= 0) return;
       Model usage = usage_at(model_, row);
       presolve(usage, options_, deadline_);
-      eliminate_components(usage, options_.elimination_cells, deadline_);
+      eliminate_components(usage, options_.methods.elimination_cells, deadline_);
       if (!live_nodes(usage).empty()) return;
       const Cost missing = usage.constant - model_.slack[row];
       if (missing > 0) throw Contradiction{missing, model_.times[row]};

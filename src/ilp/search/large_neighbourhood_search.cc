@@ -28,9 +28,8 @@ class LargeNeighbourhoodSearch {
         deadline_(deadline),
         nodes_(chosen_alone(model)),
         position_(model.nodes.size(), kOutside),
-        engine_(static_cast<std::uint64_t>(options.seed) * 1000 +
-                static_cast<std::uint64_t>(round)) {
-    options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
+        engine_(1000 + static_cast<std::uint64_t>(round)) {
+    options_.methods.dual_sweeps = std::min(options_.methods.dual_sweeps, 60);
   }
 
   Cost run(Cost enough) {

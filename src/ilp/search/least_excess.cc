@@ -39,8 +39,8 @@ class ExcessSearch {
   }
 
   LeastExcess run() {
-    for (int k = 0;
-         k < options_.dual_sweeps && rate_ > kTuning.least_excess.last_rate && !deadline_.passed();
+    for (int k = 0; k < options_.methods.dual_sweeps && rate_ > kTuning.least_excess.last_rate &&
+                    !deadline_.passed();
          ++k) {
       set_weights();
       dual_.sweep();

@@ -10,10 +10,10 @@ namespace {
 
 /// Bound and first choices, and no search for better ones.
 Options quick(Options options) {
-  options.cutoff = kInfinite;
+  options.limits.cutoff = kInfinite;
   options.progress = nullptr;
-  options.relative_gap = 0;
-  options.large_neighbourhood_search = options.use_cbc = false;
+  options.limits.relative_gap = 0;
+  options.methods.large_neighbourhood_search = options.methods.use_cbc = false;
   return options;
 }
 
@@ -45,7 +45,8 @@ LeastUsage least_usage(const Model& model, int row, const Options& given,
   const Options options = quick(given);
   Model usage = usage_at(model, row);
   presolve(usage, options, deadline);
-  if (options.presolve.elimination) eliminate(usage, options.elimination_cells, deadline);
+  if (options.methods.presolve.elimination)
+    eliminate(usage, options.methods.elimination_cells, deadline);
   Statistics statistics;
   CoreSolution solution = solve_core(usage, kNever, {}, options, deadline, statistics);
   if (!solution.choice.empty()) {

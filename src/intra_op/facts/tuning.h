@@ -30,7 +30,7 @@ struct Tuning {
 
   struct AutoShard {
     /// Cells of all tables of a program that may be an easy one. Every effort is a number of cells
-    /// of work (ilp::Options::work_limit): of the look at an easy program, and of the first round
+    /// of work (ilp::Limits::work): of the look at an easy program, and of the first round
     /// over the meshes. The second round is longer by a factor, and so on. Efforts grow with the
     /// program, so that a method that solves some layers solves any number of them.
     std::int64_t easy_cells = 1'000'000;

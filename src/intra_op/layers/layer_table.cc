@@ -47,10 +47,10 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
                                 part.graph.values.size());
   for (BoundaryKind boundary : part.boundaries)
     key += static_cast<char>('0' + static_cast<int>(boundary));
-  for (bool option :
-       {options.replicate_parameters, options.replicate_optimizer_state, options.shard_parameters,
-        options.shard_optimizer_state, options.shard_gradients, options.split_contractions,
-        options.whole_boundary_inputs})
+  const AllowedPlans& allowed = options.allowed;
+  for (Holding holding : {allowed.parameters, allowed.optimizer_state, allowed.gradients})
+    key += static_cast<char>('0' + static_cast<int>(holding));
+  for (bool option : {allowed.split_contractions, options.part.whole_boundary_inputs})
     key += option ? '1' : '0';
   for (const LoopShare& share : part.shares) key += text_of(share);
   return key;

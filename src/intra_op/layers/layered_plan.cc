@@ -62,7 +62,7 @@ class LayeredProblem {
         options_(options),
         facts_(facts),
         limits_(limits),
-        shares_(options.loops ? *options.loops : loop_shares(graph)),
+        shares_(options.part.loops ? *options.part.loops : loop_shares(graph)),
         boundaries_(boundaries_of(graph)) {}
 
   std::variant<LayeredPlan, LayerTooLarge> run() {
@@ -467,7 +467,7 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
                                                         const AutoShardOptions& options,
                                                         PlanningCache& cache,
                                                         const LayeringLimits& limits) {
-  require(!options.split_batch_everywhere && !options.batch_mesh_axis && options.axis_uses.empty(),
+  require(options.allowed.leaves_axes_free(),
           "method {}: it splits the batch, but a single layer has no batch inputs to tell that "
           "dimension; use auto_shard",
           options.method);

@@ -37,7 +37,7 @@ struct LayerTooLarge {
 /// Limits of planning by layers.
 struct LayeringLimits {
   std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
-  /// Cells of tables that may be read (ilp::Options::work_limit).
+  /// Cells of tables that may be read (ilp::Limits::work).
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
   /// asked between steps; empty: never
   std::function<bool()> is_over = {};

@@ -93,8 +93,8 @@ struct AutoSharding::Impl {
         model(c),
         options(o),
         cache(known ? *known : own_cache),
-        time(o.time_limit_seconds, o.stop),
-        graph(std::make_shared<GraphFacts>(g, &cache.facts().rules, o.loops)),
+        time(o.limits.seconds, o.limits.stop),
+        graph(std::make_shared<GraphFacts>(g, &cache.facts().rules, o.part.loops)),
         report(o.progress) {}
 
   ShardingPlan plan(Budget budget) {
@@ -178,7 +178,7 @@ struct AutoSharding::Impl {
   }
   std::int64_t least_work() const { return shared(kTuning.auto_shard.first_work); }
   std::int64_t shared(std::int64_t work) const {
-    return static_cast<std::int64_t>(options.effort * static_cast<double>(work));
+    return static_cast<std::int64_t>(options.limits.effort * static_cast<double>(work));
   }
   static bool is_small(MeshSearch& search) {
     return kTuning.auto_shard.first_work_per_cell * search.cells() <= kTuning.auto_shard.first_work;
@@ -196,14 +196,16 @@ struct AutoSharding::Impl {
       if (seconds_of(search->best()) <= kTuning.auto_shard.promising * seconds_of(best({})))
         search_templates(*search, kAll);
     for (MeshSearch* search : by_best())
-      search_whole(*search, first_work(*search), is_small(*search) ? 0 : options.relative_gap);
+      search_whole(*search, first_work(*search),
+                   is_small(*search) ? 0 : options.limits.relative_gap);
     for (MeshSearch* search : by_best()) search_templates(*search, kAll);
     std::int64_t work = least_work();
     for (const auto& search : searches) work = std::max(work, first_work(*search));
     for (double before = 2; !is_finished() && gains(before);) {
       before = gap();
       work = std::min(kTuning.auto_shard.more_work * work, kTuning.auto_shard.most_work);
-      for (MeshSearch* search : by_bound()) search_whole(*search, work, options.relative_gap);
+      for (MeshSearch* search : by_bound())
+        search_whole(*search, work, options.limits.relative_gap);
     }
     improve_within_gap();
     bound_late();
@@ -251,7 +253,7 @@ struct AutoSharding::Impl {
 
   /// Whether another round is likely to close a part of the gap, which was `before` one round ago.
   bool gains(double before) {
-    return best({}) == nullptr || gap() <= (1 - options.least_gain) * before;
+    return best({}) == nullptr || gap() <= (1 - options.limits.least_gain) * before;
   }
 
   bool is_finished() {
@@ -263,7 +265,7 @@ struct AutoSharding::Impl {
   double gap_worth_a_round(Budget budget) {
     MeshSearch* search = best_search(budget);
     const bool large = search != nullptr && search->cells() > kTuning.auto_shard.large_cells;
-    return std::max(options.relative_gap, large ? kTuning.auto_shard.large_gap : 0);
+    return std::max(options.limits.relative_gap, large ? kTuning.auto_shard.large_gap : 0);
   }
 
   void search_templates(MeshSearch& search, int most) {
@@ -395,8 +397,9 @@ AutoSharding::AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& me
                            PlanningCache* cache)
     : impl_(new Impl(graph, meshes, model, options, cache)) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
-  require(options.relative_gap >= 0 && options.relative_gap < 1,
-          "auto_shard: relative_gap is {}; give at least 0 and less than 1", options.relative_gap);
+  require(options.limits.relative_gap >= 0 && options.limits.relative_gap < 1,
+          "auto_shard: relative_gap is {}; give at least 0 and less than 1",
+          options.limits.relative_gap);
 }
 
 AutoSharding::~AutoSharding() = default;

@@ -99,9 +99,8 @@ MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh,
 /// True if there are enough layers for tables of layers to take less time than
 /// the program of all layers.
 bool MeshSearch::has_many_layers() const {
-  const bool whole = !reads_shared_once(graph_) && options_.output_specs.empty() &&
-                     !options_.batch_mesh_axis && !options_.split_batch_everywhere &&
-                     options_.axis_uses.empty();
+  const bool whole = !reads_shared_once(graph_) && options_.allowed.output_specs.empty() &&
+                     options_.allowed.leaves_axes_free();
   std::set<int> layers;
   for (const Node& node : graph_.nodes)
     if (node.layer >= 0) layers.insert(node.layer);
@@ -114,7 +113,7 @@ void MeshSearch::search_layers(const Effort& effort, bool exact) {
   layers_searched_ = !exact;
   // The cutoff is this mesh's own best plan: the tables go on to a proof.
   const bool leads =
-      (1 - options_.relative_gap) * seconds_of(best()) <= effort.cutoff_seconds * (1 + 1e-9);
+      (1 - options_.limits.relative_gap) * seconds_of(best()) <= effort.cutoff_seconds * (1 + 1e-9);
   const LayeringLimits limits{.most_cells = kTuning.mesh_search.layer_cells,
                               .work = std::max(effort.work, effort.layers_work),
                               .is_over = [this] { return time_.is_over(); },
@@ -144,7 +143,7 @@ void MeshSearch::search_exact_layers(const Effort& effort) {
 void MeshSearch::search(const Effort& effort) {
   if (!layers_searched_ && has_many_layers()) search_layers(effort, false);
   const double enough =
-      (1 - options_.relative_gap) * std::min(seconds_of(best()), effort.cutoff_seconds);
+      (1 - options_.limits.relative_gap) * std::min(seconds_of(best()), effort.cutoff_seconds);
   if (layers_searched_ && best() != nullptr && bound_ >= enough) return;
   try {
     Solved solved = solve(space_, whole_instance(), effort);
@@ -219,17 +218,18 @@ void MeshSearch::solve_template(Template& part) {
 }
 
 void MeshSearch::make_templates() {
-  const bool narrow = options_.split_batch_everywhere || !options_.axis_uses.empty();
+  const AllowedPlans& allowed = options_.allowed;
+  const bool narrow = allowed.split_batch_everywhere || !allowed.axis_uses.empty();
   if (!templates_.empty() || narrow || mesh_.num_devices() == 1) return;
   std::map<std::vector<AxisUse>, int> numbers;
   for (const std::vector<AxisUse>& uses : templates_of(mesh_)) {
-    if (options_.batch_mesh_axis && uses[*options_.batch_mesh_axis] == AxisUse::tensor) continue;
+    if (allowed.batch_mesh_axis && uses[*allowed.batch_mesh_axis] == AxisUse::tensor) continue;
     const bool holds_state = std::find(uses.begin(), uses.end(), AxisUse::data) != uses.end();
-    if (options_.shard_optimizer_state && holds_state) continue;
+    if (allowed.optimizer_state == Holding::split && holds_state) continue;
     const auto wider = numbers.find(wider_template(uses));
     numbers[uses] = static_cast<int>(templates_.size());
     templates_.push_back({options_});
-    templates_.back().options.axis_uses = uses;
+    templates_.back().options.allowed.axis_uses = uses;
     if (wider != numbers.end()) templates_.back().wider = wider->second;
   }
 }
@@ -251,19 +251,19 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   Effort part_effort = each;
   part_effort.explain = false;
   for (Template& part : templates_)
-    if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, part_effort);
+    if (splits_batch(part.options.allowed.axis_uses))
+      search_template_within(part, budget, part_effort);
   search_batch_axes(budget, part_effort);
   if (!whole_first || (!easy && seconds_of(best(budget)) < known))
     search_whole_within(budget, each);
 }
 
 void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Effort& each) {
-  if (options_.split_batch_everywhere || options_.batch_mesh_axis || !options_.axis_uses.empty())
-    return;
+  if (!options_.allowed.leaves_axes_free()) return;
   for (int axis = 0; axis < mesh_.num_axes() && !time_.is_over(); ++axis) {
     if (mesh_.size(axis) == 1) continue;
     AutoShardOptions part = options_;
-    part.batch_mesh_axis = axis;
+    part.allowed.batch_mesh_axis = axis;
     try {
       const SearchSpace space = search_space(space_.graph, part, facts_);
       if (budget) {
@@ -355,20 +355,20 @@ const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space,
 MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                      const Effort& effort) {
   ilp::Options solver;
-  solver.time_limit_seconds = std::max(effort.least_seconds, effort.share_of_time * time_.left());
-  solver.work_limit = effort.work;
-  solver.stop = effort.after_the_end ? nullptr : time_.stop();
-  solver.relative_gap = effort.relative_gap;
-  solver.modest_gap = effort.modest_gap;
-  solver.modest_share = effort.modest_share;
-  solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
+  solver.limits.seconds = std::max(effort.least_seconds, effort.share_of_time * time_.left());
+  solver.limits.work = effort.work;
+  solver.limits.stop = effort.after_the_end ? nullptr : time_.stop();
+  solver.limits.relative_gap = effort.relative_gap;
+  solver.limits.modest_gap = effort.modest_gap;
+  solver.limits.modest_share = effort.modest_share;
+  solver.limits.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
   solver.explain = effort.explain && !time_.is_long_over();
   // training graphs are narrow: what fits is solved without branching
-  solver.elimination_cells = 1 << 24;
-  solver.presolve.merge = false;  // makes tables over strategies of tables over specs
+  solver.methods.elimination_cells = 1 << 24;
+  solver.methods.presolve.merge = false;  // makes tables over strategies of tables over specs
   // in so short a time only a round of the dual bound is to be had
-  solver.presolve.elimination = !effort.after_the_end;
+  solver.methods.presolve.elimination = !effort.after_the_end;
   solver.start = start(space, instance);
   if (instance.problem.usage_limit)
     for (auto [time, price] : usage_prices_)

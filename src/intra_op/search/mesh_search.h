@@ -45,7 +45,7 @@ inline double seconds_of(const ShardingPlan* plan) {
 
 /// Limits of one search, and its goal. The end of planning ends it as well.
 struct Effort {
-  std::int64_t work = 0;         ///< cells (ilp::Options::work_limit)
+  std::int64_t work = 0;         ///< cells (ilp::Limits::work)
   std::int64_t layers_work = 0;  ///< of planning by layers, where that is more
   /// also when planning is over, so that there is a plan whatever the limit
   double least_seconds = 0.1;

@@ -22,8 +22,9 @@ double bound_in_space(const Graph& graph, const DeviceMesh& mesh, const cost::Co
   MeshFacts& facts = cache.facts().of(mesh, allowed_model(model, options));
   std::optional<SearchSpace> space;
   try {
-    space = search_space(std::make_shared<GraphFacts>(graph, &cache.facts().rules, options.loops),
-                         options, facts);
+    space =
+        search_space(std::make_shared<GraphFacts>(graph, &cache.facts().rules, options.part.loops),
+                     options, facts);
   } catch (const Error&) {
     return kInfinity;
   }

@@ -4,31 +4,22 @@
 namespace alpa::intra_op {
 namespace {
 
-AutoShardOptions batch_only(std::string method) {
-  AutoShardOptions options;
-  options.method = std::move(method);
-  options.split_batch_everywhere = true;
+AutoShardOptions batch_only(std::string method, Holding parameters, Holding optimizer_state) {
+  AutoShardOptions options{.method = std::move(method)};
+  options.allowed.split_batch_everywhere = true;
+  options.allowed.parameters = parameters;
+  options.allowed.optimizer_state = optimizer_state;
   return options;
 }
 
 }  // namespace
 
 AutoShardOptions data_parallel_options() {
-  AutoShardOptions options = batch_only("data");
-  options.replicate_parameters = options.replicate_optimizer_state = true;
-  return options;
+  return batch_only("data", Holding::whole, Holding::whole);
 }
 
-AutoShardOptions zero2_options() {
-  AutoShardOptions options = batch_only("zero2");
-  options.replicate_parameters = options.shard_optimizer_state = true;
-  return options;
-}
+AutoShardOptions zero2_options() { return batch_only("zero2", Holding::whole, Holding::split); }
 
-AutoShardOptions zero3_options() {
-  AutoShardOptions options = batch_only("zero3");
-  options.shard_parameters = options.shard_optimizer_state = true;
-  return options;
-}
+AutoShardOptions zero3_options() { return batch_only("zero3", Holding::split, Holding::split); }
 
 }  // namespace alpa::intra_op

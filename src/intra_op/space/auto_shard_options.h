@@ -25,40 +25,54 @@ enum class AxisUse : std::uint8_t {
   tensor,
 };
 
-/// Restrictions of the search space. The defaults allow everything; parallel methods are the same
-/// program with fewer choices.
-struct AutoShardOptions {
-  std::string method = "shard";
+/// How the devices of a mesh hold state.
+enum class Holding : std::uint8_t {
+  any,    ///< whole or split, whichever is cheaper
+  whole,  ///< every device all of it
+  split,  ///< split over all devices, as far as its shapes allow
+};
+
+/// The plans that may be found. The defaults allow all; parallel methods are the same program with
+/// fewer choices.
+struct AllowedPlans {
   /// this mesh axis must split the batch wherever a node has a batch dimension
   std::optional<int> batch_mesh_axis;
   bool split_batch_everywhere = false;  ///< every mesh axis must (data parallelism)
   /// Uses of the first mesh axes, in addition to the other options; all axes of
   /// `tensor` are used as one.
   std::vector<AxisUse> axis_uses;
-  bool replicate_parameters = false;  ///< parameters are held whole by every device
-  bool replicate_optimizer_state = false;
-  /// parameters are split over all devices where their shape allows it (ZeRO-3)
-  bool shard_parameters = false;
-  bool shard_optimizer_state = false;  ///< so is the optimizer's state (ZeRO-2)
-  bool shard_gradients = false;        ///< so are the sums of gradients over micro-batches
+  Holding parameters = Holding::any;       ///< split: ZeRO-3
+  Holding optimizer_state = Holding::any;  ///< split: ZeRO-2
+  Holding gradients = Holding::any;        ///< their sums over micro-batches
   /// Splits every einsum over as many devices as possible, so that none repeats another's
   /// contraction (Alpa's allow_recompute_heavy_op = false). Needed with cost models of
   /// communication only, in which repeating all work would be free.
   bool split_contractions = false;
+  /// Required specs of outputs of the graph, by name; other outputs may have any spec.
+  std::map<std::string, ShardingSpec> output_specs;
+  bool all_gather = true;
+  bool all_to_all = true;
+
+  /// Whether mesh axes may be used in every way.
+  bool leaves_axes_free() const {
+    return !split_batch_everywhere && !batch_mesh_axis && axis_uses.empty();
+  }
+};
+
+/// A graph that is part of another one: what the whole tells of it.
+struct PartOfGraph {
   /// Boundary inputs arrive whole or split, not as partial sums: from another mesh.
   bool whole_boundary_inputs = false;
   /// Of boundary inputs, by name, the dimension that is the batch; the others have none.
   std::map<std::string, int> boundary_batch_dims;
-  /// Per node, its part in its loop (fusion.h), for a part of a graph whose loops reach beyond it;
-  /// null: as `loop_shares` says. Must outlive the search.
+  /// Per node, its part in its loop (fusion.h), where loops reach beyond the part; null: as
+  /// `loop_shares` says. Must outlive the search.
   const std::vector<LoopShare>* loops = nullptr;
-  /// Required specs of outputs of the graph, by name; other outputs may have any spec.
-  std::map<std::string, ShardingSpec> output_specs;
-  bool allow_all_gather = true;
-  bool allow_all_to_all = true;
-  /// per device, for all that is live at any point of the program
-  std::optional<std::int64_t> memory_budget_bytes;
-  double time_limit_seconds = 60;
+};
+
+/// When a search ends.
+struct SearchLimits {
+  double seconds = 60;
   const std::atomic<bool>* stop = nullptr;  ///< when true, planning ends as at the time limit
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
   /// to proven optimality anyway.
@@ -67,6 +81,16 @@ struct AutoShardOptions {
   double effort = 1;
   /// Rounds end, too, when the last one closed less than this share of the gap. 0: they do not.
   double least_gain = 0;
+};
+
+/// What a search is asked for.
+struct AutoShardOptions {
+  std::string method = "shard";  ///< named by plans and errors
+  AllowedPlans allowed = {};
+  PartOfGraph part = {};
+  /// per device, for all that is live at any point of the program
+  std::optional<std::int64_t> memory_budget_bytes = {};
+  SearchLimits limits = {};
   ProgressCallback progress = {};
 };
 

@@ -45,24 +45,25 @@ void add(AxisUse use, std::uint32_t axis, AxisLimits& limits) {
 }
 
 AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
+  const AllowedPlans& allowed = options.allowed;
   require(
-      static_cast<int>(options.axis_uses.size()) <= mesh.num_axes(),
+      static_cast<int>(allowed.axis_uses.size()) <= mesh.num_axes(),
       "method {}: axis_uses has {} entries, but the mesh has {} axes; give one per axis at most",
-      options.method, options.axis_uses.size(), mesh.num_axes());
+      options.method, allowed.axis_uses.size(), mesh.num_axes());
   const std::uint32_t all = axes_larger_than_one(mesh);
   const auto where = [&](bool flag) { return flag ? all : 0; };
-  AxisLimits limits{.batch = where(options.split_batch_everywhere),
-                    .only_batch = where(options.split_batch_everywhere),
-                    .whole_parameters = where(options.replicate_parameters),
-                    .whole_optimizer_state = where(options.replicate_optimizer_state),
-                    .split_parameters = where(options.shard_parameters),
-                    .split_optimizer_state = where(options.shard_optimizer_state),
-                    .split_accumulators = where(options.shard_gradients),
-                    .split_contractions = where(options.split_contractions)};
-  for (std::size_t axis = 0; axis < options.axis_uses.size(); ++axis)
-    add(options.axis_uses[axis], all & 1u << axis, limits);
-  if (options.split_batch_everywhere || !options.batch_mesh_axis) return limits;
-  const int axis = *options.batch_mesh_axis;
+  AxisLimits limits{.batch = where(allowed.split_batch_everywhere),
+                    .only_batch = where(allowed.split_batch_everywhere),
+                    .whole_parameters = where(allowed.parameters == Holding::whole),
+                    .whole_optimizer_state = where(allowed.optimizer_state == Holding::whole),
+                    .split_parameters = where(allowed.parameters == Holding::split),
+                    .split_optimizer_state = where(allowed.optimizer_state == Holding::split),
+                    .split_accumulators = where(allowed.gradients == Holding::split),
+                    .split_contractions = where(allowed.split_contractions)};
+  for (std::size_t axis = 0; axis < allowed.axis_uses.size(); ++axis)
+    add(allowed.axis_uses[axis], all & 1u << axis, limits);
+  if (allowed.split_batch_everywhere || !allowed.batch_mesh_axis) return limits;
+  const int axis = *allowed.batch_mesh_axis;
   require(axis >= 0 && axis < mesh.num_axes(),
           "batch_mesh_axis {} on a mesh of {} axes; give one from 0 to {}", axis, mesh.num_axes(),
           mesh.num_axes() - 1);
@@ -227,7 +228,7 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
                                       const DeviceMesh& mesh, const AutoShardOptions& options) {
   const AxisLimits limits = limits_of(options, mesh);
   check_batch(graph, limits.batch, mesh, options.method);
-  const std::vector<int> batch = batch_factors(graph, classes, options.boundary_batch_dims);
+  const std::vector<int> batch = batch_factors(graph, classes, options.part.boundary_batch_dims);
   std::vector<TensorFactors> tensor;
   if (limits.tensor)
     tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), batch);
@@ -235,7 +236,7 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
   std::vector<Restriction> result;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     result.push_back(restriction_of(graph, accumulations, n, batch[n], tensor, limits));
-  add_linear_axes(graph, classes, mesh, options.whole_boundary_inputs, result);
+  add_linear_axes(graph, classes, mesh, options.part.whole_boundary_inputs, result);
   return result;
 }
 

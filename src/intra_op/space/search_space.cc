@@ -167,14 +167,14 @@ class SpaceBuilder {
 };
 
 void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpace& space) {
-  for (const auto& [name, spec] : options.output_specs)
+  for (const auto& [name, spec] : options.allowed.output_specs)
     require(std::any_of(graph.outputs.begin(), graph.outputs.end(),
                         [&](const Output& output) { return output.name == name; }),
             "method {}: output \"{}\" cannot be left as {}: the graph has no such output",
             options.method, name, to_string(spec));
   for (const Output& output : graph.outputs) {
-    const auto wanted = options.output_specs.find(output.name);
-    const bool free = wanted == options.output_specs.end();
+    const auto wanted = options.allowed.output_specs.find(output.name);
+    const bool free = wanted == options.allowed.output_specs.end();
     space.outputs.push_back(free ? std::nullopt : std::optional(wanted->second));
     TypeLayouts& layouts = space.layouts.of(space.layouts.number(graph.type(output.value)));
     space.output_numbers.push_back(free ? std::vector<int>{}
@@ -185,8 +185,8 @@ void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpac
 }  // namespace
 
 cost::CostModel allowed_model(cost::CostModel model, const AutoShardOptions& options) {
-  model.reshard.collectives.allow_all_gather &= options.allow_all_gather;
-  model.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
+  model.reshard.collectives.allow_all_gather &= options.allowed.all_gather;
+  model.reshard.collectives.allow_all_to_all &= options.allowed.all_to_all;
   return model;
 }
 

@@ -1,0 +1,49 @@
+#pragma once
+/// What planning in stages spends: one group per file. A range is a run of layers that may become a
+/// stage.
+#include <cstddef>
+
+namespace alpa::inter_op {
+
+struct Tuning {
+  struct ClusterLayers {
+    /// Heavy operators that a layer has at least, where there are enough.
+    int least_heavy = 3;
+  } cluster_layers;
+
+  struct PlanStage {
+    /// Plans that are tried under a lowered limit before giving up.
+    int attempts = 6;
+  } plan_stage;
+
+  struct RangeCosts {
+    /// Layers that are bounded together before a longer range is.
+    int block = 4;
+    /// Share of the time left for one range whose best plan has too much memory: to find out that
+    /// there is no other may take any time.
+    double memory_share = 0.02;
+  } range_costs;
+
+  struct StageSearch {
+    /// The plan of a range gets this share of the work of a whole step's plan at first, and further
+    /// rounds while each closes this share of the gap (intra_op::SearchLimits). What short rounds
+    /// leave open is mostly left open by longer ones, too.
+    double effort = 0.1, least_gain = 0.5;
+    /// Share of the time after which a template is the plan to fall back on.
+    double until_template = 0.5;
+  } stage_search;
+
+  struct Submesh {
+    /// From this size on, the next one of a part has four significant binary digits.
+    int every_size = 64;
+  } submesh;
+
+  struct Tiling {
+    /// Ways to fill hosts beyond which not all lists of submeshes are accepted (tiling.h).
+    std::size_t most_fillings = 512;
+  } tiling;
+};
+
+inline constexpr Tuning kTuning;
+
+}  // namespace alpa::inter_op
