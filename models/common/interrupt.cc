@@ -2,7 +2,7 @@
 #include "models/common/interrupt.h"
 
 #include "src/base/file.h"
-#include "src/report/plan_proof.h"
+#include "src/report/plan_text.h"
 
 #include <csignal>
 #include <cstdlib>

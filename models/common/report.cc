@@ -8,7 +8,6 @@
 #include "models/common/text.h"
 #include "src/base/timing.h"
 #include "src/intra_op/plan/recomputed.h"
-#include "src/report/plan_proof.h"
 #include "src/report/plan_text.h"
 
 namespace models {

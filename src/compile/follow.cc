@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "short_batch.h"
 #include "src/base/timing.h"
 #include "src/inter_op/cut_stages.h"
 #include "src/intra_op/search/follow.h"
@@ -41,6 +40,18 @@ CompiledStep follow(const FollowRequest& request, int micro_batches, int at_once
   return planned;
 }
 
+/// The number of micro-batches of a batch of `rows` rows, 1 to `whole_rows`: the fewest of equally
+/// many rows of which none has more rows than one of the whole batch's `whole_parts`. What depends
+/// on them (dropout, batch normalisation, means over labels that count, capacity of experts) thus
+/// depends on these numbers alone, and on no plan. Where no small number divides `rows` there are
+/// many: of 64 rows in 4, 60 become 4 micro-batches of 15 rows, 59 become 59 of one row.
+int micro_batches_of_short_batch(std::int64_t rows, std::int64_t whole_rows, int whole_parts) {
+  const std::int64_t most = whole_rows / whole_parts;  // rows of a micro-batch
+  std::int64_t parts = (rows + most - 1) / most;
+  while (rows % parts != 0) ++parts;
+  return static_cast<int>(parts);
+}
+
 }  // namespace
 
 CompiledStep follow(const FollowRequest& request, std::size_t number) {
@@ -60,7 +71,7 @@ CompiledStep follow_in_short_batch(const FollowRequest& request, std::int64_t ro
                                    std::int64_t whole_rows, std::int64_t room) {
   const int parts = request.leader.graph.num_micro_batches;
   const std::int64_t budget = std::max(room, memory_budget(request.method, request.cluster));
-  CompiledStep planned = follow(request, micro_batches_of_short_batch(rows, {whole_rows, parts}),
+  CompiledStep planned = follow(request, micro_batches_of_short_batch(rows, whole_rows, parts),
                                 parts, room, PassLog(""));
   require(
       planned.memory_bytes <= budget,

@@ -23,13 +23,6 @@ double search_seconds(double solver_seconds, double trace_seconds) {
   return std::max(0.0, solver_seconds - trace_seconds - lowering);
 }
 
-int devices_split_over(const Strategy& strategy, const DeviceMesh& mesh) {
-  int devices = 1;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis)
-    if (strategy.axes[axis].kind == AxisRole::Kind::factor) devices *= mesh.size(axis);
-  return devices;
-}
-
 PipeshardParallel all_options(const PipeshardParallel& method) { return method; }
 
 /// The same options, with stages that have no effect. The compiler counts the names.
@@ -132,11 +125,11 @@ void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const s
   for (const Input& input : graph.inputs) {
     if (input.of.empty() && input.kind != InputKind::accumulator) continue;
     const int node = graph.values[input.value].producer;
-    const int own = devices_split_over(plan.strategies[node], plan.mesh);
+    const int own = intra_op::devices_used(plan.strategies[node], plan.mesh);
     int most = 1;
     for (const Strategy& strategy :
          intra_op::all_strategies(rule_of(graph, graph.nodes[node]), plan.mesh))
-      most = std::max(most, devices_split_over(strategy, plan.mesh));
+      most = std::max(most, intra_op::devices_used(strategy, plan.mesh));
     require(
         own == most,
         "plan file {}: the plan splits \"{}\" over {} of {} devices, but shard_optimizer_state is "

@@ -385,10 +385,6 @@ void verify_memory(const DeviceProgram& device, const spmd::SpmdProgram& program
         pair->second->offset);
 }
 
-std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules) {
-  return bound_of(blocks_of(device, rules), num_positions(device));
-}
-
 namespace {
 
 DeviceProgram lower(const ProgramFacts& facts, int device, const MemoryRules& rules,

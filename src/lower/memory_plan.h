@@ -21,11 +21,6 @@ DeviceProgram plan_memory(const DeviceProgram& device, const spmd::SpmdProgram& 
 void verify_memory(const DeviceProgram& device, const spmd::SpmdProgram& program,
                    const MemoryRules& rules = memory_rules("cpu"));
 
-/// Peak of live bytes over all positions, each buffer rounded up to the alignment: a lower bound
-/// for every packing, up to the last rounding.
-std::int64_t live_bytes_bound(const DeviceProgram& device,
-                              const MemoryRules& rules = memory_rules("cpu"));
-
 /// emit, plan_memory and verify_memory for one device: the program that an executor with the same
 /// `overlap` runs. With `state`, the program works on that state.
 DeviceProgram lower(const spmd::SpmdProgram& program, int device, bool overlap,

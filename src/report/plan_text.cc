@@ -3,8 +3,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "alpa/base/text.h"
-#include "plan_proof.h"
+#include "plan_summary.h"
 
 namespace alpa {
 namespace {
@@ -28,6 +30,20 @@ std::string transfer_text(const StageTransfer& transfer) {
 }
 
 }  // namespace
+
+bool has_bound(const Plan& plan) {
+  return plan.cost.lower_bound_seconds > 0 || plan.cost.objective_seconds <= 0;
+}
+
+std::string proof_text(const Plan& plan) {
+  if (!plan.schedule || plan.method == kFollow || has_bound(plan))
+    return intra_op::proof_text(plan.method, plan.cost);
+  const auto worst = std::max_element(
+      plan.stages.begin(), plan.stages.end(),
+      [](const auto& a, const auto& b) { return a.plan.cost.gap() < b.plan.cost.gap(); });
+  return fmt::format("not compared with other stages, each alone {}",
+                     intra_op::proof_words(worst->plan.cost));
+}
 
 std::string to_string(const Plan& plan) {
   if (!plan.schedule) return to_string(plan.sharding());

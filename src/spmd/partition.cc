@@ -33,7 +33,8 @@ class Partitioner {
       takers_of_[graph.metrics[m].value].push_back(
           {{UseKind::metric, m}, ShardingSpec::replicated()});
     for (int o = 0; o < static_cast<int>(graph.outputs.size()); ++o)
-      takers_of_[graph.outputs[o].value].push_back({{UseKind::output, o}, plan.outputs[o]});
+      takers_of_[graph.outputs[o].value].push_back(
+          {{UseKind::output, o}, plan.specs[graph.outputs[o].value]});
     program_.meshes = {plan.mesh};
     program_.graph.num_micro_batches = graph.num_micro_batches;
   }

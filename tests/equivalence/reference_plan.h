@@ -9,17 +9,18 @@
 
 #include "intra_op/plans.h"
 #include "support/communication_only.h"
+#include "support/unrepeated.h"
 
 namespace alpa::testing {
 
 /// The plan, which must cost no more than Alpa's, as an executable.
 inline Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh,
-                                    intra_op::AutoShardOptions options, double alpas_objective) {
+                                    const intra_op::AutoShardOptions& options,
+                                    double alpas_objective) {
   const Graph graph = step.trace(1);
-  options.allowed.split_contractions = true;
   const cost::CostModel model =
       alpa::testing::communication_only({.tie_break_tails = true, .allow_all_gather = true});
-  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
+  const ShardingPlan plan = plan_without_repeats(graph, mesh, model, options);
   CHECK(plan.cost.objective_seconds <= alpas_objective + 1e-3);
   const std::string path = "reference_test_plan.json";
   std::ofstream(path) << to_json(plan, graph);

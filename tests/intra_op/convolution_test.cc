@@ -8,6 +8,7 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 #include "support/communication_only.h"
+#include "support/unrepeated.h"
 
 namespace convolution_test {
 
@@ -37,9 +38,8 @@ Graph network(int layers, std::int64_t batch, std::int64_t image, std::int64_t c
 }
 
 ShardingPlan plan_of(const Graph& graph, const DeviceMesh& mesh,
-                     intra_op::AutoShardOptions options) {
-  options.allowed.split_contractions = true;  // no device repeats another's
-  ShardingPlan plan = intra_op::auto_shard(
+                     const intra_op::AutoShardOptions& options) {
+  ShardingPlan plan = plan_without_repeats(
       graph, mesh, alpa::testing::communication_only({.tie_break_tails = true}), options);
   verify(plan, graph);
   return plan;

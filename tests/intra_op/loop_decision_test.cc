@@ -40,11 +40,11 @@ struct Least {
   bool reshards = false;
 };
 
-/// All outputs are wanted whole on every device.
-Least least_of(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model) {
+/// State, and so what replaces it, is held by the devices in this way.
+Least least_of(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
+               intra_op::Holding state) {
   intra_op::AutoShardOptions options;
-  for (const Output& output : graph.outputs)
-    options.allowed.output_specs[output.name] = ShardingSpec::replicated();
+  options.allowed.parameters = state;
   intra_op::PlanningCache cache;
   const intra_op::SearchSpace space =
       intra_op::search_space(graph, options, cache.facts().of(mesh, model));
@@ -74,15 +74,6 @@ void keep(Builder& g, Value v, const std::string& name = "s") {
   g.update(g.input(InputKind::state, name, v.type()), v);
 }
 
-/// The graph with outputs in place of what `keep` kept.
-Graph with_outputs(const Builder& g) {
-  Graph graph = g.finish();
-  for (const Update& update : graph.updates)
-    graph.outputs.push_back({fmt::format("whole{}", graph.outputs.size()), update.value});
-  graph.updates.clear();
-  return graph;
-}
-
 std::size_t members_of_largest_loop(const Graph& graph) {
   std::size_t most = 0;
   for (const std::vector<int>& loop : intra_op::fusion_groups(graph))
@@ -107,7 +98,8 @@ TEST_CASE(
       x = below(2) == 0 ? relu(x) : below(2) == 0 ? square(x) : exp(x);
     keep(g, x);
     // Wanted whole, while less work is done where it is split.
-    const Graph graph = below(4) > 0 ? with_outputs(g) : g.finish();
+    const auto state = below(4) > 0 ? intra_op::Holding::whole : intra_op::Holding::any;
+    const Graph graph = g.finish();
     REQUIRE(members_of_largest_loop(graph) >= 2);
     const double sizes[] = {0.01, 0.1, 1, 10};
     cost::CostModel model =
@@ -117,7 +109,7 @@ TEST_CASE(
                                           : mesh_of({2, 2 + below(2)}, {1, sizes[below(4)]},
                                                     {sizes[below(4)], sizes[below(4)]});
     CAPTURE(to_string(graph));
-    const Least least = least_of(graph, mesh, model);
+    const Least least = least_of(graph, mesh, model, state);
     CHECK(least.agreed == doctest::Approx(least.apart));
     resharded += least.reshards;
   }
@@ -139,16 +131,16 @@ TEST_CASE(
     keep(g, relu(product(g, "x") + product(g, "y")));
     const Graph graph = g.finish();
     REQUIRE(members_of_largest_loop(graph) == 2);
-    const Least least = least_of(graph, mesh, model_of(1, 1000));
+    const Least least = least_of(graph, mesh, model_of(1, 1000), intra_op::Holding::any);
     CHECK(least.agreed > least.apart + 4);  // one all-reduce more: 5 s and its bytes
   }
   SUBCASE("a narrower value") {
     Builder g(1);
     const Value x = g.input(InputKind::batch, "x", {f32, {64, 64}});
     keep(g, cast(relu(cast(x, f16)), f32));
-    const Graph graph = with_outputs(g);
+    const Graph graph = g.finish();
     REQUIRE(members_of_largest_loop(graph) == 3);
-    const Least least = least_of(graph, mesh, model_of(10, 1000));
+    const Least least = least_of(graph, mesh, model_of(10, 1000), intra_op::Holding::whole);
     CHECK(least.agreed > least.apart + 1);  // gathered in f32 instead of f16
   }
   SUBCASE("another reader") {
@@ -156,11 +148,12 @@ TEST_CASE(
     const Value u = exp(exp(exp(g.input(InputKind::batch, "x", {f32, {64, 64}}))));
     keep(g, u);
     keep(g, square(u), "t");
-    const Graph graph = with_outputs(g);
+    const Graph graph = g.finish();
     REQUIRE(members_of_largest_loop(graph) == 4);
-    // u is gathered for its output, which takes about 400 s. The square can be made of that copy in
+    // u is gathered for its update, which takes about 400 s. The square can be made of that copy in
     // 410 s, 307 s more than of a quarter of u, and needs no gather then.
-    const Least least = least_of(graph, mesh_of({4}, {5}, {0.0325}), model_of(10, 1000));
+    const Least least =
+        least_of(graph, mesh_of({4}, {5}, {0.0325}), model_of(10, 1000), intra_op::Holding::whole);
     CHECK(least.agreed > least.apart + 50);
   }
 }

@@ -7,6 +7,7 @@
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
 #include "src/intra_op/facts/strategy.h"
+#include "support/unrepeated.h"
 
 namespace methods_test {
 
@@ -50,12 +51,9 @@ std::string error_of(const Graph& graph, const DeviceMesh& mesh,
 TEST_CASE(
     "data and model parallelism appear by themselves as batch and width change, "
     "with infinitely fast devices") {
-  intra_op::AutoShardOptions options;
-  options.allowed.split_contractions = true;
   const auto split = [&](std::int64_t batch, std::int64_t width) {
     const Graph graph = mlp_graph({.layers = 4, .batch = batch, .width = width});
-    return parameters_split(intra_op::auto_shard(graph, mesh_of({8}), cost::CostModel{}, options),
-                            graph);
+    return parameters_split(plan_without_repeats(graph, mesh_of({8}), cost::CostModel{}), graph);
   };
   CHECK(split(4096, 64) == 0);
   CHECK(split(64, 64) == 4);

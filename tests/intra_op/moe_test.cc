@@ -10,6 +10,7 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 #include "support/communication_only.h"
+#include "support/unrepeated.h"
 
 namespace moe_test {
 
@@ -63,9 +64,8 @@ std::map<std::string, Traffic> program_traffic(const Graph& graph, const Shardin
 }
 
 ShardingPlan alpa_plan(const Graph& graph, const DeviceMesh& mesh,
-                       intra_op::AutoShardOptions options = {}) {
-  options.allowed.split_contractions = true;
-  const ShardingPlan plan = intra_op::auto_shard(
+                       const intra_op::AutoShardOptions& options = {}) {
+  const ShardingPlan plan = plan_without_repeats(
       graph, mesh, alpa::testing::communication_only({.tie_break_tails = true}), options);
   verify(plan, graph);
   return plan;

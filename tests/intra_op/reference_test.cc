@@ -8,6 +8,7 @@
 #include "intra_op/plans.h"
 #include "src/spmd/program.h"
 #include "support/communication_only.h"
+#include "support/unrepeated.h"
 
 namespace reference_test {
 
@@ -21,11 +22,6 @@ constexpr double kTail = 0.01;  // of an all_reduce
 cost::CostModel alpa_model(bool allow_all_gather = true) {
   return alpa::testing::communication_only(
       {.tie_break_tails = true, .allow_all_gather = allow_all_gather});
-}
-
-intra_op::AutoShardOptions no_repeated_contraction(intra_op::AutoShardOptions options = {}) {
-  options.allowed.split_contractions = true;
-  return options;
 }
 
 /// Graphs G2 and G2b of alpa.md 2.10: two matmuls, gradients written out, plain descent.
@@ -53,8 +49,8 @@ Graph prototype(std::int64_t batch, std::int64_t width, bool bias) {
 
 double prototype_seconds(const Graph& graph, const DeviceMesh& mesh,
                          const intra_op::AutoShardOptions& options, bool allow_all_gather = true) {
-  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, alpa_model(allow_all_gather),
-                                                 no_repeated_contraction(options));
+  const ShardingPlan plan =
+      plan_without_repeats(graph, mesh, alpa_model(allow_all_gather), options);
   verify(plan, graph);
   CHECK(plan.cost.gap() == 0);
   return plan.cost.objective_seconds;
@@ -113,8 +109,7 @@ TEST_CASE(
     "MLP, data parallelism by itself: parameters on every device, one all_reduce after bucketing") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   for (const auto& shape : kFour) {
-    const ShardingPlan plan =
-        intra_op::auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
+    const ShardingPlan plan = plan_without_repeats(graph, mesh_of(shape), alpa_model());
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 38139.12);
     for (int layer = 0; layer < 6; ++layer)
@@ -129,8 +124,7 @@ TEST_CASE(
     "MLP, model parallelism by itself: columns and rows in turn, five all_reduces or their bytes") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : kFour) {
-    const ShardingPlan plan =
-        intra_op::auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
+    const ShardingPlan plan = plan_without_repeats(graph, mesh_of(shape), alpa_model());
     const int axis = shape[0] == 4 ? 0 : 1;
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 245765.05 + kRounding);
@@ -147,8 +141,8 @@ TEST_CASE(
     "MLP on 2x2: gradients reduced in three steps, the slow axis on half the bytes, "
     "cost less than Alpa's two-axis plan") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
-  const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({2, 2}, {1, 1}, {1, 0.1}),
-                                                 alpa_model(), no_repeated_contraction());
+  const ShardingPlan plan =
+      plan_without_repeats(graph, mesh_of({2, 2}, {1, 1}, {1, 0.1}), alpa_model());
   CHECK(plan.cost.gap() == 0);
   CHECK(plan.cost.objective_seconds <= 21265.17);
   // Scatter over the fast axis, all_reduce over the slow one, gather over the fast one; kernels of

@@ -17,7 +17,6 @@ namespace {
 /// Those that tests alone call, and why.
 const std::map<std::string, std::string> kForTests = {
     {"select_isa", "every processor runs the kernels of older ones in tests"},
-    {"live_bytes_bound", "tests hold the packing of memory to it"},
 };
 
 /// The text without comments, literals, and what belongs to other libraries.

@@ -165,7 +165,6 @@ inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh&
     for (int i = 0; i < static_cast<int>(graph.nodes[n].results.size()); ++i)
       plan.specs[graph.nodes[n].results[i]] =
           intra_op::result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
-  for (const Output& output : graph.outputs) plan.outputs.push_back(plan.specs[output.value]);
   std::map<std::tuple<int, bool, std::string>, int> known;
   for (const Wanted& want : wanted_specs(graph, mesh, plan)) {
     if (want.spec == want.found) continue;

@@ -47,7 +47,7 @@ std::string to_string(const Strategy& strategy);
 Strategy parse_strategy(std::string_view text);
 
 /// Users of values. A node needs operand j in `operand_spec`, an update needs the spec of the state
-/// it replaces. A metric must be replicated; an output has the spec in `ShardingPlan::outputs`.
+/// it replaces. A metric must be replicated; an output is left as it is produced.
 enum class UseKind : std::uint8_t { node, update, metric, output };
 
 /// One of these: `index` counts the graph's nodes, updates, metrics or outputs.
@@ -113,7 +113,6 @@ struct ShardingPlan {
   DeviceMesh mesh;                          ///< logical mesh
   std::vector<Strategy> strategies;         ///< per node
   std::vector<ShardingSpec> specs;          ///< per value, as produced
-  std::vector<ShardingSpec> outputs;        ///< per output, its final spec
   std::vector<PlannedReshard> reshards;     ///< ordered by first use
   PlanCost cost;                            ///< predicted
   PlannerStatistics statistics;             ///< of the search

@@ -32,7 +32,7 @@ ShardingSpec wanted_spec(const GraphFacts& facts, const ShardingPlan& plan, cons
       return result_spec(facts.classes.of(input).rule, plan.strategies[input], plan.mesh);
     }
     case UseKind::metric: return ShardingSpec::replicated();
-    case UseKind::output: return plan.outputs[index];
+    case UseKind::output: return plan.specs[use.source];
   }
   bug("unknown kind of use {}", static_cast<int>(use.id.kind));
 }

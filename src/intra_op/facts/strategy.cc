@@ -150,6 +150,13 @@ std::vector<int> intra_op::factor_of_axis(const Strategy& strategy, const Device
   return factors;
 }
 
+int intra_op::devices_used(const Strategy& strategy, const DeviceMesh& mesh, std::uint32_t axes) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    if (axes >> axis & 1 && strategy.axes[axis].kind == Kind::factor) devices *= mesh.size(axis);
+  return devices;
+}
+
 ShardingSpec intra_op::operand_spec(const Rule& rule, const Strategy& strategy,
                                     const DeviceMesh& mesh, int i) {
   ShardingSpec spec = split_spec(rule.operands.at(i), strategy, mesh);

@@ -2,6 +2,7 @@
 /// How one node is split over a mesh. A strategy gives every mesh axis a role; operand and
 /// result specs, partial results and local work follow from it and the node's index rule, the
 /// same way for every operator.
+#include <cstdint>
 #include <vector>
 
 #include "alpa/intra_op/plan.h"
@@ -22,6 +23,9 @@ std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh,
 
 /// Factor split by each axis (-1: none), for operator_seconds.
 std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh);
+
+/// Devices over which a strategy splits factors, along the mesh axes in `axes` (bit a: axis a).
+int devices_used(const Strategy& strategy, const DeviceMesh& mesh, std::uint32_t axes = ~0u);
 
 /// The spec in which the node needs operand `i`.
 ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,

@@ -50,8 +50,7 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
   const AllowedPlans& allowed = options.allowed;
   for (Holding holding : {allowed.parameters, allowed.optimizer_state, allowed.gradients})
     key += static_cast<char>('0' + static_cast<int>(holding));
-  for (bool option : {allowed.split_contractions, options.part.whole_boundary_inputs})
-    key += option ? '1' : '0';
+  key += options.part.whole_boundary_inputs ? '1' : '0';
   for (const LoopShare& share : part.shares) key += text_of(share);
   return key;
 }

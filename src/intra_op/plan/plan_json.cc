@@ -206,12 +206,10 @@ void intra_op::check_graph(const Place& file, const Graph& graph) {
 
 std::string to_json(const ShardingPlan& plan, const Graph& graph) {
   verify(plan, graph);
-  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array(),
-       outputs = Json::array();
+  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array();
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     nodes.push_back({{"name", graph.nodes[n].name}, {"strategy", to_string(plan.strategies[n])}});
   for (const ShardingSpec& spec : plan.specs) specs.push_back(to_string(spec));
-  for (const ShardingSpec& spec : plan.outputs) outputs.push_back(to_string(spec));
   for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard, graph));
   Json file = {{"schema", kSchema},
                {"graph", intra_op::hash_text(graph)},
@@ -222,7 +220,6 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
                {"nodes", std::move(nodes)},
                {"specs", std::move(specs)},
                {"reshards", std::move(reshards)}};
-  if (!plan.outputs.empty()) file["outputs"] = std::move(outputs);
   if (!plan.recomputed.empty()) file["recomputed"] = json_of(plan.recomputed);
   file["graph_text"] = lines_of(to_string(graph));
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -253,9 +250,6 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
   for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));
   for (const Place& reshard : file.at("reshards").items())
     plan.reshards.push_back(read_reshard(reshard, graph));
-  if (!graph.outputs.empty())
-    for (const Place& spec : file.at("outputs").items())
-      plan.outputs.push_back(spec.parsed(parse_spec));
   if (file.contains("recomputed")) plan.recomputed = read_recomputed(file.at("recomputed"));
   verify(plan, graph, "plan " + origin);
   return plan;

@@ -102,8 +102,6 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
     for (PlannedReshard& reshard : reshards_of(chosen, v, readers[v], prices))
       plan.reshards.push_back(std::move(reshard));
   }
-  for (std::size_t o = 0; o < graph.outputs.size(); ++o)
-    plan.outputs.push_back(space.outputs[o].value_or(plan.specs[graph.outputs[o].value]));
   sort_by_first_use(plan);
   return plan;
 }
@@ -117,7 +115,6 @@ ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
   for (const ValueInfo& info : graph.values)
     plan.specs.push_back(result_spec(facts.classes.of(info.producer).rule,
                                      plan.strategies[info.producer], mesh, info.index));
-  for (const Output& output : graph.outputs) plan.outputs.push_back(plan.specs[output.value]);
   const std::vector<std::vector<Use>>& uses = facts.uses;
   for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
     std::map<std::pair<int, std::string>, PlannedReshard> reshards;  // by phase and spec

@@ -313,7 +313,7 @@ class InstanceBuilder {
   std::map<std::array<int, 3>, ilp::Table> cut_tables_, direct_tables_;
 };
 
-/// nullopt for an output that accepts any spec.
+/// nullopt for an output, which any spec will do for.
 std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, const Use& use) {
   const int index = use.id.index, taker = static_cast<int>(graph.nodes.size());
   switch (use.id.kind) {
@@ -323,9 +323,7 @@ std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, co
       return Reader{input, &space.of(input).result_specs[0], use};
     }
     case UseKind::metric: return Reader{taker, &kReplicatedOnly, use};
-    case UseKind::output:
-      if (!space.outputs[index]) return std::nullopt;
-      return Reader{taker, &space.output_numbers[index], use};
+    case UseKind::output: return std::nullopt;
   }
   bug("unknown kind of use {}", static_cast<int>(use.id.kind));
 }

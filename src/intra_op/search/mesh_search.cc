@@ -99,8 +99,7 @@ MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh,
 /// True if there are enough layers for tables of layers to take less time than
 /// the program of all layers.
 bool MeshSearch::has_many_layers() const {
-  const bool whole = !reads_shared_once(graph_) && options_.allowed.output_specs.empty() &&
-                     options_.allowed.leaves_axes_free();
+  const bool whole = !reads_shared_once(graph_) && options_.allowed.leaves_axes_free();
   std::set<int> layers;
   for (const Node& node : graph_.nodes)
     if (node.layer >= 0) layers.insert(node.layer);

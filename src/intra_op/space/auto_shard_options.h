@@ -44,12 +44,6 @@ struct AllowedPlans {
   Holding parameters = Holding::any;       ///< split: ZeRO-3
   Holding optimizer_state = Holding::any;  ///< split: ZeRO-2
   Holding gradients = Holding::any;        ///< their sums over micro-batches
-  /// Splits every einsum over as many devices as possible, so that none repeats another's
-  /// contraction (Alpa's allow_recompute_heavy_op = false). Needed with cost models of
-  /// communication only, in which repeating all work would be free.
-  bool split_contractions = false;
-  /// Required specs of outputs of the graph, by name; other outputs may have any spec.
-  std::map<std::string, ShardingSpec> output_specs;
   bool all_gather = true;
   bool all_to_all = true;
 

@@ -22,7 +22,6 @@ struct AxisLimits {
   std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
   std::uint32_t split_optimizer_state = 0;
   std::uint32_t split_accumulators = 0;  ///< of gradients
-  std::uint32_t split_contractions = 0;  ///< einsums are split over as many devices as they can be
   /// together split features or tokens (tensor_factors.h), and nothing else
   std::uint32_t tensor = 0;
 };
@@ -58,8 +57,7 @@ AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
                     .whole_optimizer_state = where(allowed.optimizer_state == Holding::whole),
                     .split_parameters = where(allowed.parameters == Holding::split),
                     .split_optimizer_state = where(allowed.optimizer_state == Holding::split),
-                    .split_accumulators = where(allowed.gradients == Holding::split),
-                    .split_contractions = where(allowed.split_contractions)};
+                    .split_accumulators = where(allowed.gradients == Holding::split)};
   for (std::size_t axis = 0; axis < allowed.axis_uses.size(); ++axis)
     add(allowed.axis_uses[axis], all & 1u << axis, limits);
   if (allowed.split_batch_everywhere || !allowed.batch_mesh_axis) return limits;
@@ -123,12 +121,6 @@ void restrict_input(const Input& input, const AxisLimits& limits, Restriction& r
   }
 }
 
-/// Axes of the batch split tensors without a batch only where state is split.
-void restrict_node(const Node& node, bool updates, const AxisLimits& limits, Restriction& r) {
-  if (r.batch_factor < 0) r.whole_axes = updates ? whole_updates(limits) : limits.only_batch;
-  if (node.op->work == Work::heavy) r.most_split_axes = limits.split_contractions;
-}
-
 /// State that is split over all devices is split over axes of `tensor`, too,
 /// and so is what updates it.
 bool follows_split_state(const Node& node, bool updates, const AxisLimits& limits,
@@ -148,8 +140,8 @@ Restriction restriction_of(const Graph& graph, const std::set<int>& accumulation
   if (batch_factor >= 0) r.batch_axes = limits.batch;
   if (node.op == &ops::input)
     restrict_input(*find_input(graph, node.results[0]), limits, r);
-  else
-    restrict_node(node, updates, limits, r);
+  else if (batch_factor < 0)  // the batch's axes split tensors without it only where state is split
+    r.whole_axes = updates ? whole_updates(limits) : limits.only_batch;
   if (!tensor.empty() && !follows_split_state(node, updates, limits, r)) {
     r.tensor_axes = limits.tensor;
     r.tensor_factors = tensor[n].factors;

@@ -45,14 +45,6 @@ bool has_useful_partials(const Strategy& strategy, const Restriction& r, const D
   return true;
 }
 
-int devices_used(const Strategy& strategy, std::uint32_t axes, const DeviceMesh& mesh) {
-  int devices = 1;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (axes >> axis & 1 && strategy.axes[axis].kind == Kind::factor) devices *= mesh.size(axis);
-  }
-  return devices;
-}
-
 template <class Predicate>
 void keep_if(std::vector<Strategy>& strategies, Predicate predicate) {
   strategies.erase(std::remove_if(strategies.begin(), strategies.end(),
@@ -63,8 +55,8 @@ void keep_if(std::vector<Strategy>& strategies, Predicate predicate) {
 void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes,
                      const DeviceMesh& mesh) {
   int most = 0;
-  for (const Strategy& s : strategies) most = std::max(most, devices_used(s, axes, mesh));
-  keep_if(strategies, [&](const Strategy& s) { return devices_used(s, axes, mesh) == most; });
+  for (const Strategy& s : strategies) most = std::max(most, devices_used(s, mesh, axes));
+  keep_if(strategies, [&](const Strategy& s) { return devices_used(s, mesh, axes) == most; });
 }
 
 /// An odd batch under a compound dimension may admit no split at all; such a node does the
@@ -166,22 +158,6 @@ class SpaceBuilder {
   std::map<std::tuple<int, int, Restriction>, int> known_;
 };
 
-void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpace& space) {
-  for (const auto& [name, spec] : options.allowed.output_specs)
-    require(std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                        [&](const Output& output) { return output.name == name; }),
-            "method {}: output \"{}\" cannot be left as {}: the graph has no such output",
-            options.method, name, to_string(spec));
-  for (const Output& output : graph.outputs) {
-    const auto wanted = options.allowed.output_specs.find(output.name);
-    const bool free = wanted == options.allowed.output_specs.end();
-    space.outputs.push_back(free ? std::nullopt : std::optional(wanted->second));
-    TypeLayouts& layouts = space.layouts.of(space.layouts.number(graph.type(output.value)));
-    space.output_numbers.push_back(free ? std::vector<int>{}
-                                        : std::vector<int>{layouts.number(wanted->second)});
-  }
-}
-
 }  // namespace
 
 cost::CostModel allowed_model(cost::CostModel model, const AutoShardOptions& options) {
@@ -204,7 +180,6 @@ SearchSpace search_space(SharedFacts shared, const AutoShardOptions& options, Me
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     space.of_node.push_back(
         builder.choices_for(classes.of_node[n], classes.share_of_node[n], limits[n]));
-  add_outputs(graph, options, space);
   space.layouts.price(facts.prices, facts.mesh, facts.model);
   return space;
 }

@@ -1,7 +1,6 @@
 #pragma once
 /// The planner's choices: per node, the strategies that the options allow, without dominated ones.
 /// Nodes of one class with equal restrictions share their choices. Plain data, built once per mesh.
-#include <optional>
 #include <vector>
 
 #include "src/intra_op/facts/graph_facts.h"
@@ -26,9 +25,6 @@ struct SearchSpace {
   Layouts layouts;
   std::vector<NodeStrategies> choices;
   std::vector<int> of_node;  ///< choices of each node
-  /// per output, the spec it needs; nullopt: any
-  std::vector<std::optional<ShardingSpec>> outputs;
-  std::vector<std::vector<int>> output_numbers;  ///< the same as a list of one number
 
   const NodeStrategies& of(int node) const { return choices[of_node[node]]; }
 
