@@ -92,11 +92,6 @@ struct Tuning {
     double share_of_nodes = 0.9;
   } branch;
 
-  struct CopyMoves {
-    /// Work of examining a strategy, without its edges.
-    double move_cells = 50;
-  } copy_moves;
-
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search
     double branch_cells = 300'000;
@@ -147,9 +142,7 @@ struct Tuning {
 
   struct LocalSearch {
     /// Work of examining a node, in addition to its costs.
-    double node_cells = 50;
-    /// Nodes or edges between two looks at the deadline.
-    std::size_t items_at_once = 16;
+    double move_cells = 50;
   } local_search;
 
   struct Start {

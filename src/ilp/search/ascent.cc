@@ -6,7 +6,6 @@
 
 #include "src/ilp/model/shared_terms.h"
 #include "src/ilp/model/tuning.h"
-#include "src/ilp/search/copy_moves.h"
 #include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
@@ -126,18 +125,15 @@ class Climber {
       return;
     best_rounded_ = std::min(best_rounded_, cost);
     seen_cost_ = cost;
-    if (has_copies(model_))
-      improve_with_copies(model_, choice, dual_.multipliers(), deadline_);
-    else
-      improve(model_, choice, deadline_);
+    improve(model_, choice, deadline_, dual_.multipliers());
     cost = price(model_, choice);
     if (!model_.slack.empty()) remember(choice);
     if (cost < result_.cost) result_.cost = cost, result_.choice = std::move(choice);
   }
 
   bool repaired(std::vector<int>& choice) const {
-    if (!has_copies(model_)) return repair(model_, choice, kTuning.ascent.repair_moves, deadline_);
-    return repair_with_copies(model_, choice, 300, dual_.multipliers(), deadline_);
+    const int moves = has_copies(model_) ? 300 : kTuning.ascent.repair_moves;
+    return repair(model_, choice, moves, deadline_, dual_.multipliers());
   }
 
   void remember(const std::vector<int>& choice) {

@@ -13,7 +13,6 @@
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/ascent.h"
 #include "src/ilp/search/branch.h"
-#include "src/ilp/search/copy_moves.h"
 #include "src/ilp/search/crossover.h"
 #include "src/ilp/search/first_choice.h"
 #include "src/ilp/search/lagrange.h"
@@ -202,7 +201,7 @@ class Core {
                                      deadline_.within(deadline_.left() / 2));
     if (least.choice.empty() && least.bound > 0) throw Contradiction{least.bound, least.time};
     if (least.choice.empty()) return;
-    improve_with_copies(model_, least.choice, {}, deadline_.within(deadline_.left() / 4));
+    improve(model_, least.choice, deadline_.within(deadline_.left() / 4));
     take(std::move(least.choice));
   }
 

@@ -7,8 +7,8 @@
 
 #include "src/ilp/dual/dual.h"
 #include "src/ilp/model/tuning.h"
-#include "src/ilp/search/copy_moves.h"
 #include "src/ilp/search/least_usage.h"
+#include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
 namespace {
@@ -109,8 +109,7 @@ class ExcessSearch {
     if (price(model_, choice) >= kNever || !fits(model_, choice)) {
       if (sweep % kTuning.least_excess.repair_every != kTuning.least_excess.repair_every - 1)
         return false;
-      if (!repair_with_copies(model_, choice, kTuning.least_excess.repair_moves, weights_,
-                              deadline_))
+      if (!repair(model_, choice, kTuning.least_excess.repair_moves, deadline_, weights_))
         return false;
     }
     result_.choice = std::move(choice);

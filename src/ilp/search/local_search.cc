@@ -1,89 +1,400 @@
-// Feasible choices improved, and infeasible ones repaired, by moves of one node or two neighbours
+// Feasible choices improved, and infeasible ones repaired, by moves of few nodes and their copies
 #include "src/ilp/search/local_search.h"
 
 #include <algorithm>
 #include <optional>
 #include <queue>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/ilp/model/copy_states.h"
 #include "src/ilp/model/tuning.h"
-#include "src/ilp/search/copy_moves.h"
 
 namespace alpa::ilp {
 namespace {
 
-/// A sum of costs in which infinite ones count as kForbidden: more forbidden pairs
-/// are worse, and of equally many the finite costs decide. 64 bits would overflow at
-/// a few hundred forbidden edges.
-__extension__ using Sum = __int128;
-constexpr Sum kForbidden = Sum{1} << 80;
+/// New choices of a node, or of two neighbours, and of the copies that follow.
+using Move = std::vector<std::pair<int, int>>;
 
-Sum bounded(Cost cost) { return cost >= kNever ? kForbidden : Sum{cost}; }
-void add(Sum& sum, Cost cost) { sum += bounded(cost); }
-/// Where the number of forbidden pairs does not matter; finite sums are far below kNever / 2.
-void add(Cost& sum, Cost cost) { sum = std::min(sum + cost, kNever); }
+/// What a strategy costs, and what it uses at one row; mostly relative to the present one.
+struct Effect {
+  Cost forbidden = 0;  ///< number of infinite costs
+  Cost cost = 0;       ///< sum of the others
+  Cost usage = 0;
+  void add(Cost more) {
+    const bool never = more >= kNever;
+    forbidden += never, cost += never ? 0 : more;
+  }
+  void add(const Effect& other, int sign = 1) {
+    forbidden += sign * other.forbidden, cost += sign * other.cost, usage += sign * other.usage;
+  }
+  bool is_better() const { return forbidden < 0 || (forbidden == 0 && cost < 0); }
+};
 
-bool forbidden(Sum sum) { return sum > kForbidden / 2; }
+/// A strategy that takes usage from a row.
+struct Relief {
+  double rate;  ///< cost per unit
+  int node, strategy;
+  std::int64_t looked_at;  ///< when, in numbers of moves and looks
+  bool operator>(const Relief& other) const {
+    return rate != other.rate ? rate > other.rate : node > other.node;
+  }
+};
 
 class LocalSearch {
  public:
-  LocalSearch(const Model& model, std::vector<int>& choice, const Deadline& deadline)
+  LocalSearch(const Model& model, std::vector<int>& choice, const std::vector<double>& row_prices,
+              const Deadline& deadline)
       : model_(model),
         choice_(choice),
+        states_(model, row_prices),
         deadline_(deadline),
         over_(excess(model, choice)),
         nodes_(live_nodes(model)),
         touched_(model.nodes.size(), 0),
         settled_nodes_(model.nodes.size(), 0),
-        settled_edges_(model.edges.size(), 0),
-        clock_(1) {}
+        settled_edges_(model.edges.size(), 0) {}
 
-  const std::vector<int>& nodes() const { return nodes_; }
-  const std::vector<Cost>& over() const { return over_; }
-
-  /// Cost of every strategy of `node`, the edge `without` left out.
-  template <class Number>
-  void price_node(int node, int without, std::vector<Number>& costs) const {
-    const ModelNode& n = model_.nodes[node];
-    costs.assign(n.costs.size(), 0);
-    for (std::size_t s = 0; s < costs.size(); ++s) add(costs[s], n.costs[s]);
-    for (int e : n.edges) {
-      if (e == without) continue;
-      View table = view(model_, e, node);
-      int q = choice_[model_.edges[e].other(node)];
-      for (int p = 0; p < n.size(); ++p) add(costs[p], table.at(p, q));
+  void leave_forbidden() {
+    states_.complete(choice_);
+    over_ = excess(model_, choice_);
+    for (int node : nodes_) {
+      if (deadline_.passed()) return;
+      const std::vector<Effect>& effects = effects_of(node, kNoRow);
+      const auto best =
+          std::min_element(effects.begin(), effects.end(), [](const Effect& a, const Effect& b) {
+            return std::pair(a.forbidden, a.cost) < std::pair(b.forbidden, b.cost);
+          });
+      if (best->forbidden < 0) carry_out(move_to(node, static_cast<int>(best - effects.begin())));
     }
-    for (int t : n.terms) add_term(model_.terms[t], node, costs);
-    deadline_.spend(kTuning.local_search.node_cells +
-                    static_cast<double>(costs.size() * (n.edges.size() + 1)));
   }
 
-  /// The cost that each strategy of `node` adds to a shared term, given the other ends.
-  template <class Number>
-  void add_term(const SharedTerm& term, int node, std::vector<Number>& costs) const {
-    std::vector<char> wanted(static_cast<std::size_t>(term.columns), 0);
-    for (const SharedEnd& reader : term.readers)
-      if (reader.node != node) wanted[reader.classes[choice_[reader.node]]] = 1;
-    deadline_.spend(static_cast<double>(costs.size() + wanted.size() + term.readers.size()));
-    if (term.source.node == node) {
-      std::vector<Number> of_row(static_cast<std::size_t>(term.rows), 0);
-      for (int row = 0; row < term.rows; ++row)
-        for (int c = 0; c < term.columns; ++c) of_row[row] += wanted[c] ? term.cost(row, c) : 0;
-      for (std::size_t s = 0; s < costs.size(); ++s) costs[s] += of_row[term.source.classes[s]];
-      return;
-    }
-    const int row = term.source.classes[choice_[term.source.node]];
-    for (std::size_t s = 0; s < costs.size(); ++s) {
-      for (const SharedEnd& reader : term.readers) {
-        if (reader.node != node) continue;
-        char& paid = wanted[reader.classes[s]];
-        if (!paid) costs[s] += term.cost(row, reader.classes[s]);
-        paid |= 2;
+  /// The best move of each node in turn, as long as one helps; then those of two neighbours.
+  void improve() {
+    const std::vector<int> edges = live_edges(model_);
+    const auto sweep = [&](const std::vector<int>& items, auto&& improved) {
+      bool changed = false;
+      for (int item : items) {
+        if (deadline_.passed()) break;
+        changed |= improved(item);
       }
-      for (const SharedEnd& reader : term.readers)
-        if (reader.node == node) wanted[reader.classes[s]] &= 1;
+      return changed;
+    };
+    while (sweep(nodes_, [&](int node) { return improve_node(node); }) ||
+           sweep(edges, [&](int e) { return improve_edge(e); }))
+      if (deadline_.passed()) return;
+  }
+
+  /// True once no row is exceeded: relieves the one exceeded most, and so on.
+  bool relieve(int moves) {
+    while (!over_.empty()) {
+      const auto worst = std::max_element(over_.begin(), over_.end());
+      if (*worst <= 0) break;
+      const int made = relieve_row(static_cast<int>(worst - over_.begin()), moves);
+      if (made == 0) return false;
+      moves -= made;
     }
+    return true;
+  }
+
+ private:
+  /// The cheapest moves per unit of relief, `most` of them at most. Returns how many.
+  int relieve_row(int row, int most) {
+    std::priority_queue<Relief, std::vector<Relief>, std::greater<>> queue;
+    const auto add = [&](int node) {
+      if (const std::optional<Relief> relief = relief_by(node, row)) queue.push(*relief);
+    };
+    for (int node : nodes_) {
+      if (deadline_.passed()) return 0;
+      add(node);
+    }
+    int made = 0;
+    while (over_[row] > 0 && !queue.empty() && made < most && !deadline_.passed()) {
+      const Relief relief = queue.top();
+      queue.pop();
+      if (touched_[relief.node] <= relief.looked_at) {
+        const Move move = move_to(relief.node, relief.strategy);
+        carry_out(move), touch(move), ++made;
+      }
+      add(relief.node);
+    }
+    return made;
+  }
+
+  std::optional<Relief> relief_by(int node, int row) {
+    std::optional<Relief> best;
+    if (!uses(node, row)) return best;
+    const std::vector<Effect>& effects = effects_of(node, row);
+    for (int s = 0; s < static_cast<int>(effects.size()); ++s) {
+      const Cost relief = std::min(-effects[s].usage, over_[row]);
+      if (relief <= 0 || effects[s].forbidden > 0) continue;
+      const double cost = static_cast<double>(effects[s].cost) +
+                          static_cast<double>(kNever) * static_cast<double>(effects[s].forbidden);
+      const double rate = cost / static_cast<double>(relief);
+      if (!best || rate < best->rate) best = Relief{rate, node, s, clock_};
+    }
+    return best;
+  }
+
+  /// One entry per strategy of the node; the edge `without` costs nothing.
+  void find_effects(int node, int row, int without, std::vector<Effect>& effects) const {
+    const ModelNode& n = model_.nodes[node];
+    effects.resize(n.costs.size());
+    const Piece* piece = piece_at(node, row);
+    for (std::size_t s = 0; s < effects.size(); ++s) {
+      effects[s] = {0, 0, piece ? piece->amounts[s] : 0};
+      effects[s].add(n.costs[s]);
+    }
+    for (int e : n.edges) {
+      if (e == without) continue;
+      const View table = view(model_, e, node);
+      const int other = choice_[model_.edges[e].other(node)];
+      for (std::size_t s = 0; s < effects.size(); ++s)
+        effects[s].add(table.at(static_cast<int>(s), other));
+    }
+    for (int t : n.terms) add_term(model_.terms[t], node, row, effects);
+    deadline_.spend(static_cast<double>(effects.size() * (n.edges.size() + n.terms.size() + 1)) +
+                    kTuning.local_search.move_cells);
+    const Effect now = effects[choice_[node]];
+    for (Effect& effect : effects) effect.add(now, -1);
+  }
+
+  const std::vector<Effect>& effects_of(int node, int row) {
+    find_effects(node, row, -1, effects_);
+    return effects_;
+  }
+
+  /// Cost of the term and usage of its copies, per strategy of the node, up to a constant.
+  void add_term(const SharedTerm& term, int node, int row, std::vector<Effect>& effects) const {
+    const std::vector<unsigned> wanted = groups_without(term, node);
+    const int source = term.source.classes[choice_[term.source.node]];
+    if (term.source.node == node) {
+      std::vector<std::optional<Effect>> by_row(static_cast<std::size_t>(term.rows));
+      for (std::size_t s = 0; s < effects.size(); ++s) {
+        std::optional<Effect>& effect = by_row[term.source.classes[s]];
+        if (!effect) effect = effect_of(term, term.source.classes[s], wanted, row);
+        effects[s].add(*effect);
+      }
+    } else if (model_.nodes[node].copy) {
+      for (const SharedCopy& copy : term.copies)
+        for (std::size_t s = 0; copy.node == node && s < effects.size(); ++s)
+          effects[s].add(serves(copy.supplies[s], wanted[copy.column])
+                             ? term.cost(source, copy, static_cast<int>(s))
+                             : kNever);
+    } else {
+      add_reader(term, node, source, wanted, row, effects);
+    }
+  }
+
+  /// What the columns that the node wants gain by its groups.
+  void add_reader(const SharedTerm& term, int node, int source, const std::vector<unsigned>& wanted,
+                  int row, std::vector<Effect>& effects) const {
+    std::vector<std::pair<unsigned, Effect>> known(wanted.size());  // groups, and what they gain
+    std::vector<unsigned> added(wanted.size(), 0);
+    for (std::size_t s = 0; s < effects.size(); ++s) {
+      for (const SharedEnd& reader : term.readers)
+        if (reader.node == node) added[reader.classes[s]] |= 1u << reader.group;
+      for (const SharedEnd& reader : term.readers) {
+        const int column = reader.classes[s];
+        if (reader.node != node || added[column] == 0) continue;
+        const unsigned groups = std::exchange(added[column], 0);
+        auto& [of, gain] = known[column];
+        if (of != groups) {
+          gain = column_effect(term, source, column, wanted[column] | groups, row);
+          gain.add(column_effect(term, source, column, wanted[column], row), -1);
+          of = groups;
+        }
+        effects[s].add(gain);
+      }
+    }
+  }
+
+  Effect effect_of(const SharedTerm& term, int source, const std::vector<unsigned>& wanted,
+                   int row) const {
+    Effect sum;
+    for (int column = 0; column < term.columns; ++column)
+      sum.add(column_effect(term, source, column, wanted[column], row));
+    return sum;
+  }
+
+  /// Cost and usage of serving the groups. The copy keeps its state if
+  /// nothing it depends on changes.
+  Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups,
+                       int row) const {
+    const SharedCopy* copy = copy_of(term, column);
+    if (copy == nullptr) return {0, groups != 0 ? term.cost(source, column) : 0, 0};
+    const bool as_it_is = source == term.source.classes[choice_[term.source.node]] &&
+                          groups == groups_of(term, column);
+    const int state =
+        as_it_is ? choice_[copy->node] : states_.cheapest(term, *copy, source, groups);
+    Effect effect{0, 0, amount(copy->node, state, row)};
+    effect.add(serves(copy->supplies[state], groups) ? term.cost(source, *copy, state) : kNever);
+    effect.add(model_.nodes[copy->node].costs[state]);
+    return effect;
+  }
+
+  static const SharedCopy* copy_of(const SharedTerm& term, int column) {
+    for (const SharedCopy& copy : term.copies)
+      if (copy.column == column) return &copy;
+    return nullptr;
+  }
+
+  unsigned groups_of(const SharedTerm& term, int column) const {
+    unsigned groups = 0;
+    for (const SharedEnd& reader : term.readers)
+      if (reader.classes[choice_[reader.node]] == column) groups |= 1u << reader.group;
+    return groups;
+  }
+
+  /// By column, the groups of all readers but the node's.
+  std::vector<unsigned> groups_without(const SharedTerm& term, int node) const {
+    std::vector<unsigned> result(static_cast<std::size_t>(term.columns), 0);
+    for (const SharedEnd& reader : term.readers)
+      if (reader.node != node) result[reader.classes[choice_[reader.node]]] |= 1u << reader.group;
+    return result;
+  }
+
+  /// The node's strategy s, and the copies of its terms that follow.
+  Move move_to(int node, int s) {
+    Move changes = {{node, s}};
+    if (model_.nodes[node].copy) return changes;
+    for (int t : model_.nodes[node].terms) {
+      const SharedTerm& term = model_.terms[t];
+      std::vector<unsigned> before(term.copies.size());
+      for (std::size_t k = 0; k < term.copies.size(); ++k)
+        before[k] = groups_of(term, term.copies[k].column);
+      const int present = choice_[node], row = term.source.classes[choice_[term.source.node]];
+      choice_[node] = s;
+      const int new_row = term.source.classes[choice_[term.source.node]];
+      for (std::size_t k = 0; k < term.copies.size(); ++k) {
+        const SharedCopy& copy = term.copies[k];
+        const unsigned after = groups_of(term, copy.column);
+        if (after != before[k] || row != new_row)
+          changes.emplace_back(copy.node, states_.cheapest(term, copy, new_row, after));
+      }
+      choice_[node] = present;
+    }
+    return changes;
+  }
+
+  /// Calls `visit` with the nodes whose moves depend on the node's choice, and its own.
+  template <class Visit>
+  void for_each_near(int node, const Visit& visit) const {
+    visit(node);
+    for (int e : model_.nodes[node].edges) visit(model_.edges[e].other(node));
+    for (int t : model_.nodes[node].terms) {
+      const SharedTerm& term = model_.terms[t];
+      visit(term.source.node);
+      for (const SharedEnd& reader : term.readers) visit(reader.node);
+      for (const SharedCopy& copy : term.copies) visit(copy.node);
+    }
+  }
+
+  const Piece* piece_at(int node, int row) const {
+    for (const Piece& piece : model_.nodes[node].pieces)
+      if (piece.from <= row && row < piece.to) return &piece;
+    return nullptr;
+  }
+
+  Cost amount(int node, int state, int row) const {
+    const Piece* piece = piece_at(node, row);
+    return piece ? piece->amounts[state] : 0;
+  }
+
+  /// True if the node, or a copy that could follow it, uses something at the row.
+  bool uses(int node, int row) const {
+    if (amount(node, choice_[node], row) > 0) return true;
+    if (model_.nodes[node].copy) return false;
+    return std::any_of(
+        model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(), [&](int t) {
+          const std::vector<SharedCopy>& copies = model_.terms[t].copies;
+          return std::any_of(copies.begin(), copies.end(), [&](const SharedCopy& copy) {
+            return choice_[copy.node] > 0 && amount(copy.node, choice_[copy.node], row) > 0;
+          });
+        });
+  }
+
+  void add_usage(int node, int state, int sign) {
+    for (const Piece& piece : model_.nodes[node].pieces)
+      for (int r = piece.from; piece.amounts[state] > 0 && r < piece.to; ++r)
+        over_[r] += sign * piece.amounts[state];
+  }
+
+  void carry_out(const Move& changes) {
+    for (auto [node, state] : changes) {
+      add_usage(node, choice_[node], -1);
+      add_usage(node, state, 1);
+      choice_[node] = state;
+    }
+  }
+
+  /// A record of changes, for undoing them.
+  Move present(const Move& changes) const {
+    Move back;
+    for (auto [node, state] : changes) back.emplace_back(node, choice_[node]);
+    return back;
+  }
+
+  bool within(const Move& changes) const {
+    for (auto [node, state] : changes)
+      for (const Piece& piece : model_.nodes[node].pieces)
+        for (int r = piece.from; r < piece.to; ++r)
+          if (over_[r] > 0) return false;
+    return true;
+  }
+
+  /// Carries the move out if the rows allow it.
+  bool try_move(const Move& move) {
+    const Move back = present(move);
+    carry_out(move);
+    if (within(move)) return touch(move), true;
+    carry_out(back);
+    return false;
+  }
+
+  /// Notes a move for all whose costs depend on it.
+  void touch(const Move& move) {
+    ++clock_;
+    for (auto [node, state] : move) for_each_near(node, [&](int near) { touched_[near] = clock_; });
+  }
+
+  bool improve_node(int node) {
+    if (settled_nodes_[node] > touched_[node]) return false;
+    const std::vector<Effect>& effects = effects_of(node, kNoRow);
+    std::vector<int> order;
+    for (int s = 0; s < static_cast<int>(effects.size()); ++s)
+      if (effects[s].is_better()) order.push_back(s);
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return effects[a].cost < effects[b].cost; });
+    if (order.empty()) settled_nodes_[node] = ++clock_;
+    return std::any_of(order.begin(), order.end(),
+                       [&](int s) { return try_move(move_to(node, s)); });
+  }
+
+  /// The best choice of both ends, if they meet in no term.
+  bool improve_edge(int e) {
+    const ModelEdge& edge = model_.edges[e];
+    if (settled_edges_[e] > std::max(touched_[edge.a], touched_[edge.b])) return false;
+    if (share_a_term(edge.a, edge.b)) return false;
+    find_effects(edge.a, kNoRow, e, effects_);
+    find_effects(edge.b, kNoRow, e, others_);
+    deadline_.spend(static_cast<double>(edge.costs.size()));
+    const std::size_t width = others_.size();
+    Cost best = edge.costs[choice_[edge.a] * width + choice_[edge.b]];
+    std::optional<std::pair<int, int>> better;
+    for (std::size_t p = 0; p < effects_.size(); ++p) {
+      if (effects_[p].forbidden > 0) continue;
+      const Cost* row = edge.costs.data() + p * width;
+      for (std::size_t q = 0; q < width; ++q)
+        if (const Cost cost = effects_[p].cost + others_[q].cost + row[q];
+            cost < best && others_[q].forbidden == 0)
+          best = cost, better = {static_cast<int>(p), static_cast<int>(q)};
+    }
+    if (!better) return settled_edges_[e] = ++clock_, false;
+    Move both = move_to(edge.a, better->first);
+    const Move second = move_to(edge.b, better->second);
+    both.insert(both.end(), second.begin(), second.end());
+    return try_move(both);
   }
 
   bool share_a_term(int a, int b) const {
@@ -93,207 +404,37 @@ class LocalSearch {
     });
   }
 
-  void apply_usage(int node, int strategy, int sign) {
-    for (const Piece& piece : model_.nodes[node].pieces)
-      for (int r = piece.from; piece.amounts[strategy] > 0 && r < piece.to; ++r)
-        over_[r] += sign * piece.amounts[strategy];
-  }
-
-  void set(int node, int strategy) {
-    if (strategy == choice_[node]) return;
-    apply_usage(node, choice_[node], -1);
-    apply_usage(node, strategy, 1);
-    choice_[node] = strategy;
-    touch(node);
-  }
-
-  bool within(int node) const {
-    for (const Piece& piece : model_.nodes[node].pieces)
-      for (int r = piece.from; r < piece.to; ++r)
-        if (over_[r] > 0) return false;
-    return true;
-  }
-
-  /// Sets the node if the rows allow it.
-  bool try_set(int node, int strategy) {
-    int before = choice_[node];
-    if (uses_no_more(model_.nodes[node], strategy, before)) return set(node, strategy), true;
-    set(node, strategy);
-    if (within(node)) return true;
-    set(node, before);
-    return false;
-  }
-
-  /// Of an allowed choice.
-  bool improve_node(int node) {
-    if (settled_nodes_[node] > touched_[node]) return false;
-    price_node(node, -1, small_);
-    std::vector<int> order;
-    for (int s = 0; s < static_cast<int>(small_.size()); ++s)
-      if (small_[s] < small_[choice_[node]]) order.push_back(s);
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return small_[a] < small_[b]; });
-    if (order.empty()) settled_nodes_[node] = ++clock_;
-    return std::any_of(order.begin(), order.end(), [&](int s) { return try_set(node, s); });
-  }
-
-  /// Of an allowed choice.
-  bool improve_edge(int e) {
-    const ModelEdge& edge = model_.edges[e];
-    if (settled_edges_[e] > std::max(touched_[edge.a], touched_[edge.b])) return false;
-    if (share_a_term(edge.a, edge.b)) return false;
-    price_node(edge.a, e, small_);
-    price_node(edge.b, e, others_);
-    int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b],
-        p1 = p0, q1 = q0;
-    deadline_.spend(static_cast<double>(edge.costs.size()));
-    Cost best = small_[p0] + others_[q0] + edge.costs[p0 * width + q0];
-    for (int p = 0; p < static_cast<int>(small_.size()); ++p) {
-      if (small_[p] > kNever / 2) continue;  // two infinite costs add up without overflow
-      const Cost* row = edge.costs.data() + static_cast<std::ptrdiff_t>(p) * width;
-      for (int q = 0; q < width; ++q)
-        if (const Cost cost = small_[p] + others_[q] + row[q]; cost < best)
-          best = cost, p1 = p, q1 = q;
-    }
-    if (p1 == p0 && q1 == q0) return settled_edges_[e] = ++clock_, false;
-    set(edge.a, p1), set(edge.b, q1);
-    if (within(edge.a) && within(edge.b)) return true;
-    set(edge.a, p0), set(edge.b, q0);
-    return false;
-  }
-
-  /// Moves nodes, the cheapest per unit of relief first, until the worst row has slack. Returns how
-  /// many; 0 if none relieves it.
-  int relieve() {
-    const int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());
-    std::priority_queue<Relief, std::vector<Relief>, Dearer> queue;
-    for (int node : nodes_) {
-      if (deadline_.passed()) return 0;
-      if (const std::optional<Relief> relief = best_relief(node, row)) queue.push(*relief);
-    }
-    int moves = 0;
-    while (over_[row] > 0 && !queue.empty()) {
-      const int node = queue.top().node;
-      queue.pop();
-      const std::optional<Relief> relief = best_relief(node, row);  // others have moved since
-      if (!relief) continue;
-      if (!queue.empty() && Dearer{}(*relief, queue.top())) {
-        queue.push(*relief);
-        continue;
-      }
-      set(node, relief->strategy), ++moves;
-      if (const std::optional<Relief> more = best_relief(node, row)) queue.push(*more);
-    }
-    return moves;
-  }
-
-  /// Moves every node at an infinite cost to its cheapest strategy.
-  void leave_forbidden() {
-    for (int node : nodes_) {
-      if (deadline_.passed()) return;
-      price_node(node, -1, costs_);
-      if (forbidden(costs_[choice_[node]]))
-        set(node,
-            static_cast<int>(std::min_element(costs_.begin(), costs_.end()) - costs_.begin()));
-    }
-  }
-
- private:
-  /// A move that takes usage from a row.
-  struct Relief {
-    int node, strategy;
-    double rate;  ///< cost per unit
-  };
-  struct Dearer {
-    bool operator()(const Relief& a, const Relief& b) const {
-      return a.rate != b.rate ? a.rate > b.rate : a.node > b.node;
-    }
-  };
-
-  /// Notes a move of the node for all whose costs depend on it.
-  void touch(int node) {
-    touched_[node] = ++clock_;
-    for (int e : model_.nodes[node].edges) touched_[model_.edges[e].other(node)] = clock_;
-    for (int t : model_.nodes[node].terms) {
-      touched_[model_.terms[t].source.node] = clock_;
-      for (const SharedEnd& reader : model_.terms[t].readers) touched_[reader.node] = clock_;
-    }
-  }
-
-  std::optional<Relief> best_relief(int node, int row) {
-    std::optional<Relief> best;
-    const auto at_row = [&](const Piece& p) { return p.from <= row && row < p.to; };
-    const std::vector<Piece>& pieces = model_.nodes[node].pieces;
-    const auto piece = std::find_if(pieces.begin(), pieces.end(), at_row);
-    const int present = choice_[node];
-    if (piece == pieces.end() || piece->amounts[present] == 0) return best;
-    price_node(node, -1, costs_);
-    for (int s = 0; s < static_cast<int>(costs_.size()); ++s) {
-      const Cost relief = std::min(piece->amounts[present] - piece->amounts[s], over_[row]);
-      if (relief <= 0 || forbidden(costs_[s])) continue;
-      const double rate =
-          static_cast<double>(costs_[s] - costs_[present]) / static_cast<double>(relief);
-      if (!best || rate < best->rate) best = Relief{node, s, rate};
-    }
-    return best;
-  }
+  static constexpr int kNoRow = -1;
 
   const Model& model_;
   std::vector<int>& choice_;
+  const CopyStates states_;
   const Deadline& deadline_;
   std::vector<Cost> over_;
   std::vector<int> nodes_;
-  std::vector<Sum> costs_;
-  std::vector<Cost> small_, others_;
+  std::vector<Effect> effects_, others_;  ///< of the nodes looked at last
   /// Numbers of moves and looks: when what a node costs last changed, and when a node or an edge
   /// was last found to have no cheaper choice. One that has not changed since is skipped.
   std::vector<std::int64_t> touched_, settled_nodes_, settled_edges_;
-  std::int64_t clock_;
+  std::int64_t clock_ = 1;
 };
-
-/// Calls `move` for each of `items` until the deadline. True if one of them returned true.
-template <class Move>
-bool sweep(const std::vector<int>& items, const Deadline& deadline, const Move& move) {
-  bool changed = false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (i % kTuning.local_search.items_at_once == 0 && deadline.passed()) break;
-    changed |= move(items[i]);
-  }
-  return changed;
-}
 
 }  // namespace
 
-void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline) {
-  if (has_copies(model)) return improve_with_copies(model, choice, {}, deadline);
-  LocalSearch search(model, choice, deadline);
-  const std::vector<int> edges = live_edges(model);
-  Cost cost = price(model, choice);
-  invariant(cost < kNever, "a choice to be improved is forbidden");
-  for (bool changed = true; changed && !deadline.passed();) {
-    changed =
-        sweep(search.nodes(), deadline, [&](int node) { return search.improve_node(node); }) ||
-        sweep(edges, deadline, [&](int e) { return search.improve_edge(e); });
-    const Cost before = cost;
-    cost = price(model, choice);
-    invariant(changed ? cost < before : cost == before, "small moves took the cost from {} to {}",
-              before, cost);
-  }
+void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline,
+             const std::vector<double>& row_prices) {
+  const Cost before = price(model, choice);
+  invariant(before < kNever, "a choice to be improved is forbidden");
+  LocalSearch(model, choice, row_prices, deadline).improve();
+  const Cost after = price(model, choice);
+  invariant(after <= before, "small moves took the cost from {} to {}", before, after);
 }
 
-bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline) {
-  if (has_copies(model)) return repair_with_copies(model, choice, moves, {}, deadline);
-  LocalSearch search(model, choice, deadline);
+bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline,
+            const std::vector<double>& row_prices) {
+  LocalSearch search(model, choice, row_prices, deadline);
   if (price(model, choice) >= kNever) search.leave_forbidden();
-  auto exceeded = [&] {
-    return std::any_of(search.over().begin(), search.over().end(), [](Cost c) { return c > 0; });
-  };
-  while (exceeded()) {
-    if (moves <= 0 || deadline.passed()) return false;
-    const int made = search.relieve();
-    if (made == 0) return false;
-    moves -= made;
-  }
-  return price(model, choice) < kNever;
+  return search.relieve(moves) && price(model, choice) < kNever;
 }
 
 }  // namespace alpa::ilp
