@@ -6,7 +6,6 @@
 #include "models/common/curve.h"
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
-#include "src/base/file.h"
 #include "tools/common/matmul_rate.h"
 
 namespace models {

@@ -5,7 +5,6 @@
 #include "src/inter_op/cut_stages.h"
 #include "src/intra_op/plan/plan_file.h"
 #include "src/ir/stages.h"
-#include "src/report/plan_proof.h"
 #include "trace.h"
 
 namespace alpa {

@@ -6,7 +6,6 @@
 #include "alpa/base/error.h"
 #include "region_rules.h"
 #include "src/ir/input.h"
-#include "src/ir/limits.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 

@@ -1,9 +1,8 @@
 // src/report/plan_proof.cc — says how far from the optimum a plan is at most
-#include "plan_proof.h"
-
 #include <algorithm>
 
 #include "alpa/base/text.h"
+#include "alpa/inter_op/plan.h"
 #include "src/report/plan_summary.h"
 
 namespace alpa {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include "alpa/base/text.h"
-#include "plan_proof.h"
 
 namespace alpa {
 namespace {

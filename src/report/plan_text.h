@@ -7,9 +7,6 @@
 
 namespace alpa {
 
-/// The meshes of the stages: "2x4", "2x2 + 4".
-std::string meshes_text(const Plan& plan);
-
 /// The plan explained: of a step in stages, the lines of `to_string`, then stage by stage.
 /// `memory_bytes`: the exact peak of a device.
 std::string explain(const Plan& plan, const cost::CostModel& model, Detail detail,

@@ -4,7 +4,6 @@
 
 #include "alpa/base/error.h"
 #include "sample_ops.h"
-#include "src/ir/limits.h"
 #include "support/error_text.h"
 
 namespace builder_test {
