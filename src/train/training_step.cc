@@ -2,6 +2,7 @@
 #include "alpa/train/training_step.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "accumulation.h"
 #include "alpa/base/error.h"
@@ -279,6 +280,20 @@ Builder& Batch::builder() const {
           "the batch is empty, so it has no builder; "
           "give the step at least one input");
   return values_.begin()->second;
+}
+
+std::vector<BatchInput> inputs_of(const BatchData& example, const std::vector<std::string>& whole) {
+  std::vector<BatchInput> inputs;
+  for (const auto& [name, array] : example) {
+    const bool number = array.shape().empty();
+    const bool named = std::find(whole.begin(), whole.end(), name) != whole.end();
+    inputs.push_back({name, number ? TensorType{f32, {}} : array.type(), !number && !named});
+  }
+  for (const std::string& name : whole)
+    require(example.contains(name),
+            "inputs_of: the example has no \"{}\" to be given whole; it has {}", excerpt(name),
+            quoted_names(example | std::views::keys));
+  return inputs;
 }
 
 TrainingStep training_step(std::vector<BatchInput> inputs,

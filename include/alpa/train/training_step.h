@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
+#include "alpa/tensor/array.h"
 #include "alpa/train/optimizer.h"
 
 namespace alpa {
@@ -20,6 +21,12 @@ struct BatchInput {
   TensorType type;      ///< of the whole batch
   bool batched = true;  ///< dimension 0 is the batch
 };
+
+/// The inputs of a step whose batches are like `example`: names and types of its arrays. Dimension
+/// 0 is the batch, except of numbers, which are f32, and of the inputs named in `whole`. Throws
+/// Error if the example lacks one of these.
+std::vector<BatchInput> inputs_of(const BatchData& example,
+                                  const std::vector<std::string>& whole = {});
 
 /// The batch inputs while tracing.
 class Batch {
