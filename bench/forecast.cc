@@ -73,7 +73,7 @@ void measure(const char* name, const TrainingStep& step, int devices, int rounds
   std::vector<double> seconds;
   for (int round = -1; round < rounds; ++round) {
     const std::clock_t start = std::clock();
-    executable.run(state, batch)["loss"];
+    executable.run(state, batch).metrics["loss"];
     if (round >= 0)
       seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC /
                         usable_cores());

@@ -84,7 +84,7 @@ void run(const Cluster& cluster, int rounds) {
   for (int round = -1; round < rounds; ++round)
     for (Plan& plan : plans) {
       const Stopwatch watch;
-      plan.executable.run(plan.state, plan.batch)["loss"];
+      plan.executable.run(plan.state, plan.batch).metrics["loss"];
       if (round >= 0) plan.seconds.push_back(watch.seconds());
     }
   std::vector<double> errors;

@@ -23,7 +23,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   LossLog log(telling.log);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.
-  std::optional<Metrics> under_way;
+  std::optional<StepResult> under_way;
   const auto finish = [&] {
     run.result.losses.push_back(under_way->loss());
     log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
@@ -33,7 +33,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   for (const auto& batch : examples.epochs(0, epochs)) {
     if (static_cast<std::int64_t>(run.result.seconds.size()) == steps) break;
     const auto start = std::chrono::steady_clock::now();
-    Metrics next = executable.run(run.state, batch);
+    StepResult next = executable.run(run.state, batch);
     if (under_way) finish();
     under_way = std::move(next);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;

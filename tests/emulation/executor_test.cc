@@ -37,7 +37,7 @@ struct Fixture {
     executor.emplace(program, options, "cuda");
   }
 
-  runtime::StepResult start(runtime::DeviceState& state, int step) {
+  runtime::RunningStep start(runtime::DeviceState& state, int step) {
     const Graph& graph = executor->program().graph;
     return executor->start(state, random_batch(graph, step), scalars_of(graph, step));
   }
@@ -79,7 +79,7 @@ TEST_CASE(
     const auto state = fixture.executor->make_state(0);
     fixture.start(*state, 1).metrics();
     emulation::fail_kernel(3);
-    const runtime::StepResult failed = fixture.start(*state, 2);
+    const runtime::RunningStep failed = fixture.start(*state, 2);
     std::string text;
     if (waits)
       text = error_of([&] { failed.metrics(); });

@@ -40,7 +40,7 @@ runtime::Executor executor_of(const spmd::SpmdProgram& program,
 Steps metrics_of(runtime::Executor& executor, int steps) {
   const Graph& graph = executor.program().graph;
   const auto state = executor.make_state(3);
-  std::vector<runtime::StepResult> results;
+  std::vector<runtime::RunningStep> results;
   for (int step = 1; step <= steps; ++step) {
     std::map<std::string, double> scalars;
     for (const Input& input : graph.inputs)
@@ -49,7 +49,7 @@ Steps metrics_of(runtime::Executor& executor, int steps) {
     results.push_back(executor.start(*state, random_batch(graph, step), scalars));
   }
   Steps metrics;
-  for (const runtime::StepResult& result : results) metrics.push_back(result.metrics());
+  for (const runtime::RunningStep& result : results) metrics.push_back(result.metrics());
   return metrics;
 }
 

@@ -226,7 +226,7 @@ TEST_CASE("inference on several meshes returns the tensors of all micro-batches"
   const Graph graph = g.finish();
   const auto predict = [&](runtime::Executor& executor) {
     const auto state = executor.make_state(1);
-    const runtime::StepResult result =
+    const runtime::RunningStep result =
         executor.start(*state, random_batch(graph, 1), scalars_of(graph, 1));
     std::vector<double> values;
     for (const char* name : {"h0", "h1"})

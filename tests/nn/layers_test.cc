@@ -40,7 +40,8 @@ std::vector<double> evaluated(const std::function<Value(Value)>& model, const Ar
   TrainState tensors = step.init(3);
   for (const auto& [name, array] : state) tensors[name] = array;
   std::vector<double> values;
-  for (const auto& [name, value] : step.run(tensors, {{"x", x}}).values()) values.push_back(value);
+  for (const auto& [name, value] : step.run(tensors, {{"x", x}}).metrics.values())
+    values.push_back(value);
   return values;
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("padding does not count in the mean of a window") {
                                      Cluster::local(1));
   TrainState state = run.init(0);
   const Array x(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
-  CHECK(run.run(state, {{"x", x}}).output().to_doubles() ==
+  CHECK(run.run(state, {{"x", x}}).outputs["prediction"].to_doubles() ==
         std::vector<double>{3, 4.5, 7.5, 9});  // (1+2+4+5)/4, (3+6)/2, (7+8)/2, 9
 }
 

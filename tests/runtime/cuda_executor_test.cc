@@ -56,7 +56,7 @@ TEST_CASE("steps on CUDA run while the caller goes on, and report in any order")
     expected.push_back(
         executor.run(*waited, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
   const auto state = executor.make_state(5);
-  std::vector<runtime::StepResult> results;
+  std::vector<runtime::RunningStep> results;
   for (int step = 1; step <= 5; ++step) {
     auto batch = random_batch(graph, step);
     results.push_back(executor.start(*state, batch, scalars_of(graph, step)));
@@ -71,7 +71,7 @@ TEST_CASE(
     "a result outlives its executor, and state can be read and written between steps on CUDA") {
   if (no_cuda()) return;
   const Graph graph = mlp_step();
-  std::optional<runtime::StepResult> result;
+  std::optional<runtime::RunningStep> result;
   {
     runtime::Executor executor(data_parallel(graph, 2), untuned(), "cuda");
     const auto state = executor.make_state(1), other = executor.make_state(2);
