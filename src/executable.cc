@@ -18,6 +18,13 @@ namespace {
 
 bool is_parameter(const Input& input) { return input.kind == InputKind::state && input.of.empty(); }
 
+/// Whether a layer keeps this beside a parameter. Optimizer state is called "<parameter>.<what>",
+/// and state of the step belongs to itself.
+bool is_layer_state(const Input& input) {
+  return input.kind == InputKind::state && !input.of.empty() && input.name != input.of &&
+         !input.name.starts_with(input.of + ".");
+}
+
 /// `"accuracy", "loss"`.
 template <class T>
 std::string names_of(const std::map<std::string, T>& values) {
@@ -119,6 +126,13 @@ std::vector<DistributedArray> TrainState::parameters() const {
   for (const Input& input : executor().program().graph.inputs)
     if (is_parameter(input)) parameters.push_back(array_of(input));
   return parameters;
+}
+
+std::vector<DistributedArray> TrainState::weights() const {
+  std::vector<DistributedArray> weights;
+  for (const Input& input : executor().program().graph.inputs)
+    if (is_parameter(input) || is_layer_state(input)) weights.push_back(array_of(input));
+  return weights;
 }
 
 int TrainState::copy_from(const TrainState& other) {

@@ -114,6 +114,9 @@ class TrainState {
   const DistributedArray operator[](const std::string& name) const;
   /// The parameters, without optimizer state, in the order in which the model made them.
   std::vector<DistributedArray> parameters() const;
+  /// The parameters and what layers keep beside them, such as running means: all that a model
+  /// computes with, without optimizer state.
+  std::vector<DistributedArray> weights() const;
   /// Copies every tensor that `other` has under the same name and type, e.g. trained parameters
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
