@@ -27,7 +27,7 @@ TrainingStep elementwise_step(std::int64_t rows, std::int64_t width, int layers)
       {{"x", type}, {"y", type}},
       [=](const Batch& batch) {
         Value x = batch["x"];
-        Builder& g = *x.builder;
+        Builder& g = x;
         for (int i = 0; i < layers; ++i) {
           const Value gain = g.parameter(fmt::format("gain{}", i), {f32, {width}},
                                          Initializer::ones()),

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 
 namespace own_layer_test {
@@ -95,7 +96,7 @@ TEST_CASE("a mask from numbers and a position needs no builder") {
 }
 
 TEST_CASE("a dimension that does not exist is named") {
-  Builder builder;
+  Recorder builder;
   const Value x = builder.input(InputKind::batch, "x", {f32, {8, 6}});
   CHECK(x.dim(0) == 8);
   CHECK(x.dim(-2) == 8);

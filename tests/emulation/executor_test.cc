@@ -120,7 +120,7 @@ TEST_CASE("what a card has no memory for is refused when it is planned") {
   emulation::restart(machine);
   const TrainingStep step = training_step(
       {{"x", {f32, {24, 10}}}, {"y", {f32, {24, 6}}}},
-      [](const Batch& batch) { return small_mlp(*batch["x"].builder, batch["x"], batch["y"]); },
+      [](const Batch& batch) { return small_mlp(recorder(batch["x"]), batch["x"], batch["y"]); },
       optim::Sgd{});
   const Cluster card = Cluster::local(1, "cuda");
   CHECK(card.device.memory_bytes == 10'000);  // a half is left free, since it is less than 1 GiB

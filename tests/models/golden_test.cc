@@ -7,6 +7,7 @@
 #include "models/common/training.h"
 #include "models/moe.h"
 #include "models/wide_resnet.h"
+#include "src/ir/recorder.h"
 #include "support/difference.h"
 #include "support/error_text.h"
 #include "support/golden.h"
@@ -45,7 +46,7 @@ TensorFile file_of(const std::string& name) {
 TrainingStep gradient_step(const Model& model) {
   return custom_step(model.inputs, [model](Builder& g, const Batch& b) {
     const auto [logits, loss] = model.forward(b);
-    g.order_parameters({loss});
+    recorder(g).order_parameters({loss});
     output("logits", logits);
     const Values gradients = mean_gradients(loss, g.parameters());
     g.metric("loss", mean_over_micro_batches("loss", loss));

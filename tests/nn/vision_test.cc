@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 
 namespace vision_test {
@@ -17,7 +18,7 @@ namespace {
 /// Shape of `layer(x)` for x of this shape.
 template <class Layer>
 Shape shape_after(const Layer& layer, const Shape& x) {
-  Builder builder;
+  Recorder builder;
   return layer(builder.input(InputKind::batch, "x", {f32, x})).shape();
 }
 
@@ -53,7 +54,7 @@ TEST_CASE("SAME convolutions give ceil(extent / stride) windows, VALID ones only
 }
 
 TEST_CASE("a convolution has a kernel of kh x kw x C / groups x features and a bias") {
-  Builder b;
+  Recorder b;
   nn::Conv2d(6, {3, 5}, {.groups = 2})(b.input(InputKind::batch, "x", {f32, {2, 7, 8, 4}}));
   REQUIRE(b.parameters().size() == 2);
   CHECK(b.parameters()[0].shape() == Shape{3, 5, 2, 6});

@@ -97,7 +97,7 @@ struct Output {
 /// treats nodes and layers that differ only in it as equal.
 inline constexpr std::string_view kStreamAttribute = "stream";
 
-/// Most nodes of a graph. `Builder::emit` throws Error beyond it.
+/// Most nodes of a graph. The operators throw Error beyond it.
 inline constexpr std::int64_t kMaxGraphNodes = std::int64_t{1} << 20;
 
 /// Most bytes of all values of a graph together, 2^60, so that sums of live bytes or
