@@ -55,9 +55,9 @@ inline BatchData random_batch(const MlpSizes& sizes, DType dtype = f32) {
   return {{"x", numbers}, {"y", numbers}};
 }
 
-/// Starts one step each time it is called, and returns its metrics, which can be waited for.
-inline std::function<Metrics()> mlp_runner(const MlpSizes& sizes, const Method& method,
-                                           const Cluster& cluster, DType dtype = f32) {
+/// Starts one step each time it is called, and returns its result, whose metrics can be waited for.
+inline std::function<StepResult()> mlp_runner(const MlpSizes& sizes, const Method& method,
+                                              const Cluster& cluster, DType dtype = f32) {
   auto executable =
       std::make_shared<Executable>(parallelize(mlp_step(sizes, dtype), method, cluster));
   auto state = std::make_shared<TrainState>(executable->init(0));

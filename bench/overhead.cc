@@ -7,11 +7,11 @@
 #include <thread>
 #include <vector>
 
-#include "alpa/ir/builder.h"
 #include "src/base/thread_team.h"
 #include "src/comm/group.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 #include "src/runtime/executor.h"
 #include "src/tensor/kernel.h"
 #include "src/train/accumulation.h"
@@ -38,7 +38,7 @@ DeviceMesh mesh_of(int devices) { return DeviceMesh({{"x", devices, 1e-6, 1e-9}}
 /// A step of `instructions` empty kernels on every device, with an all_reduce of 8 elements after
 /// every `per_collective` of them (0: none).
 spmd::SpmdProgram empty_program(int devices, int instructions, int per_collective) {
-  Builder g;
+  Recorder g;
   Value value = g.input(InputKind::state, "x", {f32, {8}});
   const Value state = value;
   std::vector<bool> reduce;
@@ -78,7 +78,7 @@ BENCHMARK(BM_EmptyInstructionsWithAllReduces)->ArgName("devices")->Arg(2)->Arg(8
 /// Stages of one device, which pass a number on. Each has as many empty kernels forward and
 /// backward per micro-batch.
 spmd::SpmdProgram empty_pipeline(int stages, int kernels, int micro_batches) {
-  Builder g(micro_batches);
+  Recorder g(micro_batches);
   Value value = g.input(InputKind::state, "x", {f32, {}});
   std::vector<int> mesh_of_node{0};
   for (const Region region : {Region::forward, Region::backward}) {

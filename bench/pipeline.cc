@@ -32,7 +32,7 @@ struct Runner {
       batch.emplace(input.name, bench::random_array(input.type.shape));
   }
 
-  void run() { executable.run(state, batch)["loss"]; }
+  void run() { executable.run(state, batch).metrics["loss"]; }
 };
 
 /// The share of the forward and backward part of the last step in which devices wait.

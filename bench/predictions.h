@@ -128,7 +128,7 @@ inline std::vector<MeasuredPlan> plans_on(const Cluster& cluster) {
 inline void run_once(MeasuredPlan& plan, bool counts) {
   const Stopwatch watch;
   const std::clock_t start = std::clock();
-  plan.executable.run(plan.state, plan.batch)["loss"];
+  plan.executable.run(plan.state, plan.batch).metrics["loss"];
   if (!counts) return;
   plan.seconds.push_back(watch.seconds());
   plan.processor_seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC /

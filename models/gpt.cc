@@ -3,7 +3,6 @@
 #include "models/common/generation.h"
 #include "models/common/hugging_face.h"
 #include "models/common/run.h"
-#include "src/base/program.h"
 
 using namespace alpa;
 using namespace models;

@@ -7,8 +7,6 @@
 #include "models/common/report.h"
 #include "models/common/run.h"
 #include "models/common/text.h"
-#include "src/base/program.h"
-#include "src/base/timing.h"
 
 using namespace alpa;
 using namespace models;
@@ -115,7 +113,7 @@ constexpr int kComparedMicroBatches = 4;
 
 std::vector<std::string> comparison_row(const std::string& name, const Run& run,
                                         const Run& serial) {
-  std::vector<std::string> row = {name, fmt::format("{:.4f}", median(run.result.seconds)),
+  std::vector<std::string> row = {name, fmt::format("{:.4f}", run.result.median_seconds()),
                                   std::to_string(run.executable.memory_bytes()),
                                   std::to_string(run.result.measured_bytes)};
   for (const char* kind :

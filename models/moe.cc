@@ -3,7 +3,6 @@
 
 #include "models/common/language.h"
 #include "models/common/run.h"
-#include "src/base/program.h"
 
 using namespace alpa;
 using namespace models;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "src/base/program.h"
 #include "tools/common/flag_table.h"
 
 using namespace alpa;

@@ -18,6 +18,21 @@ namespace {
 
 bool is_parameter(const Input& input) { return input.kind == InputKind::state && input.of.empty(); }
 
+/// Whether a layer keeps this beside a parameter. Optimizer state is called "<parameter>.<what>",
+/// and state of the step belongs to itself.
+bool is_layer_state(const Input& input) {
+  return input.kind == InputKind::state && !input.of.empty() && input.name != input.of &&
+         !input.name.starts_with(input.of + ".");
+}
+
+/// `"accuracy", "loss"`.
+template <class T>
+std::string names_of(const std::map<std::string, T>& values) {
+  std::vector<std::string> names;
+  for (const auto& entry : values) names.push_back(entry.first);
+  return quoted_names(names);
+}
+
 /// Throws Error naming the known names.
 const Input& known_state(const Graph& graph, const std::string& name) {
   const Input* input = find_input(graph, InputKind::state, name);
@@ -29,9 +44,6 @@ const Input& known_state(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-Metrics::Metrics(runtime::StepResult step)
-    : step_(std::make_shared<runtime::StepResult>(std::move(step))) {}
-
 const std::map<std::string, double>& Metrics::values() const& {
   return step_ ? step_->metrics() : values_;
 }
@@ -39,23 +51,21 @@ const std::map<std::string, double>& Metrics::values() const& {
 double Metrics::operator[](const std::string& name) const {
   const std::map<std::string, double>& values = this->values();
   const auto found = values.find(name);
-  if (found != values.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& entry : values) names.push_back(entry.first);
-  fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted_names(names));
+  if (found == values.end())
+    fail("the step reports no metric \"{}\"; its metrics are {}", name, names_of(values));
+  return found->second;
 }
 
-Array Metrics::output(const std::string& name) const {
+Array Outputs::operator[](const std::string& name) const {
   require(step_ != nullptr,
           "the means over several batches hold no tensors; run the batches one by one");
   const std::map<std::string, Array>& outputs = step_->outputs();
-  const auto found = outputs.find(name);
-  if (found != outputs.end()) return found->second;
   require(!outputs.empty(),
           "the step returns no tensors; use prediction_step, or output in a custom step");
-  std::vector<std::string> names;
-  for (const auto& entry : outputs) names.push_back(entry.first);
-  fail("the step returns no tensor \"{}\"; its outputs are {}", name, quoted_names(names));
+  const auto found = outputs.find(name);
+  if (found == outputs.end())
+    fail("the step returns no tensor \"{}\"; its outputs are {}", name, names_of(outputs));
+  return found->second;
 }
 
 std::string to_string(const Metrics& metrics) {
@@ -116,6 +126,13 @@ std::vector<DistributedArray> TrainState::parameters() const {
   for (const Input& input : executor().program().graph.inputs)
     if (is_parameter(input)) parameters.push_back(array_of(input));
   return parameters;
+}
+
+std::vector<DistributedArray> TrainState::weights() const {
+  std::vector<DistributedArray> weights;
+  for (const Input& input : executor().program().graph.inputs)
+    if (is_parameter(input) || is_layer_state(input)) weights.push_back(array_of(input));
+  return weights;
 }
 
 int TrainState::copy_from(const TrainState& other) {
@@ -216,16 +233,18 @@ TrainState Executable::init(std::uint64_t seed) const {
   return state;
 }
 
-Metrics Executable::run(TrainState& state, const BatchData& batch) const {
+StepResult Executable::run(TrainState& state, const BatchData& batch) const {
   require(state.executor().shares_states_with(*impl_->executor),
           "this state belongs to another executable; make one with init() of this one "
           "and fill it with copy_from()");
   if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter && impl_->step.with_batch)
     return impl_->for_rows(*rows, *this).run(state, batch);
-  return Metrics(impl_->executor->start(*state.state_, batch, impl_->step.scalars));
+  const auto step = std::make_shared<const runtime::RunningStep>(
+      impl_->executor->start(*state.state_, batch, impl_->step.scalars));
+  return {Metrics(step), Outputs(step)};
 }
 
-Metrics Executable::run(TrainState& state, BatchRange batches) const {
+StepResult Executable::run(TrainState& state, BatchRange batches) const {
   std::map<std::string, double> sums;
   double examples = 0;
   const auto add = [&](const Metrics& metrics, double rows) {
@@ -235,13 +254,13 @@ Metrics Executable::run(TrainState& state, BatchRange batches) const {
   // A step's metrics are read once the next has started: on CUDA no device waits for the host.
   std::optional<std::pair<Metrics, double>> under_way;
   for (const auto& batch : batches) {
-    std::pair next(run(state, batch), static_cast<double>(impl_->rows_of(batch)));
+    std::pair next(run(state, batch).metrics, static_cast<double>(impl_->rows_of(batch)));
     if (under_way) add(under_way->first, under_way->second);
     under_way = std::move(next);
   }
   if (under_way) add(under_way->first, under_way->second);
   for (auto& [name, sum] : sums) sum /= examples;
-  return Metrics(std::move(sums));
+  return {Metrics(std::move(sums))};
 }
 
 std::int64_t Executable::memory_bytes() const { return impl_->memory_bytes(); }

@@ -278,8 +278,8 @@ void write_weight(Array whole, const WeightName& name, std::map<std::string, Arr
 
 WeightMap own_names(const TrainState& state) {
   WeightMap map;
-  for (const DistributedArray& parameter : state.parameters())
-    map.push_back({parameter.name(), {parameter.name()}});
+  for (const DistributedArray& weight : state.weights())
+    map.push_back({weight.name(), {weight.name()}});
   return map;
 }
 

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "alpa/base/error.h"
+#include "alpa/base/program.h"
 #include "alpa/base/text.h"
 #include "alpa/version.h"
-#include "src/base/program.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A compiled training step, and its data: state, metrics, and arrays distributed over devices.
+/// A compiled training step, and its data: state, results, and arrays distributed over devices.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,30 +18,46 @@
 namespace alpa::runtime {
 class DeviceState;
 class Executor;
-class StepResult;
+class RunningStep;
 }  // namespace alpa::runtime
 
 namespace alpa {
 
-/// The metrics of a step, and the tensors it returns. On CUDA the step may still be running: the
-/// first access waits for it, and throws the Error if it failed.
+/// Scalars that a step reports, by name: the loss and those its model returns. On CUDA the step may
+/// still be running: the first access waits for it, and throws the Error if it failed.
 class Metrics {
  public:
-  explicit Metrics(runtime::StepResult step);
+  explicit Metrics(std::shared_ptr<const runtime::RunningStep> step) : step_(std::move(step)) {}
   explicit Metrics(std::map<std::string, double> values) : values_(std::move(values)) {}
-  /// Mean loss over the batch.
-  double loss() const { return (*this)["loss"]; }
   /// Throws Error naming the known metrics.
   double operator[](const std::string& name) const;
-  /// A tensor that the step returns (`prediction_step`, `output`): that of the whole batch, in its
-  /// order. Throws Error naming the known outputs.
-  Array output(const std::string& name = "prediction") const;
   const std::map<std::string, double>& values() const&;  ///< every metric by name
   std::map<std::string, double> values() && { return std::as_const(*this).values(); }
 
  private:
-  std::shared_ptr<const runtime::StepResult> step_;
+  std::shared_ptr<const runtime::RunningStep> step_;
   std::map<std::string, double> values_;  ///< without a step
+};
+
+/// Tensors that a step returns, by name: that of a `prediction_step` is "prediction" unless it is
+/// named, those of a custom step are named by `output`.
+class Outputs {
+ public:
+  Outputs() = default;
+  explicit Outputs(std::shared_ptr<const runtime::RunningStep> step) : step_(std::move(step)) {}
+  /// The tensor of the whole batch, in its order. Throws Error naming the known outputs.
+  Array operator[](const std::string& name) const;
+
+ private:
+  std::shared_ptr<const runtime::RunningStep> step_;
+};
+
+/// What a run of a step gives.
+struct StepResult {
+  Metrics metrics;       ///< scalars; with micro-batches, means over the batch
+  Outputs outputs = {};  ///< tensors; none of several batches
+  /// Mean loss over the batch: `metrics["loss"]`.
+  double loss() const { return metrics["loss"]; }
 };
 
 /// "accuracy 0.875, loss 0.4012": every metric by name.
@@ -98,6 +114,9 @@ class TrainState {
   const DistributedArray operator[](const std::string& name) const;
   /// The parameters, without optimizer state, in the order in which the model made them.
   std::vector<DistributedArray> parameters() const;
+  /// The parameters and what layers keep beside them, such as running means: all that a model
+  /// computes with, without optimizer state.
+  std::vector<DistributedArray> weights() const;
   /// Copies every tensor that `other` has under the same name and type, e.g. trained parameters
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
@@ -143,9 +162,9 @@ class Executable {
   /// program along the plan, which is kept until the number changes. `batch` may be reused once
   /// this returns. Throws Error if the batch does not match the step's inputs, or if the state is
   /// of another executable. Also throws if a device fails; the state is then unusable.
-  Metrics run(TrainState& state, const BatchData& batch) const;
-  /// Runs a step on each of `batches`. The metrics are means over all examples, without outputs.
-  Metrics run(TrainState& state, BatchRange batches) const;
+  StepResult run(TrainState& state, const BatchData& batch) const;
+  /// Runs a step on each of `batches`. The metrics are means over all examples; no outputs.
+  StepResult run(TrainState& state, BatchRange batches) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact; short batches included
   /// The most bytes of a device that any step on `state` has taken, those of other executables too:

@@ -29,7 +29,7 @@ struct WeightName {
 /// The rule from a state to a file. Tensors and parameters that it does not name are left alone.
 using WeightMap = std::vector<WeightName>;
 
-/// Every parameter of the state under its own name.
+/// Every one of `TrainState::weights` under its own name.
 WeightMap own_names(const TrainState& state);
 
 /// Writes tensors of a file into the state, converted to the parameters' floating types. Throws

@@ -1,10 +1,10 @@
 #pragma once
 /// The losses of a run as a table and as a picture.
+#include <alpa/alpa.h>
+
 #include <optional>
 #include <span>
 #include <string>
-
-#include "src/base/file.h"
 
 namespace models {
 

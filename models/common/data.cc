@@ -1,8 +1,6 @@
 // models/common/data.cc — data sets of the example programs
 #include "models/common/data.h"
 
-#include "src/base/host_memory.h"
-
 #include <cmath>
 
 namespace models {
@@ -42,7 +40,7 @@ double tutorial_bytes(std::int64_t batch, std::int64_t dim) {
 }  // namespace
 
 void require_memory(double bytes, const std::string& sizes) {
-  const std::int64_t available = host_memory().available_bytes;
+  const std::int64_t available = available_host_bytes();
   require(
       bytes <= static_cast<double>(available),
       "{}: making data for them takes {:.3g} bytes, but {} are available; lower one of them, or "

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "models/common/text.h"
-#include "src/ir/limits.h"
 
 namespace models {
 
@@ -19,20 +18,8 @@ constexpr int kDefaultDevices = 8, kMaxDevices = 1024;
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
 int default_devices(const Backend& backend) {
-  return backend.name == "cuda" && cuda_support().devices > 1 ? cuda_support().devices
-                                                              : kDefaultDevices;
-}
-
-/// "2 x NVIDIA H200, CUDA 13.0, driver for 13.1".
-std::string cuda_text(const CudaSupport& cuda) {
-  CudaDevice card{};
-  CudaVersions versions{};
-  CudaMessage why{};
-  require(
-      cuda.functions->device(0, &card, &why) == 0 && cuda.functions->versions(&versions, &why) == 0,
-      "--backend: {}", why.text);
-  return fmt::format("{} x {}, CUDA {}, driver for {}", cuda.devices, card.name, versions.runtime,
-                     versions.driver);
+  const int cards = backend.name == "cuda" ? cuda_devices().count : 0;
+  return cards > 1 ? cards : kDefaultDevices;
 }
 
 std::vector<cli::Flag> model_rows(CommonFlags& f) {
@@ -256,16 +243,14 @@ Remat remat_of(const CommonFlags& flags) {
 }
 
 Backend choose_backend(const std::string& backend,
-                       const std::function<const CudaSupport&()>& cuda_support) {
+                       const std::function<CudaDevices()>& cuda_devices) {
   if (backend == "cpu") return {"cpu", "cpu (--backend cpu)"};
   invariant(backend == "cuda" || backend == "auto", "backend '{}' passed the table of flags",
             backend);
-  const CudaSupport& cuda = cuda_support();
-  if (!cuda.usable()) {
-    require(backend == "auto", "--backend cuda: {}", cuda.reason);
-    return {"cpu", fmt::format("cpu ({})", cuda.reason)};
-  }
-  return {"cuda", fmt::format("cuda ({}; {})", cuda_text(cuda), cuda.path)};
+  const CudaDevices cuda = cuda_devices();
+  require(cuda.count > 0 || backend == "auto", "--backend cuda: {}", cuda.text);
+  const std::string chosen = cuda.count > 0 ? "cuda" : "cpu";
+  return {chosen, fmt::format("{} ({})", chosen, cuda.text)};
 }
 
 std::string backend_line(const CommonFlags& flags, const Cluster& cluster) {

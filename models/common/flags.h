@@ -1,7 +1,6 @@
 #pragma once
 /// Flags shared by all example programs, and their translation into options of the library.
 #include <alpa/alpa.h>
-#include "src/cuda_loader/cuda_library.h"
 
 #include <cstdint>
 #include <functional>
@@ -83,10 +82,9 @@ struct Backend {
 
 /// `backend`, one of auto, cpu and cuda: auto is CUDA where there is a device, else the
 /// CPU. Throws Error if it is cuda and there is no device, with what is missing.
-/// `cuda_support` is not asked for cpu.
-Backend choose_backend(
-    const std::string& backend,
-    const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
+/// `cuda_devices` is not asked for cpu.
+Backend choose_backend(const std::string& backend,
+                       const std::function<alpa::CudaDevices()>& cuda_devices = alpa::cuda_devices);
 
 /// The line of `choose_backend` for the devices of `make_cluster(flags)`, which may
 /// come from a cluster file.

@@ -72,12 +72,12 @@ std::vector<std::int32_t> generate(const Decoder& decoder, const TrainState& tra
   std::uniform_real_distribution<double> uniform;
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
   for (std::int64_t at = 0; at + 1 < given + count; ++at) {
-    const Metrics metrics = executable.run(
+    const StepResult result = executable.run(
         state,
         {{"token", Array(std::vector<std::int32_t>{tokens[at]}, {1, 1})},
          {"position", Array(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, {1})}});
     if (at + 1 < given) continue;
-    const Array logits = metrics.output("logits");
+    const Array logits = result.outputs["logits"];
     const std::span<const float> all = logits.elements_as<float>();
     const auto known =
         options.tokens > 0 ? std::min<std::size_t>(all.size(), options.tokens) : all.size();

@@ -2,7 +2,6 @@
 #include "models/common/images.h"
 
 #include "models/common/data.h"
-#include "src/train/noise.h"
 
 namespace models {
 

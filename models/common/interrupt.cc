@@ -1,9 +1,6 @@
 // models/common/interrupt.cc — ends planning on SIGINT and saves the best plan so far
 #include "models/common/interrupt.h"
 
-#include "src/base/file.h"
-#include "src/report/plan_text.h"
-
 #include <csignal>
 #include <cstdlib>
 

@@ -6,9 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/common/text.h"
-#include "src/base/timing.h"
-#include "src/intra_op/plan/recomputed.h"
-#include "src/report/plan_text.h"
 
 namespace models {
 
@@ -24,7 +21,7 @@ std::map<std::string, Traffic> communication_of(const CompiledStep& planned, con
 Json step_seconds_json(const RunResult* run) {
   if (!run || run->seconds.empty()) return nullptr;
   const auto [min, max] = std::minmax_element(run->seconds.begin(), run->seconds.end());
-  return {{"median", median(run->seconds)}, {"min", *min}, {"max", *max}};
+  return {{"median", run->median_seconds()}, {"min", *min}, {"max", *max}};
 }
 
 Json communication_json(const std::map<std::string, Traffic>& communication) {
@@ -152,9 +149,8 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   std::string text = fmt::format("plan        {}\n", plan);
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
   text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";
-  const std::string again =
-      intra_op::recomputed_text(planned.recomputed(), remat_layers(planned.graph).size());
-  if (!again.empty()) text += fmt::format("recomputed  {}\n", again);
+  if (const std::string again = recomputed_text(planned); !again.empty())
+    text += fmt::format("recomputed  {}\n", again);
   for (const auto& [kind, traffic] : communication_of(planned, run))
     text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
                         traffic.count, kind);
@@ -163,7 +159,7 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
       text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
   if (!run->seconds.empty())
-    text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
+    text += fmt::format("time        {} per step (median)\n", seconds_text(run->median_seconds()));
   if (run->max_abs_parameter_difference)
     text += difference_text(*run->max_abs_parameter_difference);
   if (const std::optional<double> accuracy = test_metric(*run, "accuracy"))

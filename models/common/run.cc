@@ -6,7 +6,6 @@
 #include "models/common/curve.h"
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
-#include "src/base/file.h"
 #include "tools/common/matmul_rate.h"
 
 namespace models {
@@ -79,7 +78,7 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
         task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps, seed);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
-  if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).values();
+  if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).metrics.values();
   report(flags, executable.planned(), cluster, &run.result);
   if (!flags.plot.empty()) write_file(flags.plot, loss_svg(run.result.losses));
   if (!flags.trace.empty()) {

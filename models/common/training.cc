@@ -2,15 +2,12 @@
 #include "models/common/training.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "models/common/curve.h"
 #include "models/common/progress.h"
-#include "src/base/timing.h"
-#include "src/ir/op_def.h"
-#include "src/ir/rule.h"
 
 namespace models {
 
@@ -26,7 +23,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   LossLog log(telling.log);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.
-  std::optional<Metrics> under_way;
+  std::optional<StepResult> under_way;
   const auto finish = [&] {
     run.result.losses.push_back(under_way->loss());
     log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
@@ -35,11 +32,12 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   const std::int64_t epochs = (steps + examples.size() - 1) / examples.size();
   for (const auto& batch : examples.epochs(0, epochs)) {
     if (static_cast<std::int64_t>(run.result.seconds.size()) == steps) break;
-    const Stopwatch watch;
-    Metrics next = executable.run(run.state, batch);
+    const auto start = std::chrono::steady_clock::now();
+    StepResult next = executable.run(run.state, batch);
     if (under_way) finish();
     under_way = std::move(next);
-    run.result.seconds.push_back(watch.seconds());
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    run.result.seconds.push_back(taken.count());
   }
   if (under_way) finish();
   run.result.measured_bytes = executable.measured_bytes(run.state);
@@ -47,16 +45,16 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   return run;
 }
 
+double RunResult::median_seconds() const {
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t n = sorted.size();
+  return n == 0 ? 0 : (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+}
+
 DType computed_in(const Graph& graph) {
-  std::map<DType, double> operations;
-  for (const Node& node : graph.nodes)
-    if (!node.results.empty())
-      operations[graph.type(node.results[0]).dtype] +=
-          flops(rule_of(graph, node)) * runs_per_step(graph, node);
-  const auto most =
-      std::max_element(operations.begin(), operations.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == operations.end() ? f32 : most->first;
+  const auto flops = [&](DType type) { return flops_per_step(graph, type); };
+  return std::ranges::max({f32, bf16, f16, f64}, {}, flops);
 }
 
 Executable serial_reference(const TrainingStep& step, int num_micro_batches,

@@ -14,6 +14,8 @@ struct RunResult {
   std::map<std::string, alpa::Traffic> communication;  ///< of one step, per device
   std::optional<double> max_abs_parameter_difference;  ///< from the run on one device
   std::map<std::string, double> test;                  ///< metrics of the test set; empty: none
+
+  double median_seconds() const;  ///< of a step; 0 without steps
 };
 
 /// A run that is over: its executable, the trained state and the measurements.

@@ -7,6 +7,7 @@
 #include "alpa/ops/ops.h"
 #include "recomputation.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
@@ -25,7 +26,8 @@ void check_variable(Value loss, Value variable) {
           "gradient: a value to differentiate by belongs to another graph than the loss");
   require(is_floating(variable.dtype()),
           "gradient: \"{}\" is {}, which has no gradient; only floating types have",
-          loss.builder->node(loss.builder->producer(variable.id)).name, to_string(variable.type()));
+          recorder(loss).node(recorder(loss).producer(variable.id)).name,
+          to_string(variable.type()));
 }
 
 Region region_of_gradients(const Builder& builder) {
@@ -35,7 +37,7 @@ Region region_of_gradients(const Builder& builder) {
 /// One differentiation. Gradients of values are summed as they arrive.
 class Tape {
  public:
-  Tape(Builder& builder, Value loss)
+  Tape(Recorder& builder, Value loss)
       : builder_(builder),
         loss_(loss),
         gradients_(loss.id + 1),
@@ -108,7 +110,7 @@ class Tape {
     total = total ? total + contribution : contribution;
   }
 
-  Builder& builder_;
+  Recorder& builder_;
   Value loss_;
   Values gradients_;  ///< by value id, so far
   Recomputation recomputation_;
@@ -122,7 +124,7 @@ Values gradient_or_empty(Value loss, const Values& wrt) {
   for (Value variable : wrt) check_variable(loss, variable);
   const RegionScope region(loss, region_of_gradients(loss));
   const LayerScope layer(loss, loss.builder->layer());
-  return Tape(loss, loss).run(wrt);
+  return Tape(recorder(loss), loss).run(wrt);
 }
 
 Values gradient(Value loss, const Values& wrt) {

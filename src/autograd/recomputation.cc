@@ -2,10 +2,11 @@
 #include "recomputation.h"
 
 #include "alpa/base/error.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
-Recomputation::Recomputation(Builder& builder, int last) : builder_(builder) {
+Recomputation::Recomputation(Recorder& builder, int last) : builder_(builder) {
   for (int n = 0; n <= last; ++n)
     for (const Part& part : parts_of(n)) copies_[part].nodes.push_back(n);
 }

@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
 class Recomputation {
  public:
   /// Of the nodes up to `last`, all of the builder's so far.
-  Recomputation(Builder& builder, int last);
+  Recomputation(Recorder& builder, int last);
 
   /// Node `n` with the operands and results that its gradient reads. Appends the nodes that are
   /// computed again for it, where that has not happened.
@@ -33,7 +33,7 @@ class Recomputation {
   /// What a reader inside these parts reads in place of `value`.
   int read(int value, const std::vector<Part>& parts) const;
 
-  Builder& builder_;
+  Recorder& builder_;
   std::map<Part, Copies> copies_;
 };
 

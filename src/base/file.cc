@@ -148,15 +148,17 @@ GrowingFile::GrowingFile(const std::string& path, std::string_view start) : path
   const bool replaced =
       ::stat(path.c_str(), &info) != 0 || (S_ISREG(info.st_mode) && !standard_stream(info));
   if (replaced) write_file(path, start);
-  file_ = replaced ? Descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK))
-                   : open_to_write(path);
-  if (!file_) fail_write(path, errno);
+  Descriptor file =
+      replaced ? Descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK))
+               : open_to_write(path);
+  if (!file) fail_write(path, errno);
+  file_ = std::make_shared<Descriptor>(std::move(file));
   if (!replaced) add(start);
 }
 
 void GrowingFile::add(std::string_view text) {
   std::fflush(stdout);  // the file may be there, too
-  if (!write_all(file_.number(), std::span(&text, 1))) fail_write(path_, errno);
+  if (!write_all(file_->number(), std::span(&text, 1))) fail_write(path_, errno);
 }
 
 }  // namespace alpa

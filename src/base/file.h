@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "alpa/base/program.h"
 #include "src/base/open_file.h"
 
 namespace alpa {
@@ -27,29 +28,11 @@ std::string read_file(const std::string& path, const FileKind& kind);
 /// times their size and 16 MiB.
 std::string unpack(std::string bytes, const std::string& path, const FileKind& kind);
 
-/// Writes `text` to `path`. A regular file is replaced atomically, by renaming a temporary
-/// file in the same folder. On failure the old content stays, and Error says why. A pipe or
-/// device is written to directly; a pipe without a reader (`open_to_write`) is an Error.
-void write_file(const std::string& path, std::string_view text);
-/// The same for a text in several parts.
+/// `write_file` for a text in several parts.
 void write_file(const std::string& path, std::span<const std::string_view> parts);
 
 /// Puts a regular file of `text` at `path`, in place of whatever is there except a folder: a link
 /// and a pipe go, too. Throws Error if that fails.
 void replace_file(const std::string& path, std::string_view text);
-
-/// A file that grows while a program runs.
-class GrowingFile {
- public:
-  /// Replaces the file by `start`, as `write_file`. Throws Error as that does.
-  GrowingFile(const std::string& path, std::string_view start);
-
-  /// Adds a text, which is in the file when this returns. Throws Error if it can't be written.
-  void add(std::string_view text);
-
- private:
-  std::string path_;
-  Descriptor file_;
-};
 
 }  // namespace alpa

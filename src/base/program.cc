@@ -1,6 +1,6 @@
 // src/base/program.cc — runs the body of a `main` and turns failures into
 // messages and exit statuses
-#include "src/base/program.h"
+#include "alpa/base/program.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -63,8 +63,8 @@ int complain(const char* name, const char* message, int status) {
   return status;
 }
 
-}  // namespace
-
+/// Flushes standard output and returns `status`. If output was lost (a full disk), says so on
+/// stderr and returns 2 instead of 0.
 int checked_status(const char* name, int status) {
   const bool lost_before = std::ferror(stdout) != 0;
   errno = 0;
@@ -74,6 +74,8 @@ int checked_status(const char* name, int status) {
   complain(name, fmt::format("standard output cannot be written: {}", why).c_str(), kUsersMistake);
   return status != 0 ? status : kUsersMistake;
 }
+
+}  // namespace
 
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {
   program_name = name;

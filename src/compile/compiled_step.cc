@@ -1,6 +1,7 @@
 // src/compile/compiled_step.cc — what a compiled step tells of itself
 #include "alpa/compile/compiled_step.h"
 
+#include "src/intra_op/plan/recomputed.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/report/plan_text.h"
 
@@ -14,6 +15,10 @@ std::vector<RecomputedLayer> CompiledStep::recomputed() const {
 }
 
 std::map<std::string, Traffic> CompiledStep::traffic() const { return spmd::traffic(*program); }
+
+std::string recomputed_text(const CompiledStep& step) {
+  return intra_op::recomputed_text(step.recomputed(), remat_layers(step.graph).size());
+}
 
 std::string to_string(const CompiledStep& step) { return to_string(step.plan); }
 

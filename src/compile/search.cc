@@ -11,7 +11,6 @@
 #include "plan_cache.h"
 #include "plan_file.h"
 #include "remat_choice.h"
-#include "src/report/plan_text.h"
 #include "trace.h"
 
 namespace alpa {

@@ -53,10 +53,11 @@ std::vector<int> recomputed_layers(const Graph& graph) { return layers_with(grap
 
 std::vector<int> remat_layers(const Graph& graph) { return layers_with(graph, false); }
 
-double flops_per_step(const Graph& graph) {
+double flops_per_step(const Graph& graph, std::optional<DType> of) {
   double total = 0;
   for (const Node& node : graph.nodes)
-    total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
+    if (!of || (!node.results.empty() && graph.type(node.results[0]).dtype == *of))
+      total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
   return total;
 }
 

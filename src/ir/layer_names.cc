@@ -1,5 +1,5 @@
 // src/ir/layer_names.cc — names layers by the scopes around them
-#include "alpa/ir/layer_names.h"
+#include "src/ir/layer_names.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,12 +1,9 @@
 #pragma once
-/// What a graph may hold. Memory and the time of planning are in proportion to these counts; all
-/// bounds of sizes that programs take are made of them.
+/// Limits of graphs on devices. Memory and the time of planning are in proportion to these counts
+/// and to `kMaxGraphNodes`; all bounds of sizes that programs take are made of them.
 #include <cstdint>
 
 namespace alpa {
-
-/// Most nodes of a graph. `Builder::emit` throws Error beyond it.
-inline constexpr std::int64_t kMaxGraphNodes = std::int64_t{1} << 20;
 
 /// Most nodes of a graph times devices, of a step that is planned and of one that runs in this
 /// process, where every device has a list of instructions of about 1 KiB each. `parallelize` and

@@ -15,7 +15,7 @@
 
 namespace alpa {
 
-class Builder;
+class Recorder;
 struct Node;
 struct Value;
 struct KernelDef;
@@ -75,7 +75,7 @@ struct OpDef {
   /// Gradient: one value per operand (id -1: no gradient), given the gradients of the results. A
   /// result on which the loss does not depend has an empty Value; at least one is not empty.
   /// Null: not differentiable.
-  std::vector<Value> (*vjp)(Builder&, const Node&, const std::vector<Value>& dys) = nullptr;
+  std::vector<Value> (*vjp)(Recorder&, const Node&, const std::vector<Value>& dys) = nullptr;
   /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise).
   /// Elementwise nodes can be fused.
   int elementwise = -1;

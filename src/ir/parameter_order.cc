@@ -5,14 +5,14 @@
 #include <set>
 #include <utility>
 
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
 
 /// Per node, its place when `roots` are computed depth first, operands from left to right; the
 /// largest number for nodes that they do not need. Without recursion: models may be deep.
-std::vector<int> places(const Builder& builder, const Values& roots) {
+std::vector<int> places(const Recorder& builder, const Values& roots) {
   std::vector<int> place(static_cast<std::size_t>(builder.num_nodes()),
                          std::numeric_limits<int>::max());
   std::vector<bool> seen(place.size(), false);
@@ -41,7 +41,7 @@ std::vector<int> places(const Builder& builder, const Values& roots) {
 }
 
 /// Per value, where it is first read: a place and the number of the operand.
-std::vector<std::pair<int, std::size_t>> first_uses(const Builder& builder, const Values& roots,
+std::vector<std::pair<int, std::size_t>> first_uses(const Recorder& builder, const Values& roots,
                                                     std::size_t num_values) {
   std::vector<std::pair<int, std::size_t>> uses(num_values, {std::numeric_limits<int>::max(), 0});
   const std::vector<int> place = places(builder, roots);
@@ -68,7 +68,7 @@ std::string with_parts(const std::string& name, const std::map<std::string, std:
 
 }  // namespace
 
-void Builder::order_parameters(const Values& roots) {
+void Recorder::order_parameters(const Values& roots) {
   const auto uses = first_uses(*this, roots, values_.size());
   const auto earlier = [&](int a, int b) { return uses[a] < uses[b]; };
   std::vector<int> order;
@@ -83,7 +83,7 @@ void Builder::order_parameters(const Values& roots) {
   number_layers(order);
 }
 
-void Builder::number_layers(const std::vector<int>& order) {
+void Recorder::number_layers(const std::vector<int>& order) {
   std::map<int, int> uses;
   for (std::size_t place = 0; place < order.size(); ++place)
     if (const auto layer = layer_of_input_.find(order[place]); layer != layer_of_input_.end())
@@ -107,7 +107,7 @@ void Builder::number_layers(const std::vector<int>& order) {
     input_by_name_[inputs_[i].name] = static_cast<int>(i);
 }
 
-std::vector<Node> Builder::ordered_nodes() const {
+std::vector<Node> Recorder::ordered_nodes() const {
   std::vector<Node> nodes;
   nodes.reserve(nodes_.size());
   // From the last parameter on: each goes where it is, or right before its successor. node →

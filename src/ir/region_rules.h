@@ -1,6 +1,6 @@
 #pragma once
 /// Which region may read what: shared by `verify` (a pass broke it: Bug) and
-/// `Builder::finish` (the user did: Error).
+/// `Recorder::finish` (the user did: Error).
 #include <string>
 
 #include "alpa/ir/graph.h"

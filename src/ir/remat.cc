@@ -3,24 +3,24 @@
 #include <map>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/builder.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
-void Builder::begin_remat() {
+void Recorder::begin_remat() {
   const int number = remat_ < 0 ? num_remat_++ : remat_layers_[remat_].number;
   remat_layers_.push_back({.around = remat_, .number = number});
   remat_ = static_cast<int>(remat_layers_.size()) - 1;
 }
 
-void Builder::end_remat() {
+void Recorder::end_remat() {
   invariant(remat_ >= 0, "end_remat without begin_remat");
   remat_ = remat_layers_[remat_].around;
 }
 
-void Builder::enter_remat(Node& node) {
+void Recorder::enter_remat(Node& node) {
   node.remat = remat_layers_[remat_].number;
   const int outermost = outermost_remat(remat_);
   int& first = remat_layers_[outermost].first_node;
@@ -30,17 +30,17 @@ void Builder::enter_remat(Node& node) {
     node.layer = first;
 }
 
-int Builder::outermost_remat(int layer) const {
+int Recorder::outermost_remat(int layer) const {
   while (remat_layers_[layer].around >= 0) layer = remat_layers_[layer].around;
   return layer;
 }
 
-bool Builder::is_rematerialised(int number) const {
+bool Recorder::is_rematerialised(int number) const {
   return !rematerialised_ || std::find(rematerialised_->begin(), rematerialised_->end(), number) !=
                                  rematerialised_->end();
 }
 
-int Builder::remat_layers_of_model() {
+int Recorder::remat_layers_of_model() {
   if (num_remat_ > 0 || layer_per_node_) return num_remat_;
   std::map<int, int> layers;  // of the model, in order
   for (const Node& node : nodes_)
@@ -57,7 +57,7 @@ int Builder::remat_layers_of_model() {
   return num_remat_;
 }
 
-std::vector<int> Builder::remat_of(int node) const {
+std::vector<int> Recorder::remat_of(int node) const {
   std::vector<int> around;
   if (nodes_.at(node).remat < 0 || nodes_[node].again || !is_rematerialised(nodes_[node].remat))
     return around;
@@ -71,7 +71,7 @@ std::vector<int> Builder::remat_of(int node) const {
   return around;
 }
 
-Values Builder::repeat(int node, const Values& operands) {
+Values Recorder::repeat(int node, const Values& operands) {
   const Node& first = nodes_.at(node);
   const LayerScope layer(*this, first.layer);
   const Values results = emit(*first.op, operands, first.attributes);
@@ -82,5 +82,9 @@ Values Builder::repeat(int node, const Values& operands) {
   remat_of_node_.back() = -1;
   return results;
 }
+
+RematScope::RematScope(Builder& builder) : builder_(builder) { recorder(builder).begin_remat(); }
+
+RematScope::~RematScope() { recorder(builder_).end_remat(); }
 
 }  // namespace alpa

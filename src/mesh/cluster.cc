@@ -72,6 +72,8 @@ Cluster local_cuda(int n) {
 
 }  // namespace
 
+CudaDevices cuda_devices() { return cuda_devices_of(cuda_support()); }
+
 Cluster Cluster::local() {
   const CudaSupport& cuda = cuda_support();
   return cuda.usable() ? local(cuda.devices, "cuda") : local(1);

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+
 namespace alpa {
 namespace {
 
@@ -55,6 +58,18 @@ Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
                                 : Link{kHostAlpha, 1 / kHostBytesPerSecond};
   cluster.between_hosts = cluster.within_host;
   return cluster;
+}
+
+CudaDevices cuda_devices_of(const CudaSupport& cuda) {
+  if (!cuda.usable()) return {0, cuda.reason};
+  CudaDevice card{};
+  CudaVersions versions{};
+  CudaMessage why{};
+  require(
+      cuda.functions->device(0, &card, &why) == 0 && cuda.functions->versions(&versions, &why) == 0,
+      "cuda_devices: {}", why.text);
+  return {cuda.devices, fmt::format("{} x {}, CUDA {}, driver for {}; {}", cuda.devices, card.name,
+                                    versions.runtime, versions.driver, cuda.path)};
 }
 
 }  // namespace alpa

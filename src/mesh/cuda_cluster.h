@@ -1,7 +1,7 @@
 #pragma once
 /// The CUDA devices of this machine as a cluster.
 #include "alpa/mesh/cluster.h"
-#include "src/cuda_loader/cuda_functions.h"
+#include "src/cuda_loader/cuda_library.h"
 
 namespace alpa {
 
@@ -11,5 +11,8 @@ namespace alpa {
 /// memory directly. Rates are shares of what the card's clocks and units would give;
 /// docs/cost-model.md says which.
 Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers);
+
+/// What `cuda_devices` says of this library and its cards.
+CudaDevices cuda_devices_of(const CudaSupport& cuda);
 
 }  // namespace alpa

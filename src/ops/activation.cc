@@ -2,6 +2,7 @@
 // x³))), and their derivatives
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "unary.h"
 
@@ -10,7 +11,7 @@ namespace alpa {
 const OpDef ops::relu = elementwise<ElementwiseOp::relu>({
     .name = "relu",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * emit_unary(step, g.result(n))};
     },
 });
@@ -18,13 +19,13 @@ const OpDef ops::relu = elementwise<ElementwiseOp::relu>({
 const OpDef ops::step = elementwise<ElementwiseOp::step>({
     .name = "step",
     .rule = numeric_rule,
-    .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
+    .vjp = [](Recorder&, const Node&, const Values&) -> Values { return {Value{}}; },
 });
 
 const OpDef ops::gelu = elementwise<ElementwiseOp::gelu>({
     .name = "gelu",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * emit_unary(gelu_grad, g.operand(n, 0))};
     },
 });

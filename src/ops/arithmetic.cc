@@ -5,6 +5,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -13,7 +14,7 @@ const OpDef ops::add = elementwise<ElementwiseOp::add>({
     .name = "add",
     .rule = numeric_rule,
     .linear = {0b11},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {sum_to(dys[0], g.operand(n, 0).shape()), sum_to(dys[0], g.operand(n, 1).shape())};
     },
 });
@@ -22,7 +23,7 @@ const OpDef ops::sub = elementwise<ElementwiseOp::sub>({
     .name = "sub",
     .rule = numeric_rule,
     .linear = {0b11},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {sum_to(dys[0], g.operand(n, 0).shape()), -sum_to(dys[0], g.operand(n, 1).shape())};
     },
 });
@@ -31,7 +32,7 @@ const OpDef ops::mul = elementwise<ElementwiseOp::mul>({
     .name = "mul",
     .rule = numeric_rule,
     .linear = {0b01, 0b10},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
       return {sum_to(dys[0] * y, x.shape()), sum_to(dys[0] * x, y.shape())};
     },
@@ -41,7 +42,7 @@ const OpDef ops::div = elementwise<ElementwiseOp::div>({
     .name = "div",
     .rule = numeric_rule,
     .linear = {0b01},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), y = g.operand(n, 1), dx = dys[0] / y;
       return {sum_to(dx, x.shape()), sum_to(-(dx * g.result(n)), y.shape())};
     },
@@ -51,7 +52,7 @@ const OpDef ops::neg = elementwise<ElementwiseOp::neg>({
     .name = "neg",
     .rule = numeric_rule,
     .linear = {0b1},
-    .vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {-dys[0]}; },
+    .vjp = [](Recorder&, const Node&, const Values& dys) -> Values { return {-dys[0]}; },
 });
 
 namespace ops {
@@ -59,7 +60,7 @@ namespace ops {
 Value emit_binary(const OpDef& op, Value x, Value y) {
   require(x && y, "{}: an operand is an empty Value", op.name);
   const Value slim_x = without_broadcast(x, y);
-  return x.builder->emit_one(op, {slim_x, slim_x.id == x.id ? without_broadcast(y, x) : y});
+  return recorder(x).emit_one(op, {slim_x, slim_x.id == x.id ? without_broadcast(y, x) : y});
 }
 
 Value scalar_like(Value like, double number) {
@@ -94,7 +95,7 @@ std::optional<Value> scaled_again(Value x, Value y) {
   const std::optional<double> b = constant_of(y);
   if (!product || !b || (y.rank() > 0 && y.shape() != x.shape()) || y.dtype() != x.dtype())
     return std::nullopt;
-  const Value u = x.builder->operand(*product, 0), scale = x.builder->operand(*product, 1);
+  const Value u = recorder(x).operand(*product, 0), scale = recorder(x).operand(*product, 1);
   const std::optional<double> a = constant_of(scale);
   if (!a || scale.rank() > 0 || !is_floating(x.dtype())) return std::nullopt;
   return u * scalar_like(u, *a * *b);
@@ -136,8 +137,8 @@ Value operator/(Value x, Value y) {
 Value operator-(Value x) {
   require(static_cast<bool>(x), "neg: the operand is an empty Value");
   if (const auto c = ops::constant_of(x)) return constant(*x.builder, -*c, x.dtype(), x.shape());
-  if (const Node* negated = ops::producer_if(x, ops::neg)) return x.builder->operand(*negated, 0);
-  return x.builder->emit_one(ops::neg, {x});
+  if (const Node* negated = ops::producer_if(x, ops::neg)) return recorder(x).operand(*negated, 0);
+  return recorder(x).emit_one(ops::neg, {x});
 }
 
 Value operator+(Value x, double y) { return x + ops::scalar_like(x, y); }

@@ -1,6 +1,6 @@
 #pragma once
 /// Shapes the result of two-operand elementwise functions.
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::ops {
 

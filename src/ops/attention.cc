@@ -6,6 +6,7 @@
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/plan/attention_shape.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -99,7 +100,7 @@ Rule attention_grad_rule(const OpQuery& query) {
   return rule;
 }
 
-Values attention_vjp(Builder& g, const Node& n, const Values& dys) {
+Values attention_vjp(Recorder& g, const Node& n, const Values& dys) {
   const Value q = g.operand(n, 0), y = g.result(n, 0), lse = g.result(n, 1);
   const Value dy = dys[0] ? dys[0] : constant(g, 0, y.dtype(), y.shape());
   Value delta = sum(cast(dy, lse.dtype()) * cast(y, lse.dtype()), {-1});
@@ -149,10 +150,10 @@ Value attention(Value q, Value k, Value v, AttentionOptions options) {
   require(scale > 0 && std::isfinite(scale), "attention: scale must be above 0, not {}", scale);
   Attributes attributes{
       {"causal", std::int64_t{options.causal}}, {"scale", scale}, {"dropout", options.dropout}};
-  if (options.dropout > 0) attributes.set(std::string(kStreamAttribute), q.builder->next_stream());
+  if (options.dropout > 0) attributes.set(std::string(kStreamAttribute), recorder(q).next_stream());
   Values operands = {q, k, v};
   if (options.key_mask) operands.push_back(options.key_mask);
-  return q.builder->emit(ops::attention, operands, attributes)[0];
+  return recorder(q).emit(ops::attention, operands, attributes)[0];
 }
 
 }  // namespace alpa

@@ -7,6 +7,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -55,7 +56,7 @@ Axes repeated_dims(const Shape& x, const Shape& y, const std::vector<std::int64_
 const OpDef ops::broadcast = {
     .name = "broadcast",
     .rule = broadcast_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Shape& x = g.operand(n, 0).shape();
       const Axes axes = repeated_dims(x, dys[0].shape(), n.attributes.integers("dims"));
       return {alpa::reshape(axes.empty() ? dys[0] : alpa::sum(dys[0], axes), x)};
@@ -68,7 +69,7 @@ Value ops::emit_broadcast(Value x, const Shape& shape, const std::vector<std::in
   if (x.shape() == shape) return x;
   if (const std::optional<double> value = constant_of(x))
     return alpa::constant(*x.builder, *value, x.dtype(), shape);
-  return x.builder->emit_one(broadcast, {x}, {{"dims", dims}, {"shape", shape}});
+  return recorder(x).emit_one(broadcast, {x}, {{"dims", dims}, {"shape", shape}});
 }
 
 Value broadcast_to(Value x, const Shape& shape) {

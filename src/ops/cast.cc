@@ -5,6 +5,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "unary.h"
 
@@ -41,7 +42,7 @@ const OpDef ops::cast = {
     .rule = cast_rule,
     .result_dtypes =
         [](const OpQuery& query) { return std::vector<DType>{query.attributes.dtype("to")}; },
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0);
       return {is_floating(x.dtype()) ? alpa::cast(dys[0], x.dtype()) : Value{}};
     },
@@ -56,7 +57,7 @@ const OpDef ops::stop_gradient = elementwise<ElementwiseOp::copy>({
     .name = "stop_gradient",
     .rule = elementwise_rule,
     .linear = {0b1},
-    .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
+    .vjp = [](Recorder&, const Node&, const Values&) -> Values { return {Value{}}; },
     .work = Work::free,
     .alias = true,
 });

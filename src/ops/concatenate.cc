@@ -5,6 +5,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -43,7 +44,7 @@ Rule concatenate_rule(const OpQuery& query) {
   return rule;
 }
 
-Values concatenate_vjp(Builder& g, const Node& n, const Values& dys) {
+Values concatenate_vjp(Recorder& g, const Node& n, const Values& dys) {
   const std::int64_t axis = n.attributes.integer("axis");
   Values slices;
   for (std::int64_t begin = 0; int id : n.operands) {
@@ -68,7 +69,7 @@ Value concatenate(const Values& parts, std::int64_t axis) {
   for (const Value& part : parts) require(static_cast<bool>(part), "concatenate: a part is empty");
   const std::int64_t d = ops::checked_axis("concatenate", axis, parts[0].type());
   if (parts.size() == 1) return parts[0];
-  return parts[0].builder->emit_one(ops::concatenate, parts, {{"axis", d}});
+  return recorder(parts[0]).emit_one(ops::concatenate, parts, {{"axis", d}});
 }
 
 }  // namespace alpa

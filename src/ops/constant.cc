@@ -3,6 +3,7 @@
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "source_rule.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -22,8 +23,8 @@ const OpDef ops::constant = {
 };
 
 Value constant(Builder& builder, double value, DType dtype, const Shape& shape) {
-  return builder.emit_one(ops::constant, {},
-                          {{"value", value}, {"dtype", dtype}, {"shape", shape}});
+  return recorder(builder).emit_one(ops::constant, {},
+                                    {{"value", value}, {"dtype", dtype}, {"shape", shape}});
 }
 
 }  // namespace alpa

@@ -4,6 +4,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "windows.h"
 
@@ -160,14 +161,14 @@ Attributes attributes_of(const Node& n, const Axes& extents = {}) {
 }
 
 Value gradient_of_x(const Node& n, Value dy, Value kernel, const Shape& x) {
-  return dy.builder->emit_one(ops::conv2d_grad_x, {dy, kernel}, attributes_of(n, {x[1], x[2]}));
+  return recorder(dy).emit_one(ops::conv2d_grad_x, {dy, kernel}, attributes_of(n, {x[1], x[2]}));
 }
 Value gradient_of_kernel(const Node& n, Value x, Value dy, const Shape& kernel) {
-  return dy.builder->emit_one(ops::conv2d_grad_kernel, {x, dy},
-                              attributes_of(n, {kernel[0], kernel[1]}));
+  return recorder(dy).emit_one(ops::conv2d_grad_kernel, {x, dy},
+                               attributes_of(n, {kernel[0], kernel[1]}));
 }
 Value correlation(const Node& n, Value x, Value kernel) {
-  return x.builder->emit_one(ops::conv2d, {x, kernel}, attributes_of(n));
+  return recorder(x).emit_one(ops::conv2d, {x, kernel}, attributes_of(n));
 }
 
 void check_options(const ConvolutionOptions& o) {
@@ -191,7 +192,7 @@ const OpDef ops::conv2d = {
     .rule = conv2d_rule,
     .flops_per_point = 2,
     .linear = {0b01, 0b10},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), kernel = g.operand(n, 1);
       return {gradient_of_x(n, dys[0], kernel, x.shape()),
               gradient_of_kernel(n, x, dys[0], kernel.shape())};
@@ -205,7 +206,7 @@ const OpDef ops::conv2d_grad_x = {
     .rule = grad_x_rule,
     .flops_per_point = 2,
     .linear = {0b01, 0b10},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value dy = g.operand(n, 0), kernel = g.operand(n, 1);
       return {correlation(n, dys[0], kernel), gradient_of_kernel(n, dys[0], dy, kernel.shape())};
     },
@@ -218,7 +219,7 @@ const OpDef ops::conv2d_grad_kernel = {
     .rule = grad_kernel_rule,
     .flops_per_point = 2,
     .linear = {0b01, 0b10},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), dy = g.operand(n, 1);
       return {gradient_of_x(n, dy, dys[0], x.shape()), correlation(n, x, dys[0])};
     },
@@ -233,7 +234,7 @@ Value conv2d(Value x, Value kernel, ConvolutionOptions options) {
   check_types("conv2d", std::array{x.type(), kernel.type()});
   if (is_product(kernel, options) && x.dim(3) == kernel.dim(2))
     return matmul(x, reshape(kernel, {kernel.dim(2), kernel.dim(3)}));
-  return x.builder->emit_one(
+  return recorder(x).emit_one(
       ops::conv2d, {x, kernel},
       {{"stride", pair(options.stride)},
        {"dilation", pair(options.dilation)},

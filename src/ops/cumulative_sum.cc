@@ -5,6 +5,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -32,7 +33,7 @@ const OpDef ops::cumulative_sum = {
     .rule = cumulative_sum_rule,
     .flops_per_point = 1,
     .linear = {0b1},
-    .vjp = [](Builder&, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder&, const Node& n, const Values& dys) -> Values {
       return {alpa::cumulative_sum(dys[0], n.attributes.integer("axis"),
                                    n.attributes.integer("exclusive") != 0,
                                    n.attributes.integer("reverse") == 0)};
@@ -42,10 +43,10 @@ const OpDef ops::cumulative_sum = {
 
 Value cumulative_sum(Value x, std::int64_t axis, bool exclusive, bool reverse) {
   require(static_cast<bool>(x), "cumulative_sum: the operand is an empty Value");
-  return x.builder->emit_one(ops::cumulative_sum, {x},
-                             {{"axis", ops::checked_axis("cumulative_sum", axis, x.type())},
-                              {"exclusive", std::int64_t{exclusive}},
-                              {"reverse", std::int64_t{reverse}}});
+  return recorder(x).emit_one(ops::cumulative_sum, {x},
+                              {{"axis", ops::checked_axis("cumulative_sum", axis, x.type())},
+                               {"exclusive", std::int64_t{exclusive}},
+                               {"reverse", std::int64_t{reverse}}});
 }
 
 }  // namespace alpa

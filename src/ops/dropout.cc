@@ -2,6 +2,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -23,7 +24,7 @@ const OpDef ops::dropout = {
     .result_dtypes = dropout_dtypes,
     .flops_per_point = 20,
     .linear = {0b1},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {g.emit_one(ops::dropout, {dys[0]}, n.attributes)};
     },
     .in_place = InPlace::paired,
@@ -34,9 +35,9 @@ Value dropout(Value x, double rate) {
   require(static_cast<bool>(x), "dropout: the operand is an empty Value");
   require(rate >= 0 && rate < 1, "dropout: rate {} is not in [0, 1)", rate);
   if (rate == 0) return x;
-  return x.builder->emit_one(
+  return recorder(x).emit_one(
       ops::dropout, {x},
-      {{"rate", rate}, {std::string(kStreamAttribute), x.builder->next_stream()}});
+      {{"rate", rate}, {std::string(kStreamAttribute), recorder(x).next_stream()}});
 }
 
 }  // namespace alpa

@@ -6,6 +6,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -111,7 +112,7 @@ Rule einsum_rule(const OpQuery& query) {
 const OpDef ops::einsum = {
     .name = "einsum",
     .rule = einsum_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Equation e = parse(n.attributes.string("equation"));
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
       return {alpa::einsum(fmt::format("{},{}->{}", e.z, e.y, e.x), dys[0], y),
@@ -125,7 +126,7 @@ Value einsum(std::string_view equation, Value x, Value y) {
   require(x && y, "einsum \"{}\": an operand is an empty Value", equation);
   std::string letters(equation);
   letters.erase(std::remove(letters.begin(), letters.end(), ' '), letters.end());
-  return x.builder->emit_one(ops::einsum, {x, y}, {{"equation", letters}});
+  return recorder(x).emit_one(ops::einsum, {x, y}, {{"equation", letters}});
 }
 
 }  // namespace alpa

@@ -5,6 +5,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -80,7 +81,7 @@ const OpDef ops::embedding = {
     .name = "embedding",
     .rule = embedding_rule,
     .linear = {0b01},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value table = g.operand(n, 0), ids = g.operand(n, 1);
       return {g.emit_one(embedding_grad, {dys[0], ids}, {{"rows", table.shape()[0]}}), Value{}};
     },
@@ -92,7 +93,7 @@ const OpDef ops::embedding_grad = {
     .rule = embedding_grad_rule,
     .flops_per_point = 1,
     .linear = {0b01},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {alpa::embedding(dys[0], g.operand(n, 1)), Value{}};
     },
     .cpu = &cpu::embedding_grad,
@@ -100,7 +101,7 @@ const OpDef ops::embedding_grad = {
 
 Value embedding(Value table, Value ids) {
   require(table && ids, "embedding: an operand is an empty Value");
-  return table.builder->emit_one(ops::embedding, {table, ids});
+  return recorder(table).emit_one(ops::embedding, {table, ids});
 }
 
 }  // namespace alpa

@@ -1,6 +1,7 @@
 // src/ops/exponential.cc — e^x, ln x, tanh x, sigmoid(x) = 1 / (1 + e^-x)
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "unary.h"
 
@@ -9,7 +10,7 @@ namespace alpa {
 const OpDef ops::exp = elementwise<ElementwiseOp::exp>({
     .name = "exp",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * g.result(n)};
     },
 });
@@ -17,7 +18,7 @@ const OpDef ops::exp = elementwise<ElementwiseOp::exp>({
 const OpDef ops::log = elementwise<ElementwiseOp::log>({
     .name = "log",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] / g.operand(n, 0)};
     },
 });
@@ -25,7 +26,7 @@ const OpDef ops::log = elementwise<ElementwiseOp::log>({
 const OpDef ops::tanh = elementwise<ElementwiseOp::tanh>({
     .name = "tanh",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * (1 - alpa::square(g.result(n)))};
     },
 });
@@ -33,7 +34,7 @@ const OpDef ops::tanh = elementwise<ElementwiseOp::tanh>({
 const OpDef ops::sigmoid = elementwise<ElementwiseOp::sigmoid>({
     .name = "sigmoid",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value y = g.result(n);
       return {dys[0] * (y - alpa::square(y))};
     },

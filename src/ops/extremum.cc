@@ -3,13 +3,14 @@
 #include "arithmetic.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {
 
 /// dy goes to x where `x_wins`, elsewhere to y.
-Values share(Builder& g, const Node& n, Value x_wins, Value dy) {
+Values share(Recorder& g, const Node& n, Value x_wins, Value dy) {
   return {ops::sum_to(where(x_wins, dy, 0), g.operand(n, 0).shape()),
           ops::sum_to(where(x_wins, 0, dy), g.operand(n, 1).shape())};
 }
@@ -19,7 +20,7 @@ Values share(Builder& g, const Node& n, Value x_wins, Value dy) {
 const OpDef ops::maximum = elementwise<ElementwiseOp::max>({
     .name = "maximum",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return share(g, n, alpa::ge(g.operand(n, 0), g.operand(n, 1)), dys[0]);
     },
 });
@@ -27,7 +28,7 @@ const OpDef ops::maximum = elementwise<ElementwiseOp::max>({
 const OpDef ops::minimum = elementwise<ElementwiseOp::min>({
     .name = "minimum",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return share(g, n, alpa::le(g.operand(n, 0), g.operand(n, 1)), dys[0]);
     },
 });

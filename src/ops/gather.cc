@@ -2,6 +2,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -44,7 +45,7 @@ Value scatter_add(Value rows, Value ids, std::int64_t extent) {
         "scatter_add: rows must be floating with the dimensions of ids and a width, and ids i32 "
         "(rows {}, ids {})",
         to_string(rows.type()), to_string(ids.type()));
-  return rows.builder->emit_one(ops::embedding_grad, {rows, ids}, {{"rows", extent}});
+  return recorder(rows).emit_one(ops::embedding_grad, {rows, ids}, {{"rows", extent}});
 }
 
 }  // namespace alpa

@@ -4,6 +4,7 @@
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
 #include "source_rule.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -26,10 +27,10 @@ const OpDef ops::iota = {
 };
 
 Value iota(Builder& builder, const TensorType& type, std::int64_t axis) {
-  return builder.emit_one(ops::iota, {},
-                          {{"axis", ops::checked_axis("iota", axis, type)},
-                           {"dtype", type.dtype},
-                           {"shape", type.shape}});
+  return recorder(builder).emit_one(ops::iota, {},
+                                    {{"axis", ops::checked_axis("iota", axis, type)},
+                                     {"dtype", type.dtype},
+                                     {"shape", type.shape}});
 }
 
 }  // namespace alpa

@@ -4,6 +4,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -34,7 +35,7 @@ Value column(Value x) {
 
 /// The share of mean's and rstd's gradients in that of x: d mean / dx = 1 / C, d rstd /
 /// dx = -rstd³ (x - mean) / C.
-Value through_statistics(Builder& g, const Node& n, Value dmean, Value drstd) {
+Value through_statistics(Recorder& g, const Node& n, Value dmean, Value drstd) {
   const Value x = g.operand(n, 0), mean = g.result(n, 1), rstd = g.result(n, 2);
   const double share = 1.0 / static_cast<double>(x.shape().back());
   Value dx;
@@ -47,7 +48,7 @@ Value through_statistics(Builder& g, const Node& n, Value dmean, Value drstd) {
   return alpa::cast(dx, x.dtype());
 }
 
-Values layer_norm_vjp(Builder& g, const Node& n, const Values& dys) {
+Values layer_norm_vjp(Recorder& g, const Node& n, const Values& dys) {
   Values gradients(3);
   if (dys[0])
     gradients = g.emit(ops::layer_norm_grad,
@@ -89,7 +90,7 @@ Value layer_norm(Value x, Value scale, Value bias, double epsilon) {
           to_string(x.type()), to_string(features), to_string(scale.type()),
           to_string(bias.type()));
   require(epsilon > 0, "layer_norm: epsilon must be above 0, not {}", epsilon);
-  return x.builder->emit(ops::layer_norm, {x, scale, bias}, {{"epsilon", epsilon}})[0];
+  return recorder(x).emit(ops::layer_norm, {x, scale, bias}, {{"epsilon", epsilon}})[0];
 }
 
 }  // namespace alpa

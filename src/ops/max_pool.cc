@@ -2,6 +2,7 @@
 #include "alpa/base/error.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "windows.h"
 
@@ -52,7 +53,7 @@ const OpDef ops::max_pool = {
     .name = "max_pool",
     .rule = max_pool_rule,
     .flops_per_point = 1,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {g.emit_one(max_pool_grad, {dys[0], g.operand(n, 0)}, n.attributes)};
     },
     .cpu = &cpu::max_pool,
@@ -70,10 +71,10 @@ const OpDef ops::max_pool_grad = {
 Value max_pool(Value x, PoolingOptions options) {
   const auto& [window, stride, before, after] = options;
   ops::check_pooling("max_pool", x, options);
-  return x.builder->emit_one(ops::max_pool, {x},
-                             {{"window", Axes{window[0], window[1]}},
-                              {"stride", Axes{stride[0], stride[1]}},
-                              {"padding", ops::padding_attribute(before, after)}});
+  return recorder(x).emit_one(ops::max_pool, {x},
+                              {{"window", Axes{window[0], window[1]}},
+                               {"stride", Axes{stride[0], stride[1]}},
+                               {"padding", ops::padding_attribute(before, after)}});
 }
 
 }  // namespace alpa

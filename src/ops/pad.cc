@@ -5,6 +5,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -25,7 +26,7 @@ Rule pad_rule(const OpQuery& query) {
   return rule;
 }
 
-Values pad_vjp(Builder& g, const Node& n, const Values& dys) {
+Values pad_vjp(Recorder& g, const Node& n, const Values& dys) {
   const std::int64_t axis = n.attributes.integer("axis"), before = n.attributes.integer("before"),
                      stride = n.attributes.integer("interior") + 1,
                      extent = g.operand(n, 0).shape()[axis];
@@ -45,12 +46,12 @@ Value pad(Value x, std::int64_t axis, std::int64_t before, std::int64_t after, d
   require(static_cast<bool>(x), "pad: the operand is an empty Value");
   const std::int64_t d = ops::checked_axis("pad", axis, x.type());
   if (before == 0 && after == 0) return x;
-  return x.builder->emit_one(ops::pad, {x},
-                             {{"axis", d},
-                              {"before", before},
-                              {"after", after},
-                              {"interior", std::int64_t{0}},
-                              {"value", value}});
+  return recorder(x).emit_one(ops::pad, {x},
+                              {{"axis", d},
+                               {"before", before},
+                               {"after", after},
+                               {"interior", std::int64_t{0}},
+                               {"value", value}});
 }
 
 }  // namespace alpa

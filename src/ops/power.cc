@@ -3,6 +3,7 @@
 #include "arithmetic.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "unary.h"
 
@@ -11,7 +12,7 @@ namespace alpa {
 const OpDef ops::pow = elementwise<ElementwiseOp::pow>({
     .name = "pow",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
       const Value dx = sum_to(dys[0] * (y * alpa::pow(x, y - 1)), x.shape());
       return {dx, sum_to(dys[0] * (g.result(n) * alpa::log(x)), y.shape())};
@@ -21,7 +22,7 @@ const OpDef ops::pow = elementwise<ElementwiseOp::pow>({
 const OpDef ops::square = elementwise<ElementwiseOp::square>({
     .name = "square",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * (g.operand(n, 0) * 2)};
     },
 });
@@ -29,7 +30,7 @@ const OpDef ops::square = elementwise<ElementwiseOp::square>({
 const OpDef ops::sqrt = elementwise<ElementwiseOp::sqrt>({
     .name = "sqrt",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * 0.5 / g.result(n)};
     },
 });
@@ -37,7 +38,7 @@ const OpDef ops::sqrt = elementwise<ElementwiseOp::sqrt>({
 const OpDef ops::rsqrt = elementwise<ElementwiseOp::rsqrt>({
     .name = "rsqrt",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value y = g.result(n);
       return {dys[0] * (alpa::square(y) * y * -0.5)};
     },

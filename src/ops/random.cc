@@ -4,6 +4,7 @@
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "source_rule.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -25,12 +26,13 @@ Rule random_rule(const OpQuery& query) {
 Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
   require(is_floating(type.dtype), "{}: {} is not a floating type; draw f32 and cast", op.name,
           to_string(type));
-  return builder.emit_one(op, {},
-                          {{"a", a},
-                           {"b", b},
-                           {std::string(kStreamAttribute), builder.next_stream()},
-                           {"dtype", type.dtype},
-                           {"shape", type.shape}});
+  return recorder(builder).emit_one(
+      op, {},
+      {{"a", a},
+       {"b", b},
+       {std::string(kStreamAttribute), recorder(builder).next_stream()},
+       {"dtype", type.dtype},
+       {"shape", type.shape}});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "reduce_rule.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -9,7 +10,7 @@ namespace alpa {
 const OpDef ops::reduce_max = {
     .name = "reduce_max",
     .rule = [](const OpQuery& query) { return reduce_rule(query, Combiner::max); },
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value is_max = alpa::eq(g.operand(n, 0), with_kept_dims(g, n, g.result(n)));
       const Value ties =
           alpa::sum(alpa::cast(is_max, dys[0].dtype()), n.attributes.integers("axes"), true);

@@ -7,6 +7,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::ops {
 
@@ -45,11 +46,11 @@ Rule reduce_rule(const OpQuery& query, Combiner combiner) {
 Value emit_reduce(const OpDef& op, Value x, const std::vector<std::int64_t>& axes, bool keep_dims) {
   require(static_cast<bool>(x), "{}: the operand is an empty Value", op.name);
   if (x.rank() == 0 && axes.empty()) return x;
-  return x.builder->emit_one(
+  return recorder(x).emit_one(
       op, {x}, {{"axes", sorted_axes(op.name, axes, x)}, {"keep_dims", std::int64_t{keep_dims}}});
 }
 
-Value with_kept_dims(Builder& g, const Node& reduction, Value y) {
+Value with_kept_dims(Recorder& g, const Node& reduction, Value y) {
   Shape shape = g.operand(reduction, 0).shape();
   for (std::int64_t axis : reduction.attributes.integers("axes")) shape[axis] = 1;
   return alpa::reshape(y, shape);

@@ -1,8 +1,8 @@
 #pragma once
 /// Shared by reductions over dimensions. Attributes: "axes" (ascending, never
 /// empty), "keep_dims" (0 or 1).
-#include "alpa/ir/builder.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::ops {
 
@@ -14,6 +14,6 @@ Value emit_reduce(const OpDef& op, Value x, const std::vector<std::int64_t>& axe
 
 /// `y`, a result or its gradient, with the reduced dimensions of `reduction`
 /// put back as extents of 1.
-Value with_kept_dims(Builder& g, const Node& reduction, Value y);
+Value with_kept_dims(Recorder& g, const Node& reduction, Value y);
 
 }  // namespace alpa::ops

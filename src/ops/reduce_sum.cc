@@ -7,6 +7,7 @@
 #include "kernels/cpu/kernels.h"
 #include "reduce_rule.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -28,7 +29,7 @@ const OpDef ops::reduce_sum = {
     .name = "reduce_sum",
     .rule = [](const OpQuery& query) { return reduce_rule(query, Combiner::sum); },
     .linear = {0b1},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0);
       return {emit_broadcast(dys[0], x.shape(), kept_dims(n, x.rank()))};
     },

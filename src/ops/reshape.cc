@@ -5,6 +5,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -128,7 +129,7 @@ Shape completed(Shape shape, const TensorType& type) {
 const OpDef ops::reshape = {
     .name = "reshape",
     .rule = reshape_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {alpa::reshape(dys[0], g.operand(n, 0).shape())};
     },
     .work = Work::free,
@@ -141,7 +142,7 @@ Value reshape(Value x, const Shape& shape) {
   require(static_cast<bool>(x), "reshape: the operand is an empty Value");
   const Shape target = completed(shape, x.type());
   if (target == x.shape()) return x;
-  return x.builder->emit_one(ops::reshape, {x}, {{"shape", target}});
+  return recorder(x).emit_one(ops::reshape, {x}, {{"shape", target}});
 }
 
 }  // namespace alpa

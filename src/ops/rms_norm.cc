@@ -3,6 +3,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -24,7 +25,7 @@ std::vector<DType> grad_dtypes(const OpQuery& query) {
 }
 
 /// The share of rstd's gradient in that of x: d rstd / dx = -rstd³ x / C.
-Value through_rstd(Builder& g, const Node& n, Value drstd) {
+Value through_rstd(Recorder& g, const Node& n, Value drstd) {
   const Value x = g.operand(n, 0), rstd = g.result(n, 1);
   Shape column = rstd.shape();
   column.push_back(1);
@@ -33,7 +34,7 @@ Value through_rstd(Builder& g, const Node& n, Value drstd) {
   return alpa::cast(alpa::cast(x, rstd.dtype()) * slope, x.dtype());
 }
 
-Values rms_norm_vjp(Builder& g, const Node& n, const Values& dys) {
+Values rms_norm_vjp(Recorder& g, const Node& n, const Values& dys) {
   Values gradients(2);
   if (dys[0])
     gradients =
@@ -73,7 +74,7 @@ Value rms_norm(Value x, Value scale, double epsilon) {
           "rms_norm: x {} needs a scale of shape {}, not {}", to_string(x.type()),
           to_string(Shape{x.shape().back()}), to_string(scale.type()));
   require(epsilon > 0, "rms_norm: epsilon must be above 0, not {}", epsilon);
-  return x.builder->emit(ops::rms_norm, {x, scale}, {{"epsilon", epsilon}})[0];
+  return recorder(x).emit(ops::rms_norm, {x, scale}, {{"epsilon", epsilon}})[0];
 }
 
 }  // namespace alpa

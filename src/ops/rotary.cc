@@ -4,6 +4,7 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -36,7 +37,7 @@ Rule rotary_rule(const OpQuery& query) {
 const OpDef ops::rotary = {
     .name = "rotary",
     .rule = rotary_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       Attributes attributes = n.attributes;
       attributes.set("backward", std::int64_t{1} - attributes.integer("backward"));
       return {g.emit_one(ops::rotary, {dys[0], g.operand(n, 1)}, attributes), Value{}};
@@ -48,10 +49,10 @@ const OpDef ops::rotary = {
 Value rotary(Value x, Value positions, RotaryOptions options) {
   require(x && positions, "rotary: an operand is an empty Value");
   require(options.base > 0, "rotary: base must be above 0, not {}", options.base);
-  return x.builder->emit_one(ops::rotary, {x, positions},
-                             {{"base", options.base},
-                              {"interleaved", std::int64_t{options.interleaved}},
-                              {"backward", std::int64_t{0}}});
+  return recorder(x).emit_one(ops::rotary, {x, positions},
+                              {{"base", options.base},
+                               {"interleaved", std::int64_t{options.interleaved}},
+                               {"backward", std::int64_t{0}}});
 }
 
 }  // namespace alpa

@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::ops {
@@ -23,7 +24,7 @@ bool aligned_at_last(const Node& broadcast, std::int64_t rank_in, std::int64_t r
 }  // namespace
 
 const Node* producer_if(Value x, const OpDef& op) {
-  const Node& node = x.builder->node(x.builder->producer(x.id));
+  const Node& node = recorder(x).node(recorder(x).producer(x.id));
   return node.op == &op ? &node : nullptr;
 }
 
@@ -38,7 +39,7 @@ Value without_broadcast(Value x, Value other) {
     return alpa::constant(*x.builder, *value, x.dtype());
   const Node* node = producer_if(x, broadcast);
   if (!node) return x;
-  const Value source = x.builder->operand(*node, 0);
+  const Value source = recorder(x).operand(*node, 0);
   return aligned_at_last(*node, source.rank(), x.rank()) ? source : x;
 }
 

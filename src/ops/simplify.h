@@ -3,7 +3,7 @@
 /// operator functions look at before they add a node.
 #include <optional>
 
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::ops {
 

@@ -7,6 +7,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -32,7 +33,7 @@ Rule slice_rule(const OpQuery& query) {
   return rule;
 }
 
-Values slice_vjp(Builder& g, const Node& n, const Values& dys) {
+Values slice_vjp(Recorder& g, const Node& n, const Values& dys) {
   const std::int64_t axis = n.attributes.integer("axis"), begin = n.attributes.integer("begin"),
                      stride = n.attributes.integer("stride"), kept = dys[0].shape()[axis],
                      behind = begin + (kept - 1) * stride + 1,
@@ -65,8 +66,8 @@ Value slice(Value x, std::int64_t axis, std::int64_t begin, std::int64_t end, st
   require(first < last, "slice: none of the {} elements of dimension {} of {} is between {} and {}",
           extent, d, to_string(x.type()), begin, end);
   if (count(first, last, stride) == extent) return x;
-  return x.builder->emit_one(ops::slice, {x},
-                             {{"axis", d}, {"begin", first}, {"end", last}, {"stride", stride}});
+  return recorder(x).emit_one(ops::slice, {x},
+                              {{"axis", d}, {"begin", first}, {"end", last}, {"stride", stride}});
 }
 
 Values split(Value x, std::int64_t parts, std::int64_t axis) {

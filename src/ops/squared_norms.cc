@@ -2,6 +2,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -14,7 +15,7 @@ const OpDef ops::squared_norms = {
           return std::vector<DType>(query.operands.size(), query.attributes.dtype("dtype"));
         },
     .flops_per_point = 2,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       Values dxs;
       for (std::size_t i = 0; i < dys.size(); ++i) {
         const Value x = g.operand(n, static_cast<int>(i));
@@ -30,7 +31,7 @@ Value squared_norm(Value x) {
   require(static_cast<bool>(x), "squared_norm: the operand is an empty Value");
   require(is_floating(x.dtype()), "squared_norm: x is {}; convert it with cast(…, f32)",
           to_string(x.type()));
-  return x.builder->emit_one(ops::squared_norms, {x}, {{"dtype", x.dtype() == f64 ? f64 : f32}});
+  return recorder(x).emit_one(ops::squared_norms, {x}, {{"dtype", x.dtype() == f64 ? f64 : f32}});
 }
 
 }  // namespace alpa

@@ -6,6 +6,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -74,7 +75,7 @@ const OpDef ops::take_along_axis = {
     .name = "take_along_axis",
     .rule = take_rule,
     .linear = {0b01},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const std::int64_t axis = n.attributes.integer("axis");
       return {g.emit_one(take_along_axis_grad, {dys[0], g.operand(n, 1)},
                          {{"axis", axis}, {"extent", g.operand(n, 0).shape()[axis]}}),
@@ -88,7 +89,7 @@ const OpDef ops::take_along_axis_grad = {
     .rule = take_grad_rule,
     .flops_per_point = 1,
     .linear = {0b01},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {alpa::take_along_axis(dys[0], g.operand(n, 1), n.attributes.integer("axis")),
               Value{}};
     },
@@ -97,8 +98,8 @@ const OpDef ops::take_along_axis_grad = {
 
 Value take_along_axis(Value x, Value ids, std::int64_t axis) {
   require(x && ids, "take_along_axis: an operand is an empty Value");
-  return x.builder->emit_one(ops::take_along_axis, {x, ids},
-                             {{"axis", ops::checked_axis("take_along_axis", axis, x.type())}});
+  return recorder(x).emit_one(ops::take_along_axis, {x, ids},
+                              {{"axis", ops::checked_axis("take_along_axis", axis, x.type())}});
 }
 
 }  // namespace alpa

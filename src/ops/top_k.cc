@@ -5,6 +5,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -48,7 +49,7 @@ Rule top_k_rule(const OpQuery& query) {
 
 TopK emit_top_k(Value x, std::int64_t k, bool descending) {
   const Values results =
-      x.builder->emit(ops::top_k, {x}, {{"k", k}, {"descending", std::int64_t{descending}}});
+      recorder(x).emit(ops::top_k, {x}, {{"k", k}, {"descending", std::int64_t{descending}}});
   return {results[0], results[1]};
 }
 
@@ -77,7 +78,7 @@ const OpDef ops::top_k = {
           return std::vector<DType>{query.operands[0].dtype, i32};
         },
     .flops_per_point = 1,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Shape& x = g.operand(n, 0).shape();
       return {
           g.emit_one(take_along_axis_grad, {dys[0], g.result(n, 1)},
@@ -88,8 +89,8 @@ const OpDef ops::top_k = {
 
 Value argmax(Value x, std::int64_t axis) {
   require(static_cast<bool>(x), "argmax: the operand is an empty Value");
-  return x.builder->emit_one(ops::argmax, {x},
-                             {{"axis", ops::checked_axis("argmax", axis, x.type())}});
+  return recorder(x).emit_one(ops::argmax, {x},
+                              {{"axis", ops::checked_axis("argmax", axis, x.type())}});
 }
 
 TopK top_k(Value x, std::int64_t k) {

@@ -6,6 +6,7 @@
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -39,7 +40,7 @@ Rule transpose_rule(const OpQuery& query) {
 const OpDef ops::transpose = {
     .name = "transpose",
     .rule = transpose_rule,
-    .vjp = [](Builder&, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder&, const Node& n, const Values& dys) -> Values {
       const std::vector<std::int64_t>& permutation = n.attributes.integers("permutation");
       Axes inverse(permutation.size());
       for (std::size_t i = 0; i < permutation.size(); ++i)
@@ -55,7 +56,7 @@ Value transpose(Value x, const Axes& permutation) {
   if (permutation.empty()) std::reverse(axes.begin(), axes.end());
   for (std::int64_t& axis : axes) axis = ops::checked_axis("transpose", axis, x.type());
   if (axes == ops::first_dims(x.rank())) return x;
-  return x.builder->emit_one(ops::transpose, {x}, {{"permutation", axes}});
+  return recorder(x).emit_one(ops::transpose, {x}, {{"permutation", axes}});
 }
 
 }  // namespace alpa

@@ -4,6 +4,7 @@
 #include "arithmetic.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -29,7 +30,7 @@ const OpDef ops::where = elementwise<ElementwiseOp::where>({
     .result_dtypes =
         [](const OpQuery& query) { return std::vector<DType>{query.operands[1].dtype}; },
     .linear = {0b110},
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       const Value condition = g.operand(n, 0);
       return {Value{}, sum_to(alpa::where(condition, dys[0], 0), g.operand(n, 1).shape()),
               sum_to(alpa::where(condition, 0, dys[0]), g.operand(n, 2).shape())};
@@ -38,8 +39,8 @@ const OpDef ops::where = elementwise<ElementwiseOp::where>({
 
 Value where(Value condition, Value x, Value y) {
   require(condition && x && y, "where: an operand is an empty Value");
-  return x.builder->emit_one(ops::where, {condition, ops::without_broadcast(x, condition),
-                                          ops::without_broadcast(y, condition)});
+  return recorder(x).emit_one(ops::where, {condition, ops::without_broadcast(x, condition),
+                                           ops::without_broadcast(y, condition)});
 }
 
 Value where(Value condition, Value x, double y) {
@@ -51,7 +52,7 @@ Value where(Value condition, double x, Value y) {
 
 Value where(Value condition, double x, double y, DType dtype) {
   require(static_cast<bool>(condition), "where: the condition is an empty Value");
-  Builder& builder = *condition.builder;
+  Builder& builder = condition;
   return where(condition, constant(builder, x, dtype), constant(builder, y, dtype));
 }
 

@@ -44,7 +44,7 @@ std::optional<bool> captures(const ExecutorOptions& options) {
 }  // namespace
 
 /// A started step, and its outcome once it has ended.
-struct StepResult::Step {
+struct RunningStep::Step {
   std::int64_t number = 0;
   std::shared_ptr<std::string> state_failure;  ///< of the state it runs on
   std::optional<std::map<std::string, double>> metrics;
@@ -344,14 +344,14 @@ struct Executor::Impl {
   }
 
   /// Starts a step; when too many would be under way, waits for the oldest first.
-  std::shared_ptr<StepResult::Step> start(DeviceState& state) {
+  std::shared_ptr<RunningStep::Step> start(DeviceState& state) {
     if (state.arena_bytes < memory_bytes()) home().enlarge(state);
     activate(this);
     while (static_cast<int>(under_way.size()) >= devices->depth()) settle();
     require_usable(state);
     inputs.seed = state.seed;
     inputs.step = steps_of(state) + 1;
-    auto step = std::make_shared<StepResult::Step>();
+    auto step = std::make_shared<RunningStep::Step>();
     step->number = inputs.step;
     step->state_failure = state.failure;
     under_way.push_back(step);
@@ -393,7 +393,7 @@ struct Executor::Impl {
         *state.failure);
   }
 
-  const std::map<std::string, double>& metrics_of(StepResult::Step& step) {
+  const std::map<std::string, double>& metrics_of(RunningStep::Step& step) {
     while (!step.over()) settle();
     if (step.failure) std::rethrow_exception(step.failure);
     if (options.check_finite) check_finite(*step.metrics, step.number);
@@ -424,8 +424,8 @@ struct Executor::Impl {
   std::unique_ptr<Devices> devices;
   std::shared_ptr<DeviceMemory> lost_memory;  ///< of the step from which a device did not return
   int num_devices = 0;
-  Directory directory, returned;                            ///< of state and of outputs
-  std::deque<std::shared_ptr<StepResult::Step>> under_way;  ///< oldest first
+  Directory directory, returned;                             ///< of state and of outputs
+  std::deque<std::shared_ptr<RunningStep::Step>> under_way;  ///< oldest first
 
   // Of the one that makes the states; its mutex guards all that share them:
   int num_steps = 1;
@@ -433,15 +433,15 @@ struct Executor::Impl {
   Impl* active = nullptr;        ///< may have steps under way
 };
 
-StepResult::StepResult(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step)
+RunningStep::RunningStep(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step)
     : executor_(std::move(executor)), step_(std::move(step)) {}
 
-const std::map<std::string, double>& StepResult::metrics() const {
+const std::map<std::string, double>& RunningStep::metrics() const {
   const std::lock_guard lock(executor_->home().mutex);
   return executor_->metrics_of(*step_);
 }
 
-const std::map<std::string, Array>& StepResult::outputs() const { return step_->outputs; }
+const std::map<std::string, Array>& RunningStep::outputs() const { return step_->outputs; }
 
 LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
                              std::string_view backend, const pipeline::PipelineSchedule& schedule,
@@ -470,23 +470,23 @@ std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
   return impl_->home().make_state(seed);
 }
 
-StepResult Executor::start(DeviceState& state, const BatchData& batch,
-                           const std::map<std::string, double>& scalars) {
+RunningStep Executor::start(DeviceState& state, const BatchData& batch,
+                            const std::map<std::string, double>& scalars) {
   return start(state, batch, [&](std::int64_t) { return scalars; });
 }
 
-StepResult Executor::start(DeviceState& state, const BatchData& batch,
-                           const ScalarsOfStep& scalars) {
+RunningStep Executor::start(DeviceState& state, const BatchData& batch,
+                            const ScalarsOfStep& scalars) {
   const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
   impl_->take_inputs(batch, scalars(impl_->steps_of(state) + 1));
-  std::shared_ptr<StepResult::Step> step = impl_->start(state);
+  std::shared_ptr<RunningStep::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
   if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)
     impl_->metrics_of(*step);
   if (returns) step->outputs = impl_->outputs_of(state);
-  return StepResult(impl_, std::move(step));
+  return RunningStep(impl_, std::move(step));
 }
 
 std::map<std::string, double> Executor::run(DeviceState& state, const BatchData& batch,

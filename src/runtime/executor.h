@@ -23,7 +23,7 @@ namespace alpa::runtime {
 /// Made by `Executor::make_state`.
 class DeviceState;
 
-class StepResult;
+class RunningStep;
 class Executor;
 
 /// Scalar inputs of a step, by name, as a function of its number (1 for the first).
@@ -85,11 +85,11 @@ class Executor {
   /// device fails, all stop, and one Error (or Bug) names device, instruction, operator, region and
   /// micro-batch where known. `state` is then unusable: later calls, including `read` and `write`,
   /// throw Error. The executor stays usable unless the GPU itself failed.
-  StepResult start(DeviceState& state, const BatchData& batch,
-                   const std::map<std::string, double>& scalars);
+  RunningStep start(DeviceState& state, const BatchData& batch,
+                    const std::map<std::string, double>& scalars);
   /// The same with scalars that depend on the step's number. `scalars` is called once, before the
   /// step starts, and must not call this executor.
-  StepResult start(DeviceState& state, const BatchData& batch, const ScalarsOfStep& scalars);
+  RunningStep start(DeviceState& state, const BatchData& batch, const ScalarsOfStep& scalars);
   /// `start`, then waits: returns the metrics by name.
   std::map<std::string, double> run(DeviceState& state, const BatchData& batch,
                                     const std::map<std::string, double>& scalars);
@@ -123,13 +123,13 @@ class Executor {
   std::vector<DeviceTimes> times() const;
 
  private:
-  friend class StepResult;
+  friend class RunningStep;
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
 
 /// A step that may still be running. Keeps its executor alive.
-class StepResult {
+class RunningStep {
  public:
   /// The metrics by name; waits for the step. Throws the failure of this step, or of an
   /// earlier one on the same devices.
@@ -140,7 +140,7 @@ class StepResult {
  private:
   friend class Executor;
   struct Step;
-  StepResult(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step);
+  RunningStep(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step);
   std::shared_ptr<Executor::Impl> executor_;
   std::shared_ptr<Step> step_;
 };

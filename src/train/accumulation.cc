@@ -7,19 +7,20 @@
 #include "alpa/train/training_step.h"
 #include "parameter_pattern.h"
 #include "src/ir/input.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {
 
 Region region_of(Value value) {
-  return value.builder->node(value.builder->producer(value.id)).region;
+  return recorder(value).node(recorder(value).producer(value.id)).region;
 }
 
 }  // namespace
 
 Value micro_batch_sum(const std::string& name, Value value) {
-  Builder& builder = value;
+  Recorder& builder = recorder(value);
   if (builder.num_micro_batches() == 1) return value;
   const LayerScope of_no_layer(builder, -1);  // its readers decide
   const DType dtype = value.dtype() == f64 ? f64 : f32;
@@ -29,7 +30,7 @@ Value micro_batch_sum(const std::string& name, Value value) {
   return after;
 }
 
-Value mean_of_sum(Value sum) { return sum * (1.0 / sum.builder->num_micro_batches()); }
+Value mean_of_sum(Value sum) { return sum * (1.0 / recorder(sum).num_micro_batches()); }
 
 Values gradient_sums(Value share, const Values& parameters, const std::string& name) {
   Values gradients = gradient_or_empty(share, parameters);
@@ -47,7 +48,7 @@ Value mean_over_micro_batches(const std::string& name, Value value) {
   require(region_of(value) != Region::apply,
           "mean_over_micro_batches \"{}\": the value is computed once per step; use it as it is",
           name);
-  Builder& builder = value;
+  Recorder& builder = recorder(value);
   const RegionScope per_micro_batch(builder, region_of(value));
   const Value sum = micro_batch_sum(name + ".sum", value);
   const RegionScope once(builder, Region::apply);
@@ -57,7 +58,7 @@ Value mean_over_micro_batches(const std::string& name, Value value) {
 void output(const std::string& name, Value value) {
   require(static_cast<bool>(value), "output \"{}\": the value is empty", name);
   require(value.rank() > 0, "output \"{}\": the value is one number; report it with metric", name);
-  Builder& builder = value;
+  Recorder& builder = recorder(value);
   const Node& producer = builder.node(builder.producer(value.id));
   if (producer.op == &ops::input) {
     const std::string& kind = producer.attributes.string("kind");
@@ -71,7 +72,7 @@ void output(const std::string& name, Value value) {
 
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name) {
   require(static_cast<bool>(loss), "mean_gradients: the loss is an empty Value");
-  Builder& builder = loss;
+  Recorder& builder = recorder(loss);
   require(
       builder.num_micro_batches() == 1 || region_of(loss) != Region::apply,
       "mean_gradients: the loss is computed once per step, but its gradients once per micro-batch; "

@@ -2,7 +2,7 @@
 /// Sums over micro-batches: made once per micro-batch, read once per step.
 #include <string>
 
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 

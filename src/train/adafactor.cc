@@ -8,6 +8,7 @@
 #include "alpa/ops/ops.h"
 #include "alpa/train/optimizer.h"
 #include "composed_update.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
@@ -33,9 +34,9 @@ Shape with_one(Shape shape, std::int64_t axis) {
 
 /// A moving average in state "<parameter>.<what>".
 Value moving_average(Value w, const std::string& what, Value x, Value rest) {
-  const Value average = w.builder->optimizer_state(w, what, x.type());
+  const Value average = recorder(w).optimizer_state(w, what, x.type());
   const Value next = average + rest * (x - average);
-  w.builder->update(average, next);
+  recorder(w).update(average, next);
   return next;
 }
 

@@ -5,6 +5,7 @@
 #include "alpa/ops/ops.h"
 #include "alpa/train/optimizer.h"
 #include "composed_update.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
@@ -14,7 +15,7 @@ Value averaged(Value average, Value x, double beta) { return average * beta + x 
 
 /// State of a parameter in the element type of its updates.
 Value moment(Value w, const std::string& what) {
-  return w.builder->optimizer_state(w, what, TensorType{update_dtype(w.dtype()), w.shape()});
+  return recorder(w).optimizer_state(w, what, TensorType{update_dtype(w.dtype()), w.shape()});
 }
 
 /// ‖w‖ / ‖direction‖, or 1 where one of them is 0.

@@ -1,6 +1,6 @@
 #pragma once
 /// Shared by optimizers whose updates are composed of elementwise operators and reductions.
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <span>
 
+#include "src/base/host_memory.h"
 #include "src/base/philox.h"
-#include "src/train/noise.h"
 
 namespace alpa {
 namespace {
@@ -28,6 +28,8 @@ std::int64_t uniform_below(const RandomStream& stream, std::uint64_t index, std:
 }
 
 }  // namespace
+
+std::int64_t available_host_bytes() { return host_memory().available_bytes; }
 
 Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed) {
   require(n >= 1 && dim >= 1,

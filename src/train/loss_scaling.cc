@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "src/ir/input.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
@@ -23,7 +24,7 @@ Value all_finite(const Values& gradients) {
   return lt(squares, std::numeric_limits<float>::max());
 }
 
-bool is_state(const Builder& builder, int value) {
+bool is_state(const Recorder& builder, int value) {
   const Node& node = builder.node(builder.producer(value));
   return node.attributes.string("kind") == name_of(InputKind::state);
 }
@@ -45,7 +46,7 @@ void check_loss_scale(const StepOptions& options) {
           scale.growth_interval);
 }
 
-ScaledLoss::ScaledLoss(Builder& builder, Value loss, std::optional<LossScale> options)
+ScaledLoss::ScaledLoss(Recorder& builder, Value loss, std::optional<LossScale> options)
     : builder_(builder), options_(options), scaled_(loss) {
   if (!options_) return;
   if (size_of(loss.dtype()) < size_of(f32)) scaled_ = cast(loss, f32);

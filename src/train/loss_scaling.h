@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "alpa/train/training_step.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
@@ -16,7 +17,7 @@ void check_loss_scale(const StepOptions& options);
 /// step, and guard_updates once all updates are declared.
 class ScaledLoss {
  public:
-  ScaledLoss(Builder& builder, Value loss, std::optional<LossScale> options);
+  ScaledLoss(Recorder& builder, Value loss, std::optional<LossScale> options);
 
   Value loss() const { return scaled_; }
   /// The gradients of the loss itself.
@@ -30,7 +31,7 @@ class ScaledLoss {
   bool dynamic() const { return options_ && options_->dynamic; }
   void update_scale();
 
-  Builder& builder_;
+  Recorder& builder_;
   std::optional<LossScale> options_;
   Value scaled_, scale_;
   Value good_steps_, updates_;  ///< state

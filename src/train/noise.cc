@@ -1,9 +1,8 @@
 // src/train/noise.cc — normal numbers for made data, from counters
-#include "src/train/noise.h"
-
 #include <span>
 #include <utility>
 
+#include "alpa/train/dataset.h"
 #include "src/base/philox.h"
 
 namespace alpa {

@@ -4,6 +4,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "composed_update.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
@@ -15,16 +16,17 @@ void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weigh
   const Value old = cast(w, dtype);
   Value direction = cast(gradient, dtype);
   if (weight_decay != 0) direction = direction + old * weight_decay;
-  w.builder->update(w, cast(old - direction * cast(learning_rate, dtype), w.dtype()));
+  recorder(w).update(w, cast(old - direction * cast(learning_rate, dtype), w.dtype()));
 }
 
 void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learning_rate) {
   Builder& builder = *w.builder;
   const Value velocity = builder.optimizer_state(w, "velocity");
-  const Values results = builder.emit(ops::multi_tensor_sgd, {w, velocity, gradient, learning_rate},
-                                      {{"momentum", sgd.momentum},
-                                       {"weight_decay", sgd.weight_decay},
-                                       {"nesterov", std::int64_t{sgd.nesterov}}});
+  const Values results =
+      recorder(builder).emit(ops::multi_tensor_sgd, {w, velocity, gradient, learning_rate},
+                             {{"momentum", sgd.momentum},
+                              {"weight_decay", sgd.weight_decay},
+                              {"nesterov", std::int64_t{sgd.nesterov}}});
   builder.update(w, results[0]);
   builder.update(velocity, results[1]);
 }
@@ -38,8 +40,8 @@ Optimizer adam(LearningRate rate, double beta1, double beta2, double epsilon, do
   auto update = [attributes](Builder& builder, Value w, Value gradient, Value learning_rate,
                              Value step) {
     const Value m = builder.optimizer_state(w, "adam_m"), v = builder.optimizer_state(w, "adam_v");
-    const Values results =
-        builder.emit(ops::multi_tensor_adam, {w, m, v, gradient, learning_rate, step}, attributes);
+    const Values results = recorder(builder).emit(
+        ops::multi_tensor_adam, {w, m, v, gradient, learning_rate, step}, attributes);
     builder.update(w, results[0]);
     builder.update(m, results[1]);
     builder.update(v, results[2]);

@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
@@ -20,10 +21,10 @@ bool matches(std::string_view pattern, std::string_view name) {
 }
 
 const std::string& name_of(Value parameter) {
-  return parameter.builder->node(parameter.builder->producer(parameter.id)).name;
+  return recorder(parameter).node(recorder(parameter).producer(parameter.id)).name;
 }
 
-void require_matches(const Builder& builder, const std::vector<std::string>& patterns,
+void require_matches(const Recorder& builder, const std::vector<std::string>& patterns,
                      std::string_view option) {
   std::vector<std::string> names;
   for (Value parameter : builder.parameters()) names.push_back(name_of(parameter));
@@ -34,7 +35,7 @@ void require_matches(const Builder& builder, const std::vector<std::string>& pat
            excerpt(pattern), quoted_names(names));
 }
 
-void freeze_matching(Builder& builder, const std::vector<std::string>& patterns) {
+void freeze_matching(Recorder& builder, const std::vector<std::string>& patterns) {
   require_matches(builder, patterns, "frozen");
   // a copy: freezing takes them out of the builder's list
   const Values trained = builder.parameters();

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
@@ -16,10 +16,10 @@ const std::string& name_of(Value parameter);
 
 /// Throws Error unless every pattern fits one of the builder's trained parameters.
 /// `option` for the message.
-void require_matches(const Builder& builder, const std::vector<std::string>& patterns,
+void require_matches(const Recorder& builder, const std::vector<std::string>& patterns,
                      std::string_view option);
 
 /// Freezes parameters that fit one of the patterns. Throws Error if a pattern fits none.
-void freeze_matching(Builder& builder, const std::vector<std::string>& patterns);
+void freeze_matching(Recorder& builder, const std::vector<std::string>& patterns);
 
 }  // namespace alpa

@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "parameter_pattern.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
@@ -22,7 +23,7 @@ DType compute_dtype(Precision precision) {
 }
 
 /// The value that an update gives to a state.
-Value updated(Builder& builder, Value state) {
+Value updated(Recorder& builder, Value state) {
   for (const Update& update : builder.updates())
     if (update.input == state.id) return builder.value(update.value);
   return {};
@@ -46,7 +47,7 @@ Value in_user_precision(Value result, Precision precision) {
   return half && precision != Precision::as_written ? cast(result, f32) : result;
 }
 
-void average_parameters(Builder& builder, double decay, Value step) {
+void average_parameters(Recorder& builder, double decay, Value step) {
   require(decay > 0 && decay < 1, "StepOptions::ema is {}; it must be above 0 and less than 1",
           decay);
   const Value rest = 1 - cast(gt(step, 1), step.dtype()) * decay;  // 1 in the first step
@@ -62,7 +63,7 @@ void average_parameters(Builder& builder, double decay, Value step) {
   }
 }
 
-void read_averages(Builder& builder, const EvaluationOptions& options) {
+void read_averages(Recorder& builder, const EvaluationOptions& options) {
   if (!options.ema) return;
   require_matches(builder, options.frozen, "frozen");
   for (Value parameter : builder.parameters()) {

@@ -1,6 +1,7 @@
 #pragma once
 /// Mixed precision: what layers see of parameters and batches; averages of parameters.
 #include "alpa/train/training_step.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 
@@ -15,9 +16,9 @@ Value in_user_precision(Value result, Precision precision);
 
 /// Keeps the moving average of every parameter. Throws Error unless 0 < decay < 1, or if a
 /// parameter is of half precision.
-void average_parameters(Builder& builder, double decay, Value step);
+void average_parameters(Recorder& builder, double decay, Value step);
 
 /// Reads trained parameters from their averages, if the options say so.
-void read_averages(Builder& builder, const EvaluationOptions& options);
+void read_averages(Recorder& builder, const EvaluationOptions& options);
 
 }  // namespace alpa

@@ -2,6 +2,7 @@
 #include "alpa/train/training_step.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "accumulation.h"
 #include "alpa/base/error.h"
@@ -10,6 +11,7 @@
 #include "loss_scaling.h"
 #include "parameter_pattern.h"
 #include "precision.h"
+#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {
@@ -41,7 +43,7 @@ void check_inputs(const std::vector<BatchInput>& inputs) {
 }
 
 /// An input as a micro-batch sees it.
-Value make_input(Builder& builder, const BatchInput& input) {
+Value make_input(Recorder& builder, const BatchInput& input) {
   TensorType type = input.type;
   const InputKind kind = input.batched      ? InputKind::batch
                          : type.rank() == 0 ? InputKind::scalar
@@ -57,7 +59,7 @@ Value make_input(Builder& builder, const BatchInput& input) {
 }
 
 /// The inputs of one micro-batch, as a model of this precision reads them.
-Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs,
+Batch make_batch(Recorder& builder, const std::vector<BatchInput>& inputs,
                  Precision precision = Precision::as_written) {
   builder.set_parameter_view(view_of(precision));
   std::map<std::string, Value> values;
@@ -84,7 +86,7 @@ LossAndMetrics trace_model(const Model& model, const Batch& batch) {
     check_scalar("metric \"" + name + "\"", value);
     read.push_back(value);
   }
-  batch.builder().order_parameters(read);
+  recorder(batch.builder()).order_parameters(read);
   return result;
 }
 
@@ -100,7 +102,7 @@ std::map<std::string, Value> metric_sums(const LossAndMetrics& result) {
   return sums;
 }
 
-void report_means(Builder& builder, const std::map<std::string, Value>& sums) {
+void report_means(Recorder& builder, const std::map<std::string, Value>& sums) {
   for (const auto& [name, sum] : sums) builder.metric(name, mean_of_sum(sum));
 }
 
@@ -121,7 +123,7 @@ struct RatedOptimizer {
   Value learning_rate;
 };
 
-void update_parameters(Builder& builder, const Optimizer& optimizer,
+void update_parameters(Recorder& builder, const Optimizer& optimizer,
                        const std::vector<OptimizerGroup>& groups, const Values& gradients,
                        Value step) {
   const Values& parameters = builder.parameters();
@@ -143,7 +145,7 @@ void update_parameters(Builder& builder, const Optimizer& optimizer,
 
 /// Freezes what the options name. Throws Error if a pattern matches no parameter, or if no
 /// parameter is left to train.
-void apply_patterns(Builder& builder, const StepOptions& options) {
+void apply_patterns(Recorder& builder, const StepOptions& options) {
   require(!builder.parameters().empty(),
           "the model has no parameters to train; for metrics alone use evaluation_step");
   std::vector<std::string> groups;
@@ -157,7 +159,7 @@ void apply_patterns(Builder& builder, const StepOptions& options) {
 
 /// Gradients of all parameters that `share` depends on, summed over
 /// micro-batches; the others are frozen.
-Values trained_gradients(Builder& builder, Value share) {
+Values trained_gradients(Recorder& builder, Value share) {
   const Values parameters = builder.parameters();
   Values reached, gradients = gradient_sums(share, parameters, "gradient");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -179,7 +181,7 @@ std::optional<std::vector<int>> rematerialised(Remat remat, const TraceOptions& 
 }
 
 /// Throws Error if there is no layer to choose from.
-void check_remat(Builder& builder, Remat remat) {
+void check_remat(Recorder& builder, Remat remat) {
   if (remat != Remat::all && remat != Remat::automatic) return;
   require(builder.remat_layers_of_model() > 0,
           "StepOptions::remat: the model has no layers that could be computed again; wrap some in "
@@ -190,7 +192,7 @@ void check_remat(Builder& builder, Remat remat) {
 Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
                      const Optimizer& optimizer, const StepOptions& options,
                      const TraceOptions& tracing) {
-  Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
+  Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_remat(rematerialised(options.remat, tracing));
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
   check_remat(builder, options.remat);
@@ -217,7 +219,7 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
 
 Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model,
                        const EvaluationOptions& options, const TraceOptions& tracing) {
-  Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
+  Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
   builder.set_remat(std::vector<int>{});
   const auto metrics =
@@ -231,7 +233,7 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
 Graph trace_prediction(const std::vector<BatchInput>& inputs,
                        const std::function<Predictions(const Batch&)>& model,
                        const EvaluationOptions& options, const TraceOptions& tracing) {
-  Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
+  Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
   builder.set_remat(std::vector<int>{});
   const Predictions predictions = model(make_batch(builder, inputs, options.precision));
@@ -279,6 +281,20 @@ Builder& Batch::builder() const {
           "the batch is empty, so it has no builder; "
           "give the step at least one input");
   return values_.begin()->second;
+}
+
+std::vector<BatchInput> inputs_of(const BatchData& example, const std::vector<std::string>& whole) {
+  std::vector<BatchInput> inputs;
+  for (const auto& [name, array] : example) {
+    const bool number = array.shape().empty();
+    const bool named = std::find(whole.begin(), whole.end(), name) != whole.end();
+    inputs.push_back({name, number ? TensorType{f32, {}} : array.type(), !number && !named});
+  }
+  for (const std::string& name : whole)
+    require(example.contains(name),
+            "inputs_of: the example has no \"{}\" to be given whole; it has {}", excerpt(name),
+            quoted_names(example | std::views::keys));
+  return inputs;
 }
 
 TrainingStep training_step(std::vector<BatchInput> inputs,
@@ -348,7 +364,7 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
                          std::function<std::map<std::string, double>(std::int64_t step)> scalars) {
   check_inputs(inputs);
   auto trace = [=](const TraceOptions& tracing) {
-    Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
+    Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
     builder.set_remat(tracing.remat);
     build(builder, make_batch(builder, inputs));
     return builder.finish();

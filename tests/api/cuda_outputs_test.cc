@@ -48,10 +48,11 @@ TEST_CASE("steps on CUDA devices return the tensors that they return on the CPU"
           on_cpu_and_cuda(training(), DataParallel{.num_micro_batches = parts}, devices);
       TrainState on_cpu = cpu.init(0), on_cuda = cuda.init(0);
       for (int n = 0; n < 4; ++n) {
-        const Metrics expected = cpu.run(on_cpu, batch(n)), result = cuda.run(on_cuda, batch(n));
-        CHECK(result.output("x").to_doubles() == batch(n).at("x").to_doubles());
-        CHECK(largest_distance(result.output("logits"), expected.output("logits")) < 1e-5);
-        CHECK(Metrics(result).loss() == doctest::Approx(Metrics(expected).loss()).epsilon(1e-5));
+        const StepResult expected = cpu.run(on_cpu, batch(n)), result = cuda.run(on_cuda, batch(n));
+        CHECK(result.outputs["x"].to_doubles() == batch(n).at("x").to_doubles());
+        CHECK(largest_distance(result.outputs["logits"], expected.outputs["logits"]) < 1e-5);
+        CHECK(StepResult(result).loss() ==
+              doctest::Approx(StepResult(expected).loss()).epsilon(1e-5));
       }
     }
 }
@@ -62,7 +63,7 @@ TEST_CASE("a tensor that takes over the place of a batch input comes back from C
   const Executable predict = parallelize(step, Serial{}, Cluster::local(1, "cuda"));
   TrainState state = predict.init(0);
   for (int n = 0; n < 4; ++n) {
-    const Array x = batch(n).at("x"), result = predict.run(state, batch(n)).output();
+    const Array x = batch(n).at("x"), result = predict.run(state, batch(n)).outputs["prediction"];
     CHECK(result.at<float>(20, 5) == doctest::Approx(std::tanh(x.at<float>(20, 5))));
   }
 }

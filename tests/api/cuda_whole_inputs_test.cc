@@ -48,7 +48,7 @@ TEST_CASE("CUDA devices see masks and numbers of every step as CPU devices do") 
       const auto [cpu, cuda] =
           on_cpu_and_cuda(masked_step(), DataParallel{.num_micro_batches = parts}, devices);
       TrainState on_cpu = cpu.init(0), on_cuda = cuda.init(0);
-      std::vector<Metrics> results;  // steps are under way while the next ones are uploaded
+      std::vector<StepResult> results;  // steps are under way while the next ones are uploaded
       for (int n = 0; n < 5; ++n) results.push_back(cuda.run(on_cuda, batch(n)));
       for (int n = 0; n < 5; ++n)
         CHECK(results[n].loss() == doctest::Approx(cpu.run(on_cpu, batch(n)).loss()).epsilon(1e-4));

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "src/ilp/contest.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/steps.h"
 #include "support/temporary_file.h"
@@ -25,7 +26,7 @@ std::string joined(int count, const std::string& between, const Piece& piece) {
 
 /// A chain of layers, each with a parameter that belongs to the one before, or is frozen.
 std::string graph_text(int layers) {
-  Builder g(1);
+  Recorder g(1);
   Value h = g.input(InputKind::batch, "x", {f32, {4, 2}});
   std::string notes, updates;
   for (int i = 0; i < layers; ++i) {

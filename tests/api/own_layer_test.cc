@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 
 namespace own_layer_test {
@@ -88,14 +89,14 @@ TEST_CASE("a mask from numbers and a position needs no builder") {
   });
   const Executable evaluate = parallelize(step, ShardParallel{}, Cluster::local(2));
   TrainState state = evaluate.init(0);
-  const Metrics metrics =
+  const StepResult result =
       evaluate.run(state, {{"x", Array(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4})}});
-  CHECK(metrics.loss() == 2 - 3 - 4 + 6 - 7 - 8);
-  CHECK(metrics["other"] == 1 + 5 + 6 * 10);
+  CHECK(result.loss() == 2 - 3 - 4 + 6 - 7 - 8);
+  CHECK(result.metrics["other"] == 1 + 5 + 6 * 10);
 }
 
 TEST_CASE("a dimension that does not exist is named") {
-  Builder builder;
+  Recorder builder;
   const Value x = builder.input(InputKind::batch, "x", {f32, {8, 6}});
   CHECK(x.dim(0) == 8);
   CHECK(x.dim(-2) == 8);

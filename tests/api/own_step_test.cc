@@ -136,12 +136,12 @@ TEST_CASE("a metric that is state reports what it was before its update") {
       const Executable train = parallelize(swap, method, Cluster::local(devices));
       TrainState state = train.init(0);
       for (int i = 0; i < 3; ++i) {
-        const Metrics metrics =
+        const StepResult result =
             train.run(state, {{"x", Array(std::vector<float>(8, 0.5F), {4, 2})}});
-        CHECK(metrics["v"] == (i % 2 == 0 ? 1 : 2));
-        CHECK(metrics["w"] == (i % 2 == 0 ? 2 : 1));
-        CHECK(metrics["sum"] == i * 0.5);
-        CHECK(metrics["sum again"] == i * 0.5);
+        CHECK(result.metrics["v"] == (i % 2 == 0 ? 1 : 2));
+        CHECK(result.metrics["w"] == (i % 2 == 0 ? 2 : 1));
+        CHECK(result.metrics["sum"] == i * 0.5);
+        CHECK(result.metrics["sum again"] == i * 0.5);
       }
     }
 }

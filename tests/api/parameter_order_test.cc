@@ -3,6 +3,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
+
 namespace parameter_order_test {
 
 using namespace alpa;
@@ -94,7 +96,7 @@ TEST_CASE("the numbers of a step do not depend on the order of evaluation") {
 }
 
 TEST_CASE("parameters that are made in the order of their use stay where they are") {
-  Builder builder;
+  Recorder builder;
   const Value x = builder.input(InputKind::batch, "x", {f32, {2, 2}});
   const Value a = builder.parameter("a", {f32, {2}}, ones),
               b = builder.parameter("b", {f32, {2}}, ones);

@@ -62,9 +62,9 @@ Outcome run(const TrainingStep& step, const Method& method, int devices) {
   TrainState state = train.init(1);
   Outcome outcome;
   for (int n = 0; n < 3; ++n) {
-    const Metrics metrics = train.run(state, batch(n));
-    outcome.losses.push_back(metrics.loss());
-    outcome.losses.push_back(metrics["largest"]);
+    const StepResult result = train.run(state, batch(n));
+    outcome.losses.push_back(result.loss());
+    outcome.losses.push_back(result.metrics["largest"]);
   }
   CHECK(train.measured_bytes(state) == train.memory_bytes());
   for (const DistributedArray& p : state.parameters())

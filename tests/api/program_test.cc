@@ -69,8 +69,8 @@ TEST_CASE("the program of the first page, scaled down, learns") {
   TrainState state = train.init(/*seed=*/0);
   std::vector<double> loss;
   for (int i = 0; i < 10; ++i) {
-    Metrics m = train.run(state, next_batch());
-    loss.push_back(m.loss());
+    StepResult result = train.run(state, next_batch());
+    loss.push_back(result.loss());
   }
   for (std::size_t i = 1; i < loss.size(); ++i) CHECK(loss[i] < loss[i - 1]);
   CHECK(state.step() == 10);
@@ -184,7 +184,7 @@ TEST_CASE("a custom step is written on the graph: power iteration for the larges
   TrainState state = iterate.init(0);
   const Array a(std::vector<double>{2, 1, 0, 1, 2, 1, 0, 1, 2}, {3, 3});
   double eigenvalue = 0;
-  for (int i = 0; i < 60; ++i) eigenvalue = iterate.run(state, {{"a", a}})["eigenvalue"];
+  for (int i = 0; i < 60; ++i) eigenvalue = iterate.run(state, {{"a", a}}).metrics["eigenvalue"];
   CHECK(eigenvalue == doctest::Approx(2 + std::sqrt(2.0)).epsilon(1e-12));
 }
 
@@ -204,9 +204,9 @@ TEST_CASE("a custom step has scalars of its own, and gradients where it asks for
   TrainState state = executable.init(0);
   const std::map<std::string, Array> batch = {{"x", Array(std::vector<double>{1, 3}, {2})}};
   executable.run(state, batch);
-  const Metrics second = executable.run(state, batch);  // step 2: scale 20; mean of squares 5
+  const StepResult second = executable.run(state, batch);  // step 2: scale 20; mean of squares 5
   CHECK(second.loss() == doctest::Approx(100));
-  CHECK(second["slope"] == doctest::Approx(200));
+  CHECK(second.metrics["slope"] == doctest::Approx(200));
 }
 
 TEST_CASE("planning needs no devices: a cluster nobody has") {

@@ -97,8 +97,8 @@ TEST_CASE("fmt prints shapes, types, arrays, layouts, graphs, plans and metrics"
   CAPTURE(plan);
   CHECK(plan.starts_with("data on mesh 2: "));
   CHECK(plan.ends_with("communication), proven optimal"));
-  const Metrics metrics = train.run(state, make_batch());
-  CHECK(fmt::format("{}", metrics) == fmt::format("loss {:.4g}", metrics.loss()));
+  const StepResult result = train.run(state, make_batch());
+  CHECK(fmt::format("{}", result.metrics) == fmt::format("loss {:.4g}", result.loss()));
 }
 
 TEST_CASE(

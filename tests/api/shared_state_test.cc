@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/ir/recorder.h"
 #include "src/tensor/kernel.h"
 #include "support/copying_op.h"
 #include "support/error_text.h"
@@ -90,10 +91,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a state whose step failed is neither read nor written any more") {
-  const auto model = [](Value x) {
-    Builder& g = x;
-    return g.emit_one(breakable, {x});
-  };
+  const auto model = [](Value x) { return recorder(x).emit_one(breakable, {x}); };
   const auto rate = [](std::int64_t) { return 1e-3; };
   const Executable train = parallelize(step_of(model, rate), DataParallel{}, Cluster::local(2));
   TrainState failed = train.init(0), good = train.init(1);

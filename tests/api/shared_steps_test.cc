@@ -57,7 +57,7 @@ std::map<std::string, double> serial(const Classifier& model, const TrainState& 
   const Executable evaluate = parallelize(step, Serial{}, Cluster::local(1));
   TrainState state = evaluate.init(0);
   REQUIRE(state.copy_from(trained) == 6);
-  return evaluate.run(state, batch).values();
+  return evaluate.run(state, batch).metrics.values();
 }
 
 void check_equal(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
@@ -89,7 +89,7 @@ TEST_CASE("evaluation on the state of training equals evaluation on one device")
     for (int i = 0; i < 4; ++i) {
       train.run(state, examples(24 * i, 24));
       const auto batch = examples(1000, 36);
-      check_equal(evaluate.run(state, batch).values(), serial(model, state, batch));
+      check_equal(evaluate.run(state, batch).metrics.values(), serial(model, state, batch));
     }
     CHECK(state.step() == 4);
   }
@@ -129,7 +129,7 @@ TEST_CASE("evaluation of a large batch takes what it needs beside the state, and
   TrainState state = evaluate.init(0);
   train.run(state, examples(0, 8));
   const auto batch = examples(100, 4096);
-  check_equal(evaluate.run(state, batch).values(), serial(model, state, batch));
+  check_equal(evaluate.run(state, batch).metrics.values(), serial(model, state, batch));
   CHECK(evaluate.memory_bytes() > train.memory_bytes());
   CHECK(evaluate.measured_bytes(state) == evaluate.memory_bytes());
 }
@@ -160,7 +160,7 @@ TEST_CASE("metrics of a batch of fewer rows are means over these rows") {
     for (const std::int64_t rows : {23, 12, 1}) {
       CAPTURE(rows);
       const auto batch = examples(50, rows);
-      check_equal(evaluate.run(state, batch).values(), serial(model, state, batch));
+      check_equal(evaluate.run(state, batch).metrics.values(), serial(model, state, batch));
     }
     CHECK(evaluate.measured_bytes(state) == train.memory_bytes());
   }
@@ -235,7 +235,8 @@ TEST_CASE("three steps on one state: training, evaluation and a step that writes
   const Array after = state["dense1.kernel"];
   for (std::int64_t i = 0; i < kDim; ++i)
     CHECK(after.at<float>(i, i) == before.at<float>(i, i) / 2);
-  check_equal(evaluate.run(state, examples(9, 24)).values(), serial(model, state, examples(9, 24)));
+  check_equal(evaluate.run(state, examples(9, 24)).metrics.values(),
+              serial(model, state, examples(9, 24)));
   CHECK(state.step() == 0);
 }
 
@@ -247,7 +248,8 @@ TEST_CASE("a loaded plan is followed, too") {
   const auto [train, evaluate] = load_plan(training(model, 24), evaluation_step(inputs(24), model),
                                            method, Cluster::local(2), file.path());
   TrainState state = train.init(0);
-  check_equal(evaluate.run(state, examples(0, 24)).values(), serial(model, state, examples(0, 24)));
+  check_equal(evaluate.run(state, examples(0, 24)).metrics.values(),
+              serial(model, state, examples(0, 24)));
 }
 
 TEST_CASE("steps that cannot share a state") {

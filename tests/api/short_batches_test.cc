@@ -94,7 +94,7 @@ std::vector<double> numbers_of(const Mixed& model, const Layout& layout, std::in
   std::vector<double> numbers;
   for (std::int64_t count : rows)
     for (const Executable* step : {&train, &evaluate})
-      for (const auto& [name, value] : step->run(state, examples(count, count)).values())
+      for (const auto& [name, value] : step->run(state, examples(count, count)).metrics.values())
         numbers.push_back(value);
   CHECK(train.measured_bytes(state) == std::max(train.memory_bytes(), evaluate.memory_bytes()));
   std::vector<std::string> names = state.names();
@@ -208,15 +208,15 @@ TEST_CASE(
     const std::int64_t planned = predict.memory_bytes();
     TrainState state = predict.init(3), later = predict.init(3);
     const std::vector<double> all =
-        predict.run(state, points(64)).output("prediction").to_doubles();
+        predict.run(state, points(64)).outputs["prediction"].to_doubles();
     CHECK(predict.measured_bytes(state) == planned);
     const std::vector<double> some =
-        predict.run(state, points(59)).output("prediction").to_doubles();
+        predict.run(state, points(59)).outputs["prediction"].to_doubles();
     CHECK(largest_distance(some, {all.begin(), all.begin() + 2 * 59}) < 1e-6);
     CHECK(predict.memory_bytes() > planned);
     CHECK(predict.measured_bytes(state) == predict.memory_bytes());
-    CHECK(predict.run(state, points(64)).output("prediction").to_doubles() == all);
-    CHECK(predict.run(later, points(59)).output("prediction").to_doubles() == some);
+    CHECK(predict.run(state, points(64)).outputs["prediction"].to_doubles() == all);
+    CHECK(predict.run(later, points(59)).outputs["prediction"].to_doubles() == some);
   }
 }
 
@@ -236,8 +236,8 @@ TEST_CASE("a short batch that exceeds the memory budget is refused, and the stat
                     "of {}; leave it out (BatchOptions::drop_last), choose a batch that divides "
                     "the data, or raise the budget",
                     roomy.memory_bytes(), roomy.memory_bytes() - planned, planned));
-  CHECK(predict.run(state, points(64)).output("prediction").to_doubles() ==
-        roomy.run(other, points(64)).output("prediction").to_doubles());
+  CHECK(predict.run(state, points(64)).outputs["prediction"].to_doubles() ==
+        roomy.run(other, points(64)).outputs["prediction"].to_doubles());
 }
 
 }  // namespace short_batches_test

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 #include "support/watched_op.h"
 
@@ -25,7 +26,7 @@ Executable train_with(int layer, double stall_seconds) {
     Value h = b["x"];
     for (int l = 0; l < 2; ++l) {
       h = tanh(dense[l](h));
-      for (int twice = 0; l == layer && twice < 2; ++twice) h = b.builder().emit_one(watched, {h});
+      for (int twice = 0; l == layer && twice < 2; ++twice) h = recorder(h).emit_one(watched, {h});
       if (l == 0) h = mark_pipeline_boundary(h);
     }
     return {mean(square(h)), {}};

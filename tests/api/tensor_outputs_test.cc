@@ -59,7 +59,7 @@ TEST_CASE("a prediction step returns the logits of a batch in its order, under e
       prediction_step(inputs, [](const Batch& b) { return model(b["x"]); });
   const Executable serial = parallelize(predict, Serial{}, Cluster::local(1));
   TrainState weights = serial.init(0);
-  const Array logits = serial.run(weights, batch()).output();
+  const Array logits = serial.run(weights, batch()).outputs["prediction"];
   CHECK(logits.type() == TensorType{f32, {kRows, kClasses}});
 
   for (const Method& method : methods())
@@ -67,9 +67,9 @@ TEST_CASE("a prediction step returns the logits of a batch in its order, under e
       CAPTURE(devices);
       const Executable split = parallelize(predict, method, Cluster::local(devices));
       TrainState state = split.init(0);
-      Metrics result = split.run(state, batch());
-      CHECK(result.values().empty());
-      CHECK(testing::largest_distance(result.output("prediction"), logits) < 1e-6);
+      StepResult result = split.run(state, batch());
+      CHECK(result.metrics.values().empty());
+      CHECK(testing::largest_distance(result.outputs["prediction"], logits) < 1e-6);
       CHECK(split.memory_bytes() == split.measured_bytes(state));
     }
 }
@@ -83,12 +83,12 @@ TEST_CASE(
   const Executable run =
       parallelize(predict, DataParallel{.num_micro_batches = 3}, Cluster::local(2));
   TrainState state = run.init(0);
-  const Metrics first = run.run(state, batch());
-  const Metrics other = run.run(state, {{"x", linear_dataset(kRows, kDim, 4).x}});
+  const StepResult first = run.run(state, batch());
+  const StepResult other = run.run(state, {{"x", linear_dataset(kRows, kDim, 4).x}});
   const Array x = batch().at("x");
-  CHECK(first.output("of each row").shape() == Shape{kRows});
-  CHECK(first.output("hidden").at<float>(20, 3) == doctest::Approx(std::tanh(x.at<float>(20, 3))));
-  CHECK(testing::largest_distance(first.output("hidden"), other.output("hidden")) > 0.1);
+  CHECK(first.outputs["of each row"].shape() == Shape{kRows});
+  CHECK(first.outputs["hidden"].at<float>(20, 3) == doctest::Approx(std::tanh(x.at<float>(20, 3))));
+  CHECK(testing::largest_distance(first.outputs["hidden"], other.outputs["hidden"]) > 0.1);
 }
 
 TEST_CASE(
@@ -101,13 +101,13 @@ TEST_CASE(
   };
   for (int parts : {1, 3}) {
     const auto [expected, of_serial] = train(Serial{.num_micro_batches = parts}, 1);
-    CHECK(expected.output("sums").shape() == Shape{parts * kDim});
-    CHECK(expected.output("positive").dtype() == u8);
+    CHECK(expected.outputs["sums"].shape() == Shape{parts * kDim});
+    CHECK(expected.outputs["positive"].dtype() == u8);
     const Array x = batch().at("x");
     double sum = 0;  // of the last column of the last micro-batch
     for (std::int64_t row = kRows - kRows / parts; row < kRows; ++row)
       sum += x.at<float>(row, kDim - 1);
-    CHECK(expected.output("sums").at<float>(parts * kDim - 1) == doctest::Approx(sum));
+    CHECK(expected.outputs["sums"].at<float>(parts * kDim - 1) == doctest::Approx(sum));
     for (const Method& method : methods()) {
       const auto fits = [&](const auto& m) { return m.num_micro_batches == parts; };
       if (!std::visit(fits, method)) continue;
@@ -116,10 +116,10 @@ TEST_CASE(
         const auto [result, state] = train(method, devices);
         for (const char* name : {"logits", "positive", "sums", "bias"}) {
           CAPTURE(name);
-          CHECK(testing::largest_distance(result.output(name), expected.output(name)) < 1e-5);
+          CHECK(testing::largest_distance(result.outputs[name], expected.outputs[name]) < 1e-5);
         }
-        CHECK(result.output("bias").to_doubles() == state["3.bias"].to_host().to_doubles());
-        CHECK(Metrics(result).loss() == doctest::Approx(Metrics(expected).loss()));
+        CHECK(result.outputs["bias"].to_doubles() == state["3.bias"].to_host().to_doubles());
+        CHECK(StepResult(result).loss() == doctest::Approx(StepResult(expected).loss()));
       }
     }
   }
@@ -146,7 +146,7 @@ TEST_CASE("mistakes with tensors that a step returns are named") {
       parallelize(prediction_step(inputs, [](const Batch& b) { return tanh(b["x"]); }), Serial{},
                   Cluster::local(1));
   TrainState state = predict.init(0);
-  CHECK(error_of([&] { predict.run(state, batch()).output("logits"); }) ==
+  CHECK(error_of([&] { predict.run(state, batch()).outputs["logits"]; }) ==
         "the step returns no tensor \"logits\"; its outputs are \"prediction\"");
 }
 

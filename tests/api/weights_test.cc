@@ -186,4 +186,28 @@ TEST_CASE("maps that do not fit change nothing and say why") {
         "weight map: tensor \"a\" is written twice");
 }
 
+TEST_CASE("a saved model evaluates as before: running means and variances are saved, too") {
+  const auto trained = [](std::uint64_t seed) {
+    const nn::Sequential model{nn::Dense(4), nn::BatchNorm(), nn::Dense(2)};
+    const auto loss = [=](const Batch& b) { return mean(square(model(b["x"]))); };
+    const std::vector<BatchInput> inputs{{"x", {f64, {6, 3}}}};
+    auto steps = parallelize(training_step(inputs, loss, optim::Adam{}, {.ema = 0.9}),
+                             evaluation_step(inputs, loss), DataParallel{}, Cluster::local(2));
+    return std::pair(steps, steps[0].init(seed));
+  };
+  const BatchData batch{{"x", linear_dataset(6, 3, 1).x.cast(f64)}};
+  const TemporaryFile file("batch_norm.safetensors", "");
+  auto [saved, state] = trained(1);
+  for (int i = 0; i < 3; ++i) saved[0].run(state, batch);
+  save_weights(state, file.path());
+  CHECK(TensorFile(file.path()).names() ==
+        std::vector<std::string>{"0.bias", "0.kernel", "1.bias", "1.mean", "1.scale", "1.variance",
+                                 "2.bias", "2.kernel"});
+  auto [loaded, fresh] = trained(2);
+  const double expected = saved[1].run(state, batch).loss();
+  CHECK(loaded[1].run(fresh, batch).loss() != expected);
+  load_weights(fresh, file.path());
+  CHECK(loaded[1].run(fresh, batch).loss() == expected);
+}
+
 }  // namespace weights_test

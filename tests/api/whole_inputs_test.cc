@@ -102,8 +102,8 @@ TEST_CASE(
       const Executable run =
           parallelize(step, ShardParallel{.num_micro_batches = parts}, Cluster::local(devices));
       TrainState state = run.init(0);
-      Metrics metrics = run.run(state, {{"row", row}, {"table", table}, {"rate", 2}});
-      CHECK(metrics["mean"] == doctest::Approx((3 * 17 + 2 * 3 + 7) / 12.0));
+      StepResult result = run.run(state, {{"row", row}, {"table", table}, {"rate", 2}});
+      CHECK(result.metrics["mean"] == doctest::Approx((3 * 17 + 2 * 3 + 7) / 12.0));
       const std::vector<double> w = state["w"].to_host().to_doubles();
       CHECK(w[0] == doctest::Approx(8));
       CHECK(w[1] == doctest::Approx(10));

@@ -4,6 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 #include "support/evaluate.h"
@@ -16,7 +17,7 @@ using namespace alpa::testing;
 namespace {
 
 struct Fixture {
-  Builder b;
+  Recorder b;
   Value batch(const std::string& name, TensorType type) {
     return b.input(InputKind::batch, name, std::move(type));
   }
@@ -61,7 +62,7 @@ OpDef two_results_op() {
   op.result_dtypes = [](const OpQuery& query) {
     return std::vector<DType>(2, query.operands[0].dtype);
   };
-  op.vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+  op.vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
     const Value a = g.operand(n, 0), b = g.operand(n, 1);
     Value da = constant(g, 0, a.dtype(), a.shape()), db = da;
     if (dys[0]) da = da + dys[0] * 2, db = db + dys[0];
@@ -80,7 +81,7 @@ TEST_CASE("an operator of several results is given the gradient of each, whichev
        {std::pair{true, false}, {false, true}, {true, true}}) {
     CAPTURE(uses_first);
     CAPTURE(uses_second);
-    Builder g;
+    Recorder g;
     const Value a = g.parameter("a", {f64, {3}}, Initializer::zeros()),
                 b = g.parameter("b", {f64, {3}}, Initializer::zeros());
     const Values made = g.emit(two_results, {a, b}, {});
@@ -119,7 +120,7 @@ TEST_CASE_FIXTURE(
         "gradient: \"labels\" is i32[2], which has no gradient; only floating types have");
   CHECK(error_of([&] { gradient(loss, {Value{}}); }) ==
         "gradient: a value to differentiate by is empty");
-  Builder other;
+  Recorder other;
   const Value foreign = other.input(InputKind::batch, "x", {f32, {2, 3}});
   CHECK(error_of([&] { gradient(loss, {foreign}); }) ==
         "gradient: a value to differentiate by belongs to another graph than the loss");
@@ -247,7 +248,7 @@ TEST_CASE_FIXTURE(Fixture, "value_and_grad gives the loss and its gradients") {
 TEST_CASE(
     "gradients of a network with residual, tied weights, "
     "normalisation and cross-entropy agree with central differences") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f64, {4, 5}}),
               labels = b.input(InputKind::batch, "labels", {i32, {4}});
   const Value w = b.parameter("w", {f64, {5, 5}}, Initializer::zeros());
@@ -286,7 +287,7 @@ TEST_CASE(
 
 TEST_CASE("accumulated over micro-batches, the gradient is that of the whole batch") {
   const auto step = [](int micro_batches) {
-    Builder b(micro_batches);
+    Recorder b(micro_batches);
     const Value x = b.input(InputKind::batch, "x", {f64, {6 / micro_batches, 2}});
     const Value w = b.parameter("w", {f64, {2, 1}}, Initializer::zeros());
     const Value total = b.input(InputKind::accumulator, "total", {f64, {2, 1}});

@@ -1,5 +1,5 @@
 // Exit statuses: 0, 2 for the user's mistakes and the system's refusals, 3 for ours.
-#include "src/base/program.h"
+#include "alpa/base/program.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

@@ -37,7 +37,7 @@ struct Fixture {
     executor.emplace(program, options, "cuda");
   }
 
-  runtime::StepResult start(runtime::DeviceState& state, int step) {
+  runtime::RunningStep start(runtime::DeviceState& state, int step) {
     const Graph& graph = executor->program().graph;
     return executor->start(state, random_batch(graph, step), scalars_of(graph, step));
   }
@@ -79,7 +79,7 @@ TEST_CASE(
     const auto state = fixture.executor->make_state(0);
     fixture.start(*state, 1).metrics();
     emulation::fail_kernel(3);
-    const runtime::StepResult failed = fixture.start(*state, 2);
+    const runtime::RunningStep failed = fixture.start(*state, 2);
     std::string text;
     if (waits)
       text = error_of([&] { failed.metrics(); });
@@ -120,7 +120,7 @@ TEST_CASE("what a card has no memory for is refused when it is planned") {
   emulation::restart(machine);
   const TrainingStep step = training_step(
       {{"x", {f32, {24, 10}}}, {"y", {f32, {24, 6}}}},
-      [](const Batch& batch) { return small_mlp(*batch["x"].builder, batch["x"], batch["y"]); },
+      [](const Batch& batch) { return small_mlp(recorder(batch["x"]), batch["x"], batch["y"]); },
       optim::Sgd{});
   const Cluster card = Cluster::local(1, "cuda");
   CHECK(card.device.memory_bytes == 10'000);  // a half is left free, since it is less than 1 GiB

@@ -7,6 +7,7 @@
 #include "alpa/ops/ops.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"
+#include "src/ir/recorder.h"
 #include "src/lower/staging.h"
 #include "src/runtime/backend.h"
 #include "src/runtime/devices.h"
@@ -28,7 +29,7 @@ const Shape kBegin = {0, 2};  // of the part in the whole: columns 2, 3 and 4
 /// The sum over all micro-batches of exp(x)², of the part: device 0 makes exp(x) and
 /// sums up, device 1 squares.
 spmd::SpmdProgram squares(int micro_batches) {
-  Builder g(micro_batches);
+  Recorder g(micro_batches);
   const Value x = g.input(InputKind::batch, "x", kWhole), a = exp(x), b = a * a;
   const Value total = micro_batch_sum("sum", b);
   g.set_region(Region::apply);

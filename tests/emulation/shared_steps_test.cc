@@ -28,7 +28,7 @@ std::vector<double> losses(const nn::Sequential& model, const Method& method,
       parallelize(training_step(inputs, loss, optim::Adam{.learning_rate = 0.01}),
                   evaluation_step(inputs, loss), method, Cluster::local(2, backend));
   TrainState state = train.init(0);
-  std::vector<Metrics> results;
+  std::vector<StepResult> results;
   for (int i = 0; i < 4; ++i) {
     results.push_back(train.run(state, rows_of(data, 0, 16)));
     results.push_back(train.run(state, rows_of(data, 16, 16)));
@@ -36,7 +36,7 @@ std::vector<double> losses(const nn::Sequential& model, const Method& method,
     results.push_back(evaluate.run(state, rows_of(data, 48, 5)));
   }
   std::vector<double> values;
-  for (const Metrics& metrics : results) values.push_back(metrics.loss());
+  for (const StepResult& result : results) values.push_back(result.loss());
   return values;
 }
 
@@ -75,7 +75,7 @@ TEST_CASE(
     const std::int64_t planned = predict.memory_bytes();
     TrainState state = predict.init(3);
     const auto run = [&](const Array& rows) {
-      return predict.run(state, {{"x", rows}}).output("prediction").to_doubles();
+      return predict.run(state, {{"x", rows}}).outputs["prediction"].to_doubles();
     };
     const std::vector<double> expected = run(all), found = run(some);
     for (std::size_t i = 0; i < found.size(); ++i)

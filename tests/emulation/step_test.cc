@@ -6,6 +6,7 @@
 
 #include "emulation.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/ir/recorder.h"
 #include "src/lower/staging.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
@@ -40,7 +41,7 @@ runtime::Executor executor_of(const spmd::SpmdProgram& program,
 Steps metrics_of(runtime::Executor& executor, int steps) {
   const Graph& graph = executor.program().graph;
   const auto state = executor.make_state(3);
-  std::vector<runtime::StepResult> results;
+  std::vector<runtime::RunningStep> results;
   for (int step = 1; step <= steps; ++step) {
     std::map<std::string, double> scalars;
     for (const Input& input : graph.inputs)
@@ -49,7 +50,7 @@ Steps metrics_of(runtime::Executor& executor, int steps) {
     results.push_back(executor.start(*state, random_batch(graph, step), scalars));
   }
   Steps metrics;
-  for (const runtime::StepResult& result : results) metrics.push_back(result.metrics());
+  for (const runtime::RunningStep& result : results) metrics.push_back(result.metrics());
   return metrics;
 }
 
@@ -74,7 +75,7 @@ emulation::GraphNodes nodes_of(const spmd::SpmdProgram& program) {
 
 /// A step whose micro-batches draw random numbers.
 spmd::SpmdProgram noisy_program(int micro_batches, int devices) {
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     return small_mlp(g, x + random_normal(g, x.type(), 0, 0.5), y);
   };
   const Graph graph = training_graph(
@@ -151,7 +152,7 @@ TEST_CASE("every micro-batch has its own data and random numbers, captured, queu
 TEST_CASE(
     "a metric that other work reads, or that is an input, reaches the host by one kernel more") {
   const auto kernels = [&](std::initializer_list<const char*> more) {
-    Builder g;
+    Recorder g;
     const Value x = g.input(InputKind::batch, "x", {f32, {8}}),
                 rate = g.input(InputKind::scalar, "rate", {f32, {}});
     const Value w = g.parameter("w", {f32, {}}, Initializer::constant(2));
@@ -169,7 +170,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a metric under another shape is written directly, one that is the new state is not") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {8}});
   const Value w = g.parameter("w", {f32, {}}, Initializer::constant(2));
   const Value next = w + max(x);
@@ -182,7 +183,7 @@ TEST_CASE("a metric under another shape is written directly, one that is the new
 }
 
 TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-batch") {
-  Builder g(3);
+  Recorder g(3);
   const Value x = g.input(InputKind::batch, "x", {f32, {8}}),
               rate = g.input(InputKind::scalar, "rate", {f32, {}});
   // exp(rate) may lie where rate does: nothing else reads that. Not fused,

@@ -9,6 +9,7 @@
 
 #include "emulation.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/ir/recorder.h"
 #include "src/lower/staging.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
@@ -26,7 +27,7 @@ namespace {
 constexpr int kMicroBatches = 4, kSteps = 2;
 
 /// Both layers draw random numbers in every micro-batch.
-Value noisy_model(Builder& g, Value x, Value y) {
+Value noisy_model(Recorder& g, Value x, Value y) {
   g.set_layer(0);
   const Value w = g.parameter("w0", {f32, {10, 14}}, Initializer::normal(0, 0.3)),
               b = g.parameter("b0", {f32, {14}}, Initializer::normal(0, 0.3));

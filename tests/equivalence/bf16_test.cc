@@ -20,7 +20,7 @@ constexpr int kSteps = 3;
 enum class Storage : std::uint8_t { bf16, mixed };
 
 Value rounded_dense(Value x, const std::string& name, std::int64_t features) {
-  Builder& g = *x.builder;
+  Builder& g = x;
   const std::int64_t inputs = x.shape().back();
   const Value kernel =
       g.parameter(name + ".kernel", {f32, {inputs, features}}, nn::he_normal(inputs, features));

@@ -87,7 +87,7 @@ TEST_CASE("names nobody knows") {
   CHECK(error_of([&] { running.state["w"]; }) == known);
   CHECK(error_of([&] { running.state["w"] = zero_array({1}); }) == known);
   CHECK(error_of([&] { running.train.sharding_of("w"); }) == known);
-  CHECK(error_of([&] { running.train.run(running.state, small_batch())["accuracy"]; }) ==
+  CHECK(error_of([&] { running.train.run(running.state, small_batch()).metrics["accuracy"]; }) ==
         "the step reports no metric \"accuracy\"; its metrics are \"loss\"");
   CHECK(error_of([&] {
           running.state["dense0.kernel"] = zero_array({4, 6});

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "errors/small_model.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
@@ -33,7 +34,7 @@ TEST_CASE("impossible inputs of a step are refused when it is made") {
   CHECK(step_error({f32, {4, -2}}, nothing) ==
         "batch input \"x\" is f32[4, -2]; extents can't be negative");
   CHECK(step_error({f32, Shape(17, 2)}, nothing).ends_with("; a tensor has at most 16 dimensions"));
-  Builder g;
+  Recorder g;
   CHECK(error_of([&] {
           g.parameter("w", {f32, {kHuge, kHuge}}, {});
         }) == "input \"w\" is f32[4294967296, 4294967296]" + kLimit);
@@ -43,7 +44,7 @@ TEST_CASE("impossible inputs of a step are refused when it is made") {
 }
 
 TEST_CASE("impossible results of operators are refused when the call is made") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {kHuge}}),
               y = g.input(InputKind::batch, "y", {f32, {8, 6}});
   const std::string huge = " is f32[4294967296, 4294967296]" + kLimit;
@@ -71,7 +72,7 @@ TEST_CASE("impossible results of operators are refused when the call is made") {
 }
 
 TEST_CASE("a graph whose values together can't be counted in bytes is refused") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f64, {kMaxElements}});
   CHECK(error_of([&] {
           for (Value y = x;;) y = exp(y);
@@ -128,9 +129,9 @@ TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph
   CHECK(error_of([&] { kept.type(); }) == gone);
 
   // The same address twice, both alive in turn: one handle does not equal the other.
-  alignas(Builder) std::byte place[sizeof(Builder)];
-  const auto made_at = [&] { return std::construct_at(reinterpret_cast<Builder*>(place)); };
-  Builder* g = made_at();
+  alignas(Recorder) std::byte place[sizeof(Recorder)];
+  const auto made_at = [&] { return std::construct_at(reinterpret_cast<Recorder*>(place)); };
+  Recorder* g = made_at();
   const Value old = g->input(InputKind::batch, "x", {f32, {4}});
   std::destroy_at(g);
   g = made_at();

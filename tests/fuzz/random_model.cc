@@ -4,6 +4,7 @@
 
 #include "alpa/train/training_step.h"
 #include "src/intra_op/search/auto_shard.h"
+#include "src/ir/recorder.h"
 #include "support/cuda_epilogues.h"
 
 namespace alpa::fuzz {
@@ -14,7 +15,7 @@ using Kind = AxisPlacement::Kind;
 /// Builds the model block by block; `h` is [B, C] or [B, T, C].
 class Composer {
  public:
-  Composer(Builder& g, Random& random, const testing::TestStepOptions& options, Value h)
+  Composer(Recorder& g, Random& random, const testing::TestStepOptions& options, Value h)
       : g_(g),
         random_(random),
         dtype_(options.dtype),
@@ -155,7 +156,7 @@ class Composer {
     h_ = h_ + g_.emit_one(ops::mul, {h_, zero});
   }
 
-  Builder& g_;
+  Recorder& g_;
   Random& random_;
   DType dtype_;
   bool may_round_;  ///< Adam divides by the size of a gradient, which may be rounding alone
@@ -189,7 +190,7 @@ Graph step_of(Random& random, const TensorType& x, const TensorType& y, const te
   const TensorType all_x = whole_batch(x, options.num_micro_batches),
                    all_y = whole_batch(y, options.num_micro_batches);
   if (chance(random, 0.5)) return testing::training_graph(all_x, all_y, model, options);
-  const auto loss = [&](const Batch& b) { return model(*b["x"].builder, b["x"], b["y"]); };
+  const auto loss = [&](const Batch& b) { return model(recorder(b["x"]), b["x"], b["y"]); };
   const alpa::StepOptions clipping{.clip_global_norm = chance(random, 0.5) ? 0.5 : 0};
   return training_step({{"x", all_x}, {"y", all_y}}, loss,
                        random_optimizer(random, options.optimizer == testing::StepOptimizer::adam),
@@ -202,7 +203,7 @@ Sample token_sample(Random& random, const testing::TestStepOptions& options) {
   const TensorType tokens{i32, {1 + below(random, 5), 1 + below(random, 5)}};
   const std::int64_t vocabulary = 3 + below(random, 6), width = 1 + below(random, 6);
   Sample sample;
-  const testing::Model model = [&](Builder& g, Value x, Value y) {
+  const testing::Model model = [&](Recorder& g, Value x, Value y) {
     const Value embedding =
         g.parameter("embedding", {options.dtype, {vocabulary, width}}, Initializer::normal(0, 0.4));
     Composer composer(g, random, options,
@@ -224,7 +225,7 @@ Sample regression_sample(Random& random, const testing::TestStepOptions& options
   const TensorType x_type = random_input(random, options.dtype);
   const TensorType y_type{options.dtype, {x_type.shape[0], 1 + below(random, 5)}};
   Sample sample;
-  const testing::Model model = [&](Builder& g, Value x, Value y) {
+  const testing::Model model = [&](Recorder& g, Value x, Value y) {
     Composer composer(g, random, options, x);
     const Value h = reshape(composer.run(1 + below(random, 4)), {x.shape()[0], -1});
     if (composer.rounds_to_f32()) sample.tolerance = 1e-4;

@@ -46,13 +46,13 @@ std::string backend() {
 }
 
 /// Adds the metrics or the outputs of a step to `numbers`.
-void add(const Metrics& metrics, StepKind kind, std::vector<double>& numbers) {
+void add(const StepResult& result, StepKind kind, std::vector<double>& numbers) {
   if (kind == StepKind::prediction) {
-    const std::vector<double> values = metrics.output("prediction").to_doubles();
+    const std::vector<double> values = result.outputs["prediction"].to_doubles();
     numbers.insert(numbers.end(), values.begin(), values.end());
     return;
   }
-  for (const auto& [name, value] : metrics.values()) numbers.push_back(value);
+  for (const auto& [name, value] : result.metrics.values()) numbers.push_back(value);
 }
 
 struct Executables {

@@ -7,6 +7,7 @@
 
 #include "fuzz/harness.h"
 #include "fuzz/small_graph.h"
+#include "src/ir/recorder.h"
 #include "support/evaluate.h"
 
 namespace alpa::fuzz {
@@ -41,7 +42,7 @@ void run_if_small(const Graph& graph) {
 
 /// A graph of many operators, several with attributes.
 Graph wide_graph() {
-  Builder g(2);
+  Recorder g(2);
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}}),
               labels = g.input(InputKind::batch, "labels", {i32, {4}});
   const Value w = g.parameter("w", {f32, {6, 8}}, Initializer::normal(0, 0.02));

@@ -12,6 +12,7 @@
 #include "src/intra_op/facts/fusion.h"
 #include "src/intra_op/facts/strategy.h"
 #include "src/intra_op/search/auto_shard.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/random.h"
 
@@ -268,7 +269,7 @@ Value random_operation(Random& random, const Values& values) {
 /// an accumulator's increment.
 Graph random_graph(Random& random, int operations) {
   const int micro_batches = below(random, 2) == 0 ? 2 : 1;
-  Builder g(micro_batches);
+  Recorder g(micro_batches);
   const auto extent = [&] { return std::vector<std::int64_t>{2, 3, 4, 6, 8}[below(random, 5)]; };
   Values values = {g.input(InputKind::batch, "a", {f32, {extent(), extent()}})};
   if (below(random, 2))
@@ -370,7 +371,7 @@ TEST_CASE(
     "it") {
   // Rows and columns are too few to be split, so that the products are left as partial sums; relu
   // is not linear in them, the addition is.
-  Builder g(1);
+  Recorder g(1);
   const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
   const Value x = g.input(InputKind::batch, "x", rows), y = g.input(InputKind::batch, "y", rows),
               v = g.input(InputKind::state, "v", columns),

@@ -6,6 +6,7 @@
 #include "alpa/train/training_step.h"
 #include "gpt_plans.h"
 #include "src/cost/cost_model.h"
+#include "src/ir/recorder.h"
 
 namespace embedding_test {
 
@@ -19,7 +20,7 @@ constexpr std::int64_t kTokens = 4096;
 std::vector<BatchInput> ids() { return {{"ids", {i32, {kTokens}}}}; }
 
 Value loss_of(const Batch& batch, std::int64_t rows, std::int64_t width) {
-  Builder& g = *batch["ids"].builder;
+  Recorder& g = recorder(batch["ids"]);
   const Value table = g.parameter("table", {f32, {rows, width}}, Initializer::normal(0, 1));
   return mean(square(embedding(table, batch["ids"])));
 }

@@ -7,6 +7,7 @@
 
 #include "alpa/autograd/gradient.h"
 #include "alpa/ops/ops.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "src/train/accumulation.h"
 
@@ -23,7 +24,7 @@ struct MlpShape {
 
 /// Adam on every parameter: one fused node with two states each. Its epsilon is above the rounding
 /// of gradients that should be 0, so that these do not move parameters.
-inline void adam(Builder& g, const Values& gradients) {
+inline void adam(Recorder& g, const Values& gradients) {
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
   const Value step = g.input(InputKind::scalar, "step", {f32, {}});
   const Values parameters = g.parameters();
@@ -44,7 +45,7 @@ inline void adam(Builder& g, const Values& gradients) {
 }
 
 /// Sums over the micro-batches, which are read in region apply.
-inline Values accumulated(Builder& g, Values values, const std::string& prefix) {
+inline Values accumulated(Recorder& g, Values values, const std::string& prefix) {
   if (g.num_micro_batches() > 1) g.set_region(Region::backward);
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = micro_batch_sum(fmt::format("{}{}", prefix, i), values[i]);
@@ -54,7 +55,7 @@ inline Values accumulated(Builder& g, Values values, const std::string& prefix) 
 /// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the
 /// reference, with batches as inputs.
 inline Graph mlp_graph(const MlpShape& shape) {
-  Builder g(shape.num_micro_batches);
+  Recorder g(shape.num_micro_batches);
   Value h = g.input(InputKind::batch, "x", {f32, {shape.batch, shape.width}});
   const Value y = g.input(InputKind::batch, "y", {f32, {shape.batch, shape.width}});
   for (int layer = 0; layer < shape.layers; ++layer) {

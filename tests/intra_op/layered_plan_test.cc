@@ -9,6 +9,7 @@
 #include "alpa/base/error.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
+#include "src/ir/recorder.h"
 #include "support/gpt_stack.h"
 
 namespace layered_plan_test {
@@ -58,7 +59,7 @@ constexpr std::int64_t kSmall = 3;
 constexpr double kRounding = 1 + 1e-8;
 
 /// relu(x) · w + b, or relu(x · w + b); with residuals x + (…) · u.
-Value block(Builder& g, Value x, const Stack& s, int layer) {
+Value block(Recorder& g, Value x, const Stack& s, int layer) {
   const bool tied =
       s.tie == Tie::all || (s.tie == Tie::ends && (layer == 0 || layer == s.layers - 1));
   const std::string name = tied ? "tied" : fmt::format("layer{}", layer);
@@ -71,7 +72,7 @@ Value block(Builder& g, Value x, const Stack& s, int layer) {
 }
 
 Graph stack_graph(const Stack& s) {
-  Builder g(s.num_micro_batches);
+  Recorder g(s.num_micro_batches);
   Value h = g.input(InputKind::batch, "x", {f32, {s.batch, s.width}});
   const Value y = g.input(InputKind::batch, "y", {f32, {s.batch, s.width}});
   for (int layer = 0; layer < s.layers; ++layer) {

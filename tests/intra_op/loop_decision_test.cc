@@ -10,6 +10,7 @@
 #include "intra_op/plans.h"
 #include "src/ilp/solve.h"
 #include "src/intra_op/facts/fusion.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace loop_decision_test {
@@ -70,7 +71,7 @@ cost::CostModel model_of(double flops_per_second, double bytes_per_second) {
   return model;
 }
 
-void keep(Builder& g, Value v, const std::string& name = "s") {
+void keep(Recorder& g, Value v, const std::string& name = "s") {
   g.update(g.input(InputKind::state, name, v.type()), v);
 }
 
@@ -91,7 +92,7 @@ TEST_CASE(
   };
   int resharded = 0;
   for (int graphs = 0; graphs < 60; ++graphs) {
-    Builder g(1);
+    Recorder g(1);
     const std::int64_t rows = 2 + below(7), columns = 2 + below(7);
     Value x = g.input(InputKind::batch, "x", {f32, {rows, columns}});
     for (int i = 2 + below(3); i > 0; --i)
@@ -121,13 +122,13 @@ TEST_CASE(
     "within") {
   // Rows and columns are too few to be split, so that the products are split along k and summed.
   const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
-  const auto product = [&](Builder& g, const std::string& name) {
+  const auto product = [&](Recorder& g, const std::string& name) {
     return einsum("ik,kj->ij", g.input(InputKind::batch, name, rows),
                   g.input(InputKind::state, "w" + name, columns));
   };
   const DeviceMesh mesh({{"x", 4, 5, 0.01}});
   SUBCASE("partial sums") {
-    Builder g(1);
+    Recorder g(1);
     keep(g, relu(product(g, "x") + product(g, "y")));
     const Graph graph = g.finish();
     REQUIRE(members_of_largest_loop(graph) == 2);
@@ -135,7 +136,7 @@ TEST_CASE(
     CHECK(least.agreed > least.apart + 4);  // one all-reduce more: 5 s and its bytes
   }
   SUBCASE("a narrower value") {
-    Builder g(1);
+    Recorder g(1);
     const Value x = g.input(InputKind::batch, "x", {f32, {64, 64}});
     keep(g, cast(relu(cast(x, f16)), f32));
     const Graph graph = g.finish();
@@ -144,7 +145,7 @@ TEST_CASE(
     CHECK(least.agreed > least.apart + 1);  // gathered in f32 instead of f16
   }
   SUBCASE("another reader") {
-    Builder g(1);
+    Recorder g(1);
     const Value u = exp(exp(exp(g.input(InputKind::batch, "x", {f32, {64, 64}}))));
     keep(g, u);
     keep(g, square(u), "t");

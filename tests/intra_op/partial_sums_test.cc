@@ -6,6 +6,7 @@
 #include "alpa/ops/ops.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
+#include "src/ir/recorder.h"
 
 namespace partial_sums_test {
 
@@ -22,12 +23,12 @@ cost::CostModel dear_compute() {
 }
 
 /// A product of [2, 64] and [64, 2]: on 4 devices only k can be split.
-Value thin_product(Builder& g, const std::string& name) {
+Value thin_product(Recorder& g, const std::string& name) {
   return einsum("ik,kj->ij", g.input(InputKind::state, name + "0", {f32, {2, 64}}),
                 g.input(InputKind::state, name + "1", {f32, {64, 2}}));
 }
 
-void set_state(Builder& g, const std::string& name, Value value) {
+void set_state(Recorder& g, const std::string& name, Value value) {
   g.update(g.input(InputKind::state, name, value.type()), value);
 }
 
@@ -46,7 +47,7 @@ constexpr double kThinBytes = 2 * 2 * 4;
 TEST_CASE(
     "PS1, PS2: sums of products that are split along k are reduced once, after the last addition") {
   for (int products : {2, 3}) {
-    Builder g;
+    Recorder g;
     Value sum = thin_product(g, "a");
     for (int i = 1; i < products; ++i)
       sum = sum + thin_product(g, std::string(1, static_cast<char>('a' + i)));
@@ -58,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("PS3: a product split along k whose reader wants it split is reduce-scattered") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {64, 8}}),
               dy = g.input(InputKind::batch, "dy", {f32, {64, 4}});
   const Value m = g.optimizer_state(g.input(InputKind::state, "w", {f32, {8, 4}}), "m");
@@ -74,7 +75,7 @@ TEST_CASE("PS3: a product split along k whose reader wants it split is reduce-sc
 TEST_CASE(
     "PS4: between tensor-parallel blocks, scatter and gather move an all_reduce's bytes and split "
     "the work between them") {
-  Builder g;
+  Recorder g;
   const std::int64_t rows = 64, inner = 256, outer = 1024;
   Value h = g.input(InputKind::state, "h", {f32, {rows, inner}});
   for (int block = 0; block < 2; ++block) {
@@ -102,7 +103,7 @@ TEST_CASE(
 TEST_CASE(
     "PS5: when memory binds, a data-parallel gradient is reduce-scattered into split state and the "
     "new weight gathered") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {64, 64}});
   const Value w = g.parameter("w", {f32, {64, 64}}, {});
   const Value loss = mean(square(matmul(x, w)));
@@ -145,7 +146,7 @@ TEST_CASE("PS6: gradients stay partial over the micro-batches and are reduced on
 }
 
 TEST_CASE("PS7: partial sums are reduced before a function that is not linear") {
-  Builder g;
+  Recorder g;
   set_state(g, "out", gelu(thin_product(g, "a")));
   const Graph graph = g.finish();
   const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute());
@@ -155,7 +156,7 @@ TEST_CASE("PS7: partial sums are reduced before a function that is not linear") 
 }
 
 TEST_CASE("PS8: a tied embedding's two gradients are added as partial sums and reduced once") {
-  Builder g;
+  Recorder g;
   const std::int64_t tokens = 64, vocabulary = 32, hidden = 16;
   const Value token = g.input(InputKind::batch, "token", {i32, {tokens}}),
               next = g.input(InputKind::batch, "next", {i32, {tokens}});

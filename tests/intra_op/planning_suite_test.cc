@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "src/ir/recorder.h"
 #include "src/ir/subgraph.h"
 #include "support/evaluate.h"
 
@@ -91,7 +92,7 @@ TEST_CASE("the models with a vocabulary share one table between embedding and lo
 TEST_CASE("tokens go to their two best experts, in order, until the slots are taken") {
   const Gates gates = some_gates();
   const TensorType type{f32, {gates.rows, gates.tokens, gates.experts}};
-  Builder g;
+  Recorder g;
   output(g, "weights", route_to_two(g.input(InputKind::batch, "gates", type), gates.capacity));
   const std::vector<double> actual =
       evaluate(g.finish(), {{"gates", tensor(type, gates.values)}}).update("weights");

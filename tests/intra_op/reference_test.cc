@@ -6,6 +6,7 @@
 #include "alpa/ops/ops.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
+#include "src/ir/recorder.h"
 #include "src/spmd/program.h"
 #include "support/communication_only.h"
 #include "support/unrepeated.h"
@@ -26,7 +27,7 @@ cost::CostModel alpa_model(bool allow_all_gather = true) {
 
 /// Graphs G2 and G2b of alpa.md 2.10: two matmuls, gradients written out, plain descent.
 Graph prototype(std::int64_t batch, std::int64_t width, bool bias) {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {batch, width}}),
               y = g.input(InputKind::batch, "y", {f32, {batch, width}});
   const Value w1 = g.parameter("w1", {f32, {width, width}}, {}),

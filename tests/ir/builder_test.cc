@@ -1,10 +1,9 @@
-#include "alpa/ir/builder.h"
+#include "src/ir/recorder.h"
 
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
 #include "sample_ops.h"
-#include "src/ir/limits.h"
 #include "support/error_text.h"
 
 namespace builder_test {
@@ -13,7 +12,7 @@ using namespace alpa;
 using namespace alpa::testing;
 
 TEST_CASE("finish keeps inputs and what updates and metrics need, and drops the rest") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
   const Value unused = b.input(InputKind::batch, "unused", {f32, {2, 2}});
   b.emit_one(sample::scale, {unused});
@@ -29,7 +28,7 @@ TEST_CASE("finish keeps inputs and what updates and metrics need, and drops the 
 }
 
 TEST_CASE("a parameter asked for twice is one input") {
-  Builder b;
+  Recorder b;
   const Value w = b.parameter("w", {f32, {2}}, Initializer::ones());
   CHECK(b.parameter("w", {f32, {2}}, Initializer::zeros()).id == w.id);
   CHECK(b.parameters().size() == 1);
@@ -43,7 +42,7 @@ TEST_CASE("a parameter asked for twice is one input") {
 }
 
 TEST_CASE("mistakes are found when the graph is built") {
-  Builder b, other;
+  Recorder b, other;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
   const Value w = b.parameter("w", {f32, {2, 2}}, Initializer::ones());
   const Value foreign = other.input(InputKind::batch, "x", {f32, {2, 2}});
@@ -69,26 +68,26 @@ TEST_CASE("mistakes are found when the graph is built") {
   const Value loss = b.emit_one(sample::total, {x});
   b.metric("m", loss);
   CHECK(error_of([&] { b.metric("m", loss); }) == "metric \"m\" exists already");
-  CHECK(error_of([&] { Builder bad(0); }) == "num_micro_batches must be at least 1, not 0");
+  CHECK(error_of([&] { Recorder bad(0); }) == "num_micro_batches must be at least 1, not 0");
   CHECK_THROWS_AS(Value{}.type(), Bug);
 }
 
 TEST_CASE("what runs once per step may not read one of several micro-batches") {
   const auto build = [](int micro_batches, auto&& use) {
     return error_of([&] {
-      Builder b(micro_batches);
+      Recorder b(micro_batches);
       const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
       const Value w = b.parameter("w", {f32, {2, 2}}, Initializer::ones());
       use(b, w, b.emit_one(sample::scale, {x}));
       b.finish();
     });
   };
-  const auto apply = [](Builder& b, Value w, Value y) {
+  const auto apply = [](Recorder& b, Value w, Value y) {
     b.set_region(Region::apply);
     b.update(w, b.emit_one(sample::add, {w, y}));
   };
-  const auto update = [](Builder& b, Value w, Value y) { b.update(w, y); };
-  const auto metric = [](Builder& b, Value, Value y) {
+  const auto update = [](Recorder& b, Value w, Value y) { b.update(w, y); };
+  const auto metric = [](Recorder& b, Value, Value y) {
     b.metric("m", b.emit_one(sample::total, {y}));
   };
   CHECK(build(1, apply) == "no error");
@@ -109,7 +108,7 @@ TEST_CASE("what runs once per step may not read one of several micro-batches") {
 }
 
 TEST_CASE("nothing reads what runs later") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
   b.set_region(Region::backward);
   const Value late = b.emit_one(sample::scale, {x});
@@ -121,7 +120,7 @@ TEST_CASE("nothing reads what runs later") {
 }
 
 TEST_CASE("names of nodes carry the path of the layer, and scopes for people") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
   b.push_scope("block0");
   b.push_scope("dense1");
@@ -149,7 +148,7 @@ TEST_CASE("nodes run as often as their region") {
 }
 
 TEST_CASE("a graph that grows beyond its most nodes is refused while it is built") {
-  Builder b;
+  Recorder b;
   Value x = b.input(InputKind::batch, "x", {f32, {2}});
   CHECK(error_of([&] {
           for (std::int64_t i = 0; i < kMaxGraphNodes; ++i) x = b.emit_one(sample::scale, {x});

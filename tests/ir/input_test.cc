@@ -4,6 +4,7 @@
 #include "alpa/base/error.h"
 #include "sample_ops.h"
 #include "src/ir/input.h"
+#include "src/ir/recorder.h"
 
 namespace input_test {
 
@@ -34,7 +35,7 @@ std::string bug_of(F&& body) {
 
 /// w and its state w.m, both updated by twice their sum, and the frozen parameter w.b.
 Graph two_states() {
-  Builder b;
+  Recorder b;
   const Value w = b.parameter("w", {f32, {4}}, {}), m = b.optimizer_state(w, "m");
   b.parameter("w.b", {f32, {4}}, {}, true);
   b.set_region(Region::apply);
@@ -47,7 +48,7 @@ Graph two_states() {
 /// A part of a graph: hidden values come from another part, their sum goes into an accumulator;
 /// `once` comes once per step.
 Graph part(InputKind kind, Region region) {
-  Builder b(2);
+  Recorder b(2);
   const Value before = b.input(InputKind::accumulator, "sum", {f32, {4}});
   const Value after = b.emit_one(sample::add, {before, b.input(kind, "hidden", {f32, {4}})});
   b.update(before, after);
@@ -74,7 +75,7 @@ TEST_CASE("a state says whose it is, in text too, whatever the names look like")
 }
 
 TEST_CASE("mistakes with states and parameters are told when the graph is built") {
-  Builder b;
+  Recorder b;
   const Value w = b.parameter("w", {f32, {4}}, {}), m = b.optimizer_state(w, "m"),
               x = b.input(InputKind::batch, "x", {f32, {4}}),
               fixed = b.parameter("f", {f32, {4}}, {}, true);
@@ -100,7 +101,7 @@ TEST_CASE("mistakes with states and parameters are told when the graph is built"
 }
 
 TEST_CASE("only parameters without an update can be frozen later") {
-  Builder b;
+  Recorder b;
   const Value w = b.parameter("w", {f32, {4}}, {}), v = b.parameter("v", {f32, {4}}, {});
   const Value m = b.optimizer_state(w, "m");
   b.freeze(v);
@@ -142,7 +143,7 @@ TEST_CASE("apply reads boundaries of its own region; those of a micro-batch come
 }
 
 TEST_CASE("nothing that runs for every micro-batch reads a boundary of region apply") {
-  Builder b;
+  Recorder b;
   b.set_region(Region::apply);
   const Value late = b.input(InputKind::boundary, "late", {f32, {4}});
   b.set_region(Region::forward);

@@ -1,8 +1,8 @@
 #pragma once
 /// A few operators of the tests' own: the graph modules know none.
-#include "alpa/ir/builder.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::testing::sample {
 
@@ -24,7 +24,7 @@ inline const alpa::OpDef* const all[] = {&add, &dot, &total, &scale, &split};
 
 /// w starts normal; loss = total(x w), once per micro-batch into an accumulator; w becomes w + w.
 inline alpa::Graph step(int micro_batches) {
-  alpa::Builder b(micro_batches);
+  alpa::Recorder b(micro_batches);
   const alpa::Value x = b.input(alpa::InputKind::batch, "x", {alpa::f32, {2, 3}});
   const alpa::Value w = b.parameter("w", {alpa::f32, {3, 4}}, alpa::Initializer::normal(0, 0.5));
   const alpa::Value sum = b.input(alpa::InputKind::accumulator, "loss_sum", {alpa::f32, {}});

@@ -8,11 +8,11 @@
 
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
-#include "alpa/ir/builder.h"
 #include "alpa/nn/layers.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
 #include "src/ir/layers.h"
+#include "src/ir/recorder.h"
 #include "src/ir/rewrite.h"
 #include "src/ops/all_ops.h"
 
@@ -34,7 +34,7 @@ Graph stack(const Stack& s) {
   const TensorType type{f32, {4, 6}};
   const auto model = [s](const Batch& batch) {
     Value h = batch["x"];
-    Builder& g = *h.builder;
+    Recorder& g = recorder(h);
     for (int layer = 0; layer < s.layers; ++layer) {
       const LayerScope scope(g, layer);
       const bool shared = s.tied && (layer == 0 || layer == s.layers - 1);
@@ -184,7 +184,7 @@ TEST_CASE("every random node has a stream of its own, which other layers do not 
   CHECK(std::set<std::int64_t>(five.begin(), five.end()).size() == 5);
   five.resize(3);
   CHECK(three == five);
-  Builder g;
+  Recorder g;
   for (int draw = 0; draw < 2; ++draw) random_uniform(g, {f32, {2}});
   const LayerScope scope(g, 0);
   for (int draw = 0; draw < 2; ++draw) random_uniform(g, {f32, {2}});
@@ -209,7 +209,7 @@ TEST_CASE("a sum over micro-batches that another layer reads cannot be cut off")
 }
 
 TEST_CASE("with_nodes leaves out what nothing needs and numbers values anew") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::state, "x", {f32, {2}});
   const Value kept = square(x), dropped = exp(relu(x));
   g.update(x, kept);

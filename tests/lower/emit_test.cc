@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/ir/recorder.h"
 #include "support/steps.h"
 
 namespace emit_test {
@@ -14,7 +15,7 @@ namespace {
 
 /// y = (x w1) w2, rows of x on two devices; loss = sum of squares; plain gradient descent.
 spmd::SpmdProgram two_products(int num_micro_batches) {
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     const Value w1 = g.parameter("w1", {f32, {4, 4}}, Initializer::ones());
     const Value w2 = g.parameter("w2", {f32, {4, 2}}, Initializer::ones());
     return sum(square(matmul(matmul(x, w1), w2) - y));
@@ -145,7 +146,7 @@ TEST_CASE("a started collective is awaited once, before its result is touched") 
 }
 
 TEST_CASE("at most two collectives are in flight") {
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     for (int i = 0; i < 8; ++i)
       x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {4, 4}}, Initializer::ones())));
     return mean(square(x - y));
@@ -166,7 +167,7 @@ TEST_CASE("at most two collectives are in flight") {
 }
 
 TEST_CASE("what only reshapes lies in its operand's memory") {
-  Builder g;
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}});
   const Value w = g.parameter("w", {f32, {24}}, Initializer::zeros());
   g.update(w, tanh(reshape(x, {24})) + w);

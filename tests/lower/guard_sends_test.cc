@@ -2,6 +2,7 @@
 // reused, never for later ones.
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "src/lower/updates.h"
 #include "support/two_meshes.h"
 
@@ -59,7 +60,7 @@ TEST_CASE("a list that overwrites what another one sends waits for the copy that
 
 TEST_CASE("with a skip connection a stage runs ahead by all copies of what it sends") {
   constexpr int kMicroBatches = 8;
-  const Model model = [](Builder& g, Value x, Value y) {
+  const Model model = [](Recorder& g, Value x, Value y) {
     g.set_layer(0);
     const Value h = tanh(matmul(x, g.parameter("w0", {f32, {4, 4}}, Initializer::normal(0, 1))));
     g.set_layer(1);

@@ -14,6 +14,7 @@
 #include <new>
 #include <thread>
 
+#include "src/ir/recorder.h"
 #include "src/runtime/arena_guard.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/devices.h"
@@ -178,7 +179,7 @@ TEST_CASE("new content is made in the state's own memory") {
 }
 
 TEST_CASE("state that swaps, repeats or is read late is updated as if all were replaced at once") {
-  Builder g;
+  Recorder g;
   const TensorType type{f32, {5}};
   const auto state = [&](const char* name, double value) {
     return g.input(InputKind::state, name, type, Initializer::constant(value));
@@ -251,7 +252,7 @@ namespace {
 
 /// One parameter, which is never changed.
 spmd::SpmdProgram program_of_parameter(const Shape& shape) {
-  Builder g;
+  Recorder g;
   const Value w = g.parameter("w", {f32, shape}, Initializer::zeros());
   g.update(w, w);
   const Graph graph = g.finish();
@@ -292,7 +293,7 @@ namespace {
 /// x[b, q, k] = a[b, q, d] · a[b, k, d]: many small products, which a
 /// device's threads share in chunks.
 Graph batched_product() {
-  Builder g;
+  Recorder g;
   const Value a = g.input(InputKind::batch, "a", {f32, {12, 8, 8}});
   const Value product = einsum("bqd,bkd->bqk", a, a);
   const Value sum = g.input(InputKind::state, "sum", product.type(), Initializer::zeros());
@@ -303,7 +304,7 @@ Graph batched_product() {
 /// The same, and b · c, which eight threads share in blocks of 512 columns: which of the two needs
 /// scratch for every thread depends on the processor's vectors.
 Graph shared_products() {
-  Builder g;
+  Recorder g;
   const Value a = g.input(InputKind::batch, "a", {f32, {12, 8, 8}}),
               b = g.input(InputKind::batch, "b", {f32, {512, 256}}),
               c = g.input(InputKind::batch, "c", {f32, {256, 4096}});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
 #include "src/runtime/devices.h"
 #include "support/error_text.h"
@@ -22,7 +23,7 @@ using Kind = lower::Instruction::Kind;
 
 /// As `one_layer_per_stage(2, …)`, with the operator in layer `layer`.
 Model watched_in(int layer) {
-  return [=](Builder& g, Value x, Value y) {
+  return [=](Recorder& g, Value x, Value y) {
     g.set_layer(0);
     if (layer == 0) x = g.emit_one(watched, {x});
     const Value h = tanh(matmul(x, g.parameter("w0", {f32, {4, 4}}, Initializer::normal(0, 1))));
@@ -42,7 +43,7 @@ Graph graph_of(int layer, int micro_batches) {
 
 /// Sums of rows of x over two devices go to a third one, which sends them back doubled.
 spmd::SpmdProgram there_and_back() {
-  Builder g(1);
+  Recorder g(1);
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 2}});
   g.metric("sum", sum(x));
   spmd::SpmdProgram program;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lower/mutants.h"
+#include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
 #include "support/two_meshes.h"
 
@@ -19,7 +20,7 @@ using Kind = lower::Instruction::Kind;
 constexpr int kMicroBatches = 4;
 
 /// Two values cross between the layers.
-Value model(Builder& g, Value x, Value y) {
+Value model(Recorder& g, Value x, Value y) {
   g.set_layer(0);
   const Value product = matmul(x, g.parameter("w0", {f32, {4, 4}}, Initializer::normal(0, 0.3)));
   const Value h = tanh(product + g.parameter("b0", {f32, {4}}, Initializer::normal(0, 0.3)));

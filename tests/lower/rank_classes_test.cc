@@ -7,9 +7,9 @@
 #include <map>
 #include <tuple>
 
-#include "alpa/ir/builder.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/search/auto_shard.h"
+#include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
 
 namespace rank_classes_test {
@@ -129,7 +129,7 @@ TEST_CASE("evenly split devices are one class") {
 }
 
 TEST_CASE("what an update saves has on every device the layout of its source") {
-  Builder g(1);
+  Recorder g(1);
   const TensorType type{f32, {13, 7}};
   const Value a = g.input(InputKind::state, "a", type), b = g.input(InputKind::state, "b", type);
   g.update(a, b);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/train/training_step.h"
+#include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
@@ -76,7 +77,7 @@ void check_equal(const Graph& graph, const StepOutcome& expected, const spmd::Sp
 /// Later layers read the product of the first one, which its backward pass does not: transfers skip
 /// stages, and no list but the sender's keeps what is sent.
 Model with_skips(int stages) {
-  return [=](Builder& g, Value x, Value y) {
+  return [=](Recorder& g, Value x, Value y) {
     Value first;
     for (int s = 0; s < stages; ++s) {
       g.set_layer(s);
@@ -167,7 +168,7 @@ namespace {
 
 /// The loss of `one_layer_per_stage` without its gradients.
 Graph evaluation_graph(int stages) {
-  Builder g(kMicroBatches);
+  Recorder g(kMicroBatches);
   const Value loss = one_layer_per_stage(stages, 14)(
       g, g.input(InputKind::batch, "x", {f32, {24 / kMicroBatches, 10}}),
       g.input(InputKind::batch, "y", {f32, {24 / kMicroBatches, 6}}));
@@ -213,7 +214,7 @@ TEST_CASE("zero_bubble computes only what other meshes wait for before it sends"
 }
 
 TEST_CASE("inference on several meshes returns the tensors of all micro-batches") {
-  Builder g(kMicroBatches);
+  Recorder g(kMicroBatches);
   const std::int64_t rows = 24 / kMicroBatches;
   Value x = g.input(InputKind::batch, "x", {f32, {rows, 10}});
   for (int s = 0; s < 2; ++s) {
@@ -226,7 +227,7 @@ TEST_CASE("inference on several meshes returns the tensors of all micro-batches"
   const Graph graph = g.finish();
   const auto predict = [&](runtime::Executor& executor) {
     const auto state = executor.make_state(1);
-    const runtime::StepResult result =
+    const runtime::RunningStep result =
         executor.start(*state, random_batch(graph, 1), scalars_of(graph, 1));
     std::vector<double> values;
     for (const char* name : {"h0", "h1"})

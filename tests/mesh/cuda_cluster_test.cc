@@ -78,4 +78,22 @@ TEST_CASE("a backend that the machine has not, or nobody knows") {
         "Cluster::local: backend \"tpu\" is unknown; known are \"cpu\" and \"cuda\"");
 }
 
+TEST_CASE("the cards of this process are named, with the versions of CUDA and the library") {
+  CudaFunctions functions{};
+  functions.versions = [](CudaVersions* versions, CudaMessage*) {
+    *versions = {"13.0", "13.1", "", "", "", "", ""};
+    return 0;
+  };
+  functions.device = [](std::int32_t, CudaDevice* device, CudaMessage*) {
+    *device = {"NVIDIA H200", 9, 0, 132, 0, 0, 0, 0, 0};
+    return 0;
+  };
+  const CudaDevices two = cuda_devices_of({&functions, "/opt/lib/libalpa_cuda.so", 2, ""});
+  CHECK(two.count == 2);
+  CHECK(two.text == "2 x NVIDIA H200, CUDA 13.0, driver for 13.1; /opt/lib/libalpa_cuda.so");
+  const CudaDevices none = cuda_devices_of({nullptr, "", 0, "no libalpa_cuda.so"});
+  CHECK(none.count == 0);
+  CHECK(none.text == "no libalpa_cuda.so");
+}
+
 }  // namespace cuda_cluster_test

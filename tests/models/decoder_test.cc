@@ -182,7 +182,7 @@ TEST_CASE("generation with a cache gives the likeliest tokens of the whole seque
       std::vector<std::int32_t> padded = tokens;
       padded.resize(7, 0);
       const Array logits =
-          executable.run(state, {{"tokens", Array(padded, {1, 7})}}).output("prediction");
+          executable.run(state, {{"tokens", Array(padded, {1, 7})}}).outputs["prediction"];
       const auto row = logits.elements_as<float>().subspan((tokens.size() - 1) * 11, 11);
       const auto likeliest = std::max_element(row.begin(), row.end()) - row.begin();
       CHECK(generated[i] == likeliest);

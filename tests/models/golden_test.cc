@@ -7,6 +7,7 @@
 #include "models/common/training.h"
 #include "models/moe.h"
 #include "models/wide_resnet.h"
+#include "src/ir/recorder.h"
 #include "support/difference.h"
 #include "support/error_text.h"
 #include "support/golden.h"
@@ -45,7 +46,7 @@ TensorFile file_of(const std::string& name) {
 TrainingStep gradient_step(const Model& model) {
   return custom_step(model.inputs, [model](Builder& g, const Batch& b) {
     const auto [logits, loss] = model.forward(b);
-    g.order_parameters({loss});
+    recorder(g).order_parameters({loss});
     output("logits", logits);
     const Values gradients = mean_gradients(loss, g.parameters());
     g.metric("loss", mean_over_micro_batches("loss", loss));
@@ -79,10 +80,11 @@ class Check {
     TrainState state = started(train);
     const std::vector<double> losses = steps_["losses"].to_doubles();
     for (double loss : losses) {
-      const Metrics metrics = train.run(state, batch_);
-      CHECK(metrics.loss() == doctest::Approx(loss).epsilon(kTolerance));
+      const StepResult result = train.run(state, batch_);
+      CHECK(result.loss() == doctest::Approx(loss).epsilon(kTolerance));
       if (steps_.contains("balance") && loss == losses[0])
-        CHECK(largest_distance({metrics["balance"]}, steps_["balance"].to_doubles()) < kTolerance);
+        CHECK(largest_distance({result.metrics["balance"]}, steps_["balance"].to_doubles()) <
+              kTolerance);
     }
     check_state(train, state, "after.");
   }
@@ -97,9 +99,9 @@ class Check {
   void check_gradients() const {
     const Executable executable = parallelize(gradient_step(model_), method_, cluster_);
     TrainState state = started(executable);
-    const Metrics metrics = executable.run(state, batch_);
-    CHECK(metrics.loss() == doctest::Approx(steps_["loss"].to_doubles()[0]).epsilon(kTolerance));
-    CHECK(largest_difference(metrics.output("logits").to_doubles(), steps_["logits"].to_doubles(),
+    const StepResult result = executable.run(state, batch_);
+    CHECK(result.loss() == doctest::Approx(steps_["loss"].to_doubles()[0]).epsilon(kTolerance));
+    CHECK(largest_difference(result.outputs["logits"].to_doubles(), steps_["logits"].to_doubles(),
                              0) < kTolerance);
     check_state(executable, state, "gradient.");
   }
@@ -363,7 +365,8 @@ TEST_CASE("Hugging Face's files load, with and without prefix, and are written a
       const Executable executable = predictor(options, 2);
       TrainState state = executable.init(0);
       load_hugging_face(state, given, options);
-      const Array logits = executable.run(state, {{"tokens", steps["tokens"]}}).output();
+      const Array logits =
+          executable.run(state, {{"tokens", steps["tokens"]}}).outputs["prediction"];
       CHECK(largest_difference(logits.to_doubles(), steps["logits"].to_doubles(), 0) < kTolerance);
       save_hugging_face(state, written.path(), options);
       const TensorFile exported(written.path());

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "src/ir/recorder.h"
+
 namespace layers_test {
 
 using namespace alpa;
@@ -15,7 +17,7 @@ using Names = std::vector<std::string>;
 /// Names of the parameters after a model is applied to x f32[2, 4].
 template <class Model>
 Names parameters_of(Model&& model) {
-  Builder builder;
+  Recorder builder;
   model(builder.input(InputKind::batch, "x", {f32, {2, 4}}));
   Names names;
   for (const Value& parameter : builder.parameters())
@@ -40,7 +42,8 @@ std::vector<double> evaluated(const std::function<Value(Value)>& model, const Ar
   TrainState tensors = step.init(3);
   for (const auto& [name, array] : state) tensors[name] = array;
   std::vector<double> values;
-  for (const auto& [name, value] : step.run(tensors, {{"x", x}}).values()) values.push_back(value);
+  for (const auto& [name, value] : step.run(tensors, {{"x", x}}).metrics.values())
+    values.push_back(value);
   return values;
 }
 

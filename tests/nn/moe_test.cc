@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 #include "support/evaluate.h"
 
@@ -68,7 +69,7 @@ TEST_CASE(
   const HostTensor gates = numbers({G, S, E}, 1);
   for (int choices : {1, 2})
     for (std::int64_t C : {1, 2, 3, 7}) {
-      Builder b;
+      Recorder b;
       const nn::Routing routing =
           nn::route(b.input(InputKind::batch, "gates", gates.type), choices, C);
       testing::output(b, "dispatch", routing.dispatch);
@@ -92,7 +93,7 @@ TEST_CASE(
 
 TEST_CASE("the balance loss is 1 if every expert is chosen equally often, E if all choose one") {
   const auto loss_of = [](const std::vector<double>& gates) {
-    Builder b;
+    Recorder b;
     const TensorType type{f64, {1, 2, 2}};
     testing::output(b, "loss",
                     nn::route(b.input(InputKind::batch, "gates", type), 1, 2).balance_loss);
@@ -108,7 +109,7 @@ TEST_CASE("the layer is the weighted sum of the chosen experts' results") {
   const std::int64_t M = 5, H = 3, E = 4, T = 12, S = 6, C = 3;
   const HostTensor x = numbers({2, T / 2, M}, 1), gate = numbers({M, E}, 2),
                    up = numbers({E, M, H}, 3), down = numbers({E, H, M}, 4);
-  Builder b;
+  Recorder b;
   const nn::MoE layer(E, H, {.group = S});
   CHECK(layer.capacity(S) == C);
   testing::output(b, "y", layer(b.input(InputKind::batch, "x", x.type)).y);
@@ -145,7 +146,7 @@ TEST_CASE("the layer is the weighted sum of the chosen experts' results") {
 }
 
 TEST_CASE("mistakes with experts are told") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 6, 4}});
   CHECK(error_of([] { nn::MoE(0, 4); }) ==
         "nn::MoE: 0 experts of width 4; give at least 1 of each");

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 
 namespace vision_test {
@@ -17,7 +18,7 @@ namespace {
 /// Shape of `layer(x)` for x of this shape.
 template <class Layer>
 Shape shape_after(const Layer& layer, const Shape& x) {
-  Builder builder;
+  Recorder builder;
   return layer(builder.input(InputKind::batch, "x", {f32, x})).shape();
 }
 
@@ -53,7 +54,7 @@ TEST_CASE("SAME convolutions give ceil(extent / stride) windows, VALID ones only
 }
 
 TEST_CASE("a convolution has a kernel of kh x kw x C / groups x features and a bias") {
-  Builder b;
+  Recorder b;
   nn::Conv2d(6, {3, 5}, {.groups = 2})(b.input(InputKind::batch, "x", {f32, {2, 7, 8, 4}}));
   REQUIRE(b.parameters().size() == 2);
   CHECK(b.parameters()[0].shape() == Shape{3, 5, 2, 6});
@@ -72,7 +73,7 @@ TEST_CASE("padding does not count in the mean of a window") {
                                      Cluster::local(1));
   TrainState state = run.init(0);
   const Array x(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
-  CHECK(run.run(state, {{"x", x}}).output().to_doubles() ==
+  CHECK(run.run(state, {{"x", x}}).outputs["prediction"].to_doubles() ==
         std::vector<double>{3, 4.5, 7.5, 9});  // (1+2+4+5)/4, (3+6)/2, (7+8)/2, 9
 }
 

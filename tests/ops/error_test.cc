@@ -2,6 +2,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
@@ -13,7 +14,7 @@ using namespace alpa::testing;
 namespace {
 
 struct Fixture {
-  Builder b;
+  Recorder b;
   int made = 0;
   Value in(TensorType type) {
     return b.input(InputKind::batch, "in" + std::to_string(made++), std::move(type));
@@ -96,7 +97,7 @@ TEST_CASE_FIXTURE(Fixture, "elementwise operators say which operands do not fit"
   CHECK(error_of([&] { x + Value{}; }) == "add: an operand is an empty Value");
   CHECK(error_of([&] { relu(Value{}); }) == "relu: the operand is an empty Value");
   CHECK(error_of([&] { Value{} * 2; }) == "an operand is an empty Value");
-  Builder other;
+  Recorder other;
   const Value foreign = other.input(InputKind::batch, "x", {f32, {8, 768}});
   CHECK(error_of([&] { x + foreign; }) == "add: operand 1 belongs to another graph");
 }

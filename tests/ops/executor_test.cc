@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "run_case.h"
+#include "src/ir/recorder.h"
 #include "src/runtime/executor.h"
 #include "support/steps.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 /// The row's operands as batch inputs "0", "1", …; its results become the states "r0", "r1", ….
 Graph graph_of(const Case& row) {
-  Builder g;
+  Recorder g;
   Values operands;
   for (const Operand& operand : row.operands)
     operands.push_back(g.input(InputKind::batch, std::to_string(operands.size()), operand.type));

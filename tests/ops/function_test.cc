@@ -4,6 +4,7 @@
 
 #include "alpa/autograd/gradient.h"
 #include "alpa/ops/ops.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/evaluate.h"
 
@@ -16,7 +17,7 @@ namespace {
 /// Values of f(x0, x1, …) on f64 inputs.
 std::vector<double> value_of(const std::vector<testing::HostTensor>& x,
                              const std::function<Value(const Values&)>& f) {
-  Builder b;
+  Recorder b;
   Values in;
   testing::Tensors given;
   for (const testing::HostTensor& tensor : x) {
@@ -134,7 +135,7 @@ TEST_CASE("numbers mix with tensors from either side") {
 }
 
 TEST_CASE("reshape fills in one extent, transpose reverses by default") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 3, 4}});
   CHECK(reshape(x, {-1, 4}).shape() == Shape{6, 4});
   CHECK(reshape(x, {24}).shape() == Shape{24});
@@ -145,7 +146,7 @@ TEST_CASE("reshape fills in one extent, transpose reverses by default") {
 }
 
 TEST_CASE("trivial operations make no node") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 3}}),
               scalar = b.input(InputKind::scalar, "s", {f32, {}});
   CHECK((x + 0.0).id == x.id);
@@ -166,7 +167,7 @@ TEST_CASE("trivial operations make no node") {
 }
 
 TEST_CASE("constants are folded, also through products and broadcasts") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f64, {2, 3}});
   const auto producer = [&](Value v) -> const Node& { return b.node(b.producer(v.id)); };
   const auto number = [&](Value v) { return producer(v).attributes.real("value"); };

@@ -5,6 +5,7 @@
 #include "alpa/autograd/gradient.h"
 #include "alpa/ops/ops.h"
 #include "run_case.h"
+#include "src/ir/recorder.h"
 #include "support/evaluate.h"
 
 namespace gradient_test {
@@ -48,7 +49,7 @@ std::vector<double> differences(const Case& row, std::vector<Tensor> x, std::siz
 /// graph. Names "x0", "x1", …
 testing::StepResult graph_gradients(const Case& row, const std::vector<HostTensor>& operands,
                                     const Weights& weights) {
-  Builder b;
+  Recorder b;
   Values x, wrt;
   testing::Tensors inputs;
   for (const HostTensor& operand : operands) {
@@ -118,7 +119,7 @@ TEST_CASE(
 }
 
 TEST_CASE("no gradient passes stop_gradient") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f64, {3}});
   testing::output(b, "dx", gradient(sum(stop_gradient(square(x)) * x), {x})[0]);
   const testing::StepResult got =
@@ -127,7 +128,7 @@ TEST_CASE("no gradient passes stop_gradient") {
 }
 
 TEST_CASE("gradients have the element type of what they belong to, through casts") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {bf16, {3}});
   const Value dx = gradient(sum(square(cast(x, f32))), {x})[0];
   CHECK(dx.type() == TensorType{bf16, {3}});
@@ -138,7 +139,7 @@ TEST_CASE("gradients have the element type of what they belong to, through casts
 }
 
 TEST_CASE("reduce_max shares its gradient equally among ties") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f64, {2, 3}});
   testing::output(b, "dx", gradient(sum(max(x, {1})), {x})[0]);
   const testing::StepResult got =

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "alpa/ops/ops.h"
+#include "src/ir/recorder.h"
 #include "support/evaluate.h"
 
 namespace piece_function_test {
@@ -16,7 +17,7 @@ using testing::tensor;
 
 std::vector<double> value_of(const std::vector<testing::HostTensor>& x,
                              const std::function<Value(const Values&)>& f) {
-  Builder b;
+  Recorder b;
   Values in;
   testing::Tensors given;
   for (const testing::HostTensor& t : x) {
@@ -48,7 +49,7 @@ TEST_CASE("slices count from either end, keep a stride, and take what is there")
 }
 
 TEST_CASE("a slice, a padding or a concatenation of all there is makes no node") {
-  Builder b;
+  Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 3}});
   const int nodes = b.num_nodes();
   CHECK(slice(x, 1, 0, 3).id == x.id);

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "alpa/ir/builder.h"
 #include "run_case.h"
+#include "src/ir/recorder.h"
 
 namespace table_test {
 
@@ -77,7 +77,7 @@ TEST_CASE("every rule is well formed and counts the FLOPs of the table") {
 TEST_CASE("every row prints and parses back to an equal graph") {
   for (const Case& row : all()) {
     CAPTURE(row.label());
-    Builder b;
+    Recorder b;
     Values operands;
     for (const Operand& operand : row.operands)
       operands.push_back(

@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
@@ -13,7 +14,7 @@ using alpa::testing::error_of;
 namespace {
 
 struct Images {
-  Builder b;
+  Recorder b;
   int count = 0;
   Value in(DType dtype, const Shape& shape) {
     return b.input(InputKind::batch, "x" + std::to_string(count++), {dtype, shape});

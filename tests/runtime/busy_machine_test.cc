@@ -1,6 +1,7 @@
 // Steps while other programs have the cores.
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "src/runtime/executor.h"
 #include "support/held_threads.h"
 #include "support/steps.h"
@@ -14,7 +15,7 @@ TEST_CASE(
     "a step on one device needs no thread but the caller's, and its numbers do not depend on who "
     "works") {
 #if !defined(__SANITIZE_THREAD__)
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     for (int i = 0; i < 2; ++i)
       x = relu(matmul(
           x, g.parameter(fmt::format("w{}", i), {f32, {300, 300}}, Initializer::normal(0, 0.1))));

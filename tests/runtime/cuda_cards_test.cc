@@ -20,7 +20,7 @@ TEST_CASE("one card more than there are") {
       {{"x", {f32, {24, 10}}}, {"y", {f32, {24, 6}}}},
       [plans](const Batch& batch) {
         ++*plans;
-        return small_mlp(*batch["x"].builder, batch["x"], batch["y"]);
+        return small_mlp(recorder(batch["x"]), batch["x"], batch["y"]);
       },
       optim::Sgd{});
   Cluster cluster = Cluster::local(cards, "cuda");

@@ -2,6 +2,7 @@
 // steps without on the CPU.
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/cuda.h"
 #include "support/cuda_epilogues.h"
@@ -19,7 +20,7 @@ Graph step_of(Value (*activation)(Value), int micro_batches) {
   const TensorType batch{f32, {16, 128}};
   return training_graph(
       batch, batch,
-      [&](Builder& g, Value x, Value y) {
+      [&](Recorder& g, Value x, Value y) {
         for (int layer = 0; layer < 3; ++layer) {
           const std::string name = "dense" + std::to_string(layer);
           const Value w = g.parameter(name + "/w", {f32, {128, 128}}, Initializer::normal(0, 0.1)),

@@ -2,6 +2,7 @@
 // devices, if there is one card.
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "src/runtime/device_state.h"
 #include "support/cuda.h"
 #include "support/error_text.h"
@@ -56,7 +57,7 @@ TEST_CASE("steps on CUDA run while the caller goes on, and report in any order")
     expected.push_back(
         executor.run(*waited, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
   const auto state = executor.make_state(5);
-  std::vector<runtime::StepResult> results;
+  std::vector<runtime::RunningStep> results;
   for (int step = 1; step <= 5; ++step) {
     auto batch = random_batch(graph, step);
     results.push_back(executor.start(*state, batch, scalars_of(graph, step)));
@@ -71,7 +72,7 @@ TEST_CASE(
     "a result outlives its executor, and state can be read and written between steps on CUDA") {
   if (no_cuda()) return;
   const Graph graph = mlp_step();
-  std::optional<runtime::StepResult> result;
+  std::optional<runtime::RunningStep> result;
   {
     runtime::Executor executor(data_parallel(graph, 2), untuned(), "cuda");
     const auto state = executor.make_state(1), other = executor.make_state(2);
@@ -100,7 +101,7 @@ TEST_CASE(
 
 TEST_CASE("an arena that no card can hold is an error that names bytes and tensors") {
   if (no_cuda()) return;
-  Builder g;
+  Recorder g;
   const Value w =
       g.parameter("w", {f32, {std::int64_t{1} << 25, std::int64_t{1} << 25}}, Initializer::zeros());
   g.update(w, w);
@@ -120,8 +121,8 @@ TEST_CASE("an operator without a CUDA kernel is named when the program is loaded
   OpDef strange;
   strange.name = "strange";
   strange.dims = "... -> ...";
-  strange.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
-  const auto model = [&](Builder& g, Value x, Value y) {
+  strange.vjp = [](Recorder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
+  const auto model = [&](Recorder& g, Value x, Value y) {
     return small_mlp(g, g.emit_one(strange, {x}), y);
   };
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, model, {});

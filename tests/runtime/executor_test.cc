@@ -8,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "src/ir/recorder.h"
 #include "src/runtime/device_state.h"
 #include "src/tensor/kernel.h"
 #include "support/copying_op.h"
@@ -35,7 +36,7 @@ const KernelDef kFragileKernel{run_fragile, nullptr, nullptr};
 
 const OpDef fragile = copying_op("fragile", kFragileKernel);
 
-Value linear(Builder& g, Value x, Value y) {
+Value linear(Recorder& g, Value x, Value y) {
   const Value w = g.parameter("w", {x.dtype(), {6, 4}}, Initializer::normal(0, 0.5));
   const Value b = g.parameter("b", {x.dtype(), {4}}, Initializer::zeros());
   return mean(square(matmul(x, w) + b - y));
@@ -55,7 +56,7 @@ spmd::SpmdProgram data_parallel(const Graph& graph, int devices) {
 }  // namespace
 
 TEST_CASE("a device that fails stops the others, names the place, and leaves the executor usable") {
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     return linear(g, g.emit_one(fragile, {x}), y);
   };
   const Graph graph =
@@ -156,7 +157,7 @@ TEST_CASE("state is read whole and written to every shard, whatever the layout")
 }
 
 TEST_CASE("initial values are the same under every layout and follow their distribution") {
-  Builder g;
+  Recorder g;
   const Value w = g.parameter("w", {f32, {60, 70}}, Initializer::normal(1, 2));
   const Value u = g.parameter("u", {f64, {63}}, Initializer::uniform(-1, 3));
   g.update(w, w);
@@ -178,7 +179,7 @@ TEST_CASE("initial values are the same under every layout and follow their distr
 }
 
 TEST_CASE("overlapping collectives with work changes no bit") {
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     for (int i = 0; i < 3; ++i)
       x = tanh(
           matmul(x, g.parameter(fmt::format("w{}", i), {f32, {6, 6}}, Initializer::normal(0, 1))));

@@ -2,6 +2,7 @@
 // reshards by find_reshard.
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "support/steps.h"
 
 namespace random_plan_test {
@@ -17,7 +18,7 @@ struct Program {
   Model model;
 };
 
-Value dense(Builder& g, const std::string& name, Value x, std::int64_t width) {
+Value dense(Recorder& g, const std::string& name, Value x, std::int64_t width) {
   const Value w = g.parameter(name + ".kernel", {x.dtype(), {x.shape().back(), width}},
                               Initializer::normal(0, 0.4));
   const Value b =
@@ -27,30 +28,30 @@ Value dense(Builder& g, const std::string& name, Value x, std::int64_t width) {
 
 std::vector<Program> programs() {
   std::vector<Program> all;
-  all.push_back({"MLP", {f32, {12, 8}}, {f32, {12, 6}}, [](Builder& g, Value x, Value y) {
+  all.push_back({"MLP", {f32, {12, 8}}, {f32, {12, 6}}, [](Recorder& g, Value x, Value y) {
                    return mean(square(dense(g, "b", relu(dense(g, "a", x, 16)), 6) - y));
                  }});
   all.push_back({"MLP with uneven dimensions",
                  {f32, {14, 5}},
                  {f32, {14, 3}},
-                 [](Builder& g, Value x, Value y) {
+                 [](Recorder& g, Value x, Value y) {
                    return mean(square(dense(g, "b", tanh(dense(g, "a", x, 7)), 3) - y));
                  }});
   all.push_back({"residual with tied weights",
                  {f32, {8, 6}},
                  {f32, {8, 6}},
-                 [](Builder& g, Value x, Value y) {
+                 [](Recorder& g, Value x, Value y) {
                    const Value h = x + gelu(dense(g, "a", x, 6));
                    return mean(square(h + sigmoid(dense(g, "a", h, 6)) - y));
                  }});
-  all.push_back({"classifier", {f32, {10, 7}}, {i32, {10}}, [](Builder& g, Value x, Value y) {
+  all.push_back({"classifier", {f32, {10, 7}}, {i32, {10}}, [](Recorder& g, Value x, Value y) {
                    return mean(
                        softmax_cross_entropy(dense(g, "b", relu(dense(g, "a", x, 9)), 5), y));
                  }});
   all.push_back({"noise, reshape, transpose and a maximum",
                  {f32, {4, 6, 2}},
                  {f32, {4, 3}},
-                 [](Builder& g, Value x, Value y) {
+                 [](Recorder& g, Value x, Value y) {
                    const Value noisy = x + random_normal(*x.builder, x.type(), 0, 0.1);
                    const Value flat = reshape(transpose(noisy, {0, 2, 1}), {x.shape()[0], 12});
                    const Value h = dense(g, "a", flat, 3);

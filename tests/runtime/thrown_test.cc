@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "src/base/thread_team.h"
+#include "src/ir/recorder.h"
 #include "src/runtime/executor.h"
 #include "src/tensor/kernel.h"
 #include "support/copying_op.h"
@@ -35,7 +36,7 @@ const KernelDef kThrowerKernel{run_thrower, nullptr, nullptr};
 
 const OpDef thrower = copying_op("thrower", kThrowerKernel);
 
-Value model(Builder& g, Value x, Value y) { return small_mlp(g, g.emit_one(thrower, {x}), y); }
+Value model(Recorder& g, Value x, Value y) { return small_mlp(g, g.emit_one(thrower, {x}), y); }
 
 struct Thrown {
   std::function<void()> act;

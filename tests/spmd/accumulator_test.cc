@@ -5,6 +5,7 @@
 #include <random>
 
 #include "src/intra_op/search/auto_shard.h"
+#include "src/ir/recorder.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 /// w1, w2 and biases trained on two micro-batches; the loss is reported.
 Graph two_micro_batches(std::int64_t rows, std::int64_t width) {
-  const auto model = [=](Builder& g, Value x, Value y) {
+  const auto model = [=](Recorder& g, Value x, Value y) {
     const Value w = g.parameter("w", {f32, {width, 2 * width}}, Initializer::normal(0, 1)),
                 v = g.parameter("v", {f32, {2 * width, width}}, Initializer::normal(0, 1));
     return mean(square(matmul(tanh(matmul(x, w)), v) - y));
@@ -62,7 +63,7 @@ cost::CostModel random_model(std::mt19937& random) {
 
 /// Four states of 1 KiB become what their accumulators hold after two micro-batches.
 Graph kept_for_apply() {
-  Builder g(2);
+  Recorder g(2);
   const Value x = g.input(InputKind::batch, "x", {f32, {16, 16}});
   Values held;
   for (int i = 0; i < 4; ++i) {
@@ -111,7 +112,7 @@ TEST_CASE("what apply may not gather is no plan") {
 TEST_CASE("the partitioner emits in region apply what the plan lists, and nothing else") {
   // s holds the sum whole on each device, its accumulator in halves: apply
   // gathers it once per step.
-  Builder g(2);
+  Recorder g(2);
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}}),
               held = g.input(InputKind::accumulator, "sum", {f32, {4, 6}}), s = held + x;
   g.update(held, s);

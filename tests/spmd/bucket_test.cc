@@ -3,6 +3,7 @@
 
 #include "alpa/alpa.h"
 #include "parallel_steps.h"
+#include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
 #include "src/ops/all_ops.h"
 
@@ -50,7 +51,7 @@ TEST_CASE("joining changes the number of calls, not the bytes") {
 
 TEST_CASE("an all_reduce that is needed before the next one is ready stays alone") {
   // Two row-split layers: the second all_reduce depends on the first.
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     for (int i = 0; i < 2; ++i)
       x = tanh(
           matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));

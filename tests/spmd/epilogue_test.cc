@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"
@@ -28,7 +29,7 @@ std::string operators(const spmd::SpmdProgram& program) {
 constexpr std::int64_t kRows = 8, kWide = 256;
 
 struct Graphs {
-  Builder g{1};
+  Recorder g{1};
   DType dtype = f32;
   int weights = 0;
 
@@ -63,7 +64,7 @@ Graph mlp(const OpDef& activation, DType dtype = f32, int micro_batches = 1, int
   const TensorType batch{dtype, {kRows, kWide}};
   return training_graph(
       batch, batch,
-      [&](Builder& g, Value x, Value y) {
+      [&](Recorder& g, Value x, Value y) {
         for (int layer = 0; layer < layers; ++layer) {
           g.set_layer(layer);
           const std::string name = "dense" + std::to_string(layer);
@@ -227,7 +228,7 @@ TEST_CASE("rows that cuBLASLt cannot keep bits or operands of keep the function 
         {5, "einsum_epilogue[bias relu] "}}) {
     const Graph graph = training_graph(
         {f32, {kRows, kWide}}, {f32, {kRows, 7}},
-        [w = width](Builder& g, Value x, Value y) {
+        [w = width](Recorder& g, Value x, Value y) {
           const auto parameter = [&](const char* name, const Shape& shape) {
             return g.parameter(name, {f32, shape}, Initializer::normal(0, 0.1));
           };

@@ -10,6 +10,7 @@
 #include "src/intra_op/facts/graph_facts.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/ir/input.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "src/spmd/program.h"
 #include "tests/support/gpt_stack.h"
@@ -26,7 +27,7 @@ struct Case {
 };
 
 Graph elementwise_stack() {
-  Builder g(1);
+  Recorder g(1);
   const TensorType type{f32, {64, 32}};
   Value x = g.input(InputKind::batch, "x", type);
   const Value state = g.input(InputKind::state, "s", type);

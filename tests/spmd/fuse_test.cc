@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "src/tensor/elementwise_program.h"
 #include "support/steps.h"
@@ -15,8 +16,8 @@ using namespace alpa::testing;
 namespace {
 
 /// A graph of one state "out" that takes what `body` makes of batch inputs x and y f32[4, 6].
-Graph graph_of(const std::function<Value(Builder&, Value x, Value y)>& body, DType dtype = f32) {
-  Builder g;
+Graph graph_of(const std::function<Value(Recorder&, Value x, Value y)>& body, DType dtype = f32) {
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {dtype, {4, 6}}),
               y = g.input(InputKind::batch, "y", {dtype, {4, 6}});
   const Value made = body(g, x, y);
@@ -68,12 +69,12 @@ void check_fusion(const Graph& graph, const std::string& expected) {
 }  // namespace
 
 TEST_CASE("a chain with constants becomes one node") {
-  check_fusion(graph_of([](Builder&, Value x, Value y) { return exp(x * 0.5 + y) / 3.0; }),
+  check_fusion(graph_of([](Recorder&, Value x, Value y) { return exp(x * 0.5 + y) / 3.0; }),
                "fused");
 }
 
 TEST_CASE("a value read elsewhere too is a second result") {
-  const Graph graph = graph_of([](Builder&, Value x, Value y) {
+  const Graph graph = graph_of([](Recorder&, Value x, Value y) {
     const Value s = x + y, t = tanh(s), sum = alpa::sum(s, {1}, true);
     return t * broadcast_to(sum, {4, 6});
   });
@@ -86,7 +87,7 @@ TEST_CASE("a value read elsewhere too is a second result") {
 }
 
 TEST_CASE("broadcasts are read through, also along a leading dimension") {
-  check_fusion(graph_of([](Builder& g, Value x, Value y) {
+  check_fusion(graph_of([](Recorder& g, Value x, Value y) {
                  const Value rows = g.emit_one(ops::broadcast, {sum(y, {1})},
                                                {{"dims", Axes{0}}, {"shape", Shape{4, 6}}});
                  return x * rows;
@@ -95,20 +96,20 @@ TEST_CASE("broadcasts are read through, also along a leading dimension") {
 }
 
 TEST_CASE("nodes of other regions, shapes or layouts stay apart") {
-  const Graph regions = graph_of([](Builder& g, Value x, Value y) {
+  const Graph regions = graph_of([](Recorder& g, Value x, Value y) {
     const Value s = x + y;
     g.set_region(Region::apply);
     return s * s;
   });
   CHECK(fused_operators(regions) == "add mul");
-  const Graph shapes = graph_of([](Builder&, Value x, Value y) {
+  const Graph shapes = graph_of([](Recorder&, Value x, Value y) {
     return reshape(tanh(reshape(x + y, {24})), {4, 6});
   });
   CHECK(fused_operators(shapes) == "add reshape tanh reshape");
 }
 
 TEST_CASE("work does not wait for a collective it can do without") {
-  const Graph graph = graph_of([](Builder&, Value x, Value y) {
+  const Graph graph = graph_of([](Recorder&, Value x, Value y) {
     const Value t = square(tanh(x)), sum = alpa::sum(y, {0}, true);
     return t + sum;
   });
@@ -121,10 +122,10 @@ TEST_CASE("work does not wait for a collective it can do without") {
 TEST_CASE("half-precision intermediates are rounded as if they were stored") {
   for (DType dtype : {bf16, f16}) {
     const Graph graph =
-        graph_of([](Builder&, Value x, Value y) { return (x * y + x) * (x * y - y); }, dtype);
+        graph_of([](Recorder&, Value x, Value y) { return (x * y + x) * (x * y - y); }, dtype);
     check_fusion(graph, "fused");
   }
-  const Graph casts = graph_of([](Builder&, Value x, Value y) {
+  const Graph casts = graph_of([](Recorder&, Value x, Value y) {
     return cast(cast(x * y, bf16), f32) + cast(gt(x, y), f32);
   });
   check_fusion(casts, "fused");
@@ -132,12 +133,12 @@ TEST_CASE("half-precision intermediates are rounded as if they were stored") {
 
 TEST_CASE("integers and doubles are computed in double") {
   check_fusion(
-      graph_of([](Builder&, Value x, Value y) { return cast(x * 0.1 + y, f32) - 1.0; }, f64),
+      graph_of([](Recorder&, Value x, Value y) { return cast(x * 0.1 + y, f32) - 1.0; }, f64),
       "fused fused");
 }
 
 TEST_CASE("partial sums pass through what is linear in them") {
-  const Graph graph = graph_of([](Builder& g, Value x, Value y) {
+  const Graph graph = graph_of([](Recorder& g, Value x, Value y) {
     const Value w = g.input(InputKind::state, "w", {f32, {4, 4}});
     g.update(w, w);
     return (matmul(w, x) + matmul(w, y)) * 2.0;

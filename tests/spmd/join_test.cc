@@ -3,6 +3,7 @@
 
 #include "alpa/train/training_step.h"
 #include "parallel_steps.h"
+#include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
 #include "support/steps.h"
 
@@ -42,9 +43,9 @@ double arena(const spmd::SpmdProgram& program) {
 }
 
 /// Three parameters that are updated as `add` says, in region apply, on two devices.
-using AddUpdate = std::function<void(Builder&, int i, Value w, Value gradient, Value rate)>;
+using AddUpdate = std::function<void(Recorder&, int i, Value w, Value gradient, Value rate)>;
 spmd::SpmdProgram three_parameters(const AddUpdate& add) {
-  Builder g(1);
+  Recorder g(1);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
   Value x = g.input(InputKind::batch, "x", {f32, {4, 8}});
   for (int i = 0; i < 3; ++i)
@@ -63,7 +64,7 @@ spmd::SpmdProgram three_parameters(const AddUpdate& add) {
   return spmd::bucket_collectives(spmd::fuse_elementwise(spmd::partition(graph, plan)), 0);
 }
 
-Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
+Value add_sgd(Recorder& g, Value w, const std::string& name, Value gradient, Value rate,
               double momentum) {
   const Value velocity = g.input(InputKind::state, name + ".velocity", w.type());
   const Values results =
@@ -76,7 +77,7 @@ Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Valu
 
 TEST_CASE("a joint update names states member by member, then gradients, then scalars") {
   const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(
-      three_parameters([](Builder& g, int i, Value w, Value dw, Value rate) {
+      three_parameters([](Recorder& g, int i, Value w, Value dw, Value rate) {
         add_sgd(g, w, fmt::format("p{}", i), dw, rate, 0.9);
       }));
   verify(program);
@@ -96,19 +97,19 @@ TEST_CASE("a joint update names states member by member, then gradients, then sc
 }
 
 TEST_CASE("updates with other settings, other scalars or in the micro-batches stay apart") {
-  const auto joined_with = [](const std::function<void(Builder&, int, Value, Value, Value)>& add) {
+  const auto joined_with = [](const std::function<void(Recorder&, int, Value, Value, Value)>& add) {
     const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(three_parameters(add));
     verify(program);
     return std::pair(count(program, ops::multi_tensor_sgd, false),
                      count(program, ops::multi_tensor_sgd, true));
   };
-  CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
+  CHECK(joined_with([](Recorder& g, int i, Value w, Value dw, Value rate) {
           add_sgd(g, w, fmt::format("p{}", i), dw, rate, i == 1 ? 0.5 : 0.9);
         }) == std::pair(1, 1));
-  CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
+  CHECK(joined_with([](Recorder& g, int i, Value w, Value dw, Value rate) {
           add_sgd(g, w, fmt::format("p{}", i), dw, i == 1 ? rate * 2 : rate, 0.9);
         }) == std::pair(1, 1));
-  CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
+  CHECK(joined_with([](Recorder& g, int i, Value w, Value dw, Value rate) {
           if (i == 1) g.set_region(Region::backward);
           add_sgd(g, w, fmt::format("p{}", i), dw, rate, 0.9);
           g.set_region(Region::apply);
@@ -118,7 +119,7 @@ TEST_CASE("updates with other settings, other scalars or in the micro-batches st
 TEST_CASE("an update that another one depends on is not joined with it") {
   Value before;
   const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(
-      three_parameters([&](Builder& g, int i, Value w, Value dw, Value rate) {
+      three_parameters([&](Recorder& g, int i, Value w, Value dw, Value rate) {
         before = add_sgd(g, w, fmt::format("p{}", i), i == 1 ? dw + before : dw, rate, 0.9);
       }));
   verify(program);  // 1 needs 0; 2 needs neither and joins one of them
@@ -172,7 +173,7 @@ TEST_CASE("joint updates change no bit of the result") {
 
 /// Dense layers whose gradients are scaled to a joint norm of 0.5 at most, on two devices.
 spmd::SpmdProgram clipped(DType dtype, int micro_batches) {
-  Builder g(micro_batches);
+  Recorder g(micro_batches);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
               step = g.input(InputKind::scalar, "step", {f32, {}});
   Value x = g.input(InputKind::batch, "x", {dtype, {256 / micro_batches, 8}});
@@ -235,7 +236,7 @@ TEST_CASE("a step with joint norms is the step without, to the rounding of a sum
 
 TEST_CASE("squares that are read elsewhere, or summed over some dimensions only, stay") {
   for (const bool whole : {false, true}) {
-    Builder g(1);
+    Recorder g(1);
     const Value x = g.input(InputKind::batch, "x", {f32, {4, 8}});
     const Value squares = square(x);
     g.metric("a", whole ? sum(squares) : sum(sqrt(sum(squares, {0}))));

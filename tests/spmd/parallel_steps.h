@@ -1,5 +1,6 @@
 #pragma once
 /// Training steps with many collectives and updates, partitioned and fused.
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/steps.h"
 
@@ -8,7 +9,7 @@ namespace alpa::testing {
 /// Data parallelism over two devices: one all_reduce per parameter and one for the loss. Kernels of
 /// 8·8 elements, 256 bytes each.
 inline spmd::SpmdProgram data_parallel(int layers) {
-  const auto model = [layers](Builder& g, Value x, Value y) {
+  const auto model = [layers](Recorder& g, Value x, Value y) {
     for (int i = 0; i < layers; ++i)
       x = tanh(
           matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
@@ -26,7 +27,7 @@ inline spmd::SpmdProgram data_parallel(int layers) {
 /// Dense layers of `width` with biases; their kernels are 4·width² bytes, their biases 4·width.
 inline Graph dense_layers(int layers, std::int64_t batch, std::int64_t width,
                           int num_micro_batches) {
-  const auto model = [=](Builder& g, Value x, Value y) {
+  const auto model = [=](Recorder& g, Value x, Value y) {
     for (int i = 0; i < layers; ++i) {
       const Value w =
           g.parameter(fmt::format("w{}", i), {f32, {width, width}}, Initializer::normal(0, 1));

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
+#include "src/ir/recorder.h"
 #include "support/steps.h"
 
 namespace partition_test {
@@ -13,7 +14,7 @@ using namespace alpa::testing;
 namespace {
 
 Graph two_layers(int num_micro_batches = 1) {
-  const auto model = [](Builder& g, Value x, Value y) {
+  const auto model = [](Recorder& g, Value x, Value y) {
     const Value w1 = g.parameter("w1", {f32, {8, 16}}, Initializer::normal(0, 1));
     const Value w2 = g.parameter("w2", {f32, {16, 4}}, Initializer::normal(0, 1));
     return mean(square(matmul(relu(matmul(x, w1)), w2) - y));

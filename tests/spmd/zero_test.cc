@@ -2,6 +2,7 @@
 // programs may hold it as either.
 #include <doctest/doctest.h>
 
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/steps.h"
 
@@ -13,8 +14,8 @@ using namespace alpa::testing;
 namespace {
 
 /// out = body(x, zeros), x f32[4, 6].
-Graph graph_of(const std::function<Value(Builder&, Value x, Value zero)>& body) {
-  Builder g;
+Graph graph_of(const std::function<Value(Recorder&, Value x, Value zero)>& body) {
+  Recorder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}}), zero = constant(g, 0, f32, {4, 6}),
               made = body(g, x, zero);
   g.update(g.input(InputKind::state, "out", made.type()), made);
@@ -48,13 +49,13 @@ spmd::SpmdProgram partial_program(const Graph& graph) {
 }  // namespace
 
 TEST_CASE("what is multiplied by zero may be held as a partial sum after fusion as before") {
-  const auto mul = [](Builder& g, Value a, Value b) { return g.emit_one(ops::mul, {a, b}); };
-  const std::vector<std::function<Value(Builder&, Value, Value)>> bodies = {
-      [&](Builder& g, Value x, Value zero) { return mul(g, x, zero); },
-      [&](Builder& g, Value x, Value zero) { return mul(g, zero, exp(x)); },
-      [&](Builder& g, Value x, Value zero) { return mul(g, x, mul(g, zero, x)); },
-      [&](Builder& g, Value x, Value zero) { return mul(g, exp(x), mul(g, x, zero)) * 3.0; },
-      [&](Builder& g, Value x, Value zero) { return -mul(g, x, zero); },
+  const auto mul = [](Recorder& g, Value a, Value b) { return g.emit_one(ops::mul, {a, b}); };
+  const std::vector<std::function<Value(Recorder&, Value, Value)>> bodies = {
+      [&](Recorder& g, Value x, Value zero) { return mul(g, x, zero); },
+      [&](Recorder& g, Value x, Value zero) { return mul(g, zero, exp(x)); },
+      [&](Recorder& g, Value x, Value zero) { return mul(g, x, mul(g, zero, x)); },
+      [&](Recorder& g, Value x, Value zero) { return mul(g, exp(x), mul(g, x, zero)) * 3.0; },
+      [&](Recorder& g, Value x, Value zero) { return -mul(g, x, zero); },
   };
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     CAPTURE(i);
@@ -73,7 +74,7 @@ TEST_CASE("what is multiplied by zero may be held as a partial sum after fusion 
 }
 
 TEST_CASE("what is not zero is not a partial sum of one device's number") {
-  const auto scaled = [](Builder& g, Value x, Value zero) {
+  const auto scaled = [](Recorder& g, Value x, Value zero) {
     return g.emit_one(ops::mul, {x, g.emit_one(ops::mul, {x, zero})});
   };
   spmd::SpmdProgram fused = spmd::fuse_elementwise(partial_program(graph_of(scaled)));

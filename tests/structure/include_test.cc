@@ -106,6 +106,15 @@ std::string complaint(const SourceFile& file, const Include& include,
   return where + from + " may not include " + to + " (" + include.target + ")";
 }
 
+/// What is wrong with `include` in a file of models/, or in what models share with other programs:
+/// they are programs as users write them. "" if nothing.
+std::string complaint_of_program(const SourceFile& file, const Include& include) {
+  for (const char* folder : {"alpa/", "models/", "tools/common/"})
+    if (!include.quoted || include.target.starts_with(folder)) return "";
+  return file.path + ":" + std::to_string(include.line) + ": \"" + include.target +
+         "\" is no public header";
+}
+
 }  // namespace
 
 TEST_CASE("no module includes one that the table does not allow it") {
@@ -146,6 +155,19 @@ TEST_CASE("a forbidden edge is reported with file, line and edge") {
   CHECK(first_complaint("src/runtime/x.cc", "#include \"alpa/base/error.h\"") == "");
   CHECK(first_complaint("src/cost/x.cc", "#include \"spec_graph.h\"") == "");
   CHECK(first_complaint("src/parallelize.cc", "#include \"alpa/runtime/executor.h\"") == "");
+}
+
+TEST_CASE("programs of models/ include public headers alone, and those that programs share") {
+  std::vector<SourceFile> files = structure::source_files("models", {".h", ".cc"});
+  CHECK(files.size() > 30);
+  for (SourceFile& header : structure::source_files("tools/common", {".h"}))
+    files.push_back(std::move(header));
+  for (const SourceFile& file : files)
+    for (const Include& include : structure::includes_of(file))
+      CHECK(complaint_of_program(file, include) == "");
+  const SourceFile wrong = {"models/x.cc", {"", "#include \"src/base/file.h\""}};
+  CHECK(complaint_of_program(wrong, structure::includes_of(wrong).at(0)) ==
+        "models/x.cc:2: \"src/base/file.h\" is no public header");
 }
 
 }  // namespace include_test

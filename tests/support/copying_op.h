@@ -2,8 +2,8 @@
 /// Operators of tests, whose result and gradient are copies, with kernels that do something else.
 #include <string_view>
 
-#include "alpa/ir/builder.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::testing {
 
@@ -12,7 +12,7 @@ inline OpDef copying_op(std::string_view name, const KernelDef& kernel) {
   OpDef op;
   op.name = name;
   op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
+  op.vjp = [](Recorder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
   op.cpu = &kernel;
   return op;
 }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "alpa/ir/builder.h"
 #include "kernels/kernel_call.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::testing {
 
@@ -30,7 +30,7 @@ struct StepResult {
 };
 
 /// Makes `value` readable after the step as `update(name)`.
-inline void output(Builder& builder, const std::string& name, Value value) {
+inline void output(Recorder& builder, const std::string& name, Value value) {
   builder.update(builder.input(InputKind::state, name, value.type()), value);
 }
 

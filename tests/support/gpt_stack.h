@@ -10,6 +10,7 @@
 
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::testing {
 
@@ -27,7 +28,7 @@ struct GptStack {
 
 /// gain · (x - mean) / sqrt(variance + 1e-5) + shift over the last dimension.
 inline Value layer_norm(const GptStack& s, Value x, const std::string& name) {
-  Builder& g = *x.builder;
+  Recorder& g = recorder(x);
   const TensorType type{x.dtype(), {x.shape().back()}};
   if (s.operators)
     return alpa::layer_norm(x, g.parameter(name + ".gain", type, Initializer::ones()),
@@ -40,7 +41,7 @@ inline Value layer_norm(const GptStack& s, Value x, const std::string& name) {
 
 /// x · w + b over the last dimension.
 inline Value linear(Value x, std::int64_t features, const std::string& name) {
-  Builder& g = *x.builder;
+  Recorder& g = recorder(x);
   const std::int64_t in = x.shape().back();
   const Value w = g.parameter(name + ".kernel", {x.dtype(), {in, features}},
                               Initializer::normal(0, 1 / std::sqrt(static_cast<double>(in))));
@@ -93,7 +94,7 @@ inline Value gpt_block(const GptStack& s, Value x, const std::string& name) {
 /// The loss of one micro-batch.
 inline Value gpt_loss(GptStack s, const Batch& batch) {
   Value x = batch["x"];
-  Builder& g = *x.builder;
+  Recorder& g = recorder(x);
   s.batch = x.shape()[0];
   Value table;
   if (s.vocabulary > 0) {

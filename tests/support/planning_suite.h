@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "gpt_stack.h"
+#include "src/ir/recorder.h"
 
 namespace alpa::testing {
 
@@ -64,7 +65,7 @@ inline Value bert_block(const GptStack& s, Value x, const std::string& name) {
 
 /// Cross entropy of the masked words of one micro-batch; the logits share the embedding.
 inline Value bert_loss(GptStack s, const Batch& batch) {
-  Builder& g = *batch["x"].builder;
+  Recorder& g = recorder(batch["x"]);
   s.batch = batch["x"].shape()[0];
   const auto table = [&](const std::string& name, std::int64_t rows) {
     return g.parameter(name, {f32, {rows, s.hidden}}, Initializer::normal(0, 0.02));
@@ -107,7 +108,7 @@ inline Value top_expert(Value x) { return cast(eq(x, max(x, {-1}, true)), x.dtyp
 inline Value route_to_two(Value gates, std::int64_t capacity) {
   const std::int64_t T = gates.shape()[1];
   const TensorType square_of_time{i32, {T, T}};
-  Builder& g = *gates.builder;
+  Recorder& g = recorder(gates);
   const Value earlier =
       cast(gt(iota(g, square_of_time, 0), iota(g, square_of_time, 1)), gates.dtype());
   const Value first = top_expert(gates), second = top_expert(gates * (1 - first));

@@ -19,6 +19,7 @@
 #include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "src/runtime/executor.h"
 #include "src/train/accumulation.h"
@@ -35,7 +36,7 @@ struct TestStepOptions {
 };
 
 /// Builds a loss from the builder's parameters and batch inputs "x" and "y".
-using Model = std::function<Value(Builder&, Value x, Value y)>;
+using Model = std::function<Value(Recorder&, Value x, Value y)>;
 
 /// `strategies` per node and the reshards they need: one per value and target spec, or one per use
 /// if `separate(value)`. Nothing if some layout cannot be reached from another.
@@ -53,7 +54,7 @@ struct StepOutcome {
 };
 inline StepOutcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed = 1);
 
-inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
+inline void add_update(Recorder& g, Value w, const std::string& name, Value gradient, Value rate,
                        Value step, StepOptimizer optimizer) {
   if (optimizer == StepOptimizer::sgd)
     return g.update(w, w - cast(gradient, w.dtype()) * cast(rate, w.dtype()));
@@ -122,7 +123,7 @@ inline DeviceMesh mesh_of(const std::vector<int>& shape) {
 inline Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
                             const TestStepOptions& options) {
   const int n = options.num_micro_batches;
-  Builder g(n);
+  Recorder g(n);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
               step = g.input(InputKind::scalar, "step", {f32, {}});
   const Value loss = model(g, g.input(InputKind::batch, "x", micro_batch(x, n)),
@@ -142,7 +143,7 @@ inline Graph training_graph(const TensorType& x, const TensorType& y, const Mode
 }
 
 /// mean((relu(x·a + b)·c - y)²): 10 inputs, 24 hidden, 6 outputs, parameters "a", "b", "c".
-inline Value small_mlp(Builder& g, Value x, Value y) {
+inline Value small_mlp(Recorder& g, Value x, Value y) {
   const Value a = g.parameter("a", {x.dtype(), {10, 24}}, Initializer::normal(0, 0.3));
   const Value b = g.parameter("b", {x.dtype(), {24}}, Initializer::normal(0, 0.3));
   const Value c = g.parameter("c", {x.dtype(), {24, 6}}, Initializer::normal(0, 0.3));

@@ -4,6 +4,7 @@
 
 #include "src/cost/cost_model.h"
 #include "src/ir/input.h"
+#include "src/ir/recorder.h"
 #include "src/runtime/devices.h"
 #include "src/spmd/rewrite.h"
 #include "support/two_meshes.h"
@@ -20,7 +21,7 @@ struct Moved {
 /// Batch inputs "x0", "x1", … on mesh 0, which become outputs "y0", "y1", … on mesh 1.
 inline spmd::SpmdProgram moving_program(const DeviceMesh& a, const DeviceMesh& b,
                                         const std::vector<Moved>& tensors, int micro_batches) {
-  Builder g(micro_batches);
+  Recorder g(micro_batches);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     g.input(InputKind::batch, fmt::format("x{}", i), tensors[i].type);
   spmd::SpmdProgram program;

@@ -1,6 +1,7 @@
 #pragma once
 /// Programs of several meshes made by hand: the layers of a traced training step,
 /// each on a mesh of its own.
+#include "src/ir/recorder.h"
 #include "src/spmd/program.h"
 #include "support/steps.h"
 
@@ -271,7 +272,7 @@ inline StepOutcome run_steps_of(const Graph& graph, runtime::Executor& executor,
 /// A model of one layer per stage: tanh(x·w + b), the last one without bias and
 /// the mean of squared errors.
 inline Model one_layer_per_stage(int stages, std::int64_t width) {
-  return [=](Builder& g, Value x, Value y) {
+  return [=](Recorder& g, Value x, Value y) {
     for (int s = 0; s < stages; ++s) {
       g.set_layer(s);
       const std::int64_t in = x.type().shape[1], out = s + 1 < stages ? width : y.type().shape[1];

@@ -150,19 +150,19 @@ TEST_CASE("a dynamic scale skips exactly the step that overflows") {
           CHECK(actual[i][j] == doctest::Approx(wanted[i][j]).epsilon(1e-6));
     };
     const auto good = row(0.5F, -2, 3), large = row(1, 100, -0.25F);
-    CHECK(train.run(state, good)["loss_scale"] == 1024);
+    CHECK(train.run(state, good).metrics["loss_scale"] == 1024);
     reference.run(expected, good);
     check_equal();
     const auto before = contents(state, {"w", "w.adam_m", "w.adam_v", "w.ema"});
-    CHECK(train.run(state, large)["loss_scale"] == 1024);  // 100 · 1024 is beyond f16
+    CHECK(train.run(state, large).metrics["loss_scale"] == 1024);  // 100 · 1024 is beyond f16
     CHECK(contents(state, {"w", "w.adam_m", "w.adam_v", "w.ema"}) == before);
-    CHECK(train.run(state, large)["loss_scale"] == 512);
+    CHECK(train.run(state, large).metrics["loss_scale"] == 512);
     reference.run(expected, large);  // Adam counts the steps that were taken
     check_equal();
-    CHECK(train.run(state, good)["loss_scale"] == 512);
+    CHECK(train.run(state, good).metrics["loss_scale"] == 512);
     reference.run(expected, good);
     check_equal();
-    CHECK(train.run(state, good)["loss_scale"] == 1024);  // two good steps doubled it
+    CHECK(train.run(state, good).metrics["loss_scale"] == 1024);  // two good steps doubled it
   }
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("batches in f32 reach layers in half precision, numbers and prediction
   TrainState state = predict.init(0);
   const std::map<std::string, Array> batch = {{"x", Array(std::vector<float>(12, 1.0F), {4, 3})},
                                               {"gain", Array(1.0F)}};
-  CHECK(predict.run(state, batch).output().dtype() == f32);
+  CHECK(predict.run(state, batch).outputs["prediction"].dtype() == f32);
   CHECK(state["dense0.kernel"].type().dtype == f32);
 }
 

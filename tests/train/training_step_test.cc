@@ -33,15 +33,15 @@ const std::vector<double> kGradient = {(3 + 6 + 0 + 8) / 2.0, (6 - 2 + 16 + 8) /
 
 struct Result {
   std::vector<double> w;
-  Metrics metrics;
+  StepResult step;
 };
 
 Result run_once(const TrainingStep& step, int num_micro_batches) {
   const Executable train =
       parallelize(step, Serial{.num_micro_batches = num_micro_batches}, Cluster::local(1));
   TrainState state = train.init(0);
-  const Metrics metrics = train.run(state, {{"x", Array(kX, {4, 2})}});
-  return {state["w"].to_host().to_doubles(), metrics};
+  const StepResult result = train.run(state, {{"x", Array(kX, {4, 2})}});
+  return {state["w"].to_host().to_doubles(), result};
 }
 
 std::vector<std::string> inputs_of(const Graph& graph, InputKind kind) {
@@ -63,8 +63,8 @@ TEST_CASE("one step moves the parameters against the gradient of the mean loss")
   const Result result = run_once(linear_step(), 1);
   CHECK(result.w[0] == doctest::Approx(1 - kGradient[0]).epsilon(1e-14));
   CHECK(result.w[1] == doctest::Approx(1 - kGradient[1]).epsilon(1e-14));
-  CHECK(result.metrics.loss() == doctest::Approx((9 + 4 + 16 + 16) / 4.0).epsilon(1e-14));
-  CHECK(result.metrics["size"] == doctest::Approx((3 + 2 + 4 + 4) / 4.0).epsilon(1e-14));
+  CHECK(result.step.loss() == doctest::Approx((9 + 4 + 16 + 16) / 4.0).epsilon(1e-14));
+  CHECK(result.step.metrics["size"] == doctest::Approx((3 + 2 + 4 + 4) / 4.0).epsilon(1e-14));
 }
 
 TEST_CASE("micro-batches give the same step as the whole batch") {
@@ -74,8 +74,9 @@ TEST_CASE("micro-batches give the same step as the whole batch") {
     CAPTURE(parts);
     CHECK(result.w[0] == doctest::Approx(whole.w[0]).epsilon(1e-14));
     CHECK(result.w[1] == doctest::Approx(whole.w[1]).epsilon(1e-14));
-    CHECK(result.metrics.loss() == doctest::Approx(whole.metrics.loss()).epsilon(1e-14));
-    CHECK(result.metrics["size"] == doctest::Approx(whole.metrics["size"]).epsilon(1e-14));
+    CHECK(result.step.loss() == doctest::Approx(whole.step.loss()).epsilon(1e-14));
+    CHECK(result.step.metrics["size"] ==
+          doctest::Approx(whole.step.metrics["size"]).epsilon(1e-14));
   }
 }
 
@@ -142,8 +143,8 @@ TEST_CASE("an evaluation step reports metrics, changes nothing and has no backwa
   CHECK(count_nodes(graph, Region::backward) == 0);
   const Result result = run_once(step, 1);
   CHECK(result.w == std::vector<double>{1, 1});
-  CHECK(result.metrics.loss() == doctest::Approx(11.25));
-  CHECK(run_once(step, 2).metrics.loss() == doctest::Approx(11.25));
+  CHECK(result.step.loss() == doctest::Approx(11.25));
+  CHECK(run_once(step, 2).step.loss() == doctest::Approx(11.25));
 }
 
 TEST_CASE("gradients that nothing needs are not recorded") {

@@ -106,7 +106,7 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
   return flag;
 }
 
-/// Text on exit statuses in the `--help` of every program (src/base/program.h).
+/// Text on exit statuses in the `--help` of every program (alpa/base/program.h).
 inline constexpr const char* kExitStatus =
     "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal "
     "error.";

@@ -67,6 +67,17 @@ struct Plan {
   const ShardingPlan& sharding() const;
 };
 
+/// The meshes of the stages: "2x4", "2x2 + 4".
+std::string meshes_text(const Plan& plan);
+
+/// Whether the plan's cost has a lower bound, so that its gap is proven.
+bool has_bound(const Plan& plan);
+
+/// What is proven of the plan: "proven optimal", "within 0.44 % of optimal (no plan takes less than
+/// 69 ms)", "along the plan of another step". Of stages without a bound, as they were given or as
+/// time was over: "not compared with other stages, each alone proven optimal".
+std::string proof_text(const Plan& plan);
+
 /// The plan in a line, as to_string(ShardingPlan); of a step in stages with lines per stage
 /// (layers, mesh, seconds, memory) and per transfer.
 std::string to_string(const Plan& plan);

@@ -2,6 +2,7 @@
 /// The dataflow graph: SSA, static shapes, nodes in topological order. Plain data; made by
 /// `Builder`, never changed by a pass.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,6 +97,9 @@ struct Output {
 /// treats nodes and layers that differ only in it as equal.
 inline constexpr std::string_view kStreamAttribute = "stream";
 
+/// Most nodes of a graph. The operators throw Error beyond it.
+inline constexpr std::int64_t kMaxGraphNodes = std::int64_t{1} << 20;
+
 /// Most bytes of all values of a graph together, 2^60, so that sums of live bytes or
 /// of traffic cannot overflow.
 inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
@@ -129,8 +133,9 @@ std::vector<std::vector<int>> consumers(const Graph& graph);
 /// How often the node runs in one step: num_micro_batches, or 1 in region apply.
 int runs_per_step(const Graph& graph, const Node& node);
 
-/// Floating-point operations of one step, by the index rules of its nodes.
-double flops_per_step(const Graph& graph);
+/// Floating-point operations of one step, by the index rules of its nodes; only those with results
+/// of element type `of`, if it is given.
+double flops_per_step(const Graph& graph, std::optional<DType> of = {});
 
 /// Rematerialised layers of the graph, ascending; only those of which nodes are computed again, or
 /// all.

@@ -81,6 +81,15 @@ struct Cluster {
   Cluster submesh(int hosts, int devices) const;
 };
 
+/// The CUDA devices that this process can use.
+struct CudaDevices {
+  int count = 0;  ///< cards
+  /// "2 x NVIDIA H200, CUDA 13.0, driver for 13.1; /opt/lib/libalpa_cuda.so"; without cards, why
+  std::string text;
+};
+/// Loads CUDA at the first call. Throws Error if a card that was found does not answer.
+CudaDevices cuda_devices();
+
 /// Every shape of at most two axes with product n, 1-D first: 8 → {8}, {2,4}, {4,2}.
 std::vector<std::vector<int>> logical_mesh_shapes(int n);
 

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "alpa/base/error.h"
 #include "alpa/ir/builder.h"
 
 namespace alpa::nn {
@@ -66,58 +65,45 @@ class Scope {
               is_floating(x.dtype()) ? std::optional(x.dtype()) : std::nullopt) {}
   /// A use without an operand, e.g. of parameters alone. Without `dtype` they have the step's type:
   /// f32, or half precision (`StepOptions::precision`).
-  Scope(Builder& builder, const LayerId& id, std::string_view kind, std::optional<DType> dtype = {})
-      : builder_(builder), dtype_(dtype.value_or(builder.parameter_view().compute)) {
-    builder_.push_layer({id.number(), kind, id.name()});
-    name_ = builder_.scope_path();
-  }
+  Scope(Builder& builder, const LayerId& id, std::string_view kind,
+        std::optional<DType> dtype = {});
   /// A part of the model around calls of layers: `const nn::Scope in(x, "encoder");`. It has no
   /// parameters of its own. Throws Error unless the parts of `path` are letters, digits, '_' and
   /// '-', joined by '.'.
-  Scope(Builder& builder, std::string_view path) : builder_(builder), is_layer_(false) {
-    builder_.push_path(path);
-    name_ = builder_.scope_path();
-  }
+  Scope(Builder& builder, std::string_view path);
   /// An element of a list: `const nn::Scope in(x, "blocks", i);` is "blocks.3".
   Scope(Builder& builder, std::string_view list, std::integral auto position)
       : Scope(builder, std::string(list) + "." + std::to_string(position)) {}
-  ~Scope() { builder_.pop_scope(); }
+  ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
   /// The layer's parameter `name`, "norm0.gain" in the graph; every use returns the same one.
   /// Throws Error if it was made with another type, or in a scope without a LayerId.
   Value parameter(std::string_view name, const Shape& shape, Initializer init,
-                  std::optional<DType> dtype = {}) const {
-    return builder_.parameter(path_of(name), {dtype.value_or(dtype_), shape}, init);
-  }
+                  std::optional<DType> dtype = {}) const;
 
   /// The layer's state `name`, "norm0.mean" in the graph, which belongs to its parameter `of` and
   /// changes by `Builder::update` alone; every use returns the same one.
   Value state(std::string_view name, Value of, const Shape& shape, Initializer init,
-              std::optional<DType> dtype = {}) const {
-    return builder_.state_of(of, path_of(name), {dtype.value_or(dtype_), shape}, init);
-  }
+              std::optional<DType> dtype = {}) const;
 
   /// Whether parameters made here are frozen.
-  bool frozen() const { return builder_.freezing(); }
+  bool frozen() const;
 
   /// "norm0"
   const std::string& name() const { return name_; }
 
  private:
-  std::string path_of(std::string_view name) const {
-    require(is_layer_,
-            "parameter \"{}\" of scope \"{}\": two calls would share it; hold an nn::LayerId and "
-            "open the scope with it",
-            name, name_);
-    return name_ + "." + std::string(name);
-  }
+  std::string path_of(std::string_view name) const;
 
   Builder& builder_;
   std::string name_;
   bool is_layer_ = true;
   DType dtype_ = f32;
 };
+
+/// Names layer `id`, if it is the next to be used, has no name of its own and is new.
+void suggest_name(Builder& builder, const LayerId& id, std::string_view name);
 
 }  // namespace alpa::nn

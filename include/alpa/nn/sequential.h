@@ -39,7 +39,7 @@ class Layer {
     const std::string_view name = name_.empty() ? position : std::string_view(name_);
     if (name.empty() || (name_.empty() && id_ && !id_->name().empty())) return call_(x);
     if (id_ && id_->name().empty()) {
-      x.builder->suggest_name(id_->number(), name);
+      suggest_name(x, *id_, name);
       return call_(x);
     }
     const Scope in(x, name);
@@ -64,7 +64,7 @@ class Frozen {
 
   template <class... More>
   auto operator()(const Value& x, const More&... more) const {
-    const FreezingScope here(*x.builder, true);
+    const FreezingScope here(x);
     return inner_(x, more...);
   }
   std::optional<LayerId> id() const { return id_of(inner_); }  ///< of the layer
@@ -81,14 +81,14 @@ class Rematerialised {
 
   template <class... More>
   auto operator()(const Value& x, const More&... more) const {
-    const RematScope here(*x.builder);
+    const RematScope here(x);
     return inner_(x, more...);
   }
   /// The same for a callable that takes several tensors as one argument.
   template <class... More>
   auto operator()(const Values& xs, const More&... more) const {
     require(!xs.empty(), "nn::remat: the layer is called without a tensor; give at least one");
-    const RematScope here(*xs.front().builder);
+    const RematScope here(xs.front());
     return inner_(xs, more...);
   }
   std::optional<LayerId> id() const { return id_of(inner_); }  ///< of the layer

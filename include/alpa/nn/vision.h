@@ -138,7 +138,8 @@ class BatchNorm {
             "nn::BatchNorm: layer \"{}\" normalises in two places of the model, but keeps one mean "
             "and variance; make a BatchNorm for each place, or freeze it",
             in.name());
-    const Moments moments = observes ? observe(wide, {mean, variance}) : Moments{mean, variance};
+    const Moments moments =
+        observes ? observe(wide, {mean, variance}, in.name()) : Moments{mean, variance};
     const Value gain = rsqrt(moments.variance + options_.epsilon) * scale;
     // In this form all gradients come from Σ dy and Σ dy·x, which devices reduce together.
     return cast(wide * gain + (bias - moments.mean * gain), x.dtype());
@@ -152,21 +153,20 @@ class BatchNorm {
   };
 
   /// Moments of this micro-batch; the running ones move towards their means over micro-batches.
-  Moments observe(Value x, const Moments& running) const {
+  Moments observe(Value x, const Moments& running, const std::string& layer) const {
     Axes rows;
     for (int d = 0; d + 1 < x.rank(); ++d) rows.push_back(d);
     const Value mean = alpa::mean(x, rows), mean_square = alpa::mean(square(x), rows),
                 square_mean = square(mean);
     // max(E[x²] - E[x]², 0), in a form that needs E[x²] as such: devices then reduce both together.
     const Moments now{mean, maximum(mean_square, square_mean) - square_mean};
-    move(running.mean, now.mean);
-    move(running.variance, now.variance);
+    move(running.mean, now.mean, layer + ".mean");
+    move(running.variance, now.variance, layer + ".variance");
     return now;
   }
 
-  void move(Value running, Value now) const {
+  void move(Value running, Value now, const std::string& name) const {
     Builder& builder = running;
-    const std::string name = builder.node(builder.producer(running.id)).name;
     const Value mean = mean_over_micro_batches(name, stop_gradient(now));
     const RegionScope once(builder, Region::apply);
     builder.update(running, running * options_.momentum + mean * (1 - options_.momentum));

@@ -53,9 +53,16 @@ Dataset read_csv(const std::string& path);
 /// The same from the content of a file, not gzip'd; `path` for messages.
 Dataset parse_csv(std::string_view text, const std::string& path);
 
+/// Standard normal numbers in f32, a function of (seed, stream, index of the element).
+Array standard_normal(Shape shape, std::uint64_t seed, std::uint64_t stream = 0);
+
 /// n examples of y = x·W + b + noise/10 with x, W, b and noise standard normal, all functions of
 /// `seed`; x and y are [n, dim].
 Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed);
+
+/// Bytes of host memory that this process could allocate now, within its control groups: what made
+/// or read data must fit into.
+std::int64_t available_host_bytes();
 
 /// A permutation of 0 … n-1, a function of (seed, epoch): Fisher-Yates with Philox numbers.
 std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, std::int64_t epoch);

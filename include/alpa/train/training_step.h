@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
+#include "alpa/tensor/array.h"
 #include "alpa/train/optimizer.h"
 
 namespace alpa {
@@ -20,6 +21,12 @@ struct BatchInput {
   TensorType type;      ///< of the whole batch
   bool batched = true;  ///< dimension 0 is the batch
 };
+
+/// The inputs of a step whose batches are like `example`: names and types of its arrays. Dimension
+/// 0 is the batch, except of numbers, which are f32, and of the inputs named in `whole`. Throws
+/// Error if the example lacks one of these.
+std::vector<BatchInput> inputs_of(const BatchData& example,
+                                  const std::vector<std::string>& whole = {});
 
 /// The batch inputs while tracing.
 class Batch {
@@ -147,8 +154,8 @@ struct Predictions {
   explicit Predictions(std::map<std::string, Value> values) : values(std::move(values)) {}
 };
 
-/// A step without loss and optimizer: returns tensors (`Metrics::output`), one row or more per row
-/// of the batch. Layers such as dropout do nothing in it.
+/// A step without loss and optimizer: returns tensors (`StepResult::outputs`), one row or more per
+/// row of the batch. Layers such as dropout do nothing in it.
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
                              std::function<Predictions(const Batch&)> model,
                              EvaluationOptions options = {});
@@ -172,9 +179,10 @@ Value mean_over_micro_batches(const std::string& name, Value value);
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name = "gradient");
 
 /// In a custom step: returns `value` to the caller of `Executable::run`, as
-/// `Metrics::output(name)`. From micro-batches come the parts of one array, joined along dimension
-/// 0 in the order of the batch. What is computed once per step (Region::apply) is returned as it
-/// is. Throws Error for a single number (a metric), for state, or if the name is taken.
+/// `StepResult::outputs[name]`. From micro-batches come the parts of one array, joined along
+/// dimension 0 in the order of the batch. What is computed once per step (Region::apply) is
+/// returned as it is. Throws Error for a single number (a metric), for state, or if the name is
+/// taken.
 void output(const std::string& name, Value value);
 
 /// Gradients scaled so that their joint Euclidean norm is at most `limit` (Pascanu et al. 2013).

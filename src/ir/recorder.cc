@@ -1,12 +1,11 @@
-// src/ir/builder.cc — records a graph: inputs, nodes, updates, metrics, scopes
-#include "alpa/ir/builder.h"
+// src/ir/recorder.cc — records a graph: inputs, nodes, updates, metrics, scopes
+#include "src/ir/recorder.h"
 
 #include <algorithm>
 
 #include "alpa/base/error.h"
 #include "region_rules.h"
 #include "src/ir/input.h"
-#include "src/ir/limits.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 
@@ -42,7 +41,7 @@ Builder& BuilderHandle::get() const {
   return **shared_;
 }
 
-const TensorType& Value::type() const { return builder->type(id); }
+const TensorType& Value::type() const { return recorder(*this).type(id); }
 
 std::int64_t Value::dim(std::int64_t axis) const {
   require(rank() > 0, "dim({}): {} is a scalar, which has no dimensions", axis, to_string(type()));
@@ -51,17 +50,17 @@ std::int64_t Value::dim(std::int64_t axis) const {
   return shape()[axis < 0 ? axis + rank() : axis];
 }
 
-Builder::Builder(int num_micro_batches, bool layer_per_node)
-    : self_(std::make_shared<Builder*>(this)),
+Recorder::Recorder(int num_micro_batches, bool layer_per_node)
+    : self_(std::make_shared<Recorder*>(this)),
       num_micro_batches_(num_micro_batches),
       layer_per_node_(layer_per_node) {
   require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}",
           num_micro_batches);
 }
 
-Builder::~Builder() { *self_ = nullptr; }
+Recorder::~Recorder() { *self_ = nullptr; }
 
-Value Builder::input(InputKind kind, const std::string& name, TensorType type, Initializer init) {
+Value Recorder::input(InputKind kind, const std::string& name, TensorType type, Initializer init) {
   require(!name.empty(), "an input needs a name");
   require(!input_by_name_.count(name), "input \"{}\" exists already; give inputs different names",
           name);
@@ -80,13 +79,13 @@ Value Builder::input(InputKind kind, const std::string& name, TensorType type, I
   return value;
 }
 
-void Builder::note_layer() {
+void Recorder::note_layer() {
   const int layer = names_.layer();
   if (layer >= 0 && inputs_.back().name.starts_with(names_.path(layer) + "."))
     layer_of_input_[static_cast<int>(inputs_.size()) - 1] = layer;
 }
 
-Value Builder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
+Value Recorder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
   frozen = frozen || freezing_;
   const DType asked = type.dtype;
   if (view_.f32_masters && (asked == bf16 || asked == f16)) type.dtype = f32;
@@ -98,8 +97,8 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   return converted;
 }
 
-Value Builder::stored_parameter(const std::string& name, TensorType type, Initializer init,
-                                bool frozen) {
+Value Recorder::stored_parameter(const std::string& name, TensorType type, Initializer init,
+                                 bool frozen) {
   const auto found = input_by_name_.find(name);
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
@@ -123,7 +122,7 @@ Value Builder::stored_parameter(const std::string& name, TensorType type, Initia
   return value(known.value);
 }
 
-void Builder::rename(Value input, const std::string& name) {
+void Recorder::rename(Value input, const std::string& name) {
   const Input* known = input_of(input);
   require(known != nullptr, "rename to \"{}\": the value is not an input of this graph", name);
   require(!input_by_name_.count(name), "rename: an input is called \"{}\" already", name);
@@ -134,7 +133,7 @@ void Builder::rename(Value input, const std::string& name) {
   input_by_name_[name] = entry.mapped();
 }
 
-void Builder::freeze(Value parameter) {
+void Recorder::freeze(Value parameter) {
   require(static_cast<bool>(parameter), "freeze: the parameter is an empty Value");
   const Input* known = input_of(parameter);
   require(known && known->kind == InputKind::state && known->of.empty(),
@@ -146,8 +145,8 @@ void Builder::freeze(Value parameter) {
   std::erase_if(parameters_, [&](const Value& trained) { return trained.id == parameter.id; });
 }
 
-Value Builder::optimizer_state(Value parameter, const std::string& what,
-                               const std::optional<TensorType>& type) {
+Value Recorder::optimizer_state(Value parameter, const std::string& what,
+                                const std::optional<TensorType>& type) {
   require(static_cast<bool>(parameter), "optimizer_state \"{}\": the parameter is an empty Value",
           what);
   const Input* of = input_of(parameter);
@@ -162,14 +161,14 @@ Value Builder::optimizer_state(Value parameter, const std::string& what,
   return made;
 }
 
-Value Builder::step_state(const std::string& name, TensorType type, Initializer init) {
+Value Recorder::step_state(const std::string& name, TensorType type, Initializer init) {
   const Value made = input(InputKind::state, name, std::move(type), init);
   inputs_.back().of = name;
   return made;
 }
 
-Value Builder::state_of(Value parameter, const std::string& name, TensorType type,
-                        Initializer init) {
+Value Recorder::state_of(Value parameter, const std::string& name, TensorType type,
+                         Initializer init) {
   require(static_cast<bool>(parameter), "state_of \"{}\": the parameter is an empty Value", name);
   const Input* of = input_of(parameter);
   require(of && of->kind == InputKind::state && of->of.empty(),
@@ -187,7 +186,7 @@ Value Builder::state_of(Value parameter, const std::string& name, TensorType typ
   return made;
 }
 
-const Input* Builder::input_of(Value value) const {
+const Input* Recorder::input_of(Value value) const {
   if (!value || value.builder != handle()) return nullptr;
   // in the order in which they were made
   const auto found = std::lower_bound(inputs_.begin(), inputs_.end(), value.id,
@@ -195,7 +194,7 @@ const Input* Builder::input_of(Value value) const {
   return found == inputs_.end() || found->value != value.id ? nullptr : &*found;
 }
 
-Values Builder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
+Values Recorder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
   require(
       num_nodes() < kMaxGraphNodes,
       "{}: with it the graph has more than {} nodes, the most of one graph; give the model fewer "
@@ -233,13 +232,13 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
   return results;
 }
 
-Value Builder::emit_one(const OpDef& op, const Values& operands, Attributes attributes) {
+Value Recorder::emit_one(const OpDef& op, const Values& operands, Attributes attributes) {
   const Values results = emit(op, operands, std::move(attributes));
   invariant(results.size() == 1, "{} has {} results", op.name, results.size());
   return results[0];
 }
 
-void Builder::update(Value input, Value value) {
+void Recorder::update(Value input, Value value) {
   require(input && value && input.builder == handle() && value.builder == handle(),
           "update: both values must belong to this graph");
   const Input* known = input_of(input);
@@ -256,7 +255,7 @@ void Builder::update(Value input, Value value) {
   updates_.push_back({input.id, value.id});
 }
 
-void Builder::replace_update(Value input, Value value) {
+void Recorder::replace_update(Value input, Value value) {
   const auto found = std::find_if(updates_.begin(), updates_.end(),
                                   [&](const Update& update) { return update.input == input.id; });
   require(found != updates_.end(), "replace_update: {} has no update", to_string(input.type()));
@@ -265,7 +264,7 @@ void Builder::replace_update(Value input, Value value) {
   update(input, value);
 }
 
-void Builder::metric(const std::string& name, Value value) {
+void Recorder::metric(const std::string& name, Value value) {
   require(value && value.builder == handle(), "metric \"{}\": the value must belong to this graph",
           name);
   require(value.rank() == 0, "metric \"{}\": {} is not a scalar; reduce it first, e.g. with mean",
@@ -275,18 +274,18 @@ void Builder::metric(const std::string& name, Value value) {
   metrics_.push_back({name, value.id});
 }
 
-void Builder::add_output(const std::string& name, Value value) {
+void Recorder::add_output(const std::string& name, Value value) {
   for (const Output& earlier : outputs_)
     require(earlier.name != name, "output \"{}\" exists already; give outputs different names",
             name);
   outputs_.push_back({name, value.id});
 }
 
-std::int64_t Builder::next_stream() {
+std::int64_t Recorder::next_stream() {
   return (static_cast<std::int64_t>(layer_ + 1) << 32) + streams_[layer_]++;
 }
 
-std::string Builder::describe_layer(int scope) const {
+std::string Recorder::describe_layer(int scope) const {
   const std::string& path = names_.path(scope);
   std::string parameters;
   int more = 0;
@@ -300,7 +299,7 @@ std::string Builder::describe_layer(int scope) const {
                      parameters.empty() ? "without parameters yet" : parameters);
 }
 
-void Builder::push_layer(const LayerIdentity& layer) {
+void Recorder::push_layer(const LayerIdentity& layer) {
   if (const int rival = names_.rival(layer); rival >= 0)
     fail(
         "two layers are called \"{}\": a {} and another {}; give one of them another name "
@@ -310,7 +309,7 @@ void Builder::push_layer(const LayerIdentity& layer) {
   names_.open(layer);
 }
 
-Graph Builder::finish() const {
+Graph Recorder::finish() const {
   Graph recorded;
   recorded.values = {values_.begin(), values_.end()};
   recorded.inputs = inputs_, recorded.updates = updates_, recorded.metrics = metrics_;
@@ -325,7 +324,7 @@ Graph Builder::finish() const {
   return graph;
 }
 
-void Builder::end_layer() {
+void Recorder::end_layer() {
   // Behind the first boundary, a node in no layer has none on purpose: a sum over micro-batches.
   if (layer_ < 0)
     for (Node& node : nodes_)
@@ -336,8 +335,15 @@ void Builder::end_layer() {
 
 Value mark_pipeline_boundary(Value x) {
   require(static_cast<bool>(x), "mark_pipeline_boundary: the value is empty");
-  x.builder->end_layer();
+  recorder(x).end_layer();
   return x;
 }
+
+FreezingScope::FreezingScope(Builder& builder)
+    : builder_(builder), before_(recorder(builder).freezing()) {
+  recorder(builder).set_freezing(true);
+}
+
+FreezingScope::~FreezingScope() { recorder(builder_).set_freezing(before_); }
 
 }  // namespace alpa
