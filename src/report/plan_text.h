@@ -10,9 +10,9 @@ namespace alpa {
 /// The meshes of the stages: "2x4", "2x2 + 4".
 std::string meshes_text(const Plan& plan);
 
-/// What is proven of a plan: "proven optimal", "within 0.44 % of optimal (no plan takes less than 69
-/// ms)", "along the plan of another step". Of stages without a bound, as they were given or as time
-/// was over: "not compared with other stages, each alone proven optimal".
+/// What is proven of a plan: "proven optimal", "within 0.44 % of optimal (no plan takes less than
+/// 69 ms)", "along the plan of another step". Of stages without a bound, as they were given or as
+/// time was over: "not compared with other stages, each alone proven optimal".
 std::string proof_text(const Plan& plan);
 
 /// Whether there is a bound, so that the gap says something.
