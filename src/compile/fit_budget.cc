@@ -7,12 +7,12 @@
 #include "alpa/base/error.h"
 #include "src/inter_op/cut_stages.h"
 #include "src/intra_op/search/auto_shard.h"
+#include "tuning.h"
 
 namespace alpa {
 namespace {
 
-/// Plans that are tried under a moved limit before giving up.
-constexpr int kBudgetAttempts = 10;
+constexpr CompileTuning::FitBudget kTuning = kCompileTuning.fit_budget;
 
 /// The limit on the bytes that the planner counts, moved until the exact peak fits the budget. The
 /// count knows neither padding and scratch nor what packing loses and what overlapping collectives
@@ -27,7 +27,7 @@ class PlannersLimit {
   void was_too_high(std::int64_t peak) {
     over_ = bytes_;
     // A small excess can take a far smaller limit, so later steps count in parts of the budget.
-    const std::int64_t least = step_ == 0 ? 0 : std::max(2 * step_, budget_ / kLeastPart);
+    const std::int64_t least = step_ == 0 ? 0 : std::max(2 * step_, budget_ / kTuning.least_part);
     step_ = std::max(peak - budget_, least);
     bytes_ = std::max<std::int64_t>(bytes_ - step_, 0);
     if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
@@ -37,20 +37,17 @@ class PlannersLimit {
   void was_too_low(std::int64_t missing) {
     under_ = bytes_ + std::max<std::int64_t>(missing - 1, 0);
     bytes_ = over_ == kNone ? under_ + 1 + rise_ : under_ + (over_ - under_) / 2;
-    rise_ = std::max(2 * rise_, budget_ / kLeastRise);
+    rise_ = std::max(2 * rise_, budget_ / kTuning.least_rise);
   }
 
   /// True if another plan within the budget is unlikely.
   bool is_exhausted() const {
-    return over_ - under_ < budget_ / kLeastPart || bytes_ > budget_ + budget_ / 10 ||
-           bytes_ == under_;
+    return over_ - under_ < budget_ / kTuning.least_part ||
+           bytes_ > budget_ + budget_ / kTuning.most_rise || bytes_ == under_;
   }
 
  private:
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  static constexpr std::int64_t kLeastPart = 200;  ///< limits differ by at least this part
-  /// From the second refusal on, limits rise by more and more parts of the budget.
-  static constexpr std::int64_t kLeastRise = 100;
   std::int64_t budget_, bytes_, step_ = 0, rise_ = 0;
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };
@@ -80,7 +77,7 @@ class MeshPlans : public PlanSearch {
       unconstrained_ = last->memory_bytes;
     else
       limit_.was_too_high(last->memory_bytes);
-    for (; attempts_ < kBudgetAttempts && !limit_.is_exhausted(); ++attempts_) try {
+    for (; attempts_ < kTuning.attempts && !limit_.is_exhausted(); ++attempts_) try {
         Plan plan = plan_of_one_stage(graph_, search_.plan(limit_.bytes()));
         ++attempts_;
         return plan;
@@ -122,7 +119,7 @@ class StagePlans : public PlanSearch {
     else
       planner_->choose(budget_);
     do {
-      while (attempts_ < kBudgetAttempts) try {
+      while (attempts_ < kTuning.attempts) try {
           ++attempts_;
           return in_stages(planner_->plan(limits_));
         } catch (const intra_op::OverBudget&) {  // some stage has no smaller plan
@@ -154,7 +151,7 @@ class StagePlans : public PlanSearch {
 
   /// Other stages, for a budget that is lower by what lowering added; false: there are none.
   bool choose_again() {
-    if (!searches_stages(method_) || choices_ == kBudgetAttempts) return false;
+    if (!searches_stages(method_) || choices_ == kTuning.attempts) return false;
     try {
       planner_->choose(budget_ - ++choices_ * uncounted_);
     } catch (const intra_op::OverBudget&) {

@@ -6,20 +6,16 @@
 
 #include "alpa/base/error.h"
 #include "src/intra_op/facts/strategy.h"
+#include "tuning.h"
 
 namespace alpa {
 namespace {
 
-/// Time kept for lowering what searches find: a share of the time for planning or, for a large
-/// graph, a multiple of the time that tracing took, but no more than half. bench_planning measures
-/// 2.6 to 8 times for MLPs of 96 to 3000 layers and GPT-like stacks of 24 and 96.
-constexpr double kLoweringShare = 0.1, kLoweringOfTracing = 8, kMostLoweringShare = 0.5;
-
 /// Seconds for searches of a graph that took so long to trace.
 double search_seconds(double solver_seconds, double trace_seconds) {
-  const double lowering =
-      std::clamp(kLoweringOfTracing * trace_seconds, kLoweringShare * solver_seconds,
-                 kMostLoweringShare * solver_seconds);
+  const CompileTuning::Lowering& kept = kCompileTuning.lowering;
+  const double lowering = std::clamp(kept.of_tracing * trace_seconds, kept.share * solver_seconds,
+                                     kept.most_share * solver_seconds);
   return std::max(0.0, solver_seconds - trace_seconds - lowering);
 }
 

@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "trace.h"
+#include "tuning.h"
 
 namespace alpa {
 
@@ -30,7 +31,8 @@ MicroBatchChoice::MicroBatchChoice(const TrainingStep& step, const MethodOptions
   for (int number : micro_batch_choices(step)) {
     const double limit = method.options.solver_seconds;
     const bool stopped = method.options.stop && *method.options.stop;
-    if (!numbers_.empty() && (stopped || watch.seconds() > limit / 2)) {
+    if (!numbers_.empty() &&
+        (stopped || watch.seconds() > kCompileTuning.micro_batches.tracing_share * limit)) {
       all_traced_ = false;
       return;
     }

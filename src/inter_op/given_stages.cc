@@ -1,6 +1,8 @@
 // src/inter_op/given_stages.cc — uniform stages, and the checks of manual ones
 #include "src/inter_op/given_stages.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "alpa/base/error.h"
@@ -108,12 +110,6 @@ void check_layers(const std::vector<std::vector<int>>& stages, int layers) {
     }
 }
 
-std::string shape_text(const std::vector<int>& shape) {
-  std::string text;
-  for (int size : shape) text += fmt::format("{}{}", text.empty() ? "" : "x", size);
-  return text;
-}
-
 void check_shapes(const std::vector<std::vector<int>>& shapes,
                   const std::vector<Submesh>& submeshes) {
   for (std::size_t s = 0; s < shapes.size(); ++s) {
@@ -122,7 +118,7 @@ void check_shapes(const std::vector<std::vector<int>>& shapes,
     require(devices == submeshes[s].num_devices() &&
                 std::ranges::all_of(shapes[s], [](int size) { return size > 0; }),
             "manual stages: stage {} has logical shape {} on submesh {}; give one of {} devices", s,
-            shape_text(shapes[s]), submeshes[s], submeshes[s].num_devices());
+            fmt::join(shapes[s], "x"), submeshes[s], submeshes[s].num_devices());
   }
 }
 

@@ -1,6 +1,8 @@
 // src/mesh/cluster.cc — logical meshes and parts of a cluster, and the cluster of this process
 #include "alpa/mesh/cluster.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -32,12 +34,6 @@ Link thread_link(int cores, int n) {
   if (n <= cores) return {kOwnCoreAlpha, 1 / kOwnCoreLinkBytesPerSecond};
   const double devices_per_core = static_cast<double>(n) / cores;
   return {kSharedCoreAlpha * devices_per_core, devices_per_core / kSharedCoreLinkBytesPerSecond};
-}
-
-std::string shape_words(const std::vector<int>& shape) {
-  std::string text;
-  for (int size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text;
 }
 
 /// True if devices `stride` apart, `size` of them, all sit in one host for every group of the mesh.
@@ -102,19 +98,21 @@ Cluster Cluster::local(int n, const std::string& backend) {
 
 DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {
   require(!shape.empty() && shape.size() <= kMaxMeshAxes, "mesh shape \"{}\": give 1 to {} axes",
-          shape_words(shape), kMaxMeshAxes);
+          fmt::join(shape, "x"), kMaxMeshAxes);
   std::int64_t product = 1;
   for (int size : shape) {
-    require(size >= 1, "mesh shape {}: every axis needs at least one device", shape_words(shape));
+    require(size >= 1, "mesh shape {}: every axis needs at least one device",
+            fmt::join(shape, "x"));
     product *= size;
     require(product <= num_devices(),
             "mesh shape {}: the cluster has {} devices ({} hosts of {}), fewer than the mesh needs",
-            shape_words(shape), num_devices(), num_hosts, devices_per_host);
+            fmt::join(shape, "x"), num_devices(), num_hosts, devices_per_host);
   }
   require(product == num_devices(),
           "mesh shape {} has {} devices, but the cluster has {} ({} hosts of {}); "
           "the product of the axes must be {}",
-          shape_words(shape), product, num_devices(), num_hosts, devices_per_host, num_devices());
+          fmt::join(shape, "x"), product, num_devices(), num_hosts, devices_per_host,
+          num_devices());
   std::vector<MeshAxis> axes;
   int stride = num_devices();
   for (std::size_t i = 0; i < shape.size(); ++i) {

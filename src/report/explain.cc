@@ -1,7 +1,6 @@
 // The full listing of a plan
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -60,14 +59,11 @@ class Listing {
   }
 
   void add_communications() {
-    std::vector<int> order(plan_.reshards.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return seconds_.reshards[a] > seconds_.reshards[b]; });
-    const std::size_t rows = std::min(order.size(), kMaxRows);
-    line("\nLargest communications ({} of {}; seconds and bytes sent per step and device)", rows,
-         order.size());
-    for (std::size_t i = 0; i < rows; ++i) add_communication(order[i]);
+    const std::vector<int> order =
+        intra_op::slowest(seconds_.reshards, kMaxRows, [](int) { return true; });
+    line("\nLargest communications ({} of {}; seconds and bytes sent per step and device)",
+         order.size(), plan_.reshards.size());
+    for (int r : order) add_communication(r);
   }
 
   void add_communication(int r) {
@@ -96,13 +92,9 @@ class Listing {
 
   void add_choices() {
     const std::vector<double> seconds = seconds_by_node();
-    std::vector<int> order;
-    for (int n = 0; n < static_cast<int>(seconds.size()); ++n) {
-      if (!graph_.nodes[n].operands.empty() && seconds[n] > 0) order.push_back(n);
-    }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return seconds[a] > seconds[b]; });
-    order.resize(std::min(order.size(), kMaxChoices));
+    const std::vector<int> order = intra_op::slowest(seconds, kMaxChoices, [&](int n) {
+      return !graph_.nodes[n].operands.empty() && seconds[n] > 0;
+    });
     line("\nMost expensive choices, with what they leave, and the next best while all others stay");
     const auto alternatives = intra_op::next_best(order, priced_);
     for (std::size_t i = 0; i < order.size(); ++i) {

@@ -220,20 +220,11 @@ class Summary {
       add("", fmt::format("{} more parameters in {} other layouts", hidden, groups.size() - shown));
   }
 
-  /// The nodes with operands that take longest, at most kMaxTried.
-  std::vector<int> expensive_nodes() const {
-    std::vector<int> order;
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      if (!graph_.nodes[n].operands.empty() && seconds_.nodes[n] > 0) order.push_back(n);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return seconds_.nodes[a] > seconds_.nodes[b]; });
-    order.resize(std::min(order.size(), kMaxTried));
-    return order;
-  }
-
   /// The cheapest plan that differs in the strategy of one of the most expensive nodes.
   std::string next_best_text() const {
-    const std::vector<int> nodes = expensive_nodes();
+    const std::vector<int> nodes = intra_op::slowest(seconds_.nodes, kMaxTried, [&](int n) {
+      return !graph_.nodes[n].operands.empty() && seconds_.nodes[n] > 0;
+    });
     const auto alternatives = intra_op::next_best(nodes, priced_);
     int best = -1;
     for (int i = 0; i < static_cast<int>(nodes.size()); ++i)
@@ -276,6 +267,17 @@ std::string intra_op::proof_text(std::string_view method, const PlanCost& cost) 
   if (!words.starts_with("within")) return words;
   return fmt::format("{} (no plan takes less than {})", words,
                      seconds_text(cost.lower_bound_seconds));
+}
+
+std::vector<int> intra_op::slowest(const std::vector<double>& seconds, std::size_t most,
+                                   const std::function<bool(int)>& counts) {
+  std::vector<int> order;
+  for (int i = 0; i < static_cast<int>(seconds.size()); ++i)
+    if (counts(i)) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return seconds[a] > seconds[b]; });
+  order.resize(std::min(order.size(), most));
+  return order;
 }
 
 std::string intra_op::extra_text(double seconds) {

@@ -1,0 +1,34 @@
+#pragma once
+/// What compiling a step spends on plans: one group per file.
+#include <cstdint>
+
+namespace alpa {
+
+struct CompileTuning {
+  struct FitBudget {
+    /// Plans that are tried under a moved limit before giving up.
+    int attempts = 10;
+    /// Limits differ by at least this part of the budget; from the second refusal on, they rise by
+    /// more and more of the second part, up to the third above the budget.
+    std::int64_t least_part = 200, least_rise = 100, most_rise = 10;
+  } fit_budget;
+
+  struct Lowering {
+    /// Time kept for lowering what searches find: a share of the time for planning or, for a large
+    /// graph, a multiple of the time that tracing took, but no more than the last share.
+    /// bench_planning measures 2.6 to 8 times for MLPs of 96 to 3000 layers and GPT-like stacks of
+    /// 24 and 96.
+    double share = 0.1, of_tracing = 8, most_share = 0.5;
+  } lowering;
+
+  struct MicroBatches {
+    /// Share of the time in which the step is traced for further numbers of micro-batches.
+    double tracing_share = 0.5;
+    /// Numbers in a row that are no better, after which no further one is planned.
+    int worse_in_a_row = 2;
+  } micro_batches;
+};
+
+inline constexpr CompileTuning kCompileTuning;
+
+}  // namespace alpa
