@@ -37,7 +37,7 @@ TEST_CASE("where most first choices end in contradictions, one is found all the 
   }
 }
 
-TEST_CASE("rows that a first choice exceeds become dear until one keeps them") {
+TEST_CASE("first choices keep the rows, repaired or with the rows kept on the way") {
   for (int number : {3, 4, 10, 11}) {
     const testing::Large large = testing::large_problem(1000 + number, number, 5);
     CAPTURE(large.kind);

@@ -66,8 +66,6 @@ struct Tuning {
     int look_rare = 8;
     int repair_moves = 2000;
     double momentum = 0.8;
-    int seeking_sweeps = 60;
-    double seeking_rise = 1.3;
     /// How far the multipliers move: the change of all row prices together, as a part of the bound.
     double first_step = 0.1, smallest_step = 1e-5;
   } ascent;
@@ -119,8 +117,6 @@ struct Tuning {
   struct FirstChoice {
     int first_conflicts = 100;
     int most_conflicts = 1 << 24;
-    /// Factor by which the prices of exceeded rows rise from one dive to the next.
-    double rise = 4;
   } first_choice;
 
   struct Lagrange {

@@ -38,7 +38,6 @@ class Climber {
       if (idle_ > kTuning.ascent.patience && !shrink_step()) break;
       if (!model_.slack.empty()) move_multipliers(bound);
     }
-    if (has_copies(model_) && !model_.slack.empty() && result_.cost >= kNever) seek_choice();
     restore();
     result_.exact = dual_.exact();
     deadline_.spend(dual_.cells_of_exact());
@@ -69,24 +68,6 @@ class Climber {
     restore();
     std::fill(mean_.begin(), mean_.end(), 0);
     return true;
-  }
-
-  /// Raises the prices of exceeded rows until a rounded choice fits.
-  void seek_choice() {
-    restore();
-    for (int k = 0;
-         k < kTuning.ascent.seeking_sweeps && result_.cost >= kNever && !deadline_.passed(); ++k) {
-      dual_.sweep();
-      deadline_.spend(dual_.cells_of_sweep());
-      consider(dual_.rounded(), k % 2 == 0 ? 7 : 0);
-      const std::vector<Cost> over = excess(model_, dual_.rounded());
-      std::vector<double> prices = dual_.multipliers();
-      if (prices.empty()) continue;
-      const double least = *std::max_element(prices.begin(), prices.end()) / 16;
-      for (std::size_t r = 0; r < over.size(); ++r)
-        if (over[r] > 0) prices[r] = std::max(prices[r] * kTuning.ascent.seeking_rise, least);
-      dual_.set_multipliers(std::move(prices));
-    }
   }
 
   /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with slack.

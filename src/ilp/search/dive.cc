@@ -5,8 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "src/ilp/model/rows.h"
-
 namespace alpa::ilp {
 
 Diver::Diver(const Model& model)
@@ -29,10 +27,8 @@ Diver::Diver(const Model& model)
 }
 
 std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Deadline& deadline) {
-  set_prices(settings.row_prices);
   undo(0, 0);
   decisions_.clear();
-  exceeded_.assign(used_.size(), 0);
   keep_rows_ = settings.keep_rows;
   int conflicts = settings.conflicts;
   difficult_.clear();
@@ -54,17 +50,6 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
   for (int node : nodes_)
     choice[node] = static_cast<int>(first_allowed(node) - allowed_[node].begin());
   return choice;
-}
-
-void Diver::set_prices(const std::vector<double>& row_prices) {
-  usage_price_.assign(row_prices.empty() ? 0 : model_.nodes.size(), {});
-  const RowPrices prices(row_prices);
-  for (std::size_t i = 0; i < usage_price_.size(); ++i)
-    for (const Piece& piece : model_.nodes[i].pieces) {
-      usage_price_[i].resize(piece.amounts.size());
-      for (std::size_t s = 0; s < piece.amounts.size(); ++s)
-        usage_price_[i][s] += prices.of(piece) * static_cast<double>(piece.amounts[s]);
-    }
 }
 
 Diver::Strategies::const_iterator Diver::first_allowed(int node) const {
@@ -151,10 +136,7 @@ std::vector<int> Diver::cheapest_first(int node, const Deadline& deadline) const
       costs[p] = plus(costs[p], least);
     }
   }
-  std::vector<double> keys(costs.begin(), costs.end());
-  if (!usage_price_.empty() && !usage_price_[node].empty())
-    for (std::size_t p = 0; p < keys.size(); ++p) keys[p] += usage_price_[node][p];
-  std::stable_sort(order.begin(), order.end(), [&](int p, int q) { return keys[p] < keys[q]; });
+  std::stable_sort(order.begin(), order.end(), [&](int p, int q) { return costs[p] < costs[q]; });
   return order;
 }
 
@@ -205,8 +187,7 @@ bool Diver::raise_usage(int node) {
     if (least == least_[node][i]) continue;
     raised_.push_back({node, i, least_[node][i]});
     set_least(node, i, least);
-    for (int r = piece.from; r < piece.to; ++r)
-      if (used_[r] > model_.slack[r]) ++exceeded_[r], fits = false;
+    for (int r = piece.from; r < piece.to; ++r) fits &= used_[r] <= model_.slack[r];
   }
   return fits;
 }
@@ -223,13 +204,11 @@ bool Diver::drop_unfitting(int node) {
   for (std::size_t i = 0; keep_rows_ && i < model_.nodes[node].pieces.size(); ++i) {
     const Piece& piece = model_.nodes[node].pieces[i];
     Cost slack = kNever;
-    int tightest = piece.from;
     cells_ += piece.to - piece.from + static_cast<int>(piece.amounts.size());
-    for (int r = piece.from; r < piece.to; ++r)
-      if (model_.slack[r] - used_[r] < slack) slack = model_.slack[r] - used_[r], tightest = r;
+    for (int r = piece.from; r < piece.to; ++r) slack = std::min(slack, model_.slack[r] - used_[r]);
     for (std::size_t s = 0; s < piece.amounts.size(); ++s)
       if (allowed_[node][s] && piece.amounts[s] - least_[node][i] > slack)
-        remove(node, static_cast<int>(s)), ++exceeded_[tightest];
+        remove(node, static_cast<int>(s));
   }
   return open_[node] > 0;
 }

@@ -18,9 +18,8 @@ class Diver {
   explicit Diver(const Model& model);
 
   struct Settings {
-    bool keep_rows = false;               ///< false: usage rows are ignored
-    int conflicts = 0;                    ///< the most steps that may be undone
-    std::vector<double> row_prices = {};  ///< price of one unit of usage, per row; empty: 0
+    bool keep_rows = false;  ///< false: usage rows are ignored
+    int conflicts = 0;       ///< the most steps that may be undone
   };
 
   /// The choice; nullopt if none exists, the conflicts are used up, or the deadline has passed.
@@ -28,9 +27,6 @@ class Diver {
 
   /// True if the last dive searched everything: no feasible choice exists.
   bool exhausted() const { return exhausted_; }
-
-  /// Per usage row, how often the last dive overfilled it.
-  const std::vector<int>& exceeded_rows() const { return exceeded_; }
 
  private:
   using Strategies = std::vector<char>;
@@ -47,7 +43,6 @@ class Diver {
     Cost least;  ///< before
   };
 
-  void set_prices(const std::vector<double>& row_prices);
   Strategies::const_iterator first_allowed(int node) const;
   std::optional<int> next_node(std::size_t& position) const;
   bool is_over(const Deadline& deadline);
@@ -71,14 +66,11 @@ class Diver {
   /// per node of the model: number of strategies still allowed
   std::vector<int> open_;
   std::vector<int> conflicts_;  ///< per node of the model: how often its edges emptied one
-  /// per node of the model and strategy; empty: none
-  std::vector<std::vector<double>> usage_price_;
   std::vector<std::pair<int, int>> removed_;  ///< nodes and strategies, in order
   bool keep_rows_ = false;
   /// per node of the model and piece, of the strategies allowed
   std::vector<std::vector<Cost>> least_;
-  std::vector<Cost> used_;  ///< per row, by the least amounts
-  std::vector<int> exceeded_;
+  std::vector<Cost> used_;     ///< per row, by the least amounts
   std::vector<Raise> raised_;  ///< in order
   std::vector<Decision> decisions_;
   /// nodes, and edges across which a strategy was removed

@@ -8,7 +8,7 @@ namespace alpa::ilp {
 
 /// A feasible choice of the live nodes; nothing after `dives` dives or at the deadline. By turns a
 /// dive does without the rows and is repaired, and another keeps them; from pair to pair they may
-/// undo twice as many steps, and rows that were exceeded cost more. Throws Contradiction if a dive
+/// undo twice as many steps. Throws Contradiction if a dive
 /// proves that there is no feasible choice.
 std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline);
 

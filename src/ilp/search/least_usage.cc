@@ -1,6 +1,7 @@
 // A proven lower bound on the usage of every choice at one row
 #include "src/ilp/search/least_usage.h"
 
+#include "src/ilp/eliminate/eliminate.h"
 #include "src/ilp/model/shared_terms.h"
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/core.h"
