@@ -195,9 +195,10 @@ class LocalSearch {
       for (const SharedEnd& reader : term.readers)
         if (reader.node == node) added[reader.classes[s]] |= 1u << reader.group;
       for (const SharedEnd& reader : term.readers) {
+        if (reader.node != node) continue;
         const int column = reader.classes[s];
-        if (reader.node != node || added[column] == 0) continue;
         const unsigned groups = std::exchange(added[column], 0);
+        if (groups == 0) continue;
         auto& [of, gain] = known[column];
         if (of != groups) {
           gain = column_effect(term, source, column, wanted[column] | groups, row);
