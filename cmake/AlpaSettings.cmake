@@ -15,7 +15,7 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(ALPA_CCACHE ccache)
   mark_as_advanced(ALPA_CCACHE)
   if(ALPA_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${ALPA_CCACHE})
+    set(CMAKE_CXX_COMPILER_LAUNCHER sh ${PROJECT_SOURCE_DIR}/cmake/ccache.sh ${ALPA_CCACHE})
   endif()
 endif()
 
