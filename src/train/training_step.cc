@@ -266,6 +266,22 @@ std::vector<BatchInput> with_rows(std::vector<BatchInput> inputs, std::int64_t r
   return inputs;
 }
 
+/// Traces a step for its inputs.
+using TraceOfInputs =
+    std::function<Graph(const std::vector<BatchInput>& inputs, const TraceOptions& tracing)>;
+
+/// The step that `trace` makes of these inputs, and of any other number of rows.
+TrainingStep traced_by(
+    const TraceOfInputs& trace, std::vector<BatchInput> inputs,
+    const std::function<std::map<std::string, double>(std::int64_t step)>& scalars = no_scalars) {
+  check_inputs(inputs);
+  const auto with_batch = [=](std::int64_t rows) {
+    return traced_by(trace, with_rows(inputs, rows), scalars);
+  };
+  return {inputs, [=](const TraceOptions& tracing) { return trace(inputs, tracing); }, scalars,
+          with_batch};
+}
+
 }  // namespace
 
 Value Batch::operator[](const std::string& name) const {
@@ -300,7 +316,6 @@ std::vector<BatchInput> inputs_of(const BatchData& example, const std::vector<st
 TrainingStep training_step(std::vector<BatchInput> inputs,
                            std::function<LossAndMetrics(const Batch&)> model, Optimizer optimizer,
                            StepOptions options) {
-  check_inputs(inputs);
   check_groups(options.groups);
   check_loss_scale(options);
   auto scalars = [rate = optimizer.learning_rate, groups = options.groups](std::int64_t step) {
@@ -310,13 +325,12 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
       values[rate_name(group)] = group.optimizer.learning_rate(step);
     return values;
   };
-  auto trace = [=](const TraceOptions& tracing) {
-    return trace_training(inputs, model, optimizer, options, tracing);
+  auto trace = [=](const std::vector<BatchInput>& rows, const TraceOptions& tracing) {
+    return trace_training(rows, model, optimizer, options, tracing);
   };
-  auto with_batch = [=](std::int64_t rows) {
-    return training_step(with_rows(inputs, rows), model, optimizer, options);
-  };
-  return {inputs, trace, scalars, with_batch, options.remat == Remat::automatic};
+  TrainingStep step = traced_by(trace, std::move(inputs), scalars);
+  step.chooses_remat = options.remat == Remat::automatic;
+  return step;
 }
 
 TrainingStep with_remat(const TrainingStep& step, std::vector<int> layers) {
@@ -336,44 +350,31 @@ TrainingStep with_remat(const TrainingStep& step, std::vector<int> layers) {
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
                              std::function<LossAndMetrics(const Batch&)> model,
                              EvaluationOptions options) {
-  check_inputs(inputs);
-  auto trace = [=](const TraceOptions& tracing) {
-    return trace_evaluation(inputs, model, options, tracing);
+  auto trace = [=](const std::vector<BatchInput>& rows, const TraceOptions& tracing) {
+    return trace_evaluation(rows, model, options, tracing);
   };
-  auto with_batch = [=](std::int64_t rows) {
-    return evaluation_step(with_rows(inputs, rows), model, options);
-  };
-  return {inputs, trace, no_scalars, with_batch};
+  return traced_by(trace, std::move(inputs));
 }
 
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
                              std::function<Predictions(const Batch&)> model,
                              EvaluationOptions options) {
-  check_inputs(inputs);
-  auto trace = [=](const TraceOptions& tracing) {
-    return trace_prediction(inputs, model, options, tracing);
+  auto trace = [=](const std::vector<BatchInput>& rows, const TraceOptions& tracing) {
+    return trace_prediction(rows, model, options, tracing);
   };
-  auto with_batch = [=](std::int64_t rows) {
-    return prediction_step(with_rows(inputs, rows), model, options);
-  };
-  return {inputs, trace, no_scalars, with_batch};
+  return traced_by(trace, std::move(inputs));
 }
 
 TrainingStep custom_step(std::vector<BatchInput> inputs,
                          std::function<void(Builder&, const Batch&)> build,
                          std::function<std::map<std::string, double>(std::int64_t step)> scalars) {
-  check_inputs(inputs);
-  auto trace = [=](const TraceOptions& tracing) {
+  auto trace = [=](const std::vector<BatchInput>& rows, const TraceOptions& tracing) {
     Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
     builder.set_remat(tracing.remat);
-    build(builder, make_batch(builder, inputs));
+    build(builder, make_batch(builder, rows));
     return builder.finish();
   };
-  if (!scalars) scalars = no_scalars;
-  auto with_batch = [=](std::int64_t rows) {
-    return custom_step(with_rows(inputs, rows), build, scalars);
-  };
-  return {inputs, trace, scalars, with_batch};
+  return traced_by(trace, std::move(inputs), scalars ? scalars : no_scalars);
 }
 
 }  // namespace alpa

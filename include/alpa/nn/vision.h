@@ -176,25 +176,18 @@ class BatchNorm {
   BatchNormOptions options_;
 };
 
-/// Largest element of every window of x [B, H, W, C].
-struct MaxPool {
+/// What `pool` makes of every window of x [B, H, W, C].
+template <Value (*pool)(Value, PoolingOptions)>
+struct Pool {
   Extents window = {2, 2}, stride = {2, 2};  ///< rows, columns
   Padding padding = Padding::valid;          ///< zeros around the image
   Value operator()(Value x) const {
     const PaddingExtents zeros = padding_of(padding, x, window, stride);
-    return max_pool(x, {window, stride, zeros.before, zeros.after});
+    return pool(x, {window, stride, zeros.before, zeros.after});
   }
 };
-
-/// Mean of every window of x [B, H, W, C]; padding does not count.
-struct AveragePool {
-  Extents window = {2, 2}, stride = {2, 2};  ///< rows, columns
-  Padding padding = Padding::valid;          ///< zeros around the image
-  Value operator()(Value x) const {
-    const PaddingExtents zeros = padding_of(padding, x, window, stride);
-    return average_pool(x, {window, stride, zeros.before, zeros.after});
-  }
-};
+using MaxPool = Pool<max_pool>;          ///< largest element
+using AveragePool = Pool<average_pool>;  ///< mean; padding does not count
 
 /// [B, H, W, C] → [B, C]: the mean over all pixels.
 struct GlobalAveragePool {
