@@ -16,15 +16,6 @@
 namespace alpa {
 namespace {
 
-bool is_parameter(const Input& input) { return input.kind == InputKind::state && input.of.empty(); }
-
-/// Whether a layer keeps this beside a parameter. Optimizer state is called "<parameter>.<what>",
-/// and state of the step belongs to itself.
-bool is_layer_state(const Input& input) {
-  return input.kind == InputKind::state && !input.of.empty() && input.name != input.of &&
-         !input.name.starts_with(input.of + ".");
-}
-
 /// `"accuracy", "loss"`.
 template <class T>
 std::string names_of(const std::map<std::string, T>& values) {
@@ -124,14 +115,15 @@ const DistributedArray TrainState::operator[](const std::string& name) const {
 std::vector<DistributedArray> TrainState::parameters() const {
   std::vector<DistributedArray> parameters;
   for (const Input& input : executor().program().graph.inputs)
-    if (is_parameter(input)) parameters.push_back(array_of(input));
+    if (role_of(input) == StateRole::parameter) parameters.push_back(array_of(input));
   return parameters;
 }
 
 std::vector<DistributedArray> TrainState::weights() const {
   std::vector<DistributedArray> weights;
   for (const Input& input : executor().program().graph.inputs)
-    if (is_parameter(input) || is_layer_state(input)) weights.push_back(array_of(input));
+    if (role_of(input) == StateRole::parameter || role_of(input) == StateRole::layer_state)
+      weights.push_back(array_of(input));
   return weights;
 }
 
@@ -151,10 +143,14 @@ int TrainState::copy_from(const TrainState& other) {
 
 std::int64_t TrainState::step() const { return executor().steps(*state_); }
 
+bool TrainState::belongs_to(const Executable& executable) const {
+  return executor().shares_states_with(executable.executor());
+}
+
 std::vector<std::string> parameter_names(const Graph& graph) {
   std::vector<std::string> parameters;
   for (const Input& input : graph.inputs)
-    if (is_parameter(input)) parameters.push_back(input.name);
+    if (role_of(input) == StateRole::parameter) parameters.push_back(input.name);
   return parameters;
 }
 
@@ -230,11 +226,12 @@ TrainState Executable::init(std::uint64_t seed) const {
   TrainState state;
   state.executor_ = impl_->home;
   state.state_ = impl_->home->make_state(seed);
+  state.planned_ = std::shared_ptr<const CompiledStep>(impl_, &impl_->planned);
   return state;
 }
 
 StepResult Executable::run(TrainState& state, const BatchData& batch) const {
-  require(state.executor().shares_states_with(*impl_->executor),
+  require(state.belongs_to(*this),
           "this state belongs to another executable; make one with init() of this one "
           "and fill it with copy_from()");
   if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter && impl_->step.with_batch)

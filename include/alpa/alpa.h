@@ -6,6 +6,7 @@
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/base/program.h"
+#include "alpa/checkpoint/checkpoints.h"
 #include "alpa/nn/layers.h"
 #include "alpa/nn/loss.h"
 #include "alpa/nn/moe.h"

@@ -15,6 +15,10 @@
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
 
+namespace alpa::checkpoint {
+class StateContent;
+}  // namespace alpa::checkpoint
+
 namespace alpa::runtime {
 class DeviceState;
 class Executor;
@@ -101,6 +105,8 @@ class DistributedArray {
 /// Name, type and layout: "head.kernel f32[784, 256]: rows split over x (4 devices)".
 std::string to_string(const DistributedArray& array);
 
+class Executable;
+
 /// Parameters and optimizer state, readable and writable by name ("head.kernel",
 /// "head.kernel.adam_m"). Copies share their content. Made by `Executable::init`.
 class TrainState {
@@ -121,20 +127,22 @@ class TrainState {
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
   std::int64_t step() const;  ///< runs of the first step that shares the state
+  /// Whether `executable` can run on it: made it, or shares states with the one that did.
+  bool belongs_to(const Executable& executable) const;
 
  private:
   friend class Executable;
+  friend class checkpoint::StateContent;
   const runtime::Executor& executor() const;  ///< runs the device programs
   DistributedArray array_of(const Input& input) const;
   std::shared_ptr<const runtime::Executor> executor_;
   std::shared_ptr<runtime::DeviceState> state_;
+  std::shared_ptr<const CompiledStep> planned_;  ///< of the executable that made it
 };
 
 /// Names of the parameters among a graph's state inputs, in order, without
 /// optimizer state ("head.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
-
-class Executable;
 
 /// The place of an executable among those that share states; set by `parallelize`.
 struct ExecutableRelations {

@@ -75,11 +75,6 @@ bool write_all(int file, Parts parts) {
   return true;
 }
 
-[[noreturn]] void fail_write(const std::string& path, int error,
-                             std::string_view consequence = "") {
-  fail("{}: cannot be written: {}{}", shown_path(path), error_text(error), consequence);
-}
-
 /// A new file beside `path`, and its name. Names that are taken are of programs that were killed
 /// while they wrote, and had the same process number.
 std::pair<Descriptor, std::string> temporary_beside(const std::string& path) {
@@ -107,6 +102,10 @@ void replace(const std::string& path, const std::string& target, Parts text, mod
 }
 
 }  // namespace
+
+void fail_write(const std::string& path, int error, std::string_view consequence) {
+  fail("{}: cannot be written: {}{}", shown_path(path), error_text(error), consequence);
+}
 
 std::string read_file(const std::string& path, const FileKind& kind) {
   try {

@@ -28,6 +28,9 @@ std::string read_file(const std::string& path, const FileKind& kind);
 /// times their size and 16 MiB.
 std::string unpack(std::string bytes, const std::string& path, const FileKind& kind);
 
+/// Throws Error: `path` cannot be written, for the system's reason `error`.
+[[noreturn]] void fail_write(const std::string& path, int error, std::string_view consequence = "");
+
 /// `write_file` for a text in several parts.
 void write_file(const std::string& path, std::span<const std::string_view> parts);
 

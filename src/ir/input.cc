@@ -65,6 +65,18 @@ std::vector<std::string> input_names(const Graph& graph, InputKind kind) {
   return names;
 }
 
+StateRole role_of(const Input& input) {
+  if (input.kind != InputKind::state) return StateRole::none;
+  if (input.of.empty()) return StateRole::parameter;
+  const bool of_layer = input.name != input.of && !input.name.starts_with(input.of + ".");
+  return of_layer ? StateRole::layer_state : StateRole::optimizer_state;
+}
+
+std::string_view name_of(StateRole role) {
+  static constexpr std::string_view kNames[] = {"", "parameter", "layer state", "optimizer state"};
+  return kNames[static_cast<int>(role)];
+}
+
 std::string_view name_of(InputKind kind) {
   switch (kind) {
     case InputKind::batch: return "batch";

@@ -1,5 +1,6 @@
 #pragma once
 /// The operator record of graph inputs, the only operator that module `ir` needs.
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,18 @@ const Input* find_input(const Graph& graph, InputKind kind, const std::string& n
 bool is_scalar_input(const Graph& graph, int value);
 /// Names of the graph's inputs of this kind, in order, each once.
 std::vector<std::string> input_names(const Graph& graph, InputKind kind);
+
+/// What an input is to a model.
+enum class StateRole : std::uint8_t {
+  none,  ///< the input is no state
+  parameter,
+  layer_state,  ///< a layer keeps it beside its parameters, such as running means
+  /// of the optimizer ("<parameter>.<what>"), or of the step, such as a loss scale
+  optimizer_state,
+};
+StateRole role_of(const Input& input);
+/// "parameter", "layer state", "optimizer state".
+std::string_view name_of(StateRole role);
 
 /// "batch", "state", "accumulator", "shared", "scalar", "boundary".
 std::string_view name_of(InputKind kind);

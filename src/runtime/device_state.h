@@ -2,7 +2,9 @@
 /// The device memory of one training run.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,8 @@ class DeviceState {
   std::int64_t arena_bytes = 0;  ///< of each device, at least
   /// Started so far, of each step that works on it; random operators use it as counter.
   std::vector<std::int64_t> steps;
+  /// Metrics of the last run of the first of them, once that is over; null: none has run.
+  std::shared_ptr<const std::optional<std::map<std::string, double>>> metrics = {};
   std::uint64_t owner = 0;  ///< number of the executor that made it
   /// Why the state is unusable; empty: usable. Shared with steps that still run on it.
   std::shared_ptr<std::string> failure = std::make_shared<std::string>();

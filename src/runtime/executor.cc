@@ -221,11 +221,13 @@ struct Executor::Impl {
   void enlarge(DeviceState& state) {
     settle_shared();
     require_usable(state);
-    const SavedParts content = saved_parts(*devices, *state.memory, directory);
+    const std::vector<StateBox> boxes = boxes_of(directory, *devices);
+    std::vector<std::byte> content(snapshot_bytes(boxes));
+    read_boxes(boxes, *devices, *state.memory, content.data());
     const auto place_in = [&](std::int64_t bytes) {
       state.memory = devices->allocate(bytes);
       state.arena_bytes = bytes;
-      restore_parts(content, *devices, *state.memory, directory);
+      write_boxes(boxes, *devices, *state.memory, content.data());
     };
     const std::int64_t before = state.arena_bytes;
     state.memory.reset();
@@ -354,6 +356,7 @@ struct Executor::Impl {
     auto step = std::make_shared<RunningStep::Step>();
     step->number = inputs.step;
     step->state_failure = state.failure;
+    if (step_number == 0) state.metrics = {step, &step->metrics};
     under_way.push_back(step);
     try {
       devices->start(*state.memory, inputs);
@@ -532,6 +535,35 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   home.settle_shared();
   Impl::require_usable(state);
   home.write(state, input, array);
+}
+
+std::vector<StateBox> Executor::state_boxes() const {
+  const Impl& home = impl_->home();
+  return boxes_of(home.directory, *home.devices);
+}
+
+StateCounters Executor::snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
+                                 std::byte* to) const {
+  Impl& home = impl_->home();
+  const std::lock_guard lock(home.mutex);
+  home.check_owner(state);
+  home.settle_shared();
+  Impl::require_usable(state);
+  read_boxes(boxes, *home.devices, *state.memory, to);
+  StateCounters counters{state.seed, state.steps, {}};
+  if (state.metrics && *state.metrics) counters.metrics = **state.metrics;
+  return counters;
+}
+
+void Executor::restore(DeviceState& state, const std::vector<StateBox>& boxes,
+                       const std::byte* from, const StateCounters* counters) const {
+  Impl& home = impl_->home();
+  const std::lock_guard lock(home.mutex);
+  home.check_owner(state);
+  home.settle_shared();
+  Impl::require_usable(state);
+  write_boxes(boxes, *home.devices, *state.memory, from);
+  if (counters) state.seed = counters->seed, state.steps = counters->steps;
 }
 
 const spmd::SpmdProgram& Executor::program() const { return impl_->program; }

@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "alpa/runtime/executor_options.h"
 #include "alpa/tensor/array.h"
 #include "src/lower/device_program.h"
+#include "src/runtime/held_parts.h"
 #include "src/runtime/step_times.h"
 
 namespace alpa::lower {
@@ -51,6 +53,13 @@ struct StateSharing {
   const Executor* with = nullptr;  ///< the other executor; null: none
   bool same_step =
       false;  ///< both run the same step, on batches of different sizes: counted as one
+};
+
+/// What a state is beside its tensors.
+struct StateCounters {
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> steps;        ///< started so far, of each step that shares the state
+  std::map<std::string, double> metrics;  ///< of the last run of the first of them
 };
 
 /// Thread rule: any thread may call; calls of one executor exclude each other, so steps that
@@ -105,6 +114,16 @@ class Executor {
   /// Throws Error naming the known names, or if `state` is unusable.
   Array read(const DeviceState& state, const std::string& name) const;
   void write(DeviceState& state, const std::string& name, const Array& array) const;
+
+  /// The boxes that make up a state, each once, with their places in a snapshot.
+  std::vector<StateBox> state_boxes() const;
+  /// Copies `boxes`, of `state_boxes`, to a snapshot or from there into the state, after all
+  /// started steps. `counters`: what else is restored; null: nothing. Throw Error if `state` is
+  /// unusable.
+  StateCounters snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
+                         std::byte* to) const;
+  void restore(DeviceState& state, const std::vector<StateBox>& boxes, const std::byte* from,
+               const StateCounters* counters) const;
 
   const spmd::SpmdProgram& program() const;
   /// By index among this process's devices, in the order of the program's meshes.

@@ -1,4 +1,4 @@
-// src/runtime/held_parts.cc — finds, saves and restores the parts of tensors that devices hold
+// src/runtime/held_parts.cc — finds, reads and writes the parts of tensors that devices hold
 #include "held_parts.h"
 
 #include <algorithm>
@@ -20,23 +20,42 @@ std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_device
   return parts;
 }
 
-SavedParts saved_parts(Devices& devices, const DeviceMemory& memory, const Directory& directory) {
-  SavedParts saved;
+std::vector<StateBox> boxes_of(const Directory& directory, const Devices& devices) {
+  std::vector<StateBox> boxes;
   for (const auto& [name, parts] : directory)
     for (const HeldPart& part : parts) {
-      const std::int64_t bytes = devices.program(part.device).buffers[part.buffer].type.bytes();
-      saved.emplace_back(static_cast<std::size_t>(bytes));
-      devices.read(memory, part.device, part.buffer, 0, saved.back().data());
+      if (part.owner != part.device) continue;
+      const lower::Buffer& buffer = devices.program(part.device).buffers[part.buffer];
+      if (buffer.type.bytes() == 0) continue;
+      boxes.push_back({name, buffer.type, buffer.offset});
+      for (const HeldPart& same : parts)
+        if (same.owner == part.owner) boxes.back().holders.emplace_back(same.device, same.buffer);
     }
-  return saved;
+  std::stable_sort(boxes.begin(), boxes.end(), [](const StateBox& a, const StateBox& b) {
+    return size_of(a.type.dtype) > size_of(b.type.dtype);
+  });
+  std::int64_t end = 0;
+  for (StateBox& box : boxes) box.offset = std::exchange(end, end + box.type.bytes());
+  return boxes;
 }
 
-void restore_parts(const SavedParts& saved, Devices& devices, DeviceMemory& memory,
-                   const Directory& directory) {
-  auto next = saved.begin();
-  for (const auto& [name, parts] : directory)
-    for (const HeldPart& part : parts)
-      devices.write(memory, part.device, part.buffer, (next++)->data());
+std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes) {
+  return boxes.empty() ? 0 : boxes.back().offset + boxes.back().type.bytes();
+}
+
+void read_boxes(const std::vector<StateBox>& boxes, Devices& devices, const DeviceMemory& memory,
+                std::byte* snapshot) {
+  for (const StateBox& box : boxes) {
+    const auto& [device, buffer] = box.holders.front();
+    devices.read(memory, device, buffer, 0, snapshot + box.offset);
+  }
+}
+
+void write_boxes(const std::vector<StateBox>& boxes, Devices& devices, DeviceMemory& memory,
+                 const std::byte* snapshot) {
+  for (const StateBox& box : boxes)
+    for (const auto& [device, buffer] : box.holders)
+      devices.write(memory, device, buffer, snapshot + box.offset);
 }
 
 }  // namespace alpa::runtime

@@ -42,6 +42,14 @@ struct Batches::Source {
     return options.drop_last ? examples / batch : (examples - 1) / batch + 1;
   }
 
+  /// No batch of an epoch begins here or behind it.
+  std::int64_t end() const { return options.drop_last ? examples - batch + 1 : examples; }
+
+  DataPosition after(DataPosition position) const {
+    position.example += batch;
+    return position.example < end() ? position : DataPosition{position.epoch + 1, 0};
+  }
+
   std::vector<std::int64_t> order(std::int64_t epoch) const {
     if (seed) return shuffled_indices(examples, *seed, epoch);
     std::vector<std::int64_t> order(static_cast<std::size_t>(examples));
@@ -52,8 +60,8 @@ struct Batches::Source {
 
 /// The background thread fills a queue, and waits while it is full.
 struct BatchRange::Impl {
-  Impl(std::shared_ptr<const Batches::Source> of, std::int64_t begin, std::int64_t end)
-      : source(std::move(of)), first_epoch(begin), end_epoch(end) {
+  Impl(std::shared_ptr<const Batches::Source> of, DataPosition begin, std::int64_t end)
+      : source(std::move(of)), first(begin), end_epoch(end) {
     start_threads(
         threads, 1, "batches", [this](int) { make_all(); }, [] {});
   }
@@ -73,7 +81,11 @@ struct BatchRange::Impl {
   void make_all() {
     std::exception_ptr thrown;
     try {
-      for (std::int64_t epoch = first_epoch; epoch < end_epoch && make_epoch(epoch);) ++epoch;
+      std::vector<std::int64_t> order;
+      for (DataPosition at = first; at.epoch < end_epoch && await_room(); at = source->after(at)) {
+        if (order.empty() || at.example == 0) order = source->order(at.epoch);
+        make_batch(order, at.example);
+      }
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -83,19 +95,12 @@ struct BatchRange::Impl {
     changed.notify_all();
   }
 
-  /// Returns false if no more are wanted.
-  bool make_epoch(std::int64_t epoch) {
-    const std::vector<std::int64_t> order = source->order(epoch);
-    for (std::int64_t i = 0; i < source->batches_per_epoch(); ++i) {
-      if (!await_room()) return false;
-      const std::int64_t first = i * source->batch;
-      const std::int64_t rows = std::min(source->batch, source->examples - first);
-      BatchData batch = source->load(std::span(order).subspan(first, rows));
-      const std::lock_guard lock(mutex);
-      ready.push_back(std::move(batch));
-      changed.notify_all();
-    }
-    return true;
+  void make_batch(const std::vector<std::int64_t>& order, std::int64_t begin) {
+    const std::int64_t rows = std::min(source->batch, source->examples - begin);
+    BatchData batch = source->load(std::span(order).subspan(begin, rows));
+    const std::lock_guard lock(mutex);
+    ready.push_back(std::move(batch));
+    changed.notify_all();
   }
 
   bool await_room() {
@@ -122,7 +127,8 @@ struct BatchRange::Impl {
   }
 
   const std::shared_ptr<const Batches::Source> source;
-  const std::int64_t first_epoch, end_epoch;
+  const DataPosition first;
+  const std::int64_t end_epoch;
   std::optional<BatchData> current;  ///< of the loop
   std::mutex mutex;                  ///< guards what follows, except the thread
   std::condition_variable changed;
@@ -169,11 +175,19 @@ Batches::Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
 
 std::int64_t Batches::size() const { return source_->batches_per_epoch(); }
 
-BatchRange Batches::epochs(std::int64_t begin, std::int64_t end) const {
-  require(begin >= 0 && begin <= end,
-          "batches: epochs {} to {}; they are numbered from 0, and the end comes last", begin, end);
+BatchRange Batches::from(DataPosition begin, std::int64_t end) const {
+  require(begin.epoch >= 0 && begin.epoch <= end,
+          "batches: epochs {} to {}; they are numbered from 0, and the end comes last", begin.epoch,
+          end);
+  require(begin.example >= 0 && (begin.example == 0 || begin.example < source_->end()),
+          "batches: no batch begins at example {} of {}; give one before {}", begin.example,
+          source_->examples, source_->end());
   return BatchRange(std::make_unique<BatchRange::Impl>(source_, begin, end));
 }
+
+DataPosition Batches::after(DataPosition position) const { return source_->after(position); }
+std::int64_t Batches::examples() const { return source_->examples; }
+std::optional<std::uint64_t> Batches::seed() const { return source_->seed; }
 
 Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                 std::optional<std::uint64_t> seed, BatchOptions options) {

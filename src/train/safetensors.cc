@@ -12,6 +12,7 @@
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "src/base/mapped_file.h"
+#include "src/train/safetensors_header.h"
 
 namespace alpa {
 namespace {
@@ -261,37 +262,40 @@ Array TensorFile::operator[](const std::string& name) const {
   return array;
 }
 
-namespace {
-
-/// The format's name of an element type.
-const char* written_as(DType dtype) {
+const char* safetensors_type(DType dtype) {
   for (const ElementType& type : kElementTypes)
     if (type.read_as == dtype && type.bytes == static_cast<std::int64_t>(size_of(dtype)))
       return type.name;
   bug("safetensors has no element type {}", name_of(dtype));
 }
 
-}  // namespace
-
-void write_safetensors(const std::string& path, const std::map<std::string, Array>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string safetensors_header(const std::vector<HeaderEntry>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
-  std::uint64_t end = 0;
-  for (const auto& [name, array] : tensors) {
-    require(name != kMetadata, "{}: a tensor can't be called \"{}\"", path, kMetadata);
-    const std::uint64_t begin = end;
-    end += static_cast<std::uint64_t>(array.bytes());
-    header[name] = {{"dtype", written_as(array.dtype())},
-                    {"shape", array.shape()},
-                    {"data_offsets", {begin, end}}};
+  std::int64_t end = 0;
+  for (const HeaderEntry& tensor : tensors) {
+    const std::int64_t begin = std::exchange(end, end + tensor.bytes);
+    header[tensor.name] = {
+        {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
   std::string start;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     start += static_cast<char>(text.size() >> (8 * i) & 0xFF);
-  std::vector<std::string_view> parts = {start, text};
+  return start + text;
+}
+
+void write_safetensors(const std::string& path, const std::map<std::string, Array>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<HeaderEntry> entries;
+  for (const auto& [name, array] : tensors) {
+    require(name != kMetadata, "{}: a tensor can't be called \"{}\"", path, kMetadata);
+    entries.push_back({name, safetensors_type(array.dtype()), array.shape(), array.bytes()});
+  }
+  const std::string header = safetensors_header(entries, metadata);
+  std::vector<std::string_view> parts = {header};
   for (const auto& [name, array] : tensors)
     parts.emplace_back(reinterpret_cast<const char*>(array.data()), array.bytes());
   write_file(path, parts);

@@ -60,10 +60,11 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"compile", {"report", "version"}},
     {"executable", {"compile"}},
     {"weights", {"executable"}},
+    {"checkpoint", {"executable"}},
     {"parallelize", {"executable"}},
     {"measure", {"nn", "parallelize"}},
     {"eigen", {"tensor"}},
-    {"alpa", {"nn", "parallelize", "weights"}},
+    {"alpa", {"nn", "parallelize", "weights", "checkpoint"}},
 };
 
 /// For every module, all it may include.

@@ -117,6 +117,13 @@ class BatchRange {
   std::unique_ptr<Impl> impl_;
 };
 
+/// How far a loop over epochs has come.
+struct DataPosition {
+  std::int64_t epoch = 0;    ///< the first is 0
+  std::int64_t example = 0;  ///< of the epoch's order: those before it have been used
+  bool operator==(const DataPosition&) const = default;
+};
+
 /// A data set in batches. With a seed, every epoch has an order of its own, a function of (seed,
 /// epoch) alone; without one, examples keep their order. Copies share the data.
 class Batches {
@@ -131,7 +138,14 @@ class Batches {
   /// The batches of one epoch; the first is 0.
   BatchRange epoch(std::int64_t number) const { return epochs(number, number + 1); }
   /// The batches of epochs `begin` to `end` - 1.
-  BatchRange epochs(std::int64_t begin, std::int64_t end) const;
+  BatchRange epochs(std::int64_t begin, std::int64_t end) const { return from({begin, 0}, end); }
+  /// The batches from a position up to epoch `end` - 1: the rest of its epoch, then whole ones.
+  BatchRange from(DataPosition begin, std::int64_t end) const;
+  /// The position behind the batch that begins at `position`.
+  DataPosition after(DataPosition position) const;
+
+  std::int64_t examples() const;              ///< of an epoch
+  std::optional<std::uint64_t> seed() const;  ///< of the order
 
  private:
   friend class BatchRange;

@@ -1,0 +1,145 @@
+#pragma once
+/// Checkpoints of a training run: saved while it goes on, and restored on any devices.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alpa/executable.h"
+#include "alpa/train/dataset.h"
+
+namespace alpa {
+
+/// How often a run is saved: after so many steps (`100`), or after so much time (`10min`).
+struct SaveInterval {
+  std::int64_t steps = 0;             ///< 0: not by steps
+  std::chrono::milliseconds time{0};  ///< 0: not by time
+  SaveInterval() = default;
+  SaveInterval(std::int64_t steps) : steps(steps) {}  // NOLINT: a number is the usual case
+  template <class Rep, class Period>
+  SaveInterval(std::chrono::duration<Rep, Period> time)  // NOLINT
+      : time(std::chrono::duration_cast<std::chrono::milliseconds>(time)) {}
+};
+
+/// Options of `Checkpoints`.
+struct CheckpointOptions {
+  SaveInterval every = {};  ///< of `resume`; default: only at the end of its loop
+  int keep = 3;             ///< the newest so many stay, older ones are removed; 0: all stay
+  /// SIGTERM and SIGINT during the loop of `resume` save once more and end the program with status
+  /// 143 or 130, unless it handles them itself. A second one ends it at once.
+  bool on_signals = true;
+  /// Gets lines about what was resumed from, and what could not be. Default: stderr.
+  std::function<void(const std::string& line)> notify = {};
+};
+
+/// Options of `Checkpoints::save`.
+struct SaveOptions {
+  std::map<std::string, std::string> user = {};  ///< texts to find again in `Restored::user`
+};
+
+/// Options of `Checkpoints::restore`.
+struct RestoreOptions {
+  /// Pattern of the tensors that are restored, `*` matches any text. All others keep their content,
+  /// and so does the step counter. Default: everything, and the names must be the same.
+  std::string only = {};
+  bool fallback = false;  ///< a damaged checkpoint: take the newest whole one before it
+};
+
+/// What was restored.
+struct Restored {
+  std::int64_t step = 0;                    ///< of the checkpoint
+  std::map<std::string, std::string> user;  ///< texts given to `save`
+  std::map<std::string, double> metrics;    ///< of the last step before it was saved
+  std::optional<DataPosition> position;     ///< in the data, if a loop of `resume` saved it
+  std::vector<std::string> missing;         ///< in the state and chosen, not in the checkpoint
+  std::vector<std::string> left_over;       ///< in the checkpoint and chosen, not in the state
+  std::vector<std::string> damaged;         ///< why newer checkpoints were not taken
+};
+
+class ResumedBatches;
+
+/// The checkpoints in a folder. A checkpoint has a name only once it is whole and durable, so the
+/// program may be killed at any instant. One program at a time saves into a folder; any may read.
+/// Calls are made by one thread at a time.
+class Checkpoints {
+ public:
+  /// Nothing is made or read yet. Throws Error if an option is out of range.
+  explicit Checkpoints(const std::string& folder, CheckpointOptions options = {});
+  /// Waits until what was saved is durable. A failure that nobody has been told goes to `notify`.
+  ~Checkpoints();
+  Checkpoints(Checkpoints&&) noexcept;
+  Checkpoints& operator=(Checkpoints&&) noexcept;
+
+  /// The batches that a run still needs: restores the newest whole checkpoint into `state`, if there
+  /// is one, and begins where it ended; saves after every `every`, in the background, and at the end.
+  /// Of a state saved by hand, the position is that after `state.step()` batches. `state` is of
+  /// `step`, or shares its state. Throws Error if another program saves into the folder, if memory
+  /// for a snapshot is lacking, if the checkpoint is of another model or other data.
+  ResumedBatches resume(const Executable& step, TrainState& state, const Batches& batches,
+                        std::int64_t epochs);
+
+  /// Saves all of `state` as it is now: returns once it is copied, and writes in the background,
+  /// after what was saved before. Throws Error if writing failed, now or in an earlier save; the
+  /// state and older checkpoints are as they were.
+  void save(const TrainState& state, SaveOptions options = {});
+  /// Waits until what was saved is durable. Throws Error if that failed.
+  void wait();
+
+  /// Steps of the checkpoints, ascending.
+  std::vector<std::int64_t> steps() const;
+  /// The newest of them.
+  std::optional<std::int64_t> newest() const;
+  /// Restores a checkpoint into `state`, whatever plan, mesh and number of devices saved it. Every
+  /// byte is checked first: on any Error the state is as it was. Throws Error naming file and tensor
+  /// that are damaged, or the names or types that differ.
+  Restored restore(TrainState& state, std::int64_t step, RestoreOptions options = {}) const;
+
+ private:
+  friend class ResumedBatches;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// Batches of a run that saves itself, for one loop, with one step on each:
+/// `for (const auto& batch : saved.resume(train, state, data, 10)) train.run(state, batch);`
+class ResumedBatches {
+ public:
+  /// An input iterator over the batches.
+  class Iterator {
+   public:
+    using value_type = BatchData;            ///< a batch
+    using difference_type = std::ptrdiff_t;  ///< for the standard library
+    const value_type& operator*() const;
+    const value_type* operator->() const { return &**this; }
+    /// Saves if it is time to. Throws Error as `Checkpoints::save`.
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const;
+
+   private:
+    friend class ResumedBatches;
+    ResumedBatches* batches_ = nullptr;
+  };
+
+  ResumedBatches(ResumedBatches&&) noexcept;
+  ~ResumedBatches();
+  /// Takes the first batch. Call it once.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }  ///< behind the last batch
+  /// What was restored; nothing for a run that begins.
+  const std::optional<Restored>& restored() const;
+
+ private:
+  friend class Checkpoints;
+  struct Impl;
+  explicit ResumedBatches(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace alpa

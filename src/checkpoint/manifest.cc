@@ -1,0 +1,220 @@
+// src/checkpoint/manifest.cc — writes manifests as JSON, and reads them with every number checked
+#include "src/checkpoint/manifest.h"
+
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+#include "src/base/json_place.h"
+#include "src/checkpoint/block_sums.h"
+
+namespace alpa::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kSchema = "alpa.checkpoint";
+constexpr int kVersion = 1;
+constexpr std::int64_t kMost = std::int64_t{1} << 53;
+
+// ---- writing
+
+Json json_of(const StoredTensor& tensor) {
+  Json boxes = Json::array();
+  for (const StoredBox& box : tensor.boxes)
+    boxes.push_back({{"begin", box.begin},
+                     {"extent", box.extent},
+                     {"shard", box.shard},
+                     {"offset", box.offset}});
+  return {{"dtype", name_of(tensor.type.dtype)},
+          {"shape", tensor.type.shape},
+          {"role", tensor.role},
+          {"boxes", boxes}};
+}
+
+Json json_of(const Shard& shard) {
+  return {{"file", shard.file},
+          {"header_bytes", shard.header_bytes},
+          {"data_bytes", shard.data_bytes},
+          {"header_crc32", shard.header_sum},
+          {"block_sums_crc32", shard.sums_sum}};
+}
+
+Json json_of(const StoredData& data) {
+  return {{"epoch", data.position.epoch},
+          {"example", data.position.example},
+          {"examples", data.examples},
+          {"seed", data.seed ? Json(*data.seed) : Json()}};
+}
+
+// ---- reading
+
+std::int64_t integer_of(const JsonPlace& place, std::int64_t most = kMost) {
+  return static_cast<std::int64_t>(place.count(static_cast<std::uint64_t>(most)));
+}
+
+std::uint32_t sum_of(const JsonPlace& place) {
+  return static_cast<std::uint32_t>(place.count(std::numeric_limits<std::uint32_t>::max()));
+}
+
+std::uint64_t seed_of(const JsonPlace& place) {
+  return place.count(std::numeric_limits<std::uint64_t>::max());
+}
+
+Shape integers_of(const JsonPlace& place) {
+  Shape numbers;
+  for (const JsonPlace& item : place.items()) numbers.push_back(integer_of(item));
+  return numbers;
+}
+
+bool overlap(const StoredBox& a, const StoredBox& b) {
+  for (std::size_t d = 0; d < a.begin.size(); ++d)
+    if (a.begin[d] + a.extent[d] <= b.begin[d] || b.begin[d] + b.extent[d] <= a.begin[d])
+      return false;
+  return true;
+}
+
+/// What is wrong with a box of the tensor, or "".
+std::string fault_of(const StoredBox& box, const TensorType& type, const Shard& shard) {
+  const std::size_t rank = type.shape.size();
+  if (box.begin.size() != rank || box.extent.size() != rank)
+    return fmt::format("has another rank than {}", to_string(type));
+  for (std::size_t d = 0; d < rank; ++d)
+    if (box.extent[d] < 1 || box.extent[d] > type.shape[d] ||
+        box.begin[d] > type.shape[d] - box.extent[d])
+      return fmt::format("{} from {} leaves {}", to_string(box.extent), to_string(box.begin),
+                         to_string(type));
+  const std::int64_t bytes = TensorType{type.dtype, box.extent}.bytes();
+  if (bytes > shard.data_bytes || box.offset > shard.data_bytes - bytes)
+    return fmt::format("{} bytes at {} leave the {} bytes of {}", bytes, box.offset,
+                       shard.data_bytes, shard.file);
+  if (box.offset % static_cast<std::int64_t>(size_of(type.dtype)) != 0)
+    return fmt::format("offset {} is not aligned to its elements", box.offset);
+  return "";
+}
+
+/// Throws Error unless the boxes cover the tensor, each element once.
+void check_cover(const StoredTensor& tensor, const JsonPlace& place) {
+  std::int64_t elements = 0;
+  for (std::size_t a = 0; a < tensor.boxes.size(); ++a) {
+    elements += num_elements(tensor.boxes[a].extent);
+    for (std::size_t b = 0; b < a; ++b)
+      if (overlap(tensor.boxes[a], tensor.boxes[b]))
+        place.refuse(fmt::format("boxes {} and {} overlap", b, a));
+  }
+  if (elements != tensor.type.elements())
+    place.refuse(fmt::format("the boxes hold {} elements of {}", elements, to_string(tensor.type)));
+}
+
+StoredTensor tensor_of(const JsonPlace& place, const std::vector<Shard>& shards) {
+  StoredTensor tensor;
+  tensor.type = {place.at("dtype").parsed([](const std::string& s) { return parse_dtype(s); }),
+                 integers_of(place.at("shape"))};
+  place.checked([&] { check_type(tensor.type, "the tensor"); });
+  tensor.role = place.at("role").text();
+  if (shards.empty()) place.refuse("there is no shard");
+  for (const JsonPlace& item : place.at("boxes").items()) {
+    StoredBox box{integers_of(item.at("begin")), integers_of(item.at("extent")),
+                  static_cast<int>(integer_of(item.at("shard"), std::ssize(shards) - 1)),
+                  integer_of(item.at("offset"))};
+    if (const std::string fault = fault_of(box, tensor.type, shards[box.shard]); !fault.empty())
+      item.refuse(fault);
+    tensor.boxes.push_back(std::move(box));
+  }
+  check_cover(tensor, place);
+  return tensor;
+}
+
+Shard shard_of(const JsonPlace& place) {
+  Shard shard{place.at("file").text(), integer_of(place.at("header_bytes")),
+              integer_of(place.at("data_bytes")), sum_of(place.at("header_crc32")),
+              sum_of(place.at("block_sums_crc32"))};
+  if (shard.file.empty() || shard.file.find('/') != std::string::npos || shard.file[0] == '.')
+    place.at("file").bad("a file name without folders");
+  return shard;
+}
+
+StoredData data_of(const JsonPlace& place) {
+  StoredData data{{integer_of(place.at("epoch")), integer_of(place.at("example"))},
+                  integer_of(place.at("examples")),
+                  {}};
+  if (!place.at("seed").is_null()) data.seed = seed_of(place.at("seed"));
+  return data;
+}
+
+/// The first line, up to the checksum, and what is behind it.
+constexpr std::string_view kBefore = "{\"crc32\": \"", kBehind = "\",\n";
+constexpr std::size_t kSumDigits = 8;
+constexpr std::size_t kFirstLine = kBefore.size() + kSumDigits + kBehind.size();
+
+/// Throws Error unless the text is as it was written.
+void check_sum(const std::string& text, const std::string& path) {
+  require(text.size() > kFirstLine && text.starts_with(kBefore) &&
+              text.compare(kFirstLine - kBehind.size(), kBehind.size(), kBehind) == 0,
+          "{}: is no manifest of a checkpoint: its first line holds no checksum", path);
+  const std::string written = text.substr(kBefore.size(), kSumDigits);
+  const std::string found = fmt::format("{:08x}", crc32(std::string_view(text).substr(kFirstLine)));
+  require(written == found, "{}: is damaged: its checksum is {}, but its first line has {}", path,
+          found, excerpt(written));
+}
+
+}  // namespace
+
+std::int64_t Shard::sums_bytes() const {
+  return blocks_of(data_bytes) * static_cast<std::int64_t>(sizeof(std::uint32_t));
+}
+
+std::int64_t Shard::bytes() const { return header_bytes + data_bytes + sums_bytes(); }
+
+std::string to_json(const Manifest& manifest) {
+  Json json = {
+      {"schema", kSchema},           {"version", kVersion},
+      {"step", manifest.step},       {"seed", manifest.seed},
+      {"steps", manifest.steps},     {"data", manifest.data ? json_of(*manifest.data) : Json()},
+      {"metrics", manifest.metrics}, {"plan_hash", manifest.plan_hash},
+      {"user", manifest.user},       {"tensors", Json::object()},
+      {"shards", Json::array()}};
+  for (const auto& [name, tensor] : manifest.tensors) json["tensors"][name] = json_of(tensor);
+  for (const Shard& shard : manifest.shards) json["shards"].push_back(json_of(shard));
+  const std::string rest =
+      json.dump(1, ' ', false, Json::error_handler_t::replace).substr(2) + "\n";
+  return fmt::format("{}{:08x}{}{}", kBefore, crc32(rest), kBehind, rest);
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  check_sum(text, path);
+  const Json json = parse_json(text, path);
+  const JsonPlace root(json, path);
+  if (root.at("schema").text() != kSchema) root.at("schema").bad(quoted(kSchema));
+  const std::int64_t version = integer_of(root.at("version"));
+  require(version == kVersion,
+          "{}: has version {}, this program reads version {}; use the one that wrote it", path,
+          version, kVersion);
+  Manifest manifest{.step = integer_of(root.at("step")),
+                    .seed = seed_of(root.at("seed")),
+                    .steps = integers_of(root.at("steps")),
+                    .data = {},
+                    .metrics = {},
+                    .plan_hash = root.at("plan_hash").text(),
+                    .user = {},
+                    .tensors = {},
+                    .shards = {}};
+  if (!root.at("data").is_null()) manifest.data = data_of(root.at("data"));
+  for (const auto& [name, place] : root.at("metrics").members())
+    manifest.metrics[name] =
+        place.is_null() ? std::numeric_limits<double>::quiet_NaN() : place.number();
+  for (const auto& [key, place] : root.at("user").members()) manifest.user[key] = place.text();
+  std::set<std::string> files;
+  for (const JsonPlace& place : root.at("shards").items()) {
+    manifest.shards.push_back(shard_of(place));
+    if (!files.insert(manifest.shards.back().file).second)
+      place.at("file").bad("a file of its own");
+  }
+  for (const auto& [name, place] : root.at("tensors").members())
+    manifest.tensors.emplace(name, tensor_of(place, manifest.shards));
+  return manifest;
+}
+
+}  // namespace alpa::checkpoint

@@ -1,0 +1,36 @@
+// src/checkpoint/new_file.cc — writes a file and waits until it is on the disk
+#include "src/checkpoint/new_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "src/base/file.h"
+
+namespace alpa::checkpoint {
+
+NewFile::NewFile(std::string path)
+    : path_(std::move(path)),
+      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (!file_) fail_write(path_, errno);
+}
+
+void NewFile::reserve(std::int64_t bytes) {
+  if (const int error = ::posix_fallocate(file_.number(), 0, bytes)) fail_write(path_, error);
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.number(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_write(path_, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void NewFile::finish() {
+  if (::fsync(file_.number()) != 0 || !file_.close()) fail_write(path_, errno);
+}
+
+}  // namespace alpa::checkpoint

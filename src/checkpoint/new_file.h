@@ -1,0 +1,30 @@
+#pragma once
+/// A file that is written once, and durable when it is finished.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/open_file.h"
+
+namespace alpa::checkpoint {
+
+/// Every call throws Error naming the file and the system's reason.
+class NewFile {
+ public:
+  /// Makes the file; there must be none.
+  explicit NewFile(std::string path);
+  /// Takes the space on the disk now: a full one is known before anything is written.
+  void reserve(std::int64_t bytes);
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Waits until all is on the disk.
+  void finish();
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
+
+}  // namespace alpa::checkpoint

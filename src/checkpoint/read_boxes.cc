@@ -1,0 +1,138 @@
+// src/checkpoint/read_boxes.cc — reads blocks of shards with several threads, and copies what is
+// wanted out of them
+#include "src/checkpoint/read_boxes.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "src/base/thread_team.h"
+#include "src/checkpoint/block_sums.h"
+#include "src/checkpoint/shard_file.h"
+#include "src/tensor/box_copy.h"
+
+namespace alpa::checkpoint {
+namespace {
+
+constexpr std::int64_t kBlocksAtOnce = 16;  // a MiB stays in the caches while it is copied
+
+/// A box of a shard, and who wants parts of it.
+struct Source {
+  const StoredBox* box = nullptr;
+  std::int64_t element = 0, end = 0;  ///< bytes of an element; end of the box in the shard's data
+  std::vector<const WantedBox*> wanted = {};
+};
+
+Shape minus(Shape a, const Shape& b) {
+  for (std::size_t d = 0; d < a.size(); ++d) a[d] -= b[d];
+  return a;
+}
+
+Shape plus(Shape a, const Shape& b) {
+  for (std::size_t d = 0; d < a.size(); ++d) a[d] += b[d];
+  return a;
+}
+
+/// A box in the coordinates of the whole tensor.
+struct Box {
+  Shape begin, extent;
+};
+
+/// What two boxes have in common; false if nothing.
+bool intersect(const Box& a, const Shape& begin, const Shape& extent, Box& common) {
+  common = a;
+  for (std::size_t d = 0; d < begin.size(); ++d) {
+    const std::int64_t from = std::max(a.begin[d], begin[d]),
+                       to = std::min(a.begin[d] + a.extent[d], begin[d] + extent[d]);
+    if (from >= to) return false;
+    common.begin[d] = from;
+    common.extent[d] = to - from;
+  }
+  return true;
+}
+
+/// Copies the part of `box`, whose elements are dense at `from`, to everybody who wants some of it.
+void hand_out(const Source& source, const Box& box, const std::byte* from) {
+  Box common;
+  for (const WantedBox* wanted : source.wanted)
+    if (intersect(box, wanted->begin, wanted->extent, common))
+      BoxCopy::make(box.extent, minus(common.begin, box.begin), wanted->extent,
+                    minus(common.begin, wanted->begin), common.extent)
+          .copy(from, wanted->to, static_cast<std::size_t>(source.element));
+}
+
+/// The boxes of a shard that hold something wanted, by their place in it.
+std::vector<Source> sources_in(int shard, const Manifest& manifest,
+                               const std::vector<WantedBox>& wanted) {
+  std::map<const StoredTensor*, std::vector<const WantedBox*>> of_tensor;
+  for (const WantedBox& box : wanted) of_tensor[box.tensor].push_back(&box);
+  std::vector<Source> sources;
+  for (const auto& [name, tensor] : manifest.tensors) {
+    const auto wants = of_tensor.find(&tensor);
+    if (wants == of_tensor.end()) continue;
+    for (const StoredBox& box : tensor.boxes) {
+      if (box.shard != shard) continue;
+      Source source{&box, static_cast<std::int64_t>(size_of(tensor.type.dtype)),
+                    box.offset + TensorType{tensor.type.dtype, box.extent}.bytes()};
+      Box common;
+      for (const WantedBox* one : wants->second)
+        if (intersect({box.begin, box.extent}, one->begin, one->extent, common))
+          source.wanted.push_back(one);
+      if (!source.wanted.empty()) sources.push_back(std::move(source));
+    }
+  }
+  std::sort(sources.begin(), sources.end(),
+            [](const Source& a, const Source& b) { return a.box->offset < b.box->offset; });
+  return sources;
+}
+
+/// Hands out what bytes [begin, end) of a shard's data hold, which lie at `bytes`.
+void hand_out_range(const std::vector<Source>& sources, std::int64_t begin, std::int64_t end,
+                    const std::byte* bytes) {
+  auto source = std::partition_point(sources.begin(), sources.end(),
+                                     [&](const Source& s) { return s.end <= begin; });
+  for (; source != sources.end() && source->box->offset < end; ++source) {
+    const StoredBox& box = *source->box;
+    const std::int64_t from = std::max(begin, box.offset), to = std::min(end, source->end);
+    const std::byte* at = bytes + (from - begin);
+    for_boxes_of_range(box.extent, (from - box.offset) / source->element,
+                       (to - box.offset) / source->element,
+                       [&](const Shape& part_at, const Shape& part) {
+                         hand_out(*source, {plus(box.begin, part_at), part}, at);
+                         at += num_elements(part) * source->element;
+                       });
+  }
+}
+
+/// Pieces of a shard that hold something of `sources`.
+std::vector<std::int64_t> pieces_of(const std::vector<Source>& sources) {
+  constexpr std::int64_t bytes = kBlocksAtOnce * kBlockBytes;
+  std::vector<std::int64_t> pieces;
+  for (const Source& source : sources)
+    for (std::int64_t p = source.box->offset / bytes; p <= (source.end - 1) / bytes; ++p)
+      if (pieces.empty() || pieces.back() < p) pieces.push_back(p);
+  return pieces;
+}
+
+}  // namespace
+
+void read_boxes(const std::string& folder, const Manifest& manifest,
+                const std::vector<WantedBox>& wanted) {
+  ThreadTeam team(usable_cores());
+  for (int number = 0; number < std::ssize(manifest.shards); ++number) {
+    const std::vector<Source> sources = sources_in(number, manifest, wanted);
+    if (sources.empty()) continue;
+    const ShardReader shard(folder, manifest, number);
+    const std::vector<std::int64_t> pieces = pieces_of(sources);
+    team.parallel_for(std::ssize(pieces), 1, [&](std::int64_t begin, std::int64_t end) {
+      const auto buffer = std::make_unique<std::byte[]>(kBlocksAtOnce * kBlockBytes);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = pieces[i] * kBlocksAtOnce;
+        const std::int64_t bytes =
+            shard.read(first, std::min(kBlocksAtOnce, shard.num_blocks() - first), buffer.get());
+        hand_out_range(sources, first * kBlockBytes, first * kBlockBytes + bytes, buffer.get());
+      }
+    });
+  }
+}
+
+}  // namespace alpa::checkpoint

@@ -1,0 +1,31 @@
+#pragma once
+/// Restoring of a checkpoint into a state with any layout.
+#include <cstddef>
+#include <string>
+
+#include "alpa/base/error.h"
+#include "alpa/checkpoint/checkpoints.h"
+#include "src/checkpoint/manifest.h"
+#include "src/checkpoint/state_content.h"
+
+namespace alpa::checkpoint {
+
+/// A checkpoint that can't be read, or is not as it was written.
+class Damage : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A checkpoint that was restored, as users see it, and where its data stood.
+struct RestoredCheckpoint {
+  Restored restored;
+  std::optional<StoredData> data;
+};
+
+/// Reads the checkpoint of `step` in `folder` into `snapshot`, memory for `content`, checks all of
+/// it, and only then copies it into the state. Throws Damage, or Error as `Checkpoints::restore`.
+RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
+                                const StateContent& content, std::byte* snapshot,
+                                const std::string& only);
+
+}  // namespace alpa::checkpoint

@@ -1,0 +1,24 @@
+// src/checkpoint/state_content.cc — finds and copies the boxes of a TrainState
+#include "src/checkpoint/state_content.h"
+
+#include "src/spmd/program.h"
+
+namespace alpa::checkpoint {
+
+StateContent::StateContent(const TrainState& state)
+    : state_(state), boxes_(state.executor().state_boxes()) {}
+
+const Graph& StateContent::graph() const { return state_.executor().program().graph; }
+
+const CompiledStep& StateContent::planned() const { return *state_.planned_; }
+
+runtime::StateCounters StateContent::read(std::byte* snapshot) const {
+  return state_.executor().snapshot(*state_.state_, boxes_, snapshot);
+}
+
+void StateContent::write(const std::vector<runtime::StateBox>& boxes, const std::byte* snapshot,
+                         const runtime::StateCounters* counters) const {
+  state_.executor().restore(*state_.state_, boxes, snapshot, counters);
+}
+
+}  // namespace alpa::checkpoint

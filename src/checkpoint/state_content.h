@@ -1,0 +1,33 @@
+#pragma once
+/// What a state consists of, and its copies in host memory.
+#include <cstddef>
+#include <vector>
+
+#include "alpa/executable.h"
+#include "src/runtime/executor.h"
+
+namespace alpa::checkpoint {
+
+/// The boxes of a state. It keeps the state alive.
+class StateContent {
+ public:
+  /// Throws Error if the state is empty.
+  explicit StateContent(const TrainState& state);
+
+  const Graph& graph() const;           ///< whose state inputs are the tensors
+  const CompiledStep& planned() const;  ///< of the executable that made the state
+  const std::vector<runtime::StateBox>& boxes() const { return boxes_; }
+  std::int64_t bytes() const { return runtime::snapshot_bytes(boxes_); }  ///< of a snapshot
+
+  /// Copies the state to a snapshot, after all started steps.
+  runtime::StateCounters read(std::byte* snapshot) const;
+  /// Copies `boxes` of a snapshot into the state. `counters`: null for none.
+  void write(const std::vector<runtime::StateBox>& boxes, const std::byte* snapshot,
+             const runtime::StateCounters* counters) const;
+
+ private:
+  TrainState state_;
+  std::vector<runtime::StateBox> boxes_;
+};
+
+}  // namespace alpa::checkpoint

@@ -1,0 +1,52 @@
+// src/checkpoint/stop_signals.cc — notes SIGTERM and SIGINT
+#include "src/checkpoint/stop_signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <iostream>
+
+namespace alpa::checkpoint {
+namespace {
+
+constexpr int kSignals[] = {SIGTERM, SIGINT};
+
+std::atomic<int> noted = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler sets it");
+
+/// Whether our handler is there; the system has removed it when it was called.
+void note(int signal) {
+  noted = signal;
+  for (const int other : kSignals) ::signal(other, SIG_DFL);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(bool active) : active_(active) {
+  if (!active_) return;
+  noted = 0;
+  struct sigaction ours = {}, before = {};
+  ours.sa_handler = note;
+  ours.sa_flags = SA_RESTART;
+  for (const int signal : kSignals)
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
+      sigaction(signal, &ours, nullptr);
+}
+
+StopSignals::~StopSignals() {
+  if (!active_) return;
+  struct sigaction now = {};
+  for (const int signal : kSignals)
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == note) ::signal(signal, SIG_DFL);
+}
+
+int StopSignals::caught() const { return active_ ? noted.load() : 0; }
+
+void StopSignals::exit_for(int signal) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(128 + signal);
+}
+
+}  // namespace alpa::checkpoint

@@ -1,0 +1,117 @@
+// A run that ends anywhere and is resumed computes what an uninterrupted one computes, to the bit.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "support/error_text.h"
+#include "support/temporary_folder.h"
+
+namespace resume_test {
+
+using namespace alpa;
+using alpa::testing::error_of;
+using alpa::testing::TemporaryFolder;
+
+namespace {
+
+constexpr std::int64_t kWidth = 12, kExamples = 50, kBatch = 16;  // the last batch is short
+
+/// Dropout draws by step and seed; batch norm keeps statistics; the loss is scaled.
+struct Model {
+  nn::Dense first{kWidth}, last{kWidth};
+  nn::BatchNorm norm;
+  nn::Dropout dropout{0.25};
+
+  LossAndMetrics operator()(const Batch& b) const {
+    const Value h = mark_pipeline_boundary(norm(relu(first(b["x"]))));
+    return {nn::mean_squared_error(last(dropout(h)), b["y"])};
+  }
+};
+
+Dataset data() { return linear_dataset(kExamples, kWidth, 3); }
+
+Executable make(const Method& method, int devices) {
+  const TrainingStep step =
+      training_step({{"x", {f32, {kBatch, kWidth}}}, {"y", {f32, {kBatch, kWidth}}}}, Model(),
+                    optim::Adam{.learning_rate = warmup_cosine(0.01, 2, 40)},
+                    {.precision = f16_mixed, .ema = 0.9});
+  return parallelize(step, method, Cluster::local(devices));
+}
+
+bool same_bits(const Array& a, const Array& b) {
+  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+/// Names of tensors that differ in a bit.
+std::vector<std::string> differences(const TrainState& a, const TrainState& b) {
+  std::vector<std::string> names;
+  for (const std::string& name : a.names())
+    if (!same_bits(a[name].to_host(), b[name].to_host())) names.push_back(name);
+  return names;
+}
+
+CheckpointOptions quiet(CheckpointOptions options = {}) {
+  options.notify = [](const std::string&) {};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a run that breaks off after any step continues bitwise as one that was never broken") {
+  constexpr int kEpochs = 3;
+  const Executable train = make(Serial{}, 1);
+  TrainState whole = train.init(5);
+  std::vector<double> losses;
+  for (const auto& batch : batches(data(), kBatch, 7).epochs(0, kEpochs))
+    losses.push_back(train.run(whole, batch).loss());
+  for (int broken = 3; broken < std::ssize(losses); broken += 3) {
+    const TemporaryFolder folder("resume_test_run");
+    {
+      Checkpoints saved(folder.path(), quiet({.every = 2}));
+      TrainState state = train.init(5);
+      int steps = 0;
+      for (const auto& batch : saved.resume(train, state, batches(data(), kBatch, 7), kEpochs)) {
+        train.run(state, batch);
+        if (++steps == broken) break;
+      }
+    }
+    Checkpoints saved(folder.path(), quiet({.every = 2}));
+    TrainState state = train.init(99);
+    std::vector<double> rest;
+    for (const auto& batch : saved.resume(train, state, batches(data(), kBatch, 7), kEpochs))
+      rest.push_back(train.run(state, batch).loss());
+    CAPTURE(broken);
+    const std::size_t begin = losses.size() - rest.size();
+    CHECK(begin == (broken - 1) / 2 * 2);
+    CHECK(std::vector<double>(losses.begin() + begin, losses.end()) == rest);
+    CHECK(differences(whole, state) == std::vector<std::string>{});
+    CHECK(state.step() == std::ssize(losses));
+    CHECK(saved.newest() == std::ssize(losses));
+  }
+}
+
+TEST_CASE("a state is restored to the bit on other devices, meshes, methods and stages") {
+  const TemporaryFolder folder("resume_test_any");
+  const Executable from = make(ShardParallel{}, 4);
+  TrainState state = from.init(1);
+  const Batches examples = batches(data(), kBatch, 7);
+  from.run(state, examples.epoch(0));
+  Checkpoints saved(folder.path(), quiet());
+  saved.save(state, {.user = {{"note", "four devices"}}});
+  saved.wait();
+  const Method methods[] = {Serial{}, DataParallel{}, Zero3Parallel{}, ShardParallel{},
+                            PipeshardParallel{}};
+  for (const Method& method : methods)
+    for (const int devices : {1, 2, 3, 8}) {
+      if (std::holds_alternative<Serial>(method) ? devices > 1 : devices == 1) continue;
+      const Executable to = make(method, devices);
+      TrainState other = to.init(2);
+      const Restored restored = saved.restore(other, state.step());
+      CHECK(restored.user == std::map<std::string, std::string>{{"note", "four devices"}});
+      CHECK(differences(state, other) == std::vector<std::string>{});
+      CHECK(other.step() == state.step());
+    }
+}
+
+}  // namespace resume_test
