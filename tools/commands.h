@@ -13,3 +13,6 @@ int profile_command(int argc, char** argv);
 
 /// `doctor [--json] [--seconds S]`: prints what was found, measured and missed (tools/doctor.cc).
 int doctor_command(int argc, char** argv);
+
+/// `checkpoint list|verify|diff|export FOLDER …`: looks at checkpoints (tools/checkpoint.cc).
+int checkpoint_command(int argc, char** argv);

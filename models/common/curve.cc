@@ -53,7 +53,7 @@ std::string points(std::span<const double> losses, const Extremes& e) {
 
 }  // namespace
 
-LossLog::LossLog(const std::string& path) {
+LossLog::LossLog(const std::string& path, std::int64_t first) : steps_(first) {
   if (!path.empty()) file_.emplace(path, "step,loss,seconds\n");
 }
 

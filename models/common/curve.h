@@ -11,15 +11,16 @@ namespace models {
 /// A file of lines "step,loss,seconds" that grows while a run goes on; the first line names them.
 class LossLog {
  public:
-  /// Replaces the file. "": no log. Throws Error if it can't be written.
-  explicit LossLog(const std::string& path);
+  /// Replaces the file. "": no log. `first`: steps that an earlier run did. Throws Error if it
+  /// can't be written.
+  explicit LossLog(const std::string& path, std::int64_t first = 0);
 
   /// Adds a line, which is in the file when this returns.
   void add(double loss, double seconds);
 
  private:
   std::optional<alpa::GrowingFile> file_;
-  int steps_ = 0;
+  std::int64_t steps_;
 };
 
 /// An SVG of the losses over the steps, with axes from 1 to the last step and from the least to the

@@ -10,8 +10,8 @@ namespace {
 /// Of --plan-only, which runs nothing.
 void check_plan_only(const CommonFlags& flags) {
   if (!flags.plan_only) return;
-  for (const char* flag :
-       {"--compare", "--load-plan", "--trace", "--log", "--plot", "--save", "--generate"})
+  for (const char* flag : {"--compare", "--load-plan", "--trace", "--log", "--plot", "--save",
+                           "--generate", "--checkpoint"})
     require(flags.given.count(flag) == 0, "--plan-only runs nothing: it can't be combined with {}",
             flag);
 }
@@ -31,6 +31,8 @@ void check_combinations(const CommonFlags& flags) {
   check("--mesh", flags.method == "serial", "with --method serial, which uses one device");
   for (const char* flag : {"--plan-cache", "--progress", "--solver-seconds"})
     check(flag, !flags.load_plan.empty(), "beside --load-plan, which takes a plan as it is");
+  for (const char* flag : {"--checkpoint-every", "--keep", "--resume"})
+    check(flag, flags.checkpoint.empty(), "without --checkpoint, which names the directory");
   check("--trace", flags.steps == 0 && flags.given.count("--epochs") == 0,
         "with --steps 0: it is of the last step");
 }

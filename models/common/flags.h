@@ -32,6 +32,9 @@ struct CommonFlags {
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
   std::string save_plan, load_plan, plan_cache, dump, json, trace, log, plot;
+  std::string checkpoint;  ///< folder; "": none are saved
+  std::int64_t checkpoint_every = 100, keep = 3;
+  bool resume = false;
   std::set<std::string> given;  ///< names of the flags on the command line
 };
 

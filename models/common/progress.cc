@@ -23,20 +23,23 @@ double seconds_between(std::chrono::steady_clock::time_point from,
 
 }  // namespace
 
-Progress::Progress(std::int64_t steps, std::int64_t items_per_step, std::string item,
-                   double flops_per_step, std::int64_t planned_bytes, double peak_rate)
-    : steps_(steps),
+Progress::Progress(std::int64_t first, std::int64_t steps, std::int64_t items_per_step,
+                   std::string item, double flops_per_step, std::int64_t planned_bytes,
+                   double peak_rate)
+    : first_(first),
+      steps_(steps),
       items_per_step_(items_per_step),
       item_(std::move(item)),
       flops_per_step_(flops_per_step),
       planned_bytes_(planned_bytes),
       peak_rate_(peak_rate),
+      done_(first),
       live_(isatty(fileno(stdout)) != 0),
       start_(Clock::now()),
       last_line_(start_) {}
 
 bool Progress::due(Clock::time_point now) const {
-  if (done_ == 1 || done_ == steps_) return true;
+  if (done_ == first_ + 1 || done_ == steps_) return true;
   return seconds_between(last_line_, now) >= (live_ ? kLiveInterval : kPlainInterval);
 }
 
@@ -45,7 +48,7 @@ void Progress::step(double loss) {
   const Clock::time_point now = Clock::now();
   if (!due(now)) return;
   last_line_ = now;
-  const double per_step = seconds_between(start_, now) / static_cast<double>(done_);
+  const double per_step = seconds_between(start_, now) / static_cast<double>(done_ - first_);
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // the sign of a NaN says nothing
   const std::string line = fmt::format(
       "step {:>{}}/{}  loss {:.4f}  {:.0f} {}/s  {:.1f} GFLOP/s{}  {} per device planned  ETA {}",

@@ -126,6 +126,7 @@ std::string report_json(const CompiledStep& planned, const RunResult* run) {
   json["method"] = planned.plan.method;
   json["mesh"] = meshes_text(planned.plan);
   json["micro_batches"] = planned.graph.num_micro_batches;
+  json["first_step"] = run ? run->first_step : 0;
   json["loss"] = run ? numbers_json(run->losses) : Json::array();
   json["step_seconds"] = step_seconds_json(run);
   json["memory"] = {{"planned_bytes", planned.memory_bytes},

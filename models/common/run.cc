@@ -47,6 +47,19 @@ std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingS
   return both;
 }
 
+/// Where --checkpoint saves the run. Throws Error if another run is there that is not resumed.
+std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
+  if (flags.checkpoint.empty()) return {};
+  Checkpoints saved(flags.checkpoint,
+                    {.every = flags.checkpoint_every, .keep = static_cast<int>(flags.keep)});
+  const std::optional<std::int64_t> newest = saved.newest();
+  require(flags.resume || !newest,
+          "--checkpoint {}: holds a run up to step {}; give --resume to continue it, or another "
+          "directory",
+          excerpt(flags.checkpoint), newest.value_or(0));
+  return saved;
+}
+
 Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph& graph) {
   if (flags.quiet) return {.log = flags.log};
   return {.progress = true,
@@ -72,7 +85,9 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
       flags, step, evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}),
       make_method(flags, flags.method), cluster);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
-  Run run = train(task, executable, steps, seed, telling_of(flags, cluster, executable.graph()));
+  std::optional<Checkpoints> saved = checkpoints_of(flags);
+  Run run = train(task, executable, steps, seed, telling_of(flags, cluster, executable.graph()),
+                  saved ? &*saved : nullptr);
   if (flags.compare) {
     const Run serial = train(
         task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps, seed);

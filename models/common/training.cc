@@ -18,9 +18,14 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   Run run{executable, executable.init(seed), {}};
   if (task.load) task.load(run.state);
   const Batches& examples = task.training.value();
-  Progress progress(steps, task.items_per_step, task.item, flops_per_step(executable.graph()),
-                    executable.memory_bytes(), telling.peak_rate);
-  LossLog log(telling.log);
+  const std::int64_t epochs = (steps + examples.size() - 1) / examples.size();
+  std::optional<ResumedBatches> rest;
+  if (saved) rest.emplace(saved->resume(executable, run.state, examples, epochs));
+  const std::int64_t first = run.result.first_step = run.state.step();
+  Progress progress(first, steps, task.items_per_step, task.item,
+                    flops_per_step(executable.graph()), executable.memory_bytes(),
+                    telling.peak_rate);
+  LossLog log(telling.log, first);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.
   std::optional<StepResult> under_way;
@@ -29,15 +34,24 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
     log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
     if (telling.progress) progress.step(run.result.losses.back());
   };
-  const std::int64_t epochs = (steps + examples.size() - 1) / examples.size();
-  for (const auto& batch : examples.epochs(0, epochs)) {
-    if (static_cast<std::int64_t>(run.result.seconds.size()) == steps) break;
+  const auto run_step = [&](const BatchData& batch) {
     const auto start = std::chrono::steady_clock::now();
     StepResult next = executable.run(run.state, batch);
     if (under_way) finish();
     under_way = std::move(next);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     run.result.seconds.push_back(taken.count());
+  };
+  if (rest) {
+    auto batch = rest->begin();
+    for (; batch != rest->end() && run.state.step() < steps; ++batch) run_step(*batch);
+    if (batch != rest->end() && run.state.step() > first) saved->save(run.state);
+    saved->wait();
+  } else {
+    for (const auto& batch : examples.epochs(0, epochs)) {
+      if (run.state.step() == steps) break;
+      run_step(batch);
+    }
   }
   if (under_way) finish();
   run.result.measured_bytes = executable.measured_bytes(run.state);

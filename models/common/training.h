@@ -9,6 +9,7 @@ namespace models {
 
 /// Measurements of a run.
 struct RunResult {
+  std::int64_t first_step = 0;                         ///< of this run; those before were resumed
   std::vector<double> losses, seconds;                 ///< per step
   std::int64_t measured_bytes = 0;                     ///< peak per device, maximum over devices
   std::map<std::string, alpa::Traffic> communication;  ///< of one step, per device
@@ -32,9 +33,10 @@ struct Telling {
   std::string log;       ///< file of losses; "": none
 };
 
-/// Trains from `seed` for `steps` steps on the task's batches.
+/// Trains from `seed` up to step `steps` on the task's batches. With `saved`, from where its newest
+/// checkpoint ended; the end is saved, too.
 Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
-          const Telling& telling = {});
+          const Telling& telling = {}, alpa::Checkpoints* saved = nullptr);
 
 /// Element type of most floating-point operations of a step.
 alpa::DType computed_in(const alpa::Graph& graph);

@@ -11,6 +11,8 @@
 namespace alpa::checkpoint {
 namespace {
 
+constexpr std::size_t kNames = 8;  // in a message
+
 /// Fills `missing` and `left_over` with the names that only one of both has, among those chosen.
 void compare_names(const Manifest& manifest, const Graph& graph, const std::string& pattern,
                    Restored& restored) {
@@ -54,7 +56,7 @@ RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
   require(!all || (restored.missing.empty() && restored.left_over.empty()),
           "{}: its tensors are not those of the state. The state wants {}, which it lacks; it has "
           "{}, which the state lacks. RestoreOptions{{.only = \"pattern\"}} restores some",
-          title, quoted_names(restored.missing), quoted_names(restored.left_over));
+          title, quoted_names(restored.missing, kNames), quoted_names(restored.left_over, kNames));
   std::vector<runtime::StateBox> chosen;
   std::vector<WantedBox> wanted;
   for (const runtime::StateBox& box : content.boxes()) {

@@ -77,7 +77,8 @@ ShardReader::ShardReader(const std::string& folder, const Manifest& manifest, in
           shown_path(path_), info.st_size, shard_.bytes());
   std::vector<std::byte> header(shard_.header_bytes);
   read_at(file_, header, 0, path_);
-  require(crc32(header) == shard_.header_sum, "{}: its header is damaged", shown_path(path_));
+  require(crc32(header) == shard_.header_sum,
+          "{}: its header is damaged, or it is of another checkpoint", shown_path(path_));
   sums_.resize(num_blocks());
   const auto bytes = std::as_writable_bytes(std::span(sums_));
   read_at(file_, bytes, shard_.header_bytes + shard_.data_bytes, path_);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "alpa/base/error.h"
@@ -204,12 +205,8 @@ struct TensorFile::Impl {
   const Entry& known(const std::string& name) const {
     const auto found = entries.find(name);
     if (found != entries.end()) return found->second;
-    std::vector<std::string> some;
-    for (const auto& [known, entry] : entries)
-      if (some.size() < 8) some.push_back(known);
-    fail("{}: has no tensor \"{}\"; it has {}{}", path, excerpt(name), quoted_names(some),
-         entries.size() > some.size() ? fmt::format(" and {} more", entries.size() - some.size())
-                                      : "");
+    fail("{}: has no tensor \"{}\"; it has {}", path, excerpt(name),
+         quoted_names(entries | std::views::keys, 8));
   }
 
   TensorType type(const std::string& name) const {

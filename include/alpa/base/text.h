@@ -16,11 +16,14 @@ std::string excerpt(std::string_view text, std::size_t most = 60);
 /// `text` between double quotes, with \", \\ and \n escaped, as graph text has strings.
 std::string quoted(std::string_view text);
 
-/// `"a", "b"`, or `none`.
+/// `"a", "b"`, or `none`; more than `most` as `"a", "b" and 398 more`.
 template <class Names>
-std::string quoted_names(const Names& names) {
+std::string quoted_names(const Names& names, std::size_t most = std::string::npos) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "\"" : ", \"") + name + '"';
+  std::size_t count = 0;
+  for (const std::string& name : names)
+    if (count++ < most) text += (text.empty() ? "\"" : ", \"") + name + '"';
+  if (count > most) text += " and " + std::to_string(count - most) + " more";
   return text.empty() ? "none" : text;
 }
 
