@@ -5,7 +5,7 @@
 #include <atomic>
 #include <limits>
 
-#include "../../src/intra_op/plan/peak_memory.h"
+#include "../../src/intra_op/plan/evaluate.h"
 #include "../../src/intra_op/program/known_choice.h"
 #include "alpa/base/error.h"
 #include "intra_op/gpt_plans.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "../../src/intra_op/plan/peak_memory.h"
+#include "../../src/intra_op/plan/evaluate.h"
 #include "alpa/base/error.h"
 #include "alpa/parallelize.h"
 #include "intra_op/gpt_plans.h"

@@ -13,7 +13,6 @@
 #include "src/intra_op/facts/tuning.h"
 #include "src/intra_op/layers/layered_plan.h"
 #include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/plan/peak_memory.h"
 #include "src/intra_op/program/assemble_plan.h"
 #include "src/intra_op/program/known_choice.h"
 #include "src/intra_op/program/memory_error.h"
