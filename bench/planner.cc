@@ -18,7 +18,7 @@
 #include "report.h"
 #include "src/base/infinity.h"
 #include "src/cost/cost_model.h"
-#include "src/intra_op/plan/peak_memory.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/intra_op/search/templates.h"
 #include "tests/support/planning_suite.h"

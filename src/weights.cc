@@ -37,20 +37,33 @@ std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
                          std::multiplies<>());
 }
 
-/// Copies between a tensor and the part of another that begins at `start` along `axis`.
-void copy_part(std::byte* whole, const Shape& whole_shape, std::byte* part, std::int64_t extent,
-               std::int64_t start, std::size_t axis, std::size_t element, bool into_whole) {
-  const std::int64_t outer = product(whole_shape, 0, axis);
+/// The part of `whole` of this extent that begins at `start` along `axis`.
+Array part_of(const Array& whole, std::size_t axis, std::int64_t start, std::int64_t extent) {
+  Shape shape = whole.shape();
+  const std::int64_t outer = product(shape, 0, axis), before = shape[axis];
   const auto inner =
-      element * static_cast<std::size_t>(product(whole_shape, axis + 1, whole_shape.size()));
-  for (std::int64_t i = 0; i < outer; ++i) {
-    std::byte* in_whole = whole + inner * static_cast<std::size_t>(i * whole_shape[axis] + start);
-    std::byte* in_part = part + inner * static_cast<std::size_t>(i * extent);
-    if (into_whole)
-      std::memcpy(in_whole, in_part, inner * static_cast<std::size_t>(extent));
-    else
-      std::memcpy(in_part, in_whole, inner * static_cast<std::size_t>(extent));
-  }
+      size_of(whole.dtype()) * static_cast<std::size_t>(product(shape, axis + 1, shape.size()));
+  shape[axis] = extent;
+  Array part(TensorType{whole.dtype(), shape});
+  const std::size_t bytes = inner * static_cast<std::size_t>(extent);
+  for (std::int64_t i = 0; i < outer; ++i)
+    std::memcpy(part.mutable_data() + bytes * static_cast<std::size_t>(i),
+                whole.data() + inner * static_cast<std::size_t>(i * before + start), bytes);
+  return part;
+}
+
+/// The parts, one behind the other along `axis`; together of this type.
+Array joined(const std::vector<Array>& parts, std::size_t axis, const TensorType& type) {
+  Array whole(type);
+  std::byte* to = whole.mutable_data();
+  for (std::int64_t i = 0; i < product(type.shape, 0, axis); ++i)
+    for (const Array& part : parts) {
+      const std::size_t bytes = size_of(type.dtype) * static_cast<std::size_t>(product(
+                                                          part.shape(), axis, part.shape().size()));
+      std::memcpy(to, part.data() + bytes * static_cast<std::size_t>(i), bytes);
+      to += bytes;
+    }
+  return whole;
 }
 
 std::string text_of(const WeightName& name) {
@@ -188,34 +201,17 @@ void check_fit(const TensorFile& file, const WeightMap& map, const TypeOf& type_
   check_filled(file, shared_tensors(type_of, map));
 }
 
-/// The part of `whole` that the parameter is.
-Array cut(Array whole, const WeightName& name, const TensorType& type) {
-  const std::size_t axis = axis_of(name, type);
-  Array part(type);
-  copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), type.shape[axis], *name.start,
-            axis, size_of(type.dtype), false);
-  return part;
-}
-
 /// The parameter's content from the tensors of the file, which fit.
 Array read_weight(const TensorFile& file, const WeightName& name, const TensorType& type) {
   const auto part = [&](const std::string& tensor) {
     const Array held = file[tensor].cast(type.dtype);
     return name.transposed ? transposed_last(held) : held;
   };
-  if (name.start) return cut(part(name.tensors[0]), name, type);
-  if (name.tensors.size() == 1) return part(name.tensors[0]);
+  std::vector<Array> parts;
+  for (const std::string& tensor : name.tensors) parts.push_back(part(tensor));
   const std::size_t axis = axis_of(name, type);
-  Array whole(type);
-  std::int64_t start = 0;
-  for (const std::string& tensor : name.tensors) {
-    Array own = part(tensor);
-    const std::int64_t extent = own.shape()[axis];
-    copy_part(whole.mutable_data(), type.shape, own.mutable_data(), extent, start, axis,
-              size_of(type.dtype), true);
-    start += extent;
-  }
-  return whole;
+  if (name.start) return part_of(parts[0], axis, *name.start, type.shape[axis]);
+  return parts.size() == 1 ? parts[0] : joined(parts, axis, type);
 }
 
 /// Extents of the tensors that a parameter is written as.
@@ -247,29 +243,21 @@ void add_tensor(const WeightName& name, const std::string& tensor, const Array& 
 /// Adds a tensor that several parameters fill.
 void write_shared(const TrainState& state, const SharedTensor& shared,
                   std::map<std::string, Array>& tensors) {
-  Array whole(shared.type);
-  for (const auto& [name, type] : shared.parts) {
-    Array part = state[name->parameter].to_host();
-    copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), type.shape[shared.axis],
-              *name->start, shared.axis, size_of(type.dtype), true);
-  }
+  std::vector<Array> parts;
+  for (const auto& [name, type] : shared.parts) parts.push_back(state[name->parameter].to_host());
   const WeightName& first = *shared.parts[0].first;
-  add_tensor(first, first.tensors[0], whole, tensors);
+  add_tensor(first, first.tensors[0], joined(parts, shared.axis, shared.type), tensors);
 }
 
 /// Adds the tensors of a parameter.
-void write_weight(Array whole, const WeightName& name, std::map<std::string, Array>& tensors) {
+void write_weight(const Array& whole, const WeightName& name,
+                  std::map<std::string, Array>& tensors) {
   const std::size_t axis = axis_of(name, whole.type());
   if (name.tensors.size() == 1) return add_tensor(name, name.tensors[0], whole, tensors);
   const std::vector<std::int64_t> extents = written_extents(name, whole.type(), axis);
   std::int64_t start = 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    Shape shape = whole.shape();
-    shape[axis] = extents[i];
-    Array part(TensorType{whole.dtype(), shape});
-    copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), extents[i], start, axis,
-              size_of(whole.dtype()), false);
-    add_tensor(name, name.tensors[i], part, tensors);
+    add_tensor(name, name.tensors[i], part_of(whole, axis, start, extents[i]), tensors);
     start += extents[i];
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -17,7 +18,6 @@
 #include "src/base/host_memory.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
-#include "src/cost/profile.h"
 #include "tools/common/matmul_rate.h"
 #include "tools/doctor_report.h"
 
@@ -51,6 +51,31 @@ std::vector<std::string> instruction_sets() {
   return sets;
 }
 
+double copy_seconds(ThreadTeam& team, const std::vector<char>& from, std::vector<char>& to) {
+  const Stopwatch watch;
+  team.parallel_for(
+      static_cast<std::int64_t>(from.size()), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+        std::memcpy(to.data() + begin, from.data() + begin, static_cast<std::size_t>(end - begin));
+      });
+  return watch.seconds();
+}
+
+/// The median rate of copying buffers far larger than the caches, at least three times and until
+/// `seconds` have passed. Bytes count twice: read and written.
+double copy_bytes_per_second(int threads, double seconds) {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  ThreadTeam team(threads);
+  const std::vector<char> from(kBytes, 1);
+  std::vector<char> to(kBytes);
+  copy_seconds(team, from, to);  // wakes the threads
+  std::vector<double> rounds;
+  const Stopwatch watch;
+  while (rounds.size() < 3 || watch.seconds() < seconds)
+    rounds.push_back(copy_seconds(team, from, to));
+  std::sort(rounds.begin(), rounds.end());
+  return 2.0 * kBytes / rounds[rounds.size() / 2];
+}
+
 Processor examine_processor(double seconds) {
   Processor processor;
   processor.model = proc_value("/proc/cpuinfo", "model name");
@@ -65,9 +90,7 @@ Processor examine_processor(double seconds) {
   if (seconds > 0) {
     for (const DType dtype : {f32, f64, bf16, f16})
       processor.matmul.emplace_back(name_of(dtype), cli::cpu_matmul_rate(dtype, seconds));
-    processor.copy_bytes_per_second =
-        cost::measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds)
-            .median_bytes_per_second;
+    processor.copy_bytes_per_second = copy_bytes_per_second(processor.usable_cores, seconds);
   }
   return processor;
 }

@@ -1,7 +1,7 @@
 // src/compile/compiled_step.cc — what a compiled step tells of itself
 #include "alpa/compile/compiled_step.h"
 
-#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/report/plan_text.h"
 

@@ -56,7 +56,7 @@ MicroBatchNumber& MicroBatchChoice::best() {
   race();
   MicroBatchNumber* best = nullptr;
   for (MicroBatchNumber& number : numbers_)
-    if (best_seconds(number) < (best ? best_seconds(*best) : kInfinity)) best = &number;
+    if (number.best_seconds() < (best ? best->best_seconds() : kInfinity)) best = &number;
   for (auto at = numbers_.begin(); !best && at != numbers_.end(); ++at) try {
       if (!at->dropped) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
@@ -65,7 +65,7 @@ MicroBatchNumber& MicroBatchChoice::best() {
   if (!best) std::rethrow_exception(first_failure_);
   double others = all_traced_ ? kInfinity : 0;
   for (const MicroBatchNumber& number : numbers_)
-    if (&number != best) others = std::min(others, bound(number));
+    if (&number != best) others = std::min(others, number.bound());
   best->planner->set_others_bound(others);
   return *best;
 }
@@ -80,7 +80,7 @@ void MicroBatchChoice::race() {
   while (MicroBatchNumber* next = most_promising()) try {
       double cutoff = kInfinity;
       for (const MicroBatchNumber& number : numbers_)
-        cutoff = std::min(cutoff, best_seconds(number));
+        cutoff = std::min(cutoff, number.best_seconds());
       StageSearch& search = next->planner->search(budget_);
       if (cutoff < kInfinity && search.progress().seconds_left <= 0) return;
       next->open = search.improve(cutoff);
@@ -94,16 +94,8 @@ void MicroBatchChoice::race() {
 MicroBatchNumber* MicroBatchChoice::most_promising() {
   MicroBatchNumber* least = nullptr;
   for (MicroBatchNumber& number : numbers_)
-    if (number.open && (!least || bound(number) < bound(*least))) least = &number;
+    if (number.open && (!least || number.bound() < least->bound())) least = &number;
   return least;
-}
-
-double MicroBatchChoice::bound(const MicroBatchNumber& number) const {
-  return number.dropped ? kInfinity : number.planner->bound();
-}
-
-double MicroBatchChoice::best_seconds(const MicroBatchNumber& number) const {
-  return number.dropped ? kInfinity : number.planner->best_seconds();
 }
 
 void MicroBatchChoice::tell() {
@@ -114,7 +106,7 @@ void MicroBatchChoice::tell() {
     const PlanningProgress now = number.planner->progress();
     if (now.best_seconds < all.best_seconds)
       all.best_seconds = now.best_seconds, all.stages = now.stages;
-    all.lower_bound_seconds = std::min(all.lower_bound_seconds, bound(number));
+    all.lower_bound_seconds = std::min(all.lower_bound_seconds, number.bound());
     all.elapsed_seconds = std::max(all.elapsed_seconds, now.elapsed_seconds);
     all.seconds_left = std::max(all.seconds_left, now.seconds_left);
     all.searches += now.searches;

@@ -26,6 +26,9 @@ struct MicroBatchNumber {
   std::shared_ptr<StagePlanner> planner = nullptr;  ///< of `graph`
   bool open = true;                                 ///< its search may go on
   bool dropped = false;                             ///< it has no plan
+
+  double bound() const { return dropped ? kInfinity : planner->bound(); }
+  double best_seconds() const { return dropped ? kInfinity : planner->best_seconds(); }
 };
 
 class MicroBatchChoice {
@@ -46,8 +49,6 @@ class MicroBatchChoice {
  private:
   void race();
   MicroBatchNumber* most_promising();
-  double bound(const MicroBatchNumber& number) const;
-  double best_seconds(const MicroBatchNumber& number) const;
   void tell();
 
   const MethodOptions& method_;

@@ -9,7 +9,7 @@
 
 #include "alpa/base/error.h"
 #include "plan_file.h"
-#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/program/assemble_plan.h"
 #include "src/intra_op/space/auto_shard_options.h"
 

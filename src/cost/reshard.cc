@@ -137,16 +137,7 @@ struct ReshardPrices::OfType {
   std::map<std::pair<int, int>, std::optional<ReshardPath>> paths;
 };
 
-struct ReshardPrices::Hash {
-  std::size_t operator()(const TensorType& type) const {
-    std::size_t hash = static_cast<std::size_t>(type.dtype) + 1;
-    for (std::int64_t extent : type.shape)
-      hash = hash * 0x9e3779b97f4a7c15 + static_cast<std::size_t>(extent);
-    return hash;
-  }
-};
-
-struct ReshardPrices::Types : std::unordered_map<TensorType, OfType, Hash> {};
+struct ReshardPrices::Types : std::unordered_map<TensorType, OfType> {};
 
 ReshardPrices::ReshardPrices(const DeviceMesh& mesh, const ReshardModel& model)
     : mesh_(mesh), model_(model), types_(std::make_unique<Types>()) {}

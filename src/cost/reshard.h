@@ -13,6 +13,16 @@
 #include "alpa/mesh/sharding_spec.h"
 #include "src/cost/collective.h"
 
+template <>
+struct std::hash<alpa::TensorType> {
+  std::size_t operator()(const alpa::TensorType& type) const noexcept {
+    std::size_t hash = static_cast<std::size_t>(type.dtype) + 1;
+    for (std::int64_t extent : type.shape)
+      hash = hash * 0x9e3779b97f4a7c15 + static_cast<std::size_t>(extent);
+    return hash;
+  }
+};
+
 namespace alpa::cost {
 
 struct ReshardModel {
@@ -43,6 +53,14 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);
 
+/// Seconds of one run of a step from spec `from`.
+double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                    const DeviceMesh& mesh, const ReshardModel& model);
+
+/// Bytes that one device sends in it.
+double step_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                       const DeviceMesh& mesh);
+
 /// A cache of `find_reshard` for one mesh and model: the specs of a type and the steps between
 /// them are listed once and searched once per source. Numbers and paths are the same, to the bit.
 /// Thread rule: one thread at a time.
@@ -67,7 +85,6 @@ class ReshardPrices {
 
  private:
   struct OfType;
-  struct Hash;
   struct Types;
   OfType& of(const TensorType& type, std::span<const ShardingSpec> from,
              std::span<const ShardingSpec> to);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -127,9 +126,66 @@ int find(const SpecGraph& graph, const ShardingSpec& spec) {
                                                       : graph.by_code[place - graph.codes.begin()];
 }
 
-/// Prices and records the moves that leave each spec. Bytes are those of the largest
-/// part, so a collective over uneven parts is charged n times its largest part: the ring
-/// waits for it in every round.
+/// The largest part that a device has of a value.
+struct Part {
+  double bytes;
+  const std::int64_t* extents;
+};
+
+/// Bytes of a step: as `collective_seconds` takes them, and those that a device itself reads and
+/// writes. A collective over uneven parts is charged n times its largest part: the ring waits for
+/// it in every round. Parts that are not contiguous in memory are packed.
+struct StepBytes {
+  double collective = 0, local = 0;
+};
+
+StepBytes step_bytes(CollectiveKind kind, int dim, int from_dim, int devices, const Part& from,
+                     const Part& to) {
+  const auto packed = [](const Part& part, int along) {
+    const bool contiguous = std::all_of(part.extents, part.extents + along,
+                                        [](std::int64_t extent) { return extent <= 1; });
+    return contiguous ? 0 : 2 * part.bytes;
+  };
+  switch (kind) {
+    case CollectiveKind::slice:
+    case CollectiveKind::to_partial: return {0, 2 * to.bytes};
+    case CollectiveKind::all_reduce: return {from.bytes, 0};
+    case CollectiveKind::all_gather: return {devices * from.bytes, packed(to, dim)};
+    case CollectiveKind::reduce_scatter: return {devices * to.bytes, packed(from, dim)};
+    case CollectiveKind::all_to_all: {
+      const auto extent = static_cast<double>(from.extents[dim]);
+      const double piece =
+          extent > 0 ? from.bytes / extent * static_cast<double>(to.extents[dim]) : 0;
+      return {devices * piece, packed(from, dim) + packed(to, from_dim)};
+    }
+    default: bug("{} changes no layout", name_of(kind));
+  }
+}
+
+double seconds_of(CollectiveKind kind, std::span<const int> axes, const StepBytes& bytes,
+                  const DeviceMesh& mesh, const ReshardModel& model) {
+  if (axes.size() == 1 && mesh.size(axes[0]) == 1) return 0;
+  double seconds = exchanges(kind)
+                       ? collective_seconds(kind, bytes.collective, mesh, axes, model.collectives)
+                       : 0;
+  if (model.memory_bytes_per_second > 0) seconds += bytes.local / model.memory_bytes_per_second;
+  if (kind == CollectiveKind::to_partial) seconds += to_partial_tail(model.collectives);
+  return seconds + model.launch_seconds;
+}
+
+StepBytes step_bytes(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                     const DeviceMesh& mesh) {
+  const std::vector<int> first(mesh.num_axes(), 0);
+  const Shape before = local_shape(type.shape, from, mesh, first),
+              after = local_shape(type.shape, step.to, mesh, first);
+  const auto part = [&](const Shape& shape) {
+    return Part{static_cast<double>(TensorType{type.dtype, shape}.bytes()), shape.data()};
+  };
+  return step_bytes(step.kind, step.dim, step.from_dim, mesh.size(step.axes.front()), part(before),
+                    part(after));
+}
+
+/// Prices and records the moves that leave each spec.
 class MoveBuilder {
  public:
   MoveBuilder(SpecGraph& graph, const TensorType& type, const DeviceMesh& mesh,
@@ -172,49 +228,24 @@ class MoveBuilder {
   }
 
   void leave_replicated(int axis) {
-    for (int dim = 0; dim < graph_.list.rank; ++dim) {
-      const int to = find(graph_, source().split(axis, dim));
-      if (to >= 0) add(to, CollectiveKind::slice, 1u << axis, dim, -1, local_seconds(to));
-    }
-    for (Combiner combiner : {Combiner::sum, Combiner::max}) {
-      const int to = find(graph_, source().partial(axis, combiner));
-      if (to >= 0)
-        add(to, CollectiveKind::to_partial, 1u << axis, -1, -1,
-            local_seconds(to) + to_partial_tail(model_.collectives));
-    }
+    for (int dim = 0; dim < graph_.list.rank; ++dim)
+      add(source().split(axis, dim), CollectiveKind::slice, 1u << axis, dim);
+    for (Combiner combiner : {Combiner::sum, Combiner::max})
+      add(source().partial(axis, combiner), CollectiveKind::to_partial, 1u << axis);
   }
 
   void leave_split(int axis, int from_dim) {
     const ShardingSpec without = source().without(axis);
-    const int gathered = find(graph_, without);
-    const double all_bytes = mesh_.size(axis) * bytes_[from_];
-    if (gathered >= 0) {
-      add(gathered, CollectiveKind::all_gather, 1u << axis, from_dim, from_dim,
-          seconds(CollectiveKind::all_gather, all_bytes, 1u << axis) +
-              packing_seconds(gathered, from_dim));
-    }
-    for (int dim = 0; dim < graph_.list.rank; ++dim) {
-      const int to = dim == from_dim ? -1 : find(graph_, without.split(axis, dim));
-      if (to < 0) continue;
-      const double extent = static_cast<double>(graph_.list.extents_of(from_)[dim]);
-      const double piece =
-          extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim])
-                     : 0;
-      add(to, CollectiveKind::all_to_all, 1u << axis, dim, from_dim,
-          seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis) +
-              packing_seconds(from_, dim) + packing_seconds(to, from_dim));
-    }
+    add(without, CollectiveKind::all_gather, 1u << axis, from_dim, from_dim);
+    for (int dim = 0; dim < graph_.list.rank; ++dim)
+      if (dim != from_dim)
+        add(without.split(axis, dim), CollectiveKind::all_to_all, 1u << axis, dim, from_dim);
   }
 
   void reduce_scatter(int axis) {
     const ShardingSpec without = source().without(axis);
-    for (int dim = 0; dim < graph_.list.rank; ++dim) {
-      const int to = find(graph_, without.split(axis, dim));
-      if (to < 0) continue;
-      add(to, CollectiveKind::reduce_scatter, 1u << axis, dim, -1,
-          seconds(CollectiveKind::reduce_scatter, mesh_.size(axis) * bytes_[to], 1u << axis) +
-              packing_seconds(from_, dim));
-    }
+    for (int dim = 0; dim < graph_.list.rank; ++dim)
+      add(without.split(axis, dim), CollectiveKind::reduce_scatter, 1u << axis, dim);
   }
 
   void all_reduce(std::uint32_t axes) {
@@ -222,42 +253,27 @@ class MoveBuilder {
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
       if (axes >> axis & 1) reduced.axes[axis] = {};
     }
-    const int to = find(graph_, reduced);
-    if (to >= 0)
-      add(to, CollectiveKind::all_reduce, axes, -1, -1,
-          seconds(CollectiveKind::all_reduce, bytes_[from_], axes));
+    add(reduced, CollectiveKind::all_reduce, axes);
   }
 
-  double seconds(CollectiveKind kind, double bytes, std::uint32_t axes) const {
+  Part part_of(int spec) const { return {bytes_[spec], graph_.list.extents_of(spec)}; }
+
+  /// Nothing if the graph lacks the spec, or if the options forbid the step.
+  void add(const ShardingSpec& spec, CollectiveKind kind, std::uint32_t axes, int dim = -1,
+           int from_dim = -1) {
+    const int to = find(graph_, spec);
+    if (to < 0) return;
     std::array<int, kMaxMeshAxes> list{};
     std::size_t n = 0;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
       if (axes >> axis & 1) list[n++] = axis;
     }
-    return collective_seconds(kind, bytes, mesh_, std::span(list.data(), n), model_.collectives);
-  }
-
-  /// Seconds to read and write a device's part under a spec.
-  double local_seconds(int spec) const {
-    return model_.memory_bytes_per_second > 0 ? 2 * bytes_[spec] / model_.memory_bytes_per_second
-                                              : 0;
-  }
-
-  /// Seconds to pack or unpack a device's part along `dim`; 0 where the parts
-  /// are contiguous in memory.
-  double packing_seconds(int spec, int dim) const {
-    const std::int64_t* extents = graph_.list.extents_of(spec);
-    const bool contiguous =
-        std::all_of(extents, extents + dim, [](std::int64_t extent) { return extent <= 1; });
-    return contiguous ? 0 : local_seconds(spec);
-  }
-
-  void add(int to, CollectiveKind kind, std::uint32_t axes, int dim, int from_dim, double seconds) {
-    if (!std::isfinite(seconds)) return;
-    const bool moves_nothing = std::has_single_bit(axes) && mesh_.size(std::countr_zero(axes)) == 1;
-    graph_.moves.push_back({moves_nothing ? 0 : seconds + model_.launch_seconds, from_, to, kind,
-                            static_cast<std::uint8_t>(axes), static_cast<std::int16_t>(dim),
-                            static_cast<std::int16_t>(from_dim)});
+    const StepBytes bytes =
+        step_bytes(kind, dim, from_dim, mesh_.size(list[0]), part_of(from_), part_of(to));
+    const double seconds = seconds_of(kind, std::span(list.data(), n), bytes, mesh_, model_);
+    if (std::isfinite(seconds))
+      graph_.moves.push_back({seconds, from_, to, kind, static_cast<std::uint8_t>(axes),
+                              static_cast<std::int16_t>(dim), static_cast<std::int16_t>(from_dim)});
   }
 
   SpecGraph& graph_;
@@ -268,6 +284,19 @@ class MoveBuilder {
 };
 
 }  // namespace
+
+double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                    const DeviceMesh& mesh, const ReshardModel& model) {
+  return seconds_of(step.kind, step.axes, step_bytes(type, from, step, mesh), mesh, model);
+}
+
+double step_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                       const DeviceMesh& mesh) {
+  if (!exchanges(step.kind)) return 0;
+  int devices = 1;
+  for (int axis : step.axes) devices *= mesh.size(axis);
+  return collective_sent_bytes(step.kind, step_bytes(type, from, step, mesh).collective, devices);
+}
 
 SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits) {
   return Enumeration(type, mesh, limits).run();

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "src/intra_op/plan/peak_memory.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/input.h"
 #include "tuning.h"
 

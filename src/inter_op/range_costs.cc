@@ -185,10 +185,9 @@ double RangeCosts::relaxed_bound(int range, int mesh, Level level) {
   if (!added) return place->second;
   const bool quick = level == Level::strategies;
   num_searches_ += quick ? 0 : 1;
-  const auto bound = quick ? intra_op::least_seconds_on : intra_op::quick_bound;
-  place->second =
-      bound(of.range.graph, meshes_[mesh], planning_.model, of.options, planning_.cache) /
-      graph_.num_micro_batches;
+  place->second = intra_op::quick_bound(of.range.graph, meshes_[mesh], planning_.model, of.options,
+                                        planning_.cache, quick) /
+                  graph_.num_micro_batches;
   return place->second;
 }
 

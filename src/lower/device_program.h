@@ -71,12 +71,12 @@ struct Instruction {
   } kind = Kind::compute;
   /// of the SpmdProgram's graph, for names, operator and attributes
   int node = -1;
-  std::vector<int> inputs, outputs;  ///< buffer ids
-  CollectiveCall call;               ///< collective and start
-  Message message;                   ///< send and receive
-  double value = 0;                  ///< fill
-  int awaits = -1;                   ///< wait: index of the start, send or receive in its list
-  int awaits_list = -1;              ///< wait: the list of that instruction; -1: the same list
+  std::vector<int> inputs = {}, outputs = {};  ///< buffer ids
+  CollectiveCall call = {};                    ///< collective and start
+  Message message = {};                        ///< send and receive
+  double value = 0;                            ///< fill
+  int awaits = -1;       ///< wait: index of the start, send or receive in its list
+  int awaits_list = -1;  ///< wait: the list of that instruction; -1: the same list
   /// wait: for the run of that instruction `behind` micro-batches before the waiting run's own, and
   /// those before it. So a slot is overwritten once the run that sent it has completed, often
   /// `slots` micro-batches ago. kAllRuns: for all runs so far.

@@ -127,10 +127,7 @@ class Emitter {
   void add_message(int n, Kind kind, int value, const Message& message) {
     std::vector<Instruction>& list = messages_of(node(n).region, value);
     if (kind == Kind::send) ensure_loaded(value, list);
-    Instruction instruction;
-    instruction.kind = kind;
-    instruction.node = n;
-    instruction.message = message;
+    Instruction instruction{.kind = kind, .node = n, .message = message};
     (kind == Kind::send ? instruction.inputs : instruction.outputs) = {buffer(value)};
     list.push_back(std::move(instruction));
   }
@@ -182,11 +179,8 @@ class Emitter {
     if (!is(InputKind::batch) && !is(InputKind::shared) && !is(InputKind::scalar)) return;
     const int loaded = buffer(value);
     if (!loaded_.emplace(&list, loaded).second) return;
-    Instruction load;
-    load.kind = Kind::load;
-    load.node = graph_.values[value].producer;
-    load.outputs = {loaded};
-    list.push_back(std::move(load));
+    list.push_back(
+        {.kind = Kind::load, .node = graph_.values[value].producer, .outputs = {loaded}});
   }
 
   /// Nodes whose result is their operand's bytes under another shape.
@@ -207,8 +201,7 @@ class Emitter {
   }
 
   Instruction instruction(int n) {
-    Instruction result;
-    result.node = n;
+    Instruction result{.node = n};
     for (int value : node(n).operands) result.inputs.push_back(buffer(value));
     for (int value : node(n).results) result.outputs.push_back(buffer(value));
     if (spmd::is_collective(node(n))) {
@@ -245,9 +238,7 @@ class Emitter {
     const auto& axes = attributes.integers("axes");
     CollectiveCall call;
     call.kind = *node(n).op->reshard;
-    const DeviceMesh& mesh = program_.mesh_of(node(n));
-    call.group = mesh.group(device_.rank, {axes.begin(), axes.end()});
-    for (int& member : call.group) member = mesh.devices()[member];
+    call.group = spmd::group_of(program_, node(n), device_.rank);
     if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
       call.combiner = program_.specs[node(n).operands[0]].axes[axes[0]].combiner;
     if (call.kind == CollectiveKind::all_reduce) return call;
@@ -339,13 +330,8 @@ std::vector<Instruction> overlapped(const DeviceProgram& device,
   std::vector<Instruction> result;
   std::vector<int> position(list.size());
   for (std::size_t i = 0; i <= list.size(); ++i) {
-    for (std::size_t start : awaited_at[i]) {
-      Instruction wait;
-      wait.kind = Kind::wait;
-      wait.node = list[start].node;
-      wait.awaits = position[start];
-      result.push_back(std::move(wait));
-    }
+    for (std::size_t start : awaited_at[i])
+      result.push_back({.kind = Kind::wait, .node = list[start].node, .awaits = position[start]});
     if (i == list.size()) break;
     position[i] = static_cast<int>(result.size());
     result.push_back(list[i]);

@@ -29,13 +29,11 @@ int first_write(const DeviceProgram& device, int list, int from, int memory) {
 /// A wait in `list` for what instruction `awaits` of `awaits_list` sends.
 Instruction wait_for(const DeviceProgram& device, int list, int awaits_list, int awaits,
                      int behind) {
-  Instruction wait;
-  wait.kind = Kind::wait;
-  wait.node = device.lists[awaits_list].instructions[awaits].node;
-  wait.awaits = awaits;
-  wait.awaits_list = awaits_list == list ? -1 : awaits_list;
-  wait.behind = behind;
-  return wait;
+  return {.kind = Kind::wait,
+          .node = device.lists[awaits_list].instructions[awaits].node,
+          .awaits = awaits,
+          .awaits_list = awaits_list == list ? -1 : awaits_list,
+          .behind = behind};
 }
 
 /// Instruction `at` of a list.

@@ -164,10 +164,7 @@ class Relocation {
     const Node& node = program_.graph.nodes[instruction.node];
     const auto& axes = node.attributes.integers("axes");
     std::vector<int>& group = groups_[{program_.mesh_index(node.results[0]), axes}];
-    if (!group.empty()) return group;
-    const DeviceMesh& mesh = program_.mesh_of(node);
-    group = mesh.group(device.rank, {axes.begin(), axes.end()});
-    for (int& member : group) member = mesh.devices()[member];
+    if (group.empty()) group = spmd::group_of(program_, node, device.rank);
     return group;
   }
 

@@ -151,12 +151,11 @@ class Updating {
   }
 
   void add_copy(const Update& update, int list, int from, int to) {
-    Instruction copy;
-    copy.kind = Kind::copy;
-    copy.node = program_.graph.values[update.input].producer;
-    copy.inputs = {from};
-    copy.outputs = {to};
-    device_.lists[list].instructions.push_back(std::move(copy));
+    device_.lists[list].instructions.push_back(
+        {.kind = Kind::copy,
+         .node = program_.graph.values[update.input].producer,
+         .inputs = {from},
+         .outputs = {to}});
   }
 
   DeviceProgram device_;

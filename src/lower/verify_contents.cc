@@ -126,11 +126,8 @@ class Contents {
   }
 
   void verify_call(const Instruction& instruction, const Node& node) const {
-    const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
-    const DeviceMesh& mesh = program_.mesh_of(node);
-    std::vector<int> group = mesh.group(device_.rank, {axes.begin(), axes.end()});
-    for (int& member : group) member = mesh.devices()[member];
-    expect(instruction.call.kind == *node.op->reshard && instruction.call.group == group,
+    expect(instruction.call.kind == *node.op->reshard &&
+               instruction.call.group == spmd::group_of(program_, node, device_.rank),
            "calls another collective, or another group");
   }
 

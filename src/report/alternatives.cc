@@ -1,6 +1,6 @@
 // The price of changing one node's strategy
-#include "src/report/alternatives.h"
 #include "src/base/infinity.h"
+#include "src/report/plan_summary.h"
 
 #include <algorithm>
 #include <set>
@@ -62,7 +62,7 @@ class Repricing {
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end())
         continue;
       paid.push_back(target);
-      seconds += use.runs * between(info.type, from, target.second);
+      seconds += use.runs * prices_.seconds(info.type, {from}, {target.second}).front();
     }
     return seconds;
   }
@@ -71,10 +71,6 @@ class Repricing {
     const ValueInfo& info = facts_.graph.values[value];
     return result_spec(facts_.classes.of(info.producer).rule, plan_.strategies[info.producer],
                        plan_.mesh, info.index);
-  }
-
-  double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {
-    return prices_.seconds(type, {from}, {to}).front();
   }
 
   ShardingPlan plan_;  ///< with the strategies that are tried

@@ -5,9 +5,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
-#include "src/report/alternatives.h"
 #include "src/report/plan_summary.h"
-#include "src/report/plan_words.h"
 
 namespace alpa {
 namespace {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "src/inter_op/stage_seconds.h"
-#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/plan/evaluate.h"
 
 namespace alpa {
 namespace {

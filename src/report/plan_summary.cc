@@ -7,11 +7,8 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "src/intra_op/plan/peak_memory.h"
-#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/op_def.h"
-#include "src/report/alternatives.h"
-#include "src/report/plan_words.h"
 
 namespace alpa {
 namespace {

@@ -1,13 +1,12 @@
 #pragma once
-/// A plan at a glance.
+/// Plans in words: at a glance, and what their layouts, strategies and updates are.
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "alpa/intra_op/plan.h"
-#include "src/cost/cost_model.h"
-#include "src/intra_op/plan/priced_plan.h"
+#include "src/intra_op/plan/evaluate.h"
 
 namespace alpa::intra_op {
 
@@ -27,5 +26,26 @@ std::vector<int> slowest(const std::vector<double>& seconds, std::size_t most,
 
 /// "+3.1 ms", "-0.12 ms", "+0".
 std::string extra_text(double seconds);
+
+/// "reduce_scatter over x, then all_gather over y".
+std::string path_text(const ReshardPath& path, const DeviceMesh& mesh);
+
+/// "columns of the result split over y" for the factors of a strategy.
+std::string strategy_text(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh);
+
+/// How the update of state `input` reaches it: "updated in place, each device its part".
+std::string update_text(const ShardingPlan& plan, const Graph& graph, const Input& input);
+
+/// The cheapest other strategy of one node when its neighbours keep theirs: not what the
+/// second-best plan costs, in which they might change too.
+struct Alternative {
+  Strategy strategy;
+  double extra_seconds = 0;  ///< per step, over the plan
+};
+
+/// One per node of `nodes`; nothing where a node has no other strategy that its
+/// neighbours can live with.
+std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
+                                                  const PricedPlan& priced);
 
 }  // namespace alpa::intra_op

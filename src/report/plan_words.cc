@@ -1,5 +1,5 @@
 // Layouts, strategies and updates in words
-#include "src/report/plan_words.h"
+#include "src/report/plan_summary.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
 #include "src/intra_op/facts/uses.h"
-#include "src/intra_op/plan/priced_plan.h"
+#include "src/intra_op/plan/evaluate.h"
 
 namespace alpa {
 namespace {

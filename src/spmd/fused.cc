@@ -1,6 +1,5 @@
 // src/spmd/fused.cc — the operator of several elementwise formulas in one pass
 // over tensors of one shape
-#include "fused.h"
 #include "alpa/base/error.h"
 #include "kernels/cpu/kernels.h"
 #include "src/ir/op_def.h"
@@ -59,15 +58,5 @@ const OpDef ops::fused = {
     .in_place = InPlace::any,
     .cpu = &cpu::fused,
 };
-
-Attributes spmd::fused_attributes(const ElementwiseProgram& program, const Shape& shape,
-                                  const std::vector<DType>& dtypes) {
-  Attributes attributes = to_attributes(program);
-  std::string names;
-  for (DType dtype : dtypes) names += (names.empty() ? "" : " ") + std::string(name_of(dtype));
-  attributes.set("shape", shape);
-  attributes.set("dtypes", names);
-  return attributes;
-}
 
 }  // namespace alpa

@@ -89,7 +89,7 @@ class Joining {
   /// An input of the step once more, for mesh p: nothing needs to be sent.
   int loaded(Input input, const ShardingSpec& spec, int p) {
     Node node = result_.graph.producer(input.value);
-    input.value = add_value(result_.graph.type(input.value), 0, spec, p);
+    input.value = add_value(result_, result_.graph.type(input.value), 0, spec, p);
     node.results = {input.value};
     result_.graph.nodes.push_back(std::move(node));
     result_.graph.inputs.push_back(std::move(input));
@@ -102,7 +102,7 @@ class Joining {
     const std::vector<int> results = node.results;
     for (int& value : node.results)
       value = part.values[value] =
-          add_value(part.program.graph.type(value), part.program.graph.values[value].index,
+          add_value(result_, part.program.graph.type(value), part.program.graph.values[value].index,
                     part.program.specs[value], p);
     result_.graph.nodes.push_back(std::move(node));
   }
@@ -123,10 +123,9 @@ class Joining {
     node.layer = input.layer;
     const std::string name = result_.graph.producer(value).name + ".transfer";
     value = reduced(value, node);
-    const cost::PlannedTransfer planned =
-        cost::plan_transfer(result_.graph.type(value),
-                            {result_.meshes[result_.mesh_of_value[value]], result_.specs[value]},
-                            {result_.meshes[p], spec}, cluster_);
+    const cost::PlannedTransfer planned = cost::plan_transfer(
+        result_.graph.type(value), {result_.mesh_of(value), result_.specs[value]},
+        {result_.meshes[p], spec}, cluster_);
     node.name = name;
     return append_transfer(result_, value, p, planned, std::move(node));
   }
@@ -165,14 +164,7 @@ class Joining {
     node.attributes = {{"axes", axes}};
     node.name = result_.graph.producer(value).name + ".all_reduce";
     node.layer = result_.graph.producer(value).layer;
-    return sum = append_reshard(result_, value, whole, result_.mesh_of_value[value], node);
-  }
-
-  int add_value(const TensorType& type, int index, const ShardingSpec& spec, int mesh) {
-    result_.graph.values.push_back({type, static_cast<int>(result_.graph.nodes.size()), index});
-    result_.specs.push_back(spec);
-    result_.mesh_of_value.push_back(mesh);
-    return static_cast<int>(result_.specs.size()) - 1;
+    return sum = append_reshard(result_, value, whole, result_.mesh_index(value), node);
   }
 
   /// Inputs that no part reads, such as the step's number under SGD: they are given all the same.
@@ -180,7 +172,8 @@ class Joining {
     for (const Input& input : whole.inputs) {
       if (find_input(result_.graph, input.kind, input.name) != nullptr) continue;
       Node node = whole.producer(input.value);
-      node.results = {add_value(whole.type(input.value), 0, ShardingSpec::replicated(), 0)};
+      node.results = {
+          add_value(result_, whole.type(input.value), 0, ShardingSpec::replicated(), 0)};
       result_.graph.inputs.push_back(input);
       result_.graph.inputs.back().value = node.results[0];
       result_.graph.nodes.push_back(std::move(node));

@@ -5,10 +5,9 @@
 
 #include "alpa/base/error.h"
 #include "rewrite.h"
-#include "src/intra_op/facts/strategy.h"
+#include "src/intra_op/facts/graph_facts.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
-#include "src/ir/rule.h"
 #include "src/spmd/program.h"
 
 namespace alpa::spmd {
@@ -21,20 +20,9 @@ class Partitioner {
         plan_(plan),
         value_of_(graph.values.size(), -1),
         reshards_of_(graph.values.size()),
-        takers_of_(graph.values.size()),
-        accumulator_of_(accumulators_of_values(graph)) {
+        facts_(graph) {
     for (int r = 0; r < static_cast<int>(plan.reshards.size()); ++r)
       reshards_of_[plan.reshards[r].value].push_back(r);
-    for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
-      const Update& update = graph.updates[u];
-      takers_of_[update.value].push_back({{UseKind::update, u}, plan.specs[update.input]});
-    }
-    for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-      takers_of_[graph.metrics[m].value].push_back(
-          {{UseKind::metric, m}, ShardingSpec::replicated()});
-    for (int o = 0; o < static_cast<int>(graph.outputs.size()); ++o)
-      takers_of_[graph.outputs[o].value].push_back(
-          {{UseKind::output, o}, plan.specs[graph.outputs[o].value]});
     program_.meshes = {plan.mesh};
     program_.graph.num_micro_batches = graph.num_micro_batches;
   }
@@ -60,12 +48,6 @@ class Partitioner {
   }
 
  private:
-  /// An update, metric or output that takes a value.
-  struct Taker {
-    UseId use;
-    ShardingSpec wanted;
-  };
-
   bool enters_apply(int n) const {
     return graph_.nodes[n].region == Region::apply &&
            (n == 0 || graph_.nodes[n - 1].region != Region::apply);
@@ -73,7 +55,7 @@ class Partitioner {
 
   void add_node(int n) {
     const Node& node = graph_.nodes[n];
-    const Rule rule = rule_of(graph_, node);
+    const Rule& rule = facts_.classes.of(n).rule;
     Node copy = node;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
       const ShardingSpec wanted = intra_op::operand_spec(rule, plan_.strategies[n], plan_.mesh, i);
@@ -81,8 +63,8 @@ class Partitioner {
           in_spec(node.operands[i], wanted, {UseKind::node, n}, node.region, node.layer);
     }
     for (int& value : copy.results) {
-      value_of_[value] =
-          add_value(graph_.type(value), graph_.values[value].index, plan_.specs[value]);
+      value_of_[value] = add_value(program_, graph_.type(value), graph_.values[value].index,
+                                   plan_.specs[value], 0);
       value = value_of_[value];
     }
     program_.graph.nodes.push_back(std::move(copy));
@@ -96,7 +78,7 @@ class Partitioner {
   int in_spec(int value, const ShardingSpec& wanted, UseId use, Region region, int layer) {
     // Region apply reads an updated accumulator as the accumulator holds it: the value itself
     // belongs to the last micro-batch.
-    const bool accumulated = once_per_step(region) && accumulator_of_[value] >= 0;
+    const bool accumulated = once_per_step(region) && facts_.accumulators[value] >= 0;
     const int source = accumulated ? taken_.at(value) : value_of_[value];
     if (program_.specs[source] == wanted) return source;
     const int reshard = planned_reshard(value, program_.specs[source], wanted, use);
@@ -127,14 +109,10 @@ class Partitioner {
     Node node;
     node.op = &reshard_op(step.kind);
     node.attributes = attributes_of(step);
-    node.operands = {value};
     node.name = name + "." + std::string(node.op->name);
     node.region = region;
     node.layer = layer;
-    const TensorType type = program_.graph.type(value);
-    node.results = {add_value(type, 0, step.to)};
-    program_.graph.nodes.push_back(std::move(node));
-    return program_.graph.nodes.back().results[0];
+    return append_reshard(program_, value, step.to, 0, std::move(node));
   }
 
   std::string value_name(int value) const {
@@ -144,25 +122,20 @@ class Partitioner {
                                        : producer.name;
   }
 
-  int add_value(const TensorType& type, int index, const ShardingSpec& spec) {
-    program_.graph.values.push_back({type, static_cast<int>(program_.graph.nodes.size()), index});
-    program_.specs.push_back(spec);
-    return static_cast<int>(program_.specs.size()) - 1;
-  }
-
   /// Updates, metrics and outputs read a value as soon as it is computed; with several
   /// micro-batches those of region apply wait for it.
   void settle(int value, Region region) {
-    for (const Taker& taker : takers_of_[value]) {
-      if (settled_.count(taker.use)) continue;
-      const Region taken_in = region_of_use(graph_, taker.use);
+    for (const intra_op::Use& use : facts_.uses[value]) {
+      if (use.id.kind == UseKind::node || settled_.count(use.id)) continue;
+      const Region taken_in = region_of_use(graph_, use.id);
       if (region != Region::apply && once_per_step(taken_in)) {
         waiting_.push_back(value);
         continue;
       }
-      const int taken = in_spec(value, taker.wanted, taker.use, region, -1);
-      settled_[taker.use] = taken;
-      if (taker.use.kind == UseKind::update && taken_in != Region::apply) taken_[value] = taken;
+      const int taken =
+          in_spec(value, intra_op::wanted_spec(facts_, plan_, use), use.id, region, -1);
+      settled_[use.id] = taken;
+      if (use.id.kind == UseKind::update && taken_in != Region::apply) taken_[value] = taken;
     }
   }
 
@@ -175,8 +148,7 @@ class Partitioner {
   /// in the program, per value of the graph; -1: not yet
   std::vector<int> value_of_;
   std::vector<std::vector<int>> reshards_of_;  ///< per value, indices into the plan's
-  std::vector<std::vector<Taker>> takers_of_;  ///< per value
-  std::vector<int> accumulator_of_;            ///< per value: the accumulator it updates, or -1
+  const intra_op::GraphFacts facts_;
   /// by planned reshard and whether in apply: the result
   std::map<std::pair<int, bool>, int> resharded_;
   std::map<UseId, int> settled_;  ///< by use that that is not a node's: value of the program

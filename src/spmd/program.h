@@ -66,6 +66,10 @@ std::vector<int> devices_of(const SpmdProgram& program);
 /// The meshes with the same devices as each other, in the order of the first one.
 std::vector<std::vector<int>> mesh_groups(const SpmdProgram& program);
 
+/// The devices among which a collective runs, in the order of their shards, as the device of this
+/// rank on the node's mesh sees it.
+std::vector<int> group_of(const SpmdProgram& program, const Node& node, int rank);
+
 /// The operators of partitioned programs that are not in `all_ops()`.
 std::span<const OpDef* const> partitioned_ops();
 

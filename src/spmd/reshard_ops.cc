@@ -104,12 +104,16 @@ cost::TransferRoute route_of(const Node& transfer) {
 
 }  // namespace
 
-int append_reshard(SpmdProgram& program, int value, const ShardingSpec& spec, int mesh, Node node) {
-  const int result = static_cast<int>(program.graph.values.size());
-  program.graph.values.push_back(
-      {program.graph.type(value), static_cast<int>(program.graph.nodes.size()), 0});
+int add_value(SpmdProgram& program, const TensorType& type, int index, const ShardingSpec& spec,
+              int mesh) {
+  program.graph.values.push_back({type, static_cast<int>(program.graph.nodes.size()), index});
   program.specs.push_back(spec);
-  program.mesh_of_value.push_back(mesh);
+  if (program.meshes.size() > 1) program.mesh_of_value.push_back(mesh);
+  return static_cast<int>(program.specs.size()) - 1;
+}
+
+int append_reshard(SpmdProgram& program, int value, const ShardingSpec& spec, int mesh, Node node) {
+  const int result = add_value(program, program.graph.type(value), 0, spec, mesh);
   node.operands = {value};
   node.results = {result};
   program.graph.nodes.push_back(std::move(node));

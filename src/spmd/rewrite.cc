@@ -42,6 +42,14 @@ std::vector<std::vector<int>> mesh_groups(const SpmdProgram& program) {
   return groups;
 }
 
+std::vector<int> group_of(const SpmdProgram& program, const Node& node, int rank) {
+  const DeviceMesh& mesh = program.mesh_of(node);
+  const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
+  std::vector<int> group = mesh.group(rank, {axes.begin(), axes.end()});
+  for (int& member : group) member = mesh.devices()[member];
+  return group;
+}
+
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
   Rewritten rewritten = with_nodes(program.graph, std::move(nodes));
   SpmdProgram result{program.meshes, std::move(rewritten.graph), {}, {}};

@@ -31,6 +31,10 @@ bool follows_a_strategy(const SpmdProgram& program, const Node& node);
 /// Attributes of the node that does this step.
 Attributes attributes_of(const ReshardStep& step);
 
+/// Appends a value, of which the next node of the program is the producer. Returns its number.
+int add_value(SpmdProgram& program, const TensorType& type, int index, const ShardingSpec& spec,
+              int mesh);
+
 /// Appends `node`, which has its operator, attributes and name, to change the layout of `value` and
 /// perhaps its mesh. Returns the result.
 int append_reshard(SpmdProgram& program, int value, const ShardingSpec& spec, int mesh, Node node);

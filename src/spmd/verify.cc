@@ -8,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "rewrite.h"
 #include "src/intra_op/facts/strategy.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/members.h"
 #include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"
@@ -33,46 +34,18 @@ std::string listed(const std::vector<ShardingSpec>& specs) {
 
 // ---- reshards
 
-ShardingSpec without_all(ShardingSpec spec, const std::vector<std::int64_t>& axes) {
-  for (std::int64_t axis : axes) spec = spec.without(static_cast<int>(axis));
-  return spec;
-}
-
-bool partial_on(const ShardingSpec& spec, const std::vector<std::int64_t>& axes) {
-  return std::all_of(axes.begin(), axes.end(),
-                     [&](std::int64_t axis) { return spec.axes[axis].kind == Kind::partial; });
-}
-
-/// The spec a reshard node makes of its operand number `i`, `from`; `from`
-/// itself if it does not apply.
-ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from,
-                       const ShardingSpec& to) {
-  const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
-  const int axis = static_cast<int>(axes[0]);
-  const AxisPlacement& at = from.axes[axis];
-  const auto dim = [&] { return static_cast<int>(node.attributes.integers("dims").at(i)); };
-  const auto split_along = [&](std::int64_t d) { return at.kind == Kind::split && at.dim == d; };
-  switch (*node.op->reshard) {
-    case CollectiveKind::all_reduce: return partial_on(from, axes) ? without_all(from, axes) : from;
-    case CollectiveKind::reduce_scatter:
-      return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
-    case CollectiveKind::slice: return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
-    case CollectiveKind::to_partial:
-      return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
-    case CollectiveKind::all_gather: return split_along(dim()) ? from.without(axis) : from;
-    case CollectiveKind::all_to_all:
-      return split_along(node.attributes.integer("from_dim"))
-                 ? from.without(axis).split(axis, dim())
-                 : from;
-    default: bug("{} changes no layout", name_of(*node.op->reshard));
-  }
-}
-
 bool follows_reshard(const SpmdProgram& program, const Node& node) {
+  const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
+  ReshardStep step{.kind = *node.op->reshard, .axes = {axes.begin(), axes.end()}, .to = {}};
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    const ShardingSpec &from = program.specs[node.operands[i]],
-                       &to = program.specs[node.results[i]];
-    if (from == to || resharded(node, i, from, to) != to) return false;
+    const ShardingSpec& from = program.specs[node.operands[i]];
+    step.to = program.specs[node.results[i]];
+    if (node.attributes.contains("dims"))
+      step.dim = static_cast<int>(node.attributes.integers("dims").at(i));
+    if (step.kind == CollectiveKind::all_gather) step.from_dim = step.dim;
+    if (step.kind == CollectiveKind::all_to_all)
+      step.from_dim = static_cast<int>(node.attributes.integer("from_dim"));
+    if (from == step.to || intra_op::spec_after(from, step) != step.to) return false;
   }
   return true;
 }

@@ -14,7 +14,7 @@ TEST_CASE("restrictions of a search space need no price that the whole has not f
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = testing::gpt_graph({.layers = 2});
   intra_op::PlanningCache cache;
-  intra_op::MeshFacts& facts = cache.facts().of(mesh, model);
+  intra_op::MeshFacts& facts = cache.of(mesh, model);
   const intra_op::SearchSpace whole = intra_op::search_space(graph, {}, facts);
   const int searches = facts.prices.searches();
   CHECK(searches > 0);

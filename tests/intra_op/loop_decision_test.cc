@@ -47,8 +47,7 @@ Least least_of(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel
   intra_op::AutoShardOptions options;
   options.allowed.parameters = state;
   intra_op::PlanningCache cache;
-  const intra_op::SearchSpace space =
-      intra_op::search_space(graph, options, cache.facts().of(mesh, model));
+  const intra_op::SearchSpace space = intra_op::search_space(graph, options, cache.of(mesh, model));
   const intra_op::Instance instance = intra_op::build_instance(graph, space, mesh);
   ilp::Problem agreed = instance.problem;
   force_agreement(graph, space, agreed);

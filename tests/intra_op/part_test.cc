@@ -7,7 +7,6 @@
 #include "alpa/train/training_step.h"
 #include "intra_op/plans.h"
 #include "src/intra_op/space/planning_cache.h"
-#include "src/intra_op/space/planning_facts.h"
 #include "src/ir/layers.h"
 #include "src/ir/subgraph.h"
 #include "src/spmd/program.h"
@@ -62,16 +61,16 @@ TEST_CASE("a planning cache learns nothing new from more layers, and changes no 
   intra_op::PlanningCache cache;
   const cost::CostModel model = cost::CostModel::of(Cluster::local(4));
   intra_op::auto_shard(dropout_stack(3), kMesh, model, {}, &cache);
-  const int rules = cache.facts().rules.size();
-  intra_op::MeshFacts& facts = cache.facts().of(kMesh, model);
+  const int rules = cache.rules.size();
+  intra_op::MeshFacts& facts = cache.of(kMesh, model);
   const std::size_t strategies = facts.strategies.size();
   const int searches = facts.prices.searches();
   CHECK(rules > 10);
   CHECK(strategies >= static_cast<std::size_t>(rules));
   const Graph longer = dropout_stack(6);
   const ShardingPlan plan = intra_op::auto_shard(longer, kMesh, model, {}, &cache);
-  CHECK(cache.facts().meshes.size() == 1);
-  CHECK(cache.facts().rules.size() == rules);
+  CHECK(cache.meshes.size() == 1);
+  CHECK(cache.rules.size() == rules);
   CHECK(facts.strategies.size() == strategies);
   CHECK(facts.prices.searches() == searches);
   CHECK(to_json(plan, longer) == to_json(intra_op::auto_shard(longer, kMesh, model, {}), longer));

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <limits>
 
-#include "../../src/intra_op/plan/peak_memory.h"
-#include "../../src/intra_op/program/known_choice.h"
+#include "../../src/intra_op/plan/evaluate.h"
+#include "../../src/intra_op/program/assemble_plan.h"
 #include "alpa/base/error.h"
 #include "intra_op/gpt_plans.h"
 #include "intra_op/graphs.h"
@@ -32,8 +32,7 @@ constexpr double kRounding = 1 + 1e-4;
 void check_choice(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model,
                   const std::optional<intra_op::MemoryLimit>& memory) {
   intra_op::PlanningCache cache;
-  const intra_op::SearchSpace space =
-      intra_op::search_space(graph, {}, cache.facts().of(plan.mesh, model));
+  const intra_op::SearchSpace space = intra_op::search_space(graph, {}, cache.of(plan.mesh, model));
   const intra_op::Instance instance = intra_op::build_instance(graph, space, plan.mesh, memory);
   const auto choice = intra_op::choice_of(plan, graph, space, instance);
   REQUIRE(choice.has_value());

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "../../src/intra_op/plan/peak_memory.h"
+#include "../../src/intra_op/plan/evaluate.h"
 #include "alpa/base/error.h"
 #include "alpa/parallelize.h"
 #include "intra_op/gpt_plans.h"
@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(
     Fixture, "bounds of a template hold for its plans, and its plans bound narrower templates") {
   const Graph graph = gpt_graph({.layers = 1});
   intra_op::PlanningCache cache;
-  intra_op::MeshFacts& facts = cache.facts().of(mesh, model);
+  intra_op::MeshFacts& facts = cache.of(mesh, model);
   std::map<std::vector<intra_op::AxisUse>, double> seconds;
   for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
     CAPTURE(intra_op::text_of(uses));

@@ -23,7 +23,8 @@ const std::map<std::string, std::string> kReasons = {
      "constants and broadcasts become part of the loops that read them"},
     {"src/spmd/reshard_ops.cc",
      "is_transfer: the one operator whose operand and result are on different meshes"},
-    {"src/spmd/fuse_group.cc", "constants and broadcasts become attributes of the fused node"},
+    {"src/spmd/fuse_elementwise.cc",
+     "constants and broadcasts become attributes of the fused node"},
 };
 
 /// "file:line " of every line in which an operator is told by its record, or by its name,

@@ -38,7 +38,7 @@ inline ShardingPlan plan_without_repeats(const Graph& graph, const DeviceMesh& m
                                          const intra_op::AutoShardOptions& options = {}) {
   const cost::CostModel model = intra_op::allowed_model(given, options);
   intra_op::PlanningCache cache;
-  intra_op::MeshFacts& facts = cache.facts().of(mesh, model);
+  intra_op::MeshFacts& facts = cache.of(mesh, model);
   intra_op::SearchSpace space = intra_op::search_space(graph, options, facts);
   std::vector<bool> is_split(space.choices.size(), false);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -8,6 +8,7 @@
 
 #include "src/cost/reshard.h"
 #include "src/intra_op/facts/tuning.h"
+#include "src/ir/rewrite.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::intra_op {
@@ -126,16 +127,13 @@ struct Loops {
 Loops loops_of(const Graph& graph) {
   Loops loops{.members = fusion_groups(graph),
               .of_node = std::vector<int>(graph.nodes.size(), -1),
-              .outside = std::vector<bool>(graph.values.size(), false)};
+              .outside = externally_used_values(graph)};
   for (int g = 0; g < static_cast<int>(loops.members.size()); ++g)
     for (int n : loops.members[g]) loops.of_node[n] = g;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     for (int value : graph.nodes[n].operands)
       if (loops.of_node[n] < 0 || loops.of_node[n] != loops.of_node[graph.values[value].producer])
         loops.outside[value] = true;
-  for (const Update& update : graph.updates) loops.outside[update.value] = true;
-  for (const Metric& metric : graph.metrics) loops.outside[metric.value] = true;
-  for (const Output& output : graph.outputs) loops.outside[output.value] = true;
   return loops;
 }
 
@@ -198,10 +196,7 @@ void share_loop(const Graph& graph, const Loops& loops, const std::vector<int>& 
 
 /// Per node, true for a broadcast or constant that only loops read.
 std::vector<bool> vanishing(const Graph& graph, const Loops& loops) {
-  std::vector<bool> whole(graph.values.size(), false);  // read, and not only through loops
-  for (const Update& update : graph.updates) whole[update.value] = true;
-  for (const Metric& metric : graph.metrics) whole[metric.value] = true;
-  for (const Output& output : graph.outputs) whole[output.value] = true;
+  std::vector<bool> whole = externally_used_values(graph);  // read, and not only through loops
   std::vector<bool> result(graph.nodes.size(), false);
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];

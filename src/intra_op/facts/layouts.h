@@ -37,7 +37,7 @@ class Layouts {
 
  private:
   std::vector<TypeLayouts> types_;
-  std::unordered_multimap<std::size_t, int> by_hash_;
+  std::unordered_map<TensorType, int> numbers_;
 };
 
 }  // namespace alpa::intra_op

@@ -11,18 +11,16 @@
 namespace alpa::intra_op {
 namespace {
 
-template <class Types>
-std::size_t hash_of(const OpDef* op, const Attributes& attributes, std::size_t operands,
-                    const Types& type) {
-  std::size_t hash = std::hash<const void*>()(op);
+std::size_t hash_of(const Graph& graph, const Node& node) {
+  std::size_t hash = std::hash<const void*>()(node.op);
   const auto mix = [&](std::size_t more) {
     hash = (hash ^ more) * 0x9e3779b97f4a7c15 + (hash >> 29);
   };
-  for (std::size_t i = 0; i < operands; ++i) {
-    mix(static_cast<std::size_t>(type(i).dtype));
-    for (std::int64_t extent : type(i).shape) mix(static_cast<std::size_t>(extent));
+  for (int value : node.operands) {
+    mix(static_cast<std::size_t>(graph.type(value).dtype));
+    for (std::int64_t extent : graph.type(value).shape) mix(static_cast<std::size_t>(extent));
   }
-  for (const auto& [name, value] : attributes.items()) {
+  for (const auto& [name, value] : node.attributes.items()) {
     if (const auto* text = std::get_if<std::string>(&value)) mix(std::hash<std::string>()(*text));
     if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
       for (std::int64_t number : *list) mix(static_cast<std::size_t>(number));
@@ -38,23 +36,6 @@ bool alike(const Attributes& a, const Attributes& b) {
                       return x.first == y.first &&
                              (x.first == kStreamAttribute || x.second == y.second);
                     });
-}
-
-bool belongs(const Graph& graph, const Node& node, const NodeClass& to) {
-  return node.op == to.op && node.operands.size() == to.operands.size() &&
-         std::equal(node.operands.begin(), node.operands.end(), to.operands.begin(),
-                    [&](int value, const TensorType& type) { return graph.type(value) == type; }) &&
-         alike(node.attributes, *to.attributes);
-}
-
-NodeClass class_of(const Graph& graph, const Node& node, KnownRules* known) {
-  NodeClass result{node.op, &node.attributes, operand_types(graph, node), {}, {}};
-  for (int value : node.results) result.results.push_back(graph.type(value));
-  if (known)
-    known->complete(result);
-  else
-    result.rule = rule_of(*node.op, {result.operands, node.attributes, node.op});
-  return result;
 }
 
 /// Bytes that a member of a loop reads from memory and writes there.
@@ -99,46 +80,41 @@ bool is_loaded(const NodeClass& input) {
 
 }  // namespace
 
-void KnownRules::complete(NodeClass& node) {
-  const std::size_t hash =
-      hash_of(node.op, *node.attributes, node.operands.size(),
-              [&](std::size_t i) -> const TensorType& { return node.operands[i]; });
+int KnownRules::number(const Graph& graph, const Node& node) {
+  const std::size_t hash = hash_of(graph, node);
   const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto entry = begin; entry != end && node.known < 0; ++entry) {
-    const Known& known = classes_[entry->second];
-    if (known.op == node.op && known.operands == node.operands &&
-        alike(known.attributes, *node.attributes))
-      node.known = entry->second;
-  }
-  if (node.known < 0) {
-    node.known = size();
-    by_hash_.emplace(hash, node.known);
-    classes_.push_back({node.op, *node.attributes, node.operands,
-                        rule_of(*node.op, {node.operands, *node.attributes, node.op})});
-  }
-  node.rule = classes_[node.known].rule;
+  const auto same = std::find_if(begin, end, [&](const auto& entry) {
+    const Known& known = classes_[entry.second];
+    return known.op == node.op &&
+           std::equal(
+               node.operands.begin(), node.operands.end(), known.operands.begin(),
+               known.operands.end(),
+               [&](int value, const TensorType& type) { return graph.type(value) == type; }) &&
+           alike(known.attributes, node.attributes);
+  });
+  if (same != end) return same->second;
+  by_hash_.emplace(hash, size());
+  std::vector<TensorType> operands = operand_types(graph, node);
+  Rule rule = rule_of(*node.op, {operands, node.attributes, node.op});
+  classes_.push_back({node.op, node.attributes, std::move(operands), std::move(rule)});
+  return size() - 1;
 }
 
 NodeClasses classify(const Graph& graph, KnownRules* known, const std::vector<LoopShare>* shares) {
+  KnownRules own;
+  KnownRules& rules = known ? *known : own;
   NodeClasses result;
   result.of_node.reserve(graph.nodes.size());
-  std::unordered_multimap<std::size_t, int> by_hash;
   add_shares(shares ? *shares : loop_shares(graph), result);
+  std::unordered_map<int, int> numbers;  // of classes, by those of their rules
   for (const Node& node : graph.nodes) {
-    const std::size_t hash =
-        hash_of(node.op, node.attributes, node.operands.size(),
-                [&](std::size_t i) -> const TensorType& { return graph.type(node.operands[i]); });
-    const auto [begin, end] = by_hash.equal_range(hash);
-    const auto same = std::find_if(begin, end, [&](const auto& entry) {
-      return belongs(graph, node, result.classes[entry.second]);
-    });
-    if (same != end) {
-      result.of_node.push_back(same->second);
-      continue;
-    }
-    result.of_node.push_back(static_cast<int>(result.classes.size()));
-    by_hash.emplace(hash, result.of_node.back());
-    result.classes.push_back(class_of(graph, node, known));
+    const int rule = rules.number(graph, node);
+    const auto [place, added] = numbers.try_emplace(rule, static_cast<int>(result.classes.size()));
+    result.of_node.push_back(place->second);
+    if (!added) continue;
+    result.classes.push_back(
+        {node.op, &node.attributes, operand_types(graph, node), {}, rules.of(rule), rule});
+    for (int value : node.results) result.classes.back().results.push_back(graph.type(value));
   }
   return result;
 }

@@ -16,14 +16,15 @@ struct NodeClass {
   const Attributes* attributes = nullptr;  ///< of the first node of the class; lives in the graph
   std::vector<TensorType> operands, results;
   Rule rule;
-  int known = -1;  ///< its number among `KnownRules`, if they were asked
+  int known = -1;  ///< number of the rule
 };
 
-/// Rules kept across graphs, by operator, attributes and operand types. Classes keep their numbers.
+/// Rules kept across graphs, by operator, attributes and operand types. They keep their numbers.
 class KnownRules {
  public:
-  /// Gives `node` its rule and number.
-  void complete(NodeClass& node);
+  /// The number of a node's rule, which is added if it is missing.
+  int number(const Graph& graph, const Node& node);
+  const Rule& of(int number) const { return classes_[number].rule; }
   int size() const { return static_cast<int>(classes_.size()); }
 
  private:
@@ -48,7 +49,7 @@ struct NodeClasses {
 };
 
 /// The class of every node of `graph`, which must outlive the result. Rules are those of `known`,
-/// where missing ones are added; null: found out.
+/// where missing ones are added.
 NodeClasses classify(const Graph& graph, KnownRules* known = nullptr,
                      const std::vector<LoopShare>* shares = nullptr);
 

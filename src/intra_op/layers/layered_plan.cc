@@ -472,8 +472,7 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
           "dimension; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);
-  LayeredProblem problem(layered, options, cache.facts().of(mesh, allowed_model(model, options)),
-                         limits);
+  LayeredProblem problem(layered, options, cache.of(mesh, allowed_model(model, options)), limits);
   auto result = problem.run();
   std::visit([&](auto& found) { found.work = problem.work(); }, result);
   return result;

@@ -1,7 +1,12 @@
 #pragma once
-/// Prices of plans and of their reshardings, independent of the search that found them.
+/// What a plan costs, independent of the search that found it: seconds of its parts, bytes, and
+/// what rematerialised layers take and free.
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "alpa/intra_op/plan.h"
-#include "src/cost/reshard.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/facts/graph_facts.h"
 
 namespace alpa::intra_op {
@@ -24,10 +29,51 @@ double path_seconds(const TensorType& type, const ShardingSpec& from, const Resh
 double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
                        const DeviceMesh& mesh);
 
+/// `spec` after `step`, whose fields are in range; nothing if the step cannot be taken from there.
+std::optional<ShardingSpec> spec_after(ShardingSpec spec, const ReshardStep& step);
+
 /// Spec from which each resharding of `plan` starts: that in which its uses find the value.
 std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const GraphFacts& facts);
 
 /// How often a resharding runs in one step: as often as its first use.
 int runs_of(const PlannedReshard& reshard, const Graph& graph);
+
+/// Peak of live bytes, on the device with the largest shards.
+struct PeakMemory {
+  std::int64_t bytes = 0;
+  int point = 0;  ///< a node, or the number of nodes for the end of the step
+};
+
+/// Largest sum over the points of the step, and the first point where it is reached: values from
+/// where they are made to the last use that reads them or reshards them, copies from their first
+/// use to their last. Operators in place count once (live_ranges.h).
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
+PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
+
+/// Per layer that is computed again, by number. Seconds: of the nodes that do so, with reshardings
+/// of their results and those that only they read. Bytes: of the results that gradients read, which
+/// a backward pass without rematerialisation would find kept.
+std::vector<RecomputedLayer> price_recomputed(const ShardingPlan& plan, const Graph& graph,
+                                              const cost::CostModel& model);
+
+/// The same in a line: "3 of 12 layers, 240 us; 12.0 MiB of a micro-batch are not kept: norm to
+/// head, …", of so many layers that could be; empty if there is none.
+std::string recomputed_text(const std::vector<RecomputedLayer>& layers, std::size_t of);
+
+/// A plan with the facts and the prices that its explanation reads. `plan` and `model` must outlive
+/// it, and so must the graph.
+struct PricedPlan {
+  PricedPlan(const ShardingPlan& p, const Graph& g, const cost::CostModel& m)
+      : plan(p), graph(g), model(m), facts(g), seconds(part_seconds(p, facts, m)) {}
+
+  const ShardingPlan& plan;
+  const Graph& graph;
+  const cost::CostModel& model;
+  const GraphFacts facts;
+  const PartSeconds seconds;
+};
+
+/// As in plan.h.
+std::string repeated_work_text(const PricedPlan& priced);
 
 }  // namespace alpa::intra_op

@@ -1,9 +1,7 @@
 // Liveness of a plan
-#include "src/intra_op/plan/peak_memory.h"
+#include "src/intra_op/plan/evaluate.h"
 
 #include <algorithm>
-
-#include "src/intra_op/plan/evaluate.h"
 
 namespace alpa::intra_op {
 namespace {

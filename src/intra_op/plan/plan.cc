@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/facts/graph_facts.h"
+#include "src/intra_op/plan/evaluate.h"
+#include "src/intra_op/plan/plan_file.h"
 #include "src/ir/op_def.h"
 
 namespace alpa {
@@ -69,27 +70,6 @@ std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& me
   return is_duration(step.seconds)
              ? ""
              : fmt::format("seconds: found {}, expected 0 to {}", step.seconds, kMostSeconds);
-}
-
-/// `spec` after `step`, whose fields are in range; nothing if the step cannot be taken from there.
-std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step) {
-  const bool reduces =
-      step.kind == CollectiveKind::all_reduce || step.kind == CollectiveKind::reduce_scatter;
-  const Kind expected = leaves_split(step.kind) ? Kind::split
-                        : reduces               ? Kind::partial
-                                                : Kind::replicated;
-  for (int axis : step.axes) {
-    const AxisPlacement& a = spec.axes[axis];
-    if (a.kind != expected) return std::nullopt;
-    if (leaves_split(step.kind) && (a.dim != step.from_dim || !is_minor_most(spec, axis)))
-      return std::nullopt;
-    spec.axes[axis] = {};
-  }
-  const int axis = step.axes.front();
-  if (splits(step.kind)) return spec.split(axis, step.dim);
-  if (step.kind == CollectiveKind::to_partial)
-    return spec.partial(axis, step.to.axes[axis].combiner);
-  return spec;
 }
 
 std::string_view name_of(UseKind kind) {
@@ -154,22 +134,12 @@ class Verifier {
   }
 
   void check_cost() const {
-    const PlanCost& cost = plan_.cost;
-    const std::pair<const char*, double> seconds[] = {
-        {"objective_seconds", cost.objective_seconds},
-        {"compute_seconds", cost.compute_seconds},
-        {"communication_seconds", cost.communication_seconds},
-        {"lower_bound_seconds", cost.lower_bound_seconds}};
-    for (const auto& [field, value] : seconds)
-      check(std::isfinite(value) && value >= 0, "cost.{}: found {}, expected seconds, 0 or more",
-            field, value);
-    const PlannerStatistics& s = plan_.statistics;
-    const std::pair<const char*, int> counts[] = {{"nodes", s.nodes},
-                                                  {"strategies", s.strategies},
-                                                  {"variables", s.variables},
-                                                  {"constraints", s.constraints}};
-    for (const auto& [field, value] : counts)
-      check(value >= 0, "statistics.{}: found {}, expected 0 or more", field, value);
+    for (const auto& [name, field] : intra_op::kCostFields)
+      check(std::isfinite(plan_.cost.*field) && plan_.cost.*field >= 0,
+            "cost.{}: found {}, expected seconds, 0 or more", name, plan_.cost.*field);
+    for (const auto& [name, field] : intra_op::kStatisticsFields)
+      check(plan_.statistics.*field >= 0, "statistics.{}: found {}, expected 0 or more", name,
+            plan_.statistics.*field);
   }
 
   std::string node_text(int n) const {
@@ -194,16 +164,6 @@ class Verifier {
     }
   }
 
-  int count_of(UseKind kind) const {
-    switch (kind) {
-      case UseKind::node: return static_cast<int>(graph_.nodes.size());
-      case UseKind::update: return static_cast<int>(graph_.updates.size());
-      case UseKind::metric: return static_cast<int>(graph_.metrics.size());
-      case UseKind::output: return static_cast<int>(graph_.outputs.size());
-    }
-    bug("unknown kind of use {}", static_cast<int>(kind));
-  }
-
   void check_uses(std::size_t r) const {
     const PlannedReshard& reshard = plan_.reshards[r];
     const int num_values = static_cast<int>(plan_.specs.size());
@@ -214,9 +174,9 @@ class Verifier {
           r);
     for (std::size_t u = 0; u < reshard.uses.size(); ++u) {
       const UseId use = reshard.uses[u];
-      check(use.index >= 0 && use.index < count_of(use.kind),
+      check(use.index >= 0 && use.index < intra_op::count_of(graph_, use.kind),
             "reshards[{}].uses[{}]: found {} {}; the graph has {} of that kind", r, u,
-            name_of(use.kind), use.index, count_of(use.kind));
+            name_of(use.kind), use.index, intra_op::count_of(graph_, use.kind));
       check(u == 0 || use > reshard.uses[u - 1],
             "reshards[{}].uses[{}]: {} comes after a later use", r, u,
             intra_op::use_text(graph_, use));
@@ -234,9 +194,10 @@ class Verifier {
       const ReshardStep& step = reshard.path.steps[s];
       const std::string mistake = step_mistake(step, rank, plan_.mesh);
       check(mistake.empty(), "reshards[{}].steps[{}].{}", r, s, mistake);
-      check(after(spec, step) == step.to, "reshards[{}].steps[{}] of {}: no {} leads from {} to {}",
-            r, s, node_text(graph_.values[reshard.value].producer), name_of(step.kind),
-            to_string(spec), to_string(step.to));
+      check(intra_op::spec_after(spec, step) == step.to,
+            "reshards[{}].steps[{}] of {}: no {} leads from {} to {}", r, s,
+            node_text(graph_.values[reshard.value].producer), name_of(step.kind), to_string(spec),
+            to_string(step.to));
       spec = step.to;
     }
     targets_.push_back(spec);
@@ -282,6 +243,36 @@ class Verifier {
 };
 
 }  // namespace
+
+std::optional<ShardingSpec> intra_op::spec_after(ShardingSpec spec, const ReshardStep& step) {
+  const bool reduces =
+      step.kind == CollectiveKind::all_reduce || step.kind == CollectiveKind::reduce_scatter;
+  const Kind expected = leaves_split(step.kind) ? Kind::split
+                        : reduces               ? Kind::partial
+                                                : Kind::replicated;
+  for (int axis : step.axes) {
+    const AxisPlacement& a = spec.axes[axis];
+    if (a.kind != expected) return std::nullopt;
+    if (leaves_split(step.kind) && (a.dim != step.from_dim || !is_minor_most(spec, axis)))
+      return std::nullopt;
+    spec.axes[axis] = {};
+  }
+  const int axis = step.axes.front();
+  if (splits(step.kind)) return spec.split(axis, step.dim);
+  if (step.kind == CollectiveKind::to_partial)
+    return spec.partial(axis, step.to.axes[axis].combiner);
+  return spec;
+}
+
+int intra_op::count_of(const Graph& graph, UseKind kind) {
+  switch (kind) {
+    case UseKind::node: return static_cast<int>(graph.nodes.size());
+    case UseKind::update: return static_cast<int>(graph.updates.size());
+    case UseKind::metric: return static_cast<int>(graph.metrics.size());
+    case UseKind::output: return static_cast<int>(graph.outputs.size());
+  }
+  bug("unknown kind of use {}", static_cast<int>(kind));
+}
 
 void verify(const ShardingPlan& plan, const Graph& graph, const std::string& name) {
   Verifier(plan, graph, name).run();

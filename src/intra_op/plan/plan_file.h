@@ -8,7 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "alpa/ir/graph.h"
+#include "alpa/intra_op/plan.h"
 #include "src/base/json.h"
 
 namespace alpa::intra_op {
@@ -86,6 +86,21 @@ class PlanFilePlace {
   const std::string& origin_;
   std::string path_;
 };
+
+/// The fields of a plan's cost and of its statistics, by their names in files.
+inline constexpr std::pair<const char*, double PlanCost::*> kCostFields[] = {
+    {"objective_seconds", &PlanCost::objective_seconds},
+    {"compute_seconds", &PlanCost::compute_seconds},
+    {"communication_seconds", &PlanCost::communication_seconds},
+    {"lower_bound_seconds", &PlanCost::lower_bound_seconds}};
+inline constexpr std::pair<const char*, int PlannerStatistics::*> kStatisticsFields[] = {
+    {"nodes", &PlannerStatistics::nodes},
+    {"strategies", &PlannerStatistics::strategies},
+    {"variables", &PlannerStatistics::variables},
+    {"constraints", &PlannerStatistics::constraints}};
+
+/// How many uses of this kind the graph has.
+int count_of(const Graph& graph, UseKind kind);
 
 /// The structural hash of a graph, as plan files have it.
 std::string hash_text(const Graph& graph);

@@ -1,7 +1,5 @@
 // Reads and writes plans as JSON
 #include <algorithm>
-#include <array>
-#include <optional>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -18,32 +16,15 @@ using Place = intra_op::PlanFilePlace;
 
 constexpr const char* kSchema = "alpa.plan/1";
 
-/// Uses as a file numbers them: nodes, then updates, metrics and outputs.
-class Numbering {
- public:
-  explicit Numbering(const Graph& graph)
-      : counts_{graph.nodes.size(), graph.updates.size(), graph.metrics.size(),
-                graph.outputs.size()} {}
-  int size() const { return static_cast<int>(counts_[0] + counts_[1] + counts_[2] + counts_[3]); }
-  int number(UseId use) const {
-    int before = 0;
-    for (int kind = 0; kind < static_cast<int>(use.kind); ++kind)
-      before += static_cast<int>(counts_[kind]);
-    return before + use.index;
-  }
-  std::optional<UseId> use(int number) const {
-    if (number < 0) return std::nullopt;
-    for (UseKind kind : {UseKind::node, UseKind::update, UseKind::metric, UseKind::output}) {
-      const int count = static_cast<int>(counts_[static_cast<int>(kind)]);
-      if (number < count) return UseId{kind, number};
-      number -= count;
-    }
-    return std::nullopt;
-  }
+constexpr UseKind kUseKinds[] = {UseKind::node, UseKind::update, UseKind::metric, UseKind::output};
 
- private:
-  std::array<std::size_t, 4> counts_;
-};
+// A file numbers uses: nodes, then updates, metrics and outputs.
+
+int number_of(UseId use, const Graph& graph) {
+  for (UseKind kind : kUseKinds)
+    if (kind < use.kind) use.index += intra_op::count_of(graph, kind);
+  return use.index;
+}
 
 Json lines_of(const std::string& text) {
   Json lines = Json::array();
@@ -79,22 +60,16 @@ Json json_of(const PlannedReshard& reshard, const Graph& graph) {
   Json steps = Json::array();
   for (const ReshardStep& step : reshard.path.steps) steps.push_back(json_of(step));
   Json uses = Json::array();
-  for (UseId use : reshard.uses) uses.push_back(Numbering(graph).number(use));
+  for (UseId use : reshard.uses) uses.push_back(number_of(use, graph));
   return {{"value", reshard.value}, {"uses", std::move(uses)}, {"steps", std::move(steps)}};
 }
 
-Json json_of(const PlanCost& cost) {
-  return {{"objective_seconds", cost.objective_seconds},
-          {"compute_seconds", cost.compute_seconds},
-          {"communication_seconds", cost.communication_seconds},
-          {"lower_bound_seconds", cost.lower_bound_seconds}};
-}
-
-Json json_of(const PlannerStatistics& statistics) {
-  return {{"nodes", statistics.nodes},
-          {"strategies", statistics.strategies},
-          {"variables", statistics.variables},
-          {"constraints", statistics.constraints}};
+/// An object of these fields of `of`.
+template <class Fields, class Of>
+Json json_of(const Fields& fields, const Of& of) {
+  Json json;
+  for (const auto& [name, field] : fields) json[name] = of.*field;
+  return json;
 }
 
 Json json_of(const std::vector<RecomputedLayer>& layers) {
@@ -146,12 +121,14 @@ ReshardStep read_step(const Place& place) {
 
 /// Uses ascend; that is checked with the plan.
 UseId read_use(const Place& place, const Graph& graph) {
-  const Numbering numbering(graph);
-  const std::optional<UseId> use = numbering.use(place.integer());
-  if (!use)
-    place.refuse(
-        fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
-  return *use;
+  int number = place.integer(), all = 0;
+  for (UseKind kind : kUseKinds) {
+    const int count = intra_op::count_of(graph, kind);
+    if (number >= 0 && number < count) return {kind, number};
+    number -= count;
+    all += count;
+  }
+  place.refuse(fmt::format("found {}; uses ascend from 0 to {}", place.integer(), all - 1));
 }
 
 PlannedReshard read_reshard(const Place& place, const Graph& graph) {
@@ -163,24 +140,6 @@ PlannedReshard read_reshard(const Place& place, const Graph& graph) {
     reshard.path.seconds += reshard.path.steps.back().seconds;
   }
   return reshard;
-}
-
-PlanCost read_cost(const Place& place) {
-  const auto seconds = [&](const char* key) { return place.at(key).number(); };
-  return {.objective_seconds = seconds("objective_seconds"),
-          .compute_seconds = seconds("compute_seconds"),
-          .communication_seconds = seconds("communication_seconds"),
-          .lower_bound_seconds = seconds("lower_bound_seconds")};
-}
-
-PlannerStatistics read_statistics(const Place& place) {
-  PlannerStatistics statistics;
-  for (const auto& [name, count] :
-       {std::pair("nodes", &statistics.nodes), std::pair("strategies", &statistics.strategies),
-        std::pair("variables", &statistics.variables),
-        std::pair("constraints", &statistics.constraints)})
-    *count = place.at(name).integer();
-  return statistics;
 }
 
 void check_header(const Place& file, const Graph& graph, const std::string& origin) {
@@ -215,8 +174,8 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
                {"graph", intra_op::hash_text(graph)},
                {"method", plan.method},
                {"mesh", json_of(plan.mesh)},
-               {"cost", json_of(plan.cost)},
-               {"statistics", json_of(plan.statistics)},
+               {"cost", json_of(intra_op::kCostFields, plan.cost)},
+               {"statistics", json_of(intra_op::kStatisticsFields, plan.statistics)},
                {"nodes", std::move(nodes)},
                {"specs", std::move(specs)},
                {"reshards", std::move(reshards)}};
@@ -243,8 +202,10 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
   ShardingPlan plan;
   plan.method = file.at("method").text();
   plan.mesh = read_mesh(file.at("mesh"));
-  plan.cost = read_cost(file.at("cost"));
-  plan.statistics = read_statistics(file.at("statistics"));
+  for (const auto& [name, field] : intra_op::kCostFields)
+    plan.cost.*field = file.at("cost").at(name).number();
+  for (const auto& [name, field] : intra_op::kStatisticsFields)
+    plan.statistics.*field = file.at("statistics").at(name).integer();
   for (const Place& node : file.at("nodes").items())
     plan.strategies.push_back(node.at("strategy").parsed(parse_strategy));
   for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));

@@ -1,12 +1,11 @@
 // Prices of rematerialised layers
-#include "src/intra_op/plan/recomputed.h"
+#include "src/intra_op/plan/evaluate.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "alpa/base/text.h"
-#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/op_def.h"
 
 namespace alpa::intra_op {

@@ -133,7 +133,7 @@ class InstanceBuilder {
       if (to.node != from.node)
         shared.readers.push_back(
             {to.node, to.specs, static_cast<int>(region_of_use(graph_, to.use.id))});
-      if (is_inside(to.use)) add_edge(from.node, to.node, cut_table(from, to));
+      if (is_inside(to.use)) add_edge(from.node, to.node, edge_table(from, to, false));
     }
     if (memory_ && memory_->matters(value_)) {
       const std::vector<int> copied = shared_specs(from, wanting);
@@ -163,21 +163,11 @@ class InstanceBuilder {
     return shared;
   }
 
-  ilp::Table cut_table(const End& from, const End& to) {
-    ilp::Table& table = cut_tables_[{from.list, to.list, to.use.runs}];
-    if (table) return table;
-    std::vector<std::int64_t> costs;
-    for (int have : from.specs)
-      for (int wanted : to.specs)
-        costs.push_back(in_units(to.use.runs * layouts().cut(have, wanted)));
-    return table = ilp::table(std::move(costs));
-  }
-
   void add_phase(int phase, const End& from, const std::vector<End>& wanting) {
     if (shares_costs(from, wanting)) return add_shared(phase, from, wanting);
     const End& reader = wanting.front();
     add_reading(reader, {});
-    add_edge(from.node, reader.node, direct_table(from, reader));
+    add_edge(from.node, reader.node, edge_table(from, reader, true));
   }
 
   void add_reading(const End& to, const std::vector<int>& shared) {
@@ -272,19 +262,20 @@ class InstanceBuilder {
     return instance_.copies.emplace_back(Copy{node, value_, phase, spec, std::move(states)});
   }
 
-  /// Costs of a value with one reader, by strategies of producer and reader.
-  ilp::Table direct_table(const End& from, const End& to) {
+  /// Costs of a use, by strategies of producer and reader: of cutting the loop that both are in,
+  /// and of the reader's own copy.
+  ilp::Table edge_table(const End& from, const End& to, bool copied) {
     const bool inside = is_inside(to.use);
-    ilp::Table& table = direct_tables_[{from.list, to.list, 2 * to.use.runs + inside}];
+    ilp::Table& table = edge_tables_[{from.list, to.list, 4 * to.use.runs + 2 * copied + inside}];
     if (table) return table;
     std::vector<std::int64_t> costs;
     costs.reserve(from.specs.size() * to.specs.size());
-    for (int have : from.specs) {
+    for (int have : from.specs)
       for (int wanted : to.specs) {
-        const double cut = inside ? layouts().cut(have, wanted) : 0;
-        costs.push_back(in_units(to.use.runs * (layouts().between(have, wanted) + cut)));
+        const double copy = copied ? layouts().between(have, wanted) : 0,
+                     cut = inside ? layouts().cut(have, wanted) : 0;
+        costs.push_back(in_units(to.use.runs * (copy + cut)));
       }
-    }
     return table = ilp::table(std::move(costs));
   }
 
@@ -310,7 +301,7 @@ class InstanceBuilder {
   std::map<std::vector<int>, int> lists_;
   std::map<int, ilp::Table> following_tables_;
   std::map<std::array<int, 2>, ilp::Table> shared_tables_;
-  std::map<std::array<int, 3>, ilp::Table> cut_tables_, direct_tables_;
+  std::map<std::array<int, 3>, ilp::Table> edge_tables_;
 };
 
 /// nullopt for an output, which any spec will do for.
@@ -328,7 +319,41 @@ std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, co
   bug("unknown kind of use {}", static_cast<int>(use.id.kind));
 }
 
+/// Extends the lifetimes so far by the regions from `next` on: leave one out, make anew, or
+/// keep from the region before.
+void extend(const std::vector<Region>& regions, std::size_t next,
+            std::vector<CopyLifetime>& lifetimes, std::vector<CopyState>& states) {
+  if (next == regions.size()) {
+    if (!lifetimes.empty()) states.push_back({lifetimes, false});
+    return;
+  }
+  extend(regions, next + 1, lifetimes, states);
+  lifetimes.push_back({regions[next], regions[next]});
+  extend(regions, next + 1, lifetimes, states);
+  lifetimes.pop_back();
+  if (lifetimes.empty() || lifetimes.back().last != regions[next - 1]) return;
+  const Region last = lifetimes.back().last;
+  lifetimes.back().last = regions[next];
+  extend(regions, next + 1, lifetimes, states);
+  lifetimes.back().last = last;
+}
+
 }  // namespace
+
+std::vector<CopyState> copy_states(const std::vector<Region>& regions) {
+  std::vector<CopyState> states = {{}, {{}, true}};
+  std::vector<CopyLifetime> lifetimes;
+  extend(regions, 0, lifetimes, states);
+  return states;
+}
+
+bool covers(const CopyState& state, Region region) {
+  if (state.own) return true;
+  for (const CopyLifetime& m : state.lifetimes) {
+    if (m.first <= region && region <= m.last) return true;
+  }
+  return false;
+}
 
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space) {
   std::vector<std::vector<Reader>> readers;

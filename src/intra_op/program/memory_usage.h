@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "src/ilp/model/problem.h"
+#include "src/ilp/solve.h"
 #include "src/intra_op/program/instance.h"
 
 namespace alpa::intra_op {
@@ -46,5 +46,11 @@ class MemoryUsage {
   const std::vector<int>& points_;  ///< per node
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
+
+/// The error text of a budget that no plan fits: by how many bytes it is missed, at which node, the
+/// largest tensors there, the bytes of the smallest plan found (0: none), and what would help.
+std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
+                         const SearchSpace& space, const DeviceMesh& mesh,
+                         const AutoShardOptions& options, std::int64_t smallest);
 
 }  // namespace alpa::intra_op

@@ -94,7 +94,7 @@ struct AutoSharding::Impl {
         options(o),
         cache(known ? *known : own_cache),
         time(o.limits.seconds, o.limits.stop),
-        graph(std::make_shared<GraphFacts>(g, &cache.facts().rules, o.part.loops)),
+        graph(std::make_shared<GraphFacts>(g, &cache.rules, o.part.loops)),
         report(o.progress) {}
 
   ShardingPlan plan(Budget budget) {
@@ -370,7 +370,7 @@ struct AutoSharding::Impl {
         (1 - std::max(kTuning.mesh_search.budget_gap, gap_worth_a_round(budget))) *
         seconds_of(best(budget));
     if (search == nullptr || time.is_over() || search->bound_within(budget) >= enough) return;
-    search->improve_within(
+    search->search_whole_within(
         budget, effort_of(*search, kTuning.auto_shard.more_work * work_within, 0, budget));
     tell(budget);
   }

@@ -13,10 +13,8 @@
 #include "src/intra_op/facts/tuning.h"
 #include "src/intra_op/layers/layered_plan.h"
 #include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/plan/peak_memory.h"
 #include "src/intra_op/program/assemble_plan.h"
-#include "src/intra_op/program/known_choice.h"
-#include "src/intra_op/program/memory_error.h"
+#include "src/intra_op/program/memory_usage.h"
 #include "src/intra_op/search/templates.h"
 
 namespace alpa::intra_op {
@@ -91,7 +89,7 @@ MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh,
       model_(allowed_model(model, options)),
       options_(options),
       cache_(cache),
-      facts_(cache.facts().of(mesh_, model_)),
+      facts_(cache.of(mesh_, model_)),
       time_(time),
       space_(search_space(graph, options, facts_)),
       bound_(least_seconds(graph_, space_)) {}
@@ -162,13 +160,8 @@ void MeshSearch::search(const Effort& effort) {
   }
 }
 
-void MeshSearch::search_templates(double cutoff_seconds, int most) {
-  search_templates(std::nullopt, cutoff_seconds, most);
-}
-
-/// Templates that may have a plan cheaper than the best known one and the cutoff.
-void MeshSearch::search_templates(std::optional<std::int64_t> budget, double cutoff_seconds,
-                                  int most) {
+void MeshSearch::search_templates(double cutoff_seconds, int most,
+                                  std::optional<std::int64_t> budget) {
   make_templates();
   std::int64_t late = 0;
   for (Template& part : templates_) {
@@ -245,19 +238,21 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   if (whole_first &&
       bound_within(budget) >= std::min(seconds_of(best(budget)), each.cutoff_seconds))
     return;
-  search_templates(budget, each.cutoff_seconds, std::numeric_limits<int>::max());
+  search_templates(each.cutoff_seconds, std::numeric_limits<int>::max(), budget);
   if (time_.is_over() && best(budget) != nullptr) return;
   Effort part_effort = each;
   part_effort.explain = false;
-  for (Template& part : templates_)
-    if (splits_batch(part.options.allowed.axis_uses))
-      search_template_within(part, budget, part_effort);
-  search_batch_axes(budget, part_effort);
+  for (Template& part : templates_) try {
+      if (splits_batch(part.options.allowed.axis_uses) && can_beat(seconds_of(best(budget)), part))
+        search_model(*part.space, budget, part_effort);
+    } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
+    }
+  search_batch_axes(part_effort, budget);
   if (!whole_first || (!easy && seconds_of(best(budget)) < known))
     search_whole_within(budget, each);
 }
 
-void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Effort& each) {
+void MeshSearch::search_batch_axes(const Effort& each, std::optional<std::int64_t> budget) {
   if (!options_.allowed.leaves_axes_free()) return;
   for (int axis = 0; axis < mesh_.num_axes() && !time_.is_over(); ++axis) {
     if (mesh_.size(axis) == 1) continue;
@@ -274,14 +269,6 @@ void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Eff
       // no plan, or too small a batch: the whole may have plans all the same
     } catch (const Error&) {
     }
-  }
-}
-
-void MeshSearch::search_template_within(Template& part, std::int64_t budget, const Effort& each) {
-  if (!can_beat(seconds_of(best(budget)), part)) return;
-  try {
-    search_model(*part.space, budget, each);
-  } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
   }
 }
 

@@ -14,7 +14,7 @@
 #include "src/intra_op/facts/tuning.h"
 #include "src/intra_op/program/instance.h"
 #include "src/intra_op/space/auto_shard_options.h"
-#include "src/intra_op/space/planning_facts.h"
+#include "src/intra_op/space/planning_cache.h"
 
 namespace alpa::intra_op {
 
@@ -78,10 +78,11 @@ class MeshSearch {
   /// Solves the templates (templates.h) that can have a plan cheaper than is known and than the
   /// cutoff, at most `most` of those left, which takes milliseconds each and is done even when time
   /// is over. Their plans are plans of the whole.
-  void search_templates(double cutoff_seconds, int most = std::numeric_limits<int>::max());
+  void search_templates(double cutoff_seconds, int most = std::numeric_limits<int>::max(),
+                        std::optional<std::int64_t> budget = {});
 
   /// Solves the whole with the batch on each mesh axis in turn: a quarter of the strategies.
-  void search_batch_axes(const Effort& each) { search_batch_axes(std::nullopt, each); }
+  void search_batch_axes(const Effort& each, std::optional<std::int64_t> budget = {});
 
   /// Looks for plans whose counted bytes fit the budget: in the templates, as far as they
   /// can have a cheaper one than is known, then in the whole. Whatever the effort, there is
@@ -90,9 +91,7 @@ class MeshSearch {
   void search_within(std::int64_t budget, const Effort& each);
 
   /// Only the whole, from the plans known on.
-  void improve_within(std::int64_t budget, const Effort& effort) {
-    search_whole_within(budget, effort);
-  }
+  void search_whole_within(std::int64_t budget, const Effort& each);
 
   const DeviceMesh& mesh() const { return mesh_; }
 
@@ -124,13 +123,9 @@ class MeshSearch {
   bool has_many_layers() const;
   void search_layers(const Effort& effort, bool exact);
   void make_templates();
-  void search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most);
   bool can_beat(double seconds, Template& part);
   void solve_template(Template& part);
-  void search_batch_axes(std::optional<std::int64_t> budget, const Effort& each);
-  void search_template_within(Template& part, std::int64_t budget, const Effort& each);
   void refute(std::int64_t budget, const Effort& each);
-  void search_whole_within(std::int64_t budget, const Effort& each);
   /// Result and proof of one solve.
   struct Solved {
     std::optional<ShardingPlan> plan;

@@ -7,14 +7,10 @@
 namespace alpa::intra_op {
 
 /// Proven: no plan of the graph on the mesh takes fewer seconds per step; infinite: it has none.
-/// A few sweeps of the dual bound over the program of the whole (ilp::dual_bound); no time limit
-/// and no budget count. Facts about operators go into `cache`.
+/// `quick`: the least that every node and every resharding takes; otherwise a few sweeps of the
+/// dual bound over the program of the whole (ilp::dual_bound), often twice as much, in several
+/// times the time. No time limit and no budget count. Facts about operators go into `cache`.
 double quick_bound(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
-                   const AutoShardOptions& options, PlanningCache& cache);
-
-/// The same from the least that every node and every resharding takes: often half of it, in a
-/// fraction of the time.
-double least_seconds_on(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
-                        const AutoShardOptions& options, PlanningCache& cache);
+                   const AutoShardOptions& options, PlanningCache& cache, bool quick = false);
 
 }  // namespace alpa::intra_op

@@ -8,7 +8,7 @@
 #include "src/intra_op/facts/tuning.h"
 #include "src/intra_op/facts/uses.h"
 #include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/program/instance.h"
+#include "src/intra_op/program/assemble_plan.h"
 
 namespace alpa::intra_op {
 namespace {
@@ -126,10 +126,7 @@ ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts) 
     reshards.push_back(std::move(first));
     if (!again.uses.empty()) reshards.push_back(std::move(again));
   }
-  std::stable_sort(reshards.begin(), reshards.end(),
-                   [](const PlannedReshard& a, const PlannedReshard& b) {
-                     return a.uses.front() < b.uses.front();
-                   });
+  sort_by_first_use(reshards);
   plan.reshards = std::move(reshards);
   return plan;
 }

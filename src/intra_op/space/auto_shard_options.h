@@ -36,11 +36,11 @@ enum class Holding : std::uint8_t {
 /// fewer choices.
 struct AllowedPlans {
   /// this mesh axis must split the batch wherever a node has a batch dimension
-  std::optional<int> batch_mesh_axis;
+  std::optional<int> batch_mesh_axis = {};
   bool split_batch_everywhere = false;  ///< every mesh axis must (data parallelism)
   /// Uses of the first mesh axes, in addition to the other options; all axes of
   /// `tensor` are used as one.
-  std::vector<AxisUse> axis_uses;
+  std::vector<AxisUse> axis_uses = {};
   Holding parameters = Holding::any;       ///< split: ZeRO-3
   Holding optimizer_state = Holding::any;  ///< split: ZeRO-2
   Holding gradients = Holding::any;        ///< their sums over micro-batches
@@ -88,9 +88,23 @@ struct AutoShardOptions {
   ProgressCallback progress = {};
 };
 
-AutoShardOptions data_parallel_options();
-AutoShardOptions zero2_options();
-AutoShardOptions zero3_options();
+/// Every mesh axis splits the batch; state is held so.
+inline AutoShardOptions batch_only(std::string method, Holding parameters,
+                                   Holding optimizer_state) {
+  return {.method = std::move(method),
+          .allowed = {.split_batch_everywhere = true,
+                      .parameters = parameters,
+                      .optimizer_state = optimizer_state}};
+}
+inline AutoShardOptions data_parallel_options() {
+  return batch_only("data", Holding::whole, Holding::whole);
+}
+inline AutoShardOptions zero2_options() {
+  return batch_only("zero2", Holding::whole, Holding::split);
+}
+inline AutoShardOptions zero3_options() {
+  return batch_only("zero3", Holding::split, Holding::split);
+}
 
 /// No plan fits the memory budget, or none was found in time. The message says by how many bytes,
 /// where, and what would help.

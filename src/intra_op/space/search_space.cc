@@ -45,18 +45,11 @@ bool has_useful_partials(const Strategy& strategy, const Restriction& r, const D
   return true;
 }
 
-template <class Predicate>
-void keep_if(std::vector<Strategy>& strategies, Predicate predicate) {
-  strategies.erase(std::remove_if(strategies.begin(), strategies.end(),
-                                  [&](const Strategy& s) { return !predicate(s); }),
-                   strategies.end());
-}
-
 void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes,
                      const DeviceMesh& mesh) {
   int most = 0;
   for (const Strategy& s : strategies) most = std::max(most, devices_used(s, mesh, axes));
-  keep_if(strategies, [&](const Strategy& s) { return devices_used(s, mesh, axes) == most; });
+  std::erase_if(strategies, [&](const Strategy& s) { return devices_used(s, mesh, axes) != most; });
 }
 
 /// An odd batch under a compound dimension may admit no split at all; such a node does the
@@ -64,11 +57,11 @@ void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes,
 std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
                                          const DeviceMesh& mesh) {
   std::vector<Strategy> strategies = all_strategies(rule, mesh);
-  keep_if(strategies, [&](const Strategy& s) { return has_useful_partials(s, r, mesh); });
+  std::erase_if(strategies, [&](const Strategy& s) { return !has_useful_partials(s, r, mesh); });
   if (r.batch_axes && std::any_of(strategies.begin(), strategies.end(),
                                   [&](const Strategy& s) { return splits_batch(s, r, mesh); }))
-    keep_if(strategies, [&](const Strategy& s) { return splits_batch(s, r, mesh); });
-  keep_if(strategies, [&](const Strategy& s) { return splits_allowed(s, r, mesh); });
+    std::erase_if(strategies, [&](const Strategy& s) { return !splits_batch(s, r, mesh); });
+  std::erase_if(strategies, [&](const Strategy& s) { return !splits_allowed(s, r, mesh); });
   if (r.must_split_tensor) keep_most_split(strategies, r.tensor_axes, mesh);
   if (r.most_split_axes) keep_most_split(strategies, r.most_split_axes, mesh);
   return strategies;

@@ -6,7 +6,7 @@
 #include "src/intra_op/facts/graph_facts.h"
 #include "src/intra_op/facts/layouts.h"
 #include "src/intra_op/space/auto_shard_options.h"
-#include "src/intra_op/space/planning_facts.h"
+#include "src/intra_op/space/planning_cache.h"
 
 namespace alpa::intra_op {
 
