@@ -78,7 +78,7 @@ std::vector<Difference> differences(const std::string& folder, std::int64_t step
   std::vector<Difference> result;
   for (const std::string& name : names) {
     const auto a = first.tensors.find(name), b = other.tensors.find(name);
-    Difference difference{name};
+    Difference difference{name, {}};
     if (a == first.tensors.end() || b == other.tensors.end()) {
       difference.what = a == first.tensors.end() ? "only in the second" : "only in the first";
     } else if (a->second.type != b->second.type) {

@@ -12,7 +12,7 @@ namespace alpa {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Place = intra_op::PlanFilePlace;
+using Place = JsonPlace;
 
 constexpr const char *kSchema = "alpa.plan/2", *kOlderStages = "alpa.pipeline/1",
                      *kOlderSharding = "alpa.plan/1";
@@ -64,7 +64,7 @@ Json transfers_json(const std::vector<StageTransfer>& transfers) {
 bool has_stages(const Place& file) {
   const std::string schema = file.at("schema").text();
   if (schema == kSchema || schema == kOlderStages) return true;
-  require(schema == kOlderSharding, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again",
+  require(schema == kOlderSharding, "{}: schema \"{}\"; this version reads \"{}\"; plan again",
           file.origin(), excerpt(schema), kSchema);
   return false;
 }
@@ -94,8 +94,9 @@ std::vector<StagePlan> read_layers(const Place& file, const Graph& graph) {
 }  // namespace
 
 std::vector<std::string> sharding_plans(const std::string& text, const std::string& origin) {
-  const nlohmann::json json = parse_json(text, "plan " + origin);
-  const Place file(json, origin, "");
+  const std::string title = "plan " + origin;
+  const nlohmann::json json = parse_json(text, title);
+  const Place file(json, title);
   if (!has_stages(file)) return {text};
   std::vector<std::string> plans;
   for (const Place& stage : file.at("stages").items()) plans.push_back(stage.at("plan").dump());
@@ -123,8 +124,9 @@ std::string to_json(const CompiledStep& step) {
 
 CompiledStep plan_from_json(const std::string& text, const TrainingStep& step,
                             std::optional<int> num_micro_batches, const std::string& origin) {
-  const nlohmann::json json = parse_json(text, "plan " + origin);
-  const Place file(json, origin, "");
+  const std::string title = "plan " + origin;
+  const nlohmann::json json = parse_json(text, title);
+  const Place file(json, title);
   if (!has_stages(file)) {
     CompiledStep planned{step.trace(num_micro_batches.value_or(1)), {}};
     planned.plan = plan_of_one_stage(planned.graph, plan_from_json(text, planned.graph, origin));

@@ -12,7 +12,7 @@ namespace alpa {
 namespace {
 
 using Json = nlohmann::ordered_json;  // as it is written
-using Place = intra_op::PlanFilePlace;
+using Place = JsonPlace;
 
 constexpr const char* kSchema = "alpa.plan/1";
 
@@ -142,10 +142,10 @@ PlannedReshard read_reshard(const Place& place, const Graph& graph) {
   return reshard;
 }
 
-void check_header(const Place& file, const Graph& graph, const std::string& origin) {
+void check_header(const Place& file, const Graph& graph) {
   const std::string schema = file.at("schema").text();
-  require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again",
-          origin, excerpt(schema), kSchema);
+  require(schema == kSchema, "{}: schema \"{}\"; this version reads \"{}\"; plan again",
+          file.origin(), excerpt(schema), kSchema);
   intra_op::check_graph(file, graph);
 }
 
@@ -158,7 +158,7 @@ std::string intra_op::hash_text(const Graph& graph) {
 void intra_op::check_graph(const Place& file, const Graph& graph) {
   const std::string hash = file.at("graph").text();
   require(hash == hash_text(graph),
-          "plan {}: it was made for the graph {} but this one is {}; "
+          "{}: it was made for the graph {} but this one is {}; "
           "model, batch, optimizer or number of micro-batches differ, so plan again",
           file.origin(), excerpt(hash), hash_text(graph));
 }
@@ -185,20 +185,22 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
 }
 
 Graph graph_from_plan_json(const std::string& text, const std::string& origin) {
-  const nlohmann::json json = parse_json(text, "plan " + origin);
-  const Place file(json, origin, "");
+  const std::string title = "plan " + origin;
+  const nlohmann::json json = parse_json(text, title);
+  const Place file(json, title);
   std::string graph_text;
   for (const Place& line : file.at("graph_text").items()) graph_text += line.text() + "\n";
   Graph graph = file.at("graph_text").checked([&] { return parse_graph(graph_text, all_ops()); });
-  check_header(file, graph, origin);
+  check_header(file, graph);
   return graph;
 }
 
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
                             const std::string& origin) {
-  const nlohmann::json json = parse_json(text, "plan " + origin);
-  const Place file(json, origin, "");
-  check_header(file, graph, origin);
+  const std::string title = "plan " + origin;
+  const nlohmann::json json = parse_json(text, title);
+  const Place file(json, title);
+  check_header(file, graph);
   ShardingPlan plan;
   plan.method = file.at("method").text();
   plan.mesh = read_mesh(file.at("mesh"));
@@ -212,7 +214,7 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
   for (const Place& reshard : file.at("reshards").items())
     plan.reshards.push_back(read_reshard(reshard, graph));
   if (file.contains("recomputed")) plan.recomputed = read_recomputed(file.at("recomputed"));
-  verify(plan, graph, "plan " + origin);
+  verify(plan, graph, title);
   return plan;
 }
 
