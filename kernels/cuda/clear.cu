@@ -31,7 +31,6 @@ __device__ int stretch_of(const Table& table, int chunk) {
 }
 
 __global__ void __launch_bounds__(kThreads) clear(const __grid_constant__ Table table) {
-  begin_kernel();
   for (int chunk = static_cast<int>(blockIdx.x); chunk < table.first[table.count];
        chunk += static_cast<int>(gridDim.x)) {
     const int s = stretch_of(table, chunk);

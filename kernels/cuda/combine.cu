@@ -92,7 +92,6 @@ __device__ inline void add_source(W (&result)[n], const T (&next)[n], bool first
 template <class T, bool is_max, int n>
 __global__ void __launch_bounds__(kThreads, 4)
     combine_packs(const __grid_constant__ CombineLaunch p) {
-  begin_kernel();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * n;
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
   for (; i < p.elements; i += stride) {

@@ -267,7 +267,6 @@ __device__ void run_pack(const ElementwiseLaunch& p, unsigned char* slots, std::
 
 template <class S>
 __global__ void __launch_bounds__(kThreads) interpret(const __grid_constant__ ElementwiseLaunch p) {
-  begin_kernel();
   unsigned char* const slots = dynamic_shared();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPack<S>;
   std::int64_t begin = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kPack<S>;

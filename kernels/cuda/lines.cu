@@ -23,7 +23,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     take(const __grid_constant__ Lines y_lines, const __grid_constant__ HeldPart part, const T* x,
          const std::int32_t* ids, T* y) {
-  begin_kernel();
   const std::int64_t count = y_lines.outer * y_lines.extent * y_lines.inner,
                      step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < count;
@@ -42,7 +41,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     add_taken(const __grid_constant__ Lines dy_lines, const __grid_constant__ HeldPart part,
               const T* dy, const std::int32_t* ids, T* dx) {
-  begin_kernel();
   const std::int64_t count = dy_lines.outer * part.held * dy_lines.inner,
                      step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < count;
@@ -81,7 +79,6 @@ __device__ inline double sum_of_earlier_threads(double own) {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     add_up(const __grid_constant__ Lines lines, bool exclusive, bool reverse, const T* x, T* y) {
-  begin_kernel();
   const std::int64_t piece = (lines.extent + kThreads - 1) / kThreads, begin = piece * threadIdx.x,
                      end = begin + piece < lines.extent ? begin + piece : lines.extent;
   for (std::int64_t l = blockIdx.x; l < lines.outer * lines.inner; l += gridDim.x) {
@@ -150,7 +147,6 @@ __device__ Found<S> next_in_line(const T* line, std::int64_t extent, std::int64_
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     find_largest(const __grid_constant__ Lines lines, const T* x, std::int32_t* y) {
-  begin_kernel();
   using S = Compared<T>;
   for (std::int64_t l = blockIdx.x; l < lines.outer * lines.inner; l += gridDim.x) {
     const Division line = divide(l, lines.inner);
@@ -165,7 +161,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     select(const __grid_constant__ Lines lines, std::int64_t k, bool descending, const T* x,
            T* values, std::int32_t* indices) {
-  begin_kernel();
   using S = Compared<T>;
   for (std::int64_t l = blockIdx.x; l < lines.outer; l += gridDim.x) {
     const T* const line = x + l * lines.extent;
@@ -184,7 +179,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     rank(const __grid_constant__ Lines lines, std::int64_t k, bool descending, const T* x,
          T* values, std::int32_t* indices) {
-  begin_kernel();
   using S = Compared<T>;
   const std::int64_t count = lines.outer * lines.extent,
                      step = static_cast<std::int64_t>(gridDim.x) * kThreads;

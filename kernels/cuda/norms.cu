@@ -75,7 +75,6 @@ __device__ double squares_of(const NormTensor& t, std::int64_t begin, int count)
 template <int capacity>
 __global__ void __launch_bounds__(kThreads, 4)
     square_chunks(const __grid_constant__ Table<NormTensor, capacity> table, double* sums) {
-  begin_kernel();
   for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
     const int tensor = tensor_of(table, chunk);
     const NormTensor& t = table.tensors[tensor];
@@ -91,7 +90,6 @@ __global__ void __launch_bounds__(kThreads, 4)
 template <int capacity>
 __global__ void __launch_bounds__(kThreads)
     add_chunks(const __grid_constant__ Table<NormTensor, capacity> table, const double* sums) {
-  begin_kernel();
   const int tensor = static_cast<int>(blockIdx.x);
   const std::int64_t end = tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
   double sum = 0;

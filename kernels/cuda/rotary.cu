@@ -12,7 +12,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     turn_pairs(const __grid_constant__ kernels::RotaryShape s, const T* x,
                const std::int32_t* positions, T* y) {
-  begin_kernel();
   using S = Sum<T>;
   const std::int64_t half = s.width / 2, pairs = s.batch * s.time * s.heads * half;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;

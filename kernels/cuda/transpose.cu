@@ -58,7 +58,6 @@ __device__ inline Vector gather(const Vector (&from)[v], int b) {
 template <class W, int v>
 __global__ void __launch_bounds__(kThreads, 4)
     transpose_tiles(const __grid_constant__ TransposeLaunch t, const W* x, W* y) {
-  begin_kernel();
   using T = Tile<W, v>;
   using Vector = typename T::Vector;
   __shared__ T tile;
