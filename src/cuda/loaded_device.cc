@@ -10,6 +10,7 @@
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/publish.h"
 #include "kernels/cuda/step_numbers.h"
+#include "kernels/plan/strided_copy_plan.h"
 #include "placement.h"
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
@@ -30,11 +31,8 @@ void check_launch(Status status, const char* call) {
 Launch load_copy(const KernelCall& call) {
   const KernelTensor &from = call.inputs[0], &to = call.outputs[0];
   const int rank = to.type.rank();
-  Shape x_stride(rank, 1), y_stride(rank, 1);
-  for (int d = rank - 1; d > 0; --d) {
-    x_stride[d - 1] = x_stride[d] * from.type.shape[d];
-    y_stride[d - 1] = y_stride[d] * to.type.shape[d];
-  }
+  const Shape x_stride = kernels::dense_strides(from.type.shape),
+              y_stride = kernels::dense_strides(to.type.shape);
   std::int64_t begin = 0;
   for (int d = 0; d < rank; ++d) begin += (to.offset[d] - from.offset[d]) * x_stride[d];
   CopyLaunch copy;

@@ -2,8 +2,8 @@
 // transpose, broadcast, reshape
 #include <vector>
 
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cuda/copy.h"
+#include "kernels/plan/strided_copy_plan.h"
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {

@@ -1,8 +1,8 @@
 // kernels/cuda/load/slice.cc — loads slice, pad and concatenate: box copies along one dimension
 #include <vector>
 
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cuda/copy.h"
+#include "kernels/plan/strided_copy_plan.h"
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {
