@@ -59,12 +59,10 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads) iota(T* y, std::int64_t elements, std::int64_t extent,
                                                  std::int64_t inner, std::int64_t offset) {
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-       i < elements; i += stride) {
+  for_share(elements, [&](std::int64_t i) {
     const std::int64_t index = offset + divide(divide(i, inner).quotient, extent).remainder;
     y[i] = Element<T>::narrow(static_cast<double>(index));
-  }
+  });
 }
 
 }  // namespace

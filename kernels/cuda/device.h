@@ -51,6 +51,31 @@ auto with_element(DType dtype, const Visit& visit) {
   }
 }
 
+/// The same on the device, for elements that are computed with as S: f64 and i32 take doubles.
+template <class S, class Visit>
+__device__ void with_stored(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::f32: return visit(float());
+    case DType::bf16: return visit(Bf16());
+    case DType::f16: return visit(F16());
+    case DType::u8: return visit(std::uint8_t());
+    case DType::f64:
+      if constexpr (sizeof(S) == 8) visit(double());
+      return;
+    case DType::i32:
+      if constexpr (sizeof(S) == 8) visit(std::int32_t());
+      return;
+  }
+}
+
+/// body(i) for this thread's share of the numbers below `count`.
+template <class Body>
+__device__ void for_share(std::int64_t count, const Body& body) {
+  const std::int64_t threads = blockDim.x;
+  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads)
+    body(i);
+}
+
 /// Quotient and remainder of non-negative numbers; most fit in 32 bits, where a
 /// division is four times faster.
 struct Division {

@@ -54,18 +54,9 @@ struct Results {
       workspace[result * result_stride + piece * piece_stride] = value;
       return;
     }
-    switch (to) {
-      case DType::f32: static_cast<float*>(y)[result] = Element<float>::narrow(value); break;
-      case DType::bf16: static_cast<Bf16*>(y)[result] = Element<Bf16>::narrow(value); break;
-      case DType::f16: static_cast<F16*>(y)[result] = Element<F16>::narrow(value); break;
-      case DType::f64: static_cast<double*>(y)[result] = value; break;
-      case DType::i32:
-        static_cast<std::int32_t*>(y)[result] = Element<std::int32_t>::narrow(value);
-        break;
-      case DType::u8:
-        static_cast<std::uint8_t*>(y)[result] = Element<std::uint8_t>::narrow(value);
-        break;
-    }
+    with_stored<double>(to, [&](auto t) {
+      static_cast<decltype(t)*>(y)[result] = Element<decltype(t)>::narrow(value);
+    });
   }
 };
 
