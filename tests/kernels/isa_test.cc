@@ -202,7 +202,7 @@ TEST_CASE("random numbers are the same bits on every instruction set, those of s
   });
 }
 
-/// The largest difference of a product of operands whose lines are `lead` apart from sums in double.
+/// The largest difference of a product from sums in double; operands have lines `lead` apart.
 double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lead,
                         bool a_by_columns, int threads) {
   kernels::MatmulShape s{
