@@ -2,7 +2,6 @@
 #include "kernels/cuda/copy.h"
 
 #include "kernels/cuda/copy_place.h"
-#include "kernels/cuda/transpose.h"
 
 namespace alpa::cuda {
 namespace {

@@ -1,8 +1,6 @@
 // kernels/cuda/transpose.cu — transposition: square tiles are read along the rows of x and written
 // along the rows of y. Both sides move vectors of v elements. A thread transposes blocks of v × v
 // elements in registers, so that shared memory is accessed in vectors as well.
-#include "kernels/cuda/transpose.h"
-
 #include "kernels/cuda/copy_place.h"
 
 namespace alpa::cuda {
