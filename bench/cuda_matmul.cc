@@ -14,7 +14,6 @@
 #include "cuda_call.h"
 #include "report.h"
 #include "src/base/infinity.h"
-#include "src/cuda/lt_handles.h"
 
 using namespace alpa;
 

@@ -27,6 +27,14 @@ void store_block(std::byte* data, DType dtype, std::int64_t element, const T* in
                                        in, n);
 }
 
+/// Elements [at, at + n) as T: in place, or converted into the buffer.
+template <class T>
+const T* read_block(T* buffer, const KernelTensor& x, std::int64_t at, std::int64_t n) {
+  if (is_stored_as<T>(x.type.dtype)) return x.as<T>() + at;
+  load_block(buffer, x.data, x.type.dtype, at, n);
+  return buffer;
+}
+
 /// Quotient and remainder of non-negative numbers; most are small, and a 32-bit
 /// division is three times faster.
 struct Division {

@@ -10,7 +10,7 @@
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul.h"
-#include "kernels/plan/window_call.h"
+#include "kernels/plan/windows.h"
 #include "src/base/thread_team.h"
 
 namespace alpa::cpu {

@@ -14,14 +14,6 @@ using kernels::WindowDim;
 
 constexpr std::int64_t kBlock = 256;  ///< channels at a time
 
-/// Elements [at, at + n) as T: in place, or converted into the buffer.
-template <class T>
-const T* read(T* buffer, const KernelTensor& x, std::int64_t at, std::int64_t n) {
-  if (is_stored_as<T>(x.type.dtype)) return x.as<T>() + at;
-  load_block(buffer, x.data, x.type.dtype, at, n);
-  return buffer;
-}
-
 /// The source element that tap `t` of window `o` shows; -1: padding.
 std::int64_t source(const WindowDim& d, std::int64_t o, std::int64_t t) {
   const std::int64_t i = o * d.stride - d.pad + t * d.dilation;
@@ -48,8 +40,8 @@ void sum_taps(const KernelCall& call, const ConvolutionShape& s, bool forward, c
       const std::int64_t i = at(s.h, r, tap / s.w.size), j = at(s.w, c, tap % s.w.size);
       if (i < 0 || j < 0) continue;
       const T* const x =
-          read(values, from, ((b * from_rows + i) * from_columns + j) * channels + first, n);
-      const T* const k = read(weights, kernel, tap * channels + first, n);
+          read_block(values, from, ((b * from_rows + i) * from_columns + j) * channels + first, n);
+      const T* const k = read_block(weights, kernel, tap * channels + first, n);
       for (std::int64_t e = 0; e < n; ++e) sums[e] += x[e] * k[e];
     }
     store_block(to.data, to.type.dtype, p * channels + first, sums, n);
@@ -87,8 +79,8 @@ void depthwise_grad_kernel(const KernelCall& call, const ConvolutionShape& s) {
                          j = source(s.w, p % s.w.out, tap % s.w.size);
       if (i < 0 || j < 0) continue;
       const T* const from =
-          read(values, x, ((b * s.h.in + i) * s.w.in + j) * s.channels + first, n);
-      const T* const slope = read(slopes, dy, p * s.channels + first, n);
+          read_block(values, x, ((b * s.h.in + i) * s.w.in + j) * s.channels + first, n);
+      const T* const slope = read_block(slopes, dy, p * s.channels + first, n);
       for (std::int64_t e = 0; e < n; ++e) sums[e] += double(from[e]) * slope[e];
     }
     store_block(dkernel.data, dkernel.type.dtype, tap * s.channels + first, sums, n);

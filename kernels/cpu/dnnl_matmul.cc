@@ -14,7 +14,6 @@
 #include "alpa/base/error.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"
-#include "kernels/cpu/packed_gemm.h"
 #include "src/base/thread_team.h"
 
 // From the OpenMP runtime that oneDNN uses; absent if oneDNN was built for another runtime.
@@ -81,32 +80,80 @@ Layout layout_of(std::int64_t rows, std::int64_t columns, std::int64_t row_strid
   return {'T', std::max(columns == 1 ? 1 : column_stride, rows)};
 }
 
-void call_sgemm(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
-                std::int64_t k, const float* a, const float* b, float* c, std::int64_t c_lead) {
+/// A matrix in memory.
+struct Operand {
+  const float* data;
+  Layout layout;
+};
+
+void call_sgemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k,
+                float beta, float* c, std::int64_t c_lead) {
   [[maybe_unused]] static const bool generated = generate_sgemm();
-  check(dnnl_sgemm(left.transposed, right.transposed, m, n, k, 1.0f, a, left.lead, b, right.lead,
-                   0.0f, c, c_lead),
+  check(dnnl_sgemm(a.layout.transposed, b.layout.transposed, m, n, k, 1.0f, a.data, a.layout.lead,
+                   b.data, b.layout.lead, beta, c, c_lead),
         "sgemm");
 }
 
-/// Whether `packed_gemm` multiplies such a block faster. With AVX2, oneDNN's sgemm reads operands
-/// of few rows or columns where they are, at 35 to 70 % of the speed where their lines begin a
-/// multiple of 1 KiB apart (2.6.3 on an AMD EPYC; with AVX-512 it looks at the distance itself).
-/// Elsewhere it is the faster one by some percent.
-bool prefers_packed(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
+/// Whether lines along k evict each other from the first cache: they begin a multiple of 1 KiB
+/// apart.
+bool evicts(const Layout& layout, std::int64_t least) {
+  return layout.lead % 256 == 0 && layout.lead >= least;
+}
+bool right_evicts(const Layout& right) { return evicts(right, 512); }
+bool left_evicts(const Layout& left) { return left.transposed == 'T' && evicts(left, 256); }
+
+/// Whether `copied_sgemm` multiplies such a block faster. With AVX2, oneDNN's sgemm reads operands
+/// of few rows or columns where they are, at 30 to 80 % of the speed where their lines evict each
+/// other (2.6.3 on an AMD EPYC; with AVX-512 it looks at the distance itself).
+bool prefers_copies(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
   constexpr std::int64_t kFewest = 16;
   constexpr double kLeastPoints = 1 << 20;
   constexpr double kNoCopy = 0.0038;  // oneDNN's threshold
   const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
-  if (std::string_view(isa().name) != "avx2" || std::min(m, n) < kFewest || points < kLeastPoints ||
-      inverse < kNoCopy || right.transposed == 'T')
-    return false;
-  const auto is_bad = [](const Layout& layout, std::int64_t least) {
-    return layout.lead % 256 == 0 && layout.lead >= least;
-  };
-  return is_bad(right, 512) || (left.transposed == 'T' && is_bad(left, 256));
+  return std::string_view(isa().name) == "avx2" && std::min(m, n) >= kFewest &&
+         points >= kLeastPoints && inverse >= kNoCopy && right.transposed == 'N' &&
+         (right_evicts(right) || left_evicts(left));
+}
+
+/// A product in blocks of kBlock lines and columns, and the distance of a copied block's lines.
+constexpr std::int64_t kBlock = 512, kCopyLead = kBlock + 16;
+
+/// `height` lines of `width` floats: in place, or copied to `copy`.
+Operand lines_of(const Operand& x, std::int64_t height, std::int64_t width, float* copy,
+                 bool copies) {
+  if (!copies) return x;
+  for (std::int64_t line = 0; line < height; ++line)
+    std::copy_n(x.data + line * x.layout.lead, width, copy + line * kCopyLead);
+  return {copy, {x.layout.transposed, kCopyLead}};
+}
+
+/// Element (row, column) of a matrix, and what follows.
+Operand from(const Operand& x, std::int64_t row, std::int64_t column) {
+  const bool transposed = x.layout.transposed == 'T';
+  return {x.data + (transposed ? column * x.layout.lead + row : row * x.layout.lead + column),
+          x.layout};
+}
+
+std::int64_t copy_floats(std::int64_t k) { return 2 * std::min(k, kBlock) * kCopyLead; }
+
+/// c = a b, operands whose lines evict each other being copied, block by block, to `scratch` of
+/// `copy_floats`.
+void copied_sgemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n,
+                  std::int64_t k, float* c, std::int64_t c_lead, float* scratch) {
+  float* const columns = scratch + copy_floats(k) / 2;
+  for (std::int64_t j = 0; j < n; j += kBlock)
+    for (std::int64_t p = 0; p < k; p += kBlock) {
+      const std::int64_t width = std::min(kBlock, n - j), depth = std::min(kBlock, k - p);
+      const Operand right = lines_of(from(b, p, j), depth, width, columns, right_evicts(b.layout));
+      for (std::int64_t i = 0; i < m; i += kBlock) {
+        const std::int64_t height = std::min(kBlock, m - i);
+        const Operand left = lines_of(from(a, i, p), depth, height, scratch, left_evicts(a.layout));
+        call_sgemm(left, right, height, width, depth, p > 0 ? 1.0f : 0.0f, c + i * c_lead + j,
+                   c_lead);
+      }
+    }
 }
 
 /// Layouts of both operands.
@@ -116,16 +163,16 @@ struct Layouts {
       : left(layout_of(s.m, s.k, s.a_m, s.a_k)), right(layout_of(s.k, s.n, s.b_k, s.b_n)) {}
 };
 
-/// A block of m rows and n columns. `panels`: those of `packed_gemm`, or null.
+/// A block of m rows and n columns. `copies`: scratch of `copied_sgemm`, or null.
 void sgemm(const kernels::MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const float* a,
-           const float* b, std::byte* panels) {
+           const float* b, std::byte* copies) {
   const Layouts of(s);
   const std::int64_t c_lead = std::max(s.c_m, s.n);
-  if (panels != nullptr && prefers_packed(of.left, of.right, m, n, s.k))
-    packed_gemm(m, n, s.k, {a, s.a_m, s.a_k}, {b, s.b_n, s.b_k}, c, c_lead,
-                reinterpret_cast<float*>(panels));
+  if (copies != nullptr && prefers_copies(of.left, of.right, m, n, s.k))
+    copied_sgemm({a, of.left}, {b, of.right}, m, n, s.k, c, c_lead,
+                 reinterpret_cast<float*>(copies));
   else
-    call_sgemm(of.left, of.right, m, n, s.k, a, b, c, c_lead);
+    call_sgemm({a, of.left}, {b, of.right}, m, n, s.k, 0.0f, c, c_lead);
 }
 
 /// A product as rows × columns of blocks.
@@ -162,8 +209,8 @@ Part part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
   return {units * i / parts * kUnit, std::min(units * (i + 1) / parts * kUnit, length)};
 }
 
-/// Bytes of panels that each of `threads` needs for a product of this shape.
-std::int64_t panel_bytes(const kernels::MatmulShape& s, int threads) {
+/// Bytes of copies that each of `threads` needs for a product of this shape.
+std::int64_t copy_bytes(const kernels::MatmulShape& s, int threads) {
   const Layouts of(s);
   const Grid grid = s.batches() < threads ? grid_of(s, threads) : Grid{};
   const auto largest = [](std::int64_t length, std::int64_t parts) {
@@ -171,8 +218,8 @@ std::int64_t panel_bytes(const kernels::MatmulShape& s, int threads) {
     return std::min(length, (units + parts - 1) / parts * kUnit);
   };
   const std::int64_t m = largest(s.m, grid.rows), n = largest(s.n, grid.columns);
-  return prefers_packed(of.left, of.right, m, n, s.k)
-             ? packed_gemm_floats(m, n, s.k) * static_cast<std::int64_t>(sizeof(float))
+  return prefers_copies(of.left, of.right, m, n, s.k)
+             ? copy_floats(s.k) * static_cast<std::int64_t>(sizeof(float))
              : 0;
 }
 
@@ -190,11 +237,11 @@ void run_tasks(std::int64_t tasks, int threads, ThreadTeam& team, const Body& bo
       });
 }
 
-/// One product, shared between the threads. `space`: `panel_bytes` of every thread.
+/// One product, shared between the threads. `space`: `copy_bytes` of every thread.
 void sgemm_shared(const kernels::MatmulShape& s, float* c, const float* a, const float* b,
                   std::byte* space, ThreadTeam& team) {
   const Grid grid = grid_of(s, team.size());
-  const std::int64_t bytes = panel_bytes(s, team.size());
+  const std::int64_t bytes = copy_bytes(s, team.size());
   const bool by_columns =
       grid.columns >= grid.rows;  // neighbours in a thread's share have columns in common
   run_tasks(grid.rows * grid.columns, team.size(), team, [&](std::int64_t i, int thread) {
@@ -418,7 +465,7 @@ DnnlMatmul::DnnlMatmul(const kernels::MatmulShape& shape, int threads)
   impl_->shape = shape;
   impl_->threads = threads;
   if (impl_->prefers_primitive()) impl_->make_primitives();
-  if (impl_->chunks == 0) impl_->scratch = panel_bytes(shape, threads);
+  if (impl_->chunks == 0) impl_->scratch = copy_bytes(shape, threads);
 }
 
 DnnlMatmul::~DnnlMatmul() = default;

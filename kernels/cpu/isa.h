@@ -125,21 +125,6 @@ struct RandomTable {
   DrawFunction normal, uniform;
 };
 
-/// Parts of matrix products in f32. A panel holds a tile's lines of an operand, element by element
-/// along k: the lines' first elements, then their second ones. Lines that are missing in the last
-/// panel are zeros.
-struct GemmTable {
-  std::int64_t rows, columns;  ///< of a tile
-  /// Copies lines into panels; strides are from line to line and along k, one of both is 1. May
-  /// store 7 floats beyond the last panel.
-  using Pack = void (*)(float* out, const float* from, std::int64_t line_stride,
-                        std::int64_t k_stride, std::int64_t lines, std::int64_t k);
-  Pack pack_rows, pack_columns;
-  /// c [m, n] = or += the product of panels.
-  void (*multiply)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, const float* b,
-                   float* c, std::int64_t c_lead, bool add);
-};
-
 /// The loops of one instruction set.
 struct Isa {
   const char* name;
@@ -149,7 +134,6 @@ struct Isa {
   const RandomTable& random;
   const LayerNormTable& layer_norm;
   const AttentionTable& attention;
-  const GemmTable& gemm;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -160,7 +144,6 @@ const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
-const GemmTable& gemm_table();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

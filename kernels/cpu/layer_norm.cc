@@ -21,9 +21,7 @@ template <class T>
 class Block {
  public:
   const T* read(const KernelTensor& x, std::int64_t at, std::int64_t n) {
-    if (is_stored_as<T>(x.type.dtype)) return x.as<T>() + at;
-    load_block(buffer_, x.data, x.type.dtype, at, n);
-    return buffer_;
+    return read_block(buffer_, x, at, n);
   }
   /// Where to write elements from `at` on; `written` brings them there.
   T* target(const KernelTensor& y, std::int64_t at) {

@@ -1,6 +1,7 @@
 #pragma once
 /// A tensor around one dimension: outer × extent × inner elements.
 #include "alpa/base/shape.h"
+#include "src/base/half.h"
 
 namespace alpa::cpu {
 
@@ -12,5 +13,13 @@ struct Lines {
       if (d != axis) (d < axis ? outer : inner) *= type.shape[d];
   }
 };
+
+/// An element, to be computed with.
+inline float widen(Bf16 x) { return to_float(x); }
+inline float widen(F16 x) { return to_float(x); }
+template <class T>
+T widen(T x) {
+  return x;
+}
 
 }  // namespace alpa::cpu

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/plan/window_call.h"
+#include "kernels/plan/windows.h"
 #include "src/base/thread_team.h"
 
 namespace alpa::cpu {
@@ -26,13 +26,6 @@ Range shown(const WindowDim& d, std::int64_t window) {
 Range windows_of(const WindowDim& d, std::int64_t element) {
   const std::int64_t last = element + d.pad, first = last - d.size + 1;
   return {first <= 0 ? 0 : (first + d.stride - 1) / d.stride, std::min(last / d.stride + 1, d.out)};
-}
-
-template <class T>
-const T* read(T* buffer, const KernelTensor& x, std::int64_t at, std::int64_t n) {
-  if (is_stored_as<T>(x.type.dtype)) return x.as<T>() + at;
-  load_block(buffer, x.data, x.type.dtype, at, n);
-  return buffer;
 }
 
 /// visit(image, row, column, first channel, channels) for all pixels of images of this size.
@@ -62,7 +55,7 @@ void max_of_windows(const KernelCall& call) {
         for (std::int64_t i = rows.begin; i < rows.end; ++i)
           for (std::int64_t j = columns.begin; j < columns.end; ++j) {
             const T* const v =
-                read(buffer, x, ((b * s.h.in + i) * s.w.in + j) * s.channels + first, n);
+                read_block(buffer, x, ((b * s.h.in + i) * s.w.in + j) * s.channels + first, n);
             for (std::int64_t e = 0; e < n; ++e)
               largest[e] = largest[e] >= v[e] || largest[e] != largest[e] ? largest[e] : v[e];
           }
@@ -88,16 +81,16 @@ struct Share {
     for (std::int64_t i = rows.begin; i < rows.end; ++i)
       for (std::int64_t j = columns.begin; j < columns.end; ++j) {
         if (i == row && j == column) continue;
-        const T* const v = read(buffer, call.inputs[1],
-                                ((image * s.h.in + i) * s.w.in + j) * s.channels + first, n);
+        const T* const v = read_block(buffer, call.inputs[1],
+                                      ((image * s.h.in + i) * s.w.in + j) * s.channels + first, n);
         if (i < row || (i == row && j < column))
           for (std::int64_t e = 0; e < n; ++e) wins[e] &= own[e] > v[e];
         else
           for (std::int64_t e = 0; e < n; ++e) wins[e] &= own[e] >= v[e];
       }
-    const T* const dy =
-        read(slopes, call.inputs[0],
-             ((image * s.h.out + window_row) * s.w.out + window_column) * s.channels + first, n);
+    const T* const dy = read_block(
+        slopes, call.inputs[0],
+        ((image * s.h.out + window_row) * s.w.out + window_column) * s.channels + first, n);
     for (std::int64_t e = 0; e < n; ++e) sums[e] += wins[e] ? dy[e] : T(0);
   }
 };
@@ -111,7 +104,7 @@ void grad_of_max(const KernelCall& call) {
       [&](std::int64_t b, std::int64_t r, std::int64_t c, std::int64_t first, std::int64_t n) {
         T sums[kBlock] = {}, buffer[kBlock];
         const std::int64_t at = ((b * s.h.in + r) * s.w.in + c) * s.channels + first;
-        const Share<T> share{call, s, read(buffer, x, at, n), b, r, c, first, n};
+        const Share<T> share{call, s, read_block(buffer, x, at, n), b, r, c, first, n};
         const Range rows = windows_of(s.h, r), columns = windows_of(s.w, c);
         for (std::int64_t i = rows.begin; i < rows.end; ++i)
           for (std::int64_t j = columns.begin; j < columns.end; ++j) share.add(sums, i, j);

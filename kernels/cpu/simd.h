@@ -95,35 +95,12 @@ ALPA_INLINE F64 abs(F64 x) {
                                     (Int64s{} + 0x7fffffffffffffff));
 }
 
-#if defined(__AVX512F__)
-ALPA_INLINE F32 sqrt(F32 x) {
-  return reinterpret_cast<Float32s>(_mm512_maskz_sqrt_ps(-1, reinterpret_cast<__m512>(x.v)));
-}
-ALPA_INLINE F64 sqrt(F64 x) {
-  return reinterpret_cast<Float64s>(_mm512_maskz_sqrt_pd(-1, reinterpret_cast<__m512d>(x.v)));
-}
-#elif defined(__AVX2__)
-ALPA_INLINE F32 sqrt(F32 x) {
-  return reinterpret_cast<Float32s>(_mm256_sqrt_ps(reinterpret_cast<__m256>(x.v)));
-}
-ALPA_INLINE F64 sqrt(F64 x) {
-  return reinterpret_cast<Float64s>(_mm256_sqrt_pd(reinterpret_cast<__m256d>(x.v)));
-}
-#elif defined(__SSE2__)
-ALPA_INLINE F32 sqrt(F32 x) {
-  return reinterpret_cast<Float32s>(_mm_sqrt_ps(reinterpret_cast<__m128>(x.v)));
-}
-ALPA_INLINE F64 sqrt(F64 x) {
-  return reinterpret_cast<Float64s>(_mm_sqrt_pd(reinterpret_cast<__m128d>(x.v)));
-}
-#else
 ALPA_INLINE F32 sqrt(F32 x) {
   return x.each([](float y) { return __builtin_sqrtf(y); });
 }
 ALPA_INLINE F64 sqrt(F64 x) {
   return x.each([](double y) { return __builtin_sqrt(y); });
 }
-#endif
 
 /// x to the nearest integer, ties to even; |x| < 2^22.
 ALPA_INLINE F32 round_small(F32 x) { return (x + F32(12582912.0f)) - F32(12582912.0f); }
@@ -245,8 +222,8 @@ ALPA_INLINE double total(F64 x) {
   return x.v[0];
 }
 
-// Changes of width: the compilers' own conversions of whole vectors go through halves, so
-// the instructions are named.
+// Changes of width: where the compilers' own conversions of whole vectors go through halves, and
+// are often needed, the instructions are named.
 
 /// F64::lanes floats as doubles.
 ALPA_INLINE F64 load_wide(const float* x) {
@@ -264,14 +241,8 @@ ALPA_INLINE F64 load_wide(const double* x) { return F64::load(x); }
 
 /// Rounds to floats.
 ALPA_INLINE void store_narrow(float* out, F64 x) {
-#if defined(__AVX512F__)
-  _mm256_storeu_ps(out, _mm512_maskz_cvtpd_ps(-1, reinterpret_cast<__m512d>(x.v)));
-#elif defined(__AVX2__)
-  _mm_storeu_ps(out, _mm256_cvtpd_ps(reinterpret_cast<__m256d>(x.v)));
-#else
   const HalfFloat32s part = __builtin_convertvector(x.v, HalfFloat32s);
   __builtin_memcpy(out, &part, sizeof part);
-#endif
 }
 
 /// kLanes32 bytes as integers.
@@ -312,36 +283,17 @@ typedef std::int32_t HalfInt32s __attribute__((vector_size(kBytes / 2)));
 
 /// kLanes64 bytes as integers.
 ALPA_INLINE HalfInt32s load_few_bytes(const void* x) {
-#if defined(__AVX512F__)
-  return reinterpret_cast<HalfInt32s>(
-      _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(x))));
-#elif defined(__AVX2__)
-  int four;
-  __builtin_memcpy(&four, x, sizeof four);
-  return reinterpret_cast<HalfInt32s>(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)));
-#else
   typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
   Bytes bytes;
   __builtin_memcpy(&bytes, x, sizeof bytes);
   return __builtin_convertvector(bytes, HalfInt32s);
-#endif
 }
 
 /// Integers from 0 to 255 as bytes.
 ALPA_INLINE void store_few_bytes(void* out, HalfInt32s x) {
-#if defined(__AVX512F__)
-  _mm_storel_epi64(static_cast<__m128i*>(out),
-                   _mm256_maskz_cvtepi32_epi8(-1, reinterpret_cast<__m256i>(x)));
-#elif defined(__AVX2__)
-  const __m128i words =
-      _mm_packus_epi32(reinterpret_cast<__m128i>(x), reinterpret_cast<__m128i>(x));
-  const int four = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
-  __builtin_memcpy(out, &four, sizeof four);
-#else
   typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
   const Bytes bytes = __builtin_convertvector(x, Bytes);
   __builtin_memcpy(out, &bytes, sizeof bytes);
-#endif
 }
 
 ALPA_INLINE F64 to_f64(HalfInt32s x) {
@@ -355,16 +307,7 @@ ALPA_INLINE F64 to_f64(HalfInt32s x) {
 }
 
 /// Numbers in the range of integers, towards zero.
-ALPA_INLINE HalfInt32s to_i32(F64 x) {
-#if defined(__AVX512F__)
-  return reinterpret_cast<HalfInt32s>(
-      _mm512_maskz_cvttpd_epi32(-1, reinterpret_cast<__m512d>(x.v)));
-#elif defined(__AVX2__)
-  return reinterpret_cast<HalfInt32s>(_mm256_cvttpd_epi32(reinterpret_cast<__m256d>(x.v)));
-#else
-  return __builtin_convertvector(x.v, HalfInt32s);
-#endif
-}
+ALPA_INLINE HalfInt32s to_i32(F64 x) { return __builtin_convertvector(x.v, HalfInt32s); }
 
 /// kLanes32 words of 16 bits as integers.
 ALPA_INLINE Int32s load_words(const void* x) {

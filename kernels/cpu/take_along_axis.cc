@@ -7,7 +7,6 @@
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/lines.h"
-#include "src/base/half.h"
 #include "src/base/thread_team.h"
 
 namespace alpa::cpu {
@@ -63,13 +62,6 @@ void run_take(const KernelCall& call) {
 }
 
 // ---- gradient
-
-float widen(Bf16 x) { return to_float(x); }
-float widen(F16 x) { return to_float(x); }
-template <class T>
-T widen(T x) {
-  return x;
-}
 
 /// Adds dy's elements up, carried as S in `sums` of dx's shape: whole columns of up to kColumns.
 template <class T, class S>

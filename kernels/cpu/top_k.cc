@@ -6,7 +6,6 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/lines.h"
 #include "kernels/order.h"
-#include "src/base/half.h"
 #include "src/base/thread_team.h"
 
 namespace alpa::cpu {
@@ -14,13 +13,6 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  ///< elements worth a thread
 constexpr std::int64_t kInserted = 32;      ///< most elements that are kept by insertion
-
-float widen(Bf16 x) { return to_float(x); }
-float widen(F16 x) { return to_float(x); }
-template <class T>
-T widen(T x) {
-  return x;
-}
 
 template <class Visit>
 void with_stored(DType dtype, const Visit& visit) {

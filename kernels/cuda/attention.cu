@@ -132,7 +132,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     attend(const __grid_constant__ AttentionShape s, const AttentionTensors x,
            const StepNumbers* step) {
-  begin_kernel();
   using S = Sum<T>;
   for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
     const std::int64_t key_head = at.head / s.group;
@@ -195,7 +194,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     differentiate_queries(const __grid_constant__ AttentionShape s, const AttentionGradTensors x,
                           const StepNumbers* step) {
-  begin_kernel();
   using S = Sum<T>;
   for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
     S dq[kParts] = {};
@@ -217,7 +215,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     differentiate_keys(const __grid_constant__ AttentionShape s, const AttentionGradTensors x,
                        const StepNumbers* step) {
-  begin_kernel();
   using S = Sum<T>;
   for_places(s.batch, s.key_heads, s.keys, [&](const Place& at) {
     S dk[kParts] = {}, dv[kParts] = {};

@@ -1,7 +1,7 @@
 // kernels/cuda/combine.cu — reductions and copies between logical devices of one card
 #include "kernels/cuda/combine.h"
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/copy_place.h"
 
 namespace alpa::cuda {
 namespace {
@@ -10,8 +10,7 @@ constexpr int kThreads = 256;
 constexpr int kBatch = 4;  ///< sources read at once
 
 struct CombineLaunch {
-  CombineBox box;
-  std::int64_t elements;
+  CopyLaunch box;
   int num_sources, num_targets;
   const void* sources[kMaxMembers];
   void* targets[kMaxMembers];
@@ -60,23 +59,6 @@ __device__ inline T narrow(typename Wide<T>::type x) {
     return Element<T>::narrow(x);
 }
 
-/// Pack `i` of the box, as an element of both sides.
-struct Place {
-  std::int64_t from, to;
-};
-__device__ inline Place place_of(const CombineBox& box, std::int64_t i) {
-  Place place = {box.from_begin, box.to_begin};
-  for (int d = box.dims - 1; d > 0; --d) {
-    const Division at = divide(i, box.extent[d]);
-    place.from += at.remainder * box.from_stride[d];
-    place.to += at.remainder * box.to_stride[d];
-    i = at.quotient;
-  }
-  place.from += i * box.from_stride[0];
-  place.to += i * box.to_stride[0];
-  return place;
-}
-
 /// result = first ? next : result ⊕ next
 template <bool is_max, class W, class T, int n>
 __device__ inline void add_source(W (&result)[n], const T (&next)[n], bool first) {
@@ -92,11 +74,12 @@ __device__ inline void add_source(W (&result)[n], const T (&next)[n], bool first
 template <class T, bool is_max, int n>
 __global__ void __launch_bounds__(kThreads, 4)
     combine_packs(const __grid_constant__ CombineLaunch p) {
-  begin_kernel();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * n;
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
-  for (; i < p.elements; i += stride) {
-    const Place place = place_of(p.box, i);
+  for (; i < p.box.elements; i += stride) {
+    std::int64_t index[] = {i};
+    Place place[1];
+    places_of(place, p.box, index);
     typename Wide<T>::type result[n] = {};
     T next[kBatch][n];
 #pragma unroll 1
@@ -104,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 #pragma unroll
       for (int b = 0; b < kBatch; ++b)
         if (s + b < p.num_sources)
-          load_words(next[b], static_cast<const T*>(p.sources[s + b]) + place.from);
+          load_words(next[b], static_cast<const T*>(p.sources[s + b]) + place[0].x);
 #pragma unroll
       for (int b = 0; b < kBatch; ++b)
         if (s + b < p.num_sources) add_source<is_max>(result, next[b], s + b == 0);
@@ -112,18 +95,18 @@ __global__ void __launch_bounds__(kThreads, 4)
 #pragma unroll
     for (int k = 0; k < n; ++k) next[0][k] = narrow<T>(result[k]);
     for (int t = 0; t < p.num_targets; ++t)
-      store_words(static_cast<T*>(p.targets[t]) + place.to, next[0]);
+      store_words(static_cast<T*>(p.targets[t]) + place[0].y, next[0]);
   }
 }
 
 /// Whether packs of n elements are neighbours on both sides and aligned in all buffers.
 bool is_packed(const CombineLaunch& p, std::int64_t n) {
-  const CombineBox& box = p.box;
+  const CopyLaunch& box = p.box;
   const int last = box.dims - 1;
-  bool packed = box.from_stride[last] == 1 && box.to_stride[last] == 1 &&
-                box.extent[last] % n == 0 && box.from_begin % n == 0 && box.to_begin % n == 0;
+  bool packed = box.dims > 0 && box.x_stride[last] == 1 && box.y_stride[last] == 1 &&
+                box.extent[last] % n == 0 && box.x_begin % n == 0 && box.y_begin % n == 0;
   for (int d = 0; d < last; ++d)
-    packed = packed && box.from_stride[d] % n == 0 && box.to_stride[d] % n == 0;
+    packed = packed && box.x_stride[d] % n == 0 && box.y_stride[d] % n == 0;
   for (int s = 0; s < p.num_sources; ++s) packed = packed && aligned16(p.sources[s]);
   for (int t = 0; t < p.num_targets; ++t) packed = packed && aligned16(p.targets[t]);
   return packed;
@@ -133,21 +116,20 @@ template <class T, bool is_max>
 Status run_as(const CombineLaunch& p, Stream stream) {
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   if (is_packed(p, n))
-    return launch(combine_packs<T, is_max, n>, blocks_for(p.elements, kThreads * n), kThreads, 0,
-                  stream, p);
-  return launch(combine_packs<T, is_max, 1>, blocks_for(p.elements, kThreads), kThreads, 0, stream,
-                p);
+    return launch(combine_packs<T, is_max, n>, blocks_for(p.box.elements, kThreads * n), kThreads,
+                  0, stream, p);
+  return launch(combine_packs<T, is_max, 1>, blocks_for(p.box.elements, kThreads), kThreads, 0,
+                stream, p);
 }
 
 }  // namespace
 
-Status run_combine(DType dtype, CombineOp op, const CombineBox& box, int num_sources,
+Status run_combine(DType dtype, CombineOp op, const CopyLaunch& box, int num_sources,
                    const void* const* sources, int num_targets, void* const* targets,
                    Stream stream) {
-  if (num_sources < 1 || num_sources > kMaxMembers || num_targets > kMaxMembers || box.dims < 1)
+  if (num_sources < 1 || num_sources > kMaxMembers || num_targets > kMaxMembers)
     return cudaErrorInvalidValue;
-  CombineLaunch p = {box, 1, num_sources, num_targets, {}, {}};
-  for (int d = 0; d < box.dims; ++d) p.elements *= box.extent[d];
+  CombineLaunch p = {box, num_sources, num_targets, {}, {}};
   for (int s = 0; s < num_sources; ++s) p.sources[s] = sources[s];
   for (int t = 0; t < num_targets; ++t) p.targets[t] = targets[t];
   return with_element(dtype, [&](auto t) {

@@ -17,7 +17,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     correlate(const __grid_constant__ ConvolutionShape s, const T* x, const T* kernel, T* y,
               std::int64_t count) {
-  begin_kernel();
   const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups;
   for_share(count, [&](std::int64_t i) {
     const PixelPlace to = place_of(i, s.h.out, s.w.out, s.features);
@@ -40,7 +39,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     correlate_back(const __grid_constant__ ConvolutionShape s, const T* dy, const T* kernel, T* dx,
                    std::int64_t count) {
-  begin_kernel();
   const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups;
   for_share(count, [&](std::int64_t i) {
     const PixelPlace to = place_of(i, s.h.in, s.w.in, s.channels);
@@ -65,7 +63,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     correlate_slopes(const __grid_constant__ ConvolutionShape s, const T* x, const T* dy,
                      T* dkernel, std::int64_t tasks) {
-  begin_kernel();
   __shared__ Sum<T> shares[kWarps][32];
   const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups,
                      across = (s.features + 31) / 32, pixels = s.batch * s.h.out * s.w.out;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/convolution_plan.h"
-#include "kernels/plan/window_call.h"
+#include "kernels/plan/windows.h"
 
 namespace alpa::cuda {
 namespace {

@@ -2,7 +2,6 @@
 #include "kernels/cuda/copy.h"
 
 #include "kernels/cuda/copy_place.h"
-#include "kernels/cuda/transpose.h"
 
 namespace alpa::cuda {
 namespace {
@@ -15,7 +14,6 @@ constexpr int kPerThread = 4;
 template <class W>
 __global__ void __launch_bounds__(kThreads)
     copy_elements(const __grid_constant__ CopyLaunch c, const W* x, W* y) {
-  begin_kernel();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPerThread;
   std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads * kPerThread + threadIdx.x;
   for (; first < c.elements; first += stride) {
@@ -42,7 +40,6 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     fill(T* y, std::int64_t elements, T value, bool packed) {
-  begin_kernel();
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   T pack[n];
 #pragma unroll
@@ -61,13 +58,10 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads) iota(T* y, std::int64_t elements, std::int64_t extent,
                                                  std::int64_t inner, std::int64_t offset) {
-  begin_kernel();
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-       i < elements; i += stride) {
+  for_share(elements, [&](std::int64_t i) {
     const std::int64_t index = offset + divide(divide(i, inner).quotient, extent).remainder;
     y[i] = Element<T>::narrow(static_cast<double>(index));
-  }
+  });
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ int transposed_dim(const CopyLaunch& launch);
 /// allow: up to 4 elements and 16 bytes.
 int transposed_vector(const CopyLaunch& launch, const void* x, const void* y);
 
+/// The copy of `launch`, whose dimensions transposed_dim(launch) and the last are exchanged,
+/// through shared memory. x and y must not overlap.
+Status run_transpose(const CopyLaunch& launch, const void* x, void* y, Stream stream);
+
 /// x and y must not overlap.
 Status run_copy(const CopyLaunch& launch, const void* x, void* y, Stream stream);
 

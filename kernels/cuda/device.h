@@ -8,38 +8,7 @@
 
 namespace alpa::cuda {
 
-/// Programmatic dependent launch on cards since sm_90: a kernel's blocks become resident when all
-/// blocks of the kernel before have begun, and wait there until it is over. It hides a launch,
-/// about a microsecond, of own kernels alone: 6 of the 35 of a 10-layer MLP's step. (cuBLASLt
-/// launches the products; fused programs of NVRTC are launched without it.) Off until a card has
-/// shown that it gains, because what a capture makes of it where streams join is documented
-/// nowhere; -DALPA_DEPENDENT_LAUNCH for nvcc turns it on.
-#if defined(ALPA_DEPENDENT_LAUNCH)
-inline constexpr bool kDependentLaunch = true;
-#else
-inline constexpr bool kDependentLaunch = false;
-#endif
-
-/// First of all in every kernel: lets the next one's blocks become resident, and waits until what
-/// was queued before is over and visible. Nothing happens unless kernels are launched for it.
-__device__ inline void begin_kernel() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if constexpr (kDependentLaunch) {
-    asm volatile("griddepcontrol.launch_dependents;");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-  }
-#endif
-}
-
-/// Whether the current device can launch kernels so.
-inline bool has_dependent_launch() {
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9;
-}
-
-/// Queues kernel(arguments…), which calls `begin_kernel` first; an empty grid is not a launch.
+/// Queues kernel(arguments…); an empty grid is not a launch.
 template <class... Parameters, class... Arguments>
 Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads,
               std::size_t shared_bytes, Stream stream, const Arguments&... arguments) {
@@ -49,12 +18,6 @@ Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads,
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaLaunchAttribute dependent = {};
-  if (kDependentLaunch && has_dependent_launch()) {
-    dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    dependent.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &dependent, config.numAttrs = 1;
-  }
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 
@@ -86,6 +49,31 @@ auto with_element(DType dtype, const Visit& visit) {
     case DType::i32: return visit(std::int32_t());
     default: return visit(std::uint8_t());
   }
+}
+
+/// The same on the device, for elements that are computed with as S: f64 and i32 take doubles.
+template <class S, class Visit>
+__device__ void with_stored(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::f32: return visit(float());
+    case DType::bf16: return visit(Bf16());
+    case DType::f16: return visit(F16());
+    case DType::u8: return visit(std::uint8_t());
+    case DType::f64:
+      if constexpr (sizeof(S) == 8) visit(double());
+      return;
+    case DType::i32:
+      if constexpr (sizeof(S) == 8) visit(std::int32_t());
+      return;
+  }
+}
+
+/// body(i) for this thread's share of the numbers below `count`.
+template <class Body>
+__device__ void for_share(std::int64_t count, const Body& body) {
+  const std::int64_t threads = blockDim.x;
+  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads)
+    body(i);
 }
 
 /// Quotient and remainder of non-negative numbers; most fit in 32 bits, where a

@@ -110,18 +110,7 @@ template <class S>
 __device__ void load(Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseSource& in,
                      std::int64_t begin, std::int64_t n) {
   S values[kPack<S>] = {};
-  switch (in.dtype) {
-    case DType::f32: load_as<float>(values, p, in, begin, n); break;
-    case DType::bf16: load_as<Bf16>(values, p, in, begin, n); break;
-    case DType::f16: load_as<F16>(values, p, in, begin, n); break;
-    case DType::u8: load_as<std::uint8_t>(values, p, in, begin, n); break;
-    case DType::f64:
-      if constexpr (sizeof(S) == 8) load_as<double>(values, p, in, begin, n);
-      break;
-    case DType::i32:
-      if constexpr (sizeof(S) == 8) load_as<std::int32_t>(values, p, in, begin, n);
-      break;
-  }
+  with_stored<S>(in.dtype, [&](auto t) { load_as<decltype(t)>(values, p, in, begin, n); });
 #pragma unroll
   for (int i = 0; i < kPack<S>; ++i) x[i].v = values[i];
 }
@@ -155,46 +144,22 @@ __device__ void read_early(uint4& word, const ElementwiseSource& in, std::int64_
   }
 }
 
-template <class T, class S>
-__device__ void convert_as(Pack<S>& x, const uint4& word) {
-  T raw[kPack<S>];
-  memcpy(raw, &word, sizeof raw);
-#pragma unroll
-  for (int i = 0; i < kPack<S>; ++i) x[i].v = Element<T>::template widen<S>(raw[i]);
-}
-
 template <class S>
 __device__ void convert(Pack<S>& x, const uint4 (&words)[kEarlyInputs], int i, DType dtype) {
   uint4 word = words[0];
 #pragma unroll
   for (int k = 1; k < kEarlyInputs; ++k)
     if (i == k) word = words[k];
-  switch (dtype) {
-    case DType::f32: return convert_as<float, S>(x, word);
-    case DType::bf16: return convert_as<Bf16, S>(x, word);
-    case DType::f16: return convert_as<F16, S>(x, word);
-    case DType::u8: return convert_as<std::uint8_t, S>(x, word);
-    case DType::f64:
-      if constexpr (sizeof(S) == 8) convert_as<double, S>(x, word);
-      return;
-    case DType::i32:
-      if constexpr (sizeof(S) == 8) convert_as<std::int32_t, S>(x, word);
-      return;
-  }
+  with_stored<S>(dtype, [&](auto t) {
+    decltype(t) raw[kPack<S>];
+    memcpy(raw, &word, sizeof raw);
+#pragma unroll
+    for (int k = 0; k < kPack<S>; ++k) x[k].v = Element<decltype(t)>::template widen<S>(raw[k]);
+  });
 }
 
 // ---- outputs
 // ---------------------------------------------------------------------------------------------
-
-template <class T, class S>
-__device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t begin,
-                         std::int64_t n, bool packed) {
-  T* const at = static_cast<T*>(data) + begin;
-  if (packed)
-    store_pack(at, values);
-  else
-    store_some(at, values, n);
-}
 
 template <class S>
 __device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseTarget& out,
@@ -203,18 +168,13 @@ __device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const Elemen
 #pragma unroll
   for (int i = 0; i < kPack<S>; ++i) values[i] = x[i].v;
   const bool packed = p.aligned && n == kPack<S>;
-  switch (out.dtype) {
-    case DType::f32: return store_as<float>(values, out.data, begin, n, packed);
-    case DType::bf16: return store_as<Bf16>(values, out.data, begin, n, packed);
-    case DType::f16: return store_as<F16>(values, out.data, begin, n, packed);
-    case DType::u8: return store_as<std::uint8_t>(values, out.data, begin, n, packed);
-    case DType::f64:
-      if constexpr (sizeof(S) == 8) store_as<double>(values, out.data, begin, n, packed);
-      return;
-    case DType::i32:
-      if constexpr (sizeof(S) == 8) store_as<std::int32_t>(values, out.data, begin, n, packed);
-      return;
-  }
+  with_stored<S>(out.dtype, [&](auto t) {
+    auto* const at = static_cast<decltype(t)*>(out.data) + begin;
+    if (packed)
+      store_pack(at, values);
+    else
+      store_some(at, values, n);
+  });
 }
 
 // ---- formulas
@@ -267,7 +227,6 @@ __device__ void run_pack(const ElementwiseLaunch& p, unsigned char* slots, std::
 
 template <class S>
 __global__ void __launch_bounds__(kThreads) interpret(const __grid_constant__ ElementwiseLaunch p) {
-  begin_kernel();
   unsigned char* const slots = dynamic_shared();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPack<S>;
   std::int64_t begin = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kPack<S>;

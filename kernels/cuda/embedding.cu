@@ -27,7 +27,6 @@ template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
     pick_rows(const __grid_constant__ EmbeddingLaunch e, const T* table, const std::int32_t* ids,
               T* y) {
-  begin_kernel();
   constexpr int batch = 4;
   const std::int64_t packs = e.width / n, count = e.ids * packs;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
@@ -65,7 +64,6 @@ __global__ void __launch_bounds__(kThreads)
 /// Every chunk of ids sorted: an id's place is the number of smaller ones.
 __global__ void __launch_bounds__(kChunk)
     sort_chunks(const __grid_constant__ EmbeddingLaunch e, const std::int32_t* ids, Key* sorted) {
-  begin_kernel();
   __shared__ Key keys[kChunk];
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kChunk,
                      i = begin + threadIdx.x;
@@ -89,7 +87,6 @@ __global__ void __launch_bounds__(kChunk)
 /// of smaller ones in the neighbour.
 __global__ void __launch_bounds__(kThreads)
     merge_runs(const Key* from, Key* to, std::int64_t count, std::int64_t length) {
-  begin_kernel();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
   const std::int64_t run = i / length, pair = run / 2 * 2 * length, other = (run ^ 1) * length;
@@ -112,7 +109,6 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
     sum_runs(const __grid_constant__ EmbeddingLaunch e, const T* dy, const Key* sorted, T* dtable) {
-  begin_kernel();
   constexpr int batch = 4;
   const std::int64_t across = (e.width + 32 * n - 1) / (32 * n);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kWarps;

@@ -44,14 +44,14 @@ Load load_einsum;                                                        // src/
 Load load_einsum_epilogue;                                               // load/epilogue.cc
 Load load_reduce_sum, load_reduce_max;                                   // load/reduce.cc
 Load load_reshape, load_transpose, load_broadcast;                       // load/movement.cc
-Load load_slice, load_pad, load_concatenate;                             // load/slice.cc
+Load load_slice, load_pad, load_concatenate;                             // load/movement.cc
 Load load_take_along_axis, load_take_along_axis_grad;                    // load/lines.cc
 Load load_cumulative_sum, load_argmax, load_top_k;                       // load/lines.cc
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load/source.cc
 Load load_dropout;                                                       // load/source.cc
 Load load_layer_norm, load_layer_norm_grad;                              // load/layer_norm.cc
 Load load_rms_norm, load_rms_norm_grad;                                  // load/layer_norm.cc
-Load load_rotary;                                                        // load/rotary.cc
+Load load_rotary;                                                        // load/attention.cc
 Load load_attention, load_attention_grad;                                // load/attention.cc
 Load load_embedding, load_embedding_grad;                                // load/embedding.cc
 Load load_convolution;                                                   // load/convolution.cc

@@ -82,7 +82,6 @@ struct RowWalk {
 template <class T, int n, bool block>
 __global__ void __launch_bounds__(kThreads)
     normalize_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormTensors t) {
-  begin_kernel();
   using S = Sum<T>;
   const RowWalk<block> walk;
   const S share = S(1) / static_cast<S>(launch.width);
@@ -127,7 +126,6 @@ template <class T, int n, bool block>
 __global__ void __launch_bounds__(kThreads)
     differentiate_rows(const __grid_constant__ LayerNormLaunch launch,
                        const LayerNormGradTensors t) {
-  begin_kernel();
   using S = Sum<T>;
   const RowWalk<block> walk;
   const S share = S(1) / static_cast<S>(launch.width);
@@ -182,7 +180,6 @@ template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
     sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t,
              double* sums, RowPieces pieces) {
-  begin_kernel();
   using S = Sum<T>;
   constexpr int batch = 4;
   const std::int64_t across = (launch.width + 32 * n - 1) / (32 * n);
@@ -229,7 +226,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     add_pieces(const LayerNormGradTensors t, const double* sums, std::int64_t width,
                std::int64_t pieces) {
-  begin_kernel();
   const std::int64_t column = blockIdx.x * std::int64_t{32} + threadIdx.x % 32;
   double sum[1] = {0};
   if (column < 2 * width)

@@ -23,11 +23,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     take(const __grid_constant__ Lines y_lines, const __grid_constant__ HeldPart part, const T* x,
          const std::int32_t* ids, T* y) {
-  begin_kernel();
-  const std::int64_t count = y_lines.outer * y_lines.extent * y_lines.inner,
-                     step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < count;
-       at += step) {
+  for_share(y_lines.outer * y_lines.extent * y_lines.inner, [&](std::int64_t at) {
     const Division row = divide(at, y_lines.inner);
     const std::int64_t id = ids[at], e = id - part.first,
                        outer = divide(row.quotient, y_lines.extent).quotient;
@@ -35,18 +31,14 @@ __global__ void __launch_bounds__(kThreads)
     if (id >= 0 && id < part.all && e >= 0 && e < part.held)
       value = x[(outer * part.held + e) * y_lines.inner + row.remainder];
     y[at] = value;
-  }
+  });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     add_taken(const __grid_constant__ Lines dy_lines, const __grid_constant__ HeldPart part,
               const T* dy, const std::int32_t* ids, T* dx) {
-  begin_kernel();
-  const std::int64_t count = dy_lines.outer * part.held * dy_lines.inner,
-                     step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < count;
-       at += step) {
+  for_share(dy_lines.outer * part.held * dy_lines.inner, [&](std::int64_t at) {
     const Division row = divide(at, dy_lines.inner), place = divide(row.quotient, part.held);
     const std::int64_t own = part.first + place.remainder,
                        line = place.quotient * dy_lines.extent * dy_lines.inner + row.remainder;
@@ -56,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
       if (ids[from] == own) sum += Element<T>::template widen<double>(dy[from]);
     }
     dx[at] = Element<T>::narrow(sum);
-  }
+  });
 }
 
 // ---- cumulative sums
@@ -81,7 +73,6 @@ __device__ inline double sum_of_earlier_threads(double own) {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     add_up(const __grid_constant__ Lines lines, bool exclusive, bool reverse, const T* x, T* y) {
-  begin_kernel();
   const std::int64_t piece = (lines.extent + kThreads - 1) / kThreads, begin = piece * threadIdx.x,
                      end = begin + piece < lines.extent ? begin + piece : lines.extent;
   for (std::int64_t l = blockIdx.x; l < lines.outer * lines.inner; l += gridDim.x) {
@@ -150,7 +141,6 @@ __device__ Found<S> next_in_line(const T* line, std::int64_t extent, std::int64_
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     find_largest(const __grid_constant__ Lines lines, const T* x, std::int32_t* y) {
-  begin_kernel();
   using S = Compared<T>;
   for (std::int64_t l = blockIdx.x; l < lines.outer * lines.inner; l += gridDim.x) {
     const Division line = divide(l, lines.inner);
@@ -165,7 +155,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     select(const __grid_constant__ Lines lines, std::int64_t k, bool descending, const T* x,
            T* values, std::int32_t* indices) {
-  begin_kernel();
   using S = Compared<T>;
   for (std::int64_t l = blockIdx.x; l < lines.outer; l += gridDim.x) {
     const T* const line = x + l * lines.extent;
@@ -184,12 +173,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     rank(const __grid_constant__ Lines lines, std::int64_t k, bool descending, const T* x,
          T* values, std::int32_t* indices) {
-  begin_kernel();
   using S = Compared<T>;
-  const std::int64_t count = lines.outer * lines.extent,
-                     step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < count;
-       at += step) {
+  for_share(lines.outer * lines.extent, [&](std::int64_t at) {
     const Division place = divide(at, lines.extent);
     const T* const line = x + place.quotient * lines.extent;
     const S own = Element<T>::template widen<S>(x[at]);
@@ -199,10 +184,10 @@ __global__ void __launch_bounds__(kThreads)
                                       place.remainder, descending)
                     ? 1
                     : 0;
-    if (before >= k) continue;
+    if (before >= k) return;
     values[place.quotient * k + before] = x[at];
     indices[place.quotient * k + before] = static_cast<std::int32_t>(place.remainder);
-  }
+  });
 }
 
 }  // namespace

@@ -3,18 +3,9 @@
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/shard_blocks.h"
+#include "kernels/plan/strided_copy_plan.h"
 
 namespace alpa::cuda {
-namespace {
-
-Shape dense_strides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
-}  // namespace
-
 bool MessageBox::is_dense() const {
   std::int64_t stride = 1;  // that the next dimension outwards must have
   for (std::size_t d = extent.size(); elements > 0 && d-- > 0; stride *= extent[d])
@@ -23,7 +14,7 @@ bool MessageBox::is_dense() const {
 }
 
 MessageBox message_box(const KernelTensor& local, const Shape& begin, const Shape& extent) {
-  MessageBox box{extent, dense_strides(local.type.shape)};
+  MessageBox box{extent, kernels::dense_strides(local.type.shape)};
   for (std::size_t d = 0; d < extent.size(); ++d) {
     const std::int64_t at = begin[d] - local.offset[d];
     invariant(at >= 0 && at + extent[d] <= local.type.shape[d],
@@ -36,7 +27,7 @@ MessageBox message_box(const KernelTensor& local, const Shape& begin, const Shap
 }
 
 MessageBox packed(const MessageBox& box) {
-  return {box.extent, dense_strides(box.extent), 0, box.elements};
+  return {box.extent, kernels::dense_strides(box.extent), 0, box.elements};
 }
 
 CopyLaunch copy_of(const MessageBox& from, const MessageBox& to, DType dtype) {

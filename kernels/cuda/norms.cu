@@ -61,21 +61,16 @@ __device__ double squares_of(const T* x, int count) {
 }
 
 __device__ double squares_of(const NormTensor& t, std::int64_t begin, int count) {
-  switch (t.type) {
-    case DType::f32: return squares_of(static_cast<const float*>(t.x) + begin, count);
-    case DType::bf16: return squares_of(static_cast<const Bf16*>(t.x) + begin, count);
-    case DType::f16: return squares_of(static_cast<const F16*>(t.x) + begin, count);
-    case DType::f64: return squares_of(static_cast<const double*>(t.x) + begin, count);
-    case DType::i32: return squares_of(static_cast<const std::int32_t*>(t.x) + begin, count);
-    case DType::u8: return squares_of(static_cast<const std::uint8_t*>(t.x) + begin, count);
-  }
-  return 0;
+  double sum = 0;
+  with_stored<double>(t.type, [&](auto element) {
+    sum = squares_of(static_cast<const decltype(element)*>(t.x) + begin, count);
+  });
+  return sum;
 }
 
 template <int capacity>
 __global__ void __launch_bounds__(kThreads, 4)
     square_chunks(const __grid_constant__ Table<NormTensor, capacity> table, double* sums) {
-  begin_kernel();
   for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
     const int tensor = tensor_of(table, chunk);
     const NormTensor& t = table.tensors[tensor];
@@ -91,7 +86,6 @@ __global__ void __launch_bounds__(kThreads, 4)
 template <int capacity>
 __global__ void __launch_bounds__(kThreads)
     add_chunks(const __grid_constant__ Table<NormTensor, capacity> table, const double* sums) {
-  begin_kernel();
   const int tensor = static_cast<int>(blockIdx.x);
   const std::int64_t end = tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
   double sum = 0;

@@ -20,7 +20,6 @@ __device__ inline Sum<T> element_at(const PoolingShape& s, const T* x, const Pix
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     take_largest(const __grid_constant__ PoolingShape s, const T* x, T* y, std::int64_t count) {
-  begin_kernel();
   for_share(count, [&](std::int64_t i) {
     const PixelPlace to = place_of(i, s.h.out, s.w.out, s.channels);
     Sum<T> largest = -static_cast<Sum<T>>(INFINITY);
@@ -53,7 +52,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     spread_slopes(const __grid_constant__ PoolingShape s, const T* dy, const T* x, T* dx,
                   std::int64_t count) {
-  begin_kernel();
   for_share(count, [&](std::int64_t i) {
     const PixelPlace to = place_of(i, s.h.in, s.w.in, s.channels);
     const Sum<T> own = widened_at(x, i);

@@ -19,7 +19,6 @@ __device__ void copy_element(const PublishedElement& e) {
 }
 
 __global__ void __launch_bounds__(kMaxPublished) publish(const __grid_constant__ Table table) {
-  begin_kernel();
   const int i = static_cast<int>(threadIdx.x);
   if (i >= table.count) return;
   const PublishedElement& e = table.elements[i];

@@ -56,7 +56,6 @@ template <class T, Distribution distribution>
 __global__ void __launch_bounds__(kThreads)
     draw_rows(const __grid_constant__ RandomLaunch r, const StepNumbers* step, const T* x, T* y,
               std::int64_t groups_per_row, bool aligned) {
-  begin_kernel();
   const RandomStream stream = random_stream(step->seed, r.stream, step->step, step->micro_batch);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;

@@ -54,18 +54,9 @@ struct Results {
       workspace[result * result_stride + piece * piece_stride] = value;
       return;
     }
-    switch (to) {
-      case DType::f32: static_cast<float*>(y)[result] = Element<float>::narrow(value); break;
-      case DType::bf16: static_cast<Bf16*>(y)[result] = Element<Bf16>::narrow(value); break;
-      case DType::f16: static_cast<F16*>(y)[result] = Element<F16>::narrow(value); break;
-      case DType::f64: static_cast<double*>(y)[result] = value; break;
-      case DType::i32:
-        static_cast<std::int32_t*>(y)[result] = Element<std::int32_t>::narrow(value);
-        break;
-      case DType::u8:
-        static_cast<std::uint8_t*>(y)[result] = Element<std::uint8_t>::narrow(value);
-        break;
-    }
+    with_stored<double>(to, [&](auto t) {
+      static_cast<decltype(t)*>(y)[result] = Element<decltype(t)>::narrow(value);
+    });
   }
 };
 
@@ -109,7 +100,6 @@ __device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t fir
 template <class T, ReduceOp op, int n>
 __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     long_lines(const __grid_constant__ ReduceLaunch r, const T* x, Results results) {
-  begin_kernel();
   const std::int64_t length = r.reduced_count * r.inner;
   for (std::int64_t i = blockIdx.x; i < r.results * r.pieces; i += gridDim.x) {
     const Division at = divide(i, r.pieces);
@@ -126,7 +116,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
 template <class T, ReduceOp op, int n>
 __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     short_lines(const __grid_constant__ ReduceLaunch r, const T* x, Results results, int width) {
-  begin_kernel();
   const std::int64_t length = r.reduced_count * r.inner, per_block = kThreads / width;
   for (std::int64_t first = blockIdx.x * per_block; first < r.results;
        first += gridDim.x * per_block) {
@@ -194,7 +183,6 @@ __device__ void column_share(double (&results)[n], const ReduceLaunch& r, const 
 template <class T, ReduceOp op, int n>
 __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     columns(const __grid_constant__ ReduceLaunch r, const T* x, Results results, ColumnGrid grid) {
-  begin_kernel();
   __shared__ double shares[kWarps][n][32 + 1];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int across = threadIdx.x % grid.across, down = threadIdx.x / grid.across;
@@ -276,7 +264,6 @@ ReduceLaunch second_pass(const ReduceLaunch& r) {
 }
 
 __global__ void fill_results(Results results, std::int64_t count, double value) {
-  begin_kernel();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) results.put(i, 0, value);
 }

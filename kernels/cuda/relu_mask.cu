@@ -73,7 +73,6 @@ template <class T, bool aligned>
 __global__ void __launch_bounds__(kThreads)
     relu_mask(std::int64_t packs, const T* bias, std::int64_t n, std::int64_t step, T* z,
               unsigned char* bits) {
-  begin_kernel();
   const std::int64_t first = first_pack();
   T values[kPacks][kPack<T>], added[kPacks][kPack<T>] = {};
 #pragma unroll
@@ -102,7 +101,6 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, bool aligned>
 __global__ void __launch_bounds__(kThreads)
     apply_relu_mask(std::int64_t packs, const unsigned char* bits, T* x) {
-  begin_kernel();
   const std::int64_t first = first_pack();
   T values[kPacks][kPack<T>];
   unsigned set[kPacks];

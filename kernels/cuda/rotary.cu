@@ -12,12 +12,9 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     turn_pairs(const __grid_constant__ kernels::RotaryShape s, const T* x,
                const std::int32_t* positions, T* y) {
-  begin_kernel();
   using S = Sum<T>;
   const std::int64_t half = s.width / 2, pairs = s.batch * s.time * s.heads * half;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < pairs;
-       i += stride) {
+  for_share(pairs, [&](std::int64_t i) {
     const Division head = divide(i, half);
     const std::int64_t token = divide(head.quotient, s.heads).quotient;
     const double position = positions[s.per_row ? token : divide(token, s.time).remainder];
@@ -32,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
             b = Element<T>::template widen<S>(x[second]);
     y[first] = Element<T>::narrow(a * cosine - b * sine);
     y[second] = Element<T>::narrow(b * cosine + a * sine);
-  }
+  });
 }
 
 }  // namespace

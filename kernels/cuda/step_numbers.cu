@@ -10,17 +10,13 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPerThread = 4;
 
-__global__ void __launch_bounds__(1) next_micro_batch(StepNumbers* now) {
-  begin_kernel();
-  ++now->micro_batch;
-}
+__global__ void __launch_bounds__(1) next_micro_batch(StepNumbers* now) { ++now->micro_batch; }
 
 /// All words of a thread are loaded, the last word instead of those behind it,
 /// before the first is stored.
 template <class W>
 __global__ void __launch_bounds__(kThreads)
     load_part(const StepNumbers* now, const W* parts, std::int64_t words, W* y) {
-  begin_kernel();
   const W* const x = parts + now->micro_batch * words;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPerThread;
   std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads * kPerThread + threadIdx.x;

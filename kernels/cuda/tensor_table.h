@@ -20,7 +20,7 @@ struct Table {
   void add(const Tensor& tensor) {
     tensors[count] = tensor;
     first_chunk[count++] = chunks;
-    chunks += chunks_of(tensor.elements);
+    chunks += chunks_of(tensor);
   }
 };
 
@@ -80,27 +80,15 @@ Status for_tables(const Tensor* tensors, int count, const Belongs& belongs, cons
 template <class S, int n>
 __device__ void load_typed(S (&out)[n], const void* data, DType dtype, std::int64_t begin,
                            std::int64_t count) {
-  switch (dtype) {
-    case DType::f32: return load_some(out, static_cast<const float*>(data) + begin, count);
-    case DType::bf16: return load_some(out, static_cast<const Bf16*>(data) + begin, count);
-    case DType::f16: return load_some(out, static_cast<const F16*>(data) + begin, count);
-    case DType::f64: return load_some(out, static_cast<const double*>(data) + begin, count);
-    case DType::i32: return load_some(out, static_cast<const std::int32_t*>(data) + begin, count);
-    case DType::u8: return load_some(out, static_cast<const std::uint8_t*>(data) + begin, count);
-  }
+  with_stored<double>(
+      dtype, [&](auto t) { load_some(out, static_cast<const decltype(t)*>(data) + begin, count); });
 }
 
 template <class S, int n>
 __device__ void store_typed(void* data, DType dtype, const S (&in)[n], std::int64_t begin,
                             std::int64_t count) {
-  switch (dtype) {
-    case DType::f32: return store_some(static_cast<float*>(data) + begin, in, count);
-    case DType::bf16: return store_some(static_cast<Bf16*>(data) + begin, in, count);
-    case DType::f16: return store_some(static_cast<F16*>(data) + begin, in, count);
-    case DType::f64: return store_some(static_cast<double*>(data) + begin, in, count);
-    case DType::i32: return store_some(static_cast<std::int32_t*>(data) + begin, in, count);
-    case DType::u8: return store_some(static_cast<std::uint8_t*>(data) + begin, in, count);
-  }
+  with_stored<double>(
+      dtype, [&](auto t) { store_some(static_cast<decltype(t)*>(data) + begin, in, count); });
 }
 
 }  // namespace alpa::cuda

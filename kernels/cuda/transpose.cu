@@ -1,8 +1,6 @@
 // kernels/cuda/transpose.cu — transposition: square tiles are read along the rows of x and written
 // along the rows of y. Both sides move vectors of v elements. A thread transposes blocks of v × v
 // elements in registers, so that shared memory is accessed in vectors as well.
-#include "kernels/cuda/transpose.h"
-
 #include "kernels/cuda/copy_place.h"
 
 namespace alpa::cuda {
@@ -58,7 +56,6 @@ __device__ inline Vector gather(const Vector (&from)[v], int b) {
 template <class W, int v>
 __global__ void __launch_bounds__(kThreads, 4)
     transpose_tiles(const __grid_constant__ TransposeLaunch t, const W* x, W* y) {
-  begin_kernel();
   using T = Tile<W, v>;
   using Vector = typename T::Vector;
   __shared__ T tile;

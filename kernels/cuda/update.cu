@@ -153,7 +153,6 @@ struct Packs {
 template <class T, class G, class Rule, int capacity>
 __global__ void __launch_bounds__(kThreads, 3)
     update_packs(const __grid_constant__ Table<UpdateTensor, capacity> table, const Rule rule) {
-  begin_kernel();
   using P = Packs<T, G, Rule>;
   __shared__ typename P::Factors shared;
   typename P::Factors factors = {};
@@ -217,7 +216,6 @@ __host__ __device__ inline bool is_wide(DType dtype) {
 template <class Rule, int capacity>
 __global__ void __launch_bounds__(kThreads, 3)
     update_elements(const __grid_constant__ Table<UpdateTensor, capacity> table, const Rule rule) {
-  begin_kernel();
   __shared__ typename Rule::template Factors<float> narrow_factors;
   __shared__ typename Rule::template Factors<double> wide_factors;
   if (threadIdx.x == 0) {

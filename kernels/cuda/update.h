@@ -62,5 +62,7 @@ Status run_squared_norms(const NormTensor* tensors, int count, double* workspace
 constexpr std::int64_t chunks_of(std::int64_t elements) {
   return (elements + kUpdateChunk - 1) / kUpdateChunk;
 }
+constexpr std::int64_t chunks_of(const UpdateTensor& t) { return chunks_of(t.elements); }
+constexpr std::int64_t chunks_of(const NormTensor& t) { return chunks_of(t.elements); }
 
 }  // namespace alpa::cuda

@@ -39,14 +39,6 @@ __device__ inline std::int64_t pixel_at(const PixelPlace& place, std::int64_t ro
   return ((place.image * rows + row) * columns + column) * channels;
 }
 
-/// body(i) for this thread's share of the numbers below `count`.
-template <class Body>
-__device__ void for_share(std::int64_t count, const Body& body) {
-  const std::int64_t threads = blockDim.x;
-  for (std::int64_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads)
-    body(i);
-}
-
 /// body(row, column, tap's row, tap's column) for the source elements that a window shows.
 template <class Body>
 __device__ void for_sources(const kernels::WindowDim& h, const kernels::WindowDim& w,

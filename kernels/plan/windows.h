@@ -3,6 +3,11 @@
 /// of which may be 0.
 #include <cstdint>
 
+namespace alpa {
+class Attributes;
+struct KernelTensor;
+}  // namespace alpa
+
 namespace alpa::kernels {
 
 /// One spatial dimension: element t of window o is source element o · stride - pad + t · dilation,
@@ -24,5 +29,14 @@ struct PoolingShape {
   std::int64_t batch = 1, channels = 1;
   WindowDim h, w;
 };
+
+/// Attributes: "stride", "dilation" (integers: rows, columns), "padding" (before and after the
+/// rows, before and after the columns). The number of groups follows from x and the kernel.
+ConvolutionShape convolution_shape(const KernelTensor& x, const KernelTensor& kernel,
+                                   const KernelTensor& y, const Attributes& attributes);
+
+/// Attributes: "window", "stride" and "padding", as above.
+PoolingShape pooling_shape(const KernelTensor& x, const KernelTensor& y,
+                           const Attributes& attributes);
 
 }  // namespace alpa::kernels

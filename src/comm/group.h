@@ -58,9 +58,6 @@ class Group {
   /// `in` is whole in dimension `split` and a shard in dimension `gathered`; `out` is the reverse.
   virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out,
                           ShardedDim split, ShardedDim gathered) = 0;
-  /// Copies `tensor` of member `root` to all members.
-  virtual void broadcast(int member, const KernelTensor& tensor, int root) = 0;
-  virtual void barrier(int member) = 0;
 
   /// Makes all present and future calls of all members throw Aborted, except a call at which all
   /// members have already arrived, which completes. May be called from any thread.

@@ -16,7 +16,7 @@ using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
 
 /// Data that a member publishes to the others during a call.
 struct Published {
-  CollectiveKind kind = CollectiveKind::barrier;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   std::span<const KernelTensor> in, out;
 };
 
@@ -95,23 +95,6 @@ class ThreadGroup final : public Group {
       }
       count(member, CollectiveKind::all_to_all, in.type.bytes(), out.type.bytes() - own);
     });
-  }
-
-  void broadcast(int member, const KernelTensor& tensor, int root) override {
-    call(member, {CollectiveKind::broadcast, {&tensor, 1}, {&tensor, 1}}, [&] {
-      const KernelTensor& source = members_[root].shown.in[0];
-      invariant(source.type == tensor.type, "broadcast: {} of member {} into {} of member {}",
-                to_string(source.type), root, to_string(tensor.type), member);
-      if (member != root) std::copy_n(source.data, tensor.type.bytes(), tensor.data);
-      count(member, CollectiveKind::broadcast, tensor.type.bytes(),
-            member == root ? 0 : tensor.type.bytes());
-    });
-  }
-
-  void barrier(int member) override {
-    meeting_.enter();
-    meeting_.leave();
-    count(member, CollectiveKind::barrier, 0, 0);
   }
 
   void abort() override { meeting_.abort(); }

@@ -5,6 +5,7 @@
 #include "collective_group.h"
 #include "handles.h"
 #include "kernels/cuda/combine.h"
+#include "kernels/plan/strided_copy_plan.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -14,30 +15,17 @@ CombineOp combine_op(Combiner combiner) {
   return combiner == Combiner::sum ? CombineOp::sum : CombineOp::max;
 }
 
-Shape strides_of(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 /// The box of `extent` elements that begins at `from_at` along dimension `from_dim` of a tensor of
 /// shape `from`, and at `to_at` along `to_dim` of one of shape `to`.
-CombineBox box_between(const Shape& from, int from_dim, std::int64_t from_at, const Shape& to,
+CopyLaunch box_between(const Shape& from, int from_dim, std::int64_t from_at, const Shape& to,
                        int to_dim, std::int64_t to_at, const Shape& extent) {
-  const Shape from_strides = strides_of(from), to_strides = strides_of(to);
-  CombineBox box;
-  const bool planned =
-      plan_box(box, static_cast<int>(extent.size()), extent.data(), from_strides.data(),
-               to_strides.data(), from_at * from_strides[from_dim], to_at * to_strides[to_dim]);
-  require(planned, "collective of tensors with {} dimensions: the kernel takes at most {}",
-          extent.size(), kMaxDims);
+  const Shape x = kernels::dense_strides(from), y = kernels::dense_strides(to);
+  CopyLaunch box;
+  require(plan_copy(box, 1, static_cast<int>(extent.size()), extent.data(), x.data(), y.data(),
+                    from_at * x[from_dim], to_at * y[to_dim]),
+          "collective of tensors with {} dimensions: the kernel takes at most {}", extent.size(),
+          kMaxDims);
   return box;
-}
-
-bool is_empty(const Shape& shape) {
-  for (std::int64_t extent : shape)
-    if (extent == 0) return true;
-  return false;
 }
 
 class CopyGroup : public CollectiveGroup {
@@ -83,18 +71,16 @@ class CopyGroup : public CollectiveGroup {
     return member.tensors->outputs[t];
   }
 
-  static Pointers inputs_of(std::span<const Member> members, std::size_t t) {
+  /// Tensor `t` of the operands, or results, of all members.
+  static Pointers all_of(std::span<const Member> members,
+                         std::vector<KernelTensor> KernelCall::*tensors, std::size_t t) {
     Pointers pointers{};
-    for (std::size_t m = 0; m < members.size(); ++m) pointers[m] = in(members[m], t).data;
-    return pointers;
-  }
-  static Pointers outputs_of(std::span<const Member> members, std::size_t t) {
-    Pointers pointers{};
-    for (std::size_t m = 0; m < members.size(); ++m) pointers[m] = out(members[m], t).data;
+    for (std::size_t m = 0; m < members.size(); ++m)
+      pointers[m] = (members[m].tensors->*tensors)[t].data;
     return pointers;
   }
 
-  void combine(DType dtype, CombineOp op, const CombineBox& box, int sources, void* const* from,
+  void combine(DType dtype, CombineOp op, const CopyLaunch& box, int sources, void* const* from,
                int targets, void* const* to, Stream stream) const {
     check(static_cast<cudaError_t>(run_combine(dtype, op, box, sources, from, targets, to, stream)),
           "run_combine");
@@ -106,19 +92,18 @@ class CopyGroup : public CollectiveGroup {
     for (const Member& member : members)
       invariant(in(member, t).type == type && out(member, t).type == type, "all_reduce: {} with {}",
                 to_string(type), to_string(in(member, t).type));
-    if (is_empty(type.shape)) return;
     combine(type.dtype, combine_op(call.combiner), whole_box(type.elements()), size_,
-            inputs_of(members, t).data(), size_, outputs_of(members, t).data(), stream);
+            all_of(members, &KernelCall::inputs, t).data(), size_,
+            all_of(members, &KernelCall::outputs, t).data(), stream);
   }
 
   void reduce_scatter(const lower::CollectiveCall& call, std::span<const Member> members,
                       std::size_t t, Stream stream) const {
-    const Pointers sources = inputs_of(members, t);
+    const Pointers sources = all_of(members, &KernelCall::inputs, t);
     const ShardedDim& cut = call.dims[t];
     for (const Member& member : members) {
       const TensorType &whole = in(member, t).type, &part = out(member, t).type;
-      if (is_empty(part.shape)) continue;
-      const CombineBox box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape,
+      const CopyLaunch box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape,
                                          cut.dim, 0, part.shape);
       void* const target = out(member, t).data;
       combine(part.dtype, combine_op(call.combiner), box, size_, sources.data(), 1, &target,
@@ -128,12 +113,11 @@ class CopyGroup : public CollectiveGroup {
 
   void all_gather(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
                   Stream stream) const {
-    const Pointers targets = outputs_of(members, t);
+    const Pointers targets = all_of(members, &KernelCall::outputs, t);
     const ShardedDim& cut = call.dims[t];
     for (const Member& member : members) {
       const TensorType &part = in(member, t).type, &whole = out(member, t).type;
-      if (is_empty(part.shape)) continue;
-      const CombineBox box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
+      const CopyLaunch box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
                                          member.index * cut.chunk, part.shape);
       void* const source = in(member, t).data;
       combine(part.dtype, CombineOp::sum, box, 1, &source, size_, targets.data(), stream);
@@ -148,8 +132,7 @@ class CopyGroup : public CollectiveGroup {
         const TensorType &source = in(from, 0).type, &target = out(to, 0).type;
         Shape extent = target.shape;
         extent[gathered.dim] = source.shape[gathered.dim];
-        if (is_empty(extent)) continue;
-        const CombineBox box =
+        const CopyLaunch box =
             box_between(source.shape, split.dim, to.index * split.chunk, target.shape, gathered.dim,
                         from.index * gathered.chunk, extent);
         void *const read = in(from, 0).data, *const written = out(to, 0).data;

@@ -16,7 +16,6 @@
 #include "convolutions.h"
 #include "discovery.h"
 #include "matmul.h"
-#include "memory_error.h"
 #include "nccl_group.h"
 #include "src/tensor/element.h"
 #include "status.h"
@@ -78,6 +77,48 @@ void wait_for(cudaEvent_t event, Check&& still_well) {
     if (now - asked > kAsk) still_well(), asked = now;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+}
+
+constexpr std::size_t kNamed = 3;  ///< largest tensors in a message
+
+/// "dense0.kernel f32[1024, 1024] 4194304 bytes, …" of the tensors with memory of their own.
+std::string largest_tensors(const spmd::SpmdProgram& program, const lower::DeviceProgram& device) {
+  std::vector<int> values;
+  for (int v = 0; v < static_cast<int>(device.buffer_of_value.size()); ++v) {
+    const int buffer = device.buffer_of_value[v];
+    if (buffer >= 0 && device.buffers[buffer].alias_of < 0) values.push_back(v);
+  }
+  const auto type = [&](int v) -> const TensorType& {
+    return device.buffers[device.buffer_of_value[v]].type;
+  };
+  std::stable_sort(values.begin(), values.end(),
+                   [&](int a, int b) { return type(a).bytes() > type(b).bytes(); });
+  values.resize(std::min(values.size(), kNamed));
+  std::string text;
+  for (int v : values)
+    text += fmt::format("{}\"{}\" {} of {} bytes", text.empty() ? "" : ", ",
+                        program.graph.producer(v).name, to_string(type(v)), type(v).bytes());
+  return text;
+}
+
+/// An arena of `bytes` for a device on the current card. Throws Error naming what was asked for,
+/// what is free, and the largest tensors.
+DeviceBlock allocate_arena(std::int64_t bytes, const spmd::SpmdProgram& program,
+                           const lower::DeviceProgram& device, const Gpu& card) {
+  void* data = nullptr;
+  const cudaError_t status = bytes > 0 ? cudaMalloc(&data, bytes) : cudaSuccess;
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // clears the error, so that the next call does not report it
+    const CudaDevice gpu = alpa::cuda::device(card.ordinal);
+    fail(
+        "device {} (GPU {}, {}): no memory for an arena of {} bytes: {} of {} are free. "
+        "It is the planned peak; the largest tensors are {}. "
+        "Use more GPUs, a memory budget or more micro-batches, or free what others hold there",
+        device.device, card.ordinal, gpu.name, bytes, gpu.free_bytes, gpu.memory_bytes,
+        largest_tensors(program, device));
+  }
+  check(status, "cudaMalloc");
+  return DeviceBlock(data);
 }
 
 class CudaDevices : public runtime::Devices {

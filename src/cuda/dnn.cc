@@ -1,12 +1,11 @@
 // src/cuda/dnn.cc — tries a convolution and an attention of cuDNN
-#include "dnn.h"
-
 #include <fmt/core.h>
 
 #include <cmath>
 #include <functional>
 
 #include "alpa/base/error.h"
+#include "discovery.h"
 #include "dnn_convolution.h"
 #include "dnn_library.h"
 #include "src/base/half.h"

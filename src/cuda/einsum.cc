@@ -25,12 +25,6 @@ std::int64_t alignment_of(const EinsumSteps& steps) {
   return alignment;
 }
 
-std::byte* aligned(std::byte* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  const std::uintptr_t alignment = kProductAlignment;
-  return pointer + (alignment - address % alignment) % alignment;
-}
-
 }  // namespace
 
 MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue) {
@@ -111,7 +105,7 @@ void EinsumLaunch::multiply(const KernelCall& call, std::byte* vector, std::byte
   const std::byte* const b = bring(call, steps_.b, b_, stream);
   std::byte* const c =
       steps_.product == kNowhere ? call.outputs[0].data : call.workspace + steps_.product;
-  std::byte* const workspace = aligned(call.workspace + steps_.workspace);
+  std::byte* const workspace = aligned(call.workspace + steps_.workspace, kProductAlignment);
   std::int64_t count = 1;
   for (const kernels::BatchDim& dim : steps_.outer) count *= dim.extent;
   for (std::int64_t i = 0; i < count; ++i) {

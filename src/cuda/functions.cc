@@ -5,7 +5,6 @@
 
 #include "devices.h"
 #include "discovery.h"
-#include "dnn.h"
 
 namespace alpa::cuda {
 namespace {

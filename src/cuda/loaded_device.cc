@@ -10,6 +10,8 @@
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/publish.h"
 #include "kernels/cuda/step_numbers.h"
+#include "kernels/plan/strided_copy_plan.h"
+#include "loads.h"
 #include "placement.h"
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
@@ -22,19 +24,12 @@ namespace {
 
 using Kind = lower::Instruction::Kind;
 
-void check_launch(Status status, const char* call) {
-  check(static_cast<cudaError_t>(status), call);
-}
-
 /// The part of the operand at the result's position in the whole tensor.
 Launch load_copy(const KernelCall& call) {
   const KernelTensor &from = call.inputs[0], &to = call.outputs[0];
   const int rank = to.type.rank();
-  Shape x_stride(rank, 1), y_stride(rank, 1);
-  for (int d = rank - 1; d > 0; --d) {
-    x_stride[d - 1] = x_stride[d] * from.type.shape[d];
-    y_stride[d - 1] = y_stride[d] * to.type.shape[d];
-  }
+  const Shape x_stride = kernels::dense_strides(from.type.shape),
+              y_stride = kernels::dense_strides(to.type.shape);
   std::int64_t begin = 0;
   for (int d = 0; d < rank; ++d) begin += (to.offset[d] - from.offset[d]) * x_stride[d];
   CopyLaunch copy;
@@ -43,14 +38,14 @@ Launch load_copy(const KernelCall& call) {
           "copy of {}: the kernel takes at most {} dimensions", to_string(to.type), kMaxDims);
   return [copy](const KernelCall& ready, Stream stream) {
     if (ready.inputs[0].data != ready.outputs[0].data)
-      check_launch(run_copy(copy, ready.inputs[0].data, ready.outputs[0].data, stream), "run_copy");
+      check_queued(run_copy(copy, ready.inputs[0].data, ready.outputs[0].data, stream), "run_copy");
   };
 }
 
 Launch load_fill(double value) {
   return [value](const KernelCall& call, Stream stream) {
     const KernelTensor& y = call.outputs[0];
-    check_launch(run_fill(y.data, y.type.dtype, y.type.elements(), value, stream), "run_fill");
+    check_queued(run_fill(y.data, y.type.dtype, y.type.elements(), value, stream), "run_fill");
   };
 }
 
@@ -194,7 +189,7 @@ void LoadedDevice::queue_clearing() const {
   for (int buffer : device_.zeroed)
     if (const std::int64_t bytes = device_.buffers[buffer].type.bytes(); bytes > 0)
       cleared.push_back({address(arena_, buffer), bytes});
-  check_launch(run_clear(cleared.data(), static_cast<int>(cleared.size()), compute()), "run_clear");
+  check_queued(run_clear(cleared.data(), static_cast<int>(cleared.size()), compute()), "run_clear");
 }
 
 /// The staging buffer begins with the contexts of the lists.
@@ -209,7 +204,7 @@ void LoadedDevice::queue(const Operation& operation) const {
 
 void LoadedDevice::queue_next(int list) const {
   if (counters_[list].runs > 1)
-    check_launch(run_next_micro_batch(reinterpret_cast<StepNumbers*>(context_of(list)), compute()),
+    check_queued(run_next_micro_batch(reinterpret_cast<StepNumbers*>(context_of(list)), compute()),
                  "run_next_micro_batch");
 }
 
@@ -220,7 +215,7 @@ void LoadedDevice::queue_metrics() const {
       published.push_back({placed_address(reported.buffer, 0),
                            metrics_ + reported.metric * kMetricBytes,
                            device_.buffers[reported.buffer].type.bytes()});
-  check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()),
+  check_queued(run_publish(published.data(), static_cast<int>(published.size()), compute()),
                "run_publish");
 }
 
@@ -235,7 +230,7 @@ void LoadedDevice::queue_load(const Operation& operation) const {
   const std::int64_t bytes = to.type.bytes();
   if (bytes == 0 || to.data == from) return;
   if (operation.sliced)
-    check_launch(run_load_part(reinterpret_cast<const StepNumbers*>(operation.call.step), from,
+    check_queued(run_load_part(reinterpret_cast<const StepNumbers*>(operation.call.step), from,
                                bytes, to.data, compute()),
                  "run_load_part");
   else

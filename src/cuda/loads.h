@@ -19,4 +19,10 @@ inline void check_queued(Status status, const char* kernel) {
   check(static_cast<cudaError_t>(status), kernel);
 }
 
+/// The first multiple of `alignment` from `pointer` on.
+inline std::byte* aligned(std::byte* pointer, std::uintptr_t alignment) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return pointer + (alignment - address % alignment) % alignment;
+}
+
 }  // namespace alpa::cuda

@@ -4,6 +4,8 @@
 /// algorithms that cuBLASLt proposes. Algorithms that accumulate partial sums in place in the
 /// result are excluded, so that equal operands give equal bits in every run. Thread rule: a
 /// `Matmuls` and what it loads belong to one host thread.
+#include <cublasLt.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -11,12 +13,17 @@
 #include "alpa/base/dtype.h"
 #include "alpa/base/error.h"
 #include "choice_file.h"
+#include "handles.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/plan/epilogue.h"
 #include "kernels/plan/matmul_shape.h"
-#include "lt_handles.h"
 
 namespace alpa::cuda {
+
+using LtHandle = Handle<Opaque<cublasLtHandle_t>, cublasLtDestroy>;
+using LtMatmul = Handle<Opaque<cublasLtMatmulDesc_t>, cublasLtMatmulDescDestroy>;
+using LtLayout = Handle<Opaque<cublasLtMatrixLayout_t>, cublasLtMatrixLayoutDestroy>;
+using LtPreference = Handle<Opaque<cublasLtMatmulPreference_t>, cublasLtMatmulPreferenceDestroy>;
 
 /// Description of a matrix product: everything except pointers.
 struct MatmulProblem {

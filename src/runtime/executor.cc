@@ -13,7 +13,6 @@
 #include "backend.h"
 #include "held_parts.h"
 #include "initialize.h"
-#include "lost_devices.h"
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
 #include "src/cost/collective.h"
@@ -33,12 +32,6 @@ TensorType given_type(const Graph& graph, const Input& input) {
   if (input.kind == InputKind::batch && !type.shape.empty())
     type.shape[0] *= graph.num_micro_batches;
   return type;
-}
-
-/// nullopt: the devices decide.
-std::optional<bool> captures(const ExecutorOptions& options) {
-  if (options.capture == Capture::automatic) return std::nullopt;
-  return options.capture == Capture::always;
 }
 
 }  // namespace
@@ -63,9 +56,9 @@ struct Executor::Impl {
         options(given_options) {
     const int n = static_cast<int>(spmd::devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
-    DevicesRequest request{program,          {},           threads,
-                           options.tf32,     options.tune, options.check_instructions,
-                           captures(options)};
+    DevicesRequest request{program,      {},           threads,
+                           options.tf32, options.tune, options.check_instructions};
+    if (options.capture != Capture::automatic) request.capture = options.capture == Capture::always;
     request.keeps_nan = options.check_finite;
     request.record_times = options.record_times;
     require(!options.record_times || backend.on_cores,
@@ -104,7 +97,16 @@ struct Executor::Impl {
   ~Impl() {
     const std::lock_guard lock(home().mutex);
     if (home().active == this) activate(nullptr);
-    if (devices->lost()) keep_forever(std::move(devices), std::move(lost_memory));
+    if (devices->lost()) keep_forever();
+  }
+
+  /// Never destroys what lost threads may still use, not even at exit.
+  void keep_forever() {
+    using Lost = std::pair<std::unique_ptr<Devices>, std::shared_ptr<DeviceMemory>>;
+    static std::mutex guard;
+    static std::vector<Lost>& all = *new std::vector<Lost>;
+    const std::lock_guard lock(guard);
+    all.emplace_back(std::move(devices), std::move(lost_memory));
   }
 
   // ---- executors that share states
@@ -601,21 +603,20 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
   std::map<std::string, Traffic> most;
   for (int device = 0; device < impl_->num_devices; ++device) {
     std::map<std::string, Traffic> own;
-    for (const auto& [size, counts] : impl_->devices->counts(device))
+    const auto add = [&](const std::string& name, const comm::Count& count, double bytes) {
+      if (count.calls == 0) return;
+      own[name].count += count.calls;
+      own[name].bytes += bytes;
+    };
+    for (const auto& [size, counts] : impl_->devices->counts(device)) {
       for (CollectiveKind kind : kReshards) {
         const comm::Count& count = counts[static_cast<int>(kind)];
-        if (count.calls == 0) continue;
-        Traffic& entry = own[std::string(name_of(kind))];
-        entry.count += count.calls;
-        entry.bytes +=
-            cost::collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
+        add(std::string(name_of(kind)), count,
+            cost::collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size));
       }
-    for (const auto& [size, counts] : impl_->devices->counts(device))
-      if (const comm::Count& count = counts[static_cast<int>(CollectiveKind::send)];
-          count.calls > 0) {
-        own["transfer"].count += count.calls;
-        own["transfer"].bytes += static_cast<double>(count.payload_bytes);
-      }
+      const comm::Count& sent = counts[static_cast<int>(CollectiveKind::send)];
+      add("transfer", sent, static_cast<double>(sent.payload_bytes));
+    }
     for (const auto& [name, entry] : own) {
       most[name].count = std::max(most[name].count, entry.count);
       most[name].bytes = std::max(most[name].bytes, entry.bytes);

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <new>
 
-#include "src/base/half.h"
+#include "src/tensor/element.h"
+#include "src/tensor/storage.h"
 
 namespace alpa {
 namespace {
@@ -12,55 +13,22 @@ namespace {
 /// Cache-line aligned, so that kernels may read a view of it in place.
 constexpr std::align_val_t kAlignment{64};
 
-template <class To>
-To convert(double value) {
-  if constexpr (std::is_same_v<To, Bf16>)
-    return to_bf16(static_cast<float>(value));
-  else if constexpr (std::is_same_v<To, F16>)
-    return to_f16(static_cast<float>(value));
-  else
-    return static_cast<To>(value);
-}
-
-template <class From>
-double as_double(From value) {
-  if constexpr (std::is_same_v<From, Bf16> || std::is_same_v<From, F16>)
-    return to_float(value);
-  else
-    return static_cast<double>(value);
-}
-
-/// Calls `visit` with a zero of the type that stores `dtype`.
-template <class Visitor>
-void with_storage_type(DType dtype, Visitor&& visit) {
-  switch (dtype) {
-    case DType::f32: return visit(float{});
-    case DType::bf16: return visit(Bf16{});
-    case DType::f16: return visit(F16{});
-    case DType::f64: return visit(double{});
-    case DType::i32: return visit(std::int32_t{});
-    case DType::u8: return visit(std::uint8_t{});
-  }
-}
-
 void copy_converted(const std::byte* from, DType from_type, std::byte* to, DType to_type,
                     std::int64_t count) {
   with_storage_type(from_type, [&](auto source) {
     with_storage_type(to_type, [&](auto target) {
       const auto* in = reinterpret_cast<const decltype(source)*>(from);
       auto* out = reinterpret_cast<decltype(target)*>(to);
-      for (std::int64_t i = 0; i < count; ++i) out[i] = convert<decltype(target)>(as_double(in[i]));
+      for (std::int64_t i = 0; i < count; ++i)
+        out[i] = from_double<decltype(target)>(to_double(in[i]));
     });
   });
 }
 
 /// Element `i` as a number.
 double element(const Array& array, std::int64_t i) {
-  double value = 0;
-  with_storage_type(array.dtype(), [&](auto zero) {
-    value = as_double(reinterpret_cast<const decltype(zero)*>(array.data())[i]);
-  });
-  return value;
+  return load_element(array.dtype(),
+                      array.data() + i * static_cast<std::int64_t>(size_of(array.dtype())));
 }
 
 /// Says what is wrong with an index: slow, so that good ones are not held up.

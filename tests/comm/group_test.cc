@@ -209,22 +209,6 @@ TEST_CASE("all_to_all moves the split from one dimension to another, either way"
   });
 }
 
-TEST_CASE("broadcast copies a tensor whole") {
-  for_each_case([](const Case& c) {
-    auto group = comm::make_thread_group(c.n);
-    std::vector<int> wrong(c.n);
-    const int root = c.n / 2;
-    run_members(c.n, [&](int m) {
-      Tensor tensor = filled(c.dtype, c.outer, 0, c.dim, c.inner, m);
-      tensor.view.data = tensor.memory.data();
-      group->broadcast(m, tensor.view, root);
-      wrong[m] +=
-          mismatches(tensor, 0, [&](auto o, auto d, auto i) { return value_at(root, o, d, i); });
-    });
-    for (int m = 0; m < c.n; ++m) CHECK(wrong[m] == 0);
-  });
-}
-
 TEST_CASE("several tensors of one all_reduce share a call, and equal the tensors one by one") {
   constexpr int n = 3;
   auto group = comm::make_thread_group(n);
@@ -365,11 +349,12 @@ TEST_CASE("abort makes waiting members and every later call throw Aborted within
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       group->abort();
     }
-    expect_abort([&] { group->barrier(m); });
-    expect_abort([&] {
+    const auto reduce = [&] {
       group->all_reduce(m, {&tensor.view, 1}, {&tensor.view, 1}, Combiner::sum);
-    });
-    expect_abort([&] { group->broadcast(m, tensor.view, 0); });
+    };
+    expect_abort(reduce);
+    expect_abort(reduce);
+    expect_abort([&] { group->all_to_all(m, tensor.view, tensor.view, {0, 3}, {0, 3}); });
   });
   CHECK(aborted == 3 * n);
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(1));
@@ -410,7 +395,7 @@ TEST_CASE("calls that do not match throw Bug on every member instead of hanging"
     const ShardedDim rows{0, 8};
     try {
       if (m == 0)
-        group->broadcast(m, tensor.view, 0);
+        group->all_reduce(m, {&tensor.view, 1}, {&tensor.view, 1}, Combiner::sum);
       else
         group->all_gather(m, {&tensor.view, 1}, {&out.view, 1}, {&rows, 1});
     } catch (const Bug& bug) {
@@ -418,11 +403,11 @@ TEST_CASE("calls that do not match throw Bug on every member instead of hanging"
     }
   });
   CHECK(messages[0] ==
-        "collectives do not match: member 0 calls broadcast of 1 tensors while another calls "
+        "collectives do not match: member 0 calls all_reduce of 1 tensors while another calls "
         "all_gather of 1");
   CHECK(messages[1] ==
         "collectives do not match: member 1 calls all_gather of 1 tensors while another calls "
-        "broadcast of 1");
+        "all_reduce of 1");
 }
 
 TEST_CASE("a group needs a member") {

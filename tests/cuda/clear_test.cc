@@ -1,4 +1,5 @@
 #include "kernels/cuda/clear.h"
+#include "kernels/cuda/update.h"
 
 #include <algorithm>
 #include <deque>
@@ -13,7 +14,7 @@ using namespace testing;
 
 TEST_CASE("stretches of every length and number are cleared, and nothing beside them") {
   if (no_device()) return;
-  for (const int count : {0, 1, 5, cuda::kMaxCleared, cuda::kMaxCleared + 3}) {
+  for (const int count : {0, 1, 5, cuda::kMaxTableTensors, cuda::kMaxTableTensors + 3}) {
     std::deque<DeviceBuffer> buffers;
     std::vector<cuda::ClearedBytes> stretches;
     for (int i = 0; i < count; ++i) {

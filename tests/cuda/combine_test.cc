@@ -78,16 +78,16 @@ TEST_CASE(
     const auto whole_strides = kernels::dense_strides(whole),
                part_strides = kernels::dense_strides(part);
     for (std::int64_t j = 0; j < 4; ++j) {
-      cuda::CombineBox box;
-      REQUIRE(
-          cuda::plan_box(box, 2, part.data(), whole_strides.data(), part_strides.data(), j * 8, 0));
+      cuda::CopyLaunch box;
+      REQUIRE(cuda::plan_copy(box, 1, 2, part.data(), whole_strides.data(), part_strides.data(),
+                              j * 8, 0));
       check(cuda::run_combine(dtype, CombineOp::sum, box, 4, in.in.data(), 1, &shards.out[j],
                               nullptr));
     }
     for (std::int64_t j = 0; j < 4; ++j) {
-      cuda::CombineBox box;
-      REQUIRE(
-          cuda::plan_box(box, 2, part.data(), part_strides.data(), whole_strides.data(), 0, j * 8));
+      cuda::CopyLaunch box;
+      REQUIRE(cuda::plan_copy(box, 1, 2, part.data(), part_strides.data(), whole_strides.data(), 0,
+                              j * 8));
       check(cuda::run_combine(dtype, CombineOp::sum, box, 1, &shards.in[j], 4, gathered.out.data(),
                               nullptr));
     }

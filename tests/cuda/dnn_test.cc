@@ -1,4 +1,4 @@
-#include "src/cuda/dnn.h"
+#include "src/cuda/discovery.h"
 
 #include <cudnn.h>
 

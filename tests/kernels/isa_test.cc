@@ -10,8 +10,9 @@
 
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/packed_gemm.h"
+#include "kernels/cpu/matmul.h"
 #include "src/base/philox.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::isa_test {
 namespace {
@@ -201,71 +202,48 @@ TEST_CASE("random numbers are the same bits on every instruction set, those of s
   });
 }
 
-/// Elements of [rows, columns], by rows or by columns.
-struct Operand {
-  std::int64_t rows, columns;
-  bool by_columns;
-  std::vector<float> data;
-
-  Operand(std::int64_t rows, std::int64_t columns, bool by_columns, unsigned seed)
-      : rows(rows), columns(columns), by_columns(by_columns) {
-    std::mt19937 generator(seed);
-    for (std::int64_t i = 0; i < rows * columns; ++i)
-      data.push_back(std::uniform_real_distribution<float>(-1, 1)(generator));
-  }
-  std::int64_t row_stride() const { return by_columns ? 1 : columns; }
-  std::int64_t column_stride() const { return by_columns ? rows : 1; }
-  double at(std::int64_t i, std::int64_t j) const {
-    return data[i * row_stride() + j * column_stride()];
-  }
-};
-
-/// `packed_gemm` of rows and columns [from, end), against sums in double; whatever lies between
-/// rows of c, and beyond the scratch, is left as it was.
-void check_product(const Operand& a, const Operand& b, std::int64_t from) {
-  constexpr float kOther = 77;
-  const std::int64_t m = a.rows - from, n = b.columns - from, k = a.columns, lead = n + 3;
-  const std::int64_t floats = cpu::packed_gemm_floats(m, n, k);
-  std::vector<float> c(m * lead, kOther), scratch(floats + 1, kOther);
-  cpu::packed_gemm(m, n, k,
-                   {a.data.data() + from * a.row_stride(), a.row_stride(), a.column_stride()},
-                   {b.data.data() + from * b.column_stride(), b.column_stride(), b.row_stride()},
-                   c.data(), lead, scratch.data());
+/// The largest difference of a product from sums in double; operands have lines `lead` apart.
+double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lead,
+                        bool a_by_columns, int threads) {
+  kernels::MatmulShape s{
+      .m = m, .n = n, .k = k, .a_m = lead, .a_k = 1, .b_k = lead, .b_n = 1, .c_m = n, .batch = {}};
+  if (a_by_columns) std::swap(s.a_m, s.a_k);
+  std::mt19937 generator(1);
+  const auto drawn = [&](std::int64_t lines) {
+    std::vector<float> data(lines * lead);
+    for (float& x : data) x = std::uniform_real_distribution<float>(-1, 1)(generator);
+    return data;
+  };
+  const std::vector<float> a = drawn(a_by_columns ? k : m), b = drawn(k);
+  std::vector<float> c(m * n);
+  const cpu::DnnlMatmul matmul(s, threads);
+  std::vector<std::byte> workspace(matmul.workspace_bytes());
+  ThreadTeam team(threads);
+  matmul.run(c.data(), a.data(), b.data(), workspace.data(), team);
   double error = 0;
   for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t j = 0; j < lead; ++j) {
-      double expected = j < n ? 0 : kOther;
-      for (std::int64_t p = 0; p < k && j < n; ++p)
-        expected += a.at(from + i, p) * b.at(p, from + j);
-      error = std::max(error, std::abs(c[i * lead + j] - expected));
+    for (std::int64_t j = 0; j < n; ++j) {
+      double expected = 0;
+      for (std::int64_t p = 0; p < k; ++p)
+        expected += static_cast<double>(a[i * s.a_m + p * s.a_k]) * b[p * s.b_k + j];
+      error = std::max(error, std::abs(c[i * n + j] - expected));
     }
-  CHECK(error <= 1e-7 * (4 + static_cast<double>(k)));
-  CHECK(scratch.back() == kOther);
+  return error;
 }
 
-TEST_CASE(
-    "products of panels, of every transposition, at and beyond the edges of tiles and blocks") {
-  struct Extents {
-    std::int64_t m, n, k;
-  };
+TEST_CASE("products of operands whose lines are a multiple of 1 KiB apart") {
   for_each_isa([] {
-    for (const Extents& e : {Extents{1, 1, 1},
-                             {6, 16, 8},
-                             {7, 17, 9},
-                             {5, 33, 257},
-                             {145, 31, 300},
-                             {150, 513, 7},
-                             {13, 1030, 5},
-                             {64, 64, 513}})
+    for (const std::int64_t lead : {512, 1024})
       for (const bool a_by_columns : {false, true})
-        for (const bool b_by_columns : {false, true}) {
-          CAPTURE(e.m);
-          CAPTURE(e.n);
-          CAPTURE(e.k);
-          const Operand a(e.m, e.k, a_by_columns, 1), b(e.k, e.n, b_by_columns, 2);
-          check_product(a, b, 0);
-          if (e.m > 4 && e.n > 4) check_product(a, b, 3);
+        for (const int threads : {1, 2}) {
+          CAPTURE(lead);
+          CAPTURE(a_by_columns);
+          CAPTURE(threads);
+          CHECK(error_of_product(40, 512, 70, lead, a_by_columns, threads) <= 1e-5);
+          CHECK(error_of_product(64, 33, 520, 1024, a_by_columns, threads) <= 1e-4);
         }
+    CHECK(error_of_product(20, 600, 530, 1024, true, 1) <= 1e-4);
+    CHECK(error_of_product(600, 20, 530, 1024, true, 1) <= 1e-4);
   });
 }
 

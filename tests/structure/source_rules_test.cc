@@ -102,25 +102,6 @@ TEST_CASE("the builders of models/ have at most as many lines as the guide says"
   }
 }
 
-TEST_CASE("every kernel begins with begin_kernel, without which it must not be launched") {
-  const auto lacking = [](const std::vector<SourceFile>& files) {
-    std::string found;
-    for (const SourceFile& file : files)
-      for (std::size_t i = 0; i < file.lines.size(); ++i) {
-        if (!file.lines[i].starts_with("__global__ ")) continue;
-        std::size_t end = i;
-        while (end + 1 < file.lines.size() && !file.lines[end].ends_with("{")) ++end;
-        if (end + 1 == file.lines.size() || file.lines[end + 1] != "  begin_kernel();")
-          found += place(file, i + 1) + " ";
-      }
-    return found;
-  };
-  CHECK(lacking(structure::source_files("kernels/cuda", {".cu"})) == "");
-  CHECK(lacking({{"x.cu",
-                  {"__global__ void f(int* x,", "                int y) {", "  *x = y;", "}"}}}) ==
-        "x.cu:1 ");
-}
-
 TEST_CASE("no committed file names a path or a package registry of one machine") {
   // Letters in brackets, so that this file does not match itself.
   const std::regex pattern(

@@ -1,5 +1,6 @@
-// kernels/cuda/load/attention.cc — loads attention and its gradient
+// kernels/cuda/load/attention.cc — loads attention, its gradient, and rotary position embeddings
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/rotary.h"
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {
@@ -37,6 +38,14 @@ Launch load_attention_grad(const OpDef&, const KernelCall& call, const Gpu&) {
                                      now.outputs[0].data, now.outputs[1].data, now.outputs[2].data},
                                     step_of(now), stream),
                  "gradient of attention");
+  };
+}
+
+Launch load_rotary(const OpDef&, const KernelCall& call, const Gpu&) {
+  return [shape = kernels::rotary_shape(call)](const KernelCall& now, Stream stream) {
+    check_queued(run_rotary(shape, now.inputs[0].data, now.inputs[1].as<std::int32_t>(),
+                            now.outputs[0].data, stream),
+                 "rotary position embedding");
   };
 }
 

@@ -9,12 +9,6 @@
 namespace alpa::cuda {
 namespace {
 
-std::byte* aligned(std::byte* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  constexpr std::uintptr_t kAlignment = kDnnAlignment;
-  return pointer + (kAlignment - address % kAlignment) % kAlignment;
-}
-
 /// Between the kernel [kh, kw, C / groups, F] of the operator and cuDNN's [F, kh, kw, C / groups].
 CopyLaunch transposition(const ConvolutionLaunch& l, bool to_dnn) {
   const std::int64_t features = l.shape.features, taps = l.kernel_elements() / features;
@@ -48,7 +42,7 @@ struct DnnCall {
 };
 
 void DnnCall::queue(const KernelCall& now, Stream stream) const {
-  std::byte* const kernel = aligned(now.workspace);
+  std::byte* const kernel = aligned(now.workspace, kDnnAlignment);
   std::byte *const first = now.inputs[0].data, *const second = now.inputs[1].data,
                    *const result = now.outputs[0].data;
   const bool makes_kernel = launch.result == ConvolutionResult::kernel;

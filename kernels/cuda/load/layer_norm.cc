@@ -3,55 +3,52 @@
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {
+namespace {
 
-Launch load_layer_norm(const OpDef&, const KernelCall& call, const Gpu&) {
+/// `centred`: layer_norm, which has a mean and a bias; else rms_norm, which has neither.
+Launch load_norm(const KernelCall& call, bool centred, const char* what) {
   const LayerNormLaunch launch{call.inputs.at(0).type.dtype, call.outputs.at(1).type.elements(),
                                call.inputs.at(1).type.elements(), call.attributes->real("epsilon")};
-  return [launch](const KernelCall& now, Stream stream) {
+  return [launch, centred, what](const KernelCall& now, Stream stream) {
+    const auto &in = now.inputs, &out = now.outputs;
     check_queued(run_layer_norm(launch,
-                                {now.inputs[0].data, now.inputs[1].data, now.inputs[2].data,
-                                 now.outputs[0].data, now.outputs[1].data, now.outputs[2].data},
+                                {in[0].data, in[1].data, centred ? in[2].data : nullptr,
+                                 out[0].data, centred ? out[1].data : nullptr, out.back().data},
                                 stream),
-                 "layer normalisation");
+                 what);
   };
+}
+
+Launch load_norm_grad(const KernelCall& call, bool centred, const char* what) {
+  const LayerNormLaunch launch{call.inputs.at(1).type.dtype, call.inputs.at(3).type.elements(),
+                               call.inputs.at(2).type.elements(), 0};
+  return [launch, centred, what](const KernelCall& now, Stream stream) {
+    const auto &in = now.inputs, &out = now.outputs;
+    check_queued(run_layer_norm_grad(
+                     launch,
+                     {in[0].data, in[1].data, in[2].data, centred ? in[3].data : nullptr,
+                      in.back().data, out[0].data, out[1].data, centred ? out[2].data : nullptr},
+                     reinterpret_cast<double*>(now.workspace), stream),
+                 what);
+  };
+}
+
+}  // namespace
+
+Launch load_layer_norm(const OpDef&, const KernelCall& call, const Gpu&) {
+  return load_norm(call, true, "layer normalisation");
 }
 
 Launch load_layer_norm_grad(const OpDef&, const KernelCall& call, const Gpu&) {
-  const LayerNormLaunch launch{call.inputs.at(1).type.dtype, call.inputs.at(3).type.elements(),
-                               call.inputs.at(2).type.elements(), 0};
-  return [launch](const KernelCall& now, Stream stream) {
-    const auto in = [&](int i) { return now.inputs[i].data; };
-    check_queued(run_layer_norm_grad(launch,
-                                     {in(0), in(1), in(2), in(3), in(4), now.outputs[0].data,
-                                      now.outputs[1].data, now.outputs[2].data},
-                                     reinterpret_cast<double*>(now.workspace), stream),
-                 "gradient of layer normalisation");
-  };
+  return load_norm_grad(call, true, "gradient of layer normalisation");
 }
 
 Launch load_rms_norm(const OpDef&, const KernelCall& call, const Gpu&) {
-  const LayerNormLaunch launch{call.inputs.at(0).type.dtype, call.outputs.at(1).type.elements(),
-                               call.inputs.at(1).type.elements(), call.attributes->real("epsilon")};
-  return [launch](const KernelCall& now, Stream stream) {
-    check_queued(run_layer_norm(launch,
-                                {now.inputs[0].data, now.inputs[1].data, nullptr,
-                                 now.outputs[0].data, nullptr, now.outputs[1].data},
-                                stream),
-                 "RMS normalisation");
-  };
+  return load_norm(call, false, "RMS normalisation");
 }
 
 Launch load_rms_norm_grad(const OpDef&, const KernelCall& call, const Gpu&) {
-  const LayerNormLaunch launch{call.inputs.at(1).type.dtype, call.inputs.at(3).type.elements(),
-                               call.inputs.at(2).type.elements(), 0};
-  return [launch](const KernelCall& now, Stream stream) {
-    const auto in = [&](int i) { return now.inputs[i].data; };
-    check_queued(run_layer_norm_grad(launch,
-                                     {in(0), in(1), in(2), nullptr, in(3), now.outputs[0].data,
-                                      now.outputs[1].data, nullptr},
-                                     reinterpret_cast<double*>(now.workspace), stream),
-                 "gradient of RMS normalisation");
-  };
+  return load_norm_grad(call, false, "gradient of RMS normalisation");
 }
 
 }  // namespace alpa::cuda

@@ -1,6 +1,6 @@
 // kernels/cuda/load/pooling.cc — loads max_pool and its gradient
 #include "kernels/cuda/pooling.h"
-#include "kernels/plan/window_call.h"
+#include "kernels/plan/windows.h"
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {

@@ -1,5 +1,7 @@
-// kernels/plan/window_call.cc — shapes of convolutions and poolings from their tensors
-#include "kernels/plan/window_call.h"
+// kernels/plan/windows.cc — shapes of convolutions and poolings from their tensors
+#include "kernels/plan/windows.h"
+
+#include "src/tensor/kernel.h"
 
 namespace alpa::kernels {
 
