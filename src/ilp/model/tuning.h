@@ -93,9 +93,6 @@ struct Tuning {
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search
     double branch_cells = 300'000;
-    /// Larger models are not written with all copies as nodes to see whether elimination takes
-    /// them.
-    std::int64_t wide_cells = 3'000'000;
     /// The first step of the multipliers where good ones are known.
     double known_step = 0.01;
     /// Seconds that CBC takes before it first looks at the time, with a margin.
@@ -114,15 +111,10 @@ struct Tuning {
     int rounds_to_branch = 4;
   } core;
 
-  struct FirstChoice {
+  struct Dive {
     int first_conflicts = 100;
     int most_conflicts = 1 << 24;
-  } first_choice;
-
-  struct Lagrange {
-    double smallest_step = 0.01;
-    int least_usages = 3;
-  } lagrange;
+  } dive;
 
   struct LeastExcess {
     /// by which the logarithm of a weight changes at most

@@ -13,9 +13,7 @@
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/ascent.h"
 #include "src/ilp/search/branch.h"
-#include "src/ilp/search/crossover.h"
-#include "src/ilp/search/first_choice.h"
-#include "src/ilp/search/lagrange.h"
+#include "src/ilp/search/dive.h"
 #include "src/ilp/search/large_neighbourhood_search.h"
 #include "src/ilp/search/least_excess.h"
 #include "src/ilp/search/local_search.h"
@@ -27,6 +25,19 @@ namespace {
 /// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
 /// afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
+
+/// The model with the strategies of the choices only.
+Model restricted(const Model& model, const std::vector<std::vector<int>>& choices) {
+  Model result = model;
+  result.trail.clear();
+  for (int i : live_nodes(model)) {
+    std::vector<int> kept;
+    for (const std::vector<int>& choice : choices) kept.push_back(choice[i]);
+    kept = distinct(std::move(kept));
+    if (static_cast<int>(kept.size()) < model.nodes[i].size()) keep_strategies(result, i, kept);
+  }
+  return result;
+}
 
 /// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than
 /// `wanted` survives, and its trail leads back to the live nodes of the model given.
@@ -60,7 +71,6 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (is_cut_off()) return;
-      if (options_.methods.presolve.elimination && !has_copies(model_)) try_prices();
       find_first(kFirstDives, grace_);
       if (!has_copies(model_))
         find_first(kAllDives,
@@ -70,7 +80,6 @@ class Core {
           options_.methods.dual_sweeps > 0 && options_.methods.presolve.arc_consistency;
       if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
-      if (!done() && options_.methods.presolve.elimination && has_copies(model_)) try_prices();
       const bool later = has_terms(model_) && dual && options_.methods.large_neighbourhood_search;
       if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
@@ -162,30 +171,6 @@ class Core {
            deadline_.left() > kTuning.core.branch_seconds_per_cell * size;
   }
 
-  /// Exact solutions under prices of the rows, where elimination allows them;
-  /// at most half of the time.
-  void try_prices() {
-    const Deadline half = deadline_.within(deadline_.left() / 2);
-    std::optional<Priced> priced;
-    if (!has_terms(model_))
-      priced = price_rows(model_, options_, 40, half);
-    else if (!model_.slack.empty() && cells(model_) <= kTuning.core.wide_cells)
-      priced = price_copies(half);
-    if (priced && !priced->choice.empty()) take(priced->choice);
-    if (priced) raise_bound(model_.constant + priced->bound);
-    priced_ = priced && !priced->choice.empty();
-  }
-
-  /// With a node per copy, which the model keeps if that can be eliminated.
-  std::optional<Priced> price_copies(const Deadline& deadline) {
-    Model wide = with_copies(model_);
-    if (cells(wide) > kTuning.core.wide_cells) return std::nullopt;
-    presolve(wide, options_, deadline);
-    std::optional<Priced> priced = price_rows(wide, options_, 40, deadline);
-    if (priced) model_ = std::move(wide);
-    return priced;
-  }
-
   /// The time limit ends the search for better choices; a first one is sought a little longer.
   void find_first(int dives, const Deadline& deadline) {
     if (best_.cost < kNever || live_nodes(model_).empty()) return;
@@ -253,7 +238,9 @@ class Core {
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
-  /// Crosses the cheapest of `choices` and of the best choice with the others.
+  /// Looks for the best mixture of `choices` and of the best choice: every node has a strategy that
+  /// one of them gives it. Where they agree nothing is left to decide, so that the mixture of many
+  /// differing parts, which only together keep the rows, is found at once.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
     if (!options_.methods.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
         best_.choice.empty())
@@ -264,10 +251,17 @@ class Core {
         choices.begin(), choices.end(),
         [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
     std::iter_swap(choices.begin(), cheapest);
-    std::vector<int> choice = cross(model_, choices, options_, deadline);
-    if (choice.empty()) return;
-    improve(model_, choice, deadline_);
-    take(std::move(choice));
+    for (int e : live_edges(model_))
+      deadline.spend(static_cast<double>(model_.edges[e].costs.size()));
+    try {
+      std::vector<int> choice = solve_inner(restricted(model_, choices),
+                                            plus(price(model_, choices.front()), model_.constant),
+                                            inner_options(options_), deadline);
+      if (choice.empty()) return;
+      improve(model_, choice, deadline_);
+      take(std::move(choice));
+    } catch (const Contradiction&) {  // the cheapest is the best mixture
+    }
   }
 
   /// Multipliers survive reductions by the time of their rows.
@@ -291,12 +285,10 @@ class Core {
   void branch_rest() {
     std::optional<Cost> cutoff;
     if (wanted() < kNever) cutoff = relative(wanted());
-    // Where prices of the rows led to a choice, searching around it gains more than branching does.
-    const double share = priced_ ? 0.3 : 0.9;
     const Model whole = has_terms(model_) ? with_copies(model_) : model_;
     if (has_terms(model_) && cells(whole) > kTuning.core.branch_cells / 10) return;
     Branched result =
-        branch(whole, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
+        branch(whole, cutoff, deadline_.within(0.9 * deadline_.left() - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
@@ -332,7 +324,6 @@ class Core {
   double step_ = kTuning.ascent.first_step;
   int sweeps_ = 32;  ///< of the next ascent; few are enough to fix most of a chain-like model
   int round_ = 0, ascents_ = 0;
-  bool priced_ = false;  ///< prices of the rows led to a choice
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-/// Finds a first feasible choice by depth-first search, without a bound.
+/// Finds a first feasible choice by depth-first search, without a bound, so that a solution exists
+/// at any time limit.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -78,5 +79,11 @@ class Diver {
   bool exhausted_ = false;
   double cells_ = 0;  ///< cells read since the deadline was last informed
 };
+
+/// A feasible choice of the live nodes; nothing after `dives` dives or at the deadline. By turns a
+/// dive does without the rows and is repaired, and another keeps them; from pair to pair they may
+/// undo twice as many steps. Throws Contradiction if a dive
+/// proves that there is no feasible choice.
+std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline);
 
 }  // namespace alpa::ilp

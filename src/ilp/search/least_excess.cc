@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "src/ilp/dual/dual.h"
+#include "src/ilp/eliminate/eliminate.h"
 #include "src/ilp/model/tuning.h"
-#include "src/ilp/search/least_usage.h"
+#include "src/ilp/reduce/presolve.h"
+#include "src/ilp/search/core.h"
 #include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
@@ -23,6 +25,35 @@ Model without_costs(const Model& model) {
   }
   result.constant = 0;
   return result;
+}
+
+/// Bound and first choices, and no search for better ones.
+Options quick(Options options) {
+  options = inner_options(std::move(options));
+  options.limits.relative_gap = 0;
+  options.methods.use_cbc = false;
+  return options;
+}
+
+/// The cheapest choice of the live nodes, rows apart, if a choice costs what it uses at `row`.
+/// Mostly solved at once.
+CoreSolution least_usage(Model model, int row, const Options& options, const Deadline& deadline) {
+  model.slack.clear(), model.times.clear(), model.trail.clear();
+  for (ModelNode& node : model.nodes) {
+    for (const Piece& piece : node.pieces)
+      for (std::size_t s = 0; row >= piece.from && row < piece.to && s < node.costs.size(); ++s)
+        node.costs[s] = plus(node.costs[s], piece.amounts[s]);
+    node.pieces.clear();
+    node.normal = true;
+  }
+  const std::size_t nodes = model.nodes.size();
+  presolve(model, options, deadline);
+  if (options.methods.presolve.elimination)
+    eliminate(model, options.methods.elimination_cells, deadline);
+  Statistics ignored;
+  CoreSolution solution = solve_core(model, kNever, {}, options, deadline, ignored);
+  if (!solution.choice.empty()) postsolve(model, solution.choice), solution.choice.resize(nodes);
+  return solution;
 }
 
 class ExcessSearch {
@@ -78,7 +109,8 @@ class ExcessSearch {
   /// Looks at the weightiest row alone. True if no choice fits there, or one was found.
   bool probe() {
     const int row = weightiest(weights_);
-    LeastUsage least = least_usage(model_, row, options_, deadline_.within(deadline_.left() / 4));
+    CoreSolution least =
+        least_usage(model_, row, quick(options_), deadline_.within(deadline_.left() / 4));
     raise(least.bound - model_.slack[static_cast<std::size_t>(row)], row);
     if (!least.choice.empty()) {
       const std::vector<Cost> over = excess(model_, least.choice);
