@@ -285,10 +285,10 @@ class Core {
   void branch_rest() {
     std::optional<Cost> cutoff;
     if (wanted() < kNever) cutoff = relative(wanted());
-    const Model whole = has_terms(model_) ? with_copies(model_) : model_;
+    Model whole = has_terms(model_) ? with_copies(model_) : model_;
     if (has_terms(model_) && cells(whole) > kTuning.core.branch_cells / 10) return;
-    Branched result =
-        branch(whole, cutoff, deadline_.within(0.9 * deadline_.left() - 0.1), statistics_);
+    Branched result = branch(std::move(whole), cutoff,
+                             deadline_.within(0.9 * deadline_.left() - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)

@@ -117,21 +117,13 @@ bool Diver::keep_only(int node, int strategy) {
   return propagate();
 }
 
-/// The allowed strategies of a node.
-std::vector<int> Diver::allowed_of(int node) const {
-  std::vector<int> result;
-  for (int s = 0; s < static_cast<int>(allowed_[node].size()); ++s)
-    if (allowed_[node][s]) result.push_back(s);
-  return result;
-}
-
 std::vector<int> Diver::cheapest_first(int node, const Deadline& deadline) const {
   const ModelNode& n = model_.nodes[node];
-  std::vector<int> order = allowed_of(node);
+  std::vector<int> order = marked(allowed_[node]);
   std::vector<Cost> costs = n.costs;
   for (int e : n.edges) {
     const View table = view(model_, e, node);
-    const std::vector<int> others = allowed_of(model_.edges[e].other(node));
+    const std::vector<int> others = marked(allowed_[model_.edges[e].other(node)]);
     deadline.spend(static_cast<double>(order.size() * others.size()));
     for (int p : order) {
       Cost least = kNever;
@@ -165,7 +157,7 @@ bool Diver::propagate() {
 /// Removes strategies of `node` without an allowed partner across `edge`. True if there were any.
 bool Diver::rule_out(int node, int edge) {
   const View table = view(model_, edge, node);
-  const std::vector<int> others = allowed_of(model_.edges[edge].other(node));
+  const std::vector<int> others = marked(allowed_[model_.edges[edge].other(node)]);
   cells_ += static_cast<double>(open_[node]) * static_cast<double>(others.size());
   bool changed = false;
   for (int p = 0; p < model_.nodes[node].size(); ++p) {

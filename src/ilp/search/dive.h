@@ -51,7 +51,6 @@ class Diver {
   void remove(int node, int strategy);
   void undo(std::size_t removed, std::size_t raised);
   bool keep_only(int node, int strategy);
-  std::vector<int> allowed_of(int node) const;
   std::vector<int> cheapest_first(int node, const Deadline& deadline) const;
   void add_neighbours(int node);
   bool propagate();

@@ -40,9 +40,9 @@ Options quick(Options options) {
 CoreSolution least_usage(Model model, int row, const Options& options, const Deadline& deadline) {
   model.slack.clear(), model.times.clear(), model.trail.clear();
   for (ModelNode& node : model.nodes) {
-    for (const Piece& piece : node.pieces)
-      for (std::size_t s = 0; row >= piece.from && row < piece.to && s < node.costs.size(); ++s)
-        node.costs[s] = plus(node.costs[s], piece.amounts[s]);
+    if (const Piece* piece = node.piece_at(row))
+      for (std::size_t s = 0; s < node.costs.size(); ++s)
+        node.costs[s] = plus(node.costs[s], piece->amounts[s]);
     node.pieces.clear();
     node.normal = true;
   }

@@ -140,7 +140,7 @@ class LocalSearch {
   void find_effects(int node, int row, int without, std::vector<Effect>& effects) const {
     const ModelNode& n = model_.nodes[node];
     effects.resize(n.costs.size());
-    const Piece* piece = piece_at(node, row);
+    const Piece* piece = n.piece_at(row);
     for (std::size_t s = 0; s < effects.size(); ++s) {
       effects[s] = {0, 0, piece ? piece->amounts[s] : 0};
       effects[s].add(n.costs[s]);
@@ -291,14 +291,8 @@ class LocalSearch {
     }
   }
 
-  const Piece* piece_at(int node, int row) const {
-    for (const Piece& piece : model_.nodes[node].pieces)
-      if (piece.from <= row && row < piece.to) return &piece;
-    return nullptr;
-  }
-
   Cost amount(int node, int state, int row) const {
-    const Piece* piece = piece_at(node, row);
+    const Piece* piece = model_.nodes[node].piece_at(row);
     return piece ? piece->amounts[state] : 0;
   }
 
