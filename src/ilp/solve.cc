@@ -10,7 +10,7 @@
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/core.h"
 #include "src/ilp/search/dive.h"
-#include "src/ilp/search/start.h"
+#include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
 namespace {

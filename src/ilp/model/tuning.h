@@ -131,11 +131,9 @@ struct Tuning {
   struct LocalSearch {
     /// Work of examining a node, in addition to its costs.
     double move_cells = 50;
+    /// Moves that bring a choice of the problem within the rows of the reduced model.
+    int start_repair_moves = 1000;
   } local_search;
-
-  struct Start {
-    int repair_moves = 1000;
-  } start;
 
   struct Solve {
     int early_dives = 3;

@@ -17,7 +17,6 @@
 #include "src/ilp/search/large_neighbourhood_search.h"
 #include "src/ilp/search/least_excess.h"
 #include "src/ilp/search/local_search.h"
-#include "src/ilp/search/start.h"
 
 namespace alpa::ilp {
 namespace {
