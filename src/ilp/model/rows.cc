@@ -124,20 +124,6 @@ Cost least_room(const Model& model, const Piece& piece) {
   return *std::min_element(model.slack.begin() + piece.from, model.slack.begin() + piece.to);
 }
 
-/// Largest usage the nodes could reach at each row.
-std::vector<Cost> largest_usage(const Model& model) {
-  Counts sums(model.slack.size() + 1, 0);
-  for (const ModelNode& node : model.nodes)
-    for (const Piece& piece : node.pieces) {
-      Cost most = *std::max_element(piece.amounts.begin(), piece.amounts.end());
-      sums[piece.from] += most;
-      sums[piece.to] -= most;
-    }
-  for (std::size_t r = 1; r < sums.size(); ++r) sums[r] += sums[r - 1];
-  sums.pop_back();
-  return sums;
-}
-
 }  // namespace
 
 void normalise(Model& model) {
@@ -151,6 +137,19 @@ void normalise(Model& model) {
     if (-model.slack[r] > worst.missing) worst = {-model.slack[r], model.times[r]};
   }
   if (worst.missing > 0) throw worst;
+}
+
+std::vector<Cost> largest_usage(const Model& model) {
+  Counts sums(model.slack.size() + 1, 0);
+  for (const ModelNode& node : model.nodes)
+    for (const Piece& piece : node.pieces) {
+      Cost most = *std::max_element(piece.amounts.begin(), piece.amounts.end());
+      sums[piece.from] += most;
+      sums[piece.to] -= most;
+    }
+  for (std::size_t r = 1; r < sums.size(); ++r) sums[r] += sums[r - 1];
+  sums.pop_back();
+  return sums;
 }
 
 std::vector<int> fitting_strategies(const Model& model, int index) {

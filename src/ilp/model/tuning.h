@@ -93,6 +93,9 @@ struct Tuning {
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search
     double branch_cells = 300'000;
+    /// Larger models are not written with all copies as nodes to see whether elimination takes
+    /// them.
+    std::int64_t wide_cells = 3'000'000;
     /// The first step of the multipliers where good ones are known.
     double known_step = 0.01;
     /// Seconds that CBC takes before it first looks at the time, with a margin.
@@ -115,6 +118,11 @@ struct Tuning {
     int first_conflicts = 100;
     int most_conflicts = 1 << 24;
   } dive;
+
+  struct Lagrange {
+    double smallest_step = 0.01;
+    int least_usages = 3;
+  } lagrange;
 
   struct LeastExcess {
     /// by which the logarithm of a weight changes at most

@@ -35,24 +35,17 @@ Options quick(Options options) {
   return options;
 }
 
-/// The cheapest choice of the live nodes, rows apart, if a choice costs what it uses at `row`.
-/// Mostly solved at once.
-CoreSolution least_usage(Model model, int row, const Options& options, const Deadline& deadline) {
-  model.slack.clear(), model.times.clear(), model.trail.clear();
-  for (ModelNode& node : model.nodes) {
-    if (const Piece* piece = node.piece_at(row))
-      for (std::size_t s = 0; s < node.costs.size(); ++s)
-        node.costs[s] = plus(node.costs[s], piece->amounts[s]);
-    node.pieces.clear();
-    node.normal = true;
-  }
-  const std::size_t nodes = model.nodes.size();
-  presolve(model, options, deadline);
+/// The choice that uses least at `row`. Rows apart, the model is mostly solved at once.
+CoreSolution least_usage(const Model& model, int row, const Options& options,
+                         const Deadline& deadline) {
+  Model usage = usage_at(model, row);
+  presolve(usage, options, deadline);
   if (options.methods.presolve.elimination)
-    eliminate(model, options.methods.elimination_cells, deadline);
+    eliminate(usage, options.methods.elimination_cells, deadline);
   Statistics ignored;
-  CoreSolution solution = solve_core(model, kNever, {}, options, deadline, ignored);
-  if (!solution.choice.empty()) postsolve(model, solution.choice), solution.choice.resize(nodes);
+  CoreSolution solution = solve_core(usage, kNever, {}, options, deadline, ignored);
+  if (!solution.choice.empty())
+    postsolve(usage, solution.choice), solution.choice.resize(model.nodes.size());
   return solution;
 }
 
@@ -173,6 +166,19 @@ class ExcessSearch {
 };
 
 }  // namespace
+
+Model usage_at(const Model& model, int row) {
+  Model result = without_costs(model);
+  result.slack.clear(), result.times.clear(), result.trail.clear();
+  for (ModelNode& node : result.nodes) {
+    if (const Piece* piece = node.piece_at(row))
+      for (std::size_t s = 0; s < node.costs.size(); ++s)
+        node.costs[s] = plus(node.costs[s], piece->amounts[s]);
+    node.pieces.clear();
+    node.normal = true;
+  }
+  return result;
+}
 
 LeastExcess least_excess(const Model& model, const std::vector<double>& weights,
                          const Options& options, const Deadline& deadline) {
