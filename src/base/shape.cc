@@ -1,6 +1,8 @@
 // src/base/shape.cc — products of extents, checks and text form of tensor types
 #include "alpa/base/shape.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -66,14 +68,7 @@ void check_type(const TensorType& type, std::string_view what) {
   if (!fault.empty()) fail("{} is {}; {}", what, excerpt(to_string(type)), fault);
 }
 
-std::string to_string(const Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
-}
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 std::string to_string(const TensorType& type) {
   return std::string(name_of(type.dtype)) + to_string(type.shape);

@@ -17,7 +17,7 @@
 namespace alpa::checkpoint {
 namespace {
 
-constexpr std::int64_t kBlocksAtOnce = 64;
+constexpr std::int64_t kBlocksVerified = 64;
 
 std::string path_of(const std::string& folder, std::int64_t step) {
   return folder + "/" + folder_of_step(step);
@@ -47,11 +47,11 @@ std::int64_t shard_bytes(const Manifest& manifest) {
 
 void verify(const std::string& folder, std::int64_t step) {
   const Manifest manifest = read_manifest(folder, step);
-  const auto buffer = std::make_unique<std::byte[]>(kBlocksAtOnce * kBlockBytes);
+  const auto buffer = std::make_unique<std::byte[]>(kBlocksVerified * kBlockBytes);
   for (int number = 0; number < std::ssize(manifest.shards); ++number) {
     const ShardReader shard(path_of(folder, step), manifest, number);
-    for (std::int64_t block = 0; block < shard.num_blocks(); block += kBlocksAtOnce)
-      shard.read(block, std::min(kBlocksAtOnce, shard.num_blocks() - block), buffer.get());
+    for (std::int64_t block = 0; block < shard.num_blocks(); block += kBlocksVerified)
+      shard.read(block, std::min(kBlocksVerified, shard.num_blocks() - block), buffer.get());
   }
 }
 

@@ -1,6 +1,8 @@
 // Problems of the contest: read, checked, solved and printed
 #include "src/ilp/contest.h"
 
+#include <fmt/ranges.h>
+
 #include <map>
 #include <new>
 
@@ -218,16 +220,6 @@ Contest read_contest(const std::string& path) {
   }
 }
 
-namespace {
-
-std::string list_text(const std::vector<int>& values) {
-  std::string text;
-  for (int value : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", value);
-  return "[" + text + "]";
-}
-
-}  // namespace
-
 std::string solve_contest(const std::string& path, double seconds) {
   const Stopwatch watch;
   Contest contest = read_contest(path);
@@ -236,8 +228,8 @@ std::string solve_contest(const std::string& path, double seconds) {
   options.limits.seconds = 0.97 * seconds - 0.2 - watch.seconds();
   Solution solution = solve(contest.problem, options);
   solution.choice.resize(static_cast<std::size_t>(contest.num_nodes));
-  return fmt::format("cost {} lower_bound {} gap {:.4f}%\n{}\n", solution.cost,
-                     solution.lower_bound, 100 * solution.gap(), list_text(solution.choice));
+  return fmt::format("cost {} lower_bound {} gap {:.4f}%\n[{}]\n", solution.cost,
+                     solution.lower_bound, 100 * solution.gap(), fmt::join(solution.choice, ", "));
 }
 
 }  // namespace alpa::ilp

@@ -9,8 +9,8 @@
 #include "src/ilp/model/tuning.h"
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/core.h"
-#include "src/ilp/search/first_choice.h"
-#include "src/ilp/search/start.h"
+#include "src/ilp/search/dive.h"
+#include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
 namespace {

@@ -1,6 +1,8 @@
 // src/inter_op/submesh.cc — shapes of parts of a cluster, and where they are
 #include "src/inter_op/submesh.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -13,12 +15,6 @@ namespace alpa::inter_op {
 
 std::string to_string(const Submesh& submesh) {
   return fmt::format("{}x{}", submesh.hosts, submesh.devices);
-}
-
-std::string to_string(const std::vector<Submesh>& submeshes) {
-  std::string text;
-  for (const Submesh& submesh : submeshes) text += (text.empty() ? "" : ", ") + to_string(submesh);
-  return text;
 }
 
 namespace {
@@ -38,38 +34,16 @@ std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space)
           "submeshes: parts of 1, 2, 4, … devices do not tile hosts of {} devices; use parts of "
           "any size",
           cluster.devices);
-  const bool doubling =
-      space == SubmeshSpace::power_of_two || space == SubmeshSpace::small_power_of_two;
-  const int most_hosts =
-      space == SubmeshSpace::small_power_of_two ? std::min(4, cluster.hosts) : cluster.hosts;
+  const bool doubling = space == SubmeshSpace::power_of_two;
   std::vector<Submesh> choices;
   for (int devices = 1; devices <= cluster.devices;
        devices = any_size ? next_size(devices) : 2 * devices)
     choices.push_back({1, devices});
-  for (int hosts = 2; hosts <= most_hosts; hosts = doubling   ? 2 * hosts
-                                                   : any_size ? next_size(hosts)
-                                                              : hosts + 1)
+  for (int hosts = 2; hosts <= cluster.hosts; hosts = doubling   ? 2 * hosts
+                                                      : any_size ? next_size(hosts)
+                                                                 : hosts + 1)
     choices.push_back({hosts, cluster.devices});
   return choices;
-}
-
-std::vector<LogicalShape> logical_shapes(const Submesh& submesh, int devices_per_host,
-                                         LogicalShapeSpace space, int rows) {
-  const int devices = submesh.num_devices();
-  switch (space) {
-    case LogicalShapeSpace::same_as_physical: return {{submesh.hosts, submesh.devices, false}};
-    case LogicalShapeSpace::data_parallel_only: return {{devices, 1, true}};
-    case LogicalShapeSpace::model_parallel_only: return {{1, devices, true}};
-    case LogicalShapeSpace::all:
-    case LogicalShapeSpace::single_node_model_parallel: break;
-  }
-  const int most = space == LogicalShapeSpace::all ? devices : std::min(devices, devices_per_host);
-  std::vector<LogicalShape> shapes;
-  for (int columns = 1; columns <= most; ++columns)
-    if (devices % columns == 0 && rows % (devices / columns) == 0)
-      shapes.push_back({devices / columns, columns, true});
-  shapes.push_back({devices, 1, false});
-  return shapes;
 }
 
 namespace {
@@ -136,7 +110,7 @@ void check(const Submesh& cluster, const std::vector<Submesh>& submeshes) {
   }
   require(devices == cluster.num_devices(),
           "submeshes {} have {} devices, the cluster {} has {}; stages must use each device once",
-          to_string(submeshes), devices, cluster, cluster.num_devices());
+          fmt::join(submeshes, ", "), devices, cluster, cluster.num_devices());
 }
 
 std::vector<int> consecutive(int first, int count) {
@@ -165,7 +139,7 @@ std::vector<std::vector<int>> place(const Submesh& cluster, const std::vector<Su
   }
   HostFilling filling(cluster, submeshes, {parts, order.end()}, host);
   require(filling.fill(), "submeshes {} do not tile {} hosts of {} devices; change their sizes",
-          to_string(submeshes), cluster.hosts, cluster.devices);
+          fmt::join(submeshes, ", "), cluster.hosts, cluster.devices);
   for (auto at = parts; at != order.end(); ++at)
     devices[*at] = consecutive(filling.first_device(*at), submeshes[*at].devices);
   return devices;

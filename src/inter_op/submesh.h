@@ -1,7 +1,6 @@
 #pragma once
-/// Parts of a cluster that stages run on: which shapes there are, how a shape is viewed as a
-/// logical mesh, and which devices a list of them gets. Pure functions, safe to call from several
-/// threads.
+/// Parts of a cluster that stages run on: which shapes there are, and which devices a list of them
+/// gets. Pure functions, safe to call from several threads.
 #include <string>
 #include <vector>
 
@@ -19,8 +18,6 @@ struct Submesh {
 
 /// "2x8": hosts, then devices of each.
 std::string to_string(const Submesh& submesh);
-/// "1x2, 1x2, 1x4".
-std::string to_string(const std::vector<Submesh>& submeshes);
 
 /// Which submeshes stages may have. All but any_size are those of Alpa, which need a power of two
 /// of devices per host: parts of 1, 2, 4, … devices, and whole hosts.
@@ -28,36 +25,13 @@ enum class SubmeshSpace {
   /// Parts of every size, any number of whole hosts; above 64 only 72, 80, …, 128, 144, …: numbers
   /// with four significant binary digits, so that large clusters have about a hundred parts.
   any_size,
-  all,                 ///< any number of whole hosts
-  power_of_two,        ///< 1, 2, 4, … hosts
-  small_power_of_two,  ///< 1, 2 or 4 hosts
+  all,           ///< any number of whole hosts
+  power_of_two,  ///< 1, 2, 4, … hosts
 };
 
 /// Submeshes of `cluster`: parts of a host by ascending size, one host, several hosts. Throws Error
 /// if the space needs a power of two of devices per host and there is another number.
 std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space);
-
-/// Which logical shapes the planner tries on a submesh (Alpa's names).
-enum class LogicalShapeSpace {
-  all,                         ///< every data × model parallel shape
-  single_node_model_parallel,  ///< those whose model parallel degree fits a host
-  same_as_physical,            ///< hosts × devices
-  data_parallel_only,
-  model_parallel_only,
-};
-
-/// A two-dimensional logical mesh of a submesh's devices.
-struct LogicalShape {
-  int rows = 1, columns = 1;
-  bool batch_on_rows = false;  ///< the batch must be split along the rows' axis
-  bool operator==(const LogicalShape&) const = default;
-};
-
-/// Logical shapes of `submesh` in a cluster with `devices_per_host`, by ascending columns, for
-/// micro-batches of `rows` examples: shapes whose rows do not divide them are left out. The
-/// first two spaces end with all devices in one column and a batch that is free.
-std::vector<LogicalShape> logical_shapes(const Submesh& submesh, int devices_per_host,
-                                         LogicalShapeSpace space, int rows);
 
 /// Device ids per submesh (host × devices per host + device), ascending. Whole hosts come first,
 /// the largest submesh first; then hosts are filled one after the other, the largest part first;

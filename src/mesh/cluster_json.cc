@@ -1,4 +1,6 @@
 // src/mesh/cluster_json.cc — cluster files
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -51,10 +53,8 @@ const Json& at(const Section& section, const std::string& key, const std::string
 void check_keys(const Section& section, std::initializer_list<const char*> known) {
   for (const auto& [key, value] : section.json.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string keys;
-    for (const char* name : known) keys += (keys.empty() ? "" : ", ") + std::string(name);
     fail("cluster file {}: {}: unknown key; the keys here are: {}", section.origin,
-         key_path(section, key), keys);
+         key_path(section, key), fmt::join(known, ", "));
   }
 }
 

@@ -1,9 +1,12 @@
 // src/mesh/device_mesh.cc — devices arranged along named axes, row-major
 #include "alpa/mesh/device_mesh.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <ranges>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -104,10 +107,7 @@ std::vector<int> DeviceMesh::group(int rank, const std::vector<int>& axes) const
 
 std::string shape_text(const DeviceMesh& mesh) {
   if (mesh.num_axes() == 0) return "1";
-  std::string text;
-  for (const MeshAxis& axis : mesh.axes())
-    text += (text.empty() ? "" : "x") + std::to_string(axis.size);
-  return text;
+  return fmt::format("{}", fmt::join(mesh.axes() | std::views::transform(&MeshAxis::size), "x"));
 }
 
 }  // namespace alpa

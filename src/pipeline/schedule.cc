@@ -7,8 +7,11 @@
 //                      F0 B0 F1 B1 W0 F2 B2 W1 W2 apply
 #include "src/pipeline/schedule.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "alpa/base/error.h"
 
@@ -193,12 +196,11 @@ std::string_view name_of(ScheduleKind kind) {
 }
 
 ScheduleKind parse_schedule(std::string_view name) {
-  std::string known;
-  for (std::size_t kind = 0; kind < pipeline::kSchedules.size(); ++kind) {
-    if (pipeline::kSchedules[kind].name == name) return static_cast<ScheduleKind>(kind);
-    known += fmt::format("{}{}", kind == 0 ? "" : ", ", pipeline::kSchedules[kind].name);
-  }
-  fail("schedule: \"{}\" is not known; known are {}", excerpt(name), known);
+  const auto& schedules = pipeline::kSchedules;
+  const auto* found = std::ranges::find(schedules, name, &pipeline::Entry::name);
+  if (found != schedules.end()) return static_cast<ScheduleKind>(found - schedules.begin());
+  fail("schedule: \"{}\" is not known; known are {}", excerpt(name),
+       fmt::join(schedules | std::views::transform(&pipeline::Entry::name), ", "));
 }
 
 }  // namespace alpa

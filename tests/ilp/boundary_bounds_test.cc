@@ -87,11 +87,11 @@ TEST_CASE("tables of problems with shared costs are exact, and so are their choi
     REQUIRE(result.costs == least);
     for (int p = 0; p < kStates; ++p)
       for (int q = 0; q < kStates; ++q)
-        if (const std::vector<int> at = {p, q}; least[result.index(at)] < kInfinite) {
+        if (const std::vector<int> at = {p, q}; least[place_of(result.sizes, at)] < kInfinite) {
           const std::vector<int> choice = result.choice(at);
           CHECK(choice.front() == p);
           CHECK(choice.back() == q);
-          CHECK(evaluate(problem, choice).cost == least[result.index(at)]);
+          CHECK(evaluate(problem, choice).cost == least[place_of(result.sizes, at)]);
         }
   });
 }

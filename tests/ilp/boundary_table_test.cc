@@ -66,7 +66,7 @@ TEST_CASE("every entry of a boundary's table is the least cost, and its choice c
       std::size_t rest = entry;
       for (std::size_t b = boundary.size(); b-- > 0; rest /= result.sizes[b])
         at[b] = static_cast<int>(rest % result.sizes[b]);
-      CHECK(result.index(at) == entry);
+      CHECK(place_of(result.sizes, at) == entry);
       ++entries;
       if (expected[entry] == kInfinite) {
         ++forbidden;

@@ -3,7 +3,7 @@
 
 #include <ctime>
 
-#include "../../src/ilp/search/first_choice.h"
+#include "../../src/ilp/search/dive.h"
 #include "../../src/ilp/search/local_search.h"
 #include "deadline_check.h"
 #include "large_problem.h"

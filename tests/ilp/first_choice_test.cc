@@ -1,7 +1,7 @@
 /// First choices where they are hard to find.
 #include <doctest/doctest.h>
 
-#include "../../src/ilp/search/first_choice.h"
+#include "../../src/ilp/search/dive.h"
 #include "large_problem.h"
 #include "src/ilp/solve.h"
 

@@ -1,7 +1,8 @@
-// Submeshes: the shapes of Alpa's spaces and of any size, their logical shapes, and placement.
+// Submeshes: the shapes of Alpa's spaces and of any size, and placement.
 #include "src/inter_op/submesh.h"
 
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <random>
@@ -12,24 +13,13 @@ namespace submesh_test {
 
 using namespace alpa;
 using namespace alpa::testing;
-using inter_op::LogicalShapeSpace;
 using inter_op::Submesh;
 using inter_op::SubmeshSpace;
 
 namespace {
 
 std::string choices(const Submesh& cluster, SubmeshSpace space) {
-  return to_string(inter_op::submesh_choices(cluster, space));
-}
-
-/// "8x1 4x2 8x1(free)".
-std::string shapes(const Submesh& submesh, int devices_per_host, LogicalShapeSpace space,
-                   int rows) {
-  std::string text;
-  for (const auto& shape : inter_op::logical_shapes(submesh, devices_per_host, space, rows))
-    text += fmt::format("{}{}x{}{}", text.empty() ? "" : " ", shape.rows, shape.columns,
-                        shape.batch_on_rows ? "" : "(free)");
-  return text;
+  return fmt::format("{}", fmt::join(inter_op::submesh_choices(cluster, space), ", "));
 }
 
 /// "0-3 6-7": first and last device per submesh.
@@ -60,7 +50,6 @@ bool can_fill(const std::vector<int>& parts, std::size_t next, std::vector<int>&
 // Source: Alpa, get_submesh_choices.
 TEST_CASE("submesh choices are those of Alpa's spaces, or parts of any size") {
   CHECK(choices({2, 8}, SubmeshSpace::all) == "1x1, 1x2, 1x4, 1x8, 2x8");
-  CHECK(choices({8, 8}, SubmeshSpace::small_power_of_two) == "1x1, 1x2, 1x4, 1x8, 2x8, 4x8");
   CHECK(choices({8, 8}, SubmeshSpace::power_of_two) == "1x1, 1x2, 1x4, 1x8, 2x8, 4x8, 8x8");
   CHECK(choices({4, 4}, SubmeshSpace::all) == "1x1, 1x2, 1x4, 2x4, 3x4, 4x4");
   CHECK(choices({3, 4}, SubmeshSpace::power_of_two) == "1x1, 1x2, 1x4, 2x4");
@@ -68,7 +57,7 @@ TEST_CASE("submesh choices are those of Alpa's spaces, or parts of any size") {
   CHECK(choices({3, 3}, SubmeshSpace::any_size) == "1x1, 1x2, 1x3, 2x3, 3x3");
   const auto large = inter_op::submesh_choices({1, 1024}, SubmeshSpace::any_size);
   CHECK(large.size() == 64 + 4 * 8);
-  CHECK(to_string(std::vector(large.begin() + 62, large.begin() + 74)) ==
+  CHECK(fmt::format("{}", fmt::join(large.begin() + 62, large.begin() + 74, ", ")) ==
         "1x63, 1x64, 1x72, 1x80, 1x88, 1x96, 1x104, 1x112, 1x120, 1x128, 1x144, 1x160");
   CHECK(large.back() == Submesh{1, 1024});
   CHECK(error_of([] {
@@ -76,19 +65,6 @@ TEST_CASE("submesh choices are those of Alpa's spaces, or parts of any size") {
         }) ==
         "submeshes: parts of 1, 2, 4, … devices do not tile hosts of 6 devices; use parts of any "
         "size");
-}
-
-// Source of the first row: Alpa, get_one_submesh_autosharding_config_choices.
-TEST_CASE("logical shapes of a submesh: data and model parallel degrees that divide the batch") {
-  using enum LogicalShapeSpace;
-  CHECK(shapes({1, 8}, 8, single_node_model_parallel, 8) == "8x1 4x2 2x4 1x8 8x1(free)");
-  CHECK(shapes({1, 8}, 8, single_node_model_parallel, 2) == "2x4 1x8 8x1(free)");
-  CHECK(shapes({2, 4}, 4, single_node_model_parallel, 8) == "8x1 4x2 2x4 8x1(free)");
-  CHECK(shapes({2, 4}, 4, all, 8) == "8x1 4x2 2x4 1x8 8x1(free)");
-  CHECK(shapes({1, 6}, 6, all, 6) == "6x1 3x2 2x3 1x6 6x1(free)");
-  CHECK(shapes({2, 4}, 4, same_as_physical, 8) == "2x4(free)");
-  CHECK(shapes({2, 4}, 4, data_parallel_only, 8) == "8x1");
-  CHECK(shapes({2, 4}, 4, model_parallel_only, 8) == "1x8");
 }
 
 // Source: Alpa's get_sliced_virtual_submeshes, executed.

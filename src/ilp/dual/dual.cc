@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "src/base/infinity.h"
+#include "src/ilp/model/lines.h"
 #include "src/ilp/model/rows.h"
 
 namespace alpa::ilp {
@@ -20,34 +21,6 @@ std::vector<double> table_from(const View& table, std::size_t rows) {
   for (std::size_t p = 0; p < rows; ++p)
     for (int q = 0; q < table.columns; ++q)
       result.push_back(real(table.at(static_cast<int>(p), q)));
-  return result;
-}
-
-/// Lines of a table with equal contents, as classes: the class of each line,
-/// and a line of each class.
-struct LineClasses {
-  std::vector<int> of_line, first;
-};
-
-LineClasses classes_of_rows(const std::vector<double>& table, std::size_t rows,
-                            std::size_t columns) {
-  LineClasses result;
-  std::unordered_map<std::string_view, int> known;
-  for (std::size_t p = 0; p < rows; ++p) {
-    const std::string_view line(reinterpret_cast<const char*>(table.data() + p * columns),
-                                columns * sizeof(double));
-    const auto [at, added] = known.try_emplace(line, static_cast<int>(result.first.size()));
-    if (added) result.first.push_back(static_cast<int>(p));
-    result.of_line.push_back(at->second);
-  }
-  return result;
-}
-
-std::vector<double> transposed(const std::vector<double>& table, std::size_t rows,
-                               std::size_t columns) {
-  std::vector<double> result(table.size());
-  for (std::size_t p = 0; p < rows; ++p)
-    for (std::size_t q = 0; q < columns; ++q) result[q * rows + p] = table[p * columns + q];
   return result;
 }
 

@@ -26,6 +26,15 @@ std::int64_t whole_multiplier(double multiplier, int shift) {
   return std::llround(std::ldexp(multiplier, shift + kMultiplierBits));
 }
 
+/// Price of what a strategy of the node uses, rounded down; `upto` as `Dual::whole_sums`.
+template <class Sums>
+auto usage_price(const ModelNode& node, std::size_t strategy, const Sums& upto) {
+  typename Sums::value_type price = 0;
+  for (const Piece& piece : node.pieces)
+    price += (upto[piece.to] - upto[piece.from]) * piece.amounts[strategy];
+  return price >> kMultiplierBits;
+}
+
 /// Least reduced cost of every line of an edge, and of the whole edge.
 struct Minima {
   std::vector<Cost> rows, columns;
@@ -93,10 +102,7 @@ std::vector<Cost> Dual::exact_prices(int node, const WholeSums& upto, int shift)
   const ModelNode& source = model_->nodes[node];
   std::vector<Cost> result;
   for (int s = 0; s < source.size(); ++s) {
-    Wide price = 0;
-    for (const Piece& piece : source.pieces)
-      price += (upto[piece.to] - upto[piece.from]) * piece.amounts[s];
-    price = std::min<Wide>(price >> kMultiplierBits, kMostScaled);
+    const Wide price = std::min<Wide>(usage_price(source, s, upto), kMostScaled);
     result.push_back(scaled(source.costs[s], shift) + static_cast<Cost>(price));
   }
   return result;
@@ -112,11 +118,8 @@ void Dual::add_usage_prices(Exact& exact) const {
   exact.bound -= static_cast<Cost>((slack + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s) {
-      Wide price = 0;
-      for (const Piece& piece : model_->nodes[nodes_[i].index].pieces)
-        price += (upto[piece.to] - upto[piece.from]) * piece.amounts[s];
-      if (exact.node_excess[i][s] < kNever)
-        exact.node_excess[i][s] += static_cast<Cost>(price >> kMultiplierBits);
+      if (Cost& excess = exact.node_excess[i][s]; excess < kNever)
+        excess += static_cast<Cost>(usage_price(model_->nodes[nodes_[i].index], s, upto));
     }
 }
 

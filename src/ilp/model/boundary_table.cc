@@ -2,7 +2,6 @@
 #include "src/ilp/model/boundary_table.h"
 
 namespace alpa::ilp {
-namespace {
 
 std::size_t place_of(std::span<const int> sizes, std::span<const int> choices) {
   std::size_t index = 0;
@@ -11,21 +10,19 @@ std::size_t place_of(std::span<const int> sizes, std::span<const int> choices) {
   return index;
 }
 
-}  // namespace
-
-std::size_t BoundaryTable::index(std::span<const int> boundary_choice) const {
-  return place_of(sizes, boundary_choice);
-}
-
-std::vector<int> BoundaryTable::choice(std::span<const int> boundary_choice) const {
-  std::vector<int> choice(static_cast<std::size_t>(nodes + copies), 0);
-  for (std::size_t i = 0; i < boundary.size(); ++i) choice[boundary[i]] = boundary_choice[i];
+void take_back(std::span<const Step> steps, std::vector<int>& choice) {
   std::vector<int> chosen;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     chosen.clear();
     for (int node : step->scope) chosen.push_back(choice[node]);
     choice[step->node] = (*step->table)[place_of(step->sizes, chosen)];
   }
+}
+
+std::vector<int> BoundaryTable::choice(std::span<const int> boundary_choice) const {
+  std::vector<int> choice(static_cast<std::size_t>(nodes + copies), 0);
+  for (std::size_t i = 0; i < boundary.size(); ++i) choice[boundary[i]] = boundary_choice[i];
+  take_back(steps, choice);
   choice.resize(static_cast<std::size_t>(nodes));
   return choice;
 }

@@ -26,6 +26,12 @@ struct Step {
   std::shared_ptr<const std::vector<int>> table;  ///< shared by equal parts of the problem
 };
 
+/// Place of the entry for these choices in a table of these sizes, the last one's fastest.
+std::size_t place_of(std::span<const int> sizes, std::span<const int> choices);
+
+/// Fills in the choices that follow from others, last step first.
+void take_back(std::span<const Step> steps, std::vector<int>& choice);
+
 /// Least costs by the choice of the boundary. Plain data; tables of equal parts share it.
 struct BoundaryTable {
   std::vector<int> boundary;  ///< nodes of the problem
@@ -33,8 +39,6 @@ struct BoundaryTable {
   /// by their choices, the last one's fastest; kInfinite: there is no choice
   std::vector<std::int64_t> costs;
 
-  /// Place among `costs`.
-  std::size_t index(std::span<const int> boundary_choice) const;
   /// A choice of all nodes of the problem that has the cost in the table.
   /// Meaningless if that is kInfinite.
   std::vector<int> choice(std::span<const int> boundary_choice) const;

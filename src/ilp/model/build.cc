@@ -99,13 +99,6 @@ struct Domains {
   }
 };
 
-std::vector<int> chosen(const Mask& mask) {
-  std::vector<int> result;
-  for (std::size_t s = 0; s < mask.size(); ++s)
-    if (mask[s]) result.push_back(static_cast<int>(s));
-  return result;
-}
-
 /// One row per time at which some usage starts: between starts the live set can only shrink.
 std::vector<std::int64_t> row_times(const Problem& problem) {
   std::vector<std::int64_t> times;
@@ -171,7 +164,7 @@ Model build(const Problem& problem, bool consistent, const Deadline& deadline) {
   model.slack.assign(model.times.size(), std::min(problem.usage_limit.value_or(0), kInfinite));
   std::vector<std::vector<int>> kept;
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
-    kept.push_back(chosen(domains.masks[i]));
+    kept.push_back(marked(domains.masks[i]));
     if (kept[i].empty()) throw Contradiction{};
     ModelNode node;
     for (int s : kept[i]) node.costs.push_back(inner_cost(problem.nodes[i].costs[s]));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/ilp/model/rows.h"
+
 namespace alpa::ilp {
 
 bool has_copies(const Model& model) {
@@ -12,8 +14,7 @@ bool has_copies(const Model& model) {
 
 CopyStates::CopyStates(const Model& model, const std::vector<double>& row_prices)
     : model_(model), at_(model.nodes.size(), 0) {
-  std::vector<double> upto(model.slack.size() + 1, 0);
-  for (std::size_t r = 0; r < row_prices.size(); ++r) upto[r + 1] = upto[r] + row_prices[r];
+  const RowPrices upto(row_prices);
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const ModelNode& node = model.nodes[i];
     at_[i] = prices_.size();
@@ -21,7 +22,7 @@ CopyStates::CopyStates(const Model& model, const std::vector<double>& row_prices
     for (int s = 0; s < node.size(); ++s) {
       double price = static_cast<double>(node.costs[s]), volume = 0;
       for (const Piece& piece : node.pieces) {
-        price += (upto[piece.to] - upto[piece.from]) * static_cast<double>(piece.amounts[s]);
+        price += upto.of(piece) * static_cast<double>(piece.amounts[s]);
         volume +=
             static_cast<double>(piece.to - piece.from) * static_cast<double>(piece.amounts[s]);
       }
@@ -49,9 +50,7 @@ int CopyStates::cheapest(const SharedTerm& term, const SharedCopy& copy, int row
 
 void CopyStates::complete(const SharedTerm& term, std::vector<int>& choice) const {
   const int row = term.source.classes[choice[term.source.node]];
-  std::vector<unsigned> wanted(static_cast<std::size_t>(term.columns), 0);
-  for (const SharedEnd& reader : term.readers)
-    wanted[reader.classes[choice[reader.node]]] |= 1u << reader.group;
+  const std::vector<unsigned> wanted = wanted_groups(term, choice);
   for (const SharedCopy& copy : term.copies)
     choice[copy.node] = cheapest(term, copy, row, wanted[copy.column]);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "src/ilp/model/lines.h"
 
 namespace alpa::ilp {
 
@@ -16,13 +17,6 @@ namespace {
 
 void forget_edge(ModelNode& node, int edge) {
   node.edges.erase(std::find(node.edges.begin(), node.edges.end(), edge));
-}
-
-std::vector<Cost> transposed(const std::vector<Cost>& table, int rows, int columns) {
-  std::vector<Cost> result(table.size());
-  for (int p = 0; p < rows; ++p)
-    for (int q = 0; q < columns; ++q) result[q * rows + p] = table[p * columns + q];
-  return result;
 }
 
 template <class T>
@@ -80,7 +74,8 @@ int add_edge(Model& model, int a, int b, std::vector<Cost> costs) {
     return index;
   }
   ModelEdge& edge = model.edges[existing];
-  if (edge.a != a) costs = transposed(costs, model.nodes[a].size(), model.nodes[b].size());
+  if (edge.a != a)
+    costs = transposed(costs, model.nodes[a].costs.size(), model.nodes[b].costs.size());
   for (std::size_t i = 0; i < costs.size(); ++i) edge.costs[i] = plus(edge.costs[i], costs[i]);
   return existing;
 }
@@ -148,14 +143,16 @@ std::vector<int> distinct(std::vector<int> numbers) {
   return numbers;
 }
 
+std::vector<int> marked(const std::vector<char>& marks) {
+  std::vector<int> result;
+  for (std::size_t i = 0; i < marks.size(); ++i)
+    if (marks[i]) result.push_back(static_cast<int>(i));
+  return result;
+}
+
 void postsolve(const Model& model, std::vector<int>& choice) {
   choice.resize(model.nodes.size(), 0);
-  for (auto step = model.trail.rbegin(); step != model.trail.rend(); ++step) {
-    std::size_t index = 0;
-    for (std::size_t i = 0; i < step->scope.size(); ++i)
-      index = index * step->sizes[i] + choice[step->scope[i]];
-    choice[step->node] = (*step->table)[index];
-  }
+  take_back(model.trail, choice);
 }
 
 std::vector<int> live_nodes(const Model& model) {
@@ -172,11 +169,16 @@ std::vector<int> live_edges(const Model& model) {
   return result;
 }
 
-Cost price(const SharedTerm& term, const std::vector<int>& choice) {
-  const int row = term.source.classes[choice[term.source.node]];
+std::vector<unsigned> wanted_groups(const SharedTerm& term, const std::vector<int>& choice) {
   std::vector<unsigned> wanted(static_cast<std::size_t>(term.columns), 0);
   for (const SharedEnd& reader : term.readers)
     wanted[reader.classes[choice[reader.node]]] |= 1u << reader.group;
+  return wanted;
+}
+
+Cost price(const SharedTerm& term, const std::vector<int>& choice) {
+  const int row = term.source.classes[choice[term.source.node]];
+  std::vector<unsigned> wanted = wanted_groups(term, choice);
   Cost sum = 0;
   for (const SharedCopy& copy : term.copies) {
     const int state = choice[copy.node];

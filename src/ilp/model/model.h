@@ -44,6 +44,12 @@ struct ModelNode {
   bool kept = false;    ///< has costs elsewhere: is not eliminated, and keeps its strategies
   bool copy = false;    ///< chooses for a copy of a shared term, and is `kept`
   int size() const { return static_cast<int>(costs.size()); }
+  /// Of normal pieces the one at the row; nullptr: it uses the same whatever is chosen.
+  const Piece* piece_at(int row) const {
+    for (const Piece& piece : pieces)
+      if (piece.from <= row && row < piece.to) return &piece;
+    return nullptr;
+  }
 };
 
 struct ModelEdge {
@@ -141,6 +147,9 @@ bool uses_no_more(const ModelNode& node, int p, int q);
 /// The different ones of these numbers, ascending.
 std::vector<int> distinct(std::vector<int> numbers);
 
+/// The places that are marked, ascending.
+std::vector<int> marked(const std::vector<char>& marks);
+
 /// Completes the choice of the live nodes to all nodes, in place.
 void postsolve(const Model& model, std::vector<int>& choice);
 
@@ -149,6 +158,9 @@ std::vector<int> live_edges(const Model& model);
 
 /// Cost of a choice of the live nodes without the constant; infinite if forbidden.
 Cost price(const Model& model, const std::vector<int>& choice);
+
+/// By column of the term, the groups of the readers that choose it.
+std::vector<unsigned> wanted_groups(const SharedTerm& term, const std::vector<int>& choice);
 
 /// Cost of one shared term.
 Cost price(const SharedTerm& term, const std::vector<int>& choice);

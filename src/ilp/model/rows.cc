@@ -12,8 +12,7 @@ using Counts = std::vector<Cost>;
 std::vector<Piece> disjoint(const std::vector<Piece>& pieces, int strategies) {
   std::vector<int> cuts;
   for (const Piece& piece : pieces) cuts.insert(cuts.end(), {piece.from, piece.to});
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  cuts = distinct(std::move(cuts));
   auto index = [&](int row) {
     return std::lower_bound(cuts.begin(), cuts.end(), row) - cuts.begin();
   };
@@ -161,10 +160,7 @@ std::vector<int> fitting_strategies(const Model& model, int index) {
     for (int s = 0; s < node.size(); ++s)
       if (piece.amounts[s] > slack) fits[s] = 0;
   }
-  std::vector<int> kept;
-  for (int s = 0; s < node.size(); ++s)
-    if (fits[s]) kept.push_back(s);
-  return kept;
+  return marked(fits);
 }
 
 bool drop_rows(Model& model) {

@@ -114,10 +114,10 @@ struct Tuning {
     int rounds_to_branch = 4;
   } core;
 
-  struct FirstChoice {
+  struct Dive {
     int first_conflicts = 100;
     int most_conflicts = 1 << 24;
-  } first_choice;
+  } dive;
 
   struct Lagrange {
     double smallest_step = 0.01;
@@ -139,11 +139,9 @@ struct Tuning {
   struct LocalSearch {
     /// Work of examining a node, in addition to its costs.
     double move_cells = 50;
+    /// Moves that bring a choice of the problem within the rows of the reduced model.
+    int start_repair_moves = 1000;
   } local_search;
-
-  struct Start {
-    int repair_moves = 1000;
-  } start;
 
   struct Solve {
     int early_dives = 3;

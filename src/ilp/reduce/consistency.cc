@@ -42,10 +42,7 @@ std::vector<int> supported_strategies(const Model& model, int index) {
       supported[p] &= finite;
     }
   }
-  std::vector<int> kept;
-  for (int s = 0; s < node.size(); ++s)
-    if (supported[s]) kept.push_back(s);
-  return kept;
+  return marked(supported);
 }
 
 }  // namespace alpa::ilp

@@ -10,53 +10,22 @@
 #include <OsiClpSolverInterface.hpp>
 #include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "src/ilp/model/lines.h"
 #include "src/ilp/model/tuning.h"
+#include "src/ilp/reduce/presolve.h"
 
 namespace alpa::ilp {
 namespace {
 
-/// Lines (rows or columns) of a table by equality: the group of each line, and one line per group.
-struct Groups {
-  std::vector<int> of, first;
-};
-
 /// One edge as transport problem between groups of equal rows and groups of equal columns.
 struct Transport {
-  Groups rows, columns;
+  LineClasses rows, columns;
   std::vector<Cost> costs;
   Cost at(int g, int h, int width) const {
     return costs[static_cast<std::size_t>(rows.first[g]) * width + columns.first[h]];
   }
 };
-
-Groups group(const std::vector<Cost>& table, int lines, int stride, int step, int length) {
-  Groups result;
-  std::map<std::vector<Cost>, int> seen;
-  for (int p = 0; p < lines; ++p) {
-    std::vector<Cost> line(length);
-    for (int q = 0; q < length; ++q) line[q] = table[p * stride + q * step];
-    auto [at, fresh] = seen.emplace(std::move(line), static_cast<int>(result.first.size()));
-    if (fresh) result.first.push_back(p);
-    result.of.push_back(at->second);
-  }
-  return result;
-}
-
-/// Moves line minima to `costs`, so that lines which differ by a constant become equal.
-void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride, int step,
-                 int length) {
-  for (std::size_t p = 0; p < costs.size(); ++p) {
-    Cost least = kNever;
-    for (int q = 0; q < length; ++q) least = std::min(least, table[p * stride + q * step]);
-    costs[p] = plus(costs[p], least);
-    for (int q = 0; q < length && least < kNever; ++q) {
-      Cost& entry = table[p * stride + q * step];
-      if (entry < kNever) entry -= least;
-    }
-  }
-}
 
 /// Counts the work of relaxations and ends them at the deadline.
 class RelaxationEnd : public ClpEventHandler {
@@ -94,13 +63,13 @@ class NodesEnd : public CbcEventHandler {
 /// The integer program: binary x per node and strategy, continuous transport variables per edge.
 class Program {
  public:
-  Program(const Model& model, std::optional<Cost> cutoff, const Deadline& deadline)
-      : model_(model), cutoff_(cutoff), deadline_(deadline), nodes_(live_nodes(model)) {
+  Program(Model model, std::optional<Cost> cutoff, const Deadline& deadline)
+      : model_(std::move(model)), cutoff_(cutoff), deadline_(deadline), nodes_(live_nodes(model_)) {
     solver_.messageHandler()->setLogLevel(0);
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintDo);
     prepare();
     load();
-    row_used_.resize(model.slack.size());
+    row_used_.resize(model_.slack.size());
   }
 
   Branched run(Statistics& statistics) {
@@ -118,17 +87,16 @@ class Program {
  private:
   void prepare() {
     costs_.resize(model_.nodes.size());
-    for (int i : nodes_) costs_[i] = model_.nodes[i].costs;
-    for (int e : live_edges(model_)) {
-      const ModelEdge& edge = model_.edges[e];
-      int rows = model_.nodes[edge.a].size(), columns = model_.nodes[edge.b].size();
-      Transport t{{}, {}, edge.costs};
-      take_minima(t.costs, costs_[edge.a], columns, 1, columns);
-      take_minima(t.costs, costs_[edge.b], 1, columns, rows);
-      t.rows = group(t.costs, rows, columns, 1, columns);
-      t.columns = group(t.costs, columns, 1, columns, rows);
-      transports_.emplace_back(e, std::move(t));
+    for (int e : live_edges(model_)) {  // lines that differ by a constant become equal
+      project(model_, e);
+      const std::vector<Cost>& costs = model_.edges[e].costs;
+      const std::size_t rows = model_.nodes[model_.edges[e].a].costs.size(),
+                        columns = model_.nodes[model_.edges[e].b].costs.size();
+      transports_.emplace_back(
+          e, Transport{classes_of_rows(costs, rows, columns),
+                       classes_of_rows(transposed(costs, rows, columns), columns, rows), costs});
     }
+    for (int i : nodes_) costs_[i] = model_.nodes[i].costs;
     Cost largest = 1;
     for (int i : nodes_) {
       Cost least = *std::min_element(costs_[i].begin(), costs_[i].end());
@@ -190,11 +158,11 @@ class Program {
     std::vector<int> row_of, column_of;
     for (std::size_t g = 0; g < t.rows.first.size(); ++g) row_of.push_back(add_row(0));
     for (std::size_t h = 0; h < t.columns.first.size(); ++h) column_of.push_back(add_row(0));
-    for (std::size_t p = 0; p < t.rows.of.size(); ++p)
-      set(row_of[t.rows.of[p]], first_[edge.a] + static_cast<int>(p), -1);
-    for (std::size_t q = 0; q < t.columns.of.size(); ++q)
-      set(column_of[t.columns.of[q]], first_[edge.b] + static_cast<int>(q), -1);
-    int width = static_cast<int>(t.columns.of.size());
+    for (std::size_t p = 0; p < t.rows.of_line.size(); ++p)
+      set(row_of[t.rows.of_line[p]], first_[edge.a] + static_cast<int>(p), -1);
+    for (std::size_t q = 0; q < t.columns.of_line.size(); ++q)
+      set(column_of[t.columns.of_line[q]], first_[edge.b] + static_cast<int>(q), -1);
+    int width = static_cast<int>(t.columns.of_line.size());
     for (std::size_t g = 0; g < row_of.size(); ++g)
       for (std::size_t h = 0; h < column_of.size(); ++h) {
         Cost cost = t.at(static_cast<int>(g), static_cast<int>(h), width);
@@ -258,13 +226,11 @@ class Program {
     double unit = std::max(1.0, static_cast<double>(model_.slack[row])) / 1e3;
     CoinPackedVector entries;
     for (int i : nodes_)
-      for (const Piece& piece : model_.nodes[i].pieces) {
-        if (row < piece.from || row >= piece.to) continue;
-        for (std::size_t s = 0; s < piece.amounts.size(); ++s)
-          if (piece.amounts[s] > 0)
+      if (const Piece* piece = model_.nodes[i].piece_at(row))
+        for (std::size_t s = 0; s < piece->amounts.size(); ++s)
+          if (piece->amounts[s] > 0)
             entries.insert(first_[i] + static_cast<int>(s),
-                           static_cast<double>(piece.amounts[s]) / unit);
-      }
+                           static_cast<double>(piece->amounts[s]) / unit);
     solver_.addRow(entries, -COIN_DBL_MAX, static_cast<double>(model_.slack[row]) / unit);
   }
 
@@ -322,7 +288,7 @@ class Program {
     return result;
   }
 
-  const Model& model_;
+  Model model_;
   std::optional<Cost> cutoff_;
   const Deadline& deadline_;
   std::vector<int> nodes_;
@@ -341,11 +307,11 @@ class Program {
 
 }  // namespace
 
-Branched branch(const Model& model, std::optional<Cost> cutoff, const Deadline& deadline,
+Branched branch(Model model, std::optional<Cost> cutoff, const Deadline& deadline,
                 Statistics& statistics) {
   for (int e : live_edges(model))
     deadline.spend(kTuning.branch.setup_cells * static_cast<double>(model.edges[e].costs.size()));
-  return Program(model, cutoff, deadline).run(statistics);
+  return Program(std::move(model), cutoff, deadline).run(statistics);
 }
 
 }  // namespace alpa::ilp

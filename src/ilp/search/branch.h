@@ -17,7 +17,7 @@ struct Branched {
 
 /// Searches the best choice that costs less than `cutoff` (none: any choice). Usage rows are added
 /// when a solution violates them. Uses CbcModel alone, which is safe in several threads at once.
-Branched branch(const Model& model, std::optional<Cost> cutoff, const Deadline& deadline,
+Branched branch(Model model, std::optional<Cost> cutoff, const Deadline& deadline,
                 Statistics& statistics);
 
 }  // namespace alpa::ilp

@@ -13,13 +13,11 @@
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/ascent.h"
 #include "src/ilp/search/branch.h"
-#include "src/ilp/search/crossover.h"
-#include "src/ilp/search/first_choice.h"
+#include "src/ilp/search/dive.h"
 #include "src/ilp/search/lagrange.h"
 #include "src/ilp/search/large_neighbourhood_search.h"
 #include "src/ilp/search/least_excess.h"
 #include "src/ilp/search/local_search.h"
-#include "src/ilp/search/start.h"
 
 namespace alpa::ilp {
 namespace {
@@ -27,6 +25,19 @@ namespace {
 /// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
 /// afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
+
+/// The model with the strategies of the choices only.
+Model restricted(const Model& model, const std::vector<std::vector<int>>& choices) {
+  Model result = model;
+  result.trail.clear();
+  for (int i : live_nodes(model)) {
+    std::vector<int> kept;
+    for (const std::vector<int>& choice : choices) kept.push_back(choice[i]);
+    kept = distinct(std::move(kept));
+    if (static_cast<int>(kept.size()) < model.nodes[i].size()) keep_strategies(result, i, kept);
+  }
+  return result;
+}
 
 /// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than
 /// `wanted` survives, and its trail leads back to the live nodes of the model given.
@@ -253,7 +264,9 @@ class Core {
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
-  /// Crosses the cheapest of `choices` and of the best choice with the others.
+  /// Looks for the best mixture of `choices` and of the best choice: every node has a strategy that
+  /// one of them gives it. Where they agree nothing is left to decide, so that the mixture of many
+  /// differing parts, which only together keep the rows, is found at once.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
     if (!options_.methods.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
         best_.choice.empty())
@@ -264,10 +277,17 @@ class Core {
         choices.begin(), choices.end(),
         [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
     std::iter_swap(choices.begin(), cheapest);
-    std::vector<int> choice = cross(model_, choices, options_, deadline);
-    if (choice.empty()) return;
-    improve(model_, choice, deadline_);
-    take(std::move(choice));
+    for (int e : live_edges(model_))
+      deadline.spend(static_cast<double>(model_.edges[e].costs.size()));
+    try {
+      std::vector<int> choice = solve_inner(restricted(model_, choices),
+                                            plus(price(model_, choices.front()), model_.constant),
+                                            inner_options(options_), deadline);
+      if (choice.empty()) return;
+      improve(model_, choice, deadline_);
+      take(std::move(choice));
+    } catch (const Contradiction&) {  // the cheapest is the best mixture
+    }
   }
 
   /// Multipliers survive reductions by the time of their rows.
@@ -293,10 +313,10 @@ class Core {
     if (wanted() < kNever) cutoff = relative(wanted());
     // Where prices of the rows led to a choice, searching around it gains more than branching does.
     const double share = priced_ ? 0.3 : 0.9;
-    const Model whole = has_terms(model_) ? with_copies(model_) : model_;
+    Model whole = has_terms(model_) ? with_copies(model_) : model_;
     if (has_terms(model_) && cells(whole) > kTuning.core.branch_cells / 10) return;
-    Branched result =
-        branch(whole, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
+    Branched result = branch(std::move(whole), cutoff,
+                             deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)

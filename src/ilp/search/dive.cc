@@ -1,9 +1,12 @@
-// Depth-first search for a first choice with propagation
+// Depth-first search for a first choice with propagation; dives and repairs in turn
 #include "src/ilp/search/dive.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
+
+#include "src/ilp/model/copy_states.h"
+#include "src/ilp/model/tuning.h"
+#include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
 
@@ -114,21 +117,13 @@ bool Diver::keep_only(int node, int strategy) {
   return propagate();
 }
 
-/// The allowed strategies of a node.
-std::vector<int> Diver::allowed_of(int node) const {
-  std::vector<int> result;
-  for (int s = 0; s < static_cast<int>(allowed_[node].size()); ++s)
-    if (allowed_[node][s]) result.push_back(s);
-  return result;
-}
-
 std::vector<int> Diver::cheapest_first(int node, const Deadline& deadline) const {
   const ModelNode& n = model_.nodes[node];
-  std::vector<int> order = allowed_of(node);
+  std::vector<int> order = marked(allowed_[node]);
   std::vector<Cost> costs = n.costs;
   for (int e : n.edges) {
     const View table = view(model_, e, node);
-    const std::vector<int> others = allowed_of(model_.edges[e].other(node));
+    const std::vector<int> others = marked(allowed_[model_.edges[e].other(node)]);
     deadline.spend(static_cast<double>(order.size() * others.size()));
     for (int p : order) {
       Cost least = kNever;
@@ -162,7 +157,7 @@ bool Diver::propagate() {
 /// Removes strategies of `node` without an allowed partner across `edge`. True if there were any.
 bool Diver::rule_out(int node, int edge) {
   const View table = view(model_, edge, node);
-  const std::vector<int> others = allowed_of(model_.edges[edge].other(node));
+  const std::vector<int> others = marked(allowed_[model_.edges[edge].other(node)]);
   cells_ += static_cast<double>(open_[node]) * static_cast<double>(others.size());
   bool changed = false;
   for (int p = 0; p < model_.nodes[node].size(); ++p) {
@@ -211,6 +206,50 @@ bool Diver::drop_unfitting(int node) {
         remove(node, static_cast<int>(s));
   }
   return open_[node] > 0;
+}
+
+namespace {
+
+class DiveSearch {
+ public:
+  DiveSearch(const Model& model, const Deadline& deadline)
+      : model_(model), deadline_(deadline), diver_(model) {}
+
+  std::vector<int> run(int dives) {
+    const bool rows = !model_.slack.empty();
+    settings_.conflicts = kTuning.dive.first_conflicts;
+    for (int k = 0; k < dives && !deadline_.passed(); ++k) {
+      settings_.keep_rows = rows && k % 2 == 1;
+      if (auto choice = dive()) return *std::move(choice);
+      if (rows && !settings_.keep_rows) continue;
+      settings_.conflicts = std::min(2 * settings_.conflicts, kTuning.dive.most_conflicts);
+    }
+    return {};
+  }
+
+ private:
+  std::optional<std::vector<int>> dive() {
+    std::optional<std::vector<int>> choice = diver_.dive(settings_, deadline_);
+    if (diver_.exhausted()) throw Contradiction{};
+    if (!choice) return std::nullopt;
+    if (has_copies(model_)) CopyStates(model_, {}).complete(*choice);
+    const bool allowed = !has_copies(model_) || price(model_, *choice) < kNever;
+    if ((allowed && fits(model_, *choice)) ||
+        repair(model_, *choice, settings_.conflicts, deadline_))
+      return choice;
+    return std::nullopt;
+  }
+
+  const Model& model_;
+  const Deadline& deadline_;
+  Diver diver_;
+  Diver::Settings settings_;
+};
+
+}  // namespace
+
+std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline) {
+  return DiveSearch(model, deadline).run(dives);
 }
 
 }  // namespace alpa::ilp

@@ -1,5 +1,6 @@
 #pragma once
-/// Finds a first feasible choice by depth-first search, without a bound.
+/// Finds a first feasible choice by depth-first search, without a bound, so that a solution exists
+/// at any time limit.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -50,7 +51,6 @@ class Diver {
   void remove(int node, int strategy);
   void undo(std::size_t removed, std::size_t raised);
   bool keep_only(int node, int strategy);
-  std::vector<int> allowed_of(int node) const;
   std::vector<int> cheapest_first(int node, const Deadline& deadline) const;
   void add_neighbours(int node);
   bool propagate();
@@ -78,5 +78,11 @@ class Diver {
   bool exhausted_ = false;
   double cells_ = 0;  ///< cells read since the deadline was last informed
 };
+
+/// A feasible choice of the live nodes; nothing after `dives` dives or at the deadline. By turns a
+/// dive does without the rows and is repaired, and another keeps them; from pair to pair they may
+/// undo twice as many steps. Throws Contradiction if a dive
+/// proves that there is no feasible choice.
+std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline);
 
 }  // namespace alpa::ilp

@@ -9,7 +9,7 @@
 #include "src/ilp/model/shared_terms.h"
 #include "src/ilp/model/tuning.h"
 #include "src/ilp/reduce/presolve.h"
-#include "src/ilp/search/least_usage.h"
+#include "src/ilp/search/least_excess.h"
 #include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {

@@ -101,11 +101,7 @@ class LargeNeighbourhoodSearch {
 
   /// True if the node or a copy of its terms can use something at the row.
   bool uses(int node, int row) const {
-    const auto at_row = [&](int n) {
-      const std::vector<Piece>& pieces = model_.nodes[n].pieces;
-      return std::any_of(pieces.begin(), pieces.end(),
-                         [&](const Piece& piece) { return piece.from <= row && row < piece.to; });
-    };
+    const auto at_row = [&](int n) { return model_.nodes[n].piece_at(row) != nullptr; };
     if (at_row(node)) return true;
     return std::any_of(model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(),
                        [&](int t) {

@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "src/ilp/dual/dual.h"
+#include "src/ilp/eliminate/eliminate.h"
 #include "src/ilp/model/tuning.h"
-#include "src/ilp/search/least_usage.h"
+#include "src/ilp/reduce/presolve.h"
+#include "src/ilp/search/core.h"
 #include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {
@@ -23,6 +25,28 @@ Model without_costs(const Model& model) {
   }
   result.constant = 0;
   return result;
+}
+
+/// Bound and first choices, and no search for better ones.
+Options quick(Options options) {
+  options = inner_options(std::move(options));
+  options.limits.relative_gap = 0;
+  options.methods.use_cbc = false;
+  return options;
+}
+
+/// The choice that uses least at `row`. Rows apart, the model is mostly solved at once.
+CoreSolution least_usage(const Model& model, int row, const Options& options,
+                         const Deadline& deadline) {
+  Model usage = usage_at(model, row);
+  presolve(usage, options, deadline);
+  if (options.methods.presolve.elimination)
+    eliminate(usage, options.methods.elimination_cells, deadline);
+  Statistics ignored;
+  CoreSolution solution = solve_core(usage, kNever, {}, options, deadline, ignored);
+  if (!solution.choice.empty())
+    postsolve(usage, solution.choice), solution.choice.resize(model.nodes.size());
+  return solution;
 }
 
 class ExcessSearch {
@@ -78,7 +102,8 @@ class ExcessSearch {
   /// Looks at the weightiest row alone. True if no choice fits there, or one was found.
   bool probe() {
     const int row = weightiest(weights_);
-    LeastUsage least = least_usage(model_, row, options_, deadline_.within(deadline_.left() / 4));
+    CoreSolution least =
+        least_usage(model_, row, quick(options_), deadline_.within(deadline_.left() / 4));
     raise(least.bound - model_.slack[static_cast<std::size_t>(row)], row);
     if (!least.choice.empty()) {
       const std::vector<Cost> over = excess(model_, least.choice);
@@ -141,6 +166,19 @@ class ExcessSearch {
 };
 
 }  // namespace
+
+Model usage_at(const Model& model, int row) {
+  Model result = without_costs(model);
+  result.slack.clear(), result.times.clear(), result.trail.clear();
+  for (ModelNode& node : result.nodes) {
+    if (const Piece* piece = node.piece_at(row))
+      for (std::size_t s = 0; s < node.costs.size(); ++s)
+        node.costs[s] = plus(node.costs[s], piece->amounts[s]);
+    node.pieces.clear();
+    node.normal = true;
+  }
+  return result;
+}
 
 LeastExcess least_excess(const Model& model, const std::vector<double>& weights,
                          const Options& options, const Deadline& deadline) {

@@ -17,13 +17,6 @@ std::vector<Strategy> LayerTable::chosen(const std::vector<int>& specs) const {
   return result;
 }
 
-std::size_t LayerTable::index(const std::vector<int>& specs) const {
-  std::size_t index = 0;
-  for (std::size_t a = 0; a < sizes.size(); ++a)
-    index = index * static_cast<std::size_t>(sizes[a]) + static_cast<std::size_t>(specs[a]);
-  return index;
-}
-
 namespace {
 
 bool reads_inside(const std::vector<LoopShare>& shares, const Use& use) {

@@ -45,7 +45,7 @@ struct LayerTable {
   std::vector<Strategy> chosen(const std::vector<int>& specs) const;
 
   /// Place among the costs.
-  std::size_t index(const std::vector<int>& specs) const;
+  std::size_t index(const std::vector<int>& specs) const { return ilp::place_of(sizes, specs); }
 };
 
 /// A part of a graph as the planner sees it: how its values meet other parts, and what its nodes do
