@@ -1,5 +1,5 @@
 // What the runtime costs beside the kernels: seconds per instruction with kernels that do nothing,
-// barriers, and small collectives.
+// and small collectives.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -160,11 +160,6 @@ void run_group(benchmark::State& state, const std::function<void(comm::Group&, i
       kRounds, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-void BM_Barrier(benchmark::State& state) {
-  run_group(state, [](comm::Group& group, int member) { group.barrier(member); });
-}
-BENCHMARK(BM_Barrier)->ArgName("members")->Arg(2)->Arg(8)->UseRealTime();
-
 /// In place; range(1) bytes per member.
 void BM_AllReduce(benchmark::State& state) {
   const int size = static_cast<int>(state.range(0));
@@ -179,7 +174,7 @@ void BM_AllReduce(benchmark::State& state) {
 }
 BENCHMARK(BM_AllReduce)
     ->ArgNames({"members", "bytes"})
-    ->ArgsProduct({{2, 8}, {4096, 1 << 20}})
+    ->ArgsProduct({{2, 8}, {4, 4096, 1 << 20}})
     ->UseRealTime();
 
 /// 20 tensors of 4 KiB in calls of `range(1)`; seconds of all 20.

@@ -14,7 +14,7 @@ namespace models {
 using namespace alpa;
 
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
-          const Telling& telling) {
+          const Telling& telling, Checkpoints* saved) {
   Run run{executable, executable.init(seed), {}};
   if (task.load) task.load(run.state);
   const Batches& examples = task.training.value();
