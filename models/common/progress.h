@@ -9,9 +9,10 @@ namespace models {
 
 class Progress {
  public:
-  /// `first`: steps that an earlier run did; `steps`: with them. `item`: what is counted, "samples" or "tokens"; `flops_per_step`: floating-point operations of
-  /// one step; `planned_bytes`: peak of one device; `peak_rate`: FLOP/s that the devices reach with
-  /// matrix products alone, or 0 if nobody knows.
+  /// `first`: steps that an earlier run did; `steps`: with them. `item`: what is counted, "samples"
+  /// or "tokens"; `flops_per_step`: floating-point operations of one step; `planned_bytes`: peak of
+  /// one device; `peak_rate`: FLOP/s that the devices reach with matrix products alone, or 0 if
+  /// nobody knows.
   Progress(std::int64_t first, std::int64_t steps, std::int64_t items_per_step, std::string item,
            double flops_per_step, std::int64_t planned_bytes, double peak_rate);
 

@@ -20,8 +20,8 @@ struct Snapshot {
   std::string plan;                      ///< plan.json
 };
 
-/// Puts the checkpoint into `folder`, durable, and then removes all but the newest `keep` (0: none).
-/// Throws Error naming the file that could not be written; then nothing is left of it.
+/// Puts the checkpoint into `folder`, durable, and then removes all but the newest `keep` (0:
+/// none). Throws Error naming the file that could not be written; then nothing is left of it.
 void save_snapshot(const std::string& folder, Snapshot snapshot, int keep);
 
 }  // namespace alpa::checkpoint

@@ -4,9 +4,9 @@
 
 namespace alpa::checkpoint {
 
-/// While one lives, the first SIGTERM or SIGINT is noted instead of ending the program; a second one
-/// ends it. A signal that the program handles itself, or ignores, stays as it is. At most one active
-/// one may live at a time.
+/// While one lives, the first SIGTERM or SIGINT is noted instead of ending the program; a second
+/// one ends it. A signal that the program handles itself, or ignores, stays as it is. At most one
+/// active one may live at a time.
 class StopSignals {
  public:
   explicit StopSignals(bool active);

@@ -20,21 +20,10 @@
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/step_inputs.h"
 #include "src/tensor/box_copy.h"
 
 namespace alpa::runtime {
-namespace {
-
-/// The type of the array that a step is given: of a batch input all
-/// micro-batches along dimension 0.
-TensorType given_type(const Graph& graph, const Input& input) {
-  TensorType type = graph.type(input.value);
-  if (input.kind == InputKind::batch && !type.shape.empty())
-    type.shape[0] *= graph.num_micro_batches;
-  return type;
-}
-
-}  // namespace
 
 /// A started step, and its outcome once it has ended.
 struct RunningStep::Step {
@@ -292,54 +281,6 @@ struct Executor::Impl {
 
   // ---- steps
 
-  /// Arrays and numbers by input name. Numbers may be given as arrays of rank 0, too.
-  void take_inputs(const BatchData& arrays, const std::map<std::string, double>& numbers) {
-    check_known(arrays, numbers);
-    for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
-      const Input& input = graph().inputs[i];
-      if (input.kind == InputKind::batch || input.kind == InputKind::shared)
-        inputs.batch[i] = array_of(input, arrays).data();
-      else if (input.kind == InputKind::scalar)
-        inputs.scalars[i] = number_of(input, arrays, numbers);
-    }
-  }
-
-  void check_known(const BatchData& arrays, const std::map<std::string, double>& numbers) const {
-    const std::vector<std::string> scalars = input_names(graph(), InputKind::scalar);
-    for (const auto& [name, value] : numbers)
-      require(std::find(scalars.begin(), scalars.end(), name) != scalars.end(),
-              "no scalar input is called \"{}\"; known are {}", name, quoted_names(scalars));
-    std::vector<std::string> names;
-    for (InputKind kind : {InputKind::batch, InputKind::shared, InputKind::scalar})
-      for (const std::string& name : input_names(graph(), kind))
-        if (numbers.count(name) == 0) names.push_back(name);
-    for (const auto& [name, array] : arrays)
-      require(std::find(names.begin(), names.end(), name) != names.end(),
-              "no batch input is called \"{}\"; known are {}", name, quoted_names(names));
-  }
-
-  const Array& array_of(const Input& input, const BatchData& arrays) const {
-    const char* const what = input.kind == InputKind::batch ? "batch input" : "input";
-    const TensorType type = given_type(graph(), input);
-    const auto given = arrays.find(input.name);
-    require(given != arrays.end(), "{} \"{}\" is missing; give an array of type {}", what,
-            input.name, to_string(type));
-    require(given->second.type() == type, "{} \"{}\" is {}, but the step takes {}", what,
-            input.name, to_string(given->second.type()), to_string(type));
-    return given->second;
-  }
-
-  static double number_of(const Input& input, const BatchData& arrays,
-                          const std::map<std::string, double>& numbers) {
-    if (const auto given = numbers.find(input.name); given != numbers.end()) return given->second;
-    const auto given = arrays.find(input.name);
-    require(given != arrays.end(), "scalar input \"{}\" is missing; give it a value", input.name);
-    const TensorType& type = given->second.type();
-    require(type.rank() == 0, "scalar input \"{}\" is {}, but the step takes a number", input.name,
-            to_string(type));
-    return given->second.to_doubles().front();
-  }
-
   /// The number of steps of this kind that the state has seen.
   std::int64_t& steps_of(DeviceState& state) const {
     const auto number = static_cast<std::size_t>(step_number);
@@ -485,7 +426,7 @@ RunningStep Executor::start(DeviceState& state, const BatchData& batch,
   const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
-  impl_->take_inputs(batch, scalars(impl_->steps_of(state) + 1));
+  take_inputs(impl_->graph(), batch, scalars(impl_->steps_of(state) + 1), impl_->inputs);
   std::shared_ptr<RunningStep::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
   if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)

@@ -48,7 +48,9 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--plan-cache", "--load-plan", "--save-plan"});
   CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--progress",
-                                 "--compare", "--quiet", "--log", "--plot", "--json", "--dump"});
+                                 "--compare", "--quiet", "--log", "--checkpoint",
+                                 "--checkpoint-every", "--keep", "--resume", "--plot", "--json",
+                                 "--dump"});
   CHECK(help.text.find(
             "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
             "3 an internal error.\n") != help.text.npos);

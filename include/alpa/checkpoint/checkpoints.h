@@ -76,11 +76,11 @@ class Checkpoints {
   Checkpoints(Checkpoints&&) noexcept;
   Checkpoints& operator=(Checkpoints&&) noexcept;
 
-  /// The batches that a run still needs: restores the newest whole checkpoint into `state`, if there
-  /// is one, and begins where it ended; saves after every `every`, in the background, and at the end.
-  /// Of a state saved by hand, the position is that after `state.step()` batches. `state` is of
-  /// `step`, or shares its state. Throws Error if another program saves into the folder, if memory
-  /// for a snapshot is lacking, if the checkpoint is of another model or other data.
+  /// The batches that a run still needs: restores the newest whole checkpoint into `state`, if
+  /// there is one, and begins where it ended; saves after every `every`, in the background, and at
+  /// the end. Of a state saved by hand, the position is that after `state.step()` batches. `state`
+  /// is of `step`, or shares its state. Throws Error if another program saves into the folder, if
+  /// memory for a snapshot is lacking, if the checkpoint is of another model or other data.
   ResumedBatches resume(const Executable& step, TrainState& state, const Batches& batches,
                         std::int64_t epochs);
 
@@ -96,8 +96,8 @@ class Checkpoints {
   /// The newest of them.
   std::optional<std::int64_t> newest() const;
   /// Restores a checkpoint into `state`, whatever plan, mesh and number of devices saved it. Every
-  /// byte is checked first: on any Error the state is as it was. Throws Error naming file and tensor
-  /// that are damaged, or the names or types that differ.
+  /// byte is checked first: on any Error the state is as it was. Throws Error naming file and
+  /// tensor that are damaged, or the names or types that differ.
   Restored restore(TrainState& state, std::int64_t step, RestoreOptions options = {}) const;
 
  private:
