@@ -21,7 +21,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/clusters DESTINATION ${CMAKE_INSTALL_DAT
 get_target_property(ALPA_LIBRARY_TYPE alpa TYPE)
 set(ALPA_PC_LIBS "-lalpa")
 if(ALPA_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
-  string(APPEND ALPA_PC_LIBS " -lCbcSolver -lCbc -lCgl -lOsiClp -lClp -lOsi -lCoinUtils -ldnnl -lpng -ljpeg -lz -pthread")
+  string(APPEND ALPA_PC_LIBS " -lCbcSolver -lCbc -lCgl -lOsiClp -lClp -lOsi -lCoinUtils -ldnnl -lpng -ljpeg -lz -ldeflate -pthread")
 endif()
 if(NOT ALPA_CUDA_ABSENT)
   string(APPEND ALPA_PC_LIBS " -Wl,-rpath,\${libdir}")
@@ -34,6 +34,7 @@ install(FILES
   ${PROJECT_BINARY_DIR}/alpaConfig.cmake
   ${PROJECT_BINARY_DIR}/alpaConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindCbc.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindDeflate.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
   DESTINATION ${ALPA_PACKAGE_DIR})
 

@@ -1,6 +1,9 @@
 // src/checkpoint/checkpoints.cc — when a run is saved, by whom it is written, and what it resumes
 #include "alpa/checkpoint/checkpoints.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -26,6 +29,7 @@ using namespace checkpoint;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPageBytes = 4096;
+constexpr int kWriterNice = 19;
 
 /// Memory for a snapshot.
 struct Room {
@@ -140,6 +144,8 @@ struct Checkpoints::Impl {
     start_threads(
         writer, 1, "checkpoints",
         [this, snapshot, content](int) {
+          // Training goes first: the disk waits anyway.
+          ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
           try {
             snapshot->plan = to_json(content->planned());
             save_snapshot(folder, std::move(*snapshot), options.keep);

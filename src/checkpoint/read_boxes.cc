@@ -103,6 +103,19 @@ void hand_out_range(const std::vector<Source>& sources, std::int64_t begin, std:
   }
 }
 
+/// Where bytes [begin, end) of a shard's data go as they are: one box is all that they hold, and is
+/// wanted in this very layout, once. Else null.
+std::byte* destination_of(const std::vector<Source>& sources, std::int64_t begin,
+                          std::int64_t end) {
+  const auto source = std::partition_point(sources.begin(), sources.end(),
+                                           [&](const Source& s) { return s.end <= begin; });
+  if (source == sources.end() || source->box->offset > begin || source->end < end) return nullptr;
+  const WantedBox& wanted = *source->wanted.front();
+  const bool same = source->wanted.size() == 1 && wanted.begin == source->box->begin &&
+                    wanted.extent == source->box->extent;
+  return same ? wanted.to + (begin - source->box->offset) : nullptr;
+}
+
 /// Pieces of a shard that hold something of `sources`.
 std::vector<std::int64_t> pieces_of(const std::vector<Source>& sources) {
   constexpr std::int64_t bytes = kBlocksAtOnce * kBlockBytes;
@@ -126,10 +139,15 @@ void read_boxes(const std::string& folder, const Manifest& manifest,
     team.parallel_for(std::ssize(pieces), 1, [&](std::int64_t begin, std::int64_t end) {
       const auto buffer = std::make_unique<std::byte[]>(kBlocksAtOnce * kBlockBytes);
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first = pieces[i] * kBlocksAtOnce;
-        const std::int64_t bytes =
-            shard.read(first, std::min(kBlocksAtOnce, shard.num_blocks() - first), buffer.get());
-        hand_out_range(sources, first * kBlockBytes, first * kBlockBytes + bytes, buffer.get());
+        const std::int64_t first = pieces[i] * kBlocksAtOnce, from = first * kBlockBytes,
+                           blocks = std::min(kBlocksAtOnce, shard.num_blocks() - first),
+                           to = std::min(from + blocks * kBlockBytes, shard.data_bytes());
+        if (std::byte* direct = destination_of(sources, from, to)) {
+          shard.read(first, blocks, direct);
+          continue;
+        }
+        shard.read(first, blocks, buffer.get());
+        hand_out_range(sources, from, to, buffer.get());
       }
     });
   }

@@ -86,7 +86,7 @@ ShardReader::ShardReader(const std::string& folder, const Manifest& manifest, in
           "{}: its checksums are damaged, or it is of another checkpoint", shown_path(path_));
 }
 
-std::int64_t ShardReader::read(std::int64_t first, std::int64_t count, std::byte* to) const {
+void ShardReader::read(std::int64_t first, std::int64_t count, std::byte* to) const {
   const std::int64_t begin = first * kBlockBytes,
                      end = std::min((first + count) * kBlockBytes, shard_.data_bytes);
   const std::span<std::byte> bytes(to, end - begin);
@@ -94,7 +94,6 @@ std::int64_t ShardReader::read(std::int64_t first, std::int64_t count, std::byte
   for (std::int64_t b = 0; b < blocks_of(end - begin); ++b)
     if (sum_of_block(bytes, b) != sums_[first + b])
       fail("{}: {} damaged", shown_path(path_), tensors_at(first + b));
-  return end - begin;
 }
 
 /// "tensor "a" is", or "tensors "a", "b" are".

@@ -28,9 +28,10 @@ class ShardReader {
   ShardReader(const std::string& folder, const Manifest& manifest, int shard);
 
   std::int64_t num_blocks() const { return blocks_of(shard_.data_bytes); }
-  /// Reads `count` blocks of the data from block `first`; returns their bytes. Throws Error naming
+  std::int64_t data_bytes() const { return shard_.data_bytes; }
+  /// Reads `count` blocks of the data from block `first`. Throws Error naming
   /// the file and the tensors of the first damaged block.
-  std::int64_t read(std::int64_t first, std::int64_t count, std::byte* to) const;
+  void read(std::int64_t first, std::int64_t count, std::byte* to) const;
 
  private:
   std::string tensors_at(std::int64_t block) const;

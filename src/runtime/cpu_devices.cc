@@ -75,6 +75,11 @@ class CpuDevices : public Devices {
       std::copy_n(memory.arenas[index] + offset, from.type.bytes(), to);
   }
 
+  std::byte* host_address(const DeviceMemory& memory, int index, int buffer) const override {
+    const std::int64_t offset = program(index).buffers[buffer].arena_offset;
+    return offset < 0 ? nullptr : memory.arenas[index] + offset;
+  }
+
   int depth() const override { return 1; }
 
   void start(DeviceMemory& memory, const StepInputs& inputs) override {

@@ -59,6 +59,11 @@ class Devices {
   /// A buffer with slots is read for one micro-batch.
   virtual void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
                     std::byte* to) = 0;
+  /// Where a buffer is, if the host can read and write there; else null.
+  virtual std::byte* host_address(const DeviceMemory& /*memory*/, int /*index*/,
+                                  int /*buffer*/) const {
+    return nullptr;
+  }
 
   /// The most steps in flight at once.
   virtual int depth() const = 0;

@@ -1,9 +1,40 @@
 // src/runtime/held_parts.cc — finds, reads and writes the parts of tensors that devices hold
-#include "held_parts.h"
+#include "src/runtime/held_parts.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "src/base/thread_team.h"
 
 namespace alpa::runtime {
+namespace {
+
+/// Copies within host memory, made together by several threads.
+class HostCopies {
+ public:
+  void add(const std::byte* from, std::byte* to, std::int64_t bytes) {
+    for (std::int64_t at = 0; at < bytes; at += kPieceBytes)
+      pieces_.push_back({from + at, to + at, std::min(kPieceBytes, bytes - at)});
+  }
+  void run() const {
+    ThreadTeam team(std::min<int>(usable_cores(), std::max<int>(1, std::ssize(pieces_))));
+    team.parallel_for(std::ssize(pieces_), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        std::memcpy(pieces_[i].to, pieces_[i].from, static_cast<std::size_t>(pieces_[i].bytes));
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kPieceBytes = 1 << 22;
+  struct Piece {
+    const std::byte* from;
+    std::byte* to;
+    std::int64_t bytes;
+  };
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
 
 std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_devices) {
   std::vector<HeldPart> parts;
@@ -45,17 +76,28 @@ std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes) {
 
 void read_boxes(const std::vector<StateBox>& boxes, Devices& devices, const DeviceMemory& memory,
                 std::byte* snapshot) {
+  HostCopies copies;
   for (const StateBox& box : boxes) {
     const auto& [device, buffer] = box.holders.front();
-    devices.read(memory, device, buffer, 0, snapshot + box.offset);
+    if (const std::byte* from = devices.host_address(memory, device, buffer))
+      copies.add(from, snapshot + box.offset, box.type.bytes());
+    else
+      devices.read(memory, device, buffer, 0, snapshot + box.offset);
   }
+  copies.run();
 }
 
 void write_boxes(const std::vector<StateBox>& boxes, Devices& devices, DeviceMemory& memory,
                  const std::byte* snapshot) {
+  HostCopies copies;
   for (const StateBox& box : boxes)
-    for (const auto& [device, buffer] : box.holders)
-      devices.write(memory, device, buffer, snapshot + box.offset);
+    for (const auto& [device, buffer] : box.holders) {
+      if (std::byte* to = devices.host_address(memory, device, buffer))
+        copies.add(snapshot + box.offset, to, box.type.bytes());
+      else
+        devices.write(memory, device, buffer, snapshot + box.offset);
+    }
+  copies.run();
 }
 
 }  // namespace alpa::runtime

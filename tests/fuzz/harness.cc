@@ -142,6 +142,7 @@ const std::vector<Harness>& harnesses() {
        safetensors_seeds,
        {std::string(8, '\0'), std::string(7, '\xff'), "F32", "F8_E4M3", "I64", "BOOL", "[0,0]",
         "data_offsets", "__metadata__", "-1", "1e9", "{", "}", "[", "]", ",", ":", "\""}},
+      {"manifest", fuzz_manifest, manifest_seeds, kJsonTokens},
       {"vocabulary", fuzz_vocabulary, vocabulary_seeds, kJsonTokens},
       {"merges",
        fuzz_merges,
