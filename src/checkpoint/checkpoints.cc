@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <thread>
@@ -96,7 +95,7 @@ struct Checkpoints::Impl {
   }
   ~Impl() {
     join();
-    if (failure) options.notify(text_of(failure));
+    if (const std::exception_ptr thrown = failure->take()) options.notify(text_of(thrown));
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -114,13 +113,12 @@ struct Checkpoints::Impl {
   void join() {
     for (std::thread& thread : writer) thread.join();
     writer.clear();
-    written = false;
   }
 
   /// Waits for the writer. Throws what it failed with.
   void wait() {
     join();
-    if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+    failure->rethrow_any();
   }
 
   void save(const TrainState& state, SaveOptions save_options) {
@@ -139,6 +137,7 @@ struct Checkpoints::Impl {
     snapshot->graph = &content->graph();
     snapshot->boxes = content->boxes();
     snapshot->bytes = {room.bytes.get(), static_cast<std::size_t>(content->bytes())};
+    content->tell(failure);
     last_step = state.step();
     last_time = Clock::now();
     start_threads(
@@ -150,9 +149,8 @@ struct Checkpoints::Impl {
             snapshot->plan = to_json(content->planned());
             save_snapshot(folder, std::move(*snapshot), options.keep);
           } catch (...) {
-            failure = std::current_exception();
+            failure->record(std::current_exception());
           }
-          written = true;
         },
         [] {});
   }
@@ -177,7 +175,7 @@ struct Checkpoints::Impl {
     while (true) {
       try {
         RestoredCheckpoint result =
-            restore_step(folder, step, content, room.bytes.get(), restore_options.only);
+            restore_step(folder, step, content, room.bytes.get(), restore_options);
         result.restored.damaged = std::move(damaged);
         if (!kept) room = {};
         return result;
@@ -197,8 +195,8 @@ struct Checkpoints::Impl {
   Room room;  ///< the writer's while it runs
   std::int64_t last_step = 0;
   Clock::time_point last_time = Clock::now();
-  std::exception_ptr failure;         ///< of the writer; to be read when it is over
-  std::atomic<bool> written = false;  ///< the writer is over
+  const std::shared_ptr<runtime::BackgroundFailure> failure =  ///< of the writer
+      std::make_shared<runtime::BackgroundFailure>();
   std::vector<std::thread> writer;
 };
 
@@ -250,7 +248,6 @@ struct ResumedBatches::Impl {
     loop().step = state.step();
     if (const int signal = signals.caught()) save_and_exit(signal);
     if (saved->due(state.step())) saved->save(state, {});
-    if (saved->written) saved->wait();  // tells a failure
   }
 
   /// Nothing is left to do; what was done is durable.

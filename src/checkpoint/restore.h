@@ -26,6 +26,6 @@ struct RestoredCheckpoint {
 /// it, and only then copies it into the state. Throws Damage, or Error as `Checkpoints::restore`.
 RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
                                 const StateContent& content, std::byte* snapshot,
-                                const std::string& only);
+                                const RestoreOptions& options);
 
 }  // namespace alpa::checkpoint

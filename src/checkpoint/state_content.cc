@@ -12,6 +12,10 @@ const Graph& StateContent::graph() const { return state_.executor().program().gr
 
 const CompiledStep& StateContent::planned() const { return *state_.planned_; }
 
+void StateContent::tell(const std::shared_ptr<runtime::BackgroundFailure>& failure) const {
+  state_.state_->background = failure;
+}
+
 runtime::StateCounters StateContent::read(std::byte* snapshot) const {
   return state_.executor().snapshot(*state_.state_, boxes_, snapshot);
 }

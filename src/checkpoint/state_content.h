@@ -1,9 +1,11 @@
 #pragma once
 /// What a state consists of, and its copies in host memory.
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "alpa/executable.h"
+#include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
 
 namespace alpa::checkpoint {
@@ -19,6 +21,8 @@ class StateContent {
   const std::vector<runtime::StateBox>& boxes() const { return boxes_; }
   std::int64_t bytes() const { return runtime::snapshot_bytes(boxes_); }  ///< of a snapshot
 
+  /// From now on, what is recorded there is thrown at the next step on the state.
+  void tell(const std::shared_ptr<runtime::BackgroundFailure>& failure) const;
   /// Copies the state to a snapshot, after all started steps.
   runtime::StateCounters read(std::byte* snapshot) const;
   /// Copies `boxes` of a snapshot into the state. `counters`: null for none.

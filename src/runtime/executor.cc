@@ -426,6 +426,7 @@ RunningStep Executor::start(DeviceState& state, const BatchData& batch,
   const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
+  if (state.background) state.background->rethrow_any();
   take_inputs(impl_->graph(), batch, scalars(impl_->steps_of(state) + 1), impl_->inputs);
   std::shared_ptr<RunningStep::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();

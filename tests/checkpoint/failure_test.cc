@@ -119,6 +119,23 @@ TEST_CASE("a failure that nobody asked for is told when the checkpoints end") {
   CHECK(told.lines[0].ends_with("cannot be written: File too large"));
 }
 
+TEST_CASE("a failed save is thrown by the next step, which then may be repeated") {
+  const TemporaryFolder folder("failure_test_step");
+  const Executable train = make();
+  TrainState state = train.init(1);
+  const BatchData batch = *data().epoch(0).begin();
+  Checkpoints saved(folder.path());
+  {
+    const FileLimit full(4096);
+    saved.save(state);
+    sleep(1);
+  }
+  CHECK(error_of([&] { train.run(state, batch); }).ends_with("cannot be written: File too large"));
+  CHECK(state.step() == 0);
+  CHECK(error_of([&] { train.run(state, batch); }) == "no error");
+  CHECK(error_of([&] { saved.wait(); }) == "no error");
+}
+
 TEST_CASE("two runs cannot save into one folder; what killed ones left goes") {
   const TemporaryFolder folder("failure_test_lock");
   const Executable train = make();

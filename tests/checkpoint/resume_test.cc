@@ -114,4 +114,31 @@ TEST_CASE("a state is restored to the bit on other devices, meshes, methods and 
     }
 }
 
+TEST_CASE("another element type is restored if asked for") {
+  const TemporaryFolder folder("resume_test_cast");
+  const auto make_of = [](DType dtype) {
+    return parallelize(training_step(
+                           {{"x", {dtype, {8, kWidth}}}, {"y", {dtype, {8, kWidth}}}},
+                           [dense = nn::Dense(kWidth)](const Batch& b) {
+                             return LossAndMetrics{nn::mean_squared_error(dense(b["x"]), b["y"])};
+                           },
+                           optim::Sgd{.learning_rate = 0.1}),
+                       ShardParallel{}, Cluster::local(2));
+  };
+  const Executable single = make_of(f32), twice = make_of(f64);
+  const TrainState state = single.init(1);
+  Checkpoints saved(folder.path(), quiet());
+  saved.save(state);
+  saved.wait();
+  TrainState wide = twice.init(2);
+  const std::string name = wide.names()[0];
+  CHECK(error_of([&] {
+          saved.restore(wide, 0);
+        }).ends_with("RestoreOptions{.cast = true} converts it"));
+  saved.restore(wide, 0, {.cast = true});
+  for (const std::string& each : wide.names())
+    CHECK(same_bits(wide[each].to_host(), state[each].to_host().cast(f64)));
+  CHECK(wide[name].type().dtype == f64);
+}
+
 }  // namespace resume_test

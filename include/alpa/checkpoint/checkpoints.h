@@ -48,6 +48,7 @@ struct RestoreOptions {
   /// Pattern of the tensors that are restored, `*` matches any text. All others keep their content,
   /// and so does the step counter. Default: everything, and the names must be the same.
   std::string only = {};
+  bool cast = false;      ///< converts tensors of other floating types; else they are an Error
   bool fallback = false;  ///< a damaged checkpoint: take the newest whole one before it
 };
 
@@ -85,8 +86,8 @@ class Checkpoints {
                         std::int64_t epochs);
 
   /// Saves all of `state` as it is now: returns once it is copied, and writes in the background,
-  /// after what was saved before. Throws Error if writing failed, now or in an earlier save; the
-  /// state and older checkpoints are as they were.
+  /// after what was saved before. If that fails, the next step on the state, save or wait throws
+  /// Error; the state and older checkpoints are as they were.
   void save(const TrainState& state, SaveOptions options = {});
   /// Waits until what was saved is durable. Throws Error if that failed.
   void wait();
