@@ -298,18 +298,14 @@ ResumedBatches Checkpoints::resume(const Executable& step, TrainState& state,
                                StopSignals(impl_->options.on_signals)}));
 }
 
-const BatchData& ResumedBatches::Iterator::operator*() const { return *batches_->impl_->batch; }
-
-ResumedBatches::Iterator& ResumedBatches::Iterator::operator++() {
-  Impl& impl = *batches_->impl_;
-  impl.step_done();
-  ++impl.batch;
-  if (impl.batch == std::default_sentinel) impl.finish();
-  return *this;
+const BatchData* ResumedBatches::current() const {
+  return impl_->batch == std::default_sentinel ? nullptr : &*impl_->batch;
 }
 
-bool ResumedBatches::Iterator::operator==(std::default_sentinel_t) const {
-  return batches_->impl_->batch == std::default_sentinel;
+void ResumedBatches::advance() {
+  impl_->step_done();
+  ++impl_->batch;
+  if (impl_->batch == std::default_sentinel) impl_->finish();
 }
 
 ResumedBatches::ResumedBatches(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -318,9 +314,7 @@ ResumedBatches::~ResumedBatches() = default;
 
 ResumedBatches::Iterator ResumedBatches::begin() {
   impl_->batch = impl_->range.begin();
-  Iterator iterator;
-  iterator.batches_ = this;
-  return iterator;
+  return Iterator(*this);
 }
 
 const std::optional<Restored>& ResumedBatches::restored() const { return impl_->restored; }

@@ -138,18 +138,9 @@ struct BatchRange::Impl {
   std::vector<std::thread> threads;
 };
 
-const BatchRange::Iterator::value_type& BatchRange::Iterator::operator*() const {
-  return *range_->impl_->current;
-}
+const BatchData* BatchRange::current() const { return impl_->current ? &*impl_->current : nullptr; }
 
-BatchRange::Iterator& BatchRange::Iterator::operator++() {
-  range_->impl_->advance();
-  return *this;
-}
-
-bool BatchRange::Iterator::operator==(std::default_sentinel_t) const {
-  return !range_->impl_->current;
-}
+void BatchRange::advance() { impl_->advance(); }
 
 BatchRange::BatchRange(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 BatchRange::BatchRange(BatchRange&&) noexcept = default;
@@ -158,9 +149,7 @@ BatchRange::~BatchRange() = default;
 
 BatchRange::Iterator BatchRange::begin() {
   impl_->advance();
-  Iterator iterator;
-  iterator.range_ = this;
-  return iterator;
+  return Iterator(*this);
 }
 
 Batches::Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,

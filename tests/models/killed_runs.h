@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/program.h"
 #include "support/temporary_folder.h"
 
 namespace killed_runs {
@@ -56,19 +56,8 @@ inline std::map<int, std::string> losses_in(const std::string& log) {
   return losses;
 }
 
-/// Starts a program without output.
 inline pid_t start(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  std::fflush(stdout);
-  const pid_t process = fork();
-  if (process == 0) {
-    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(1);
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
-  return process;
+  return alpa::testing::start_program(words, [] {});
 }
 
 /// The status of a process: of its exit, or 1000 + the signal that ended it.

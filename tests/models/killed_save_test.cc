@@ -42,17 +42,9 @@ struct Outcome {
 
 /// Runs the program until the `last`th of those calls, before which it is killed.
 Outcome run_until(const std::vector<std::string>& words, int last) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  std::fflush(stdout);
-  const pid_t process = fork();
-  if (process == 0) {
-    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(1);
+  const pid_t process = alpa::testing::start_program(words, [] {
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
+  });
   int status = 0;
   waitpid(process, &status, 0);
   if (WIFEXITED(status)) return {.traced = false};

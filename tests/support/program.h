@@ -1,6 +1,7 @@
 #pragma once
 /// Runs a program of this build as a user does.
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <stdexcept>
@@ -39,6 +40,21 @@ inline ProgramOutput run_program(const std::string& path,
   std::string command = quoted(path);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   return run_shell(command);
+}
+
+/// Starts a program without output; `before` runs in it first.
+template <class Before>
+pid_t start_program(const std::vector<std::string>& words, Before&& before) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  std::fflush(stdout);
+  const pid_t process = fork();
+  if (process != 0) return process;
+  if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(1);
+  before();
+  execv(arguments[0], arguments.data());
+  _exit(127);
 }
 
 }  // namespace alpa::testing

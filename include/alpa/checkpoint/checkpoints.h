@@ -1,10 +1,8 @@
 #pragma once
 /// Checkpoints of a training run: saved while it goes on, and restored on any devices.
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -111,22 +109,8 @@ class Checkpoints {
 /// `for (const auto& batch : saved.resume(train, state, data, 10)) train.run(state, batch);`
 class ResumedBatches {
  public:
-  /// An input iterator over the batches.
-  class Iterator {
-   public:
-    using value_type = BatchData;            ///< a batch
-    using difference_type = std::ptrdiff_t;  ///< for the standard library
-    const value_type& operator*() const;
-    const value_type* operator->() const { return &**this; }
-    /// Saves if it is time to. Throws Error as `Checkpoints::save`.
-    Iterator& operator++();
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const;
-
-   private:
-    friend class ResumedBatches;
-    ResumedBatches* batches_ = nullptr;
-  };
+  /// Of the loop. Its next step saves if it is time to, and throws Error as `Checkpoints::save`.
+  using Iterator = BatchIterator<ResumedBatches>;
 
   ResumedBatches(ResumedBatches&&) noexcept;
   ~ResumedBatches();
@@ -138,6 +122,9 @@ class ResumedBatches {
 
  private:
   friend class Checkpoints;
+  friend Iterator;
+  const BatchData* current() const;  ///< null behind the last
+  void advance();
   struct Impl;
   explicit ResumedBatches(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -81,26 +81,34 @@ struct BatchOptions {
 /// Called on a background thread.
 using LoadExamples = std::function<BatchData(std::span<const std::int64_t> rows)>;
 
+/// An input iterator over the batches of a `Range`, which keeps the current one.
+template <class Range>
+class BatchIterator {
+ public:
+  using value_type = BatchData;            ///< a batch
+  using difference_type = std::ptrdiff_t;  ///< for the standard library
+  BatchIterator() = default;
+  explicit BatchIterator(Range& range) : range_(&range) {}  ///< at the current batch of `range`
+  const value_type& operator*() const { return *range_->current(); }
+  const value_type* operator->() const { return range_->current(); }
+  /// Throws what making the next batch throws.
+  BatchIterator& operator++() {
+    range_->advance();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return range_->current() == nullptr; }
+
+ private:
+  Range* range_ = nullptr;
+};
+
 /// Batches in order, for one loop: `for (const auto& batch : batches(data, 32, seed).epoch(0))`. A
 /// background thread makes them and ends with this object, also when the loop ends early. What the
 /// thread throws, the loop throws when it gets there.
 class BatchRange {
  public:
-  /// An input iterator over the batches.
-  class Iterator {
-   public:
-    using value_type = BatchData;            ///< a batch
-    using difference_type = std::ptrdiff_t;  ///< for the standard library
-    const value_type& operator*() const;
-    const value_type* operator->() const { return &**this; }
-    Iterator& operator++();
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const;
-
-   private:
-    friend class BatchRange;
-    BatchRange* range_ = nullptr;
-  };
+  using Iterator = BatchIterator<BatchRange>;  ///< of the loop
 
   BatchRange(BatchRange&&) noexcept;
   BatchRange& operator=(BatchRange&&) noexcept;
@@ -112,6 +120,9 @@ class BatchRange {
 
  private:
   friend class Batches;
+  friend Iterator;
+  const BatchData* current() const;  ///< null behind the last
+  void advance();
   struct Impl;
   explicit BatchRange(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
