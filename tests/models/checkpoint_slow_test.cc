@@ -3,7 +3,7 @@
 
 namespace checkpoint_slow_test {
 
-using namespace killed_runs;
+using namespace alpa::testing;
 
 TEST_CASE(
     "programs of every kind, killed 1,000 times, go on with the losses of one that never was") {

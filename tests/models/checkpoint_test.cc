@@ -13,9 +13,7 @@
 
 namespace checkpoint_test {
 
-using alpa::testing::ProgramOutput;
-using alpa::testing::TemporaryFolder;
-using namespace killed_runs;
+using namespace alpa::testing;
 
 namespace {
 
@@ -43,7 +41,7 @@ TEST_CASE("SIGTERM and SIGINT save once more; the program ends with 143 and 130"
     CHECK(status_of(process) == 128 + signal);
     const int last = losses_in(log).rbegin()->first;
     const ProgramOutput listed =
-        alpa::testing::run_program(ALPA_PROGRAMS "/alpa", {"checkpoint", "list", folder.path()});
+        run_program(ALPA_PROGRAMS "/alpa", {"checkpoint", "list", folder.path()});
     CHECK(listed.status == 0);
     // The loss of the last step may not have been written.
     const bool newest = listed.text.find(fmt::format("{:>12}  ", last)) != std::string::npos ||
@@ -62,12 +60,12 @@ TEST_CASE("a folder with a run is refused without --resume, and the flags need t
   std::erase(words, "--resume");
   const std::string program = words[0];
   words.erase(words.begin());
-  const ProgramOutput refused = alpa::testing::run_program(program, words);
+  const ProgramOutput refused = run_program(program, words);
   CHECK(refused.status == 2);
   CHECK(refused.text.find("alpa-mlp: --checkpoint checkpoint_test_flags: holds a run up to step 2; "
                           "give --resume to continue it, or another directory\n") !=
         std::string::npos);
-  const ProgramOutput idle = alpa::testing::run_program(program, {"--resume"});
+  const ProgramOutput idle = run_program(program, {"--resume"});
   CHECK(idle.status == 2);
   CHECK(idle.text ==
         "alpa-mlp: --resume has no effect without --checkpoint, which names the directory\n");

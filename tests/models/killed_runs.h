@@ -17,7 +17,7 @@
 #include "support/program.h"
 #include "support/temporary_folder.h"
 
-namespace killed_runs {
+namespace alpa::testing {
 
 /// A program and its flags, without those of checkpoints.
 struct Training {
@@ -57,7 +57,7 @@ inline std::map<int, std::string> losses_in(const std::string& log) {
 }
 
 inline pid_t start(const std::vector<std::string>& words) {
-  return alpa::testing::start_program(words, [] {});
+  return start_program(words, [] {});
 }
 
 /// The status of a process: of its exit, or 1000 + the signal that ended it.
@@ -70,7 +70,7 @@ inline int status_of(pid_t process) {
 /// Runs until the end, killed after random times, `kills` times at most. Returns how often the
 /// losses of a run, killed or not, differ from the expected ones.
 inline int differences_of_killed_runs(const Training& training, int kills, unsigned seed) {
-  const alpa::testing::TemporaryFolder folder(std::string("checkpoint_test_") + training.name);
+  const TemporaryFolder folder(std::string("checkpoint_test_") + training.name);
   const std::string log = std::string("checkpoint_test_") + training.name + ".csv";
   REQUIRE(status_of(start(words_of(training, log, ""))) == 0);
   const std::map<int, std::string> expected = losses_in(log);
@@ -95,4 +95,4 @@ inline int differences_of_killed_runs(const Training& training, int kills, unsig
   return wrong;
 }
 
-}  // namespace killed_runs
+}  // namespace alpa::testing
