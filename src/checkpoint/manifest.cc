@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 constexpr const char* kSchema = "alpa.checkpoint";
 constexpr int kVersion = 1;
 constexpr std::int64_t kMost = std::int64_t{1} << 53;
+constexpr std::ptrdiff_t kMostBoxes = 1 << 14;  // of a tensor: all pairs are compared
 
 // ---- writing
 
@@ -97,6 +98,8 @@ std::string fault_of(const StoredBox& box, const TensorType& type, const Shard& 
 
 /// Throws Error unless the boxes cover the tensor, each element once.
 void check_cover(const StoredTensor& tensor, const JsonPlace& place) {
+  if (std::ssize(tensor.boxes) > kMostBoxes)
+    place.refuse(fmt::format("has {} boxes; at most {} are read", tensor.boxes.size(), kMostBoxes));
   std::int64_t elements = 0;
   for (std::size_t a = 0; a < tensor.boxes.size(); ++a) {
     elements += num_elements(tensor.boxes[a].extent);

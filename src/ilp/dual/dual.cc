@@ -274,7 +274,7 @@ double Dual::bound() const {
 }
 
 void Dual::set_multipliers(std::vector<double> multipliers) {
-  const RowPrices prices(multipliers);
+  const RowPrices prices(*model_, multipliers);
   for (const DualNode& node : nodes_) {
     const ModelNode& source = model_->nodes[node.index];
     if (source.pieces.empty()) continue;

@@ -14,7 +14,7 @@ bool has_copies(const Model& model) {
 
 CopyStates::CopyStates(const Model& model, const std::vector<double>& row_prices)
     : model_(model), at_(model.nodes.size(), 0) {
-  const RowPrices upto(row_prices);
+  const RowPrices upto(model, row_prices);
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const ModelNode& node = model.nodes[i];
     at_[i] = prices_.size();

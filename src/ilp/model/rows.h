@@ -5,10 +5,12 @@
 
 namespace alpa::ilp {
 
-/// Prices per unit of usage, one per row, summed up so that a piece is priced in one step.
+/// Prices per unit of usage, one per row of the model or none at all, summed up so that a piece is
+/// priced in one step.
 class RowPrices {
  public:
-  explicit RowPrices(const std::vector<double>& prices) : sums_(prices.size() + 1, 0) {
+  RowPrices(const Model& model, const std::vector<double>& prices)
+      : sums_(model.slack.size() + 1, 0) {
     for (std::size_t r = 0; r < prices.size(); ++r) sums_[r + 1] = sums_[r] + prices[r];
   }
 
