@@ -155,7 +155,7 @@ TEST_CASE("no mutation of manifests and shards is restored") {
   std::mt19937 random(1);
   for (const char* name : {kShard, "manifest.json"}) {
     const std::string whole = content_of(saved.file(name));
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < 500; ++i) {
       const std::string changed = mutated(whole, random);
       if (changed == whole) continue;
       write(saved.file(name), changed);

@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "support/error_text.h"
@@ -112,6 +113,39 @@ TEST_CASE("a state is restored to the bit on other devices, meshes, methods and 
       CHECK(differences(state, other) == std::vector<std::string>{});
       CHECK(other.step() == state.step());
     }
+}
+
+TEST_CASE("a layer of two stages is saved once, and the run goes on under any plan") {
+  const TemporaryFolder folder("resume_test_tied");
+  const auto make_tied = [](const Method& method, int devices) {
+    return parallelize(training_step(
+                           {{"x", {f32, {kBatch, kWidth}}}, {"y", {f32, {kBatch, kWidth}}}},
+                           [dense = nn::Dense(kWidth)](const Batch& b) {
+                             const Value h = mark_pipeline_boundary(tanh(dense(b["x"])));
+                             return LossAndMetrics{nn::mean_squared_error(dense(h), b["y"])};
+                           },
+                           optim::Adam{.learning_rate = 0.01}),
+                       method, Cluster::local(devices));
+  };
+  const Executable staged = make_tied(PipeshardParallel{.num_micro_batches = 2}, 4),
+                   single = make_tied(Serial{}, 1), split = make_tied(Zero3Parallel{}, 3);
+  const Batches examples = batches(data(), kBatch, 7);
+  TrainState whole = staged.init(5);
+  std::vector<double> losses;
+  for (const auto& batch : examples.epochs(0, 6)) losses.push_back(staged.run(whole, batch).loss());
+  // Two epochs in stages, two on one device, two split over three.
+  std::vector<double> resumed;
+  for (const Executable* train : {&staged, &single, &split}) {
+    TrainState state = train->init(5);
+    Checkpoints saved(folder.path(), quiet());
+    const auto epochs = static_cast<std::int64_t>(resumed.size()) / examples.size() + 2;
+    for (const auto& batch : saved.resume(*train, state, examples, epochs))
+      resumed.push_back(train->run(state, batch).loss());
+  }
+  REQUIRE(resumed.size() == losses.size());
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    CHECK(std::abs(resumed[i] - losses[i]) < 1e-5 * losses[i]);
+  CHECK(Checkpoints(folder.path()).newest() == std::ssize(losses));
 }
 
 TEST_CASE("another element type is restored if asked for") {
