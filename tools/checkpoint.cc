@@ -1,5 +1,5 @@
 // tools/checkpoint.cc — alpa checkpoint list|verify|diff|export: what a folder of checkpoints holds
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <optional>
 #include <string>
@@ -34,28 +34,47 @@ std::int64_t chosen_step(const std::string& folder, std::optional<std::int64_t> 
        steps.back());
 }
 
+/// Tells each step with body(step); what it throws instead. Throws Error at the end if a checkpoint
+/// is damaged.
+template <class Body>
+void for_each_step(const std::string& folder, const std::vector<std::int64_t>& steps,
+                   const Body& body) {
+  int damaged = 0;
+  for (const std::int64_t step : steps) {
+    try {
+      body(step);
+    } catch (const Error& error) {
+      ++damaged;
+      fmt::print("{:>12}  {}\n", step, error.what());
+    }
+  }
+  require(damaged == 0, "{}: {} of {} checkpoints are damaged", excerpt(folder), damaged,
+          steps.size());
+}
+
 void list(const CheckpointFlags& flags) {
   chosen_step(flags.folder, {});
   fmt::print("{:>12}  {:>12}  {:>10}  {:<16}  {}\n", "step", "loss", "size", "plan", "user");
-  for (const std::int64_t step : steps_in(flags.folder)) {
+  for_each_step(flags.folder, steps_in(flags.folder), [&](std::int64_t step) {
     const Manifest manifest = read_manifest(flags.folder, step);
     const auto loss = manifest.metrics.find("loss");
-    std::string user;
+    std::vector<std::string> user;
     for (const auto& [key, value] : manifest.user)
-      user += fmt::format("{}{}={}", user.empty() ? "" : " ", excerpt(key), excerpt(value));
+      user.push_back(fmt::format("{}={}", excerpt(key), excerpt(value)));
     fmt::print("{:>12}  {:>12}  {:>10}  {:<16}  {}\n", step,
                loss == manifest.metrics.end() ? "" : fmt::format("{:.6g}", loss->second),
-               bytes_text(static_cast<double>(shard_bytes(manifest))), manifest.plan_hash, user);
-  }
+               bytes_text(static_cast<double>(shard_bytes(manifest))), manifest.plan_hash,
+               fmt::join(user, " "));
+  });
 }
 
 void verify_steps(const CheckpointFlags& flags) {
-  const std::int64_t newest = chosen_step(flags.folder, flags.step);
-  const std::vector<std::int64_t> steps = flags.step ? std::vector{newest} : steps_in(flags.folder);
-  for (const std::int64_t step : steps) {
-    verify(flags.folder, step);
-    fmt::print("step {}: whole\n", step);
-  }
+  const std::int64_t chosen = chosen_step(flags.folder, flags.step);
+  for_each_step(flags.folder, flags.step ? std::vector{chosen} : steps_in(flags.folder),
+                [&](std::int64_t step) {
+                  verify(flags.folder, step);
+                  fmt::print("{:>12}  whole\n", step);
+                });
 }
 
 void diff(const CheckpointFlags& flags) {
@@ -92,7 +111,7 @@ constexpr Form kForms[] = {
 std::vector<cli::Flag> rows_of(std::string_view form, CheckpointFlags& f) {
   using namespace cli;
   std::vector<Flag> rows = {text("FOLDER", &f.folder, "directory of the checkpoints")};
-  if (form == "export") rows.push_back(text("FILE", &f.file, "safetensors file to write"));
+  if (form == "export") rows.push_back(output_file("FILE", &f.file, "safetensors file to write"));
   if (form != "list")
     rows.push_back(
         whole("--step", &f.step, "of the checkpoint; by default the newest", 0, kMostSteps));
@@ -109,11 +128,16 @@ std::vector<cli::Flag> rows_of(std::string_view form, CheckpointFlags& f) {
 
 int checkpoint_command(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "--help" || name == "-h") {
+    for (const Form& form : kForms)
+      fmt::print("alpa checkpoint {:<7} {}\n", form.name, form.purpose);
+    return 0;
+  }
   for (const Form& form : kForms) {
     if (form.name != name) continue;
     CheckpointFlags flags;
     if (!cli::parse(argc - 1, argv + 1, form.purpose, rows_of(form.name, flags))) form.run(flags);
     return 0;
   }
-  fail("alpa checkpoint: '{}' is not list, verify, diff or export", excerpt(name));
+  fail("checkpoint: '{}' is not list, verify, diff or export", excerpt(name));
 }

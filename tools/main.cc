@@ -47,7 +47,7 @@ constexpr Command kCommands[] = {
 void print_usage(std::FILE* out) {
   fmt::print(out, "usage: alpa COMMAND [ARGUMENTS]\n\n");
   for (const Command& command : kCommands)
-    fmt::print(out, "  alpa {:<32} {}\n", fmt::format("{} {}", command.name, command.arguments),
+    fmt::print(out, "  alpa {:<41} {}\n", fmt::format("{} {}", command.name, command.arguments),
                command.purpose);
   fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n{}\n",
              cli::kExitStatus);

@@ -63,18 +63,6 @@ std::string read_all(const OpenedFile& opened, const std::string& path, const Fi
 
 using Parts = std::span<const std::string_view>;
 
-/// False with errno set if not all of `parts` could be written.
-bool write_all(int file, Parts parts) {
-  for (std::string_view text : parts)
-    while (!text.empty()) {
-      const ssize_t written = ::write(file, text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return false;
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-  return true;
-}
-
 /// A new file beside `path`, and its name. Names that are taken are of programs that were killed
 /// while they wrote, and had the same process number.
 std::pair<Descriptor, std::string> temporary_beside(const std::string& path) {
@@ -102,6 +90,17 @@ void replace(const std::string& path, const std::string& target, Parts text, mod
 }
 
 }  // namespace
+
+bool write_all(int file, std::span<const std::string_view> parts) {
+  for (std::string_view text : parts)
+    while (!text.empty()) {
+      const ssize_t written = ::write(file, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+  return true;
+}
 
 void fail_write(const std::string& path, int error, std::string_view consequence) {
   fail("{}: cannot be written: {}{}", shown_path(path), error_text(error), consequence);

@@ -28,6 +28,9 @@ std::string read_file(const std::string& path, const FileKind& kind);
 /// times their size and 16 MiB.
 std::string unpack(std::string bytes, const std::string& path, const FileKind& kind);
 
+/// Writes all of `parts` to an open file. False, with errno set, if not all could be written.
+bool write_all(int file, std::span<const std::string_view> parts);
+
 /// Throws Error: `path` cannot be written, for the system's reason `error`.
 [[noreturn]] void fail_write(const std::string& path, int error, std::string_view consequence = "");
 

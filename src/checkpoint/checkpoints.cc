@@ -146,13 +146,19 @@ struct Checkpoints::Impl {
           // Training goes first: the disk waits anyway.
           ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
           try {
-            snapshot->plan = to_json(content->planned());
+            snapshot->plan = plan_of(content->planned());
             save_snapshot(folder, std::move(*snapshot), options.keep);
           } catch (...) {
             failure->record(std::current_exception());
           }
         },
         [] {});
+  }
+
+  /// Its JSON, which is made once. For the writer.
+  std::string_view plan_of(const std::shared_ptr<const CompiledStep>& step) {
+    if (planned != step) planned = step, plan = to_json(*step);
+    return plan;
   }
 
   /// Whether the state is to be saved after this step.
@@ -168,16 +174,16 @@ struct Checkpoints::Impl {
                              const RestoreOptions& restore_options) {
     join();  // the snapshot is still being written
     const StateContent content(state);
-    const bool kept = room.size > 0;
-    room.reserve(content.bytes());
+    Room own;
+    Room& read = room.size > 0 ? room : own;
+    read.reserve(content.bytes());
     std::vector<std::string> damaged;
-    std::vector<std::int64_t> steps = steps_in(folder);
+    const std::vector<std::int64_t> steps = steps_in(folder);
     while (true) {
       try {
         RestoredCheckpoint result =
-            restore_step(folder, step, content, room.bytes.get(), restore_options);
+            restore_step(folder, step, content, read.bytes.get(), restore_options);
         result.restored.damaged = std::move(damaged);
-        if (!kept) room = {};
         return result;
       } catch (const Damage& error) {
         const auto before = std::lower_bound(steps.begin(), steps.end(), step);
@@ -192,7 +198,9 @@ struct Checkpoints::Impl {
   CheckpointOptions options;
   std::optional<FolderLock> lock;
   std::optional<Loop> loop;
-  Room room;  ///< the writer's while it runs
+  Room room;                                    ///< the writer's while it runs
+  std::shared_ptr<const CompiledStep> planned;  ///< whose JSON `plan` is
+  std::string plan;
   std::int64_t last_step = 0;
   Clock::time_point last_time = Clock::now();
   const std::shared_ptr<runtime::BackgroundFailure> failure =  ///< of the writer

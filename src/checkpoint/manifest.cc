@@ -50,6 +50,17 @@ Json json_of(const StoredData& data) {
           {"seed", data.seed ? Json(*data.seed) : Json()}};
 }
 
+/// Throws Error if a text can't be written as it is.
+std::string text_of(const Json& json) {
+  try {
+    return json.dump(1);
+  } catch (const Json::type_error&) {
+    fail(
+        "checkpoint: the name of a tensor, or a text of SaveOptions::user, is not UTF-8; a manifest "
+        "cannot hold it");
+  }
+}
+
 // ---- reading
 
 std::int64_t integer_of(const JsonPlace& place, std::int64_t most = kMost) {
@@ -181,8 +192,7 @@ std::string to_json(const Manifest& manifest) {
       {"shards", Json::array()}};
   for (const auto& [name, tensor] : manifest.tensors) json["tensors"][name] = json_of(tensor);
   for (const Shard& shard : manifest.shards) json["shards"].push_back(json_of(shard));
-  const std::string rest =
-      json.dump(1, ' ', false, Json::error_handler_t::replace).substr(2) + "\n";
+  const std::string rest = text_of(json).substr(2) + "\n";
   return fmt::format("{}{:08x}{}{}", kBefore, crc32(rest), kBehind, rest);
 }
 

@@ -20,13 +20,12 @@ void NewFile::reserve(std::int64_t bytes) {
   if (const int error = ::posix_fallocate(file_.number(), 0, bytes)) fail_write(path_, error);
 }
 
+void NewFile::write(std::string_view bytes) {
+  if (!write_all(file_.number(), std::span(&bytes, 1))) fail_write(path_, errno);
+}
+
 void NewFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.number(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_write(path_, errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 void NewFile::finish() {

@@ -18,7 +18,7 @@ class NewFile {
   /// Takes the space on the disk now: a full one is known before anything is written.
   void reserve(std::int64_t bytes);
   void write(std::span<const std::byte> bytes);
-  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void write(std::string_view bytes);
   /// Waits until all is on the disk.
   void finish();
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alpa/ir/graph.h"
@@ -13,11 +14,11 @@ namespace alpa::checkpoint {
 
 /// A snapshot with all that its checkpoint tells beside it.
 struct Snapshot {
-  Manifest manifest;                     ///< without tensors and shards
-  const Graph* graph = nullptr;          ///< whose state inputs the boxes are of
-  std::vector<runtime::StateBox> boxes;  ///< in the order of their bytes
-  std::span<const std::byte> bytes;      ///< of all boxes
-  std::string plan;                      ///< plan.json
+  Manifest manifest;                         ///< without tensors and shards
+  const Graph* graph = nullptr;              ///< whose state inputs the boxes are of
+  std::span<const runtime::StateBox> boxes;  ///< in the order of their bytes
+  std::span<const std::byte> bytes;          ///< of all boxes
+  std::string_view plan;                     ///< plan.json
 };
 
 /// Puts the checkpoint into `folder`, durable, and then removes all but the newest `keep` (0:

@@ -5,19 +5,22 @@
 
 namespace alpa::checkpoint {
 
-StateContent::StateContent(const TrainState& state)
-    : state_(state), boxes_(state.executor().state_boxes()) {}
+StateContent::StateContent(const TrainState& state) : state_(state) { state.executor(); }
+
+const std::vector<runtime::StateBox>& StateContent::boxes() const {
+  return state_.executor().state_boxes();
+}
 
 const Graph& StateContent::graph() const { return state_.executor().program().graph; }
 
-const CompiledStep& StateContent::planned() const { return *state_.planned_; }
+const std::shared_ptr<const CompiledStep>& StateContent::planned() const { return state_.planned_; }
 
 void StateContent::tell(const std::shared_ptr<runtime::BackgroundFailure>& failure) const {
   state_.state_->background = failure;
 }
 
 runtime::StateCounters StateContent::read(std::byte* snapshot) const {
-  return state_.executor().snapshot(*state_.state_, boxes_, snapshot);
+  return state_.executor().snapshot(*state_.state_, boxes(), snapshot);
 }
 
 void StateContent::write(const std::vector<runtime::StateBox>& boxes, const std::byte* snapshot,

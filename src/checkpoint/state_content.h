@@ -16,10 +16,11 @@ class StateContent {
   /// Throws Error if the state is empty.
   explicit StateContent(const TrainState& state);
 
-  const Graph& graph() const;           ///< whose state inputs are the tensors
-  const CompiledStep& planned() const;  ///< of the executable that made the state
-  const std::vector<runtime::StateBox>& boxes() const { return boxes_; }
-  std::int64_t bytes() const { return runtime::snapshot_bytes(boxes_); }  ///< of a snapshot
+  const Graph& graph() const;  ///< whose state inputs are the tensors
+  /// Of the executable that made the state.
+  const std::shared_ptr<const CompiledStep>& planned() const;
+  const std::vector<runtime::StateBox>& boxes() const;
+  std::int64_t bytes() const { return runtime::snapshot_bytes(boxes()); }  ///< of a snapshot
 
   /// From now on, what is recorded there is thrown at the next step on the state.
   void tell(const std::shared_ptr<runtime::BackgroundFailure>& failure) const;
@@ -31,7 +32,6 @@ class StateContent {
 
  private:
   TrainState state_;
-  std::vector<runtime::StateBox> boxes_;
 };
 
 }  // namespace alpa::checkpoint

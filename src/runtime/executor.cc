@@ -79,6 +79,7 @@ struct Executor::Impl {
         directory[input.name] = parts_of(input.value, *devices, n);
     for (const Output& output : program.graph.outputs)
       returned[output.name] = parts_of(output.value, *devices, n);
+    boxes = boxes_of(directory, *devices);
     join(sharing);
   }
 
@@ -212,7 +213,6 @@ struct Executor::Impl {
   void enlarge(DeviceState& state) {
     settle_shared();
     require_usable(state);
-    const std::vector<StateBox> boxes = boxes_of(directory, *devices);
     std::vector<std::byte> content(snapshot_bytes(boxes));
     read_boxes(boxes, *devices, *state.memory, content.data());
     const auto place_in = [&](std::int64_t bytes) {
@@ -371,6 +371,7 @@ struct Executor::Impl {
   std::shared_ptr<DeviceMemory> lost_memory;  ///< of the step from which a device did not return
   int num_devices = 0;
   Directory directory, returned;                             ///< of state and of outputs
+  std::vector<StateBox> boxes;                               ///< of the state
   std::deque<std::shared_ptr<RunningStep::Step>> under_way;  ///< oldest first
 
   // Of the one that makes the states; its mutex guards all that share them:
@@ -481,10 +482,7 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   home.write(state, input, array);
 }
 
-std::vector<StateBox> Executor::state_boxes() const {
-  const Impl& home = impl_->home();
-  return boxes_of(home.directory, *home.devices);
-}
+const std::vector<StateBox>& Executor::state_boxes() const { return impl_->home().boxes; }
 
 StateCounters Executor::snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
                                  std::byte* to) const {

@@ -116,7 +116,7 @@ class Executor {
   void write(DeviceState& state, const std::string& name, const Array& array) const;
 
   /// The boxes that make up a state, each once, with their places in a snapshot.
-  std::vector<StateBox> state_boxes() const;
+  const std::vector<StateBox>& state_boxes() const;
   /// Copies `boxes`, of `state_boxes`, to a snapshot or from there into the state, after all
   /// started steps. `counters`: what else is restored; null: nothing. Throw Error if `state` is
   /// unusable.

@@ -148,6 +148,44 @@ TEST_CASE("a layer of two stages is saved once, and the run goes on under any pl
   CHECK(Checkpoints(folder.path()).newest() == std::ssize(losses));
 }
 
+TEST_CASE("with every option at its default, a decoder of odd sizes goes on bitwise") {
+  const TemporaryFolder folder("resume_test_defaults");
+  constexpr std::int64_t kRows = 5, kTokens = 7, kHidden = 15, kWords = 13;
+  struct Decoder {
+    nn::Embedding words{kWords, kHidden};
+    nn::LayerNorm norm;
+    nn::SelfAttention attention{kHidden, 3};
+    nn::Dense up{29}, down{kHidden}, head{kWords};
+
+    LossAndMetrics operator()(const Batch& b) const {
+      const Value x = words(b["tokens"]), y = x + attention(norm(x));
+      return {nn::cross_entropy(head(y + down(gelu(up(y)))), b["labels"])};
+    }
+  };
+  const TrainingStep step =
+      training_step({{"tokens", {i32, {kRows, kTokens}}}, {"labels", {i32, {kRows, kTokens}}}},
+                    Decoder(), optim::Adam{});
+  std::vector<std::int32_t> text;
+  for (int i = 0; i < 18 * kTokens + 1; ++i) text.push_back(i * i % kWords);
+  const Batches data = token_batches(Tokens(text), kRows, kTokens, 3);
+  const Executable train = parallelize(step, ShardParallel{}, Cluster::local(8));
+  TrainState whole = train.init(0), state = train.init(0);
+  for (const auto& batch : data.epochs(0, 3)) train.run(whole, batch);
+  {
+    Checkpoints saved(folder.path());
+    for (const auto& batch : saved.resume(train, state, data, 3)) {
+      train.run(state, batch);
+      if (state.step() == 6) saved.save(state);
+      if (state.step() == 7) break;
+    }
+  }
+  TrainState again = train.init(0);
+  Checkpoints saved(folder.path());
+  for (const auto& batch : saved.resume(train, again, data, 3)) train.run(again, batch);
+  CHECK(differences(whole, again) == std::vector<std::string>{});
+  CHECK(saved.steps() == std::vector<std::int64_t>{6, 12});
+}
+
 TEST_CASE("another element type is restored if asked for") {
   const TemporaryFolder folder("resume_test_cast");
   const auto make_of = [](DType dtype) {
