@@ -56,8 +56,8 @@ std::string text_of(const Json& json) {
     return json.dump(1);
   } catch (const Json::type_error&) {
     fail(
-        "checkpoint: the name of a tensor, or a text of SaveOptions::user, is not UTF-8; a manifest "
-        "cannot hold it");
+        "checkpoint: the name of a tensor, or a text of SaveOptions::user, is not UTF-8; no "
+        "manifest can hold it");
   }
 }
 
