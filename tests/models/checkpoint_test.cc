@@ -62,7 +62,8 @@ TEST_CASE("a folder with a run is refused without --resume, and the flags need t
   words.erase(words.begin());
   const ProgramOutput refused = run_program(program, words);
   CHECK(refused.status == 2);
-  CHECK(refused.text.find("alpa-mlp: --checkpoint checkpoint_test_flags: holds a run up to step 2; "
+  CHECK(refused.text.find("alpa-mlp: --checkpoint " + folder.path() +
+                          ": holds a run up to step 2; "
                           "give --resume to continue it, or another directory\n") !=
         std::string::npos);
   const ProgramOutput idle = run_program(program, {"--resume"});

@@ -96,7 +96,7 @@ Outcome run_until(const std::vector<std::string>& words, int last) {
 
 #if defined(__x86_64__)
 TEST_CASE("a program killed at any call of its saves leaves a whole checkpoint, or none yet") {
-  const std::string folder = "killed_save_test_run";
+  const TemporaryFolder folder("killed_save_test_run");
   const std::vector<std::string> words = {ALPA_PROGRAMS "/alpa-mlp",
                                           "--dim",
                                           "16",
@@ -110,7 +110,7 @@ TEST_CASE("a program killed at any call of its saves leaves a whole checkpoint, 
                                           "3",
                                           "--quiet",
                                           "--checkpoint",
-                                          folder,
+                                          folder.path(),
                                           "--checkpoint-every",
                                           "1",
                                           "--keep",
@@ -118,13 +118,13 @@ TEST_CASE("a program killed at any call of its saves leaves a whole checkpoint, 
   bool ended = false;
   int kills = 0;
   for (int last = 1; !ended && last < 400; ++last) {
-    const TemporaryFolder removed(folder);
+    folder.clear();
     const Outcome outcome = run_until(words, last);
     if (!outcome.traced) return;
     ended = outcome.ended;
     ++kills;
     const ProgramOutput verified =
-        alpa::testing::run_program(ALPA_PROGRAMS "/alpa", {"checkpoint", "verify", folder});
+        alpa::testing::run_program(ALPA_PROGRAMS "/alpa", {"checkpoint", "verify", folder.path()});
     CAPTURE(last);
     CAPTURE(verified.text);
     if (outcome.published)
