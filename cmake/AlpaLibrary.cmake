@@ -1,8 +1,8 @@
-# The library: src/*.cc, src/<module>/*.cc, src/<module>/<folder>/*.cc (src/cuda: see AlpaCuda), kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which
+# The library: src/*.cc, src/<module>/*.cc, src/<module>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi), kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which
 # plan what the CUDA kernels (*.cu, see AlpaCuda) do and need nothing of CUDA.
 file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc
      ${PROJECT_SOURCE_DIR}/src/*/*/*.cc)
-list(FILTER ALPA_SOURCES EXCLUDE REGEX "/src/cuda/")
+list(FILTER ALPA_SOURCES EXCLUDE REGEX "/src/(cuda|mpi)/")
 file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc
      ${PROJECT_SOURCE_DIR}/kernels/plan/*.cc)
 set(ALPA_ISA_KERNELS ${ALPA_KERNELS})
@@ -41,10 +41,10 @@ if(ALPA_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
 endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/lower/memory_rules.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_GUARD_BYTES=${ALPA_GUARD_BYTES})
-# Where an installed program finds libalpa_cuda.so: seen from its own folder, or from its run path.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda_loader/cuda_library.cc PROPERTIES
+# Where an installed program finds libalpa_cuda.so and libalpa_mpi.so: seen from its own folder, or from its run path.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/own_library.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
-if(NOT ALPA_CUDA_ABSENT)
+if(NOT ALPA_CUDA_ABSENT OR NOT ALPA_MPI_ABSENT)
   target_link_options(alpa INTERFACE $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
   if(NOT PROJECT_IS_TOP_LEVEL)
     target_link_options(alpa INTERFACE $<BUILD_INTERFACE:LINKER:-rpath,${CMAKE_RUNTIME_OUTPUT_DIRECTORY}>)

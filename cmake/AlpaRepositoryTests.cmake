@@ -43,6 +43,22 @@ if(TARGET alpa_cuda)
   add_dependencies(test_cuda_loader alpa_cuda)
 endif()
 
+# tests/processes/programs/<x>.cc -> processes_<x>, which tests of that folder start as several processes.
+file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/processes/programs/*.cc)
+foreach(source ${programs})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(processes_${name} ${source} ${PROJECT_SOURCE_DIR}/tests/processes/wire_contract.cc)
+  target_include_directories(processes_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(processes_${name} PRIVATE ${ALPA_TEST_OPTIONS})
+  target_link_libraries(processes_${name} PRIVATE alpa alpa_settings Threads::Threads)
+  add_dependencies(test_processes processes_${name})
+  if(TARGET alpa_mpi)
+    add_dependencies(processes_${name} alpa_mpi)
+  endif()
+endforeach()
+target_compile_definitions(test_processes PRIVATE ALPA_PROCESS_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+  ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>>)
+
 # alpa_add_page(PAGE): what a page shows is tried. Its ```cpp blocks, one after another, are the program page_<stem>, which
 # prints the ```text blocks that follow them at once. Its ```sh blocks are commands that succeed, its ```json blocks cluster
 # files. Any other ```text block is only text.

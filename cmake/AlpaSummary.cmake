@@ -16,10 +16,17 @@ if(PROJECT_IS_TOP_LEVEL)
     string(REPLACE ";" " " architectures "${ALPA_CUDA_ARCHITECTURES}")
     set(cuda "${CUDAToolkit_VERSION} for ${architectures}")
   endif()
+  if(ALPA_MPI_ABSENT)
+    set(mpi "OFF (${ALPA_MPI_ABSENT})")
+  else()
+    list(GET MPI_C_LIBRARIES 0 mpi)
+    set(mpi "standard ${MPI_C_VERSION}, ${mpi}")
+  endif()
   message(STATUS "alpa ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${type}, sanitizers ${sanitizers}\n"
     "     compiler     ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} through ${CMAKE_GENERATOR} ${CMAKE_CXX_COMPILER_LAUNCHER}\n"
     "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${OneDNN_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, CBC, libpng ${PNG_VERSION_STRING}, libjpeg, zlib, libdeflate\n"
     "     kernels      ${isas}, chosen at run time\n"
     "     tools ${ALPA_BUILD_TOOLS}, examples ${ALPA_BUILD_EXAMPLES}, tests ${ALPA_BUILD_TESTS}, bench ${bench}\n"
-    "     CUDA         ${cuda}")
+    "     CUDA         ${cuda}\n"
+    "     MPI          ${mpi}")
 endif()

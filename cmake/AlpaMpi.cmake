@@ -1,0 +1,26 @@
+# Finds the MPI library that libalpa_mpi.so (AlpaMpiLibrary) is linked with.
+# Afterwards ALPA_MPI_ABSENT is empty, or says in a line why there is no such library.
+set(ALPA_MPI_HINT "apt-get install -y libopenmpi-dev openmpi-bin")
+
+set(ALPA_MPI_ABSENT "")
+if(NOT ALPA_MPI MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "ALPA_MPI is '${ALPA_MPI}'; it must be AUTO, ON or OFF.")
+elseif(ALPA_MPI STREQUAL "OFF")
+  set(ALPA_MPI_ABSENT "ALPA_MPI=OFF")
+elseif(ALPA_SANITIZE AND ALPA_MPI STREQUAL "AUTO")
+  # They report what MPI does. Wires in memory (src/processes/memory_wire.h) take its place.
+  set(ALPA_MPI_ABSENT "MPI libraries are not made for the sanitizers")
+else()
+  enable_language(C)  # FindMPI looks for MPI of C with the compiler of C
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS C)
+  if(NOT TARGET MPI::MPI_C)
+    set(ALPA_MPI_ABSENT "no MPI")
+  endif()
+endif()
+if(ALPA_MPI STREQUAL "ON" AND ALPA_MPI_ABSENT)
+  message(FATAL_ERROR "ALPA_MPI=ON: ${ALPA_MPI_ABSENT}. Install what is missing with\n  ${ALPA_MPI_HINT}\n"
+    "or configure with -DALPA_MPI=AUTO or OFF.")
+elseif(ALPA_MPI STREQUAL "AUTO" AND ALPA_MPI_ABSENT)
+  message(STATUS "MPI: ${ALPA_MPI_ABSENT}; building for one process alone. To change that: ${ALPA_MPI_HINT}")
+endif()

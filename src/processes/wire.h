@@ -1,0 +1,49 @@
+#pragma once
+/// Messages between the processes of a launch: what collectives, lanes and the protocol of a world
+/// are built on. MPI implements it (src/mpi), and memory (memory_wire.h), where the "processes" are
+/// groups of threads of one. Thread rule: one thread makes all calls of an object, the progress
+/// thread of its process (courier.h). No call waits.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace alpa::processes {
+
+/// `receive` from whichever peer sends first.
+inline constexpr int kAnyPeer = -1;
+
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  virtual int rank() const = 0;  ///< of this process, from 0
+  virtual int size() const = 0;  ///< number of processes
+  /// Processes with equal numbers share a host; of this process. From 0, by lowest rank.
+  virtual int host() const = 0;
+  /// Tags are from 0 to this.
+  virtual int max_tag() const = 0;
+
+  /// Starts a message to or from `peer` and returns its ticket (≥ 0). Both sides name the same
+  /// number of bytes; `data` must stay until the ticket is completed. Messages with equal sender,
+  /// receiver and tag arrive in the order in which they were started.
+  virtual int send(int peer, int tag, const std::byte* data, std::int64_t bytes) = 0;
+  virtual int receive(int peer, int tag, std::byte* data, std::int64_t bytes) = 0;
+
+  /// Makes progress. Writes tickets that have been completed since the last call, at most
+  /// `tickets.size()`, and returns their number. A completed ticket's number may be given again.
+  virtual int completed(std::span<int> tickets) = 0;
+
+  /// Ends all processes of the launch at once, with this exit status. May return.
+  virtual void abort(int status) noexcept = 0;
+
+  /// Leaves the launch, once all of this process's messages are completed; collective. False: not
+  /// all have left yet, call again. After `abort` or a lost peer it need not be called.
+  virtual bool leave() = 0;
+
+ protected:
+  Wire() = default;
+};
+
+}  // namespace alpa::processes
