@@ -23,21 +23,21 @@ if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
   set_tests_properties(structure/isa_symbols PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
-# Libraries that tests/cuda_loader loads in the place of libalpa_cuda.so.
-function(alpa_add_fake_cuda name source)
-  add_library(fake_cuda_${name} MODULE ${PROJECT_SOURCE_DIR}/tests/cuda_loader/fake/${source})
-  target_link_libraries(fake_cuda_${name} PRIVATE alpa_settings)
-  target_include_directories(fake_cuda_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
-  target_compile_definitions(fake_cuda_${name} PRIVATE ${ARGN})
-  set_target_properties(fake_cuda_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fake_cuda)
-  add_dependencies(test_cuda_loader fake_cuda_${name})
+# Libraries that the tests of a folder load in the place of libalpa_cuda.so or libalpa_mpi.so.
+function(alpa_add_fake_library folder name source)
+  add_library(${name} MODULE ${PROJECT_SOURCE_DIR}/tests/${folder}/fake/${source})
+  target_link_libraries(${name} PRIVATE alpa_settings)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(${name} PRIVATE ${ARGN})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fake)
+  add_dependencies(test_${folder} ${name})
 endfunction()
 set(no_driver "CUDA 13.0 runtime,\\nbut no driver (cudaErrorInsufficientDriver)")
-alpa_add_fake_cuda(newer cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface+1 FAKE_DEVICES=2 FAKE_REASON="")
-alpa_add_fake_cuda(driverless cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface FAKE_DEVICES=0 "FAKE_REASON=\"${no_driver}\"")
-alpa_add_fake_cuda(two_devices cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface FAKE_DEVICES=2 FAKE_REASON="")
-alpa_add_fake_cuda(incomplete incomplete.cc)
-target_compile_definitions(test_cuda_loader PRIVATE ALPA_FAKE_CUDA_FOLDER="${PROJECT_BINARY_DIR}/fake_cuda"
+alpa_add_fake_library(cuda_loader fake_cuda_newer cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface+1 FAKE_DEVICES=2 FAKE_REASON="")
+alpa_add_fake_library(cuda_loader fake_cuda_driverless cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface FAKE_DEVICES=0 "FAKE_REASON=\"${no_driver}\"")
+alpa_add_fake_library(cuda_loader fake_cuda_two_devices cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface FAKE_DEVICES=2 FAKE_REASON="")
+alpa_add_fake_library(cuda_loader fake_cuda_incomplete incomplete.cc)
+target_compile_definitions(test_cuda_loader PRIVATE ALPA_FAKE_CUDA_FOLDER="${PROJECT_BINARY_DIR}/fake"
   ALPA_HAS_CUDA=$<BOOL:$<TARGET_EXISTS:alpa_cuda>>)
 if(TARGET alpa_cuda)
   add_dependencies(test_cuda_loader alpa_cuda)
@@ -56,7 +56,11 @@ foreach(source ${programs})
     add_dependencies(processes_${name} alpa_mpi)
   endif()
 endforeach()
-target_compile_definitions(test_processes PRIVATE ALPA_PROCESS_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+alpa_add_fake_library(processes fake_mpi_newer mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface+1 FAKE_VERSION="1")
+alpa_add_fake_library(processes fake_mpi_nameless mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface FAKE_VERSION="")
+alpa_add_fake_library(processes fake_mpi_stuck mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface
+  "FAKE_VERSION=\"Pigeon MPI 1.0\"")
+target_compile_definitions(test_processes PRIVATE ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake" ALPA_PROCESS_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
   ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>>)
 
 # alpa_add_page(PAGE): what a page shows is tried. Its ```cpp blocks, one after another, are the program page_<stem>, which
@@ -144,7 +148,7 @@ endif()
 if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
   add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}
     -DBUILD=${PROJECT_BINARY_DIR} -DWORK=${PROJECT_BINARY_DIR}/package_test -DVERSION=${PROJECT_VERSION}
-    -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
+    -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DMPI=$<TARGET_EXISTS:alpa_mpi> -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
     -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
   set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()

@@ -20,8 +20,8 @@ std::optional<int> number_in(const Environment& environment, const char* name, i
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   require(error == std::errc{} && end == text.data() + text.size() && number >= least,
-          "{} is {}, which is no {} of a process; set ALPA_LAUNCHER=none to ignore it", name,
-          quoted(excerpt(text)), least == 0 ? "rank" : "number");
+          "{} is {}, which is no {}; set ALPA_LAUNCHER=none to ignore it", name,
+          quoted(excerpt(text)), least == 0 ? "rank of a process" : "number of processes");
   return number;
 }
 

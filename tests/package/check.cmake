@@ -1,7 +1,7 @@
-# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -DCUDA=<ON or OFF> -DEXAMPLES=<ON or OFF> -P check.cmake
+# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -DCUDA=<ON or OFF> -DMPI=<ON or OFF> -DEXAMPLES=<ON or OFF> -P check.cmake
 # Installs alpa, moves the installation elsewhere, runs its programs, on its example clusters too, and builds and runs an
 # outside project against it, once through find_package and once through pkg-config. All of them, and the installed
-# program, find libalpa_cuda.so there if CUDA. EXAMPLES: the programs of models/ are installed, too.
+# program, find libalpa_cuda.so there if CUDA. libalpa_mpi.so is installed if MPI. EXAMPLES: the programs of models/ are installed, too.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -34,6 +34,11 @@ if(EXISTS ${WORK}/moved/bin/alpa)
   if(NOT library STREQUAL "${libraries}")
     message(FATAL_ERROR "the installed program loaded '${library}', not '${libraries}'")
   endif()
+endif()
+
+file(GLOB_RECURSE mpi_libraries ${WORK}/moved/libalpa_mpi.so)
+if(mpi_libraries STREQUAL "" AND MPI)
+  message(FATAL_ERROR "libalpa_mpi.so was built and is not installed")
 endif()
 
 file(GLOB clusters ${WORK}/moved/share/alpa/clusters/*.json)

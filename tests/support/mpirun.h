@@ -19,15 +19,17 @@ inline std::string no_mpirun() {
 }
 
 /// The shell's words that start `program` as so many processes, on as few cores and as whichever
-/// user: `options` are mpirun's. Nothing is read from stdin.
+/// user: `options` are mpirun's. Nothing is read from stdin. They end after `most_seconds`, with
+/// status 124.
 inline std::string mpirun_command(int processes, const std::string& program,
                                   const std::vector<std::string>& arguments,
-                                  const std::vector<std::string>& options = {}) {
+                                  const std::vector<std::string>& options = {},
+                                  int most_seconds = 100) {
   std::string command =
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "mpirun -n " +
-      std::to_string(processes);
+      "timeout -k 5 " +
+      std::to_string(most_seconds) + " mpirun -n " + std::to_string(processes);
   for (const std::string& option : options) command += " " + quoted(option);
   command += " " + quoted(program);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
@@ -37,8 +39,9 @@ inline std::string mpirun_command(int processes, const std::string& program,
 /// `text` is that of all processes and of mpirun, in any order; `status` is mpirun's.
 inline ProgramOutput run_under_mpirun(int processes, const std::string& program,
                                       const std::vector<std::string>& arguments,
-                                      const std::vector<std::string>& options = {}) {
-  return run_shell(mpirun_command(processes, program, arguments, options));
+                                      const std::vector<std::string>& options = {},
+                                      int most_seconds = 100) {
+  return run_shell(mpirun_command(processes, program, arguments, options, most_seconds));
 }
 
 }  // namespace alpa::testing

@@ -1,0 +1,77 @@
+// Loading libalpa_mpi.so: every way it can fail ends in one line.
+#include "src/processes/mpi_library.h"
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include "support/error_text.h"
+
+namespace mpi_library_test {
+
+using namespace alpa::processes;
+using alpa::testing::error_of;
+
+namespace {
+
+/// A library of tests/processes/fake.
+std::string fake(const std::string& name) {
+  return fmt::format("{}/libfake_mpi_{}.so", ALPA_FAKE_MPI_FOLDER, name);
+}
+
+}  // namespace
+
+TEST_CASE("without the library, the build has no MPI") {
+  const MpiSupport support = load_mpi_library("/nowhere/libalpa_mpi.so");
+  CHECK(support.reason == "no libalpa_mpi.so beside the library: this build has no MPI");
+  CHECK(support.functions == nullptr);
+}
+
+TEST_CASE("a file that is not an MPI library of alpa is refused") {
+  const std::string path = __FILE__;
+  CHECK(load_mpi_library(path).reason == path + " does not load: " + path + ": invalid ELF header");
+  CHECK(load_mpi_library("libz.so.1").reason ==
+        "libz.so.1 is not alpa's: it has no alpa_mpi_functions");
+}
+
+TEST_CASE("an MPI library of another interface is refused") {
+  const MpiSupport support = load_mpi_library(fake("newer"));
+  CHECK(support.reason == fake("newer") + fmt::format(" has interface {}, this program needs {}: "
+                                                      "install both from one build",
+                                                      kMpiInterface + 1, kMpiInterface));
+  CHECK(support.functions == nullptr);
+}
+
+TEST_CASE("an MPI library that does not know its version is refused in one line") {
+  const MpiSupport support = load_mpi_library(fake("nameless"));
+  CHECK(support.reason == fake("nameless") + ": MPI_Get_library_version: it is tired");
+  CHECK(support.functions == nullptr);
+}
+
+TEST_CASE("an MPI library says which MPI it is") {
+  const MpiSupport support = load_mpi_library(fake("stuck"));
+  CHECK(support.reason == "");
+  CHECK(support.functions != nullptr);
+  CHECK(support.path == fake("stuck"));
+  CHECK(support.version == "Pigeon MPI 1.0");
+}
+
+TEST_CASE("a launch without MPI, or whose MPI does not start, is an error that says so") {
+  CHECK(error_of([] {
+          mpi_wire({"mpirun", 1, 4}, load_mpi_library("/nowhere/x.so"));
+        }) ==
+        "mpirun started 4 processes, but no libalpa_mpi.so beside the library: this build has no "
+        "MPI; install libopenmpi-dev and build again, or set ALPA_LAUNCHER=none for separate runs");
+  CHECK(error_of([] {
+          mpi_wire({"PMIx", 1, 0}, load_mpi_library(fake("stuck")));
+        }) ==
+        "PMIx started several processes, but MPI does not start: MPI_Init_thread: no network");
+}
+
+TEST_CASE("the MPI library is found exactly where it was built") {
+  const MpiSupport& support = mpi_support();
+  CHECK((support.functions != nullptr) == ALPA_HAS_MPI);
+  CHECK((support.reason == "") == ALPA_HAS_MPI);
+  CHECK(support.version.find('\n') == std::string::npos);
+}
+
+}  // namespace mpi_library_test
