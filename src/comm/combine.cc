@@ -64,23 +64,29 @@ std::pair<Parts, Parts> halves(Parts parts) {
   return {parts.first(left), parts.subspan(left)};
 }
 
-/// Whether `parts` are nodes of the tree over their range, in order and without gaps.
-bool cover_range(Parts parts) {
+/// Whether no part is empty and each begins where the one before ends.
+bool are_neighbours(Parts parts) {
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    if (parts[p].begin >= parts[p].end || (p > 0 && parts[p].begin != parts[p - 1].end))
+      return false;
+  return true;
+}
+
+/// Whether parts that are neighbours are nodes of the tree over their range.
+bool are_nodes(Parts parts) {
   const int begin = parts.front().begin, end = parts.back().end;
-  if (parts.size() == 1) return begin < end;
-  if (end - begin < 2) return false;
+  if (parts.size() == 1 || static_cast<int>(parts.size()) == end - begin) return true;
   const auto [left, right] = halves(parts);
-  const int split = split_point(begin, end);
-  return !left.empty() && !right.empty() && left.back().end == split &&
-         right.front().begin == split && cover_range(left) && cover_range(right);
+  return !right.empty() && right.front().begin == split_point(begin, end) && are_nodes(left) &&
+         are_nodes(right);
 }
 
 /// A range is a subtree of some group if it begins at a multiple of the power of two that holds it.
 bool make_up_subtree(Parts parts) {
-  if (!cover_range(parts)) return false;
+  if (parts.front().begin < 0 || !are_neighbours(parts) || !are_nodes(parts)) return false;
   const auto begin = static_cast<unsigned>(parts.front().begin),
              end = static_cast<unsigned>(parts.back().end);
-  return parts.front().begin >= 0 && begin % std::bit_ceil(end - begin) == 0;
+  return begin % std::bit_ceil(end - begin) == 0;
 }
 
 std::string to_string(Parts parts) {
@@ -131,20 +137,21 @@ bool is_wide(const Part& part) {
   return std::is_same_v<T, WideOf<T>> || !part.single();
 }
 
-/// Whether `parts` have elements of one type, and fold_at_once has their tree.
-template <class T>
+/// Whether `parts` have elements of one type, and fold_at_once has their tree. Maxima of four at
+/// once were slower than pairs.
+template <class T, class Op>
 bool fold_together(Parts parts, Parts left) {
-  const bool fit = parts.size() <= 2 || (parts.size() == 4 && left.size() == 2);
-  return fit && std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-           return is_wide<T>(part) == is_wide<T>(parts[0]);
-         });
+  const bool fours = std::is_same_v<Op, Sum> && parts.size() == 4 && left.size() == 2;
+  return (parts.size() <= 2 || fours) &&
+         std::all_of(parts.begin(), parts.end(),
+                     [&](const Part& part) { return is_wide<T>(part) == is_wide<T>(parts[0]); });
 }
 
 /// The block of all parts, combined: into `out`, or with `add` onto it, from the right.
 template <class T, class Op, bool add>
 void fold(Parts parts, Block block, WideOf<T>* out) {
   const auto [left, right] = parts.size() > 1 ? halves(parts) : std::pair{parts, Parts{}};
-  if (fold_together<T>(parts, left)) {
+  if (fold_together<T, Op>(parts, left)) {
     if (is_wide<T>(parts[0])) return fold_at_once<WideOf<T>, Op, add>(parts, block, out);
     return fold_at_once<T, Op, add>(parts, block, out);
   }
