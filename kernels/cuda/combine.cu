@@ -62,12 +62,6 @@ __device__ inline T narrow(typename Wide<T>::type x) {
     return Element<T>::narrow(x);
 }
 
-template <bool is_max, class W, int n>
-__device__ inline void combine_onto(W (&right)[n], const W (&left)[n]) {
-#pragma unroll
-  for (int k = 0; k < n; ++k) right[k] = combine<is_max>(left[k], right[k]);
-}
-
 /// The first `count` sources of a batch: (0 ⊕ 1) ⊕ (2 ⊕ 3).
 template <bool is_max, class W, class T, int n>
 __device__ inline void combine_batch(W (&result)[n], const T (&batch)[kBatch][n], int count) {
@@ -82,17 +76,19 @@ __device__ inline void combine_batch(W (&result)[n], const T (&batch)[kBatch][n]
 }
 
 /// Adds batch number `index`. levels[l] holds 2^l batches if bit l of the batches so far is set, as
-/// in a binary counter; the batch carries.
+/// in a binary counter; the batch carries. No level's number is computed, so all are in registers.
 template <bool is_max, class W, int n, int num_levels>
 __device__ inline void push_batch(W (&levels)[num_levels][n], W (&batch)[n], int index) {
+  bool carries = true;
 #pragma unroll
   for (int l = 0; l < num_levels; ++l) {
-    if ((index >> l & 1) == 0) {
+    const bool held = index >> l & 1;
 #pragma unroll
-      for (int k = 0; k < n; ++k) levels[l][k] = batch[k];
-      break;
+    for (int k = 0; k < n; ++k) {
+      if (carries && held) batch[k] = combine<is_max>(levels[l][k], batch[k]);
+      if (carries && !held) levels[l][k] = batch[k];
     }
-    combine_onto<is_max>(batch, levels[l]);
+    carries = carries && held;
   }
 }
 
@@ -102,18 +98,18 @@ __device__ inline void combine_levels(W (&result)[n], const W (&levels)[num_leve
   bool first = true;
 #pragma unroll
   for (int l = 0; l < num_levels; ++l) {
-    if ((count >> l & 1) == 0) continue;
+    const bool held = count >> l & 1;
 #pragma unroll
     for (int k = 0; k < n; ++k)
-      result[k] = first ? levels[l][k] : combine<is_max>(levels[l][k], result[k]);
-    first = false;
+      if (held) result[k] = first ? levels[l][k] : combine<is_max>(levels[l][k], result[k]);
+    first = first && !held;
   }
 }
 
 /// Packs of n elements that are neighbours on both sides, at multiples of n. The loads of kBatch
 /// sources are issued before the first is used.
 template <class T, bool is_max, int n, int num_levels>
-__global__ void __launch_bounds__(kThreads, num_levels == kFewLevels ? 4 : 2)
+__global__ void __launch_bounds__(kThreads, num_levels* n > 16 ? 2 : 4)
     combine_packs(const __grid_constant__ CombineLaunch p) {
   using W = typename Wide<T>::type;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * n;
