@@ -7,7 +7,10 @@ namespace alpa::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBatch = 4;  ///< sources read at once
+constexpr int kBatch = 4;  ///< sources read at once; a full batch is a subtree
+/// Levels of the tree above batches: for up to 8 sources, which need few registers, and for all.
+constexpr int kFewLevels = 2, kAllLevels = 5;
+static_assert(kBatch << (kAllLevels - 1) == kMaxMembers);
 
 struct CombineLaunch {
   CopyLaunch box;
@@ -59,39 +62,75 @@ __device__ inline T narrow(typename Wide<T>::type x) {
     return Element<T>::narrow(x);
 }
 
-/// result = first ? next : result ⊕ next
+/// The first `count` sources of a batch: (0 ⊕ 1) ⊕ (2 ⊕ 3).
 template <bool is_max, class W, class T, int n>
-__device__ inline void add_source(W (&result)[n], const T (&next)[n], bool first) {
+__device__ inline void combine_batch(W (&result)[n], const T (&batch)[kBatch][n], int count) {
 #pragma unroll
   for (int k = 0; k < n; ++k) {
-    const W value = widen(next[k]);
-    result[k] = first ? value : combine<is_max>(result[k], value);
+    W left = widen(batch[0][k]);
+    if (count > 1) left = combine<is_max>(left, widen(batch[1][k]));
+    W right = widen(batch[2][k]);
+    if (count > 3) right = combine<is_max>(right, widen(batch[3][k]));
+    result[k] = count > 2 ? combine<is_max>(left, right) : left;
+  }
+}
+
+/// Adds batch number `index`. levels[l] holds 2^l batches if bit l of the batches so far is set, as
+/// in a binary counter; the batch carries. No level's number is computed, so all are in registers.
+template <bool is_max, class W, int n, int num_levels>
+__device__ inline void push_batch(W (&levels)[num_levels][n], W (&batch)[n], int index) {
+  bool carries = true;
+#pragma unroll
+  for (int l = 0; l < num_levels; ++l) {
+    const bool held = index >> l & 1;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      if (carries && held) batch[k] = combine<is_max>(levels[l][k], batch[k]);
+      if (carries && !held) levels[l][k] = batch[k];
+    }
+    carries = carries && held;
+  }
+}
+
+/// All `count` batches: the lowest level, and from the left what higher levels hold.
+template <bool is_max, class W, int n, int num_levels>
+__device__ inline void combine_levels(W (&result)[n], const W (&levels)[num_levels][n], int count) {
+  bool first = true;
+#pragma unroll
+  for (int l = 0; l < num_levels; ++l) {
+    const bool held = count >> l & 1;
+#pragma unroll
+    for (int k = 0; k < n; ++k)
+      if (held) result[k] = first ? levels[l][k] : combine<is_max>(levels[l][k], result[k]);
+    first = first && !held;
   }
 }
 
 /// Packs of n elements that are neighbours on both sides, at multiples of n. The loads of kBatch
 /// sources are issued before the first is used.
-template <class T, bool is_max, int n>
-__global__ void __launch_bounds__(kThreads, 4)
+template <class T, bool is_max, int n, int num_levels>
+__global__ void __launch_bounds__(kThreads, num_levels* n > 16 ? 2 : 4)
     combine_packs(const __grid_constant__ CombineLaunch p) {
+  using W = typename Wide<T>::type;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * n;
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
   for (; i < p.box.elements; i += stride) {
     std::int64_t index[] = {i};
     Place place[1];
     places_of(place, p.box, index);
-    typename Wide<T>::type result[n] = {};
-    T next[kBatch][n];
+    W levels[num_levels][n] = {}, result[n] = {};
+    T next[kBatch][n] = {};
+    int batches = 0;
 #pragma unroll 1
     for (int s = 0; s < p.num_sources; s += kBatch) {
 #pragma unroll
       for (int b = 0; b < kBatch; ++b)
         if (s + b < p.num_sources)
           load_words(next[b], static_cast<const T*>(p.sources[s + b]) + place[0].x);
-#pragma unroll
-      for (int b = 0; b < kBatch; ++b)
-        if (s + b < p.num_sources) add_source<is_max>(result, next[b], s + b == 0);
+      combine_batch<is_max>(result, next, p.num_sources - s);
+      push_batch<is_max>(levels, result, batches++);
     }
+    combine_levels<is_max>(result, levels, batches);
 #pragma unroll
     for (int k = 0; k < n; ++k) next[0][k] = narrow<T>(result[k]);
     for (int t = 0; t < p.num_targets; ++t)
@@ -112,14 +151,20 @@ bool is_packed(const CombineLaunch& p, std::int64_t n) {
   return packed;
 }
 
-template <class T, bool is_max>
+template <class T, bool is_max, int num_levels>
 Status run_as(const CombineLaunch& p, Stream stream) {
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   if (is_packed(p, n))
-    return launch(combine_packs<T, is_max, n>, blocks_for(p.box.elements, kThreads * n), kThreads,
-                  0, stream, p);
-  return launch(combine_packs<T, is_max, 1>, blocks_for(p.box.elements, kThreads), kThreads, 0,
-                stream, p);
+    return launch(combine_packs<T, is_max, n, num_levels>, blocks_for(p.box.elements, kThreads * n),
+                  kThreads, 0, stream, p);
+  return launch(combine_packs<T, is_max, 1, num_levels>, blocks_for(p.box.elements, kThreads),
+                kThreads, 0, stream, p);
+}
+
+template <class T, bool is_max>
+Status run_as(const CombineLaunch& p, Stream stream) {
+  return p.num_sources <= kBatch << (kFewLevels - 1) ? run_as<T, is_max, kFewLevels>(p, stream)
+                                                     : run_as<T, is_max, kAllLevels>(p, stream);
 }
 
 }  // namespace

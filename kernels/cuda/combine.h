@@ -1,6 +1,6 @@
 #pragma once
 /// Collectives between logical devices that share a card: one kernel reads all members' buffers and
-/// writes all targets'. Elements are combined in the order of the sources, as by `comm::combine`:
+/// writes all targets'. Elements are combined along the tree of the sources, as by `comm::combine`:
 /// bf16 and f16 in f32, rounded once; i32 and u8 wrap; a maximum is NaN if one element is.
 #include "kernels/cuda/copy.h"
 
@@ -17,7 +17,7 @@ inline CopyLaunch whole_box(std::int64_t elements) {
   return box;
 }
 
-/// targets[·] = sources[0] ⊕ sources[1] ⊕ … at the places that `box` (of elements of `dtype`) has
+/// targets[·] = the sources, combined, at the places that `box` (of elements of `dtype`) has
 /// in x, all sources, and y, all targets. reduce_scatter: a call per member, whose only target it
 /// is; all_gather: a call per member, the only source.
 /// 1 to kMaxMembers sources, 0 to kMaxMembers targets (arrays in host memory of device pointers). A

@@ -1,7 +1,7 @@
 #pragma once
 /// Collectives among the devices of one group, an abstract interface for several transports. Every
-/// member calls the same functions in the same order with its own tensors. Reductions combine in
-/// rank order, so results are bitwise the same on all members and in every run.
+/// member calls the same functions in the same order with its own tensors. Reductions combine along
+/// the tree of combine.h, so results are bitwise the same on all members and in every run.
 #include <array>
 #include <cstdint>
 #include <memory>

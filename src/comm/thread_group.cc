@@ -23,7 +23,7 @@ struct Published {
 struct alignas(64) Member {
   Published shown;
   Counts counts{};
-  std::vector<const std::byte*> sources;  ///< of one combination; sized once
+  std::vector<Part> sources;  ///< of one combination; sized once
   std::vector<std::byte*> targets;
 };
 
@@ -50,7 +50,7 @@ class ThreadGroup final : public Group {
  public:
   explicit ThreadGroup(int size) : members_(size), meeting_(size) {
     for (Member& member : members_) {
-      member.sources.resize(size);
+      for (int m = 0; m < size; ++m) member.sources.push_back({nullptr, m, m + 1});
       member.targets.resize(size);
     }
   }
@@ -104,14 +104,14 @@ class ThreadGroup final : public Group {
 
  private:
   /// Publishes, meets, does the member's part and meets again; all members
-  /// leave even if the part fails.
-  template <class Part>
-  void call(int member, Published shown, Part&& part) {
+  /// leave even if it fails.
+  template <class Work>
+  void call(int member, Published shown, Work&& work) {
     members_[member].shown = shown;
     meeting_.enter();
     try {
       check(member);
-      part();
+      work();
     } catch (...) {
       meeting_.leave();
       throw;
@@ -196,7 +196,7 @@ class ThreadGroup final : public Group {
       invariant(shown.in[tensor].type == type && shown.out[tensor].type == type,
                 "all_reduce: {} of member {} with {} of member {}", to_string(type), member,
                 to_string(shown.in[tensor].type), m);
-      own.sources[m] = shown.in[tensor].data + begin * size;
+      own.sources[m].data = shown.in[tensor].data + begin * size;
       own.targets[m] = shown.out[tensor].data + begin * size;
     }
     combine(type.dtype, combiner, own.sources, own.targets, end - begin);
@@ -219,7 +219,7 @@ class ThreadGroup final : public Group {
     const auto size = static_cast<std::int64_t>(size_of(type.dtype));
     box.for_each_run(0, box.runs(), [&](std::int64_t read, std::int64_t written) {
       for (std::size_t m = 0; m < members_.size(); ++m)
-        own.sources[m] = members_[m].shown.in[t].data + read * size;
+        own.sources[m].data = members_[m].shown.in[t].data + read * size;
       own.targets[0] = out.data + written * size;
       combine(type.dtype, combiner, own.sources, {own.targets.data(), 1}, box.run);
     });

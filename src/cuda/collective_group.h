@@ -42,8 +42,8 @@ class CollectiveGroup {
 };
 
 /// `size` logical devices of the current card, all in this process: kernels that read all
-/// members' memory. Elements are combined in the order of the members. Throws Error if
-/// size exceeds kMaxMembers.
+/// members' memory. Elements are combined along the tree of comm/combine.h. Throws Error if size
+/// exceeds kMaxMembers.
 std::unique_ptr<CollectiveGroup> make_copy_group(int size);
 
 }  // namespace alpa::cuda

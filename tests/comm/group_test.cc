@@ -286,13 +286,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sums are taken in rank order, in f32 for bf16, and a maximum keeps NaN") {
-  constexpr int n = 3;
+TEST_CASE("sums are taken along the tree, in f32 for bf16, and a maximum keeps NaN") {
+  constexpr int n = 4;
   auto group = comm::make_thread_group(n);
-  // (1e8 + 1) - 1e8 = 0 in f32; any other order gives 1
-  const float values[n] = {1e8f, 1.0f, -1e8f};
+  // (1e8 + 1) + (-1e8 + 1) = 0 in f32; from left to right it is 1
+  const float values[n] = {1e8f, 1.0f, -1e8f, 1.0f};
   // 258 in f32; 256 if every step were rounded to bf16
-  const float halves[n] = {256, 1, 1};
+  const float halves[n] = {256, 1, 1, 0};
   run_members(n, [&](int m) {
     Tensor single({f32, {1}}), half({bf16, {1}}), nan({f32, {1}});
     single.set(0, values[m]);

@@ -50,8 +50,8 @@ constexpr Expected kExpected[] = {
     {"transpose_tiles<uint2, 2>", 2, 32, 48},
     {"copy_elements<uint4>", 4, 64, 48},
     {"copy_elements<unsigned short>", 4, 8, 48},
-    {"combine_packs<alpa::Bf16, false, 8>", 4, 64, 64},
-    {"combine_packs<float, false, 4>", 4, 64, 64},
+    {"combine_packs<alpa::Bf16, false, 8, 2>", 4, 64, 64},
+    {"combine_packs<float, false, 4, 2>", 4, 64, 64},
     // Two packs of each state and of the gradient; 24 warps with 128 bytes a thread
     // are 98 KB under way per SM.
     {"update_packs<float, float, Adam, 24>", 8, 128, 80, 6},

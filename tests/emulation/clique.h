@@ -28,8 +28,8 @@ std::size_t bytes_of(ncclDataType_t type);
 std::size_t from_bytes(const Call& call, int size, int rank);
 std::size_t to_bytes(const Call& call, int size, int rank);
 
-/// The data of a collective: calls[r] is rank r's. Combined in rank order, f16 and bf16 in f32 and
-/// rounded once. Called in a Seen.
+/// The data of a collective: calls[r] is rank r's. Combined along the tree over ranks, as by groups
+/// of threads, f16 and bf16 in f32 and rounded once. Called in a Seen.
 void exchange(const std::vector<Call>& calls);
 
 /// A collective that some members have come to.

@@ -1,6 +1,7 @@
 // The data of NCCL's collectives
 #include <fmt/core.h>
 
+#include <bit>
 #include <cstring>
 
 #include "clique.h"
@@ -29,16 +30,24 @@ W combine(W a, W b, ncclRedOp_t op) {
   }
 }
 
-/// to[i] = from[0][i] ⊕ from[1][i] ⊕ … for i of [begin, begin + count), of
-/// elements T computed as W.
+/// value(r) of ranks [begin, end), combined: the left part has the largest power of two below the
+/// length.
+template <class Value>
+auto combine_ranks(std::size_t begin, std::size_t end, ncclRedOp_t op, const Value& value) {
+  if (end - begin == 1) return value(begin);
+  const std::size_t split = begin + std::bit_ceil(end - begin) / 2;
+  return combine(combine_ranks(begin, split, op, value), combine_ranks(split, end, op, value), op);
+}
+
+/// to[i] = from[·][i], combined, for i of [begin, begin + count), of elements T computed as W.
 template <class T, class W, class Widen, class Narrow>
 void combine_all(const std::vector<Call>& calls, std::size_t begin, std::size_t count, void* to,
                  const Widen& widen, const Narrow& narrow) {
   std::vector<T> result(count);
   for (std::size_t i = 0; i < count; ++i) {
-    W value = widen(static_cast<const T*>(calls[0].from)[begin + i]);
-    for (std::size_t r = 1; r < calls.size(); ++r)
-      value = combine(value, widen(static_cast<const T*>(calls[r].from)[begin + i]), calls[0].op);
+    W value = combine_ranks(0, calls.size(), calls[0].op, [&](std::size_t r) -> W {
+      return widen(static_cast<const T*>(calls[r].from)[begin + i]);
+    });
     if (calls[0].op == ncclAvg) value = static_cast<W>(value / static_cast<W>(calls.size()));
     result[i] = narrow(value);
   }
