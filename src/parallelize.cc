@@ -2,11 +2,17 @@
 // a line per compiler pass, in order; src/compile/search.h says how the plan is chosen.
 #include "alpa/parallelize.h"
 
+#include <optional>
+
+#include "alpa/version.h"
 #include "src/base/file.h"
+#include "src/base/fnv.h"
+#include "src/base/instruction_set.h"
 #include "src/base/timing.h"
 #include "src/compile/follow.h"
 #include "src/compile/lower_program.h"
 #include "src/compile/search.h"
+#include "src/processes/world.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/spmd/join_stages.h"
 
@@ -34,6 +40,18 @@ CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& tar
   return lower_within_budget(planned, program, target);  // buckets collectives, lowers
 }
 
+/// The plan that a search finds. Of several processes one searches, and all take its plan.
+CompiledStep searched_by_rank_0(const PlanRequest& request) {
+  processes::World* const world = processes::world();
+  if (!world) return search_plan(request);
+  std::optional<CompiledStep> found;
+  const std::string text = world->from_rank_0([&] {
+    found = search_plan(request);
+    return to_json(*found);
+  });
+  return found ? std::move(*found) : plan_from_text(request, text, "the plan of rank 0");
+}
+
 /// The first step of a call: planned, or with the plan of a file.
 CompiledStep compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
                      const std::string* plan_path) {
@@ -47,9 +65,24 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
                             }};
   CompiledStep planned = plan_path
                              ? plan_from_text(request, read_file(*plan_path, kPlanFile), *plan_path)
-                             : search_plan(request);
+                             : searched_by_rank_0(request);
   planned.seconds = watch.seconds();
   return planned;
+}
+
+/// Fails the launch unless all its processes have the same graph, plan and programs, made by the
+/// same library for the same processor.
+void note_compiled(const CompiledStep& planned) {
+  processes::World* const world = processes::world();
+  if (!world) return;
+  const std::uint64_t graph = fnv1a(to_string(planned.graph)), plan = fnv1a(to_json(planned));
+  std::uint64_t programs = 0;
+  for (const lower::DeviceProgram& device : planned.lowered->firsts)
+    programs = fnv1a(lower::to_string(device, *planned.program), programs);
+  world->note_call(fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
+                               "alpa {}, {}, {} threads a device)",
+                               graph, plan, programs, planned.lowered->backend, version(),
+                               instruction_set(), planned.lowered->threads));
 }
 
 /// The first step as planned, or as in the file; the others along its plan.
@@ -75,6 +108,7 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
     CompiledStep planned = leader
                                ? follow(follows(step, *leader, options, cluster), loaded.size() + 1)
                                : compile(step, options, cluster, plan_path);
+    note_compiled(planned);
     loaded.emplace_back(std::move(planned), step, cluster, options.options.executor,
                         ExecutableRelations{.with = leader, .shorter = shorter});
   }

@@ -1,4 +1,5 @@
 // src/base/file.cc — reads files within limits of size, and replaces them atomically
+#include "src/base/launch_hooks.h"
 #include "src/base/file.h"
 
 #include <fcntl.h>
@@ -19,6 +20,12 @@
 
 namespace alpa {
 namespace {
+
+/// Of several processes of a launch one writes.
+bool writes_files() {
+  const auto writes = launch_hooks().writes_files;
+  return !writes || writes();
+}
 
 /// "cluster file x.json", or the path alone.
 std::string title(const std::string& path, const FileKind& kind) {
@@ -120,6 +127,7 @@ void write_file(const std::string& path, std::string_view text) {
 }
 
 void write_file(const std::string& path, Parts parts) {
+  if (!writes_files()) return;
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) fail_write(path, errno);
@@ -142,6 +150,7 @@ void replace_file(const std::string& path, std::string_view text) {
 }
 
 GrowingFile::GrowingFile(const std::string& path, std::string_view start) : path_(path) {
+  if (!writes_files()) return;
   struct stat info {};
   const bool replaced =
       ::stat(path.c_str(), &info) != 0 || (S_ISREG(info.st_mode) && !standard_stream(info));
@@ -155,6 +164,7 @@ GrowingFile::GrowingFile(const std::string& path, std::string_view start) : path
 }
 
 void GrowingFile::add(std::string_view text) {
+  if (!file_) return;
   std::fflush(stdout);  // the file may be there, too
   if (!write_all(file_->number(), std::span(&text, 1))) fail_write(path_, errno);
 }

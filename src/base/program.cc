@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "alpa/base/error.h"
+#include "src/base/launch_hooks.h"
 #include "src/base/low_memory.h"
 
 namespace alpa {
@@ -59,6 +60,8 @@ bool is_shortage() {
 /// Flushes stdout first, which keeps the order of the output.
 int complain(const char* name, const char* message, int status) {
   std::fflush(stdout);
+  if (const auto fails = launch_hooks().program_fails; fails && fails(name, message, status))
+    return status;
   std::fprintf(stderr, "%s: %s\n", name, message);
   return status;
 }
@@ -76,6 +79,11 @@ int checked_status(const char* name, int status) {
 }
 
 }  // namespace
+
+LaunchHooks& launch_hooks() {
+  static LaunchHooks hooks;
+  return hooks;
+}
 
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {
   program_name = name;

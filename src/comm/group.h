@@ -6,19 +6,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <stdexcept>
+#include <vector>
 
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/sharding_spec.h"
+#include "src/processes/courier.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa::comm {
 
-/// Thrown by collectives on every member after `Group::abort`.
-class Aborted : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+/// Thrown by collectives on every member after `Group::abort`, or if the launch has failed.
+using processes::Aborted;
 
 /// Totals of one member's calls of one kind.
 struct Count {
@@ -59,6 +57,14 @@ class Group {
   virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out,
                           ShardedDim split, ShardedDim gathered) = 0;
 
+  /// Makes room for such a call between processes; before the first one, and by the thread that
+  /// makes it. Tensors need no memory yet. `dims`, `from_dim`: as `lower::CollectiveCall` has them.
+  virtual void reserve(int member, CollectiveKind kind, std::span<const KernelTensor> in,
+                       std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
+                       ShardedDim from_dim) = 0;
+  /// Bytes of that room, for the largest call of `member`.
+  virtual std::int64_t reserved_bytes(int member) const = 0;
+
   /// Makes all present and future calls of all members throw Aborted, except a call at which all
   /// members have already arrived, which completes. May be called from any thread.
   virtual void abort() = 0;
@@ -68,6 +74,22 @@ class Group {
   virtual const Counts& counts(int member) const = 0;
   virtual void reset_counts(int member) = 0;
 };
+
+/// Where the members of a group are.
+struct GroupPlaces {
+  std::vector<int> ranks;  ///< of the process of each member
+  int rank = 0;            ///< of this process, which has at least one
+  int first_tag = 0;       ///< of `tags_of_group`, the same in all these processes
+  processes::Courier* courier = nullptr;  ///< null if all members are in this process
+};
+
+/// Members of this process share memory, as in a thread group. Those of others get messages:
+/// partial results, one per subtree of members that their process holds (combine.h), finished
+/// slices, and shards. A process whose launch fails throws Aborted.
+std::unique_ptr<Group> make_group(const GroupPlaces& places);
+
+/// How many tags such a group needs.
+int tags_of_group(const std::vector<int>& ranks);
 
 /// A group of `size` threads of this process. They share memory, so shards are read in place,
 /// without staging or allocation. Throws Error if size < 1.

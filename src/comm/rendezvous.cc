@@ -9,7 +9,7 @@ void Rendezvous::arrive(bool abortable) {
   std::uint32_t word = word_.load(std::memory_order_acquire);
   bool last = false;
   do {
-    if (abortable && (word & kAborted)) throw Aborted("collective aborted");
+    if (abortable && (word & kAborted)) throw Aborted();
     last = (word & kArrived) + 1 == size_;
   } while (!word_.compare_exchange_weak(
       word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1));
@@ -18,7 +18,7 @@ void Rendezvous::arrive(bool abortable) {
   const std::uint32_t now = spin_wait_.wait(word_, [&](std::uint32_t value) {
     return (value & kMeetings) != meeting || (abortable && (value & kAborted));
   });
-  if ((now & kMeetings) == meeting) throw Aborted("collective aborted");
+  if ((now & kMeetings) == meeting) throw Aborted();
 }
 
 void Rendezvous::abort() {

@@ -13,6 +13,7 @@
 #include "src/base/host_memory.h"
 #include "src/base/thread_team.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/processes/world.h"
 
 namespace alpa {
 namespace {
@@ -24,6 +25,9 @@ constexpr double kCoreBytesPerSecond = 9e9;
 constexpr double kLaunchSeconds = 2e-6;
 constexpr double kOwnCoreAlpha = 1e-6, kSharedCoreAlpha = 4e-6;
 constexpr double kOwnCoreLinkBytesPerSecond = 7.5e9, kSharedCoreLinkBytesPerSecond = 4.9e9;
+
+/// Between hosts, unless a cluster file says otherwise: TCP over 10 Gbit/s Ethernet.
+constexpr Link kEthernet{30e-6, 1 / 1.1e9};
 
 /// Cores one of n devices computes with: whole ones while there are enough, else its share of one.
 double cores_of_device(int cores, int n) {
@@ -66,13 +70,33 @@ Cluster local_cuda(int n) {
   return cuda_cluster(n, cuda.devices, card, link.peer != 0);
 }
 
+/// CPU devices that share the cores of their host.
+Cluster cpu_cluster(int hosts, int devices_per_host, int cores) {
+  const double share = cores_of_device(cores, devices_per_host);
+  Cluster cluster;
+  cluster.num_hosts = hosts;
+  cluster.devices_per_host = devices_per_host;
+  cluster.device.memory_bytes = host_memory().limit_bytes / devices_per_host;
+  cluster.device.flops_per_second = {{f32, share * kCoreFlopsF32},
+                                     {f64, share * kCoreFlopsF64},
+                                     {bf16, share * kCoreFlopsHalf},
+                                     {f16, share * kCoreFlopsHalf}};
+  cluster.device.memory_bytes_per_second = share * kCoreBytesPerSecond;
+  cluster.device.launch_seconds = kLaunchSeconds;
+  cluster.within_host = thread_link(cores, devices_per_host);
+  cluster.between_hosts = hosts > 1 ? kEthernet : cluster.within_host;
+  return cluster;
+}
+
 }  // namespace
 
 CudaDevices cuda_devices() { return cuda_devices_of(cuda_support()); }
 
 Cluster Cluster::local() {
   const CudaSupport& cuda = cuda_support();
-  return cuda.usable() ? local(cuda.devices, "cuda") : local(1);
+  if (cuda.usable()) return local(cuda.devices, "cuda");
+  const processes::World* const world = processes::world();
+  return local(world ? world->size() : 1);
 }
 
 Cluster Cluster::local(int n, const std::string& backend) {
@@ -80,20 +104,13 @@ Cluster Cluster::local(int n, const std::string& backend) {
   if (backend == "cuda") return local_cuda(n);
   require(backend == "cpu",
           "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
-  const int cores = usable_cores();
-  const double share = cores_of_device(cores, n);
-  Cluster cluster;
-  cluster.devices_per_host = n;
-  cluster.device.memory_bytes = host_memory().limit_bytes / n;
-  cluster.device.flops_per_second = {{f32, share * kCoreFlopsF32},
-                                     {f64, share * kCoreFlopsF64},
-                                     {bf16, share * kCoreFlopsHalf},
-                                     {f16, share * kCoreFlopsHalf}};
-  cluster.device.memory_bytes_per_second = share * kCoreBytesPerSecond;
-  cluster.device.launch_seconds = kLaunchSeconds;
-  cluster.within_host = thread_link(cores, n);
-  cluster.between_hosts = cluster.within_host;
-  return cluster;
+  processes::World* const world = processes::world();
+  if (!world) return cpu_cluster(1, n, usable_cores());
+  const auto [cores, devices] = world->cores_for(n);
+  const int hosts = world->num_hosts();
+  const std::string text =
+      world->from_rank_0([&] { return cpu_cluster(hosts, devices, cores).to_json(); });
+  return from_json(text, "the cluster of rank 0");
 }
 
 DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {

@@ -157,14 +157,11 @@ class MpiWire final : public processes::Wire {
 
   bool leave() override {
     if (left_) return true;
-    if (leaving_ == MPI_REQUEST_NULL) {
-      invariant(requests_.empty() && done_.empty(), "process {} leaves with {} messages under way",
-                rank_, requests_.size() + done_.size());
-      check(MPI_Ibarrier(world_, &leaving_), "MPI_Ibarrier");
-    }
+    if (leaving_ == MPI_REQUEST_NULL) check(MPI_Ibarrier(world_, &leaving_), "MPI_Ibarrier");
     int all = 0;
     check(MPI_Test(&leaving_, &all, MPI_STATUS_IGNORE), "MPI_Test");
     if (all == 0) return false;
+    give_up_messages();
     check(MPI_Comm_free(&world_), "MPI_Comm_free");
     if (ends_mpi_) check(MPI_Finalize(), "MPI_Finalize");
     return left_ = true;
@@ -181,6 +178,19 @@ class MpiWire final : public processes::Wire {
     requests_.push_back(request);
     messages_.push_back(message);
     return message.ticket;
+  }
+
+  void give_up_messages() {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (messages_[i].sent) {
+        check(MPI_Request_free(&requests_[i]), "MPI_Request_free");
+        continue;
+      }
+      check(MPI_Cancel(&requests_[i]), "MPI_Cancel");
+      check(MPI_Wait(&requests_[i], MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+    requests_.clear();
+    messages_.clear();
   }
 
   /// Moves the tickets of completed requests to `done_`.

@@ -38,8 +38,9 @@ class Wire {
   /// Ends all processes of the launch at once, with this exit status. May return.
   virtual void abort(int status) noexcept = 0;
 
-  /// Leaves the launch, once all of this process's messages are completed; collective. False: not
-  /// all have left yet, call again. After `abort` or a lost peer it need not be called.
+  /// Leaves the launch; collective. False: not all have called it yet, call again; messages get on
+  /// meanwhile. When all have, those still under way are given up. After `abort` or a lost peer it
+  /// need not be called.
   virtual bool leave() = 0;
 
  protected:

@@ -9,6 +9,7 @@
 #include "src/base/thread_team.h"
 #include "src/cuda_loader/cuda_library.h"
 #include "src/ir/op_def.h"
+#include "src/processes/world.h"
 
 namespace alpa::runtime {
 namespace {
@@ -51,6 +52,13 @@ const Backend kCuda = {
     .make_devices = make_cuda_devices,
 };
 
+/// Of this process, or of a launch where there are devices for all its processes.
+processes::World::Share cores_for(int devices) {
+  const processes::World* const world = processes::world();
+  if (world && devices >= world->size()) return world->cores_for(devices);
+  return {usable_cores(), devices};
+}
+
 }  // namespace
 
 const Backend& find_backend(std::string_view name) {
@@ -64,14 +72,16 @@ int threads_per_device(const Backend& backend, const ExecutorOptions& options, i
           "executor: {} threads per device; give at least 1, or 0 to share all cores",
           options.threads_per_device);
   if (!backend.on_cores) return 1;
-  return options.threads_per_device > 0 ? options.threads_per_device
-                                        : std::max(1, usable_cores() / num_devices);
+  if (options.threads_per_device > 0) return options.threads_per_device;
+  const auto [cores, devices] = cores_for(num_devices);
+  return std::max(1, cores / devices);
 }
 
 bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_devices) {
-  if (options.overlap == Overlap::automatic)
-    return !backend.on_cores || usable_cores() > num_devices;
-  return options.overlap == Overlap::always;
+  if (options.overlap != Overlap::automatic) return options.overlap == Overlap::always;
+  if (!backend.on_cores) return true;
+  const auto [cores, devices] = cores_for(num_devices);
+  return cores > devices;
 }
 
 }  // namespace alpa::runtime

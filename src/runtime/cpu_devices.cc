@@ -1,5 +1,6 @@
 // src/runtime/cpu_devices.cc — devices as threads of this process
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -24,8 +25,11 @@ class CpuDevices : public Devices {
  public:
   explicit CpuDevices(DevicesRequest request)
       : program_(request.program),
+        placement_(std::move(request.placement)),
         threads_per_device_(request.threads_per_device),
-        lanes_(static_cast<int>(request.programs.size())) {
+        groups_(placement_, /*communication=*/false),
+        communication_groups_(placement_, /*communication=*/true),
+        lanes_(static_cast<int>(request.programs.size()), placement_) {
     const int devices = static_cast<int>(request.programs.size());
     const Surroundings surroundings{program_, groups_,  communication_groups_,
                                     lanes_,   failure_, devices};
@@ -93,6 +97,8 @@ class CpuDevices : public Devices {
       devices_[i]->place(memory.arenas[i]);
       devices_[i]->prepare_step();
     }
+    stopped_ = false;
+    const Whereabouts whereabouts(*this);
     if (!watches()) return threads_->run([this](int index) { run_thread(index); });
     threads_->start(watched_job_);
     watch();
@@ -104,8 +110,9 @@ class CpuDevices : public Devices {
     if (failure_.any()) {
       const Failure::Record failed = failure_.first();
       if (!lost_) forget_failure();  // lost threads must find it when they come back
-      rethrow_at(to_string(failed.place, program(failed.place.device), program_), failed.thrown);
+      rethrow(failed);
     }
+    if (stopped_) placement_.world()->rethrow();
     std::vector<double> metrics(program_.graph.metrics.size(),
                                 std::numeric_limits<double>::quiet_NaN());
     for (int i = size() - 1; i >= 0; --i)
@@ -115,6 +122,12 @@ class CpuDevices : public Devices {
             load_element(buffer.type.dtype, memory_->arenas[i] + buffer.arena_offset);
       }
     return metrics;
+  }
+
+  std::int64_t exchange_bytes() const override {
+    std::int64_t bytes = lanes_.reserved_bytes();
+    for (const auto& device : devices_) bytes += device->exchange_bytes();
+    return bytes;
   }
 
   DeviceTimes times(int index) const override { return devices_.at(index)->times(); }
@@ -198,8 +211,52 @@ class CpuDevices : public Devices {
     failure_.record({stall.place, std::make_exception_ptr(Error(stall.text))});
   }
 
+  [[noreturn]] void rethrow(const Failure::Record& failed) const {
+    rethrow_at(to_string(failed.place, program(failed.place.device), program_), failed.thrown);
+  }
+
+  /// Tells the other processes what failed here.
+  void tell_failure() {
+    processes::World* const world = placement_.world();
+    if (!world || !failure_.any()) return;
+    try {
+      rethrow(failure_.first());
+    } catch (...) {
+      world->fail(std::current_exception());
+    }
+  }
+
+  /// While a step runs, tells other processes where the device is that is furthest behind.
+  class Whereabouts {
+   public:
+    explicit Whereabouts(const CpuDevices& devices) : world_(devices.placement_.world()) {
+      if (world_) world_->protocol().set_whereabouts([&devices] { return devices.whereabouts(); });
+    }
+    ~Whereabouts() {
+      if (world_) world_->protocol().set_whereabouts({});
+    }
+    Whereabouts(const Whereabouts&) = delete;
+    Whereabouts& operator=(const Whereabouts&) = delete;
+
+   private:
+    processes::World* const world_;
+  };
+
+  std::string whereabouts() const {
+    int last = 0;
+    for (int i = 1; i < size(); ++i)
+      if (devices_[i]->position() < devices_[last]->position()) last = i;
+    const std::uint64_t position = devices_[last]->position();
+    const std::string step = fmt::format("step {}", inputs_->step);
+    if (position == StepPosition::kOver) return fmt::format("the end of {}", step);
+    return fmt::format("{}, {}", step,
+                       to_string(place_at(program(last), last, position), program(last), program_));
+  }
+
   /// Called on the thread that failed or was stopped; wakes all others.
   void stop() {
+    stopped_ = true;
+    tell_failure();
     groups_.abort();
     communication_groups_.abort();
     lanes_.abort();
@@ -207,6 +264,7 @@ class CpuDevices : public Devices {
   }
 
   const spmd::SpmdProgram& program_;
+  const Placement placement_;
   const int threads_per_device_;
   Groups groups_, communication_groups_;
   Lanes lanes_;
@@ -217,6 +275,7 @@ class CpuDevices : public Devices {
   double stall_seconds_ = 0;              ///< 0: nobody watches
   std::vector<std::uint64_t> positions_;  ///< of devices, when last looked at
   bool lost_ = false;
+  std::atomic<bool> stopped_{false};  ///< a thread did not finish the step under way
   std::function<void(int)> watched_job_ = [this](int index) { run_thread(index - 1); };
   std::unique_ptr<DeviceThreads> threads_;  ///< last: its threads use all of the above
 };

@@ -38,6 +38,16 @@ void run_collective(comm::Group& group, int member, const lower::CollectiveCall&
   }
 }
 
+LaneSide side_of(const lower::Instruction& message) {
+  return message.kind == Kind::send ? LaneSide::sender : LaneSide::receiver;
+}
+
+std::int64_t bytes_of(const lower::Message& message, DType dtype) {
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(dtype));
+  for (const std::int64_t extent : message.extent) bytes *= extent;
+  return bytes;
+}
+
 /// Scratch counts as used whole, though libraries ask for more than they write. Between
 /// steps nothing lives there.
 __attribute__((no_sanitize_address)) void count_as_written(std::byte* byte) {
@@ -118,7 +128,7 @@ void Device::load_messages() {
     for (Operation& operation : lists_[run.list].operations) {
       if (!operation.lane) continue;
       operation.numbers.push_back(next[{operation.lane, operation.instruction->kind}]++);
-      if (operation.instruction->kind == Kind::send) operation.lane->add_message();
+      operation.lane->add_message(side_of(*operation.instruction));
     }
   for (List& list : lists_)
     for (Operation& operation : list.operations) {
@@ -149,11 +159,25 @@ Device::Operation Device::load_operation(const lower::Instruction& instruction, 
   if (instruction.kind == Kind::start)
     operation.membership =
         around_.communication_groups.join(instruction.call.group, program_.device);
+  if (instruction.kind == Kind::collective || instruction.kind == Kind::start) {
+    Groups& groups = instruction.kind == Kind::start ? around_.communication_groups : around_.groups;
+    groups[operation.membership].reserve(operation.membership.member, instruction.call.kind,
+                                         operation.call.inputs, operation.call.outputs,
+                                         instruction.call.dims, instruction.call.from_dim);
+  }
   const lower::Message& message = instruction.message;
   if (instruction.kind == Kind::send)
     operation.lane = &around_.lanes.between(program_.device, message.peer, message.lane);
   if (instruction.kind == Kind::receive)
     operation.lane = &around_.lanes.between(message.peer, program_.device, message.lane);
+  if (operation.lane) {
+    const bool sends = instruction.kind == Kind::send;
+    const KernelTensor& tensor = sends ? operation.call.inputs[0] : operation.call.outputs[0];
+    operation.slots =
+        program_.buffers[sends ? instruction.inputs[0] : instruction.outputs[0]].slots;
+    operation.room =
+        operation.lane->reserve({&instruction.message, &tensor, nullptr}, operation.slots);
+  }
   if (instruction.kind == Kind::load) load_input(operation);
   if (instruction.kind == Kind::copy) {
     const KernelTensor &from = operation.call.inputs[0], &to = operation.call.outputs[0];
@@ -316,15 +340,12 @@ void Device::hand_over(Operation& operation) {
   const bool sends = instruction.kind == Kind::send;
   const KernelTensor& tensor = sends ? operation.call.inputs[0] : operation.call.outputs[0];
   const int number = operation.numbers[operation.runs++];
-  const MessagePart part{&instruction.message, &tensor, tensor.data};
-  if (sends)
-    operation.lane->send(number, part, team_);
-  else
-    operation.lane->receive(number, part, team_);
+  operation.lane->hand_over(side_of(instruction), number,
+                            {&instruction.message, &tensor, tensor.data},
+                            operation.room + at_.micro_batch % operation.slots, team_);
   comm::Count& count =
       messages_[static_cast<int>(sends ? CollectiveKind::send : CollectiveKind::receive)];
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(tensor.type.dtype));
-  for (std::int64_t extent : instruction.message.extent) bytes *= extent;
+  const std::int64_t bytes = bytes_of(instruction.message, tensor.type.dtype);
   ++count.calls;
   count.payload_bytes += bytes;
   count.moved_bytes += bytes;
@@ -332,11 +353,13 @@ void Device::hand_over(Operation& operation) {
 
 /// The run of what is awaited that the wait names; none if that is before the first one. Earlier
 /// messages of the lane were handed over before.
-void Device::await_message(const Operation& wait) const {
+void Device::await_message(const Operation& wait) {
   const int behind = wait.instruction->behind;
   const int run =
       behind == lower::Instruction::kAllRuns ? wait.awaited->runs - 1 : at_.micro_batch - behind;
-  if (run >= 0) wait.awaited->lane->wait(wait.awaited->numbers[run]);
+  if (run < 0) return;
+  const Operation& awaited = *wait.awaited;
+  awaited.lane->wait(side_of(*awaited.instruction), awaited.numbers[run], team_);
 }
 
 void Device::await(SpinWait::Word& counter, int count) {

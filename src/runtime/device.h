@@ -77,6 +77,11 @@ class Device {
   /// Where the device is in its step, as StepPosition::code. Any thread may ask.
   std::uint64_t position() const { return position_.load(std::memory_order_relaxed); }
 
+  /// Bytes outside of the arena for collectives with devices of other processes.
+  std::int64_t exchange_bytes() const {
+    return around_.groups.reserved_bytes(program_.device) +
+           around_.communication_groups.reserved_bytes(program_.device);
+  }
   /// Boxes sent and received in the last step.
   const comm::Counts& messages() const { return messages_; }
   /// Of the last step; empty unless they are recorded.
@@ -97,6 +102,7 @@ class Device {
     Lane* lane = nullptr;                ///< send and receive
     std::vector<int> numbers;            ///< send and receive: in the lane, of every run in a step
     int runs = 0;                        ///< send and receive: how many of them were handed over
+    int room = 0, slots = 1;             ///< send and receive: of packed boxes in the lane
     const Operation* awaited = nullptr;  ///< wait: for a send or receive
   };
 
@@ -119,7 +125,7 @@ class Device {
   void run_list(List& list, const StepInputs& inputs, int first_ticket);
   void run_operation(Operation& operation, const StepInputs& inputs, int first_ticket);
   void hand_over(Operation& operation);
-  void await_message(const Operation& wait) const;
+  void await_message(const Operation& wait);
   void run_load(const Operation& operation, const StepInputs& inputs);
   void run_copy(const Operation& operation, const std::byte* from);
   void clear_accumulators();

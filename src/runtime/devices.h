@@ -11,6 +11,7 @@
 #include "src/comm/group.h"
 #include "src/lower/device_program.h"
 #include "src/runtime/device_state.h"
+#include "src/runtime/placement.h"
 #include "src/runtime/step_times.h"
 
 namespace alpa::runtime {
@@ -38,6 +39,8 @@ struct DevicesRequest {
   bool keeps_nan = false;     ///< CUDA: relu of a NaN is NaN, not 0
   bool record_times = false;  ///< CPU: note when the instructions of a step run
   double stall_seconds = 0;   ///< CPU: as ExecutorOptions has it
+  /// Where the devices of the whole program are; `programs` are those that are here.
+  Placement placement = {};
 };
 
 /// The devices of this process with their programs loaded, numbered as in DevicesRequest::programs.
@@ -81,6 +84,9 @@ class Devices {
 
   /// Counts of device `index` in the last started step: per group, its size and the counts.
   virtual std::vector<std::pair<int, comm::Counts>> counts(int index) const = 0;
+
+  /// Bytes outside of the arenas for messages with other processes, of all devices here.
+  virtual std::int64_t exchange_bytes() const { return 0; }
 
   /// When the instructions of device `index` ran in the last step, if they are recorded.
   virtual DeviceTimes times(int /*index*/) const { return {}; }

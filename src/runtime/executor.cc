@@ -7,6 +7,8 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <type_traits>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -15,11 +17,11 @@
 #include "initialize.h"
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
-#include "src/cost/collective.h"
 #include "src/ir/input.h"
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/measured_traffic.h"
 #include "src/runtime/step_inputs.h"
 #include "src/tensor/box_copy.h"
 
@@ -68,20 +70,52 @@ struct Executor::Impl {
     if (lowered.backend != backend.name || lowered.threads != threads ||
         lowered.overlap != overlaps(backend, options, n))
       lowered = lower_program(program, options, backend.name, schedule, state);
-    request.programs = lower::programs_of_all(program, std::move(lowered.firsts), state);
-    lower::verify_schedules(request.programs, program);
+    std::vector<lower::DeviceProgram> all =
+        lower::programs_of_all(program, std::move(lowered.firsts), state);
+    lower::verify_schedules(all, program);
+    request.placement = placement = Placement(processes::world(), all);
+    if (world()) everyone = all;
+    std::erase_if(all, [&](const auto& device) { return !placement.here(device.device); });
+    request.programs = std::move(all);
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
-    devices = backend.make_devices(std::move(request));
-    num_devices = n;
+    telling([&] { devices = backend.make_devices(std::move(request)); });
+    for (int index = 0; index < n; ++index)
+      programs.push_back(world() ? &everyone[index] : &devices->program(index));
+    here = devices_here(programs, placement);
     for (const Input& input : program.graph.inputs)
-      if (input.kind == InputKind::state)
-        directory[input.name] = parts_of(input.value, *devices, n);
+      if (input.kind == InputKind::state) directory[input.name] = parts_of(input.value, programs);
     for (const Output& output : program.graph.outputs)
-      returned[output.name] = parts_of(output.value, *devices, n);
-    boxes = boxes_of(directory, *devices);
+      returned[output.name] = parts_of(output.value, programs);
+    boxes = boxes_of(directory, programs, placement);
+    boxes_here = held_here(boxes);
     join(sharing);
   }
+
+  processes::World* world() const { return placement.world(); }
+
+  /// Tells the other processes of a call, in words, that all of them make. `hash`: of its data.
+  template <class Text, class Hash>
+  void note_call(Text&& text, Hash&& hash) const {
+    if (world()) world()->note_call(text(), hash());
+  }
+  template <class Text>
+  void note_call(Text&& text) const {
+    note_call(text, [] { return 0; });
+  }
+
+  /// Returns call(). What it throws may be a failure of this process alone: the others are told.
+  template <class Call>
+  std::invoke_result_t<Call> telling(Call&& call) const {
+    try {
+      return call();
+    } catch (...) {
+      if (world()) world()->fail(std::current_exception());
+      throw;
+    }
+  }
+
+  int rank_of(int index) const { return placement.rank_of(programs[index]->device); }
 
   /// Steps under way end before another executor may use their states.
   ~Impl() {
@@ -134,17 +168,15 @@ struct Executor::Impl {
 
   lower::StateLayout layout_of_state() const {
     lower::StateLayout layout;
-    for (int index = 0; index < num_devices; ++index) {
-      const lower::DeviceProgram& device = devices->program(index);
-      layout.of_device[device.device] = lower::state_places(device, program);
-    }
+    for (const lower::DeviceProgram* device : programs)
+      layout.of_device[device->device] = lower::state_places(*device, program);
     return layout;
   }
 
   std::int64_t memory_bytes() const {
     std::int64_t bytes = 0;
-    for (int index = 0; index < num_devices; ++index)
-      bytes = std::max(bytes, devices->program(index).arena_bytes);
+    for (const lower::DeviceProgram* device : programs)
+      bytes = std::max(bytes, device->arena_bytes);
     return bytes;
   }
 
@@ -162,7 +194,7 @@ struct Executor::Impl {
 
   /// A part of a state input in `host`, which is resized.
   KernelTensor shard(const HeldPart& part, std::vector<std::byte>& host) const {
-    const lower::Buffer& buffer = devices->program(part.device).buffers[part.buffer];
+    const lower::Buffer& buffer = programs[part.device]->buffers[part.buffer];
     host.resize(buffer.type.bytes());
     return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
   }
@@ -189,20 +221,20 @@ struct Executor::Impl {
     return state;
   }
 
-  /// Every distinct part is drawn once and written to all devices that hold it.
+  /// Every distinct part is drawn once and written to all devices that hold it here.
   void fill(DeviceState& state) {
     ThreadTeam team(usable_cores());
     std::vector<std::byte> host;
     for (const Input& input : graph().inputs) {
       if (input.kind != InputKind::state) continue;
-      const std::vector<HeldPart>& parts = directory.at(input.name);
-      for (const HeldPart& drawn : parts) {
-        if (drawn.owner != drawn.device) continue;
-        initialize(shard(drawn, host), input.name, graph().producer(input.value).attributes,
+      std::set<int> drawn;
+      for (const HeldPart& first : directory.at(input.name)) {
+        if (!here.has(first.device) || !drawn.insert(first.owner).second) continue;
+        initialize(shard(first, host), input.name, graph().producer(input.value).attributes,
                    state.seed, team);
-        for (const HeldPart& part : parts)
-          if (part.owner == drawn.owner)
-            devices->write(*state.memory, part.device, part.buffer, host.data());
+        for (const HeldPart& part : directory.at(input.name))
+          if (part.owner == first.owner && here.has(part.device))
+            devices->write(*state.memory, part.device - here.first, part.buffer, host.data());
       }
     }
   }
@@ -213,12 +245,12 @@ struct Executor::Impl {
   void enlarge(DeviceState& state) {
     settle_shared();
     require_usable(state);
-    std::vector<std::byte> content(snapshot_bytes(boxes));
-    read_boxes(boxes, *devices, *state.memory, content.data());
+    std::vector<std::byte> content(snapshot_bytes(boxes_here));
+    read_boxes(boxes_here, *devices, *state.memory, content.data());
     const auto place_in = [&](std::int64_t bytes) {
       state.memory = devices->allocate(bytes);
       state.arena_bytes = bytes;
-      write_boxes(boxes, *devices, *state.memory, content.data());
+      write_boxes(boxes_here, *devices, *state.memory, content.data());
     };
     const std::int64_t before = state.arena_bytes;
     state.memory.reset();
@@ -238,14 +270,16 @@ struct Executor::Impl {
     return whole;
   }
 
-  /// The tensor of one micro-batch, put together from its parts.
+  /// The tensor of one micro-batch, put together from its parts, in every process.
   void gather(const DeviceState& state, const std::vector<HeldPart>& parts, int micro_batch,
               std::byte* whole) {
     std::vector<std::byte> host;
     for (const HeldPart& held : parts) {
       if (held.owner != held.device) continue;
       const KernelTensor part = shard(held, host);
-      devices->read(*state.memory, held.device, held.buffer, micro_batch, part.data);
+      if (here.has(held.device))
+        devices->read(*state.memory, held.device - here.first, held.buffer, micro_batch, part.data);
+      if (world()) world()->broadcast(part.data, part.type.bytes(), rank_of(held.device));
       const Shape origin(part.offset.size(), 0);
       BoxCopy::make(part.type.shape, origin, part.global_shape, part.offset, part.type.shape)
           .copy(part.data, whole, size_of(part.type.dtype));
@@ -271,11 +305,12 @@ struct Executor::Impl {
   void write(DeviceState& state, const Input& input, const Array& array) {
     std::vector<std::byte> host;
     for (const HeldPart& held : directory.at(input.name)) {
+      if (!here.has(held.device)) continue;
       const KernelTensor part = shard(held, host);
       const Shape origin(part.offset.size(), 0);
       BoxCopy::make(part.global_shape, part.offset, part.type.shape, origin, part.type.shape)
           .copy(array.data(), part.data, size_of(part.type.dtype));
-      devices->write(*state.memory, held.device, held.buffer, part.data);
+      devices->write(*state.memory, held.device - here.first, held.buffer, part.data);
     }
   }
 
@@ -314,7 +349,8 @@ struct Executor::Impl {
   /// Waits for the oldest step. If it failed, so did all that were started after it.
   void settle() {
     try {
-      const std::vector<double> values = devices->finish();
+      std::vector<double> values = devices->finish();
+      if (world()) share_metrics(values);
       std::map<std::string, double> metrics;
       for (std::size_t i = 0; i < values.size(); ++i) metrics[graph().metrics[i].name] = values[i];
       under_way.front()->metrics = std::move(metrics);
@@ -322,6 +358,28 @@ struct Executor::Impl {
     } catch (...) {
       abandon(std::current_exception());
     }
+  }
+
+  /// Every metric from the process of the first device that reports it: decisions that programs
+  /// take by it agree.
+  void share_metrics(std::vector<double>& values) const {
+    std::map<int, std::vector<int>> of_rank;
+    for (int metric = 0; metric < static_cast<int>(values.size()); ++metric)
+      of_rank[rank_of(first_reporting(metric))].push_back(metric);
+    for (const auto& [rank, metrics] : of_rank) {
+      std::vector<double> told;
+      for (const int metric : metrics) told.push_back(values[metric]);
+      world()->broadcast(reinterpret_cast<std::byte*>(told.data()),
+                         static_cast<std::int64_t>(told.size() * sizeof(double)), rank);
+      for (std::size_t i = 0; i < metrics.size(); ++i) values[metrics[i]] = told[i];
+    }
+  }
+
+  int first_reporting(int metric) const {
+    for (int index = 0; index < static_cast<int>(programs.size()); ++index)
+      for (const lower::Reported& reported : programs[index]->reported)
+        if (reported.metric == metric) return index;
+    bug("no device reports metric {}", metric);
   }
 
   void abandon(const std::exception_ptr& failure) {
@@ -369,9 +427,12 @@ struct Executor::Impl {
   std::mutex mutex;
   std::unique_ptr<Devices> devices;
   std::shared_ptr<DeviceMemory> lost_memory;  ///< of the step from which a device did not return
-  int num_devices = 0;
+  Placement placement;
+  std::vector<lower::DeviceProgram> everyone;  ///< of all processes; empty if there is one
+  Programs programs;                           ///< of all devices
+  DevicesHere here;
   Directory directory, returned;                             ///< of state and of outputs
-  std::vector<StateBox> boxes;                               ///< of the state
+  std::vector<StateBox> boxes, boxes_here;                   ///< of the state
   std::deque<std::shared_ptr<RunningStep::Step>> under_way;  ///< oldest first
 
   // Of the one that makes the states; its mutex guards all that share them:
@@ -414,7 +475,8 @@ Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
   const std::lock_guard lock(impl_->home().mutex);
-  return impl_->home().make_state(seed);
+  impl_->note_call([&] { return fmt::format("init(seed {})", seed); });
+  return impl_->telling([&] { return impl_->home().make_state(seed); });
 }
 
 RunningStep Executor::start(DeviceState& state, const BatchData& batch,
@@ -428,6 +490,8 @@ RunningStep Executor::start(DeviceState& state, const BatchData& batch,
   impl_->check_owner(state);
   Impl::require_usable(state);
   if (state.background) state.background->rethrow_any();
+  impl_->note_call([&] { return run_text(impl_->steps_of(state) + 1, batch); },
+                   [&] { return hash_of(batch); });
   take_inputs(impl_->graph(), batch, scalars(impl_->steps_of(state) + 1), impl_->inputs);
   std::shared_ptr<RunningStep::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
@@ -455,8 +519,8 @@ bool Executor::shares_states_with(const Executor& other) const {
 
 lower::StateLayout Executor::layout_of_states() const {
   lower::StateLayout layout = impl_->home().layout_of_state();
-  for (int index = 0; index < impl_->num_devices; ++index)
-    layout.packing[device_program(index).device] = lower::packing_of(device_program(index));
+  for (const lower::DeviceProgram* device : impl_->programs)
+    layout.packing[device->device] = lower::packing_of(*device);
   return layout;
 }
 
@@ -466,7 +530,9 @@ Array Executor::read(const DeviceState& state, const std::string& name) const {
   home.check_owner(state);
   home.settle_shared();
   Impl::require_usable(state);
-  return home.read(state, home.known_state(name));
+  const Input& input = home.known_state(name);
+  home.note_call([&] { return fmt::format("reading \"{}\"", name); });
+  return home.read(state, input);
 }
 
 void Executor::write(DeviceState& state, const std::string& name, const Array& array) const {
@@ -479,10 +545,16 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
           to_string(array.type()));
   home.settle_shared();
   Impl::require_usable(state);
+  home.note_call([&] { return fmt::format("writing \"{}\"", name); },
+                 [&] { return hash_of({{name, array}}); });
   home.write(state, input, array);
 }
 
 const std::vector<StateBox>& Executor::state_boxes() const { return impl_->home().boxes; }
+
+const std::vector<StateBox>& Executor::state_boxes_here() const {
+  return impl_->home().boxes_here;
+}
 
 StateCounters Executor::snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
                                  std::byte* to) const {
@@ -511,7 +583,7 @@ void Executor::restore(DeviceState& state, const std::vector<StateBox>& boxes,
 const spmd::SpmdProgram& Executor::program() const { return impl_->program; }
 
 const lower::DeviceProgram& Executor::device_program(int index) const {
-  return impl_->devices->program(index);
+  return *impl_->programs.at(index);
 }
 
 std::int64_t Executor::memory_bytes() const { return impl_->memory_bytes(); }
@@ -523,46 +595,26 @@ std::int64_t Executor::arena_bytes() const {
 
 std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   std::int64_t bytes = 0;
-  for (int device = 0; state.memory && device < impl_->num_devices; ++device)
+  for (int device = 0; state.memory && device < impl_->here.count; ++device)
     bytes = std::max(bytes, state.memory->bytes_in_use(device));
-  return bytes;
+  return impl_->world() ? impl_->world()->largest(bytes) : bytes;
 }
+
+std::int64_t Executor::exchange_bytes() const { return impl_->devices->exchange_bytes(); }
 
 std::vector<DeviceTimes> Executor::times() const {
   require(impl_->options.record_times,
           "no times of instructions were recorded; set ExecutorOptions::record_times");
   const std::lock_guard lock(impl_->home().mutex);
   std::vector<DeviceTimes> times;
-  for (int device = 0; device < impl_->num_devices; ++device)
+  for (int device = 0; device < impl_->here.count; ++device)
     times.push_back(impl_->devices->times(device));
   return times;
 }
 
 std::map<std::string, Traffic> Executor::measured_traffic() const {
   const std::lock_guard lock(impl_->home().mutex);
-  std::map<std::string, Traffic> most;
-  for (int device = 0; device < impl_->num_devices; ++device) {
-    std::map<std::string, Traffic> own;
-    const auto add = [&](const std::string& name, const comm::Count& count, double bytes) {
-      if (count.calls == 0) return;
-      own[name].count += count.calls;
-      own[name].bytes += bytes;
-    };
-    for (const auto& [size, counts] : impl_->devices->counts(device)) {
-      for (CollectiveKind kind : kReshards) {
-        const comm::Count& count = counts[static_cast<int>(kind)];
-        add(std::string(name_of(kind)), count,
-            cost::collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size));
-      }
-      const comm::Count& sent = counts[static_cast<int>(CollectiveKind::send)];
-      add("transfer", sent, static_cast<double>(sent.payload_bytes));
-    }
-    for (const auto& [name, entry] : own) {
-      most[name].count = std::max(most[name].count, entry.count);
-      most[name].bytes = std::max(most[name].bytes, entry.bytes);
-    }
-  }
-  return most;
+  return runtime::measured_traffic(*impl_->devices, impl_->here.count, impl_->world());
 }
 
 }  // namespace alpa::runtime

@@ -62,6 +62,9 @@ struct StateCounters {
   std::map<std::string, double> metrics;  ///< of the last run of the first of them
 };
 
+/// In a launch of several processes all make the same calls, in the same order, except those that
+/// only ask for a plan's facts.
+///
 /// Thread rule: any thread may call; calls of one executor exclude each other, so steps that
 /// several threads run on one state are serialised, each with its own number. Several executors may
 /// run at once; those that share states take turns.
@@ -117,6 +120,8 @@ class Executor {
 
   /// The boxes that make up a state, each once, with their places in a snapshot.
   const std::vector<StateBox>& state_boxes() const;
+  /// Those that devices of this process hold, with a snapshot of their own.
+  const std::vector<StateBox>& state_boxes_here() const;
   /// Copies `boxes`, of `state_boxes`, to a snapshot or from there into the state, after all
   /// started steps. `counters`: what else is restored; null: nothing. Throw Error if `state` is
   /// unusable.
@@ -126,11 +131,13 @@ class Executor {
                const StateCounters* counters) const;
 
   const spmd::SpmdProgram& program() const;
-  /// By index among this process's devices, in the order of the program's meshes.
+  /// By index among all devices, in the order of the program's meshes.
   const lower::DeviceProgram& device_program(int index) const;
   /// Peak bytes per device, maximum over devices: planned (including scratch per thread of a
   /// device), and measured on `state` (DeviceMemory::bytes_in_use).
   std::int64_t memory_bytes() const;
+  /// Bytes outside of the arenas for messages with other processes, of all devices here.
+  std::int64_t exchange_bytes() const;
   /// Bytes of the arenas of a state: the most that any executor needs which shares it.
   std::int64_t arena_bytes() const;
   std::int64_t measured_bytes(const DeviceState& state) const;

@@ -1,4 +1,4 @@
-// src/runtime/groups.cc — one thread group per set of communicating devices
+// src/runtime/groups.cc — one group per set of communicating devices
 #include "groups.h"
 
 #include <algorithm>
@@ -7,9 +7,19 @@ namespace alpa::runtime {
 
 Membership Groups::join(const std::vector<int>& devices, int device) {
   const auto [entry, fresh] = index_.try_emplace(devices, static_cast<int>(groups_.size()));
-  if (fresh) groups_.push_back(comm::make_thread_group(static_cast<int>(devices.size())));
+  if (fresh) groups_.push_back(make(devices));
   return {entry->second,
           static_cast<int>(std::find(devices.begin(), devices.end(), device) - devices.begin())};
+}
+
+std::unique_ptr<comm::Group> Groups::make(const std::vector<int>& devices) const {
+  comm::GroupPlaces places{.rank = placement_.rank()};
+  for (const int device : devices) places.ranks.push_back(placement_.rank_of(device));
+  if (processes::World* const world = placement_.world()) {
+    places.first_tag = placement_.tag_of_group(devices, communication_);
+    places.courier = &world->courier();
+  }
+  return comm::make_group(places);
 }
 
 void Groups::abort() {
@@ -17,12 +27,23 @@ void Groups::abort() {
 }
 
 void Groups::renew() {
-  for (auto& group : groups_) group = comm::make_thread_group(group->size());
+  for (const auto& [devices, index] : index_) groups_[index] = make(devices);
 }
 
 void Groups::reset_counts() {
-  for (auto& group : groups_)
-    for (int member = 0; member < group->size(); ++member) group->reset_counts(member);
+  for (const auto& [devices, index] : index_)
+    for (std::size_t member = 0; member < devices.size(); ++member)
+      if (placement_.here(devices[member])) groups_[index]->reset_counts(static_cast<int>(member));
+}
+
+std::int64_t Groups::reserved_bytes(int device) const {
+  std::int64_t bytes = 0;
+  for (const auto& [devices, index] : index_) {
+    const auto at = std::find(devices.begin(), devices.end(), device);
+    if (at != devices.end())
+      bytes += groups_[index]->reserved_bytes(static_cast<int>(at - devices.begin()));
+  }
+  return bytes;
 }
 
 std::vector<std::pair<int, comm::Counts>> Groups::counts(int device) const {

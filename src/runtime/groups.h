@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "placement.h"
 #include "src/comm/group.h"
 
 namespace alpa::runtime {
@@ -15,6 +16,10 @@ struct Membership {
 
 class Groups {
  public:
+  /// `communication`: of communication threads. `placement` outlives this.
+  Groups(const Placement& placement, bool communication)
+      : placement_(placement), communication_(communication) {}
+
   /// Membership of `device` in the group of these devices, which is made if it is new.
   Membership join(const std::vector<int>& devices, int device);
   comm::Group& operator[](const Membership& membership) { return *groups_[membership.group]; }
@@ -24,10 +29,16 @@ class Groups {
   void renew();
 
   void reset_counts();
+  /// Bytes that calls of `device` need for messages between processes.
+  std::int64_t reserved_bytes(int device) const;
   /// Counts of `device` per group it is in: group size and counts.
   std::vector<std::pair<int, comm::Counts>> counts(int device) const;
 
  private:
+  std::unique_ptr<comm::Group> make(const std::vector<int>& devices) const;
+
+  const Placement& placement_;
+  const bool communication_;
   std::map<std::vector<int>, int> index_;
   std::vector<std::unique_ptr<comm::Group>> groups_;
 };

@@ -36,14 +36,14 @@ class HostCopies {
 
 }  // namespace
 
-std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_devices) {
+std::vector<HeldPart> parts_of(int value, const Programs& programs) {
   std::vector<HeldPart> parts;
-  for (int d = 0; d < num_devices; ++d) {
-    const int held = devices.program(d).buffer_of_value[value];
+  for (int d = 0; d < static_cast<int>(programs.size()); ++d) {
+    const int held = programs[d]->buffer_of_value[value];
     if (held < 0) continue;
-    const lower::Buffer& buffer = devices.program(d).buffers[held];
+    const lower::Buffer& buffer = programs[d]->buffers[held];
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const HeldPart& part) {
-      const lower::Buffer& other = devices.program(part.device).buffers[part.buffer];
+      const lower::Buffer& other = programs[part.device]->buffers[part.buffer];
       return other.offset == buffer.offset && other.type == buffer.type;
     });
     parts.push_back({d, held, same != parts.end() ? same->owner : d});
@@ -51,22 +51,52 @@ std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_device
   return parts;
 }
 
-std::vector<StateBox> boxes_of(const Directory& directory, const Devices& devices) {
+DevicesHere devices_here(const Programs& programs, const Placement& placement) {
+  DevicesHere here;
+  for (int d = static_cast<int>(programs.size()); d-- > 0;)
+    if (placement.here(programs[d]->device)) here = {d, here.count + 1};
+  return here;
+}
+
+namespace {
+
+/// Lays the boxes out in a snapshot, one behind the other.
+void place_boxes(std::vector<StateBox>& boxes) {
+  std::int64_t end = 0;
+  for (StateBox& box : boxes) box.offset = std::exchange(end, end + box.type.bytes());
+}
+
+}  // namespace
+
+std::vector<StateBox> boxes_of(const Directory& directory, const Programs& programs,
+                               const Placement& placement) {
+  const DevicesHere here = devices_here(programs, placement);
   std::vector<StateBox> boxes;
   for (const auto& [name, parts] : directory)
     for (const HeldPart& part : parts) {
       if (part.owner != part.device) continue;
-      const lower::Buffer& buffer = devices.program(part.device).buffers[part.buffer];
+      const lower::Buffer& buffer = programs[part.device]->buffers[part.buffer];
       if (buffer.type.bytes() == 0) continue;
-      boxes.push_back({name, buffer.type, buffer.offset});
-      for (const HeldPart& same : parts)
-        if (same.owner == part.owner) boxes.back().holders.emplace_back(same.device, same.buffer);
+      StateBox& box = boxes.emplace_back(StateBox{name, buffer.type, buffer.offset});
+      for (const HeldPart& same : parts) {
+        if (same.owner != part.owner) continue;
+        if (here.has(same.device)) box.holders.emplace_back(same.device - here.first, same.buffer);
+        const int rank = placement.rank_of(programs[same.device]->device);
+        if (std::find(box.ranks.begin(), box.ranks.end(), rank) == box.ranks.end())
+          box.ranks.push_back(rank);
+      }
+      std::sort(box.ranks.begin(), box.ranks.end());
     }
   std::stable_sort(boxes.begin(), boxes.end(), [](const StateBox& a, const StateBox& b) {
     return size_of(a.type.dtype) > size_of(b.type.dtype);
   });
-  std::int64_t end = 0;
-  for (StateBox& box : boxes) box.offset = std::exchange(end, end + box.type.bytes());
+  place_boxes(boxes);
+  return boxes;
+}
+
+std::vector<StateBox> held_here(std::vector<StateBox> boxes) {
+  std::erase_if(boxes, [](const StateBox& box) { return box.holders.empty(); });
+  place_boxes(boxes);
   return boxes;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Which parts of a step's tensors the devices of this process hold.
+/// Which parts of a step's tensors devices hold, those of other processes too.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,17 +11,21 @@
 
 namespace alpa::runtime {
 
-/// A part of a state input or an output that a device of this process holds.
+/// The programs of all devices, in their order.
+using Programs = std::vector<const lower::DeviceProgram*>;
+
+/// A part of a state input or an output that a device holds.
 struct HeldPart {
-  int device = 0, buffer = -1;
+  int device = 0;  ///< index among all devices
+  int buffer = -1;
   int owner = 0;  ///< the first device that holds the same part
 };
 
 /// Parts of each state, or output, by name, one per device.
 using Directory = std::map<std::string, std::vector<HeldPart>>;
 
-/// The parts of a value that the first `num_devices` devices hold.
-std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_devices);
+/// The parts of a value that devices hold.
+std::vector<HeldPart> parts_of(int value, const Programs& programs);
 
 /// A part of a state tensor, wherever it is held: one of the boxes that make up the tensor.
 struct StateBox {
@@ -29,12 +33,24 @@ struct StateBox {
   TensorType type;                                ///< of the box
   Shape begin;                                    ///< its first element in the whole tensor
   std::int64_t offset = 0;                        ///< of its bytes in a snapshot
-  std::vector<std::pair<int, int>> holders = {};  ///< devices of this process, and their buffers
+  /// devices of this process, by their index in it, and their buffers; may be none
+  std::vector<std::pair<int, int>> holders = {};
+  std::vector<int> ranks = {};  ///< of the processes that hold it, ascending
 };
+
+/// The devices of this process among all: consecutive ones.
+struct DevicesHere {
+  int first = 0, count = 0;
+  bool has(int device) const { return device >= first && device < first + count; }
+};
+DevicesHere devices_here(const Programs& programs, const Placement& placement);
 
 /// The distinct boxes of all tensors of a directory, each once. In a snapshot they lie one behind
 /// the other in this order, larger elements first, so that each is aligned to its elements.
-std::vector<StateBox> boxes_of(const Directory& directory, const Devices& devices);
+std::vector<StateBox> boxes_of(const Directory& directory, const Programs& programs,
+                               const Placement& placement);
+/// Those that devices of this process hold, with a snapshot of their own.
+std::vector<StateBox> held_here(std::vector<StateBox> boxes);
 
 /// Bytes of a snapshot of these boxes.
 std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes);

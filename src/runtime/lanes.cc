@@ -1,7 +1,9 @@
-// src/runtime/lanes.cc — messages between devices of one process
+// src/runtime/lanes.cc — messages between devices, of one process or of two
 #include "lanes.h"
 
 #include <array>
+#include <deque>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/comm/group.h"
@@ -27,44 +29,169 @@ void copy_box(const MessagePart& from, const MessagePart& to, ThreadTeam& team) 
   copy(box, from.data, to.data, size_of(to.tensor->type.dtype), team);
 }
 
-}  // namespace
+/// Both devices are in this process.
+class LocalLane final : public Lane {
+ public:
+  explicit LocalLane(SpinWait& spin_wait) : spin_wait_(spin_wait) {}
 
-void Lane::reset() {
-  while (static_cast<int>(entries_.size()) < messages_)
-    entries_.push_back(std::make_unique<Entry>());
-  for (auto& entry : entries_) entry->state.store(0, std::memory_order_relaxed);
-}
-
-void Lane::abort() {
-  for (auto& entry : entries_) {
-    entry->state.fetch_or(kAborted);
-    spin_wait_.wake(entry->state);
+  void add_message(LaneSide side) override {
+    if (side == LaneSide::sender) ++messages_;
   }
-}
+  int reserve(const MessagePart&, int) override { return 0; }
+  std::int64_t reserved_bytes() const override { return 0; }
 
-void Lane::hand_over(int number, int side, const MessagePart& part, ThreadTeam& team) {
-  Entry& entry = *entries_[number];
-  entry.parts[side] = part;
-  const std::uint32_t mine = 1u << side, others = 1u << (1 - side);
-  const std::uint32_t before = entry.state.fetch_or(mine);
-  if (before & kAborted) throw comm::Aborted("message aborted");
-  if (!(before & others)) return;
-  copy_box(entry.parts[0], entry.parts[1], team);
-  entry.state.fetch_or(kDone);
-  spin_wait_.wake(entry.state);
-}
+  void reset() override {
+    while (static_cast<int>(entries_.size()) < messages_)
+      entries_.push_back(std::make_unique<Entry>());
+    for (auto& entry : entries_) entry->state.store(0, std::memory_order_relaxed);
+  }
 
-void Lane::wait(int number) {
-  const std::uint32_t state = spin_wait_.wait(entries_[number]->state, [](std::uint32_t value) {
-    return (value & (kDone | kAborted)) != 0;
-  });
-  if (!(state & kDone)) throw comm::Aborted("message aborted");
-}
+  void abort() override {
+    for (auto& entry : entries_) {
+      entry->state.fetch_or(kAborted);
+      spin_wait_.wake(entry->state);
+    }
+  }
+
+  void hand_over(LaneSide side, int number, const MessagePart& part, int /*room*/,
+                 ThreadTeam& team) override {
+    Entry& entry = *entries_[number];
+    const int index = static_cast<int>(side);
+    entry.parts[index] = part;
+    const std::uint32_t mine = 1u << index, others = 1u << (1 - index);
+    const std::uint32_t before = entry.state.fetch_or(mine);
+    if (before & kAborted) throw comm::Aborted();
+    if (!(before & others)) return;
+    copy_box(entry.parts[0], entry.parts[1], team);
+    entry.state.fetch_or(kDone);
+    spin_wait_.wake(entry.state);
+  }
+
+  void wait(LaneSide /*side*/, int number, ThreadTeam& /*team*/) override {
+    const std::uint32_t state = spin_wait_.wait(entries_[number]->state, [](std::uint32_t value) {
+      return (value & (kDone | kAborted)) != 0;
+    });
+    if (!(state & kDone)) throw comm::Aborted();
+  }
+
+ private:
+  struct Entry {
+    SpinWait::Word state{0};
+    MessagePart parts[2];
+  };
+  static constexpr std::uint32_t kDone = 4, kAborted = 8;
+
+  SpinWait& spin_wait_;
+  int messages_ = 0;
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+/// The other device is in another process: this object has one side only. Boxes that are contiguous
+/// in their tensor are sent from there and received there, others are packed.
+class RemoteLane final : public Lane {
+ public:
+  RemoteLane(processes::Courier& courier, int peer, int tag)
+      : courier_(courier), peer_(peer), tag_(tag) {}
+
+  void add_message(LaneSide /*side*/) override { entries_.emplace_back(); }
+
+  int reserve(const MessagePart& part, int slots) override {
+    const BoxCopy box = packing(part);
+    const auto bytes = static_cast<std::size_t>(
+        box.loops == 0 ? 0 : box.elements() * size_of(part.tensor->type.dtype));
+    const int first = static_cast<int>(rooms_.size());
+    for (int slot = 0; slot < slots; ++slot) rooms_.emplace_back(bytes);
+    return first;
+  }
+
+  std::int64_t reserved_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const auto& room : rooms_) bytes += std::ssize(room);
+    return bytes;
+  }
+
+  void reset() override {
+    done_ = 0;
+  }
+  void abort() override {}  // the courier aborts what is under way
+
+  void hand_over(LaneSide side, int number, const MessagePart& part, int room,
+                 ThreadTeam& team) override {
+    Entry& entry = entries_[number];
+    entry.part = part;
+    entry.room = &rooms_[room];
+    const BoxCopy box = packing(part);
+    const std::size_t size = size_of(part.tensor->type.dtype);
+    const bool contiguous = box.loops == 0;
+    processes::Request& request = entry.request;
+    request.peer = peer_;
+    request.tag = tag_;
+    request.bytes = box.elements() * static_cast<std::int64_t>(size);
+    request.data = contiguous ? part.data + box.source_begin * static_cast<std::int64_t>(size)
+                             : entry.room->data();
+    request.sends = side == LaneSide::sender;
+    entry.unpacks = !request.sends && !contiguous;
+    if (request.sends && !contiguous) copy(box, part.data, request.data, size, team);
+    courier_.post(request);
+  }
+
+  void wait(LaneSide /*side*/, int number, ThreadTeam& team) override {
+    for (; done_ <= number; ++done_) {
+      Entry& entry = entries_[done_];
+      courier_.wait(entry.request);
+      if (entry.unpacks)
+        copy(unpacking(entry.part), entry.room->data(), entry.part.data,
+             size_of(entry.part.tensor->type.dtype), team);
+    }
+  }
+
+ private:
+  struct Entry {
+    processes::Request request;
+    MessagePart part;
+    std::vector<std::byte>* room = nullptr;
+    bool unpacks = false;
+  };
+
+  static BoxCopy packing(const MessagePart& part) {
+    At at, zero{};
+    const Shape& extent = part.message->extent;
+    return BoxCopy::make(part.tensor->type.shape, place_of(part, at), extent,
+                         {zero.data(), extent.size()}, extent);
+  }
+  static BoxCopy unpacking(const MessagePart& part) {
+    At at, zero{};
+    const Shape& extent = part.message->extent;
+    return BoxCopy::make(extent, {zero.data(), extent.size()}, part.tensor->type.shape,
+                         place_of(part, at), extent);
+  }
+
+  processes::Courier& courier_;
+  const int peer_, tag_;
+  int done_ = 0;  ///< messages of the step that are known to be done
+  std::deque<Entry> entries_;
+  std::deque<std::vector<std::byte>> rooms_;
+};
+
+}  // namespace
 
 Lane& Lanes::between(int sender, int receiver, int number) {
   std::unique_ptr<Lane>& lane = lanes_[{sender, receiver, number}];
-  if (!lane) lane = std::make_unique<Lane>(spin_wait_);
+  if (lane) return *lane;
+  if (placement_.here(sender) && placement_.here(receiver))
+    lane = std::make_unique<LocalLane>(spin_wait_);
+  else
+    lane = std::make_unique<RemoteLane>(
+        placement_.world()->courier(),
+        placement_.rank_of(placement_.here(sender) ? receiver : sender),
+        placement_.tag_of_lane(sender, receiver, number));
   return *lane;
+}
+
+std::int64_t Lanes::reserved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& [key, lane] : lanes_) bytes += lane->reserved_bytes();
+  return bytes;
 }
 
 void Lanes::reset() {

@@ -1,7 +1,8 @@
 #pragma once
-/// Messages between devices of one process. A lane carries the messages from one sender to one
-/// receiver, in order. Neither side waits to register its part: the second one to arrive copies the
-/// box directly from the sender's memory into the receiver's. So an early receive delays nothing.
+/// Messages between devices. A lane carries the messages from one sender to one receiver, in order.
+/// Neither side waits to register its part. Within a process the second one to arrive copies the
+/// box directly from the sender's memory into the receiver's; between processes it is sent packed.
+/// So an early receive delays nothing.
 /// Thread rule: of a lane, the sender's thread calls `send`, the receiver's `receive`, both `wait`;
 /// `abort` is called by any thread, the rest between steps.
 #include <map>
@@ -9,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "placement.h"
 #include "src/base/spin_wait.h"
 #include "src/base/thread_team.h"
 #include "src/lower/device_program.h"
@@ -24,50 +26,50 @@ struct MessagePart {
   std::byte* data = nullptr;
 };
 
+enum class LaneSide : std::uint8_t { sender, receiver };
+
 class Lane {
  public:
-  explicit Lane(SpinWait& spin_wait) : spin_wait_(spin_wait) {}
+  virtual ~Lane() = default;
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
 
-  /// One more message in every step.
-  void add_message() { ++messages_; }
+  /// One more message in every step; each side says so.
+  virtual void add_message(LaneSide side) = 0;
+  /// Room for packed boxes, if the lane needs it: for each of `slots` runs of an instruction with
+  /// such a part, whose tensor needs no memory yet. Returns a number for `hand_over`.
+  virtual int reserve(const MessagePart& part, int slots) = 0;
+  virtual std::int64_t reserved_bytes() const = 0;
   /// Forgets the last step.
-  void reset();
-  void abort();
+  virtual void reset() = 0;
+  virtual void abort() = 0;
 
-  /// Message number `number` of the step. Throws comm::Aborted after `abort`.
-  void send(int number, const MessagePart& part, ThreadTeam& team) {
-    hand_over(number, 0, part, team);
-  }
-  void receive(int number, const MessagePart& part, ThreadTeam& team) {
-    hand_over(number, 1, part, team);
-  }
-  /// Until the message has been copied. Throws comm::Aborted after `abort`.
-  void wait(int number);
+  /// One side of message number `number` of the step. `room`: as reserved, plus the slot. Throws
+  /// comm::Aborted after `abort`.
+  virtual void hand_over(LaneSide side, int number, const MessagePart& part, int room,
+                         ThreadTeam& team) = 0;
+  /// Until the message, and all that were handed over before it, have been copied. Throws comm::Aborted after `abort`.
+  virtual void wait(LaneSide side, int number, ThreadTeam& team) = 0;
 
- private:
-  struct Entry {
-    SpinWait::Word state{0};
-    MessagePart parts[2];
-  };
-  static constexpr std::uint32_t kDone = 4, kAborted = 8;
-  void hand_over(int number, int side, const MessagePart& part, ThreadTeam& team);
-
-  SpinWait& spin_wait_;
-  int messages_ = 0;
-  std::vector<std::unique_ptr<Entry>> entries_;
+ protected:
+  Lane() = default;
 };
 
 /// All lanes of a process.
 class Lanes {
  public:
-  explicit Lanes(int devices) : spin_wait_(devices) {}
+  /// `placement` outlives this.
+  Lanes(int devices, const Placement& placement) : placement_(placement), spin_wait_(devices) {}
 
   Lane& between(int sender, int receiver, int number);
   bool any() const { return !lanes_.empty(); }
+  /// Bytes of packed boxes, of all lanes.
+  std::int64_t reserved_bytes() const;
   void reset();
   void abort();
 
  private:
+  const Placement& placement_;
   SpinWait spin_wait_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Lane>> lanes_;
 };

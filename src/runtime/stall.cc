@@ -12,6 +12,10 @@ namespace {
 
 using Kind = lower::Instruction::Kind;
 
+const lower::ListRun& run_at(const lower::DeviceProgram& program, std::uint64_t position) {
+  return program.schedule.at(position >> 32);
+}
+
 /// A device that has not ended its step.
 struct Standing {
   const lower::DeviceProgram* program = nullptr;
@@ -21,10 +25,7 @@ struct Standing {
 
 /// At its position, or at the first one of all.
 Standing standing_at(const lower::DeviceProgram& program, int index, std::uint64_t position) {
-  const lower::ListRun run = program.schedule.at(position >> 32);
-  const std::vector<lower::Instruction>& list = program.lists[run.list].instructions;
-  const auto at = static_cast<std::size_t>(position & 0xffffffff);
-  return {&program, {index, at < list.size() ? &list[at] : nullptr, run.micro_batch}, run.list};
+  return {&program, place_at(program, index, position), run_at(program, position).list};
 }
 
 /// Members of the call's group that have not come to the same node of the same micro-batch.
@@ -62,6 +63,13 @@ std::string waiting_text(const std::vector<int>& devices) {
 }
 
 }  // namespace
+
+StepPlace place_at(const lower::DeviceProgram& program, int index, std::uint64_t position) {
+  const lower::ListRun& run = run_at(program, position);
+  const std::vector<lower::Instruction>& list = program.lists[run.list].instructions;
+  const auto at = static_cast<std::size_t>(position & 0xffffffff);
+  return {index, at < list.size() ? &list[at] : nullptr, run.micro_batch};
+}
 
 Stall stall_of(std::span<const lower::DeviceProgram* const> devices,
                const std::vector<std::uint64_t>& positions, const spmd::SpmdProgram& program,

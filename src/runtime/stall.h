@@ -16,6 +16,9 @@ struct StepPosition {
   static std::uint64_t code(std::uint64_t run, std::uint64_t at) { return run << 32 | at; }
 };
 
+/// The place of device `index` of this process at a position, which is not kOver.
+StepPlace place_at(const lower::DeviceProgram& program, int index, std::uint64_t position);
+
 struct Stall {
   StepPlace place;   ///< of a device that waits for nobody, or of one in a circle
   std::string text;  ///< what it does, and who waits for whom

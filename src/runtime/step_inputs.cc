@@ -1,10 +1,13 @@
 // src/runtime/step_inputs.cc — checks what a step is given, by name
 #include "src/runtime/step_inputs.h"
 
+#include <libdeflate.h>
+
 #include <algorithm>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/base/fnv.h"
 #include "src/ir/input.h"
 
 namespace alpa::runtime {
@@ -68,6 +71,23 @@ void take_inputs(const Graph& graph, const BatchData& arrays,
     else if (input.kind == InputKind::scalar)
       inputs.scalars[i] = number_of(input, arrays, numbers);
   }
+}
+
+std::string run_text(std::int64_t step, const BatchData& arrays) {
+  std::string text;
+  for (const auto& [name, array] : arrays)
+    text += fmt::format("{} {} {}", text.empty() ? "" : ",", name, to_string(array.type()));
+  return fmt::format("run {} on{}", step, text);
+}
+
+std::uint64_t hash_of(const BatchData& arrays) {
+  std::uint64_t hash = 0;
+  for (const auto& [name, array] : arrays) {
+    const std::uint32_t content =
+        libdeflate_crc32(0, array.data(), static_cast<std::size_t>(array.bytes()));
+    hash = fnv1a(fmt::format("{} {} {:08x};", name, to_string(array.type()), content), hash);
+  }
+  return hash;
 }
 
 }  // namespace alpa::runtime

@@ -1,5 +1,6 @@
 #pragma once
 /// What users give a step.
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -12,5 +13,10 @@ namespace alpa::runtime {
 /// Throws Error on an unknown or missing input, a wrong type or shape.
 void take_inputs(const Graph& graph, const BatchData& arrays,
                  const std::map<std::string, double>& numbers, StepInputs& inputs);
+
+/// "run 5 on x f32[8, 4], y f32[8, 1]".
+std::string run_text(std::int64_t step, const BatchData& arrays);
+/// Of names, types and content.
+std::uint64_t hash_of(const BatchData& arrays);
 
 }  // namespace alpa::runtime

@@ -16,7 +16,8 @@ int run_program(const char* name, int (*body)(int argc, char** argv), int argc, 
 
 /// Writes `text` to `path`. A regular file is replaced atomically, by renaming a temporary
 /// file in the same folder. On failure the old content stays, and Error says why. A pipe or
-/// device is written to directly; a pipe without a reader is an Error.
+/// device is written to directly; a pipe without a reader is an Error. Of several processes of a
+/// launch, rank 0 writes.
 void write_file(const std::string& path, std::string_view text);
 
 /// A file that grows while a program runs, such as a log.

@@ -56,10 +56,12 @@ struct Cluster {
   bool operator==(const Cluster&) const = default;
   int num_devices() const { return num_hosts * devices_per_host; }  ///< of all hosts
 
-  /// All CUDA devices of this machine; without any, one CPU device with all cores.
+  /// All CUDA devices of this machine; without any, one CPU device with all cores. In a launch of
+  /// several processes: one CPU device for each.
   static Cluster local();
-  /// `n` devices of this process, with the rates derived in docs/cost-model.md. CPU devices
-  /// share the cores, and the memory that the process may use (`HostMemory::limit_bytes`).
+  /// `n` devices, with the rates derived in docs/cost-model.md. In a launch of several processes
+  /// (mpirun, srun) they are spread evenly over these, and hosts are those of the launch. CPU
+  /// devices share the cores, and the memory that a process may use (`HostMemory::limit_bytes`).
   /// Memory held by other processes is not subtracted, so that the same step always has the
   /// same plan. Each CUDA device is one card; on a machine with one card, all are logical
   /// devices of it. Throws Error if n < 1, if there are several cards but fewer than n, or with

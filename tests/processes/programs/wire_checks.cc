@@ -38,10 +38,10 @@ void run(const std::string& what) {
   if (what == "checks") {
     for (const alpa::testing::WireCheck& check : alpa::testing::wire_checks()) {
       check.run(*wire);
-      if (wire->rank() == 0) fmt::print("passed: {}\n", check.claim);
+      if (wire->rank() == 0) fmt::print(stderr, "passed: {}\n", check.claim);
     }
   } else if (what == "describe") {
-    fmt::print("{} {} of {}: wire {} of {}, host {}, tags to {}, {}\n", launcher.name,
+    fmt::print(stderr, "{} {} of {}: wire {} of {}, host {}, tags to {}, {}\n", launcher.name,
                launcher.rank, launcher.size, wire->rank(), wire->size(), wire->host(),
                wire->max_tag(), support.version);
   } else if (what == "shorter") {
@@ -68,10 +68,10 @@ int main(int argc, char** argv) {
       run(what);
       status = 0;
     } catch (const alpa::Bug& bug) {
-      fmt::print("bug: {}\n", bug.what());
+      fmt::print(stderr, "bug: {}\n", bug.what());
       std::fflush(stdout);
     } catch (const std::exception& error) {
-      fmt::print("failed: {}\n", error.what());
+      fmt::print(stderr, "failed: {}\n", error.what());
       std::fflush(stdout);
     }
   });

@@ -1,0 +1,17 @@
+#pragma once
+/// What a launch of several processes changes in this module, which knows nothing of processes.
+
+namespace alpa {
+
+struct LaunchHooks {
+  /// Whether this process writes files, of which a launch needs one copy; null: it does.
+  bool (*writes_files)() = nullptr;
+  /// A program is about to end with a message and a status, which may be changed. True: the message
+  /// is not to be printed here. Null: it is.
+  bool (*program_fails)(const char* name, const char* message, int& status) = nullptr;
+};
+
+/// Set before other threads start.
+LaunchHooks& launch_hooks();
+
+}  // namespace alpa

@@ -1,0 +1,757 @@
+// src/comm/device_group.cc — collectives between devices of one or several processes. The members
+// of a process are threads: each publishes its tensors, all meet, each reads what it needs from the
+// others' memory, all meet again. Meanwhile they exchange messages with the other processes: a
+// slice of a sum is combined by the member it belongs to, from partial sums, one per subtree of
+// members that a process holds.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "alpa/base/error.h"
+#include "combine.h"
+#include "exchange.h"
+#include "rendezvous.h"
+#include "src/comm/group.h"
+#include "src/tensor/box_copy.h"
+
+namespace alpa::comm {
+namespace {
+
+using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
+using Tensors = std::span<const KernelTensor>;
+
+/// Data that a member publishes to the others during a call.
+struct Published {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Tensors in, out;
+};
+
+struct alignas(64) Member {
+  Member(int number, processes::Courier* courier) : number(number), exchange(courier) {}
+  int number = 0;  ///< in the group
+  Published shown;
+  Counts counts{};
+  std::vector<Part> parts;          ///< of one combination; sized once
+  std::vector<std::byte*> targets;  ///< likewise
+  Exchange exchange;
+  // Of the call under way:
+  std::vector<std::byte*> received;  ///< per other process: its partial results
+  std::vector<int> incoming;         ///< per other process: the message that brings them
+  std::vector<std::byte*> landed;    ///< per member: its shard or slice
+  std::vector<int> arriving, leaving;  ///< per member: messages from and for it
+};
+
+/// Another process, and its members.
+struct Peer {
+  int rank = 0;
+  std::vector<int> members;
+  std::vector<std::pair<int, int>> pieces;  ///< `subtrees` of its members
+};
+
+/// A run of elements of one tensor.
+struct Range {
+  std::size_t tensor = 0;
+  std::int64_t begin = 0, end = 0;
+  std::int64_t elements() const { return end - begin; }
+};
+
+std::int64_t bytes_of(const KernelTensor& tensor) { return tensor.type.bytes(); }
+std::int64_t element_bytes(const KernelTensor& tensor) {
+  return static_cast<std::int64_t>(size_of(tensor.type.dtype));
+}
+
+std::int64_t total_bytes(Tensors tensors) {
+  std::int64_t bytes = 0;
+  for (const KernelTensor& tensor : tensors) bytes += bytes_of(tensor);
+  return bytes;
+}
+
+std::int64_t total_elements(Tensors tensors) {
+  std::int64_t elements = 0;
+  for (const KernelTensor& tensor : tensors) elements += tensor.type.elements();
+  return elements;
+}
+
+/// Where an operand of a combination comes from, by its first member.
+struct Origin {
+  int begin = 0, end = 0;
+  int peer = -1;  ///< index of the process that sends the piece; -1: a member of this process
+};
+
+/// Bytes of an element of a piece: of several members it is a partial result.
+std::int64_t piece_element_bytes(DType dtype, int members) {
+  return static_cast<std::int64_t>(size_of(members > 1 ? partial_dtype(dtype) : dtype));
+}
+
+/// The same, of all these pieces.
+std::int64_t pieces_element_bytes(DType dtype, const std::vector<std::pair<int, int>>& pieces) {
+  std::int64_t bytes = 0;
+  for (const auto& [begin, end] : pieces) bytes += piece_element_bytes(dtype, end - begin);
+  return bytes;
+}
+
+/// Zeros except for `value` at `dim`, for a tensor of rank `rank`.
+Extents origin(At& at, int rank, int dim, std::int64_t value) {
+  at.fill(0);
+  at[dim] = value;
+  return {at.data(), static_cast<std::size_t>(rank)};
+}
+
+/// Shard `member` of dimension `dim`, which has `whole` elements: its extent.
+std::int64_t shard_size(std::int64_t whole, std::int64_t chunk, int member) {
+  return std::clamp<std::int64_t>(whole - member * chunk, 0, chunk);
+}
+
+/// `shape` with the extent of `member`'s shard.
+Extents shard_shape(At& at, const Shape& shape, ShardedDim sharded, int member) {
+  std::copy(shape.begin(), shape.end(), at.begin());
+  at[sharded.dim] = shard_size(shape[sharded.dim], sharded.chunk, member);
+  return {at.data(), shape.size()};
+}
+
+std::int64_t product(Extents extents) {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : extents) elements *= extent;
+  return elements;
+}
+
+/// The shard of a member in a tensor of shape `whole`, and the same shard packed: a tensor by itself.
+class Shard {
+ public:
+  Shard(const Shape& whole, ShardedDim sharded, int member)
+      : whole_(whole), extent_(shard_shape(extents_, whole, sharded, member)) {
+    const int rank = static_cast<int>(whole.size());
+    // The begin of an empty shard may be behind the end of the tensor.
+    begin_ = origin(in_whole_, rank, sharded.dim,
+                    extent_[sharded.dim] > 0 ? member * sharded.chunk : 0);
+    zero_ = origin(in_packed_, rank, sharded.dim, 0);
+  }
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  std::int64_t elements() const { return product(extent_); }
+  BoxCopy to_packed() const { return BoxCopy::make(whole_, begin_, extent_, zero_, extent_); }
+  BoxCopy from_packed() const { return BoxCopy::make(extent_, zero_, whole_, begin_, extent_); }
+
+ private:
+  At extents_, in_whole_, in_packed_;
+  Extents whole_, extent_, begin_, zero_;
+};
+
+class DeviceGroup final : public Group {
+ public:
+  explicit DeviceGroup(const GroupPlaces& places)
+      : places_(places),
+        size_(static_cast<int>(places.ranks.size())),
+        among_(size_),
+        meeting_(count_of(places, places.rank)) {
+    std::map<int, std::vector<int>> by_rank;
+    for (int m = 0; m < size_; ++m) {
+      std::vector<int>& members = by_rank[places.ranks[m]];
+      among_[m] = static_cast<int>(members.size());
+      members.push_back(m);
+      most_members_ = std::max(most_members_, std::ssize(members));
+    }
+    for (auto& [rank, members] : by_rank) {
+      std::vector<std::pair<int, int>> pieces = subtrees(members, size_);
+      if (rank == places.rank) {
+        pieces_ = std::move(pieces);
+        for (const int m : members) add_member(m, static_cast<int>(by_rank.size()) - 1);
+        continue;
+      }
+      for (const auto& [begin, end] : pieces)
+        origins_.push_back({begin, end, static_cast<int>(peers_.size())});
+      remote_.insert(remote_.end(), members.begin(), members.end());
+      peers_.push_back({rank, std::move(members), std::move(pieces)});
+    }
+    std::sort(origins_.begin(), origins_.end(),
+              [](const Origin& a, const Origin& b) { return a.begin < b.begin; });
+  }
+
+  int size() const override { return size_; }
+
+  void all_reduce(int member, Tensors in, Tensors out, Combiner combiner) override {
+    call(member, {CollectiveKind::all_reduce, in, out}, [&](Member& own) {
+      reduce_slices(own, combiner);
+      count(own, CollectiveKind::all_reduce, total_bytes(in),
+            2 * (size_ - 1) * slice_bytes(in, member));
+    });
+  }
+
+  void reduce_scatter(int member, Tensors in, Tensors out, std::span<const ShardedDim> dims,
+                      Combiner combiner) override {
+    call(member, {CollectiveKind::reduce_scatter, in, out}, [&](Member& own) {
+      reduce_shards(own, dims, combiner);
+      count(own, CollectiveKind::reduce_scatter, total_bytes(in), (size_ - 1) * total_bytes(out));
+    });
+  }
+
+  void all_gather(int member, Tensors in, Tensors out, std::span<const ShardedDim> dims) override {
+    call(member, {CollectiveKind::all_gather, in, out}, [&](Member& own) {
+      gather_shards(own, dims);
+      count(own, CollectiveKind::all_gather, total_bytes(out), total_bytes(out) - total_bytes(in));
+    });
+  }
+
+  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
+                  ShardedDim gathered) override {
+    call(member, {CollectiveKind::all_to_all, {&in, 1}, {&out, 1}}, [&](Member& own) {
+      exchange_boxes(own, split, gathered);
+      const Shard kept(out.type.shape, gathered, member);
+      count(own, CollectiveKind::all_to_all, bytes_of(in),
+            bytes_of(out) - kept.elements() * element_bytes(out));
+    });
+  }
+
+  void reserve(int member, CollectiveKind kind, Tensors in, Tensors out,
+               std::span<const ShardedDim> dims, ShardedDim from_dim) override {
+    if (peers_.empty()) return;
+    Member& own = of(member);
+    own.shown = {kind, in, out};
+    own.exchange.begin(/*planned=*/true);
+    switch (kind) {
+      case CollectiveKind::all_reduce: reduce_slices(own, Combiner::sum); break;
+      case CollectiveKind::reduce_scatter: reduce_shards(own, dims, Combiner::sum); break;
+      case CollectiveKind::all_gather: gather_shards(own, dims); break;
+      case CollectiveKind::all_to_all: exchange_boxes(own, dims[0], from_dim); break;
+      default: bug("{} is no collective of a mesh", name_of(kind));
+    }
+    own.exchange.reserve();
+  }
+
+  std::int64_t reserved_bytes(int member) const override { return of(member).exchange.bytes(); }
+
+  void abort() override { meeting_.abort(); }
+
+  const Counts& counts(int member) const override { return of(member).counts; }
+  void reset_counts(int member) override { of(member).counts = {}; }
+
+ private:
+  void add_member(int number, int num_peers) {
+    Member& member = *members_.emplace_back(std::make_unique<Member>(number, places_.courier));
+    member.parts.resize(size_);
+    member.targets.resize(size_);
+    member.received.resize(num_peers);
+    member.incoming.resize(num_peers);
+    member.landed.resize(size_);
+    member.arriving.resize(size_);
+    member.leaving.resize(size_);
+    origins_.push_back({number, number + 1, -1});
+  }
+
+  Member& of(int member) { return *members_[among_[member]]; }
+  const Member& of(int member) const { return *members_[among_[member]]; }
+
+  /// Publishes, meets, does the member's part and meets again; all members of the process leave
+  /// even if the part fails.
+  template <class Work>
+  void call(int member, Published shown, Work&& work) {
+    Member& own = of(member);
+    own.shown = shown;
+    meeting_.enter();
+    try {
+      check(own);
+      own.exchange.begin(/*planned=*/false);
+      work(own);
+      own.exchange.wait_all();
+    } catch (...) {
+      meeting_.leave();
+      throw;
+    }
+    meeting_.leave();
+  }
+
+  void check(const Member& own) const {
+    for (const auto& other : members_)
+      invariant(
+          other->shown.kind == own.shown.kind && other->shown.in.size() == own.shown.in.size() &&
+              other->shown.out.size() == own.shown.in.size(),
+          "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}",
+          own.number, name_of(own.shown.kind), own.shown.in.size(), name_of(other->shown.kind),
+          other->shown.in.size());
+  }
+
+  static void count(Member& own, CollectiveKind kind, std::int64_t payload, std::int64_t moved) {
+    Count& count = own.counts[static_cast<int>(kind)];
+    ++count.calls;
+    count.payload_bytes += payload;
+    count.moved_bytes += moved;
+  }
+
+  /// Copies a box and returns its bytes.
+  static void copy(const KernelTensor& from, Extents from_at, const KernelTensor& to, Extents to_at,
+                   Extents extent) {
+    invariant(from.type.dtype == to.type.dtype, "collective: {} into {}", to_string(from.type),
+              to_string(to.type));
+    BoxCopy::make(from.type.shape, from_at, to.type.shape, to_at, extent)
+        .copy(from.data, to.data, size_of(to.type.dtype));
+  }
+
+  // ---- members of other processes
+
+  /// Members of other processes whose messages are for `own` to send and receive: the threads of a
+  /// process share them.
+  template <class Body>
+  void for_each_remote(const Member& own, Body&& body) const {
+    for (std::size_t i = among_[own.number]; i < remote_.size(); i += members_.size())
+      body(remote_[i]);
+  }
+
+  // Tags between two processes: by the member a partial result is for, by the member a slice or
+  // shard is from, and by pairs of members.
+  int tag_for(int member) const { return places_.first_tag + member; }
+  int tag_from(int member) const { return places_.first_tag + size_ + member; }
+  int tag_of(int from, int to) const {
+    return places_.first_tag + 2 * size_ +
+           static_cast<int>(among_[from] * most_members_ + among_[to]);
+  }
+
+  /// Starts to receive what the other processes have for this member: `elements(t)` of each tensor.
+  template <class Elements>
+  void receive_pieces(Member& own, Elements&& elements) {
+    for (std::size_t p = 0; p < peers_.size(); ++p) {
+      std::int64_t bytes = 0;
+      for (std::size_t t = 0; t < own.shown.in.size(); ++t)
+        bytes += elements(t) *
+                 pieces_element_bytes(own.shown.in[t].type.dtype, peers_[p].pieces);
+      own.received[p] = own.exchange.take(bytes);
+      own.incoming[p] =
+          own.exchange.receive(peers_[p].rank, tag_for(own.number), own.received[p], bytes);
+    }
+  }
+
+  void wait_for_pieces(Member& own) {
+    for (std::size_t p = 0; p < peers_.size(); ++p) own.exchange.wait(own.incoming[p]);
+  }
+
+  /// Operands of a combination of `count` elements: `of_member(m)` of this process's members, and
+  /// what has been received of the others, whose place moves on. Returns their number.
+  template <class OfMember>
+  std::span<const Part> collect(Member& own, DType dtype, std::int64_t count,
+                                OfMember&& of_member) const {
+    std::size_t n = 0;
+    for (const Origin& origin : origins_) {
+      const std::byte* data = nullptr;
+      if (origin.peer < 0) {
+        data = of_member(origin.begin);
+      } else {
+        std::byte*& next = own.received[origin.peer];
+        data = next;
+        next += count * piece_element_bytes(dtype, origin.end - origin.begin);
+      }
+      own.parts[n++] = {data, origin.begin, origin.end};
+    }
+    return {own.parts.data(), n};
+  }
+
+  /// Combines `count` elements of every piece of this process into `to`, piece by piece. Returns
+  /// the end.
+  template <class OfMember>
+  std::byte* combine_pieces(Member& own, DType dtype, Combiner combiner, std::int64_t count,
+                            std::byte* to, OfMember&& of_member) const {
+    for (const auto& [begin, end] : pieces_) {
+      for (int m = begin; m < end; ++m) own.parts[m - begin] = {of_member(m), m, m + 1};
+      own.targets[0] = to;
+      combine(dtype, combiner, {own.parts.data(), static_cast<std::size_t>(end - begin)},
+              {own.targets.data(), 1}, count, /*partial=*/end - begin > 1);
+      to += count * piece_element_bytes(dtype, end - begin);
+    }
+    return to;
+  }
+
+  /// A member's operand, which must be of this type.
+  const std::byte* operand(int member, std::size_t tensor, const TensorType& type) const {
+    const Published& shown = of(member).shown;
+    invariant(shown.in[tensor].type == type, "{}: {} of member {} with {}", name_of(shown.kind),
+              to_string(shown.in[tensor].type), member, to_string(type));
+    return shown.in[tensor].data;
+  }
+
+  // ---- all_reduce: a slice per member of all tensors laid end to end
+
+  /// Slices begin at multiples of kSliceElements, so that members do not write into one cache line.
+  template <class Body>
+  void for_each_range(Tensors tensors, int member, Body&& body) const {
+    const std::int64_t total = total_elements(tensors);
+    const auto bound = [&](int i) {
+      return i == size_ ? total : total * i / size_ / kSliceElements * kSliceElements;
+    };
+    std::int64_t first = 0;
+    for (std::size_t t = 0; t < tensors.size(); first += tensors[t++].type.elements()) {
+      const std::int64_t begin = std::max(bound(member), first) - first;
+      const std::int64_t end = std::min(bound(member + 1) - first, tensors[t].type.elements());
+      if (begin < end) body(Range{t, begin, end});
+    }
+  }
+
+  std::int64_t elements_in_slice(Tensors tensors, int member, std::size_t tensor) const {
+    std::int64_t elements = 0;
+    for_each_range(tensors, member, [&](const Range& range) {
+      if (range.tensor == tensor) elements = range.elements();
+    });
+    return elements;
+  }
+
+  std::int64_t slice_bytes(Tensors tensors, int member) const {
+    std::int64_t bytes = 0;
+    for_each_range(tensors, member, [&](const Range& range) {
+      bytes += range.elements() * element_bytes(tensors[range.tensor]);
+    });
+    return bytes;
+  }
+
+  /// The tensor's range if all of the slice is in one tensor.
+  std::optional<Range> only_range(Tensors tensors, int member) const {
+    std::optional<Range> only;
+    int ranges = 0;
+    for_each_range(tensors, member, [&](const Range& range) { ++ranges, only = range; });
+    return ranges == 1 ? only : std::nullopt;
+  }
+
+  /// Null while a call is planned: tensors have no memory then.
+  static std::byte* address(const Member& own, Tensors tensors, const Range& range) {
+    const KernelTensor& tensor = tensors[range.tensor];
+    return own.exchange.planned() ? nullptr : tensor.data + range.begin * element_bytes(tensor);
+  }
+
+  void reduce_slices(Member& own, Combiner combiner) {
+    const Tensors in = own.shown.in;
+    receive_pieces(own,
+                   [&](std::size_t t) { return elements_in_slice(in, own.number, t); });
+    for_each_remote(own, [&](int remote) { send_slice_pieces(own, remote, combiner); });
+    wait_for_pieces(own);
+    if (!own.exchange.planned()) combine_slice(own, combiner);
+    if (!peers_.empty()) share_slices(own);
+  }
+
+  /// What this process has of a member's slice: partial results, or the slice of its only member.
+  void send_slice_pieces(Member& own, int remote, Combiner combiner) {
+    const Tensors in = own.shown.in;
+    std::int64_t bytes = 0;
+    for_each_range(in, remote, [&](const Range& range) {
+      bytes += range.elements() * pieces_element_bytes(in[range.tensor].type.dtype, pieces_);
+    });
+    const std::optional<Range> range =
+        members_.size() == 1 ? only_range(in, remote) : std::nullopt;
+    std::byte* const data = range ? address(own, in, *range) : own.exchange.take(bytes);
+    if (!range && !own.exchange.planned()) combine_slice_pieces(own, remote, combiner, data);
+    own.leaving[remote] = own.exchange.send(places_.ranks[remote], tag_for(remote), data, bytes);
+  }
+
+  void combine_slice_pieces(Member& own, int remote, Combiner combiner, std::byte* to) {
+    const Tensors in = own.shown.in;
+    for_each_range(in, remote, [&](const Range& range) {
+      const TensorType& type = in[range.tensor].type;
+      to = combine_pieces(own, type.dtype, combiner, range.elements(), to, [&](int m) {
+        return operand(m, range.tensor, type) + range.begin * element_bytes(in[range.tensor]);
+      });
+    });
+  }
+
+  /// This member's slice, combined and written to all members of the process.
+  void combine_slice(Member& own, Combiner combiner) {
+    const Tensors in = own.shown.in;
+    for_each_range(in, own.number, [&](const Range& range) {
+      const TensorType& type = in[range.tensor].type;
+      const std::int64_t begin = range.begin * element_bytes(in[range.tensor]);
+      const auto parts = collect(own, type.dtype, range.elements(), [&](int m) {
+        return operand(m, range.tensor, type) + begin;
+      });
+      for (std::size_t m = 0; m < members_.size(); ++m) {
+        const KernelTensor& out = members_[m]->shown.out[range.tensor];
+        invariant(out.type == type, "all_reduce: {} of member {} into {}", to_string(type),
+                  own.number, to_string(out.type));
+        own.targets[m] = out.data + begin;
+      }
+      combine(type.dtype, combiner, parts, {own.targets.data(), members_.size()},
+              range.elements());
+    });
+  }
+
+  /// Sends this member's finished slice to the other processes, and receives theirs.
+  void share_slices(Member& own) {
+    Exchange& exchange = own.exchange;
+    const Tensors out = own.shown.out;
+    const int self = own.number;
+    const std::int64_t bytes = slice_bytes(out, self);
+    const std::optional<Range> range = only_range(out, self);
+    std::byte* const data = range ? address(own, out, *range) : exchange.take(bytes);
+    if (!range && !exchange.planned()) copy_slice(out, self, data, /*pack=*/true);
+    for (const Peer& peer : peers_) exchange.send(peer.rank, tag_from(self), data, bytes);
+    for_each_remote(own, [&](int remote) {
+      const std::int64_t size = slice_bytes(out, remote);
+      const std::optional<Range> place = only_range(out, remote);
+      own.landed[remote] = place ? address(own, out, *place) : exchange.take(size);
+      exchange.wait(own.leaving[remote]);  // may be from the same place
+      own.arriving[remote] =
+          exchange.receive(places_.ranks[remote], tag_from(remote), own.landed[remote], size);
+    });
+    for_each_remote(own, [&](int remote) {
+      exchange.wait(own.arriving[remote]);
+      const bool in_place = only_range(out, remote).has_value();
+      for (const auto& member : members_)
+        if (!exchange.planned() && !(in_place && member->number == self))
+          copy_slice(member->shown.out, remote, own.landed[remote], /*pack=*/false);
+    });
+  }
+
+  /// Between the tensors and a packed slice.
+  void copy_slice(Tensors tensors, int member, std::byte* packed, bool pack) const {
+    for_each_range(tensors, member, [&](const Range& range) {
+      const KernelTensor& tensor = tensors[range.tensor];
+      const std::int64_t size = element_bytes(tensor), bytes = range.elements() * size;
+      std::byte* const there = tensor.data + range.begin * size;
+      std::memcpy(pack ? packed : there, pack ? there : packed, static_cast<std::size_t>(bytes));
+      packed += bytes;
+    });
+  }
+
+  // ---- reduce_scatter: a shard per member of every tensor
+
+  void reduce_shards(Member& own, std::span<const ShardedDim> dims, Combiner combiner) {
+    const Tensors in = own.shown.in;
+    receive_pieces(own, [&](std::size_t t) {
+      return Shard(in[t].type.shape, dims[t], own.number).elements();
+    });
+    for_each_remote(own, [&](int remote) { send_shard_pieces(own, remote, dims, combiner); });
+    wait_for_pieces(own);
+    for (std::size_t t = 0; t < in.size() && !own.exchange.planned(); ++t)
+      combine_shard(own, t, dims[t], combiner);
+  }
+
+  void send_shard_pieces(Member& own, int remote, std::span<const ShardedDim> dims,
+                         Combiner combiner) {
+    const Tensors in = own.shown.in;
+    std::int64_t bytes = 0;
+    for (std::size_t t = 0; t < in.size(); ++t)
+      bytes += Shard(in[t].type.shape, dims[t], remote).elements() *
+               pieces_element_bytes(in[t].type.dtype, pieces_);
+    std::byte* data = nullptr;
+    if (members_.size() == 1 && in.size() == 1) {
+      const BoxCopy box = Shard(in[0].type.shape, dims[0], remote).to_packed();
+      if (box.loops == 0 && bytes > 0)
+        data = address(own, in, {0, box.source_begin, box.source_begin + box.run});
+      else
+        data = own.exchange.take(bytes);
+      if (box.loops > 0 && !own.exchange.planned())
+        box.copy(in[0].data, data, size_of(in[0].type.dtype));
+    } else {
+      data = own.exchange.take(bytes);
+      if (!own.exchange.planned()) combine_shard_pieces(own, remote, dims, combiner, data);
+    }
+    own.exchange.send(places_.ranks[remote], tag_for(remote), data, bytes);
+  }
+
+  /// Of every tensor, every piece of this process: packed shards.
+  void combine_shard_pieces(Member& own, int remote, std::span<const ShardedDim> dims,
+                            Combiner combiner, std::byte* to) {
+    const Tensors in = own.shown.in;
+    for (std::size_t t = 0; t < in.size(); ++t) {
+      const TensorType& type = in[t].type;
+      const Shard shard(type.shape, dims[t], remote);
+      const BoxCopy box = shard.to_packed();
+      for (const auto& [begin, end] : pieces_) {
+        const std::int64_t size = piece_element_bytes(type.dtype, end - begin);
+        box.for_each_run(0, box.runs(), [&](std::int64_t read, std::int64_t written) {
+          for (int m = begin; m < end; ++m)
+            own.parts[m - begin] = {operand(m, t, type) + read * element_bytes(in[t]), m, m + 1};
+          own.targets[0] = to + written * size;
+          combine(type.dtype, combiner, {own.parts.data(), static_cast<std::size_t>(end - begin)},
+                  {own.targets.data(), 1}, box.run, /*partial=*/end - begin > 1);
+        });
+        to += shard.elements() * size;
+      }
+    }
+  }
+
+  /// This member's shard of tensor `t`, combined.
+  void combine_shard(Member& own, std::size_t t, ShardedDim sharded, Combiner combiner) {
+    const KernelTensor& out = own.shown.out[t];
+    const TensorType& type = own.shown.in[t].type;
+    invariant(out.type.dtype == type.dtype, "reduce_scatter: {} of member {} into {}",
+              to_string(type), own.number, to_string(out.type));
+    const Shard shard(type.shape, sharded, own.number);
+    const BoxCopy box = shard.to_packed();
+    const std::int64_t size = element_bytes(out);
+    box.for_each_run(0, box.runs(), [&](std::int64_t read, std::int64_t written) {
+      std::size_t n = 0;
+      for (const Origin& origin : origins_)
+        own.parts[n++] = {
+            origin.peer < 0 ? operand(origin.begin, t, type) + read * size
+                            : shard_piece(own, origin, t, written, shard.elements()),
+            origin.begin, origin.end};
+      own.targets[0] = out.data + written * size;
+      combine(type.dtype, combiner, {own.parts.data(), n}, {own.targets.data(), 1}, box.run);
+    });
+    for (std::size_t p = 0; p < peers_.size(); ++p)
+      own.received[p] += shard.elements() * pieces_element_bytes(type.dtype, peers_[p].pieces);
+  }
+
+  /// Element `at` of a received piece of tensor `t`, of `elements` elements.
+  const std::byte* shard_piece(const Member& own, const Origin& origin, std::size_t t,
+                               std::int64_t at, std::int64_t elements) const {
+    const DType dtype = own.shown.in[t].type.dtype;
+    const std::byte* data = own.received[origin.peer];
+    for (const auto& [begin, end] : peers_[origin.peer].pieces) {
+      const std::int64_t size = piece_element_bytes(dtype, end - begin);
+      if (begin == origin.begin) return data + at * size;
+      data += elements * size;
+    }
+    bug("reduce_scatter: no piece begins with member {}", origin.begin);
+  }
+
+  // ---- all_gather
+
+  void gather_shards(Member& own, std::span<const ShardedDim> dims) {
+    Exchange& exchange = own.exchange;
+    const Tensors in = own.shown.in, out = own.shown.out;
+    if (!peers_.empty()) send_shards(own);
+    for_each_remote(own, [&](int remote) {
+      std::int64_t bytes = 0;
+      for (std::size_t t = 0; t < out.size(); ++t)
+        bytes += Shard(out[t].type.shape, dims[t], remote).elements() * element_bytes(out[t]);
+      own.landed[remote] = in_place(out, dims, remote)
+                               ? address(own, out, {0, place_of(out, dims, remote), 0})
+                               : exchange.take(bytes);
+      own.arriving[remote] =
+          exchange.receive(places_.ranks[remote], tag_from(remote), own.landed[remote], bytes);
+    });
+    for (std::size_t t = 0; t < in.size() && !exchange.planned(); ++t)
+      gather(t, out[t], dims[t]);
+    for_each_remote(own, [&](int remote) {
+      exchange.wait(own.arriving[remote]);
+      if (!exchange.planned()) place_shard(own, remote, dims);
+    });
+  }
+
+  /// Sends this member's shards to the other processes, in one message.
+  void send_shards(Member& own) {
+    const Tensors in = own.shown.in;
+    const std::int64_t bytes = total_bytes(in);
+    std::byte* data = in.size() == 1 ? in[0].data : own.exchange.take(bytes);
+    std::byte* to = data;
+    for (std::size_t t = 0; t < in.size() && in.size() > 1 && !own.exchange.planned(); ++t) {
+      std::memcpy(to, in[t].data, static_cast<std::size_t>(bytes_of(in[t])));
+      to += bytes_of(in[t]);
+    }
+    for (const Peer& peer : peers_)
+      own.exchange.send(peer.rank, tag_from(own.number), data, bytes);
+  }
+
+  /// Whether a member's shard of the only tensor is contiguous there: it is received in its place.
+  static bool in_place(Tensors out, std::span<const ShardedDim> dims, int member) {
+    return out.size() == 1 &&
+           Shard(out[0].type.shape, dims[0], member).from_packed().loops == 0;
+  }
+  static std::int64_t place_of(Tensors out, std::span<const ShardedDim> dims, int member) {
+    return Shard(out[0].type.shape, dims[0], member).from_packed().target_begin;
+  }
+
+  /// Copies every shard of tensor `t` that a member of this process has into `out`.
+  void gather(std::size_t t, const KernelTensor& out, ShardedDim sharded) const {
+    for (const auto& other : members_) {
+      const KernelTensor& shard = other->shown.in[t];
+      At from, to;
+      copy(shard, origin(from, shard.type.rank(), sharded.dim, 0), out,
+           origin(to, out.type.rank(), sharded.dim, other->number * sharded.chunk),
+           shard.type.shape);
+    }
+  }
+
+  /// Copies what a member of another process sent into the results of all members of this one.
+  void place_shard(Member& own, int remote, std::span<const ShardedDim> dims) {
+    const bool there = in_place(own.shown.out, dims, remote);
+    for (const auto& member : members_) {
+      if (there && member.get() == &own) continue;
+      const std::byte* from = own.landed[remote];
+      for (std::size_t t = 0; t < dims.size(); ++t) {
+        const KernelTensor& out = member->shown.out[t];
+        const Shard shard(out.type.shape, dims[t], remote);
+        if (shard.elements() == 0) continue;
+        shard.from_packed().copy(from, out.data, size_of(out.type.dtype));
+        from += shard.elements() * element_bytes(out);
+      }
+    }
+  }
+
+  // ---- all_to_all
+
+  void exchange_boxes(Member& own, ShardedDim split, ShardedDim gathered) {
+    Exchange& exchange = own.exchange;
+    const KernelTensor &in = own.shown.in[0], &out = own.shown.out[0];
+    const std::size_t size = size_of(in.type.dtype);
+    const int self = own.number;
+    for (const int remote : remote_) {
+      const std::int64_t bytes =
+          Shard(out.type.shape, gathered, remote).elements() * element_bytes(out);
+      own.landed[remote] = exchange.take(bytes);
+      own.arriving[remote] = exchange.receive(places_.ranks[remote], tag_of(remote, self),
+                                              own.landed[remote], bytes);
+    }
+    for (const int remote : remote_) {
+      const Shard box(in.type.shape, split, remote);
+      const std::int64_t bytes = box.elements() * element_bytes(in);
+      std::byte* const packed = exchange.take(bytes);
+      if (!exchange.planned() && bytes > 0) box.to_packed().copy(in.data, packed, size);
+      exchange.send(places_.ranks[remote], tag_of(self, remote), packed, bytes);
+    }
+    if (exchange.planned()) return;
+    for (const auto& other : members_)
+      copy_box(self, other->number, other->shown.in[0], out, split, gathered);
+    for (const int remote : remote_) {
+      exchange.wait(own.arriving[remote]);
+      const Shard box(out.type.shape, gathered, remote);
+      if (box.elements() > 0) box.from_packed().copy(own.landed[remote], out.data, size);
+    }
+  }
+
+  /// `other`'s part for `member`.
+  static void copy_box(int member, int other, const KernelTensor& shard, const KernelTensor& out,
+                       ShardedDim split, ShardedDim gathered) {
+    At from, to, box;
+    const int rank = out.type.rank();
+    std::copy(out.type.shape.begin(), out.type.shape.end(), box.begin());
+    box[gathered.dim] = shard.type.shape[gathered.dim];
+    const Extents extent{box.data(), static_cast<std::size_t>(rank)};
+    copy(shard, origin(from, rank, split.dim, member * split.chunk), out,
+         origin(to, rank, gathered.dim, other * gathered.chunk), extent);
+  }
+
+  static int count_of(const GroupPlaces& places, int rank) {
+    return static_cast<int>(std::count(places.ranks.begin(), places.ranks.end(), rank));
+  }
+
+  static constexpr std::int64_t kSliceElements = 64;
+  const GroupPlaces places_;
+  const int size_;
+  std::vector<int> among_;           ///< per member: its position in its process
+  std::ptrdiff_t most_members_ = 0;  ///< of a process
+  std::vector<int> remote_;          ///< members of other processes
+  std::vector<Peer> peers_;
+  std::vector<std::pair<int, int>> pieces_;  ///< `subtrees` of this process's members
+  std::vector<Origin> origins_;              ///< by first member
+  std::vector<std::unique_ptr<Member>> members_;  ///< of this process
+  Rendezvous meeting_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_thread_group(int size) {
+  require(size >= 1, "thread group of {} members; give at least 1", size);
+  return std::make_unique<DeviceGroup>(GroupPlaces{.ranks = std::vector<int>(size, 0)});
+}
+
+std::unique_ptr<Group> make_group(const GroupPlaces& places) {
+  return std::make_unique<DeviceGroup>(places);
+}
+
+int tags_of_group(const std::vector<int>& ranks) {
+  std::map<int, int> members;
+  int most = 0;
+  for (const int rank : ranks) most = std::max(most, ++members[rank]);
+  return 2 * static_cast<int>(ranks.size()) + most * most;
+}
+
+}  // namespace alpa::comm

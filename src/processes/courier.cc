@@ -1,0 +1,187 @@
+// src/processes/courier.cc — the thread that makes all calls of a wire
+#include "src/processes/courier.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <array>
+#include <future>
+#include <utility>
+
+#include "src/base/start_threads.h"
+
+namespace alpa::processes {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Polls without success before the thread naps between polls. On a crowded host others need the
+/// core: soon; on a quiet one a nap costs more than what it saves.
+constexpr int kPollsCrowded = 4, kPollsQuiet = 2000;
+constexpr std::chrono::microseconds kNap{25};
+
+}  // namespace
+
+Courier::Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& task)
+    : task_(task) {
+  std::promise<void> made;
+  std::future<void> ready = made.get_future();
+  std::vector<std::thread> threads;
+  start_threads(
+      threads, 1, "messages between processes",
+      [this, make_wire = std::move(make_wire), &made](int) {
+        try {
+          wire_ = make_wire();
+          task_.begin(*this);
+        } catch (...) {
+          return made.set_exception(std::current_exception());
+        }
+        made.set_value();
+        run();
+      },
+      [] {});
+  thread_ = std::move(threads.front());
+  try {
+    ready.get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
+}
+
+Courier::~Courier() { thread_.join(); }
+
+void Courier::post(Request& request) noexcept {
+  request.state.store(Request::kPosted, std::memory_order_relaxed);
+  request.next = inbox_.load(std::memory_order_relaxed);
+  while (!inbox_.compare_exchange_weak(request.next, &request)) {
+  }
+  nudge();
+}
+
+void Courier::nudge() noexcept {
+  ++posted_;
+  inbox_wait_.wake(posted_);
+}
+
+void Courier::wait(Request& request) {
+  ++waiting_;
+  const std::uint32_t state = spin_wait_.wait(
+      request.state, [](std::uint32_t value) { return value != Request::kPosted; });
+  --waiting_;
+  if (state == Request::kAborted) throw Aborted();
+}
+
+void Courier::start(Request& request) {
+  request.state.store(Request::kPosted, std::memory_order_relaxed);
+  begin(request, true);
+}
+
+void Courier::stop() noexcept {
+  stopped_ = true;
+  for (Active& active : active_)
+    if (active.request && !active.of_task) {
+      finish(*std::exchange(active.request, nullptr), Request::kAborted);
+      --num_active_;
+    }
+}
+
+void Courier::finish(Request& request, std::uint32_t state) {
+  request.state.store(state);
+  spin_wait_.wake(request.state);
+}
+
+void Courier::begin(Request& request, bool of_task) {
+  const int ticket = request.sends
+                         ? wire_->send(request.peer, request.tag, request.data, request.bytes)
+                         : wire_->receive(request.peer, request.tag, request.data, request.bytes);
+  if (static_cast<int>(active_.size()) <= ticket) active_.resize(ticket + 1);
+  active_[ticket] = {&request, of_task};
+  if (!of_task) ++num_active_;
+}
+
+/// Starts what was posted, the oldest first.
+bool Courier::take_posted() {
+  Request* newest = inbox_.exchange(nullptr);
+  Request* oldest = nullptr;
+  while (newest) {
+    Request* const next = std::exchange(newest->next, oldest);
+    oldest = std::exchange(newest, next);
+  }
+  const bool any = oldest != nullptr;
+  while (oldest) {
+    Request& request = *std::exchange(oldest, oldest->next);  // may be gone once it is finished
+    try {
+      stopped_ ? finish(request, Request::kAborted) : begin(request, false);
+    } catch (...) {
+      finish(request, Request::kAborted);
+      break_off();
+    }
+  }
+  return any;
+}
+
+bool Courier::take_completed() {
+  std::array<int, 64> tickets;
+  std::array<Active, 64> done;
+  const int count = wire_->completed(tickets);
+  for (int i = 0; i < count; ++i) done[i] = std::exchange(active_[tickets[i]], {});
+  for (int i = 0; i < count; ++i) {  // these may start messages with the same tickets
+    const Active& active = done[i];
+    if (!active.request) continue;  // aborted before
+    if (active.of_task) {
+      active.request->state.store(Request::kDone, std::memory_order_relaxed);
+      task_.completed(*active.request);
+    } else {
+      --num_active_;
+      finish(*active.request, Request::kDone);
+    }
+  }
+  return count > 0;
+}
+
+void Courier::run() {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // naps are short
+  Clock::time_point last_tick{};
+  for (int fruitless = 0;; ++fruitless) {
+    const std::uint32_t seen = posted_.load();
+    bool posted = false, completed = false;
+    try {
+      posted = take_posted();
+      completed = !broken_ && take_completed();
+    } catch (...) {
+      break_off();
+    }
+    if (posted || completed) fruitless = 0;
+    const Clock::time_point now = Clock::now();
+    if (posted || completed || num_active_ == 0 || now - last_tick >= kTick / 4) {
+      last_tick = now;
+      task_.tick(now);
+      if (task_.over()) return;
+    }
+    if (!posted && !completed) idle(fruitless, seen);
+  }
+}
+
+void Courier::break_off() {
+  broken_ = true;
+  stop();
+  task_.wire_failed(std::current_exception());
+}
+
+/// With messages under way the wire needs calls to get on: often, if a thread waits for them.
+void Courier::idle(int fruitless, std::uint32_t seen) {
+  const auto changed = [seen](std::uint32_t posted) { return posted != seen; };
+  if (num_active_ == 0) {
+    inbox_wait_.wait_for(posted_, kTick, changed);
+    return;
+  }
+  const bool crowded = crowded_.load(std::memory_order_relaxed);
+  if (waiting_.load(std::memory_order_relaxed) == 0 ||
+      fruitless > (crowded ? kPollsCrowded : kPollsQuiet))
+    inbox_wait_.wait_for(posted_, kNap, changed);
+  else
+    ::sched_yield();
+}
+
+}  // namespace alpa::processes

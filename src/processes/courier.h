@@ -1,0 +1,118 @@
+#pragma once
+/// The progress thread of a process: starts the messages that other threads hand to it, and tells
+/// them when these are done. So all calls of a wire come from one thread, and messages get on while
+/// other threads compute. Invariant: a request that was posted is either done or aborted one day.
+/// After `stop` all are aborted, those posted later too.
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "src/base/spin_wait.h"
+#include "src/processes/wire.h"
+
+namespace alpa::processes {
+
+/// Thrown to those who wait for a message when the launch has failed (`World::failure` says why).
+class Aborted : public std::runtime_error {
+ public:
+  Aborted() : std::runtime_error("the launch has failed") {}
+};
+
+/// One message. Its owner fills it in, posts it and waits; then it may be used again.
+struct Request {
+  int peer = -1, tag = 0;
+  std::byte* data = nullptr;
+  std::int64_t bytes = 0;
+  bool sends = false;
+
+  static constexpr std::uint32_t kIdle = 0, kPosted = 1, kDone = 2, kAborted = 3;
+  SpinWait::Word state{kIdle};
+  Request* next = nullptr;  ///< in the inbox
+};
+
+class Courier;
+
+/// What a courier does beside requests, on its thread.
+class CourierTask {
+ public:
+  virtual ~CourierTask() = default;
+  /// Once, when the wire has been made.
+  virtual void begin(Courier& courier) = 0;
+  /// Again and again afterwards, at least every `kTick`. May call the courier's `start`, `stop` and
+  /// `wire`.
+  virtual void tick(std::chrono::steady_clock::time_point now) = 0;
+  /// A request that `start` was called with is done.
+  virtual void completed(Request& request) = 0;
+  /// The wire threw: the courier calls it no more, and has stopped.
+  virtual void wire_failed(const std::exception_ptr& thrown) = 0;
+  /// Whether the thread is to end. Asked behind `tick`.
+  virtual bool over() = 0;
+};
+
+class Courier {
+ public:
+  /// Longest time without a tick.
+  static constexpr std::chrono::milliseconds kTick{20};
+
+  /// Makes the wire on the new thread; throws what `make_wire` throws.
+  Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& task);
+  /// Waits for the end of the thread, which its task decides.
+  ~Courier();
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  /// Starts the message of an idle or finished request. Any thread; never waits or allocates.
+  /// Requests that one thread posts are started in that order.
+  void post(Request& request) noexcept;
+  /// Until a posted request is done. Throws Aborted if it was aborted.
+  void wait(Request& request);
+  /// Lets the thread look at its task at once.
+  void nudge() noexcept;
+
+  /// More threads than cores wait and compute on this host.
+  void set_crowded(bool crowded) noexcept { crowded_.store(crowded, std::memory_order_relaxed); }
+
+  // ---- on the courier's thread
+  /// Throws what the wire throws; not to be used once that has failed.
+  Wire& wire() { return *wire_; }
+  bool broken() const { return broken_; }  ///< the wire has failed
+  /// As `post`, for its task, which `completed` tells of the end.
+  void start(Request& request);
+  /// Aborts all requests but those of the task, now and later.
+  void stop() noexcept;
+
+ private:
+  struct Active {
+    Request* request = nullptr;
+    bool of_task = false;
+  };
+  void run();
+  void begin(Request& request, bool of_task);
+  void break_off();
+  bool take_posted();
+  bool take_completed();
+  void idle(int fruitless, std::uint32_t seen);
+  void finish(Request& request, std::uint32_t state);
+
+  CourierTask& task_;
+  std::unique_ptr<Wire> wire_;
+  std::atomic<Request*> inbox_{nullptr};  ///< newest first
+  SpinWait::Word posted_{0};             ///< changes with every post
+  std::atomic<int> waiting_{0};          ///< threads in `wait`
+  std::atomic<bool> crowded_{false};
+  SpinWait spin_wait_{2}, inbox_wait_{2};
+  // of the thread:
+  std::vector<Active> active_;  ///< by ticket
+  int num_active_ = 0;          ///< without the task's
+  bool stopped_ = false, broken_ = false;
+  std::thread thread_;
+};
+
+}  // namespace alpa::processes

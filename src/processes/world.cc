@@ -1,0 +1,273 @@
+// src/processes/world.cc — what the processes of a launch do together outside of steps
+#include "src/processes/world.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "src/base/exception_text.h"
+#include "src/base/fnv.h"
+#include "src/base/launch_hooks.h"
+#include "src/processes/launch.h"
+#include "src/processes/tags.h"
+
+namespace alpa::processes {
+namespace {
+
+thread_local World* world_of_thread = nullptr;
+
+std::vector<int> cores_of_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+std::string name_of_host() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
+}
+
+/// As bytes for the other processes: host, pid, number of cores, cores, name.
+std::string packed(const Process& process) {
+  std::string bytes;
+  const auto add = [&](std::int64_t number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  add(process.host);
+  add(process.pid);
+  add(std::ssize(process.cores));
+  for (const int core : process.cores) add(core);
+  return bytes + process.host_name;
+}
+
+Process unpacked(const std::string& bytes, int rank) {
+  std::size_t at = 0;
+  const auto take = [&] {
+    std::int64_t number = 0;
+    std::memcpy(&number, bytes.data() + at, sizeof number);
+    at += sizeof number;
+    return number;
+  };
+  Process process{.rank = rank};
+  process.host = static_cast<int>(take());
+  process.pid = take();
+  process.cores.resize(take());
+  for (int& core : process.cores) core = static_cast<int>(take());
+  process.host_name = bytes.substr(at);
+  return process;
+}
+
+}  // namespace
+
+World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions options)
+    : protocol_(std::move(options)), next_tag_(kFirstFreeTag) {
+  Process self{.host_name = name_of_host(), .pid = ::getpid(), .cores = cores_of_process()};
+  int size = 1;
+  courier_ = std::make_unique<Courier>(
+      [&, make_wire = std::move(make_wire)] {
+        std::unique_ptr<Wire> wire = make_wire();
+        self.rank = rank_ = wire->rank();
+        self.host = wire->host();
+        size = wire->size();
+        max_tag_ = wire->max_tag();
+        return wire;
+      },
+      protocol_);
+  processes_.resize(size);
+  const std::vector<std::string> all = all_gather(packed(self));
+  for (int rank = 0; rank < size; ++rank) processes_[rank] = unpacked(all[rank], rank);
+  std::map<int, std::set<int>> cores;
+  for (const Process& process : processes_)
+    cores[process.host].insert(process.cores.begin(), process.cores.end());
+  const auto on_host = std::count_if(processes_.begin(), processes_.end(), [&](const Process& p) {
+    return p.host == self.host;
+  });
+  courier_->set_crowded(2 * on_host > std::ssize(cores[self.host]));
+  protocol_.watch(processes_);
+  launch_hooks().writes_files = speaks_for_all;
+}
+
+World::~World() { leave(); }
+
+void World::leave() {
+  protocol_.leave();
+  courier_.reset();  // waits
+}
+
+int World::num_hosts() const {
+  std::set<int> hosts;
+  for (const Process& process : processes_) hosts.insert(process.host);
+  return static_cast<int>(hosts.size());
+}
+
+std::vector<int> World::ranks_of_devices(int devices) const {
+  require(devices >= size(),
+          "{} devices for {} processes: every process needs at least one; start fewer processes, or "
+          "take more devices",
+          devices, size());
+  std::vector<int> order(size());
+  for (int rank = 0; rank < size(); ++rank) order[rank] = rank;
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return processes_[a].host < processes_[b].host;
+  });
+  std::vector<int> ranks(devices);
+  std::map<int, int> of_host;
+  for (int device = 0; device < devices; ++device) {
+    ranks[device] = order[static_cast<std::int64_t>(device) * size() / devices];
+    ++of_host[processes_[ranks[device]].host];
+  }
+  for (const auto& [host, count] : of_host)
+    require(count == of_host.begin()->second,
+            "{} devices on {} hosts: {} would have {}, {} would have {}; start as many processes on "
+            "every host, and take a multiple of them as devices",
+            devices, of_host.size(), processes_[of_host.begin()->first].host_name,
+            of_host.begin()->second, processes_[host].host_name, count);
+  return ranks;
+}
+
+World::Share World::cores_for(int devices) const {
+  std::map<int, std::set<int>> cores;
+  std::map<int, int> of_host;
+  for (const Process& process : processes_)
+    cores[process.host].insert(process.cores.begin(), process.cores.end());
+  for (const int rank : ranks_of_devices(devices)) ++of_host[processes_[rank].host];
+  Share least{0, 0};
+  for (const auto& [host, count] : of_host) {
+    const Share share{static_cast<int>(cores[host].size()), count};
+    if (least.devices == 0 || share.cores * least.devices < least.cores * share.devices)
+      least = share;
+  }
+  return least;
+}
+
+/// Runs a collective call; if the launch fails meanwhile, throws LaunchFailed.
+template <class Call>
+auto World::together(Call&& call) {
+  require_alive();
+  try {
+    return call();
+  } catch (const Aborted&) {
+    rethrow();
+  }
+}
+
+void World::send(int peer, const std::byte* data, std::int64_t bytes) {
+  Request request;
+  request.peer = peer;
+  request.tag = kHostTag;
+  request.data = const_cast<std::byte*>(data);
+  request.bytes = bytes;
+  request.sends = true;
+  courier_->post(request);
+  courier_->wait(request);
+}
+
+void World::receive(int peer, std::byte* data, std::int64_t bytes) {
+  Request request;
+  request.peer = peer;
+  request.tag = kHostTag;
+  request.data = data;
+  request.bytes = bytes;
+  courier_->post(request);
+  courier_->wait(request);
+}
+
+void World::note_call(std::string_view text, std::uint64_t hash) {
+  require_alive();
+  protocol_.call(++num_calls_, fnv1a(text) ^ hash, text);
+}
+
+void World::broadcast(std::byte* data, std::int64_t bytes, int root) {
+  together([&] {
+    if (rank_ != root) return receive(root, data, bytes);
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != root) send(peer, data, bytes);
+  });
+}
+
+std::string World::broadcast(std::string bytes, int root) {
+  std::int64_t length = std::ssize(bytes);
+  broadcast(reinterpret_cast<std::byte*>(&length), sizeof length, root);
+  bytes.resize(length);
+  broadcast(reinterpret_cast<std::byte*>(bytes.data()), length, root);
+  return bytes;
+}
+
+std::vector<std::string> World::all_gather(const std::string& bytes) {
+  std::vector<std::string> all;
+  for (int root = 0; root < size(); ++root)
+    all.push_back(broadcast(root == rank_ ? bytes : std::string(), root));
+  return all;
+}
+
+std::string World::from_rank_0(const std::function<std::string()>& make) {
+  char outcome = 'o';  // 'o': fine, 'e': Error, 'b': Bug
+  std::string text;
+  if (rank_ == 0) {
+    try {
+      text = make();
+    } catch (const LaunchFailed&) {
+      throw;
+    } catch (const Bug& thrown) {
+      outcome = 'b', text = thrown.what();
+    } catch (...) {
+      outcome = 'e', text = text_of(std::current_exception());
+    }
+  }
+  text = broadcast(outcome + text);
+  outcome = text.front();
+  text.erase(0, 1);
+  if (outcome == 'e') throw Error(text);
+  if (outcome == 'b') throw Bug(text);
+  return text;
+}
+
+int World::reserve_tags(int count) {
+  require(next_tag_ <= max_tag_ - count,
+          "no tags are left for messages between processes; make fewer executables, or batches of "
+          "fewer different sizes");
+  return std::exchange(next_tag_, next_tag_ + count);
+}
+
+void World::require_alive() const {
+  if (protocol_.failed()) throw LaunchFailed(*protocol_.failure());
+}
+
+void World::rethrow() const {
+  while (!protocol_.failed()) ::usleep(100);  // requests are aborted right behind
+  throw LaunchFailed(*protocol_.failure());
+}
+
+void World::fail(const std::exception_ptr& thrown) {
+  bool bug = false;
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const LaunchFailed&) {
+    return;
+  } catch (const Bug&) {
+    bug = true;
+  } catch (...) {
+  }
+  protocol_.fail({text_of(thrown), bug ? 3 : 2, rank_});
+}
+
+InWorld::InWorld(World& world) : before_(std::exchange(world_of_thread, &world)) {}
+InWorld::~InWorld() { world_of_thread = before_; }
+
+World* world() { return world_of_thread ? world_of_thread : world_of_process(); }
+
+bool speaks_for_all() {
+  const World* const all = world();
+  return !all || all->rank() == 0;
+}
+
+}  // namespace alpa::processes

@@ -1,0 +1,128 @@
+#pragma once
+/// The processes that run this program together, and what they do together outside of steps. All
+/// run the same calls in the same order. Thread rule: calls marked collective are made by one
+/// thread of a process at a time; the rest by any thread.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alpa/base/error.h"
+#include "src/processes/courier.h"
+#include "src/processes/protocol.h"
+
+namespace alpa::processes {
+
+/// Thrown to the calls of a launch that has failed.
+class LaunchFailed : public Error {
+ public:
+  explicit LaunchFailed(Failure failure) : Error(failure.text), failure_(std::move(failure)) {}
+  const Failure& failure() const { return failure_; }
+
+ private:
+  Failure failure_;
+};
+
+class World {
+ public:
+  /// Joins the launch; collective. Throws what `make_wire` throws.
+  World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions options = {});
+  /// Leaves the launch: waits until all do, unless it has failed.
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(processes_.size()); }
+  const std::vector<Process>& processes() const { return processes_; }  ///< by rank
+  int num_hosts() const;
+
+  /// The process of each of `devices` devices: spread evenly, in order, over the processes, those
+  /// of a host together. Throws Error if there are fewer devices than processes, or hosts would
+  /// have different numbers of them.
+  std::vector<int> ranks_of_devices(int devices) const;
+  /// Cores of a host, and how many of `devices` devices share them: of the host where that is
+  /// least. The same in all processes.
+  struct Share {
+    int cores = 1, devices = 1;
+  };
+  Share cores_for(int devices) const;
+
+  /// Notes a call that all processes must make; waits for nobody. If another rank makes another
+  /// call, the launch fails, and both are named. `text`: the call in words, with all that must be
+  /// equal; `hash`: more of it, such as the content of a graph.
+  void note_call(std::string_view text, std::uint64_t hash = 0);
+  /// Collective: `bytes` of process `root`, in all.
+  std::string broadcast(std::string bytes, int root = 0);
+  void broadcast(std::byte* data, std::int64_t bytes, int root);
+  /// Collective: those of all processes, by rank.
+  std::vector<std::string> all_gather(const std::string& bytes);
+  /// Collective: the largest of all processes' numbers.
+  template <class Number>
+  Number largest(Number own) {
+    Number most = own;
+    for (int root = 0; root < size(); ++root) {
+      Number other = own;
+      broadcast(reinterpret_cast<std::byte*>(&other), sizeof other, root);
+      most = std::max(most, other);
+    }
+    return most;
+  }
+  /// Collective: what `make` returns in rank 0, as text, in all processes. What it throws there is
+  /// thrown in all, with the same text.
+  std::string from_rank_0(const std::function<std::string()>& make);
+  /// Collective: the first of `count` tags that no one else uses. Throws Error if none are left.
+  int reserve_tags(int count);
+
+  /// Leaves the launch when all do; then no call is left. Throws LaunchFailed.
+  void leave();
+
+  Courier& courier() { return *courier_; }
+  Protocol& protocol() { return protocol_; }
+
+  /// Throws LaunchFailed if the launch has failed.
+  void require_alive() const;
+  /// Behind Aborted: throws LaunchFailed, once it is known why.
+  [[noreturn]] void rethrow() const;
+  /// Fails the launch with what this process threw.
+  void fail(const std::exception_ptr& thrown);
+
+ private:
+  template <class Call>
+  auto together(Call&& call);
+  void send(int peer, const std::byte* data, std::int64_t bytes);
+  void receive(int peer, std::byte* data, std::int64_t bytes);
+
+  Protocol protocol_;
+  std::unique_ptr<Courier> courier_;
+  int rank_ = 0, next_tag_ = 0, max_tag_ = 0;
+  std::int64_t num_calls_ = 0;
+  std::vector<Process> processes_;
+};
+
+/// The launch that this thread belongs to; null: the program runs alone. The first call joins the
+/// launch of the process, if a launcher started it (launcher.h).
+World* world();
+
+/// For tests: makes `world()` of this thread.
+class InWorld {
+ public:
+  explicit InWorld(World& world);
+  ~InWorld();
+  InWorld(const InWorld&) = delete;
+  InWorld& operator=(const InWorld&) = delete;
+
+ private:
+  World* before_;
+};
+
+/// Whether this process writes files and speaks for all: rank 0 does, and a program that runs
+/// alone.
+bool speaks_for_all();
+
+}  // namespace alpa::processes
