@@ -11,9 +11,13 @@ elseif(ALPA_SANITIZE AND ALPA_MPI STREQUAL "AUTO")
   # They report what MPI does. Wires in memory (src/processes/memory_wire.h) take its place.
   set(ALPA_MPI_ABSENT "MPI libraries are not made for the sanitizers")
 else()
-  enable_language(C)  # FindMPI looks for MPI of C with the compiler of C
-  set(MPI_CXX_SKIP_MPICXX ON)
-  find_package(MPI QUIET COMPONENTS C)
+  # FindMPI tries MPI of C, which has no C++ bindings, with a compiler of C.
+  include(CheckLanguage)
+  check_language(C)
+  if(CMAKE_C_COMPILER)
+    enable_language(C)
+    find_package(MPI QUIET COMPONENTS C)
+  endif()
   if(NOT TARGET MPI::MPI_C)
     set(ALPA_MPI_ABSENT "no MPI")
   endif()

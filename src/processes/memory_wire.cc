@@ -205,22 +205,10 @@ struct MemoryLaunch::State {
     member(rank).finish(awaited.ticket);
   }
 
+  /// Nothing that a process of another fate than `runs` pointed to is read or written again.
   void set(int rank, MemberFate fate) {
     MailboxOwner& changed = member(rank);
-    if (changed.fate == MemberFate::lost) return;
-    changed.fate = fate;
-    if (fate == MemberFate::lost) forget(rank);
-  }
-
-  /// Drops all that points to memory of `rank`.
-  void forget(int rank) {
-    member(rank).boxes.clear();
-    member(rank).changed.clear();
-    for (MailboxOwner& to : members)
-      for (auto& [tag, box] : to.boxes)
-        std::erase_if(box.parcels, [&](const Parcel& parcel) {
-          return parcel.from == rank && parcel.ticket != kNoTicket;
-        });
+    if (changed.fate != MemberFate::lost) changed.fate = fate;
   }
 };
 
