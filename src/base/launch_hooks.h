@@ -6,6 +6,8 @@ namespace alpa {
 struct LaunchHooks {
   /// Whether this process writes files, of which a launch needs one copy; null: it does.
   bool (*writes_files)() = nullptr;
+  /// Processes that share the cores of this one, itself included.
+  int sharing_cores = 1;
   /// A program is about to end with a message and a status, which may be changed. True: the message
   /// is not to be printed here. Null: it is.
   bool (*program_fails)(const char* name, const char* message, int& status) = nullptr;

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "src/base/launch_hooks.h"
 #include "src/base/thread_team.h"
 
 namespace alpa {
@@ -14,7 +15,8 @@ namespace alpa {
 static_assert(sizeof(SpinWait::Word) == 4 && SpinWait::Word::is_always_lock_free,
               "a futex is 32 bits");
 
-SpinWait::SpinWait(int threads) : may_spin_(threads <= usable_cores()) {}
+SpinWait::SpinWait(int threads)
+    : may_spin_(threads * launch_hooks().sharing_cores <= usable_cores()) {}
 
 void SpinWait::relax() {
 #if defined(__x86_64__) || defined(__i386__)

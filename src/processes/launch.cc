@@ -136,6 +136,7 @@ World* world_of_process() {
     launch().over = true;
     return nullptr;
   }
+  launch_hooks().sharing_cores = launch().world->sharing_cores();
   std::atexit(leave);
   return launch().world.get();
 }

@@ -57,7 +57,8 @@ Process unpacked(const std::string& bytes, int rank) {
     at += sizeof number;
     return number;
   };
-  Process process{.rank = rank};
+  Process process;
+  process.rank = rank;
   process.host = static_cast<int>(take());
   process.pid = take();
   process.cores.resize(take());
@@ -70,7 +71,7 @@ Process unpacked(const std::string& bytes, int rank) {
 
 World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions options)
     : protocol_(std::move(options)), next_tag_(kFirstFreeTag) {
-  Process self{.host_name = name_of_host(), .pid = ::getpid(), .cores = cores_of_process()};
+  Process self{0, 0, name_of_host(), ::getpid(), cores_of_process()};
   int size = 1;
   courier_ = std::make_unique<Courier>(
       [&, make_wire = std::move(make_wire)] {
@@ -83,17 +84,24 @@ World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions o
       },
       protocol_);
   processes_.resize(size);
+  for (int peer = 0; peer < size; ++peer) requests_.emplace_back();
   const std::vector<std::string> all = all_gather(packed(self));
   for (int rank = 0; rank < size; ++rank) processes_[rank] = unpacked(all[rank], rank);
-  std::map<int, std::set<int>> cores;
-  for (const Process& process : processes_)
-    cores[process.host].insert(process.cores.begin(), process.cores.end());
-  const auto on_host = std::count_if(processes_.begin(), processes_.end(), [&](const Process& p) {
-    return p.host == self.host;
-  });
-  courier_->set_crowded(2 * on_host > std::ssize(cores[self.host]));
+  // A device thread and the progress thread for each of them.
+  courier_->set_crowded(2 * sharing_cores() > std::ssize(self.cores));
   protocol_.watch(processes_);
   launch_hooks().writes_files = speaks_for_all;
+}
+
+int World::sharing_cores() const {
+  const Process& self = processes_[rank_];
+  return static_cast<int>(
+      std::count_if(processes_.begin(), processes_.end(), [&](const Process& other) {
+        return other.host == self.host &&
+               std::any_of(other.cores.begin(), other.cores.end(), [&](int core) {
+                 return std::find(self.cores.begin(), self.cores.end(), core) != self.cores.end();
+               });
+      }));
 }
 
 World::~World() { leave(); }
@@ -160,25 +168,14 @@ auto World::together(Call&& call) {
   }
 }
 
-void World::send(int peer, const std::byte* data, std::int64_t bytes) {
-  Request request;
-  request.peer = peer;
-  request.tag = kHostTag;
-  request.data = const_cast<std::byte*>(data);
-  request.bytes = bytes;
-  request.sends = true;
-  courier_->post(request);
-  courier_->wait(request);
-}
-
-void World::receive(int peer, std::byte* data, std::int64_t bytes) {
-  Request request;
+void World::post(int peer, std::byte* data, std::int64_t bytes, bool sends) {
+  Request& request = requests_[peer];
   request.peer = peer;
   request.tag = kHostTag;
   request.data = data;
   request.bytes = bytes;
+  request.sends = sends;
   courier_->post(request);
-  courier_->wait(request);
 }
 
 void World::note_call(std::string_view text, std::uint64_t hash) {
@@ -188,9 +185,14 @@ void World::note_call(std::string_view text, std::uint64_t hash) {
 
 void World::broadcast(std::byte* data, std::int64_t bytes, int root) {
   together([&] {
-    if (rank_ != root) return receive(root, data, bytes);
+    if (rank_ != root) {
+      post(root, data, bytes, /*sends=*/false);
+      return courier_->wait(requests_[root]);
+    }
     for (int peer = 0; peer < size(); ++peer)
-      if (peer != root) send(peer, data, bytes);
+      if (peer != root) post(peer, data, bytes, /*sends=*/true);
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != root) courier_->wait(requests_[peer]);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ class World {
   int size() const { return static_cast<int>(processes_.size()); }
   const std::vector<Process>& processes() const { return processes_; }  ///< by rank
   int num_hosts() const;
+  /// Processes that may run on a core of this one; with itself.
+  int sharing_cores() const;
 
   /// The process of each of `devices` devices: spread evenly, in order, over the processes, those
   /// of a host together. Throws Error if there are fewer devices than processes, or hosts would
@@ -95,14 +98,14 @@ class World {
  private:
   template <class Call>
   auto together(Call&& call);
-  void send(int peer, const std::byte* data, std::int64_t bytes);
-  void receive(int peer, std::byte* data, std::int64_t bytes);
+  void post(int peer, std::byte* data, std::int64_t bytes, bool sends);
 
   Protocol protocol_;
   std::unique_ptr<Courier> courier_;
   int rank_ = 0, next_tag_ = 0, max_tag_ = 0;
   std::int64_t num_calls_ = 0;
   std::vector<Process> processes_;
+  std::deque<Request> requests_;  ///< of the collective call under way, by peer
 };
 
 /// The launch that this thread belongs to; null: the program runs alone. The first call joins the

@@ -7,7 +7,6 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <type_traits>
 
 #include "alpa/base/error.h"
@@ -22,7 +21,9 @@
 #include "src/lower/rank_classes.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/measured_traffic.h"
+#include "src/runtime/share_metrics.h"
 #include "src/runtime/step_inputs.h"
+#include "src/runtime/times_of_all.h"
 #include "src/tensor/box_copy.h"
 
 namespace alpa::runtime {
@@ -65,6 +66,10 @@ struct Executor::Impl {
         "stall_seconds: only devices of backend \"cpu\" are watched, this is \"{}\"; leave it at 0 "
         "there",
         backend.name);
+    require(backend.on_cores || !processes::world(),
+            "backend \"{}\": devices of several processes are CPU devices for now; run one process, "
+            "which may use all cards of its host, or take backend \"cpu\"",
+            backend.name);
     const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
@@ -217,26 +222,8 @@ struct Executor::Impl {
     state->owner = number;
     state->memory = devices->allocate(arena_bytes);
     state->arena_bytes = arena_bytes;
-    fill(*state);
+    fill_state(graph(), directory, programs, here, *devices, *state);
     return state;
-  }
-
-  /// Every distinct part is drawn once and written to all devices that hold it here.
-  void fill(DeviceState& state) {
-    ThreadTeam team(usable_cores());
-    std::vector<std::byte> host;
-    for (const Input& input : graph().inputs) {
-      if (input.kind != InputKind::state) continue;
-      std::set<int> drawn;
-      for (const HeldPart& first : directory.at(input.name)) {
-        if (!here.has(first.device) || !drawn.insert(first.owner).second) continue;
-        initialize(shard(first, host), input.name, graph().producer(input.value).attributes,
-                   state.seed, team);
-        for (const HeldPart& part : directory.at(input.name))
-          if (part.owner == first.owner && here.has(part.device))
-            devices->write(*state.memory, part.device - here.first, part.buffer, host.data());
-      }
-    }
   }
 
   /// Gives a state of this executor larger arenas, for a program that was loaded after it was made.
@@ -350,7 +337,7 @@ struct Executor::Impl {
   void settle() {
     try {
       std::vector<double> values = devices->finish();
-      if (world()) share_metrics(values);
+      if (world()) share_metrics(values, programs, placement);
       std::map<std::string, double> metrics;
       for (std::size_t i = 0; i < values.size(); ++i) metrics[graph().metrics[i].name] = values[i];
       under_way.front()->metrics = std::move(metrics);
@@ -358,28 +345,6 @@ struct Executor::Impl {
     } catch (...) {
       abandon(std::current_exception());
     }
-  }
-
-  /// Every metric from the process of the first device that reports it: decisions that programs
-  /// take by it agree.
-  void share_metrics(std::vector<double>& values) const {
-    std::map<int, std::vector<int>> of_rank;
-    for (int metric = 0; metric < static_cast<int>(values.size()); ++metric)
-      of_rank[rank_of(first_reporting(metric))].push_back(metric);
-    for (const auto& [rank, metrics] : of_rank) {
-      std::vector<double> told;
-      for (const int metric : metrics) told.push_back(values[metric]);
-      world()->broadcast(reinterpret_cast<std::byte*>(told.data()),
-                         static_cast<std::int64_t>(told.size() * sizeof(double)), rank);
-      for (std::size_t i = 0; i < metrics.size(); ++i) values[metrics[i]] = told[i];
-    }
-  }
-
-  int first_reporting(int metric) const {
-    for (int index = 0; index < static_cast<int>(programs.size()); ++index)
-      for (const lower::Reported& reported : programs[index]->reported)
-        if (reported.metric == metric) return index;
-    bug("no device reports metric {}", metric);
   }
 
   void abandon(const std::exception_ptr& failure) {
@@ -606,6 +571,8 @@ std::vector<DeviceTimes> Executor::times() const {
   require(impl_->options.record_times,
           "no times of instructions were recorded; set ExecutorOptions::record_times");
   const std::lock_guard lock(impl_->home().mutex);
+  if (impl_->world())
+    return times_of_all(*impl_->devices, impl_->here, impl_->programs, *impl_->world());
   std::vector<DeviceTimes> times;
   for (int device = 0; device < impl_->here.count; ++device)
     times.push_back(impl_->devices->times(device));

@@ -13,7 +13,8 @@ Membership Groups::join(const std::vector<int>& devices, int device) {
 }
 
 std::unique_ptr<comm::Group> Groups::make(const std::vector<int>& devices) const {
-  comm::GroupPlaces places{.rank = placement_.rank()};
+  comm::GroupPlaces places;
+  places.rank = placement_.rank();
   for (const int device : devices) places.ranks.push_back(placement_.rank_of(device));
   if (processes::World* const world = placement_.world()) {
     places.first_tag = placement_.tag_of_group(devices, communication_);

@@ -1,6 +1,9 @@
 // src/runtime/initialize.cc — initialises state inputs from a seed
 #include "initialize.h"
 
+#include <set>
+#include <vector>
+
 #include "kernels/cpu/kernels.h"
 #include "src/base/fnv.h"
 
@@ -22,6 +25,27 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
                             : kind == "uniform" ? cpu::random_uniform
                                                 : cpu::constant;
   kernel.run(call);
+}
+
+void fill_state(const Graph& graph, const Directory& directory, const Programs& programs,
+                DevicesHere here, Devices& devices, DeviceState& state) {
+  ThreadTeam team(usable_cores());
+  std::vector<std::byte> host;
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::state) continue;
+    const std::vector<HeldPart>& parts = directory.at(input.name);
+    std::set<int> drawn;
+    for (const HeldPart& first : parts) {
+      if (!here.has(first.device) || !drawn.insert(first.owner).second) continue;
+      const lower::Buffer& buffer = programs[first.device]->buffers[first.buffer];
+      host.resize(buffer.type.bytes());
+      initialize({host.data(), buffer.type, buffer.offset, buffer.global_shape}, input.name,
+                 graph.producer(input.value).attributes, state.seed, team);
+      for (const HeldPart& part : parts)
+        if (part.owner == first.owner && here.has(part.device))
+          devices.write(*state.memory, part.device - here.first, part.buffer, host.data());
+    }
+  }
 }
 
 }  // namespace alpa::runtime

@@ -1,0 +1,17 @@
+#pragma once
+/// When instructions ran on the devices of all processes.
+#include <vector>
+
+#include "src/processes/world.h"
+#include "src/runtime/held_parts.h"
+#include "src/runtime/step_times.h"
+
+namespace alpa::runtime {
+
+/// Of all devices, in the order of `programs`; instructions are those of `programs`. Collective.
+/// `here`: those of this process, which `devices` has. The clocks of hosts are set so that their first
+/// instructions begin together.
+std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
+                                      const Programs& programs, processes::World& world);
+
+}  // namespace alpa::runtime
