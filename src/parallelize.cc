@@ -44,6 +44,7 @@ CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& tar
 CompiledStep searched_by_rank_0(const PlanRequest& request) {
   processes::World* const world = processes::world();
   if (!world) return search_plan(request);
+  world->note_call("parallelize or plan_only");
   std::optional<CompiledStep> found;
   const std::string text = world->from_rank_0([&] {
     found = search_plan(request);

@@ -108,6 +108,7 @@ Cluster Cluster::local(int n, const std::string& backend) {
   if (!world) return cpu_cluster(1, n, usable_cores());
   const auto [cores, devices] = world->cores_for(n);
   const int hosts = world->num_hosts();
+  world->note_call(fmt::format("Cluster::local({})", n));
   const std::string text =
       world->from_rank_0([&] { return cpu_cluster(hosts, devices, cores).to_json(); });
   return from_json(text, "the cluster of rank 0");

@@ -562,6 +562,7 @@ std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   std::int64_t bytes = 0;
   for (int device = 0; state.memory && device < impl_->here.count; ++device)
     bytes = std::max(bytes, state.memory->bytes_in_use(device));
+  impl_->note_call([] { return "measured_bytes"; });
   return impl_->world() ? impl_->world()->largest(bytes) : bytes;
 }
 
@@ -571,6 +572,7 @@ std::vector<DeviceTimes> Executor::times() const {
   require(impl_->options.record_times,
           "no times of instructions were recorded; set ExecutorOptions::record_times");
   const std::lock_guard lock(impl_->home().mutex);
+  impl_->note_call([] { return "the times of a step"; });
   if (impl_->world())
     return times_of_all(*impl_->devices, impl_->here, impl_->programs, *impl_->world());
   std::vector<DeviceTimes> times;
@@ -581,6 +583,7 @@ std::vector<DeviceTimes> Executor::times() const {
 
 std::map<std::string, Traffic> Executor::measured_traffic() const {
   const std::lock_guard lock(impl_->home().mutex);
+  impl_->note_call([] { return "measured_traffic"; });
   return runtime::measured_traffic(*impl_->devices, impl_->here.count, impl_->world());
 }
 

@@ -11,6 +11,7 @@
 #include "alpa/base/error.h"
 #include "alpa/train/dataset.h"
 #include "src/base/start_threads.h"
+#include "src/train/shared_rows.h"
 
 namespace alpa {
 namespace {
@@ -37,6 +38,7 @@ struct Batches::Source {
   std::int64_t batch;
   std::optional<std::uint64_t> seed;
   BatchOptions options;
+  processes::World* world;  ///< whose processes share the rows of a batch; null: none do
 
   std::int64_t batches_per_epoch() const {
     return options.drop_last ? examples / batch : (examples - 1) / batch + 1;
@@ -97,7 +99,9 @@ struct BatchRange::Impl {
 
   void make_batch(const std::vector<std::int64_t>& order, std::int64_t begin) {
     const std::int64_t rows = std::min(source->batch, source->examples - begin);
-    BatchData batch = source->load(std::span(order).subspan(begin, rows));
+    std::span<const std::int64_t> wanted = std::span(order).subspan(begin, rows);
+    if (source->world) wanted = share_of(wanted, *source->world);
+    BatchData batch = wanted.empty() ? BatchData{} : source->load(wanted);
     const std::lock_guard lock(mutex);
     ready.push_back(std::move(batch));
     changed.notify_all();
@@ -124,12 +128,15 @@ struct BatchRange::Impl {
     current = std::move(ready.front());
     ready.pop_front();
     changed.notify_all();
+    lock.unlock();
+    if (source->world) current = joined(*current, *source->world, ++joined_so_far);
   }
 
   const std::shared_ptr<const Batches::Source> source;
   const DataPosition first;
   const std::int64_t end_epoch;
   std::optional<BatchData> current;  ///< of the loop
+  std::int64_t joined_so_far = 0;    ///< batches, from the shares of all processes
   std::mutex mutex;                  ///< guards what follows, except the thread
   std::condition_variable changed;
   std::deque<BatchData> ready;
@@ -154,7 +161,9 @@ BatchRange::Iterator BatchRange::begin() {
 
 Batches::Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                  std::optional<std::uint64_t> seed, BatchOptions options)
-    : source_(std::make_shared<Source>(Source{examples, std::move(load), batch, seed, options})) {
+    : source_(std::make_shared<Source>(
+          Source{examples, std::move(load), batch, seed, options,
+                 options.own_rows ? processes::world() : nullptr})) {
   require(batch >= 1, "batches: a batch of {} examples; give at least 1", batch);
   require(options.prefetch >= 1, "batches: prefetch is {}; give at least 1", options.prefetch);
   require(examples >= (options.drop_last ? batch : 1),
@@ -186,6 +195,7 @@ Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
 Batches batches(BatchData arrays, std::int64_t batch, std::optional<std::uint64_t> seed,
                 BatchOptions options) {
   const std::int64_t examples = common_rows(arrays);
+  options.own_rows = false;
   const auto take = [arrays = std::move(arrays)](std::span<const std::int64_t> rows) {
     BatchData taken;
     for (const auto& [name, array] : arrays) taken.emplace(name, take_rows(array, rows));

@@ -75,9 +75,13 @@ Array take_rows(const Array& array, std::span<const std::int64_t> rows);
 struct BatchOptions {
   bool drop_last = false;  ///< leave out the examples at the end of an epoch that fill no batch
   int prefetch = 2;        ///< batches that a background thread makes ahead of their use
+  /// In a launch of several processes each one loads its share of a batch's rows, and gets the
+  /// others' from them; false: each loads all. Batches of arrays are whole in every process.
+  bool own_rows = true;
 };
 
-/// Makes the arrays of a batch, by input name: row i is example rows[i].
+/// Makes the arrays of a batch, by input name: row i is example rows[i]. Of a batch it may be called
+/// with some rows only (`BatchOptions::own_rows`).
 /// Called on a background thread.
 using LoadExamples = std::function<BatchData(std::span<const std::int64_t> rows)>;
 
