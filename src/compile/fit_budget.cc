@@ -61,10 +61,10 @@ intra_op::OverBudget over_budget(std::int64_t budget, std::int64_t least, bool t
 }
 
 /// Plans on one mesh.
-class MeshPlans : public PlanSearch {
+class ShardingSearch : public PlanSearch {
  public:
-  MeshPlans(const Graph& graph, std::vector<DeviceMesh> meshes, const Cluster& cluster,
-            intra_op::AutoShardOptions options, std::int64_t budget)
+  ShardingSearch(const Graph& graph, std::vector<DeviceMesh> meshes, const Cluster& cluster,
+                 intra_op::AutoShardOptions options, std::int64_t budget)
       : graph_(graph),
         model_(cost::CostModel::of(cluster)),
         search_(graph, std::move(meshes), model_, std::move(options)),
@@ -107,10 +107,10 @@ class MeshPlans : public PlanSearch {
 
 /// Plans in stages. Those that exceed the budget get plans with less memory; stages that are
 /// searched for are searched for again if that does not suffice.
-class StagePlans : public PlanSearch {
+class PipelineSearch : public PlanSearch {
  public:
-  StagePlans(std::shared_ptr<StagePlanner> planner, const MethodOptions& method,
-             std::int64_t budget)
+  PipelineSearch(std::shared_ptr<StagePlanner> planner, const MethodOptions& method,
+                 std::int64_t budget)
       : planner_(std::move(planner)), method_(method), budget_(budget) {}
 
   std::optional<Plan> next(const CompiledStep* last) override {
@@ -196,13 +196,13 @@ std::unique_ptr<PlanSearch> search_for(const Graph& graph, const MethodOptions& 
                       budget);
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
   options.memory_budget_bytes = budget;
-  return std::make_unique<MeshPlans>(graph, candidate_meshes(method, cluster), cluster,
-                                     std::move(options), budget);
+  return std::make_unique<ShardingSearch>(graph, candidate_meshes(method, cluster), cluster,
+                                          std::move(options), budget);
 }
 
 std::unique_ptr<PlanSearch> search_for(std::shared_ptr<StagePlanner> planner,
                                        const MethodOptions& method, std::int64_t budget) {
-  return std::make_unique<StagePlans>(std::move(planner), method, budget);
+  return std::make_unique<PipelineSearch>(std::move(planner), method, budget);
 }
 
 CompiledStep fit_budget(PlanSearch& search, std::int64_t budget, const LowerPlan& lower) {

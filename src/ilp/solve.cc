@@ -37,8 +37,9 @@ void count_problem(const Problem& problem, Statistics& statistics) {
 /// Limit of the first elimination, in cells: low if the dual bound follows, because fixing
 /// makes elimination cheaper.
 std::int64_t first_cells(const Options& options) {
-  return options.methods.dual_sweeps > 0 ? options.methods.elimination_cells / 32
-                                         : options.methods.elimination_cells;
+  return options.methods.dual_sweeps > 0
+             ? options.methods.elimination_cells / kTuning.eliminate.first_part
+             : options.methods.elimination_cells;
 }
 
 /// A feasible choice of the problem.

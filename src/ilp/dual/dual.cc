@@ -9,6 +9,7 @@
 #include "src/base/infinity.h"
 #include "src/ilp/model/lines.h"
 #include "src/ilp/model/rows.h"
+#include "src/ilp/model/tuning.h"
 
 namespace alpa::ilp {
 namespace {
@@ -176,13 +177,16 @@ void Dual::sweep() {
 }
 
 double Dual::cells_of_sweep() const {
-  double cells =
-      static_cast<double>(4 * state_.totals.size() + 100 * nodes_.size() + 50 * edges_.size());
+  double cells = kTuning.dual.total_cells * static_cast<double>(state_.totals.size()) +
+                 kTuning.dual.node_cells * static_cast<double>(nodes_.size()) +
+                 kTuning.dual.edge_cells * static_cast<double>(edges_.size());
   for (const DualEdge& edge : edges_) {
     const auto lines = static_cast<double>(edge.lines_a * edge.lines_b),
                strategies = static_cast<double>(edge.size_a + edge.size_b);
     // shares are split, too
-    cells += edge.rows ? 3 * lines + 10 * strategies : 10 * lines + 20 * strategies;
+    cells += edge.rows ? kTuning.dual.row_line_cells * lines +
+                             kTuning.dual.row_strategy_cells * strategies
+                       : kTuning.dual.line_cells * lines + kTuning.dual.strategy_cells * strategies;
   }
   return cells + cells_of_copies() + cells_of_rows();
 }

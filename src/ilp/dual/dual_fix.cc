@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/ilp/dual/dual.h"
+#include "src/ilp/model/tuning.h"
 
 namespace alpa::ilp {
 namespace {
@@ -153,7 +154,8 @@ void Dual::add_edge_minima(Exact& exact) const {
 
 double Dual::cells_of_exact() const {
   double cells = cells_of_copies() + cells_of_rows();
-  for (const DualEdge& edge : edges_) cells += 15 * static_cast<double>(edge.size_a * edge.size_b);
+  for (const DualEdge& edge : edges_)
+    cells += kTuning.dual.exact_cells * static_cast<double>(edge.size_a * edge.size_b);
   return cells;
 }
 

@@ -107,6 +107,11 @@ BoundaryTable forbidden_table(const Model& model, std::span<const int> boundary)
   return result;
 }
 
+/// Of an elimination whose tables have at most so many cells.
+Allowance allowance_of(double cells) {
+  return {kTuning.eliminate.steps_per_cell * cells, kTuning.eliminate.tables * cells};
+}
+
 std::variant<BoundaryTable, TableTooLarge> eliminated(const Problem& problem,
                                                       std::span<const int> boundary,
                                                       std::int64_t most_cells,
@@ -117,6 +122,7 @@ std::variant<BoundaryTable, TableTooLarge> eliminated(const Problem& problem,
   double size = 1;
   for (int node : boundary) size *= whole.nodes[node].size();
   if (size > cells) return TableTooLarge{size};
+  const Allowance allowed = allowance_of(cells);
   try {
     // Reductions make tables smaller, but may join followers to nodes with many
     // neighbours: the better of both.
@@ -129,12 +135,13 @@ std::variant<BoundaryTable, TableTooLarge> eliminated(const Problem& problem,
         EliminationPlanner& planner = *planners.emplace_back(
             std::make_unique<EliminationPlanner>(*model, copies_first, never, boundary));
         for (const JointCosts& costs : joint) planner.add(costs);
-        const bool fits = planner.plan(live_nodes(*model), cells, {256 * cells, 16 * cells});
+        const bool fits = planner.plan(live_nodes(*model), cells, allowed);
         least = std::min(least, planner.largest());
         if (fits && (!best || planner.steps() < best->steps())) best = &planner;
       }
     if (!best) return TableTooLarge{least};
-    auto table = boundary_table(*best, boundary, {256 * cells + size, 17 * cells}, never);
+    auto table =
+        boundary_table(*best, boundary, {allowed.steps + size, allowed.cells + cells}, never);
     if (table) {
       table->nodes = static_cast<int>(problem.nodes.size());
       table->copies = static_cast<int>(whole.nodes.size() - problem.nodes.size());
@@ -170,7 +177,7 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
         }))
       continue;
     const double largest = static_cast<double>(cells);
-    const Allowance allowance{256 * largest, 16 * largest};
+    const Allowance allowance = allowance_of(largest);
     EliminationPlanner plain(model, false, deadline);
     const bool first = plain.plan(component, largest, allowance);
     // another plan would cost more than it could save

@@ -51,7 +51,7 @@ bool EliminationPlanner::plan(const std::vector<int>& nodes, double cells,
     if (at(node).is_gone || size != table_size(node)) continue;
     double output = size / model_.nodes[node].size();
     largest_ = std::max(largest_, output);
-    if (output > cells || size > cells * 16) return false;
+    if (output > cells || size > cells * kTuning.elimination_planner.read_cells) return false;
     if (!eliminate(node) || !is_transient(node)) continue;
     steps_ += size * static_cast<double>(last_factors_);
     outputs += output;

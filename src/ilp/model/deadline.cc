@@ -5,6 +5,8 @@
 #include <chrono>
 #include <ctime>
 
+#include "src/ilp/model/tuning.h"
+
 namespace alpa::ilp {
 namespace {
 
@@ -61,7 +63,7 @@ Deadline Deadline::with_grace() const {
   result.end_ = std::max(end(), now());
   result.wall_end_ = std::max(wall_end_, wall_seconds());
   result.stopped_at_ = -1;
-  result.grace_ = kGraceSeconds;
+  result.grace_ = kTuning.deadline.grace_seconds;
   return result;
 }
 

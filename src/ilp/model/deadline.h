@@ -12,10 +12,6 @@ namespace alpa::ilp {
 /// Cells of work that count as a second under a work limit: about what a core does.
 inline constexpr double kCellsPerSecond = 1e9;
 
-/// After the time limit, this long for a first choice: seconds of this thread's processor, so that
-/// a busy machine does not take them away. An answer is due one second after the limit.
-inline constexpr double kGraceSeconds = 0.5;
-
 class Deadline {
  public:
   /// `work` > 0: seconds are counted in cells, and `seconds` of wall clock end the solve all the
@@ -25,8 +21,8 @@ class Deadline {
   /// The earlier of this one and `seconds` from now, which is the start of its `elapsed`.
   Deadline within(double seconds) const;
 
-  /// `kGraceSeconds` after this one, or from now if it has passed; of all made from one, the first
-  /// to pass begins the grace of all.
+  /// `Tuning::Deadline::grace_seconds` after this one, or from now if it has passed; of all made
+  /// from one, the first to pass begins the grace of all.
   Deadline with_grace() const;
 
   /// Seconds since the start and to the end; of wall clock, or counted in cells.

@@ -7,6 +7,27 @@
 namespace alpa::ilp {
 
 struct Tuning {
+  struct Contest {
+    /// Share of the time for solving, less the second in seconds: the rest is for the last step
+    /// under way and for printing.
+    double share = 0.97, kept_seconds = 0.2;
+  } contest;
+
+  struct Deadline {
+    /// After the time limit, this long for a first choice: seconds of this thread's processor, so
+    /// that a busy machine does not take them away. An answer is due one second after the limit.
+    double grace_seconds = 0.5;
+  } deadline;
+
+  struct Dual {
+    /// Work of a sweep, in cells: per strategy and row of nodes, per node, per edge; and per line
+    /// of an edge's table and strategy of its ends, for edges with and without lines by row.
+    double total_cells = 4, node_cells = 100, edge_cells = 50;
+    double row_line_cells = 3, row_strategy_cells = 10, line_cells = 10, strategy_cells = 20;
+    /// Work of a proven bound, per cell of the edges' tables.
+    double exact_cells = 15;
+  } dual;
+
   struct DualBound {
     /// Cells of tables that reductions may build: beyond them a sweep costs more than they spare.
     std::int64_t cells = 1 << 14;
@@ -28,11 +49,18 @@ struct Tuning {
     /// the terms, as long as a few sweeps of the dual bound. Where so little is left that this is
     /// more than its share, the bound comes first.
     double planning_per_cell = 50, planning_share = 0.1;
+    /// Steps of minimisations, and cells of all tables, per cell of the largest table allowed.
+    double steps_per_cell = 256, tables = 16;
+    /// Reductions, and the elimination before the dual bound, may build tables of these parts of
+    /// the largest: fixing makes later ones smaller.
+    std::int64_t reduction_part = 16, first_part = 32;
   } eliminate;
 
   struct EliminationPlanner {
     /// Work of planning one elimination, per pair of its nodes.
     double planning_cells = 100;
+    /// Cells that a step may read, as a multiple of the largest table.
+    double read_cells = 16;
     /// Eliminations of one size whose tables differ, at most, before those of repeated layers
     /// become periodic.
     int most_transient = 8;
@@ -64,10 +92,20 @@ struct Tuning {
     int look = 16;
     /// The same without rows but with shared terms, where the best rounded choice is improved, too.
     int look_rare = 8;
-    int repair_moves = 2000;
-    double momentum = 0.8;
+    /// sweeps between rounded choices that are repaired; moves of a repair, fewer with copies
+    int repair_every = 8, repair_moves = 2000, repair_moves_with_copies = 300;
+    /// Rounded choices are improved up to this multiple of the best cost.
+    double near_best = 1.1;
+    /// A bound is better from this share on.
+    double least_rise = 1e-7;
+    double momentum = 0.8, shrink = 0.6;
     /// How far the multipliers move: the change of all row prices together, as a part of the bound.
     double first_step = 0.1, smallest_step = 1e-5;
+    /// From one ascent to the next the step grows by a factor, at least to the second multiple of
+    /// the smallest one; after a better choice at least to the last.
+    double grow = 4, least_again = 100, after_better = 0.001;
+    /// Sweeps of the first ascent: few fix most of a chain-like model. Later ones grow by a factor.
+    int first_sweeps = 32, more_sweeps = 4;
   } ascent;
 
   struct BoundaryBounds {
@@ -88,6 +126,12 @@ struct Tuning {
     /// Share of the time after which CBC ends between two nodes. At the end of all of it,
     /// relaxations end, too, and what CBC concludes from them is not used.
     double share_of_nodes = 0.9;
+    /// CBC gets at least so long, and tries so many times to branch on a variable before it
+    /// believes what it has seen.
+    double least_seconds = 0.05;
+    int before_trust = 10;
+    /// Rounds in which rows that the relaxation exceeds are added.
+    int row_rounds = 30;
   } branch;
 
   struct Core {
@@ -98,8 +142,17 @@ struct Tuning {
     std::int64_t wide_cells = 3'000'000;
     /// The first step of the multipliers where good ones are known.
     double known_step = 0.01;
+    /// Prices of rows that are tried where elimination solves the rest.
+    int price_trials = 40;
+    /// The bound goes on while a round leaves less than this part of the strategies or of the gap.
+    double worth_again = 0.9;
     /// Seconds that CBC takes before it first looks at the time, with a margin.
     double branch_seconds_per_cell = 5e-6;
+    /// Share of the time that CBC takes; less where prices of the rows led to a choice: searching
+    /// around it gains more.
+    double branch_share = 0.9, branch_share_priced = 0.3;
+    /// With a node per copy, a model may have this part of the cells.
+    double branch_part_with_copies = 0.1;
     /// A proven bound and fixing take about as long as it takes to make the dual; without time for
     /// that, none.
     double dual_rounds = 4;
@@ -112,6 +165,8 @@ struct Tuning {
     /// dual bound is tight, the first ones are short, and CBC comes after some rounds alone.
     double least_pause = 2, first_pause = 0.25;
     int rounds_to_branch = 4;
+    /// Dives for a first choice before the dual bound.
+    int first_dives = 4;
   } core;
 
   struct Dive {
@@ -120,13 +175,34 @@ struct Tuning {
   } dive;
 
   struct Lagrange {
-    double smallest_step = 0.01;
+    double smallest_step = 0.01, shrink = 0.5;
+    /// Trials without a better bound after which the step shrinks.
+    int patience = 2;
+    /// Without a choice prices rise from the first multiple of the best to the second, by a factor.
+    double first_rise = 1.05, last_rise = 20, rise = 1.4;
+    /// Without a choice the goal of a step is above the value by this share.
+    double goal = 0.1;
+    int repair_moves = 200;
     int least_usages = 3;
   } lagrange;
 
+  struct LargeNeighbourhoods {
+    /// A part takes this long at most. Its size, in nodes, shrinks and grows so that it takes
+    /// between a sixth and half of that.
+    double longest_seconds = 3;
+    double first_size = 60, least_size = 8, shrink = 0.8, grow = 1.05;
+    /// Work of looking at the whole choice once, per node and row.
+    double node_cells = 20;
+    int dual_sweeps = 60;
+    /// Rows of which the one with the least slack is taken.
+    int row_draws = 8;
+  } large_neighbourhoods;
+
   struct LeastExcess {
     /// by which the logarithm of a weight changes at most
-    double first_rate = 3, last_rate = 0.02;
+    double first_rate = 3, last_rate = 0.02, shrink = 0.5;
+    /// Weights are at least this part of the largest.
+    double least_weight = 1e-6;
     /// sweeps without a better bound
     int patience = 10;
     /// Share of some choice's excess over the rows. A bound above it is tight enough to report how

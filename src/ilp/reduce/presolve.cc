@@ -6,6 +6,7 @@
 
 #include "src/ilp/model/rows.h"
 #include "src/ilp/model/shared_terms.h"
+#include "src/ilp/model/tuning.h"
 
 namespace alpa::ilp {
 namespace {
@@ -23,7 +24,7 @@ class Presolver {
   Presolver(Model& model, const Options& options, const Deadline& deadline)
       : model_(model),
         on_(options.methods.presolve),
-        cells_(options.methods.elimination_cells / 16),
+        cells_(options.methods.elimination_cells / kTuning.eliminate.reduction_part),
         deadline_(deadline) {
     node_queued_.resize(model.nodes.size());
     dominance_queued_.resize(model.nodes.size());

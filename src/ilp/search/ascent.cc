@@ -31,7 +31,8 @@ class Climber {
       deadline_.spend(dual_.cells_of_sweep());
       consider(dual_.rounded(), k);
       double bound = dual_.bound();
-      bool better = bound > best_bound_ + 1e-7 * std::max(1.0, std::abs(best_bound_));
+      bool better =
+          bound > best_bound_ + kTuning.ascent.least_rise * std::max(1.0, std::abs(best_bound_));
       if (bound > best_bound_) best_bound_ = bound, keep_state();
       if (is_close()) break;
       idle_ = better ? 0 : idle_ + 1;
@@ -64,7 +65,7 @@ class Climber {
   bool shrink_step() {
     idle_ = 0;
     if (model_.slack.empty() || step_ < kTuning.ascent.smallest_step) return false;
-    step_ *= 0.6;
+    step_ *= kTuning.ascent.shrink;
     restore();
     std::fill(mean_.begin(), mean_.end(), 0);
     return true;
@@ -95,11 +96,15 @@ class Climber {
   void consider(std::vector<int> choice, int sweep) {
     Cost cost = price(model_, choice);
     bool fine = cost < kNever && fits(model_, choice);
-    if (!fine && (sweep % 8 != 7 || !repaired(choice))) return;
+    if (!fine && (sweep % kTuning.ascent.repair_every != kTuning.ascent.repair_every - 1 ||
+                  !repaired(choice)))
+      return;
     cost = price(model_, choice);
     const bool look =
         !model_.slack.empty() && sweep % kTuning.ascent.look == kTuning.ascent.look - 1;
-    if (!look && static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
+    if (!look &&
+        static_cast<double>(cost) > static_cast<double>(result_.cost) * kTuning.ascent.near_best)
+      return;
     if (seen_cost_ == cost) return;
     if (model_.slack.empty() && has_terms(model_) && cost >= best_rounded_ &&
         sweep % kTuning.ascent.look_rare != kTuning.ascent.look_rare - 1)
@@ -113,7 +118,8 @@ class Climber {
   }
 
   bool repaired(std::vector<int>& choice) const {
-    const int moves = has_copies(model_) ? 300 : kTuning.ascent.repair_moves;
+    const int moves =
+        has_copies(model_) ? kTuning.ascent.repair_moves_with_copies : kTuning.ascent.repair_moves;
     return repair(model_, choice, moves, deadline_, dual_.multipliers());
   }
 

@@ -330,7 +330,8 @@ struct BoundaryBounds::Impl {
       const Deadline deadline(kInfinity,
                               cell.upper < kInfinite ? kTuning.boundary_bounds.closing_work : 0);
       presolve(clamped, options, deadline);
-      eliminate(clamped, options.methods.elimination_cells / 32, deadline);
+      eliminate(clamped, options.methods.elimination_cells / kTuning.eliminate.first_part,
+                deadline);
       CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {},
                                      options, deadline, statistics);
       if (cell.upper < kInfinite) clock.spend(deadline.elapsed() * kCellsPerSecond);

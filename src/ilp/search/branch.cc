@@ -176,7 +176,7 @@ class Program {
   /// Solves the relaxation, adding violated usage rows. False if time ran out.
   bool solve_relaxation() {
     solver_.initialSolve();
-    for (int round = 0; round < 30; ++round) {
+    for (int round = 0; round < kTuning.branch.row_rounds; ++round) {
       if (cut_off_ || deadline_.passed() || solver_.isAbandoned()) return false;
       if (solver_.isProvenPrimalInfeasible()) return true;
       if (!solver_.isProvenOptimal()) return false;
@@ -249,11 +249,11 @@ class Program {
     const Deadline nodes_end = deadline_.within(kTuning.branch.share_of_nodes * deadline_.left());
     NodesEnd handler(nodes_end);
     cbc.passInEventHandler(&handler);
-    cbc.setMaximumSeconds(std::max(0.05, nodes_end.wall_left()));
+    cbc.setMaximumSeconds(std::max(kTuning.branch.least_seconds, nodes_end.wall_left()));
     cbc.setAllowableGap(0);
     cbc.setAllowableFractionGap(0);
     cbc.setNumberThreads(0);
-    cbc.setNumberBeforeTrust(10);
+    cbc.setNumberBeforeTrust(kTuning.branch.before_trust);
     CglClique clique;
     clique.setStarCliqueReport(false);
     clique.setRowCliqueReport(false);

@@ -24,7 +24,7 @@ namespace {
 
 /// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
 /// afterwards as many as there is time for.
-constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
+constexpr int kAllDives = std::numeric_limits<int>::max();
 
 /// The model with the strategies of the choices only.
 Model restricted(const Model& model, const std::vector<std::vector<int>>& choices) {
@@ -72,7 +72,7 @@ class Core {
       if (!start.empty()) take(std::move(start));
       if (is_cut_off()) return;
       if (options_.methods.presolve.elimination && !has_copies(model_)) try_prices();
-      find_first(kFirstDives, grace_);
+      find_first(kTuning.core.first_dives, grace_);
       if (!has_copies(model_))
         find_first(kAllDives,
                    deadline_.within(std::min(kTuning.core.first_seconds,
@@ -179,7 +179,7 @@ class Core {
     const Deadline half = deadline_.within(deadline_.left() / 2);
     std::optional<Priced> priced;
     if (!has_terms(model_))
-      priced = price_rows(model_, options_, 40, half);
+      priced = price_rows(model_, options_, kTuning.core.price_trials, half);
     else if (!model_.slack.empty() && cells(model_) <= kTuning.core.wide_cells)
       priced = price_copies(half);
     if (priced && !priced->choice.empty()) take(priced->choice);
@@ -192,7 +192,7 @@ class Core {
     Model wide = with_copies(model_);
     if (cells(wide) > kTuning.core.wide_cells) return std::nullopt;
     presolve(wide, options_, deadline);
-    std::optional<Priced> priced = price_rows(wide, options_, 40, deadline);
+    std::optional<Priced> priced = price_rows(wide, options_, kTuning.core.price_trials, deadline);
     if (priced) model_ = std::move(wide);
     return priced;
   }
@@ -224,7 +224,9 @@ class Core {
       double gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
       if (!ascend_once()) break;
       double new_gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
-      again = strategies() < size * 9 / 10 || new_gap < 0.9 * gap ||
+      again = strategies() <
+                  static_cast<std::int64_t>(kTuning.core.worth_again * static_cast<double>(size)) ||
+              new_gap < kTuning.core.worth_again * gap ||
               (has_copies(model_) && best_.choice.empty());
       again &= deadline_.elapsed() - before < deadline_.left();  // leave as much for the rest
     }
@@ -242,11 +244,13 @@ class Core {
         ascend(model_, dual, std::min(sweeps_, options_.methods.dual_sweeps), relative(wanted()),
                best_.cost <= cutoff_ ? options_.limits.relative_gap : 0, step_,
                deadline_.within(deadline_.left() / 2));
-    sweeps_ = std::min(4 * sweeps_, std::max(sweeps_, options_.methods.dual_sweeps));
+    sweeps_ = std::min(kTuning.ascent.more_sweeps * sweeps_,
+                       std::max(sweeps_, options_.methods.dual_sweeps));
     ++ascents_;
     remember(dual.multipliers());
     dual.remember_splits(model_);
-    step_ = std::max(step_ * 4, 100 * kTuning.ascent.smallest_step);
+    step_ = std::max(kTuning.ascent.grow * step_,
+                     kTuning.ascent.least_again * kTuning.ascent.smallest_step);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
     if (done()) return false;
@@ -311,10 +315,11 @@ class Core {
   void branch_rest() {
     std::optional<Cost> cutoff;
     if (wanted() < kNever) cutoff = relative(wanted());
-    // Where prices of the rows led to a choice, searching around it gains more than branching does.
-    const double share = priced_ ? 0.3 : 0.9;
+    const double share = priced_ ? kTuning.core.branch_share_priced : kTuning.core.branch_share;
     Model whole = has_terms(model_) ? with_copies(model_) : model_;
-    if (has_terms(model_) && cells(whole) > kTuning.core.branch_cells / 10) return;
+    if (has_terms(model_) && static_cast<double>(cells(whole)) >
+                                 kTuning.core.branch_part_with_copies * kTuning.core.branch_cells)
+      return;
     Branched result = branch(std::move(whole), cutoff,
                              deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
@@ -336,7 +341,7 @@ class Core {
     best_.cost = given_.constant + large_neighbourhood_search(given_, best_.choice, options_,
                                                               round_++, enough(), pause);
     if (best_.cost >= before) return;
-    step_ = std::max(step_, 0.001);
+    step_ = std::max(step_, kTuning.ascent.after_better);
     report();
   }
 
@@ -350,7 +355,7 @@ class Core {
   CoreSolution best_;
   std::map<std::int64_t, double> multipliers_;
   double step_ = kTuning.ascent.first_step;
-  int sweeps_ = 32;  ///< of the next ascent; few are enough to fix most of a chain-like model
+  int sweeps_ = kTuning.ascent.first_sweeps;  ///< of the next ascent
   int round_ = 0, ascents_ = 0;
   bool priced_ = false;  ///< prices of the rows led to a choice
 };

@@ -160,8 +160,9 @@ class Pricing {
 
   /// Higher and higher prices until a feasible choice is found.
   void raise_prices() {
-    for (double factor = 1.05; factor < 20 && best_.choice.empty() && !deadline_.passed();
-         factor *= 1.4) {
+    for (double factor = kTuning.lagrange.first_rise;
+         factor < kTuning.lagrange.last_rise && best_.choice.empty() && !deadline_.passed();
+         factor *= kTuning.lagrange.rise) {
       prices_ = best_prices_;
       for (double& price : prices_) price *= factor;
       if (!trial()) return;
@@ -169,7 +170,7 @@ class Pricing {
   }
 
   void consider(std::vector<int> choice) {
-    if (!repair(model_, choice, 200, deadline_)) return;
+    if (!repair(model_, choice, kTuning.lagrange.repair_moves, deadline_)) return;
     improve(model_, choice, deadline_);
     Cost cost = price(model_, choice);
     if (cost < best_.cost) best_.cost = cost, best_.choice = std::move(choice);
@@ -177,9 +178,9 @@ class Pricing {
 
   /// Polyak's step towards the best cost; smaller steps from the best prices when the bound stalls.
   void move_prices() {
-    if (idle_ >= 2)
-      step_ *= 0.5, prices_ = best_prices_, over_ = best_over_, value_ = best_.bound << kShift,
-                    idle_ = 0;
+    if (idle_ >= kTuning.lagrange.patience)
+      step_ *= kTuning.lagrange.shrink, prices_ = best_prices_, over_ = best_over_,
+                                        value_ = best_.bound << kShift, idle_ = 0;
     double norm = 0;
     for (std::size_t r = 0; r < over_.size(); ++r)
       if (over_[r] > 0 || prices_[r] > 0)
@@ -190,7 +191,7 @@ class Pricing {
     }
     double current = std::ldexp(static_cast<double>(value_), -kShift);
     double target = best_.cost < kNever ? static_cast<double>(best_.cost)
-                                        : current + 0.1 * std::abs(current) + 1;
+                                        : current + kTuning.lagrange.goal * std::abs(current) + 1;
     double scale = step_ * std::max(target - current, 1.0) / norm;
     for (std::size_t r = 0; r < over_.size(); ++r)
       prices_[r] = std::max(0.0, prices_[r] + scale * static_cast<double>(over_[r]));

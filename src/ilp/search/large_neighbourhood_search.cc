@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "src/ilp/model/shared_terms.h"
+#include "src/ilp/model/tuning.h"
 #include "src/ilp/search/core.h"
 
 namespace alpa::ilp {
@@ -29,7 +30,7 @@ class LargeNeighbourhoodSearch {
         nodes_(chosen_alone(model)),
         position_(model.nodes.size(), kOutside),
         engine_(1000 + static_cast<std::uint64_t>(round)) {
-    options_.methods.dual_sweeps = std::min(options_.methods.dual_sweeps, 60);
+    options_.methods.dual_sweeps = std::min(options_.methods.dual_sweeps, kSpent.dual_sweeps);
   }
 
   Cost run(Cost enough) {
@@ -39,18 +40,17 @@ class LargeNeighbourhoodSearch {
       double before = deadline_.elapsed();
       bool finished = solve_part(part);
       double seconds = deadline_.elapsed() - before;
-      if (!finished || seconds > kLongest / 2)
-        size_ = std::max(8.0, size_ * 0.8);
-      else if (seconds < kLongest / 6)
-        size_ = std::min(size_ * 1.05, static_cast<double>(nodes_.size()));
+      if (!finished || seconds > kSpent.longest_seconds / 2)
+        size_ = std::max(kSpent.least_size, size_ * kSpent.shrink);
+      else if (seconds < kSpent.longest_seconds / 6)
+        size_ = std::min(size_ * kSpent.grow, static_cast<double>(nodes_.size()));
       if (static_cast<std::size_t>(size_) >= nodes_.size() && finished) break;
     }
     return price(model_, choice_);
   }
 
  private:
-  static constexpr double kLongest = 3;        // seconds for one part
-  static constexpr double kCellsPerNode = 20;  // to look at the whole choice once
+  static constexpr const auto& kSpent = kTuning.large_neighbourhoods;
   static constexpr int kOutside = -1;
 
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
@@ -87,7 +87,7 @@ class LargeNeighbourhoodSearch {
     if (model_.slack.empty()) return ball();
     std::vector<Cost> over = excess(model_, choice_);
     int row = static_cast<int>(below(over.size()));
-    for (int draw = 0; draw < 8; ++draw) {
+    for (int draw = 0; draw < kSpent.row_draws; ++draw) {
       int other = static_cast<int>(below(over.size()));
       if (over[other] > over[row]) row = other;
     }
@@ -123,7 +123,8 @@ class LargeNeighbourhoodSearch {
 
   /// The model of the part, in its order; everything else is fixed to the present choice.
   Model model_of(const std::vector<int>& part) {
-    deadline_.spend(kCellsPerNode * static_cast<double>(model_.nodes.size() + model_.slack.size()));
+    deadline_.spend(kSpent.node_cells *
+                    static_cast<double>(model_.nodes.size() + model_.slack.size()));
     Model result;
     result.times = model_.times;
     for (Cost over : excess(model_, choice_)) result.slack.push_back(-over);
@@ -160,7 +161,7 @@ class LargeNeighbourhoodSearch {
 
   /// Returns false if the part was too hard for its time.
   bool solve_part(const std::vector<int>& part) {
-    const Deadline deadline = deadline_.within(kLongest);
+    const Deadline deadline = deadline_.within(kSpent.longest_seconds);
     try {
       Model sub = model_of(part);
       std::vector<int> present(sub.nodes.size(), 0);
@@ -187,7 +188,7 @@ class LargeNeighbourhoodSearch {
   std::vector<int> nodes_;
   std::vector<int> position_;  // of each node in the part
   std::mt19937_64 engine_;
-  double size_ = 60;
+  double size_ = kSpent.first_size;
 };
 
 }  // namespace

@@ -124,7 +124,7 @@ class ExcessSearch {
     idle_ = bound > best_bound_ ? 0 : idle_ + 1;
     if (bound > best_bound_) best_bound_ = bound, best_ = dual_.state();
     if (idle_ <= kTuning.least_excess.patience) return;
-    rate_ *= 0.5;
+    rate_ *= kTuning.least_excess.shrink;
     idle_ = 0;
     dual_.restore(best_);
     weights_ = best_.multipliers;
@@ -149,7 +149,7 @@ class ExcessSearch {
     for (Cost c : over) largest = std::max(largest, std::abs(c));
     const double most = *std::max_element(weights_.begin(), weights_.end());
     for (std::size_t r = 0; r < over.size(); ++r)
-      weights_[r] = std::max(weights_[r], 1e-6 * most) *
+      weights_[r] = std::max(weights_[r], kTuning.least_excess.least_weight * most) *
                     std::exp(rate_ * static_cast<double>(over[r]) / static_cast<double>(largest));
   }
 

@@ -60,6 +60,11 @@ struct Tuning {
     std::size_t many_layers = 32;
     std::int64_t layer_cells = 1 << 20;
     int budget_attempts = 6;
+    /// Largest table of an elimination. Training graphs are narrow: what fits is solved without
+    /// branching.
+    std::int64_t elimination_cells = 1 << 24;
+    /// A search takes this long even when planning is over, so that there is a plan.
+    double least_seconds = 0.1;
     /// Strategies of the templates that are solved although time is over and a plan is known: a
     /// second's work.
     std::int64_t late_strategies = 200'000;

@@ -350,8 +350,7 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.limits.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
   solver.explain = effort.explain && !time_.is_long_over();
-  // training graphs are narrow: what fits is solved without branching
-  solver.methods.elimination_cells = 1 << 24;
+  solver.methods.elimination_cells = kTuning.mesh_search.elimination_cells;
   solver.methods.presolve.merge = false;  // makes tables over strategies of tables over specs
   // in so short a time only a round of the dual bound is to be had
   solver.methods.presolve.elimination = !effort.after_the_end;

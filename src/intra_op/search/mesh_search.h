@@ -48,7 +48,7 @@ struct Effort {
   std::int64_t work = 0;         ///< cells (ilp::Limits::work)
   std::int64_t layers_work = 0;  ///< of planning by layers, where that is more
   /// also when planning is over, so that there is a plan whatever the limit
-  double least_seconds = 0.1;
+  double least_seconds = kTuning.mesh_search.least_seconds;
   double share_of_time = 1;                 ///< of what is left
   bool after_the_end = false;               ///< planning is over; only `least_seconds` end it
   double relative_gap = 0;                  ///< (objective - bound) / objective
@@ -104,7 +104,7 @@ class MeshSearch {
     return budget <= bound_within_.budget ? std::max(bound_, bound_within_.seconds) : bound_;
   }
 
-  /// Of all tables of the whole's program, without memory.
+  /// Table cells of the full ILP, memory rows excluded.
   std::int64_t cells();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// Options of the planner, and its error for budgets that cannot be kept.
+/// Options of the planner, and its error for budgets that no plan fits.
 #include <atomic>
 #include <cstdint>
 #include <map>
