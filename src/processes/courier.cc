@@ -156,7 +156,11 @@ void Courier::run() {
     const Clock::time_point now = Clock::now();
     if (posted || completed || num_active_ == 0 || now - last_tick >= kTick / 4) {
       last_tick = now;
-      task_.tick(now);
+      try {
+        task_.tick(now);
+      } catch (...) {
+        break_off();
+      }
       if (task_.over()) return;
     }
     if (!posted && !completed) idle(fruitless, seen);

@@ -55,7 +55,8 @@ struct MailboxOwner {
   std::int64_t started = 0;    ///< sends and receives
   std::int64_t completed = 0;  ///< calls that had something to look at
   MemberFate fate = MemberFate::runs;
-  bool taken = false, left = false;
+  bool taken = false;
+  bool left = false, gone = false;  ///< has called `leave`, and been told that all have
   std::atomic<bool> news{false};  ///< `done` or `changed` are not empty
 
   int take_ticket() {
@@ -99,7 +100,7 @@ struct MemoryLaunch::State {
   std::pair<int, std::optional<MemoryFault>> begin(MemoryCall call) {
     check(call);
     MailboxOwner& caller = member(call.rank);
-    invariant(left < options.size, "process {} starts a message, but all have left", call.rank);
+    invariant(!caller.gone, "process {} has left and starts a message", call.rank);
     call.number = caller.started++;
     const int ticket = caller.take_ticket();
     if (aborted || caller.fate != MemberFate::runs) return {ticket, std::nullopt};
@@ -274,7 +275,7 @@ class MemoryWire final : public Wire {
     const std::lock_guard lock(state_->mutex);
     if (state_->aborted || self_.fate != MemberFate::runs) return false;
     if (!std::exchange(self_.left, true)) ++state_->left;
-    return state_->left == state_->options.size;
+    return self_.gone = state_->left == state_->options.size;
   }
 
  private:

@@ -156,7 +156,7 @@ TEST_CASE("all have left when the last has, and messages get on until then") {
   other.receive();  // for nothing: given up
   CHECK(other.b->leave());
   CHECK(other.a->leave());
-  CHECK(bug_of([&] { other.send(1); }) == "process 0 starts a message, but all have left");
+  CHECK(bug_of([&] { other.send(1); }) == "process 0 has left and starts a message");
 }
 
 TEST_CASE("a dropped message is sent and never arrives") {
