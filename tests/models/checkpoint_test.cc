@@ -72,6 +72,9 @@ TEST_CASE("a folder with a run is refused without --resume, and the flags need t
   CHECK(idle.status == 2);
   CHECK(idle.text ==
         "alpa-mlp: --resume has no effect without --checkpoint, which names the directory\n");
+  const ProgramOutput unnamed = run_program(program, {"--checkpoint", "", "--steps", "1"});
+  CHECK(unnamed.status == 2);
+  CHECK(unnamed.text == "alpa-mlp: --checkpoint is ''; it must name a directory\n");
   std::remove("checkpoint_test_flags.csv");
 }
 
