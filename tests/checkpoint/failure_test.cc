@@ -189,6 +189,19 @@ TEST_CASE("a folder removed while training fails the save, not the training") {
   CHECK(std::isfinite(train.run(state, *data().epoch(0).begin()).loss()));
 }
 
+TEST_CASE("the data of a shard begin at a page, from which disks take it without a copy") {
+  const TemporaryFolder folder("failure_test_page");
+  const Executable train = make();
+  Checkpoints saved(folder.path());
+  saved.save(train.init(1));
+  saved.wait();
+  std::ifstream shard(folder.path() + "/step-00000000/shard-0-of-1.safetensors", std::ios::binary);
+  std::uint64_t header = 0;
+  shard.read(reinterpret_cast<char*>(&header), sizeof header);
+  CHECK(shard.good());
+  CHECK((header + sizeof header) % 4096 == 0);
+}
+
 TEST_CASE("the newest checkpoints stay, by number or by all; others are not touched") {
   const TemporaryFolder folder("failure_test_keep");
   const Executable train = make();
