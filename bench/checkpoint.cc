@@ -1,5 +1,6 @@
 // Saving and restoring the state of an MLP with Adam, against what the same bytes cost in the same
-// run: a copy in memory, a write with fsync, a read.
+// run: a copy in memory, a write with fsync, a read. With --on-request it answers the words save
+// and restore with their seconds, for bench/peers/checkpoint.py.
 //   bench_checkpoint --folder DIR [--dim 4096 --layers 8]
 #include <alpa/alpa.h>
 #include <fcntl.h>
@@ -7,7 +8,9 @@
 
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <memory>
+#include <string>
 
 #include "arguments.h"
 #include "interleave.h"
@@ -116,6 +119,26 @@ void measure(const Sizes& sizes) {
   std::filesystem::remove_all(sizes.folder);
 }
 
+/// Reads words from standard input, a line each, and prints the seconds that each took.
+void answer(const Sizes& sizes) {
+  const Executable train =
+      parallelize(bench::mlp_step(sizes), ShardParallel{}, Cluster::local(sizes.devices));
+  TrainState state = train.init(0);
+  Checkpoints saved(sizes.folder, {.keep = 1});
+  for (std::string word; std::cin >> word;) {
+    const Stopwatch watch;
+    if (word == "save") {
+      saved.save(state);
+      saved.wait();
+    } else {
+      require(word == "restore", "{}: give save or restore", word);
+      saved.restore(state, *saved.newest());
+    }
+    fmt::print("{:.6g}\n", watch.seconds());
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -124,6 +147,8 @@ int main(int argc, char** argv) {
   flags.push_back(cli::text("--folder", &sizes.folder, "Where checkpoints are saved; removed"));
   flags.push_back(cli::whole("--devices", &sizes.devices, "CPU devices", 1, 1024));
   flags.push_back(cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000));
+  bool on_request = false;
+  flags.push_back(cli::on("--on-request", &on_request, "Answer save and restore with seconds"));
   return bench::run(argc, argv, "Saving and restoring a training state.", flags,
-                    [&] { measure(sizes); });
+                    [&] { on_request ? answer(sizes) : measure(sizes); });
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "src/base/host_memory.h"
 #include "src/base/start_threads.h"
 #include "src/checkpoint/folder.h"
+#include "src/checkpoint/new_file.h"
 #include "src/checkpoint/restore.h"
 #include "src/checkpoint/save.h"
 #include "src/checkpoint/state_content.h"
@@ -27,12 +29,16 @@ namespace {
 using namespace checkpoint;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPageBytes = 4096;
-constexpr int kWriterNice = 19;
+constexpr std::size_t kPageBytes = kDirectAlignment;
+constexpr int kWriterNice = 10;
 
 /// Memory for a snapshot.
 struct Room {
-  std::unique_ptr<std::byte[]> bytes;
+  /// Of memory that `NewFile::write_direct` can write from.
+  struct Delete {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{kPageBytes}); }
+  };
+  std::unique_ptr<std::byte[], Delete> bytes;
   std::int64_t size = 0;
 
   /// Takes the memory, and every page of it now: no save has to wait for it, or finds none left.
@@ -46,7 +52,7 @@ struct Room {
             "checkpoints: a snapshot of the state takes {} bytes of host memory, and {} are "
             "available; use fewer devices or more machines, or save less",
             wanted, available);
-    bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(wanted));
+    bytes.reset(new (std::align_val_t{kPageBytes}) std::byte[static_cast<std::size_t>(wanted)]);
     size = wanted;
     for (std::int64_t at = 0; at < size; at += kPageBytes) bytes[at] = std::byte{0};
   }
@@ -143,7 +149,8 @@ struct Checkpoints::Impl {
     start_threads(
         writer, 1, "checkpoints",
         [this, snapshot, content](int) {
-          // Training goes first: the disk waits anyway.
+          // Training goes first: the disk waits anyway. Not the nicest: what else runs on the
+          // machine would keep a writer that training waits for from its turn.
           ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
           try {
             snapshot->plan = plan_of(content->planned());

@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 constexpr const char* kSchema = "alpa.checkpoint";
 constexpr int kVersion = 1;
 constexpr std::int64_t kMost = std::int64_t{1} << 53;
+constexpr std::size_t kMostName = 255;          // bytes of a file's name
 constexpr std::ptrdiff_t kMostBoxes = 1 << 14;  // of a tensor: all pairs are compared
 
 // ---- writing
@@ -145,7 +146,8 @@ Shard shard_of(const JsonPlace& place) {
   Shard shard{place.at("file").text(), integer_of(place.at("header_bytes")),
               integer_of(place.at("data_bytes")), sum_of(place.at("header_crc32")),
               sum_of(place.at("block_sums_crc32"))};
-  if (shard.file.empty() || shard.file.find('/') != std::string::npos || shard.file[0] == '.')
+  if (shard.file.empty() || shard.file.size() > kMostName ||
+      shard.file.find('/') != std::string::npos || shard.file[0] == '.')
     place.at("file").bad("a file name without folders");
   return shard;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "src/base/file.h"
 
@@ -17,7 +18,9 @@ NewFile::NewFile(std::string path)
 }
 
 void NewFile::reserve(std::int64_t bytes) {
-  if (const int error = ::posix_fallocate(file_.number(), 0, bytes)) fail_write(path_, error);
+  int error = EINTR;  // of a signal, such as the one that ends the run
+  while (error == EINTR) error = ::posix_fallocate(file_.number(), 0, bytes);
+  if (error != 0) fail_write(path_, error);
 }
 
 void NewFile::write(std::string_view bytes) {
@@ -26,6 +29,22 @@ void NewFile::write(std::string_view bytes) {
 
 void NewFile::write(std::span<const std::byte> bytes) {
   write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+void NewFile::write_direct(std::span<const std::byte> bytes) {
+  const off_t begin = ::lseek(file_.number(), 0, SEEK_CUR);
+  const std::size_t whole = bytes.size() / kDirectAlignment * kDirectAlignment;
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const bool aligned =
+      begin >= 0 && (address | static_cast<std::uintptr_t>(begin)) % kDirectAlignment == 0;
+  if (whole > 0 && aligned && ::fcntl(file_.number(), F_SETFL, O_DIRECT) == 0) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), whole);
+    const int error = write_all(file_.number(), std::span(&text, 1)) ? 0 : errno;
+    ::fcntl(file_.number(), F_SETFL, 0);
+    if (error != 0 && error != EINVAL) fail_write(path_, error);
+    bytes = bytes.subspan(::lseek(file_.number(), 0, SEEK_CUR) - begin);
+  }
+  write(bytes);
 }
 
 void NewFile::finish() {

@@ -10,6 +10,9 @@
 
 namespace alpa::checkpoint {
 
+/// The alignment of memory and of places in a file for `NewFile::write_direct`.
+inline constexpr std::size_t kDirectAlignment = 4096;
+
 /// Every call throws Error naming the file and the system's reason.
 class NewFile {
  public:
@@ -19,6 +22,9 @@ class NewFile {
   void reserve(std::int64_t bytes);
   void write(std::span<const std::byte> bytes);
   void write(std::string_view bytes);
+  /// The same past the page cache, where the file system allows it: training keeps the cores that a
+  /// second copy would take. Only whole pages of memory at whole pages of the file go that way.
+  void write_direct(std::span<const std::byte> bytes);
   /// Waits until all is on the disk.
   void finish();
 

@@ -42,7 +42,8 @@ Shard write_shard(const std::string& folder, const std::string& file,
                   const std::map<std::string, std::string>& metadata) {
   Shard shard{.file = file, .data_bytes = std::ssize(data)};
   tensors.push_back({kSumsTensor, "U32", {blocks_of(shard.data_bytes)}, shard.sums_bytes()});
-  const std::string header = safetensors_header(tensors, metadata), path = folder + "/" + file;
+  const std::string header = safetensors_header(tensors, metadata, kDirectAlignment),
+                    path = folder + "/" + file;
   shard.header_bytes = std::ssize(header);
   shard.header_sum = crc32(header);
   NewFile out(path);
@@ -54,7 +55,7 @@ Shard write_shard(const std::string& folder, const std::string& file,
     // While the piece is on its way through the caches anyway.
     for (std::int64_t b = begin / kBlockBytes; b < blocks_of(end); ++b)
       sums[b] = sum_of_block(data, b);
-    out.write(data.subspan(begin, end - begin));
+    out.write_direct(data.subspan(begin, end - begin));
   }
   const auto sums_bytes = std::as_bytes(std::span(sums));
   shard.sums_sum = crc32(sums_bytes);

@@ -267,7 +267,8 @@ const char* safetensors_type(DType dtype) {
 }
 
 std::string safetensors_header(const std::vector<HeaderEntry>& tensors,
-                               const std::map<std::string, std::string>& metadata) {
+                               const std::map<std::string, std::string>& metadata,
+                               std::size_t alignment) {
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::int64_t end = 0;
@@ -277,7 +278,8 @@ std::string safetensors_header(const std::vector<HeaderEntry>& tensors,
         {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text = header.dump();
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  text.resize((text.size() + kLengthBytes + alignment - 1) / alignment * alignment - kLengthBytes,
+              ' ');
   std::string start;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     start += static_cast<char>(text.size() >> (8 * i) & 0xFF);

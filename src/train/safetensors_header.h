@@ -20,8 +20,10 @@ struct HeaderEntry {
 /// The format's name of an element type.
 const char* safetensors_type(DType dtype);
 
-/// The header with its length; the data of the tensors follow in this order, without gaps.
+/// The header with its length; the data of the tensors follow in this order, without gaps. They
+/// begin at a multiple of `alignment`, itself a multiple of 8.
 std::string safetensors_header(const std::vector<HeaderEntry>& tensors,
-                               const std::map<std::string, std::string>& metadata);
+                               const std::map<std::string, std::string>& metadata,
+                               std::size_t alignment = 8);
 
 }  // namespace alpa

@@ -189,6 +189,38 @@ TEST_CASE("a folder removed while training fails the save, not the training") {
   CHECK(std::isfinite(train.run(state, *data().epoch(0).begin()).loss()));
 }
 
+TEST_CASE("saves are due after a time as after a number of steps") {
+  const TemporaryFolder folder("failure_test_time"), never("failure_test_never");
+  const Executable train = make();
+  Told told;
+  for (const auto& [path, time, steps] :
+       {std::tuple(folder.path(), std::chrono::milliseconds(1),
+                   std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}),
+        std::tuple(never.path(), std::chrono::milliseconds(3'600'000),
+                   std::vector<std::int64_t>{8})}) {
+    TrainState state = train.init(1);
+    Checkpoints saved(path, told.options(time, 0));
+    for (const auto& batch : saved.resume(train, state, data(), 1)) {
+      train.run(state, batch);
+      usleep(2000);
+    }
+    CHECK(saved.steps() == steps);
+  }
+}
+
+TEST_CASE("the data of a shard begin at a page, from which disks take it without a copy") {
+  const TemporaryFolder folder("failure_test_page");
+  const Executable train = make();
+  Checkpoints saved(folder.path());
+  saved.save(train.init(1));
+  saved.wait();
+  std::ifstream shard(folder.path() + "/step-00000000/shard-0-of-1.safetensors", std::ios::binary);
+  std::uint64_t header = 0;
+  shard.read(reinterpret_cast<char*>(&header), sizeof header);
+  CHECK(shard.good());
+  CHECK((header + sizeof header) % 4096 == 0);
+}
+
 TEST_CASE("the newest checkpoints stay, by number or by all; others are not touched") {
   const TemporaryFolder folder("failure_test_keep");
   const Executable train = make();

@@ -25,7 +25,9 @@ const Training kMlp = {"mlp",
 }  // namespace
 
 TEST_CASE("a killed program goes on with the losses of one that never was, to the last digit") {
-  CHECK(differences_of_killed_runs(kMlp, 6, 1) == 0);
+  const KilledRuns runs = killed_runs(kMlp, 6, 1);
+  CHECK(runs.kills == 6);
+  CHECK(runs.wrong == 0);
 }
 
 TEST_CASE("SIGTERM and SIGINT save once more; the program ends with 143 and 130") {
@@ -70,6 +72,9 @@ TEST_CASE("a folder with a run is refused without --resume, and the flags need t
   CHECK(idle.status == 2);
   CHECK(idle.text ==
         "alpa-mlp: --resume has no effect without --checkpoint, which names the directory\n");
+  const ProgramOutput unnamed = run_program(program, {"--checkpoint", "", "--steps", "1"});
+  CHECK(unnamed.status == 2);
+  CHECK(unnamed.text == "alpa-mlp: --checkpoint is ''; it must name a directory\n");
   std::remove("checkpoint_test_flags.csv");
 }
 

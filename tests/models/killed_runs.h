@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -67,32 +69,68 @@ inline int status_of(pid_t process) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/// Runs until the end, killed after random times, `kills` times at most. Returns how often the
-/// losses of a run, killed or not, differ from the expected ones.
-inline int differences_of_killed_runs(const Training& training, int kills, unsigned seed) {
-  const TemporaryFolder folder(std::string("checkpoint_test_") + training.name);
-  const std::string log = std::string("checkpoint_test_") + training.name + ".csv";
-  REQUIRE(status_of(start(words_of(training, log, ""))) == 0);
+/// The step of the newest checkpoint, by the folder's name alone; 0: there is none.
+inline int newest_in(const std::string& folder) {
+  int newest = 0, step = 0;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure))
+    if (std::sscanf(at->path().filename().c_str(), "step-%d", &step) == 1)
+      newest = std::max(newest, step);
+  return newest;
+}
+
+/// What became of a program that was killed and started again.
+struct KilledRuns {
+  int kills = 0;
+  int in_training = 0;  ///< of these: after the loss of a step was written
+  int resumed = 0;      ///< runs that began behind a checkpoint and wrote a loss
+  int wrong = 0;        ///< losses that differ from the expected, lost checkpoints, ends not meant
+};
+
+/// Kills the program so often, at random instants from its start to some time in its training, and
+/// lets a last run end. A run that ends before its kill is followed by one from the beginning.
+inline KilledRuns killed_runs(const Training& training, int kills, unsigned seed) {
+  using Clock = std::chrono::steady_clock;
+  const TemporaryFolder folder(std::string("checkpoint_test_") + training.name),
+      logs(folder.path() + "-logs");  // killed programs leave temporary files beside the log
+  std::filesystem::create_directory(logs.path());
+  const std::string log = logs.path() + "/log.csv";
+  const Clock::time_point begin = Clock::now();
+  const pid_t whole = start(words_of(training, log, ""));
+  while (losses_in(log).empty() && Clock::now() - begin < std::chrono::minutes(5))
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const double until_training = std::chrono::duration<double>(Clock::now() - begin).count();
+  REQUIRE(status_of(whole) == 0);
   const std::map<int, std::string> expected = losses_in(log);
   REQUIRE(std::ssize(expected) == training.steps);
   std::mt19937 random(seed);
-  int wrong = 0;
-  for (int run = 0; run <= kills; ++run) {
+  std::uniform_real_distribution<double> instants(0, until_training + 0.3);
+  KilledRuns runs;
+  for (bool last = false; !last;) {
+    last = runs.kills == kills;
+    std::remove(log.c_str());
+    const int newest = newest_in(folder.path());
     const pid_t process = start(words_of(training, log, folder.path()));
-    if (run < kills) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 400));
+    if (!last) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(instants(random)));
       kill(process, SIGKILL);
     }
     const int status = status_of(process);
-    if (run == kills) CHECK(status == 0);
-    if (status == 0 || status == 1000 + SIGKILL) {
-      for (const auto& [step, loss] : losses_in(log)) wrong += expected.at(step) != loss;
+    const std::map<int, std::string> losses = losses_in(log);
+    for (const auto& [step, loss] : losses) runs.wrong += expected.at(step) != loss;
+    if (!losses.empty()) runs.wrong += losses.begin()->first != newest + 1;
+    runs.resumed += !losses.empty() && newest > 0;
+    runs.wrong += newest_in(folder.path()) < newest;
+    if (status == 1000 + SIGKILL) {
+      ++runs.kills;
+      runs.in_training += !losses.empty();
     } else {
-      ++wrong;
+      runs.wrong += status != 0;
+      if (!last) folder.clear();
     }
   }
-  std::remove(log.c_str());
-  return wrong;
+  return runs;
 }
 
 }  // namespace alpa::testing
