@@ -43,7 +43,7 @@ int Exchange::post(int peer, int tag, std::byte* data, std::int64_t bytes, bool 
   request.data = data;
   request.bytes = bytes;
   request.sends = sends;
-  courier_->post(request);
+  courier_->post(request, /*waits=*/true);
   return number;
 }
 

@@ -82,8 +82,8 @@ bool initialise() {
   }
   // Waiting in Open MPI spins, which starves the devices' threads. Read when MPI starts.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
-  require(level >= MPI_THREAD_FUNNELED, "this MPI does not support programs of several threads");
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+  require(level >= MPI_THREAD_SERIALIZED, "this MPI does not support programs of several threads");
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return true;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Messages by MPI. Thread rule: the thread that calls `make_wire` makes all calls of the wire.
+/// Messages by MPI. Thread rule: one thread at a time calls the wire.
 #include <memory>
 #include <string>
 

@@ -15,10 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Polls without success before the thread naps between polls. On a crowded host others need the
-/// core: soon; on a quiet one a nap costs more than what it saves.
-constexpr int kPollsCrowded = 4, kPollsQuiet = 2000;
-constexpr std::chrono::microseconds kNap{25};
+/// Looks at the wire without success after which a waiting thread leaves that to the progress
+/// thread, and sleeps. On a crowded host others need the core: soon.
+constexpr int kLooksCrowded = 30, kLooksQuiet = 4000;
+/// Between two looks of the progress thread, while someone waits and while nobody does.
+constexpr std::chrono::microseconds kNap{20}, kLongNap{100};
 
 }  // namespace
 
@@ -32,7 +33,10 @@ Courier::Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& 
       [this, make_wire = std::move(make_wire), &made](int) {
         try {
           wire_ = make_wire();
-          task_.begin(*this);
+          {
+            const std::lock_guard lock(progress_);
+            task_.begin(*this);
+          }
         } catch (...) {
           return made.set_exception(std::current_exception());
         }
@@ -51,12 +55,14 @@ Courier::Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& 
 
 Courier::~Courier() { thread_.join(); }
 
-void Courier::post(Request& request) noexcept {
+void Courier::post(Request& request, bool waits) noexcept {
   request.state.store(Request::kPosted, std::memory_order_relaxed);
   request.next = inbox_.load(std::memory_order_relaxed);
   while (!inbox_.compare_exchange_weak(request.next, &request)) {
   }
-  nudge();
+  if (!waits) return nudge();
+  const std::unique_lock lock(progress_, std::try_to_lock);
+  lock ? static_cast<void>(take_posted()) : nudge();
 }
 
 void Courier::nudge() noexcept {
@@ -66,10 +72,29 @@ void Courier::nudge() noexcept {
 
 void Courier::wait(Request& request) {
   ++waiting_;
-  const std::uint32_t state = spin_wait_.wait(
-      request.state, [](std::uint32_t value) { return value != Request::kPosted; });
-  --waiting_;
-  if (state == Request::kAborted) throw Aborted();
+  if (!help(request))
+    spin_wait_.wait(request.state,
+                    [](std::uint32_t value) { return value != Request::kPosted; });
+  if (--waiting_ > 0) nudge();  // the progress thread goes on
+  if (request.state.load() == Request::kAborted) throw Aborted();
+}
+
+/// Makes progress until the request is done. False: another thread does, or it takes long.
+bool Courier::help(Request& request) {
+  const auto over = [&] { return request.state.load() != Request::kPosted; };
+  if (over()) return true;
+  std::unique_lock lock(progress_, std::try_to_lock);
+  if (!lock) return false;
+  const bool crowded = crowded_.load(std::memory_order_relaxed);
+  const int most = crowded ? kLooksCrowded : kLooksQuiet;
+  for (int fruitless = 0; fruitless < most; ++fruitless) {
+    if (advance()) fruitless = 0;
+    if (over()) return true;
+    if (crowded) ::sched_yield();
+  }
+  lock.unlock();
+  nudge();  // the progress thread goes on
+  return false;
 }
 
 void Courier::start(Request& request) {
@@ -140,30 +165,38 @@ bool Courier::take_completed() {
   return count > 0;
 }
 
+/// Starts what was posted and takes what is completed; whether there was any.
+bool Courier::advance() {
+  bool posted = false, completed = false;
+  try {
+    posted = take_posted();
+    completed = !broken_ && take_completed();
+  } catch (...) {
+    break_off();
+  }
+  return posted || completed;
+}
+
 void Courier::run() {
   ::prctl(PR_SET_TIMERSLACK, 1000UL);  // naps are short
   Clock::time_point last_tick{};
-  for (int fruitless = 0;; ++fruitless) {
+  while (true) {
     const std::uint32_t seen = posted_.load();
-    bool posted = false, completed = false;
-    try {
-      posted = take_posted();
-      completed = !broken_ && take_completed();
-    } catch (...) {
-      break_off();
-    }
-    if (posted || completed) fruitless = 0;
-    const Clock::time_point now = Clock::now();
-    if (posted || completed || num_active_ == 0 || now - last_tick >= kTick / 4) {
-      last_tick = now;
-      try {
-        task_.tick(now);
-      } catch (...) {
-        break_off();
+    bool any = false;
+    if (const std::unique_lock lock(progress_, std::try_to_lock); lock) {
+      any = advance();
+      const Clock::time_point now = Clock::now();
+      if (any || num_active_ == 0 || now - last_tick >= kTick / 4) {
+        last_tick = now;
+        try {
+          task_.tick(now);
+        } catch (...) {
+          break_off();
+        }
+        if (task_.over()) return;
       }
-      if (task_.over()) return;
     }
-    if (!posted && !completed) idle(fruitless, seen);
+    if (!any) idle(seen);
   }
 }
 
@@ -174,18 +207,13 @@ void Courier::break_off() {
 }
 
 /// With messages under way the wire needs calls to get on: often, if a thread waits for them.
-void Courier::idle(int fruitless, std::uint32_t seen) {
+void Courier::idle(std::uint32_t seen) {
   const auto changed = [seen](std::uint32_t posted) { return posted != seen; };
-  if (num_active_ == 0) {
-    inbox_wait_.wait_for(posted_, kTick, changed);
-    return;
-  }
-  const bool crowded = crowded_.load(std::memory_order_relaxed);
-  if (waiting_.load(std::memory_order_relaxed) == 0 ||
-      fruitless > (crowded ? kPollsCrowded : kPollsQuiet))
+  const bool any = num_active_ > 0, waiting = waiting_.load(std::memory_order_relaxed) > 0;
+  if (any && waiting)
     inbox_wait_.wait_for(posted_, kNap, changed);
   else
-    ::sched_yield();
+    inbox_wait_.wait_for(posted_, any ? std::chrono::nanoseconds(kLongNap) : kTick, changed);
 }
 
 }  // namespace alpa::processes

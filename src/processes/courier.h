@@ -1,8 +1,9 @@
 #pragma once
-/// The progress thread of a process: starts the messages that other threads hand to it, and tells
-/// them when these are done. So all calls of a wire come from one thread, and messages get on while
-/// other threads compute. Invariant: a request that was posted is either done or aborted one day.
-/// After `stop` all are aborted, those posted later too.
+/// Starts messages and tells those who wait when they are done. A thread of its own, the progress
+/// thread, lets messages get on while other threads compute. A thread that waits does that work
+/// itself meanwhile, since waking another one costs more than a short message. One thread at a time
+/// calls the wire. Invariant: a request that was posted is either done or aborted one day. After
+/// `stop` all are aborted, those posted later too.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -39,7 +41,7 @@ struct Request {
 
 class Courier;
 
-/// What a courier does beside requests, on its thread.
+/// What a courier does beside requests, on its thread; `completed` on any that makes progress.
 class CourierTask {
  public:
   virtual ~CourierTask() = default;
@@ -68,9 +70,10 @@ class Courier {
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
 
-  /// Starts the message of an idle or finished request. Any thread; never waits or allocates.
-  /// Requests that one thread posts are started in that order.
-  void post(Request& request) noexcept;
+  /// Starts the message of an idle or finished request. Any thread; never waits. Requests that one
+  /// thread posts are started in that order. `waits`: this thread will wait for it soon, so the
+  /// progress thread need not be woken.
+  void post(Request& request, bool waits = false) noexcept;
   /// Until a posted request is done. Throws Aborted if it was aborted.
   void wait(Request& request);
   /// Lets the thread look at its task at once.
@@ -79,7 +82,7 @@ class Courier {
   /// More threads than cores wait and compute on this host.
   void set_crowded(bool crowded) noexcept { crowded_.store(crowded, std::memory_order_relaxed); }
 
-  // ---- on the courier's thread
+  // ---- for its task
   /// Throws what the wire throws; not to be used once that has failed.
   Wire& wire() { return *wire_; }
   bool broken() const { return broken_; }  ///< the wire has failed
@@ -96,9 +99,11 @@ class Courier {
   void run();
   void begin(Request& request, bool of_task);
   void break_off();
+  bool advance();
   bool take_posted();
   bool take_completed();
-  void idle(int fruitless, std::uint32_t seen);
+  bool help(Request& request);
+  void idle(std::uint32_t seen);
   void finish(Request& request, std::uint32_t state);
 
   CourierTask& task_;
@@ -108,9 +113,9 @@ class Courier {
   std::atomic<int> waiting_{0};          ///< threads in `wait`
   std::atomic<bool> crowded_{false};
   SpinWait spin_wait_{2}, inbox_wait_{2};
-  // of the thread:
-  std::vector<Active> active_;  ///< by ticket
-  int num_active_ = 0;          ///< without the task's
+  std::mutex progress_;  // guards the wire, the task, and:
+  std::vector<Active> active_;       ///< by ticket
+  std::atomic<int> num_active_ = 0;  ///< without the task's
   bool stopped_ = false, broken_ = false;
   std::thread thread_;
 };

@@ -21,7 +21,7 @@ struct MpiFunctions {
   /// The first line of what MPI says of itself; before `make_wire`, too.
   int (*version)(MpiMessage* version, MpiMessage* why);
   /// Starts MPI, once per process: collective, and returns when all processes have called. The
-  /// calling thread makes all calls of the wire. The caller owns the result.
+  /// caller owns the result.
   Wire* (*make_wire)(MpiMessage* why);
 };
 

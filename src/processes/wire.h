@@ -1,8 +1,8 @@
 #pragma once
 /// Messages between the processes of a launch: what collectives, lanes and the protocol of a world
 /// are built on. MPI implements it (src/mpi), and memory (memory_wire.h), where the "processes" are
-/// groups of threads of one. Thread rule: one thread makes all calls of an object, the progress
-/// thread of its process (courier.h). No call waits.
+/// groups of threads of one. Thread rule: one thread at a time calls an object (courier.h). No call
+/// waits.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -175,7 +175,7 @@ void World::post(int peer, std::byte* data, std::int64_t bytes, bool sends) {
   request.data = data;
   request.bytes = bytes;
   request.sends = sends;
-  courier_->post(request);
+  courier_->post(request, /*waits=*/true);
 }
 
 void World::note_call(std::string_view text, std::uint64_t hash) {
