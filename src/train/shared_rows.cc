@@ -12,16 +12,16 @@ namespace alpa {
 namespace {
 
 template <class Number>
-void append(std::string& bytes, Number number) {
+void append_number(std::string& bytes, Number number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-void append(std::string& bytes, std::string_view text) {
-  append(bytes, std::ssize(text));
+void append_text(std::string& bytes, std::string_view text) {
+  append_number(bytes, std::ssize(text));
   bytes += text;
 }
 
-/// Reads what `append` wrote.
+/// Reads what `append_number` and `append_text` wrote.
 class Bytes {
  public:
   explicit Bytes(const std::string& bytes) : rest_(bytes) {}
@@ -47,12 +47,12 @@ class Bytes {
 std::string packed(const BatchData& share) {
   std::string bytes;
   for (const auto& [name, array] : share) {
-    append(bytes, name);
-    append(bytes, static_cast<int>(array.type().dtype));
-    append(bytes, std::ssize(array.shape()));
-    for (const std::int64_t extent : array.shape()) append(bytes, extent);
-    append(bytes, std::string_view(reinterpret_cast<const char*>(array.data()),
-                                   static_cast<std::size_t>(array.bytes())));
+    append_text(bytes, name);
+    append_number(bytes, static_cast<int>(array.type().dtype));
+    append_number(bytes, std::ssize(array.shape()));
+    for (const std::int64_t extent : array.shape()) append_number(bytes, extent);
+    append_text(bytes, {reinterpret_cast<const char*>(array.data()),
+                        static_cast<std::size_t>(array.bytes())});
   }
   return bytes;
 }
