@@ -81,38 +81,6 @@ TEST_CASE("every process loads its own rows of a batch, and all see the whole") 
   }
 }
 
-TEST_CASE("a process that goes another way is named with its call, and all end") {
-  const auto errors = run_processes(3, [](int rank) {
-    const Executable step = parallelize(staged_mlp_step(kRows, kWidth), DataParallel{},
-                                        Cluster::local(3));
-    TrainState state = step.init(3);
-    const std::vector<std::int64_t> rows = {0, 1, 2, 3, 4, 5, 6, 7};
-    step.run(state, examples(rows));
-    if (rank == 2)
-      state.parameters().front().to_host();
-    else
-      step.run(state, examples(rows));
-  });
-  const std::string text =
-      "the processes went different ways: call 6 of rank 0 is run 2 on x f32[8, 12], that of rank 2 "
-      "is reading \"dense0.kernel\"; every process must run the same program with the same flags and "
-      "data, and make the same calls in the same order";
-  for (const std::string& error : errors) CHECK(error == text);
-}
-
-TEST_CASE("a process that fails in a step fails all, which say where") {
-  const auto errors = run_processes(2, [](int rank) {
-    const Executable step = parallelize(staged_mlp_step(kRows, kWidth), DataParallel{},
-                                        Cluster::local(2));
-    TrainState state = step.init(3);
-    if (rank == 1) fail("no such file");
-    const std::vector<std::int64_t> rows = {0, 1, 2, 3, 4, 5, 6, 7};
-    step.run(state, examples(rows));
-  });
-  CHECK(errors[1] == "no such file");
-  CHECK(errors[0] == "no such file");
-}
-
 TEST_CASE("outputs, evaluation and the times of a step are whole in every process") {
   const auto errors = run_processes(2, [](int) {
     ExecutorOptions executor;
