@@ -85,7 +85,13 @@ World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions o
       protocol_);
   processes_.resize(size);
   for (int peer = 0; peer < size; ++peer) requests_.emplace_back();
-  const std::vector<std::string> all = all_gather(packed(self));
+  std::vector<std::string> all;
+  try {
+    all = all_gather(packed(self));
+  } catch (...) {
+    protocol_.leave();
+    throw;
+  }
   for (int rank = 0; rank < size; ++rank) processes_[rank] = unpacked(all[rank], rank);
   // A device thread and the progress thread for each of them.
   courier_->set_crowded(2 * sharing_cores() > std::ssize(self.cores));
