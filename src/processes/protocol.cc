@@ -322,12 +322,12 @@ void Protocol::tick(Clock::time_point now) {
   if (wanted) adopt(*wanted, true);
   if (!failed() && !processes_.empty()) {
     if (now - last_beat_ >= kBeat) beat(), last_beat_ = now;
+    look_for_signal(now);
     look_for_divergence(now);
     look_for_the_dead(now);
     look_for_the_silent(now);
   }
   last_tick_ = now;
-  look_for_signal(now);
   if (failed()) return end_by_force(now);
   if (leaving && !left_ && !courier_->broken() && all_calls_are_known(now))
     left_ = courier_->wire().leave();
@@ -390,6 +390,7 @@ void Protocol::beat() {
 }
 
 /// Processes of this host that have ended. While this one leaves they may: they have left before.
+/// When a signal ends this one they may have got it, too.
 void Protocol::look_for_the_dead(Clock::time_point now) {
   if (ends_.empty()) {
     ends_.resize(size(), -1);
@@ -399,6 +400,7 @@ void Protocol::look_for_the_dead(Clock::time_point now) {
           process.pid != processes_[rank()].pid)
         ends_[process.rank] = open_end_of(process.pid);
   }
+  if (signal_at_ != Clock::time_point{} && now - signal_at_ > kReason / 2) return;
   for (int peer = 0; peer < size(); ++peer) {
     if (ends_[peer] < 0) continue;
     pollfd end{ends_[peer], POLLIN, 0};
