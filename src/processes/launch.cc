@@ -145,10 +145,12 @@ bool program_fails(const char* name, const char* message, int& status) {
   status = failure.status;
   if (failure.status == kTryAgain || !protocol.speaks()) return true;  // said by `announce`
   protocol.set_said();
-  const bool own = failure.rank == all->rank() || failure.text == message;
-  const std::string who = own || failure.names_ranks
-                              ? ""
-                              : to_string(all->processes()[failure.rank], all->size()) + ": ";
+  // Mistakes that all make, such as a wrong flag, are not of one rank.
+  const bool own = failure.rank == all->rank() || (!all->has_thrown() && failure.text == message);
+  const std::string who =
+      own || failure.names_ranks
+          ? ""
+          : to_string(all->processes()[failure.rank], all->size()) + ": ";
   std::fprintf(stderr, "%s: %s%s\n", name, who.c_str(), failure.text.c_str());
   return true;
 }

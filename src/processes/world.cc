@@ -247,11 +247,16 @@ int World::reserve_tags(int count) {
 }
 
 void World::require_alive() const {
-  if (protocol_.failed()) throw LaunchFailed(*protocol_.failure());
+  if (protocol_.failed()) throw_failure();
 }
 
 void World::rethrow() const {
   while (!protocol_.failed()) ::usleep(100);  // requests are aborted right behind
+  throw_failure();
+}
+
+void World::throw_failure() const {
+  has_thrown_ = true;
   throw LaunchFailed(*protocol_.failure());
 }
 

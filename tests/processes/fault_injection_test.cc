@@ -51,7 +51,7 @@ Outcome train(const Method& method, int devices) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
   for (int i = 0; i < 2; ++i)
     outcome.losses.push_back(step.run(state, {{"x", Array(x, {kRows, kWidth})}}).loss());
-  outcome.weights = Array(state["dense0/kernel"]).to_doubles();
+  outcome.weights = Array(state["dense0.kernel"]).to_doubles();
   return outcome;
 }
 
