@@ -90,10 +90,11 @@ void note_compiled(const CompiledStep& planned) {
   std::uint64_t programs = 0;
   for (const lower::DeviceProgram& device : planned.lowered->firsts)
     programs = fnv1a(lower::to_string(device, *planned.program), programs);
-  world->note_call(fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
-                               "alpa {}, {}, {} threads a device)",
-                               graph, plan, programs, planned.lowered->backend, version(),
-                               instruction_set(), planned.lowered->threads));
+  world->note_call(
+      fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
+                  "alpa {}, {}, {} threads a device)",
+                  graph, plan, programs, planned.lowered->backend, version(), instruction_set(),
+                  planned.lowered->threads));
 }
 
 /// The first step as planned, or as in the file; the others along its plan.

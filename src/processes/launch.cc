@@ -97,6 +97,7 @@ void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_v
 [[noreturn]] void end_failed(World& world) {
   const Failure failure = *world.protocol().failure();
   std::fflush(nullptr);
+  world.protocol().say();
   flush_output();
   if (world.protocol().speaks()) world.protocol().end_all();
   ::usleep(2 * std::chrono::microseconds(kGrace).count());
@@ -147,10 +148,9 @@ bool program_fails(const char* name, const char* message, int& status) {
   protocol.set_said();
   // Mistakes that all make, such as a wrong flag, are not of one rank.
   const bool own = failure.rank == all->rank() || (!all->has_thrown() && failure.text == message);
-  const std::string who =
-      own || failure.names_ranks
-          ? ""
-          : to_string(all->processes()[failure.rank], all->size()) + ": ";
+  const std::string who = own || failure.names_ranks
+                              ? ""
+                              : to_string(all->processes()[failure.rank], all->size()) + ": ";
   std::fprintf(stderr, "%s: %s%s\n", name, who.c_str(), failure.text.c_str());
   return true;
 }

@@ -287,7 +287,7 @@ void Protocol::adopt(Failure failure, bool tell) {
   speaks_.store(speaks, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
   failed_at_ = Clock::now();
-  if (speaks && failure.status == kTryAgain) say(failure);
+  if (failure.status == kTryAgain) say();
   courier_->stop();
 }
 
@@ -448,8 +448,8 @@ std::string Protocol::where_is(int rank) const {
   return known ? fmt::format("; it was last {}", previous_is_at_) : "";
 }
 
-void Protocol::say(const Failure& failure) {
-  if (!said_.exchange(true) && options_.announce) options_.announce(failure);
+void Protocol::say() {
+  if (speaks() && !said_.exchange(true) && options_.announce) options_.announce(*failure());
 }
 
 /// Those who do not end by themselves. Who speaks for all ends them, unless it is stuck.
@@ -458,7 +458,7 @@ void Protocol::end_by_force(Clock::time_point now) {
   const std::chrono::milliseconds grace =
       options_.grace + (speaks() ? decltype(kForOther){} : kForOther);
   const bool late = options_.grace.count() > 0 && now - failed_at_ >= grace;
-  if (late && speaks()) say(*failure());
+  if (late) say();
   if ((ending_ || late) && !courier_->broken()) courier_->wire().abort(failure()->status);
 }
 

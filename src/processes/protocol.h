@@ -72,6 +72,8 @@ class Protocol final : public CourierTask {
   bool speaks() const { return speaks_.load(std::memory_order_acquire); }
   /// The program has said why: it is not announced.
   void set_said() { said_ = true; }
+  /// Announces the failure, if this process speaks and nobody has said it.
+  void say();
   /// Ends all processes of a failed launch, this one too, soon.
   void end_all();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -118,7 +120,6 @@ class Protocol final : public CourierTask {
   void look_for_divergence(Clock::time_point now);
   void look_for_signal(Clock::time_point now);
   bool all_calls_are_known(Clock::time_point now);
-  void say(const Failure& failure);
   void send_outbox();
   void end_by_force(Clock::time_point now);
   std::string where_is(int rank) const;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <utility>
 
@@ -26,9 +27,15 @@ SiblingWatch::~SiblingWatch() {
 void SiblingWatch::watch(std::chrono::milliseconds patience) {
   constexpr int kLooks = 4;  // in a row that find it stopped
   std::map<std::int64_t, int> stopped;
+  int first = INT_MAX;  // the lowest rank that was ever seen to run; it may have ended
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, patience / kLooks, [&] { return over_; })) {
     const std::vector<Sibling> all = siblings();
+    int self = -1;
+    for (const Sibling& sibling : all) {
+      if (!sibling.stopped) first = std::min(first, sibling.rank);
+      if (sibling.pid == ::getpid()) self = sibling.rank;
+    }
     for (const Sibling& sibling : all) {
       int& looks = stopped[sibling.pid];
       looks = sibling.stopped ? looks + 1 : 0;

@@ -110,11 +110,15 @@ int World::sharing_cores() const {
       }));
 }
 
-World::~World() { leave(); }
+World::~World() {
+  protocol_.leave();
+  courier_.reset();  // waits
+}
 
 void World::leave() {
   protocol_.leave();
   courier_.reset();  // waits
+  require_alive();
 }
 
 int World::num_hosts() const {
@@ -124,15 +128,15 @@ int World::num_hosts() const {
 }
 
 std::vector<int> World::ranks_of_devices(int devices) const {
-  require(devices >= size(),
-          "{} devices for {} processes: every process needs at least one; start fewer processes, or "
-          "take more devices",
-          devices, size());
+  require(
+      devices >= size(),
+      "{} devices for {} processes: every process needs at least one; start fewer processes, or "
+      "take more devices",
+      devices, size());
   std::vector<int> order(size());
   for (int rank = 0; rank < size(); ++rank) order[rank] = rank;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return processes_[a].host < processes_[b].host;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return processes_[a].host < processes_[b].host; });
   std::vector<int> ranks(devices);
   std::map<int, int> of_host;
   for (int device = 0; device < devices; ++device) {
@@ -140,11 +144,12 @@ std::vector<int> World::ranks_of_devices(int devices) const {
     ++of_host[processes_[ranks[device]].host];
   }
   for (const auto& [host, count] : of_host)
-    require(count == of_host.begin()->second,
-            "{} devices on {} hosts: {} would have {}, {} would have {}; start as many processes on "
-            "every host, and take a multiple of them as devices",
-            devices, of_host.size(), processes_[of_host.begin()->first].host_name,
-            of_host.begin()->second, processes_[host].host_name, count);
+    require(
+        count == of_host.begin()->second,
+        "{} devices on {} hosts: {} would have {}, {} would have {}; start as many processes on "
+        "every host, and take a multiple of them as devices",
+        devices, of_host.size(), processes_[of_host.begin()->first].host_name,
+        of_host.begin()->second, processes_[host].host_name, count);
   return ranks;
 }
 
