@@ -44,13 +44,23 @@ CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& tar
 CompiledStep searched_by_rank_0(const PlanRequest& request) {
   processes::World* const world = processes::world();
   if (!world) return search_plan(request);
-  world->note_call("parallelize or plan_only");
+  std::string inputs;
+  for (const BatchInput& input : request.step.inputs)
+    inputs += fmt::format("{}{} {}", inputs.empty() ? "" : ", ", input.name, to_string(input.type));
+  world->note_call(fmt::format("planning by method {} on {} devices, inputs {}",
+                               name_of(request.method.kind), request.cluster.num_devices(),
+                               inputs));
   std::optional<CompiledStep> found;
   const std::string text = world->from_rank_0([&] {
     found = search_plan(request);
     return to_json(*found);
   });
-  return found ? std::move(*found) : plan_from_text(request, text, "the plan of rank 0");
+  if (found) return std::move(*found);
+  try {
+    return plan_from_text(request, text, "of rank 0");
+  } catch (const Error& error) {
+    fail("rank {} cannot follow rank 0: {}", world->rank(), error.what());
+  }
 }
 
 /// The first step of a call: planned, or with the plan of a file.
@@ -80,10 +90,11 @@ void note_compiled(const CompiledStep& planned) {
   std::uint64_t programs = 0;
   for (const lower::DeviceProgram& device : planned.lowered->firsts)
     programs = fnv1a(lower::to_string(device, *planned.program), programs);
-  world->note_call(fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
-                               "alpa {}, {}, {} threads a device)",
-                               graph, plan, programs, planned.lowered->backend, version(),
-                               instruction_set(), planned.lowered->threads));
+  world->note_call(
+      fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
+                  "alpa {}, {}, {} threads a device)",
+                  graph, plan, programs, planned.lowered->backend, version(), instruction_set(),
+                  planned.lowered->threads));
 }
 
 /// The first step as planned, or as in the file; the others along its plan.

@@ -11,6 +11,9 @@ struct LaunchHooks {
   /// A program is about to end with a message and a status, which may be changed. True: the message
   /// is not to be printed here. Null: it is.
   bool (*program_fails)(const char* name, const char* message, int& status) = nullptr;
+  /// Handler of signals that end a process of a launch, where a program would have the system's;
+  /// null: there is none.
+  void (*ends_by_signal)(int signal) = nullptr;
 };
 
 /// Set before other threads start.

@@ -6,6 +6,9 @@
 #include <atomic>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
+
+#include "src/base/launch_hooks.h"
 
 namespace alpa::checkpoint {
 namespace {
@@ -14,6 +17,15 @@ constexpr int kSignals[] = {SIGTERM, SIGINT};
 
 std::atomic<int> noted = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler sets it");
+
+/// A handler that does nothing but end the process.
+bool ends(void (*handler)(int)) {
+  const auto of_launch = launch_hooks().ends_by_signal;
+  return handler == SIG_DFL || (of_launch && handler == of_launch);
+}
+
+/// The handlers that `note` is in the place of, by place in kSignals.
+void (*replaced[std::size(kSignals)])(int) = {};
 
 /// Whether our handler is there; the system has removed it when it was called.
 void note(int signal) {
@@ -29,16 +41,19 @@ StopSignals::StopSignals(bool active) : active_(active) {
   struct sigaction ours = {}, before = {};
   ours.sa_handler = note;
   ours.sa_flags = SA_RESTART;
-  for (const int signal : kSignals)
-    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
-      sigaction(signal, &ours, nullptr);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i)
+    if (sigaction(kSignals[i], nullptr, &before) == 0 && ends(before.sa_handler)) {
+      replaced[i] = before.sa_handler;
+      sigaction(kSignals[i], &ours, nullptr);
+    }
 }
 
 StopSignals::~StopSignals() {
   if (!active_) return;
   struct sigaction now = {};
-  for (const int signal : kSignals)
-    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == note) ::signal(signal, SIG_DFL);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i)
+    if (sigaction(kSignals[i], nullptr, &now) == 0 && now.sa_handler == note)
+      ::signal(kSignals[i], replaced[i]);
 }
 
 int StopSignals::caught() const { return active_ ? noted.load() : 0; }

@@ -4,15 +4,19 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "src/base/launch_hooks.h"
 #include "src/processes/launch_output.h"
 #include "src/processes/mpi_library.h"
+#include "src/processes/sibling_watch.h"
 #include "src/processes/world.h"
 
 namespace alpa::processes {
@@ -46,9 +50,46 @@ Launch& launch() {
 
 /// Says it at once: the launcher may end this process before the program can.
 void announce(const Failure& failure) {
-  if (failure.status != kTryAgain) return;  // the program says it
   const std::string line = fmt::format("alpa: {}\n", failure.text);
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
+std::atomic<int> ending_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler sets it");
+
+/// The progress thread ends the process. A second signal ends it at once.
+void note_ending(int signal) {
+  ending_signal = signal;
+  std::signal(signal, SIG_DFL);
+}
+
+/// mpirun sends SIGTERM to all others when a process is killed, often before they have noticed.
+/// Left alone where the program handles it.
+void handle_termination() {
+  struct sigaction action = {};
+  if (::sigaction(SIGTERM, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = note_ending;
+  action.sa_flags = SA_RESTART;
+  if (::sigaction(SIGTERM, &action, nullptr) == 0) launch_hooks().ends_by_signal = note_ending;
+}
+
+/// Ends this process, and so the launch, for a stopped sibling that is waited for inside MPI.
+void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_view when) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  Process process;
+  process.rank = lost.rank;
+  process.host_name = host;
+  process.pid = lost.pid;
+  if (speaks)
+    announce(
+        {fmt::format("lost {}, which has been stopped, by a signal or a debugger, while {}; "
+                     "start the program again, with --resume if it has checkpoints",
+                     to_string(process, by.size), when)});
+  else
+    ::usleep(200'000);
+  flush_output();
+  ::_exit(kTryAgain);
 }
 
 /// Ends a program of a failed launch: rank 0, or who speaks in its place, ends all the others; they
@@ -56,9 +97,9 @@ void announce(const Failure& failure) {
 [[noreturn]] void end_failed(World& world) {
   const Failure failure = *world.protocol().failure();
   std::fflush(nullptr);
+  world.protocol().say();
   flush_output();
-  if (world.protocol().speaks())
-    world.protocol().end_all();
+  if (world.protocol().speaks()) world.protocol().end_all();
   ::usleep(2 * std::chrono::microseconds(kGrace).count());
   ::_exit(failure.status);
 }
@@ -72,14 +113,17 @@ void leave() {
     world = std::move(launch().world);
   }
   if (!world) return;
-  if (!world->protocol().failed()) {
-    try {
-      world->note_call("the end of the program");
-      world->leave();
-    } catch (const LaunchFailed&) {
-    }
+  Protocol& protocol = world->protocol();
+  const SiblingWatch watch(2 * silence(), [](const Sibling& lost, bool speaks) {
+    give_up(launcher(), lost, speaks, "the others waited for it to leave the launch");
+  });
+  try {
+    world->note_call("the end of the program");
+    protocol.leave();
+    while (!protocol.left() && !protocol.failed()) ::usleep(200);
+  } catch (const LaunchFailed&) {
   }
-  if (world->protocol().failed()) end_failed(*world);
+  if (protocol.failed()) end_failed(*world);
 }
 
 /// Whether the launch is joined, and has failed soon: other processes may be about to say why.
@@ -101,7 +145,10 @@ bool program_fails(const char* name, const char* message, int& status) {
   const Failure failure = *protocol.failure();
   status = failure.status;
   if (failure.status == kTryAgain || !protocol.speaks()) return true;  // said by `announce`
-  const std::string who = failure.rank == all->rank()
+  protocol.set_said();
+  // Mistakes that all make, such as a wrong flag, are not of one rank.
+  const bool own = failure.rank == all->rank() || (!all->has_thrown() && failure.text == message);
+  const std::string who = own || failure.names_ranks
                               ? ""
                               : to_string(all->processes()[failure.rank], all->size()) + ": ";
   std::fprintf(stderr, "%s: %s%s\n", name, who.c_str(), failure.text.c_str());
@@ -129,14 +176,22 @@ World* world_of_process() {
   static const Launcher by = launcher();
   if (!by.launched() || by.size == 1) return nullptr;
   const MpiSupport& mpi = mpi_support();
-  launch().world = std::make_unique<World>([&] { return mpi_wire(by, mpi); },
-                                           ProtocolOptions{silence(), kGrace, announce});
+  {
+    const SiblingWatch watch(silence(), [](const Sibling& lost, bool speaks) {
+      give_up(by, lost, speaks, "the others waited for it to join the launch");
+    });
+    launch().world =
+        std::make_unique<World>([&] { return mpi_wire(by, mpi); },
+                                ProtocolOptions{silence(), kGrace, announce, &ending_signal});
+  }
   if (launch().world->size() == 1) {
     launch().world.reset();
     launch().over = true;
     return nullptr;
   }
   launch_hooks().sharing_cores = launch().world->sharing_cores();
+  launch().world->protocol().stay_if_failed();
+  handle_termination();
   std::atexit(leave);
   return launch().world.get();
 }

@@ -3,21 +3,27 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "alpa/base/error.h"
 #include "src/base/exception_text.h"
+#include "src/processes/other_processes.h"
 #include "src/processes/tags.h"
 
 namespace alpa::processes {
 namespace {
 
 constexpr std::chrono::milliseconds kBeat{250};
-constexpr std::chrono::milliseconds kWordOfNext{200};
+/// For the word of the rank that knows where a lost process was.
+constexpr std::chrono::milliseconds kWordOfNext{300};
+/// From a signal that ends this process to its end: enough to hear of a lost one.
+constexpr std::chrono::milliseconds kReason{600};
+/// A process of this host that runs, but says nothing, gets so many times the silence of others.
+constexpr int kSilenceOfRunning = 5;
 /// Receives of messages from anyone that are always open.
 constexpr int kOpenReceives = 8;
 
@@ -25,25 +31,25 @@ std::chrono::milliseconds to_milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }
 
-/// A descriptor that can be read once the process has ended; -1 if there is none to be had.
-int open_end_of(std::int64_t pid) {
-  return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
+std::string seconds_text(std::chrono::nanoseconds time) {
+  return fmt::format("{:.1f} s", static_cast<double>(to_milliseconds(time).count()) / 1000);
 }
 
 }  // namespace
 
 /// All messages have this size.
 struct Protocol::Message {
-  enum class Kind : std::int32_t { beat, call, failure, stop } kind = Kind::beat;
+  enum class Kind : std::int32_t { beat, call, question, answer, failure, stop } kind = Kind::beat;
   std::int32_t from = 0, rank = 0, status = 0;
   std::int64_t number = 0;
   std::uint64_t hash = 0;
-  char text[992] = {};
+  std::int64_t length = 0;
+  char text[984] = {};
 
+  std::string_view given_text() const { return {text, static_cast<std::size_t>(length)}; }
   void set_text(std::string_view given) {
-    const std::size_t length = std::min(given.size(), sizeof text - 1);
-    std::memcpy(text, given.data(), length);
-    text[length] = 0;
+    length = static_cast<std::int64_t>(std::min(given.size(), sizeof text));
+    std::memcpy(text, given.data(), static_cast<std::size_t>(length));
   }
 };
 
@@ -74,13 +80,53 @@ void Protocol::call(std::int64_t number, std::uint64_t hash, std::string_view te
   Message message{.kind = Message::Kind::call, .number = number, .hash = hash};
   message.set_text(text);
   const std::lock_guard lock(mutex_);
+  last_call_ = number;
+  last_call_text_ = text;
   outbox_.push_back(message);
   courier_->nudge();
 }
 
-void Protocol::set_whereabouts(std::function<std::string()> whereabouts) {
+std::int64_t Protocol::last_call() const {
   const std::lock_guard lock(mutex_);
-  whereabouts_ = std::move(whereabouts);
+  return last_call_;
+}
+
+void Protocol::set_report(const void* owner, std::function<StepReport()> report) {
+  const std::lock_guard lock(mutex_);
+  reporter_ = owner;
+  report_ = std::move(report);
+}
+
+void Protocol::remove_report(const void* owner) {
+  const std::lock_guard lock(mutex_);
+  if (reporter_ != owner) return;
+  reporter_ = nullptr;
+  report_ = {};
+}
+
+std::optional<std::vector<StepReport>> Protocol::ask_all() {
+  constexpr std::chrono::milliseconds kLook{1};
+  constexpr int kLooks = 500;  // then the question is asked again
+  std::unique_lock lock(mutex_);
+  const auto missing = [&] {
+    return answers_.empty() || std::any_of(answers_.begin(), answers_.end(),
+                                           [](const Answer& answer) { return !answer.whole; });
+  };
+  answers_.clear();
+  for (int look = 0; missing(); ++look) {
+    if (failed()) return std::nullopt;
+    if (look % kLooks == 0) {
+      answers_.assign(given_.size(), {});
+      outbox_.push_back({.kind = Message::Kind::question, .number = ++question_});
+      courier_->nudge();
+    }
+    lock.unlock();
+    ::usleep(std::chrono::microseconds(kLook).count());
+    lock.lock();
+  }
+  std::vector<StepReport> reports;
+  for (const Answer& answer : answers_) reports.push_back(unpacked_report(answer.bytes));
+  return reports;
 }
 
 void Protocol::fail(Failure failure) {
@@ -118,6 +164,7 @@ void Protocol::leave() {
 void Protocol::begin(Courier& courier) {
   courier_ = &courier;
   lost_.resize(size());
+  if (rank() == 0) calls_.emplace(size());
   for (int i = 0; i < kOpenReceives; ++i) {
     letters_.push_back(std::make_unique<Letter>());
     receive(*letters_.back());
@@ -160,9 +207,8 @@ void Protocol::send_all(const Message& message) {
 }
 
 void Protocol::completed(Request& request) {
-  const auto found = std::find_if(letters_.begin(), letters_.end(), [&](const auto& letter) {
-    return &letter->request == &request;
-  });
+  const auto found = std::find_if(letters_.begin(), letters_.end(),
+                                  [&](const auto& letter) { return &letter->request == &request; });
   Letter& letter = **found;
   if (!request.sends) {
     handle(letter.message);
@@ -175,39 +221,59 @@ void Protocol::completed(Request& request) {
 void Protocol::handle(const Message& message) {
   if (message.from == previous()) last_heard_ = Clock::now();
   switch (message.kind) {
-    case Message::Kind::beat: previous_is_at_ = message.text; return;
-    case Message::Kind::call: return compare(message);
+    case Message::Kind::beat: previous_is_at_ = message.given_text(); return;
+    case Message::Kind::call:
+      if (calls_) calls_->add(message.from, message.number, message.hash, message.given_text());
+      return;
+    case Message::Kind::question: return answer(message);
+    case Message::Kind::answer: return take_answer(message);
     case Message::Kind::failure:
-      return adopt({message.text, message.status, message.rank}, false);
+      return adopt(
+          {std::string(message.given_text()), message.status, message.rank, message.number != 0},
+          false);
     case Message::Kind::stop: stop_signal_ = message.status; return;
   }
 }
 
-/// Rank 0: whether all ranks make the same call.
-void Protocol::compare(const Message& call) {
-  const auto [entry, first] = calls_.try_emplace(
-      call.number, Call{call.from, 0, call.hash, call.text});
-  Call& known = entry->second;
-  if (!first && known.hash != call.hash) {
-    const bool swapped = call.from < known.rank;
-    const int low = swapped ? call.from : known.rank, high = swapped ? known.rank : call.from;
-    const std::string here = swapped ? call.text : known.text,
-                      there = swapped ? known.text : call.text;
-    return adopt({fmt::format("the processes went different ways: call {} of rank {} is {}, that "
-                              "of rank {} is {}; every process must run the same program with the "
-                              "same flags and data, and make the same calls in the same order",
-                              call.number, low, here, high, there),
-                  2, high},
-                 true);
+/// In as many messages as it takes.
+void Protocol::answer(const Message& question) {
+  const std::string bytes = packed(own_report());
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof question.text) {
+    Message part{.kind = Message::Kind::answer,
+                 .from = rank(),
+                 .status = static_cast<std::int32_t>(bytes.size()),
+                 .number = question.number,
+                 .hash = at};
+    part.set_text(std::string_view(bytes).substr(at));
+    question.from == rank() ? take_answer(part) : send(question.from, part);
   }
-  if (++known.count == size()) calls_.erase(entry);
+}
+
+/// Parts arrive in order; one that does not fit is left out, and the question asked again.
+void Protocol::take_answer(const Message& part) {
+  const std::lock_guard lock(mutex_);
+  if (part.number != question_) return;
+  Answer& answer = answers_.at(part.from);
+  if (part.hash == answer.bytes.size()) answer.bytes += part.given_text();
+  answer.whole = static_cast<std::int32_t>(answer.bytes.size()) == part.status;
+}
+
+StepReport Protocol::own_report() const {
+  const std::lock_guard lock(mutex_);
+  StepReport report = report_ ? report_() : StepReport{};
+  if (report.call == last_call_ && report_) return report;
+  report.text = last_call_ == 0 ? "before its first call"
+                                : fmt::format("in call {}, {}", last_call_, last_call_text_);
+  return report;
 }
 
 void Protocol::adopt(Failure failure, bool tell) {
   if (failed()) return;
   if (tell) {
-    Message message{
-        .kind = Message::Kind::failure, .rank = failure.rank, .status = failure.status};
+    Message message{.kind = Message::Kind::failure,
+                    .rank = failure.rank,
+                    .status = failure.status,
+                    .number = failure.names_ranks};
     message.set_text(failure.text);
     send_all(message);
   }
@@ -221,67 +287,110 @@ void Protocol::adopt(Failure failure, bool tell) {
   speaks_.store(speaks, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
   failed_at_ = Clock::now();
-  if (speaks && options_.announce) options_.announce(failure);
+  if (failure.status == kTryAgain) say();
   courier_->stop();
 }
 
+/// Messages to a lost process may fail before it is known to be lost.
 void Protocol::wire_failed(const std::exception_ptr& thrown) {
-  adopt({fmt::format("rank {}: messages between processes failed: {}", rank(), text_of(thrown)),
-         kTryAgain, rank()},
+  if (failed()) return;
+  for (int look = 0; look < 20 && !processes_.empty(); ++look) {
+    look_for_the_dead(Clock::now() + kWordOfNext);
+    if (failed()) return;
+    ::usleep(10'000);
+  }
+  const std::string self =
+      processes_.empty() ? fmt::format("rank {}", rank()) : to_string(processes_[rank()], size());
+  adopt({fmt::format("{}: messages between processes failed: {}", self, text_of(thrown)), kTryAgain,
+         rank(), true},
         false);
+  if (options_.announce) options_.announce(*failure());
 }
 
 void Protocol::tick(Clock::time_point now) {
-  std::deque<Message> outbox;
+  const bool leaving = leaving_;  // before the outbox, which has all calls made before
+  send_outbox();
   std::optional<Failure> wanted;
   {
     const std::lock_guard lock(mutex_);
-    outbox.swap(outbox_);
     wanted = std::exchange(wanted_, std::nullopt);
     if (!given_.empty() && processes_.empty()) {
       processes_ = given_;
       last_heard_ = last_tick_ = now;
     }
   }
-  for (Message& message : outbox) {
-    message.from = rank();
-    if (message.kind == Message::Kind::stop) {
-      stop_signal_ = message.status;
-      send_all(message);
-    } else if (rank() == 0) {
-      compare(message);
-    } else {
-      send(0, message);
-    }
-  }
   if (wanted) adopt(*wanted, true);
   if (!failed() && !processes_.empty()) {
     if (now - last_beat_ >= kBeat) beat(), last_beat_ = now;
+    look_for_signal(now);
+    look_for_divergence(now);
     look_for_the_dead(now);
     look_for_the_silent(now);
   }
   last_tick_ = now;
   if (failed()) return end_by_force(now);
-  if (leaving_ && !left_ && outbox.empty() && !courier_->broken()) left_ = courier_->wire().leave();
+  if (leaving && !left_ && !courier_->broken() && all_calls_are_known(now))
+    left_ = courier_->wire().leave();
 }
 
-bool Protocol::over() { return leaving_ && (left_ || failed()); }
+void Protocol::send_outbox() {
+  std::deque<Message> outbox;
+  {
+    const std::lock_guard lock(mutex_);
+    outbox.swap(outbox_);
+  }
+  for (Message& message : outbox) {
+    message.from = rank();
+    switch (message.kind) {
+      case Message::Kind::stop:
+        stop_signal_ = message.status;
+        send_all(message);
+        break;
+      case Message::Kind::question:
+        send_all(message);
+        answer(message);
+        break;
+      default: rank() == 0 ? handle(message) : send(0, message);
+    }
+  }
+}
+
+bool Protocol::over() { return leaving_ && (left_ || (failed() && !stays_)); }
+
+void Protocol::look_for_divergence(Clock::time_point now) {
+  if (!calls_) return;
+  if (const std::optional<Failure> difference = calls_->difference(now)) adopt(*difference, true);
+}
+
+/// Rank 0 leaves when it has heard of the last calls of all: they may differ. A call may be lost for
+/// good, so not later than that takes.
+bool Protocol::all_calls_are_known(Clock::time_point now) {
+  if (leaving_since_ == Clock::time_point{}) leaving_since_ = now;
+  return !calls_ || calls_->all_made_by_all() || now - leaving_since_ > options_.silence;
+}
+
+/// The signal ends this process as if nobody had handled it, but not before others had the time to
+/// say that one was lost.
+void Protocol::look_for_signal(Clock::time_point now) {
+  const int signal = options_.ending_signal ? options_.ending_signal->load() : 0;
+  if (signal == 0 || failed()) return;
+  if (signal_at_ == Clock::time_point{}) signal_at_ = now;
+  if (now - signal_at_ < kReason) return;
+  std::signal(signal, SIG_DFL);
+  ::kill(::getpid(), signal);
+}
 
 /// To the next rank. None if the last one is still under way: that rank does not listen.
 void Protocol::beat() {
   if (beat_under_way_ || size() == 1) return;
-  std::function<std::string()> whereabouts;
-  {
-    const std::lock_guard lock(mutex_);
-    whereabouts = whereabouts_;
-  }
   Message message{.kind = Message::Kind::beat};
-  message.set_text(whereabouts ? whereabouts() : "");
+  message.set_text(own_report().text);
   beat_under_way_ = true;
   send((rank() + 1) % size(), message);
 }
 
 /// Processes of this host that have ended. While this one leaves they may: they have left before.
+/// When a signal ends this one they may have got it, too.
 void Protocol::look_for_the_dead(Clock::time_point now) {
   if (ends_.empty()) {
     ends_.resize(size(), -1);
@@ -291,15 +400,16 @@ void Protocol::look_for_the_dead(Clock::time_point now) {
           process.pid != processes_[rank()].pid)
         ends_[process.rank] = open_end_of(process.pid);
   }
+  if (signal_at_ != Clock::time_point{} && now - signal_at_ > kReason / 2) return;
   for (int peer = 0; peer < size(); ++peer) {
     if (ends_[peer] < 0) continue;
     pollfd end{ends_[peer], POLLIN, 0};
     if (::poll(&end, 1, 0) <= 0 || !(end.revents & POLLIN)) continue;
     if (dead_since_[peer] == Clock::time_point{}) dead_since_[peer] = now;
     // The next rank knows where the dead one was; the others wait for its word.
-    const Clock::duration patience = leaving_                ? options_.silence
+    const Clock::duration patience = leaving_             ? options_.silence
                                      : peer == previous() ? Clock::duration{0}
-                                                             : kWordOfNext;
+                                                          : kWordOfNext;
     if (now - dead_since_[peer] >= patience)
       return lose(peer, "has ended without leaving the launch");
   }
@@ -311,29 +421,44 @@ void Protocol::look_for_the_silent(Clock::time_point now) {
   if (size() == 1) return;
   const Clock::duration gap = now - last_tick_;
   if (gap > kBeat) last_heard_ += gap;
-  if (now - last_heard_ > options_.silence)
-    lose(previous(), fmt::format("has been silent for {:.1f} s: it is stopped, or cut off",
-                                 static_cast<double>(to_milliseconds(now - last_heard_).count()) /
-                                     1000));
+  const Clock::duration silence = now - last_heard_;
+  if (silence <= options_.silence) return;
+  const Process& peer = processes_[previous()];
+  const bool here = ends_[peer.rank] >= 0;
+  if (here && is_stopped(peer.pid))
+    return lose(peer.rank, fmt::format("has been stopped, by a signal or a debugger, for {}",
+                                       seconds_text(silence)));
+  if (!here || silence > kSilenceOfRunning * options_.silence)
+    lose(peer.rank, fmt::format("has been silent for {}: {}", seconds_text(silence),
+                                here ? "it runs, but gets no time, or hangs in MPI"
+                                     : "it or its host is stopped, or cut off"));
 }
 
 void Protocol::lose(int rank, const std::string& how) {
   adopt({fmt::format("lost {}, which {}{}; start the program again, with --resume if it has "
                      "checkpoints",
                      to_string(processes_[rank], size()), how, where_is(rank)),
-         kTryAgain, rank},
+         kTryAgain, rank, true},
         true);
 }
 
 std::string Protocol::where_is(int rank) const {
   const int self = courier_->wire().rank(), size = courier_->wire().size();
   const bool known = rank == (self + size - 1) % size && !previous_is_at_.empty();
-  return known ? fmt::format("; it was last at {}", previous_is_at_) : "";
+  return known ? fmt::format("; it was last {}", previous_is_at_) : "";
 }
 
-/// Those who do not end by themselves.
+void Protocol::say() {
+  if (speaks() && !said_.exchange(true) && options_.announce) options_.announce(*failure());
+}
+
+/// Those who do not end by themselves. Who speaks for all ends them, unless it is stuck.
 void Protocol::end_by_force(Clock::time_point now) {
-  const bool late = options_.grace.count() > 0 && now - failed_at_ >= options_.grace;
+  constexpr std::chrono::milliseconds kForOther{500};
+  const std::chrono::milliseconds grace =
+      options_.grace + (speaks() ? decltype(kForOther){} : kForOther);
+  const bool late = options_.grace.count() > 0 && now - failed_at_ >= grace;
+  if (late) say();
   if ((ending_ || late) && !courier_->broken()) courier_->wire().abort(failure()->status);
 }
 

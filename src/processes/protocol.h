@@ -1,7 +1,8 @@
 #pragma once
 /// What the processes of a launch tell each other beside data, on the progress thread: that they
 /// are alive and where they are (to the next rank, around a ring), which calls of the library they
-/// make (to rank 0, which compares them), and that the launch has failed (to all). Thread rule:
+/// make (to rank 0, which compares them), how far their devices are (to who asks), and that the
+/// launch has failed (to all). Thread rule:
 /// public functions may be called by any thread unless a comment says otherwise.
 #include <atomic>
 #include <chrono>
@@ -9,26 +10,18 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "src/processes/calls.h"
 #include "src/processes/courier.h"
+#include "src/processes/failure.h"
+#include "src/processes/progress.h"
 
 namespace alpa::processes {
-
-/// Exit status of a program that lost a process: a new try may succeed (EX_TEMPFAIL).
-inline constexpr int kTryAgain = 75;
-
-/// Why a launch has failed.
-struct Failure {
-  std::string text;
-  int status = 2;  ///< exit status: 2 user's mistake, 3 bug, kTryAgain: a process was lost
-  int rank = 0;    ///< that failed first, or was lost
-};
 
 /// A process of a launch.
 struct Process {
@@ -47,8 +40,11 @@ struct ProtocolOptions {
   /// from a failure to the end of all processes by force; zero: never
   std::chrono::milliseconds grace{0};
   /// Called once, on the progress thread, in the process that speaks for all: rank 0, or the lowest
-  /// one that is left.
+  /// one that is left. At once if a process was lost, else when `grace` is over.
   std::function<void(const Failure&)> announce = {};
+  /// A signal that ends this process unless it is 0: set by its handler. A launcher that lost a
+  /// process sends it to the others, which first find out why.
+  const std::atomic<int>* ending_signal = nullptr;
 };
 
 class Protocol final : public CourierTask {
@@ -62,14 +58,22 @@ class Protocol final : public CourierTask {
   /// Call number `number` of this process, from 1, in words. Rank 0 compares the calls of all
   /// ranks. `hash`: of all that must be equal, the words too.
   void call(std::int64_t number, std::uint64_t hash, std::string_view text);
-  /// Where this process is, for the others, in words. Called on the progress thread; empty: removes
-  /// it.
-  void set_whereabouts(std::function<std::string()> whereabouts);
+  std::int64_t last_call() const;  ///< its number; 0: none
+  /// Where this process is in its steps, for the others. `report` is called on the progress thread
+  /// until `owner` calls `remove_report`, or another calls this.
+  void set_report(const void* owner, std::function<StepReport()> report);
+  void remove_report(const void* owner);
+  /// Asks all processes where they are. Waits; nothing if the launch fails.
+  std::optional<std::vector<StepReport>> ask_all();
   /// Fails the launch, unless it has failed before: all processes learn it.
   void fail(Failure failure);
   std::optional<Failure> failure() const;
   /// Whether this process says for all why the launch has failed: the lowest rank that is left.
   bool speaks() const { return speaks_.load(std::memory_order_acquire); }
+  /// The program has said why: it is not announced.
+  void set_said() { said_ = true; }
+  /// Announces the failure, if this process speaks and nobody has said it.
+  void say();
   /// Ends all processes of a failed launch, this one too, soon.
   void end_all();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -79,6 +83,9 @@ class Protocol final : public CourierTask {
 
   /// The courier's thread ends: at once if the launch has failed, else when all have left.
   void leave();
+  bool left() const { return left_; }  ///< all have
+  /// A failure does not end the thread: it ends all processes.
+  void stay_if_failed() { stays_ = true; }
 
   // ---- on the progress thread
   void begin(Courier& courier) override;
@@ -91,10 +98,10 @@ class Protocol final : public CourierTask {
   using Clock = std::chrono::steady_clock;
   struct Message;
   struct Letter;  ///< a message and its request
-  struct Call {
-    int rank = 0, count = 0;
-    std::uint64_t hash = 0;
-    std::string text;
+  /// A report as it arrives.
+  struct Answer {
+    std::string bytes;
+    bool whole = false;
   };
   int rank() { return courier_->wire().rank(); }
   int size() { return courier_->wire().size(); }
@@ -102,37 +109,49 @@ class Protocol final : public CourierTask {
   void send_all(const Message& message);
   void receive(Letter& letter);
   void handle(const Message& message);
-  void compare(const Message& call);
+  void answer(const Message& question);
+  void take_answer(const Message& part);
+  StepReport own_report() const;
   void adopt(Failure failure, bool tell);
   void beat();
   void look_for_the_dead(Clock::time_point now);
   void look_for_the_silent(Clock::time_point now);
   void lose(int rank, const std::string& how);
+  void look_for_divergence(Clock::time_point now);
+  void look_for_signal(Clock::time_point now);
+  bool all_calls_are_known(Clock::time_point now);
+  void send_outbox();
   void end_by_force(Clock::time_point now);
   std::string where_is(int rank) const;
   int previous() { return (rank() + size() - 1) % size(); }
 
   const ProtocolOptions options_;
   Courier* courier_ = nullptr;
-  mutable std::mutex mutex_;                  // guards what other threads give:
-  std::deque<Message> outbox_;                ///< to rank 0, or to all
+  mutable std::mutex mutex_;    // guards what other threads give:
+  std::deque<Message> outbox_;  ///< to rank 0, or to all
   std::optional<Failure> wanted_, failure_;
   std::vector<Process> given_;
-  std::function<std::string()> whereabouts_;
-  std::atomic<bool> failed_{false}, speaks_{false}, leaving_{false}, ending_{false};
+  std::int64_t last_call_ = 0;
+  std::string last_call_text_;
+  const void* reporter_ = nullptr;
+  std::function<StepReport()> report_;
+  std::int64_t question_ = 0;    ///< number of the last one
+  std::vector<Answer> answers_;  ///< to it, by rank
+  std::atomic<bool> failed_{false}, speaks_{false}, leaving_{false}, ending_{false}, said_{false},
+      left_{false}, stays_{false};
   std::atomic<int> stop_signal_{0};
   // of the progress thread:
   std::vector<Process> processes_;
-  std::vector<int> ends_;        ///< per process of this host, a descriptor that tells of its end
+  std::vector<int> ends_;  ///< per process of this host, a descriptor that tells of its end
   std::vector<Clock::time_point> dead_since_;
-  std::map<std::int64_t, Call> calls_;  ///< rank 0: those not yet made by all
+  std::optional<Calls> calls_;  ///< rank 0
   std::vector<std::unique_ptr<Letter>> letters_;
   std::vector<Letter*> idle_letters_;
   bool beat_under_way_ = false;
-  Clock::time_point last_beat_{}, last_tick_{}, last_heard_{}, failed_at_{};
-  std::string previous_is_at_;   ///< of the previous rank, by its last beat
+  Clock::time_point last_beat_{}, last_tick_{}, last_heard_{}, failed_at_{}, signal_at_{},
+      leaving_since_{};
+  std::string previous_is_at_;  ///< of the previous rank, by its last beat
   std::vector<bool> lost_;
-  bool left_ = false;
 };
 
 }  // namespace alpa::processes

@@ -85,7 +85,13 @@ World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions o
       protocol_);
   processes_.resize(size);
   for (int peer = 0; peer < size; ++peer) requests_.emplace_back();
-  const std::vector<std::string> all = all_gather(packed(self));
+  std::vector<std::string> all;
+  try {
+    all = all_gather(packed(self));
+  } catch (...) {
+    protocol_.leave();
+    throw;
+  }
   for (int rank = 0; rank < size; ++rank) processes_[rank] = unpacked(all[rank], rank);
   // A device thread and the progress thread for each of them.
   courier_->set_crowded(2 * sharing_cores() > std::ssize(self.cores));
@@ -104,11 +110,15 @@ int World::sharing_cores() const {
       }));
 }
 
-World::~World() { leave(); }
+World::~World() {
+  protocol_.leave();
+  courier_.reset();  // waits
+}
 
 void World::leave() {
   protocol_.leave();
   courier_.reset();  // waits
+  require_alive();
 }
 
 int World::num_hosts() const {
@@ -118,15 +128,15 @@ int World::num_hosts() const {
 }
 
 std::vector<int> World::ranks_of_devices(int devices) const {
-  require(devices >= size(),
-          "{} devices for {} processes: every process needs at least one; start fewer processes, or "
-          "take more devices",
-          devices, size());
+  require(
+      devices >= size(),
+      "{} devices for {} processes: every process needs at least one; start fewer processes, or "
+      "take more devices",
+      devices, size());
   std::vector<int> order(size());
   for (int rank = 0; rank < size(); ++rank) order[rank] = rank;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return processes_[a].host < processes_[b].host;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return processes_[a].host < processes_[b].host; });
   std::vector<int> ranks(devices);
   std::map<int, int> of_host;
   for (int device = 0; device < devices; ++device) {
@@ -134,11 +144,12 @@ std::vector<int> World::ranks_of_devices(int devices) const {
     ++of_host[processes_[ranks[device]].host];
   }
   for (const auto& [host, count] : of_host)
-    require(count == of_host.begin()->second,
-            "{} devices on {} hosts: {} would have {}, {} would have {}; start as many processes on "
-            "every host, and take a multiple of them as devices",
-            devices, of_host.size(), processes_[of_host.begin()->first].host_name,
-            of_host.begin()->second, processes_[host].host_name, count);
+    require(
+        count == of_host.begin()->second,
+        "{} devices on {} hosts: {} would have {}, {} would have {}; start as many processes on "
+        "every host, and take a multiple of them as devices",
+        devices, of_host.size(), processes_[of_host.begin()->first].host_name,
+        of_host.begin()->second, processes_[host].host_name, count);
   return ranks;
 }
 
@@ -241,11 +252,16 @@ int World::reserve_tags(int count) {
 }
 
 void World::require_alive() const {
-  if (protocol_.failed()) throw LaunchFailed(*protocol_.failure());
+  if (protocol_.failed()) throw_failure();
 }
 
 void World::rethrow() const {
   while (!protocol_.failed()) ::usleep(100);  // requests are aborted right behind
+  throw_failure();
+}
+
+void World::throw_failure() const {
+  has_thrown_ = true;
   throw LaunchFailed(*protocol_.failure());
 }
 

@@ -3,6 +3,7 @@
 /// run the same calls in the same order. Thread rule: calls marked collective are made by one
 /// thread of a process at a time; the rest by any thread.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -92,16 +93,20 @@ class World {
   void require_alive() const;
   /// Behind Aborted: throws LaunchFailed, once it is known why.
   [[noreturn]] void rethrow() const;
+  /// Whether LaunchFailed has been thrown here.
+  bool has_thrown() const { return has_thrown_; }
   /// Fails the launch with what this process threw.
   void fail(const std::exception_ptr& thrown);
 
  private:
   template <class Call>
   auto together(Call&& call);
+  [[noreturn]] void throw_failure() const;
   void post(int peer, std::byte* data, std::int64_t bytes, bool sends);
 
   Protocol protocol_;
   std::unique_ptr<Courier> courier_;
+  mutable std::atomic<bool> has_thrown_{false};
   int rank_ = 0, next_tag_ = 0, max_tag_ = 0;
   std::int64_t num_calls_ = 0;
   std::vector<Process> processes_;

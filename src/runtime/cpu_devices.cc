@@ -13,6 +13,7 @@
 #include "src/runtime/devices.h"
 #include "src/tensor/element.h"
 #include "stall.h"
+#include "stall_of_all.h"
 
 namespace alpa::runtime {
 namespace {
@@ -22,10 +23,13 @@ namespace {
 constexpr std::int64_t kProcessBytes = 16 << 20, kThreadBytes = 2 << 20;
 
 class CpuDevices : public Devices {
+  using Clock = std::chrono::steady_clock;
+
  public:
   explicit CpuDevices(DevicesRequest request)
       : program_(request.program),
         placement_(std::move(request.placement)),
+        everyone_(request.everyone),
         threads_per_device_(request.threads_per_device),
         groups_(placement_, /*communication=*/false),
         communication_groups_(placement_, /*communication=*/true),
@@ -48,6 +52,8 @@ class CpuDevices : public Devices {
     positions_.resize(devices_.size());
     threads_ = std::make_unique<DeviceThreads>(watches() ? 1 + threads : threads);
   }
+
+  ~CpuDevices() override { stop_reporting(); }
 
   const lower::DeviceProgram& program(int index) const override {
     return devices_.at(index)->program();
@@ -98,10 +104,14 @@ class CpuDevices : public Devices {
       devices_[i]->prepare_step();
     }
     stopped_ = false;
-    const Whereabouts whereabouts(*this);
-    if (!watches()) return threads_->run([this](int index) { run_thread(index); });
-    threads_->start(watched_job_);
-    watch();
+    report_step();
+    if (watches()) {
+      threads_->start(watched_job_);
+      watch();
+    } else {
+      threads_->run([this](int index) { run_thread(index); });
+    }
+    moved_ = Clock::now();
   }
 
   bool lost() const override { return lost_; }
@@ -172,23 +182,21 @@ class CpuDevices : public Devices {
     if (!done) stop();
   }
 
-  /// Waits until all threads are done. If none gets on for too long, stops them. A thread that does
-  /// not come back even then is given up.
+  /// Waits until all threads are done. If no device, of any process, gets on for too long, stops
+  /// them. A thread that does not come back even then is given up.
   void watch() {
-    using Seconds = std::chrono::duration<double>;
     constexpr std::chrono::milliseconds kGrace{500};
     const auto limit =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(stall_seconds_));
-    const auto look = std::min<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds(100));
-    auto moved = std::chrono::steady_clock::now();
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(stall_seconds_));
+    const auto look = std::min<Clock::duration>(limit / 4, std::chrono::milliseconds(100));
     while (!threads_->finish_within(look)) {
-      const auto now = std::chrono::steady_clock::now();
-      if (any_moved()) moved = now;
-      if (now - moved < limit) continue;
-      record_stall();
+      const auto now = Clock::now();
+      if (any_moved()) moved_ = now;
+      if (now - moved_.load() < limit || !record_stall(limit - look)) continue;
       stop();
       if (threads_->finish_within(kGrace)) return;
       lost_ = true;
+      stop_reporting();
       return threads_->abandon();
     }
   }
@@ -204,11 +212,31 @@ class CpuDevices : public Devices {
     return moved;
   }
 
-  void record_stall() {
+  /// False: devices of another process have moved in the last `idle`.
+  bool record_stall(Clock::duration idle) {
+    if (placement_.world()) return tell_stall(idle);
     std::vector<const lower::DeviceProgram*> programs;
     for (const auto& device : devices_) programs.push_back(&device->program());
     const Stall stall = stall_of(programs, positions_, program_, stall_seconds_);
     failure_.record({stall.place, std::make_exception_ptr(Error(stall.text))});
+    return true;
+  }
+
+  bool tell_stall(Clock::duration idle) {
+    processes::Protocol& protocol = placement_.world()->protocol();
+    const auto reports = protocol.ask_all();
+    if (!reports) return true;  // the launch has failed for another reason
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const auto& report : *reports) least = std::min(least, report.idle_milliseconds);
+    const std::chrono::milliseconds shortest(least);
+    if (shortest < idle) {
+      moved_ = Clock::now() - shortest;
+      return false;
+    }
+    protocol.fail(
+        stall_of_all({step_, call_, stall_seconds_}, *reports, everyone_, placement_, program_));
+    while (!protocol.failed()) std::this_thread::yield();
+    return true;
   }
 
   [[noreturn]] void rethrow(const Failure::Record& failed) const {
@@ -226,31 +254,37 @@ class CpuDevices : public Devices {
     }
   }
 
-  /// While a step runs, tells other processes where the device is that is furthest behind.
-  class Whereabouts {
-   public:
-    explicit Whereabouts(const CpuDevices& devices) : world_(devices.placement_.world()) {
-      if (world_) world_->protocol().set_whereabouts([&devices] { return devices.whereabouts(); });
-    }
-    ~Whereabouts() {
-      if (world_) world_->protocol().set_whereabouts({});
-    }
-    Whereabouts(const Whereabouts&) = delete;
-    Whereabouts& operator=(const Whereabouts&) = delete;
+  /// From now on other processes are told where the devices are.
+  void report_step() {
+    processes::World* const world = placement_.world();
+    moved_ = Clock::now();
+    if (!world) return;
+    step_ = inputs_->step;
+    call_ = world->protocol().last_call();
+    world->protocol().set_report(this, [this] { return report(); });
+  }
 
-   private:
-    processes::World* const world_;
-  };
+  void stop_reporting() {
+    if (processes::World* const world = placement_.world()) world->protocol().remove_report(this);
+  }
 
-  std::string whereabouts() const {
-    int last = 0;
-    for (int i = 1; i < size(); ++i)
-      if (devices_[i]->position() < devices_[last]->position()) last = i;
-    const std::uint64_t position = devices_[last]->position();
-    const std::string step = fmt::format("step {}", inputs_->step);
-    if (position == StepPosition::kOver) return fmt::format("the end of {}", step);
-    return fmt::format("{}, {}", step,
-                       to_string(place_at(program(last), last, position), program(last), program_));
+  processes::StepReport report() const {
+    const auto idle = Clock::now() - moved_.load();
+    processes::StepReport report{
+        .call = call_,
+        .idle_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(idle).count()};
+    for (const auto& device : devices_) report.positions.push_back(device->position());
+    report.text = whereabouts(report.positions);
+    return report;
+  }
+
+  /// Of the device that is furthest behind.
+  std::string whereabouts(const std::vector<std::uint64_t>& positions) const {
+    const auto last = std::min_element(positions.begin(), positions.end());
+    if (*last == StepPosition::kOver) return fmt::format("at the end of step {}", step_.load());
+    const int index = static_cast<int>(last - positions.begin());
+    return fmt::format("at step {}, {}", step_.load(),
+                       to_string(place_at(program(index), index, *last), program(index), program_));
   }
 
   /// Called on the thread that failed or was stopped; wakes all others.
@@ -265,6 +299,7 @@ class CpuDevices : public Devices {
 
   const spmd::SpmdProgram& program_;
   const Placement placement_;
+  const std::span<const lower::DeviceProgram> everyone_;
   const int threads_per_device_;
   Groups groups_, communication_groups_;
   Lanes lanes_;
@@ -274,6 +309,9 @@ class CpuDevices : public Devices {
   const StepInputs* inputs_ = nullptr;    ///< of the step under way
   double stall_seconds_ = 0;              ///< 0: nobody watches
   std::vector<std::uint64_t> positions_;  ///< of devices, when last looked at
+  /// When a device was last seen to move, or the step began or ended.
+  std::atomic<Clock::time_point> moved_{Clock::time_point{}};
+  std::atomic<std::int64_t> step_{0}, call_{0};  ///< numbers: of the step, and of its call
   bool lost_ = false;
   std::atomic<bool> stopped_{false};  ///< a thread did not finish the step under way
   std::function<void(int)> watched_job_ = [this](int index) { run_thread(index - 1); };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,8 @@ struct DevicesRequest {
   double stall_seconds = 0;   ///< CPU: as ExecutorOptions has it
   /// Where the devices of the whole program are; `programs` are those that are here.
   Placement placement = {};
+  /// Of several processes: the programs of all devices, which outlive them.
+  std::span<const lower::DeviceProgram> everyone = {};
 };
 
 /// The devices of this process with their programs loaded, numbered as in DevicesRequest::programs.

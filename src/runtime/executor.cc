@@ -79,7 +79,7 @@ struct Executor::Impl {
         lower::programs_of_all(program, std::move(lowered.firsts), state);
     lower::verify_schedules(all, program);
     request.placement = placement = Placement(processes::world(), all);
-    if (world()) everyone = all;
+    if (world()) request.everyone = everyone = all;
     std::erase_if(all, [&](const auto& device) { return !placement.here(device.device); });
     request.programs = std::move(all);
     inputs.batch.resize(program.graph.inputs.size());

@@ -1,0 +1,87 @@
+// src/processes/other_processes.cc — reads /proc
+#include "src/processes/other_processes.h"
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "alpa/base/error.h"
+#include "src/processes/launcher.h"
+
+namespace alpa::processes {
+namespace {
+
+std::string content(std::int64_t pid, const char* file) {
+  std::ifstream stream("/proc/" + std::to_string(pid) + "/" + file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// The letter of its state and its parent; ' ' if there is no such process.
+struct Status {
+  char state = ' ';
+  std::int64_t parent = 0;
+};
+
+Status status_of(std::int64_t pid) {
+  const std::string text = content(pid, "stat");
+  const std::size_t name_end = text.rfind(')');  // the name may hold anything
+  Status status;
+  if (name_end == std::string::npos) return status;
+  std::istringstream(text.substr(name_end + 1)) >> status.state >> status.parent;
+  return status;
+}
+
+bool is_stopped(const Status& status) { return status.state == 'T' || status.state == 't'; }
+
+/// The rank that the launcher gave to a process; -1: none.
+int rank_of(std::int64_t pid) {
+  const std::string words = content(pid, "environ");
+  const auto variable = [&](const char* name) -> const char* {
+    const std::string key = std::string(name) + "=";
+    for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) {
+      if (words.compare(at, key.size(), key) == 0) return words.c_str() + at + key.size();
+      if (words.find('\0', at) == std::string::npos) break;
+    }
+    return nullptr;
+  };
+  try {
+    const Launcher by = launcher_of(variable);
+    return by.launched() ? by.rank : -1;
+  } catch (const Error&) {
+    return -1;
+  }
+}
+
+}  // namespace
+
+bool is_stopped(std::int64_t pid) { return is_stopped(status_of(pid)); }
+
+int open_end_of(std::int64_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
+}
+
+std::vector<Sibling> siblings() {
+  std::vector<Sibling> found;
+  DIR* const folder = ::opendir("/proc");
+  if (!folder) return found;
+  const std::int64_t parent = ::getppid();
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::int64_t pid = std::atoll(entry->d_name);
+    if (pid <= 0) continue;
+    const Status status = status_of(pid);
+    if (status.parent != parent) continue;
+    if (const int rank = rank_of(pid); rank >= 0) found.push_back({pid, rank, is_stopped(status)});
+  }
+  ::closedir(folder);
+  std::sort(found.begin(), found.end(),
+            [](const Sibling& a, const Sibling& b) { return a.rank < b.rank; });
+  return found;
+}
+
+}  // namespace alpa::processes

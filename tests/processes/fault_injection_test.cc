@@ -1,0 +1,166 @@
+// Trainings in several processes whose messages are lost, late, doubled or out of order, or whose
+// members freeze and vanish: every process has the right numbers, or an Error, and none waits for
+// good. Wires promise that a message between devices arrives once and in order, as MPI does, so
+// these are delayed and lost here, never doubled or reordered. The protocol's own may be all.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "src/processes/tags.h"
+#include "support/processes.h"
+#include "support/staged_mlp.h"
+
+namespace fault_injection_test {
+
+using namespace alpa;
+using namespace alpa::testing;
+using processes::Delivery;
+using processes::MemberFate;
+using processes::MemoryCall;
+using processes::MemoryFault;
+
+namespace {
+
+constexpr std::int64_t kRows = 12, kWidth = 6;
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<double> weights;
+  bool operator==(const Outcome&) const = default;
+};
+
+Method in_stages(int stages) {
+  PipeshardParallel method{.num_micro_batches = 3, .stages = UniformStages{stages}};
+  method.executor.stall_seconds = 0.5;
+  return method;
+}
+
+Method by_shards() {
+  Zero3Parallel method;
+  method.executor.stall_seconds = 0.5;
+  return method;
+}
+
+Outcome train(const Method& method, int devices) {
+  const Executable step =
+      parallelize(staged_mlp_step(kRows, kWidth), method, Cluster::local(devices));
+  TrainState state = step.init(1);
+  Outcome outcome;
+  std::vector<float> x(kRows * kWidth);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+  for (int i = 0; i < 2; ++i)
+    outcome.losses.push_back(step.run(state, {{"x", Array(x, {kRows, kWidth})}}).loss());
+  outcome.weights = Array(state["dense0.kernel"]).to_doubles();
+  return outcome;
+}
+
+/// How many calls each process makes in a training without faults.
+struct Training {
+  Method method;
+  int size = 2;
+  Outcome right;
+  std::vector<std::int64_t> calls;
+};
+
+Training training(const Method& method, int size) {
+  Training made{method, size, train(method, size), std::vector<std::int64_t>(size)};
+  ProcessesOptions options;
+  options.launch.fault = [&](const MemoryCall& call) {
+    made.calls[call.rank] = std::max(made.calls[call.rank], call.number + 1);
+    return MemoryFault{};
+  };
+  const auto errors = run_processes(
+      size, [&](int) { CHECK(train(method, size) == made.right); }, options);
+  for (const std::string& error : errors) CHECK(error == "");
+  return made;
+}
+
+/// A fault at call `number` of process `rank`; `number_of` counts.
+struct Injected {
+  MemoryFault fault;
+  int rank = 0;
+  std::int64_t number = 0;
+  std::function<bool(const MemoryCall&)> hits = [](const MemoryCall&) { return true; };
+};
+
+/// Returns the number of processes with an Error.
+int check(const Training& training, const Injected& injected) {
+  CAPTURE(injected.rank);
+  CAPTURE(injected.number);
+  ProcessesOptions options;
+  options.protocol.silence = std::chrono::milliseconds(500);
+  options.launch.fault = [&](const MemoryCall& call) {
+    const bool here = call.rank == injected.rank && call.number == injected.number;
+    return here && injected.hits(call) ? injected.fault : MemoryFault{};
+  };
+  std::vector<Outcome> outcomes(training.size);
+  const std::vector<std::string> errors = run_processes(
+      training.size, [&](int rank) { outcomes[rank] = train(training.method, training.size); },
+      options);
+  int failed = 0;
+  for (int rank = 0; rank < training.size; ++rank) {
+    failed += errors[rank].empty() ? 0 : 1;
+    CHECK_MESSAGE((!errors[rank].empty() || outcomes[rank] == training.right), errors[rank]);
+  }
+  return failed;
+}
+
+/// So many calls of each training, drawn by `seed`.
+template <class Body>
+void for_some_calls(const std::vector<Training>& trainings, int count, unsigned seed, Body&& body) {
+  std::mt19937 random(seed);
+  for (const Training& training : trainings)
+    for (int i = 0; i < count; ++i) {
+      const int rank = static_cast<int>(random() % training.size);
+      body(training, rank, static_cast<std::int64_t>(random() % training.calls[rank]));
+    }
+}
+
+const std::vector<Training>& trainings() {
+  static const std::vector<Training> all = {training(in_stages(2), 2), training(by_shards(), 3),
+                                            training(in_stages(4), 4)};
+  return all;
+}
+
+bool of_protocol(const MemoryCall& call) { return call.tag == processes::kControlTag; }
+
+}  // namespace
+
+TEST_CASE("late messages change no number") {
+  for_some_calls(trainings(), 12, 1, [](const Training& training, int rank, std::int64_t number) {
+    CHECK(check(training, {{.delay = std::chrono::milliseconds(60)}, rank, number}) == 0);
+    CHECK(check(training, {{.delay_calls = 50}, rank, number}) == 0);
+  });
+}
+
+TEST_CASE("a process that freezes or vanishes at any of its calls is an error in all") {
+  for (const MemberFate fate : {MemberFate::frozen, MemberFate::lost})
+    for_some_calls(trainings(), 6, 2, [&](const Training& training, int rank, std::int64_t number) {
+      // At its last calls the training may be over.
+      const int failed = check(training, {{.caller = fate}, rank, number});
+      if (2 * number < training.calls[rank]) CHECK(failed == training.size);
+    });
+}
+
+TEST_CASE("messages of the protocol that are lost, doubled or out of order change no number") {
+  for (const Delivery delivery : {Delivery::never, Delivery::twice, Delivery::behind_next})
+    for_some_calls(trainings(), 10, 3,
+                   [&](const Training& training, int rank, std::int64_t number) {
+                     check(training, {{.delivery = delivery}, rank, number, of_protocol});
+                   });
+}
+
+TEST_CASE("a message between devices that is lost is an error in all") {
+  for_some_calls(trainings(), 6, 4, [](const Training& training, int rank, std::int64_t number) {
+    bool hit = false;
+    const auto between_devices = [&](const MemoryCall& call) {
+      return hit = call.sends && call.tag >= processes::kFirstFreeTag;
+    };
+    const int failed =
+        check(training, {{.delivery = Delivery::never}, rank, number, between_devices});
+    CHECK(failed == (hit ? training.size : 0));
+  });
+}
+
+}  // namespace fault_injection_test
