@@ -103,6 +103,11 @@ void Protocol::request_stop(int signal) {
   courier_->nudge();
 }
 
+void Protocol::watch_signal(std::function<int()> noted) {
+  const std::lock_guard lock(mutex_);
+  noted_signal_ = std::move(noted);
+}
+
 void Protocol::end_all() {
   ending_ = true;
   courier_->nudge();
@@ -238,6 +243,8 @@ void Protocol::tick(Clock::time_point now) {
     const std::lock_guard lock(mutex_);
     outbox.swap(outbox_);
     wanted = std::exchange(wanted_, std::nullopt);
+    if (const int signal = noted_signal_ && !stop_requested() ? noted_signal_() : 0)
+      outbox.push_back({.kind = Message::Kind::stop, .status = signal});
     if (!given_.empty() && processes_.empty()) {
       processes_ = given_;
       last_heard_ = last_tick_ = now;

@@ -76,6 +76,9 @@ class Protocol final : public CourierTask {
   /// Asks every process to stop at the next opportunity (SIGTERM at one of them).
   void request_stop(int signal);
   int stop_requested() const { return stop_signal_.load(std::memory_order_relaxed); }
+  /// Asked again and again, on the progress thread: the signal by which this process is to stop; 0:
+  /// none. The first one is as `request_stop`. Empty: it is asked no more when this returns.
+  void watch_signal(std::function<int()> noted);
 
   /// The courier's thread ends: at once if the launch has failed, else when all have left.
   void leave();
@@ -119,6 +122,7 @@ class Protocol final : public CourierTask {
   std::optional<Failure> wanted_, failure_;
   std::vector<Process> given_;
   std::function<std::string()> whereabouts_;
+  std::function<int()> noted_signal_;
   std::atomic<bool> failed_{false}, speaks_{false}, leaving_{false}, ending_{false};
   std::atomic<int> stop_signal_{0};
   // of the progress thread:
