@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <iostream>
 
+#include "src/processes/launch_output.h"
+#include "src/processes/world.h"
+
 namespace alpa::checkpoint {
 namespace {
 
@@ -32,10 +35,13 @@ StopSignals::StopSignals(bool active) : active_(active) {
   for (const int signal : kSignals)
     if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
       sigaction(signal, &ours, nullptr);
+  if (processes::World* const world = processes::world())
+    world->protocol().watch_signal([] { return noted.load(); });
 }
 
 StopSignals::~StopSignals() {
   if (!active_) return;
+  if (processes::World* const world = processes::world()) world->protocol().watch_signal({});
   struct sigaction now = {};
   for (const int signal : kSignals)
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == note) ::signal(signal, SIG_DFL);
@@ -46,6 +52,7 @@ int StopSignals::caught() const { return active_ ? noted.load() : 0; }
 void StopSignals::exit_for(int signal) {
   std::cout.flush();
   std::fflush(nullptr);
+  processes::flush_output();
   ::_exit(128 + signal);
 }
 
