@@ -239,12 +239,12 @@ void Protocol::wire_failed(const std::exception_ptr& thrown) {
 void Protocol::tick(Clock::time_point now) {
   std::deque<Message> outbox;
   std::optional<Failure> wanted;
+  int noted = 0;
   {
     const std::lock_guard lock(mutex_);
     outbox.swap(outbox_);
     wanted = std::exchange(wanted_, std::nullopt);
-    if (const int signal = noted_signal_ && !stop_requested() ? noted_signal_() : 0)
-      outbox.push_back({.kind = Message::Kind::stop, .status = signal});
+    if (noted_signal_ && !stop_requested()) noted = noted_signal_();
     if (!given_.empty() && processes_.empty()) {
       processes_ = given_;
       last_heard_ = last_tick_ = now;
@@ -261,6 +261,7 @@ void Protocol::tick(Clock::time_point now) {
       send(0, message);
     }
   }
+  if (noted != 0) request_stop(noted);  // told in the next tick
   if (wanted) adopt(*wanted, true);
   if (!failed() && !processes_.empty()) {
     if (now - last_beat_ >= kBeat) beat(), last_beat_ = now;
