@@ -385,6 +385,51 @@ TEST_CASE("saves by the clock are at rank 0's time: all save at the same steps")
   CHECK(!names_in(folder.path()).empty());
 }
 
+TEST_CASE("a process that is lost at any time ends all, and leaves checkpoints that are whole") {
+  const TemporaryFolder whole("launch_test_whole");
+  const Outcome expected = train_on(make(Zero3Parallel{}, 6), whole.path());
+  // Messages of rank 2 in a run that nothing befalls.
+  std::atomic<std::int64_t> last = 0;
+  const auto options = [&](std::int64_t lost_at) {
+    ProcessesOptions options;
+    if (lost_at >= 0) options.protocol.silence = std::chrono::seconds(1);
+    options.launch.fault = [&last, lost_at](const processes::MemoryCall& call) {
+      if (call.rank != 2) return processes::MemoryFault{};
+      last = call.number;
+      const bool lost = call.number == lost_at;
+      return processes::MemoryFault{.caller = lost ? processes::MemberFate::lost
+                                                   : processes::MemberFate::runs};
+    };
+    return options;
+  };
+  const auto body = [](const std::string& folder) {
+    return [=](int) { train_on(make(Zero3Parallel{}, 6), folder, 1000, 1); };
+  };
+  const TemporaryFolder counted("launch_test_counted");
+  in_processes(3, body(counted.path()), options(-1));
+  const std::int64_t messages = last;
+  constexpr int kTimes = 5;
+  for (int i = 1; i < kTimes; ++i) {
+    CAPTURE(i);
+    const TemporaryFolder folder("launch_test_lost");
+    const auto errors = run_processes(3, body(folder.path()), options(messages * i / kTimes));
+    for (const int rank : {0, 1})
+      CHECK(errors[rank].find("lost rank 2 of 3 (host ") != errors[rank].npos);
+    if (fs::exists(folder.path()))
+      for (const std::string& name : names_in(folder.path()))
+        if (name.starts_with("step-"))
+          checkpoint::verify(folder.path(), std::stoll(name.substr(5)));
+    Outcome outcome;
+    in_processes(2, [&](int rank) {
+      const Outcome own = train_on(make(Zero3Parallel{}, 6), folder.path());
+      if (rank == 0) outcome = own;
+    });
+    CHECK(outcome.bits == expected.bits);
+    CHECK(outcome.step == expected.step);
+    for (const std::string& name : names_in(folder.path())) CHECK(name.starts_with("step-"));
+  }
+}
+
 TEST_CASE("processes that save into different folders, or other steps, are told so") {
   const TemporaryFolder folder("launch_test_ways"), other("launch_test_ways_other");
   const std::vector<std::string> errors = run_processes(2, [&](int rank) {
