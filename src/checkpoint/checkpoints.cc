@@ -4,10 +4,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -20,8 +23,10 @@
 #include "src/checkpoint/new_file.h"
 #include "src/checkpoint/restore.h"
 #include "src/checkpoint/save.h"
+#include "src/checkpoint/shares.h"
 #include "src/checkpoint/state_content.h"
 #include "src/checkpoint/stop_signals.h"
+#include "src/processes/channel.h"
 
 namespace alpa {
 namespace {
@@ -70,6 +75,17 @@ struct Loop {
   }
 };
 
+/// The launch of several processes that this one belongs to, with a channel for the user's calls
+/// and one for the writers.
+struct Launch {
+  explicit Launch(processes::World& world)
+      : world(world),
+        calls(world, processes::Channel::Waiting::hurried),
+        writers(world, processes::Channel::Waiting::patient) {}
+  processes::World& world;
+  processes::Channel calls, writers;
+};
+
 /// The position after so many steps with one batch each.
 DataPosition position_after(std::int64_t steps, const Batches& batches) {
   DataPosition position{steps / batches.size(), 0};
@@ -96,12 +112,15 @@ void check_data(const StoredData& stored, const Batches& batches, const std::str
 
 struct Checkpoints::Impl {
   Impl(std::string path, CheckpointOptions given) : folder(std::move(path)), options(given) {
+    if (processes::World* const world = processes::world()) launch.emplace(*world);
     if (!options.notify)
-      options.notify = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+      options.notify = [speaks = rank() == 0](const std::string& line) {
+        if (speaks) fmt::print(stderr, "{}\n", line);
+      };
   }
   ~Impl() {
     join();
-    if (const std::exception_ptr thrown = failure->take()) options.notify(text_of(thrown));
+    tell(background->take());
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -110,10 +129,62 @@ struct Checkpoints::Impl {
     return shown_path(folder + "/" + folder_of_step(step));
   }
 
+  /// A failed launch is told by others.
+  void tell(const std::exception_ptr& failure, const std::string& before = "") const {
+    if (!failure) return;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const processes::LaunchFailed&) {
+    } catch (...) {
+      options.notify(before + text_of(failure));
+    }
+  }
+
+  // ---- several processes
+
+  int rank() const { return launch ? launch->world.rank() : 0; }
+
+  /// A call that all processes make; `what`() says it in words.
+  template <class Text>
+  void note_call(Text&& what) const {
+    if (launch) launch->world.note_call(fmt::format("{} {}", what(), shown_path(folder)));
+  }
+
+  /// Returns make() of rank 0.
+  std::string from_rank_0(const std::function<std::string()>& make) const {
+    return launch ? launch->world.from_rank_0(make) : make();
+  }
+
+  /// Runs body() in all processes; what one throws is thrown in all.
+  void in_all(const std::function<void()>& body) { launch ? launch->calls.in_all(body) : body(); }
+
+  /// What has come in the background: the same in all processes.
+  runtime::Background::View view(const StopSignals& signals) const {
+    if (launch) return background->agreed();
+    runtime::Background::View view = background->look();
+    view.signal = signals.caught();
+    return view;
+  }
+
+  std::vector<std::int64_t> steps() const {
+    const std::string all =
+        from_rank_0([&] { return fmt::format("{}", fmt::join(steps_in(folder), " ")); });
+    std::istringstream words(all);
+    std::vector<std::int64_t> steps;
+    for (std::int64_t step = 0; words >> step;) steps.push_back(step);
+    return steps;
+  }
+
   // ---- saving
 
+  /// By rank 0, for all.
   void lock_folder() {
-    if (!lock) lock.emplace(folder);
+    if (locked) return;
+    from_rank_0([&] {
+      lock.emplace(folder);
+      return std::string();
+    });
+    locked = true;
   }
 
   void join() {
@@ -124,16 +195,22 @@ struct Checkpoints::Impl {
   /// Waits for the writer. Throws what it failed with.
   void wait() {
     join();
-    failure->rethrow_any();
+    background->rethrow_any();
   }
 
+  /// A save is over for all processes, whatever became of it, before the next one begins.
   void save(const TrainState& state, SaveOptions save_options) {
+    note_call([&] { return fmt::format("saving step {} in", state.step()); });
     lock_folder();
     wait();
     auto content = std::make_shared<StateContent>(state);
-    room.reserve(content->bytes());
-    const runtime::StateCounters counters = content->read(room.bytes.get());
     auto snapshot = std::make_shared<Snapshot>();
+    snapshot->places = divide(content->boxes());
+    const std::vector<runtime::StateBox> share =
+        share_of(rank(), content->boxes(), snapshot->places);
+    const std::int64_t bytes = runtime::snapshot_bytes(share);
+    in_all([&] { room.reserve(bytes); });
+    const runtime::StateCounters counters = content->read(share, room.bytes.get());
     snapshot->manifest.step = state.step();
     snapshot->manifest.seed = counters.seed;
     snapshot->manifest.steps = counters.steps;
@@ -142,24 +219,39 @@ struct Checkpoints::Impl {
     if (loop) snapshot->manifest.data = loop->data(state);
     snapshot->graph = &content->graph();
     snapshot->boxes = content->boxes();
-    snapshot->bytes = {room.bytes.get(), static_cast<std::size_t>(content->bytes())};
-    content->tell(failure);
+    snapshot->bytes = {room.bytes.get(), static_cast<std::size_t>(bytes)};
+    begin_interval(state);
+    start_writer([this, snapshot, content](int) {
+      // Training goes first: the disk waits anyway. Not the nicest: what else runs on the
+      // machine would keep a writer that training waits for from its turn.
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
+      try {
+        if (rank() == 0) snapshot->plan = plan_of(content->planned());
+        save_snapshot(folder, std::move(*snapshot), options.keep,
+                      launch ? &launch->writers : nullptr);
+      } catch (...) {
+        background->record(std::current_exception());
+      }
+    });
+  }
+
+  /// Throws Error if no thread can be started; the others of a launch would wait for it.
+  template <class Body>
+  void start_writer(const Body& body) {
+    try {
+      start_threads(writer, 1, "checkpoints", body, [] {});
+    } catch (...) {
+      if (launch) launch->world.fail(std::current_exception());
+      throw;
+    }
+  }
+
+  /// The state has been saved or restored: the next save is due an interval later.
+  void begin_interval(const TrainState& state) {
+    StateContent(state).watch(background);
     last_step = state.step();
-    last_time = Clock::now();
-    start_threads(
-        writer, 1, "checkpoints",
-        [this, snapshot, content](int) {
-          // Training goes first: the disk waits anyway. Not the nicest: what else runs on the
-          // machine would keep a writer that training waits for from its turn.
-          ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
-          try {
-            snapshot->plan = plan_of(content->planned());
-            save_snapshot(folder, std::move(*snapshot), options.keep);
-          } catch (...) {
-            failure->record(std::current_exception());
-          }
-        },
-        [] {});
+    const std::chrono::milliseconds time = options.every.time;
+    background->set_due(time.count() > 0 ? std::optional(Clock::now() + time) : std::nullopt);
   }
 
   /// Its JSON, which is made once. For the writer.
@@ -169,27 +261,28 @@ struct Checkpoints::Impl {
   }
 
   /// Whether the state is to be saved after this step.
-  bool due(std::int64_t step) const {
-    const SaveInterval& every = options.every;
-    return step > last_step && ((every.steps > 0 && step / every.steps > last_step / every.steps) ||
-                                (every.time.count() > 0 && Clock::now() - last_time >= every.time));
+  bool due(std::int64_t step, const runtime::Background::View& now) const {
+    const std::int64_t every = options.every.steps;
+    return step > last_step && ((every > 0 && step / every > last_step / every) || now.due);
   }
 
   // ---- restoring
 
   RestoredCheckpoint restore(const TrainState& state, std::int64_t step,
                              const RestoreOptions& restore_options) {
+    note_call([&] { return fmt::format("restoring step {} of", step); });
     join();  // the snapshot is still being written
     const StateContent content(state);
     Room own;
     Room& read = room.size > 0 ? room : own;
-    read.reserve(content.bytes());
+    in_all([&] { read.reserve(runtime::snapshot_bytes(content.boxes_here())); });
     std::vector<std::string> damaged;
-    const std::vector<std::int64_t> steps = steps_in(folder);
+    const std::vector<std::int64_t> steps = this->steps();
     while (true) {
       try {
         RestoredCheckpoint result =
-            restore_step(folder, step, content, read.bytes.get(), restore_options);
+            restore_step(folder, step, content, read.bytes.get(), restore_options,
+                         launch ? &launch->calls : nullptr);
         result.restored.damaged = std::move(damaged);
         return result;
       } catch (const Damage& error) {
@@ -203,15 +296,15 @@ struct Checkpoints::Impl {
 
   const std::string folder;
   CheckpointOptions options;
-  std::optional<FolderLock> lock;
+  std::optional<Launch> launch;  ///< none: this process is alone
+  bool locked = false;
+  std::optional<FolderLock> lock;  ///< rank 0's
   std::optional<Loop> loop;
   Room room;                                    ///< the writer's while it runs
   std::shared_ptr<const CompiledStep> planned;  ///< whose JSON `plan` is
   std::string plan;
   std::int64_t last_step = 0;
-  Clock::time_point last_time = Clock::now();
-  const std::shared_ptr<runtime::BackgroundFailure> failure =  ///< of the writer
-      std::make_shared<runtime::BackgroundFailure>();
+  const std::shared_ptr<runtime::Background> background = std::make_shared<runtime::Background>();
   std::vector<std::thread> writer;
 };
 
@@ -234,9 +327,15 @@ void Checkpoints::save(const TrainState& state, SaveOptions options) {
   impl_->save(state, std::move(options));
 }
 
-void Checkpoints::wait() { impl_->wait(); }
+void Checkpoints::wait() {
+  impl_->note_call([] { return "waiting for what was saved in"; });
+  impl_->wait();
+}
 
-std::vector<std::int64_t> Checkpoints::steps() const { return steps_in(impl_->folder); }
+std::vector<std::int64_t> Checkpoints::steps() const {
+  impl_->note_call([] { return "asking for the steps in"; });
+  return impl_->steps();
+}
 
 std::optional<std::int64_t> Checkpoints::newest() const {
   const std::vector<std::int64_t> all = steps();
@@ -261,8 +360,9 @@ struct ResumedBatches::Impl {
   void step_done() {
     loop().current = loop().batches.after(loop().current);
     loop().step = state.step();
-    if (const int signal = signals.caught()) save_and_exit(signal);
-    if (saved->due(state.step())) saved->save(state, {});
+    const runtime::Background::View now = saved->view(signals);
+    if (now.signal != 0 && saved->options.on_signals) save_and_exit(now.signal);
+    if (saved->due(state.step(), now)) saved->save(state, {});
   }
 
   /// Nothing is left to do; what was done is durable.
@@ -276,9 +376,11 @@ struct ResumedBatches::Impl {
       finish();
       saved->options.notify(fmt::format("signal {}: step {} is saved in {}", signal, state.step(),
                                         shown_path(saved->folder)));
-    } catch (const std::exception& error) {
-      saved->options.notify(fmt::format("signal {}: {}", signal, error.what()));
+    } catch (...) {
+      saved->tell(std::current_exception(), fmt::format("signal {}: ", signal));
     }
+    // A process that ends with a status makes the launcher end the others: all are ready first.
+    if (saved->launch) saved->launch->world.leave();
     StopSignals::exit_for(signal);
   }
 };
@@ -289,9 +391,12 @@ ResumedBatches Checkpoints::resume(const Executable& step, TrainState& state,
   require(state.belongs_to(step),
           "Checkpoints::resume: this state belongs to another executable; make one with init() of "
           "this one");
+  impl_->note_call(
+      [&] { return fmt::format("resuming {} epochs of {} batches from", epochs, batches.size()); });
   impl_->lock_folder();
   impl_->wait();
-  impl_->room.reserve(StateContent(state).bytes());
+  impl_->in_all(
+      [&] { impl_->room.reserve(runtime::snapshot_bytes(StateContent(state).boxes_here())); });
   std::optional<Restored> restored;
   DataPosition position;
   if (const std::optional<std::int64_t> newest = this->newest()) {
@@ -303,8 +408,7 @@ ResumedBatches Checkpoints::resume(const Executable& step, TrainState& state,
     impl_->options.notify(fmt::format("resumed from {}", title));
     restored = std::move(result.restored);
   }
-  impl_->last_step = state.step();
-  impl_->last_time = Clock::now();
+  impl_->begin_interval(state);
   impl_->loop = Loop{batches, position, state.step()};
   position.epoch = std::min(position.epoch, epochs);
   if (position.epoch == epochs) position.example = 0;

@@ -72,6 +72,10 @@ void remove_unfinished(const std::string& folder) {
   for (const fs::path& path : unfinished) fs::remove_all(path, failure);
 }
 
+std::string manifest_path(const std::string& folder, std::int64_t step) {
+  return folder + "/" + folder_of_step(step) + "/" + kManifestFile;
+}
+
 std::string this_process() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -95,9 +99,17 @@ std::vector<std::int64_t> steps_in(const std::string& folder) {
   return steps;
 }
 
+std::string read_manifest_text(const std::string& folder, std::int64_t step) {
+  return read_file(manifest_path(folder, step), kManifestKind);
+}
+
 Manifest read_manifest(const std::string& folder, std::int64_t step) {
-  const std::string path = folder + "/" + folder_of_step(step) + "/" + kManifestFile;
-  Manifest manifest = parse_manifest(read_file(path, kManifestKind), shown_path(path));
+  return parse_manifest_of(read_manifest_text(folder, step), folder, step);
+}
+
+Manifest parse_manifest_of(const std::string& text, const std::string& folder, std::int64_t step) {
+  const std::string path = manifest_path(folder, step);
+  Manifest manifest = parse_manifest(text, shown_path(path));
   require(manifest.step == step, "{}: is of step {}, another checkpoint's", shown_path(path),
           manifest.step);
   return manifest;

@@ -20,6 +20,9 @@ std::vector<std::int64_t> steps_in(const std::string& folder);
 
 /// The manifest of a checkpoint. Throws Error naming the file if it can't be read or is damaged.
 Manifest read_manifest(const std::string& folder, std::int64_t step);
+/// The same in two parts: only the first reads.
+std::string read_manifest_text(const std::string& folder, std::int64_t step);
+Manifest parse_manifest_of(const std::string& text, const std::string& folder, std::int64_t step);
 
 /// Keeps other programs from saving into a folder, until it is gone. The lock ends with the
 /// process, however it ends.

@@ -116,13 +116,50 @@ std::byte* destination_of(const std::vector<Source>& sources, std::int64_t begin
   return same ? wanted.to + (begin - source->box->offset) : nullptr;
 }
 
-/// Pieces of a shard that hold something of `sources`.
-std::vector<std::int64_t> pieces_of(const std::vector<Source>& sources) {
-  constexpr std::int64_t bytes = kBlocksAtOnce * kBlockBytes;
-  std::vector<std::int64_t> pieces;
+/// Calls body(begin, end) for ranges of bytes, of a box of shape `extent`, that hold `part` of it.
+/// Between two ranges is more than a block. `bytes`: of an element; `d`: dimension from which on
+/// the box is looked at, which begins at byte `at`.
+template <class Body>
+void for_ranges_of(const Shape& extent, const Box& part, std::int64_t bytes, Body&& body,
+                   std::size_t d = 0, std::int64_t at = 0) {
+  std::int64_t first = at, last = at, row = bytes;
+  for (std::size_t i = extent.size(); i-- > d; row *= extent[i]) {
+    first += part.begin[i] * row;
+    last += (part.begin[i] + part.extent[i] - 1) * row;
+  }
+  if (d == extent.size() || (row /= extent[d]) <= kBlockBytes) return body(first, last + bytes);
+  for (std::int64_t i = 0; i < part.extent[d]; ++i)
+    for_ranges_of(extent, part, bytes, body, d + 1, at + (part.begin[d] + i) * row);
+}
+
+/// Consecutive blocks of a shard.
+struct Piece {
+  std::int64_t first = 0, count = 0;
+};
+
+/// The blocks that hold something wanted, each once; at most so many together.
+std::vector<Piece> pieces_of(const std::vector<Source>& sources, std::int64_t num_blocks) {
+  std::vector<bool> wanted(static_cast<std::size_t>(num_blocks));
   for (const Source& source : sources)
-    for (std::int64_t p = source.box->offset / bytes; p <= (source.end - 1) / bytes; ++p)
-      if (pieces.empty() || pieces.back() < p) pieces.push_back(p);
+    for (const WantedBox* box : source.wanted) {
+      Box common;
+      intersect({source.box->begin, source.box->extent}, box->begin, box->extent, common);
+      common.begin = minus(common.begin, source.box->begin);
+      for_ranges_of(
+          source.box->extent, common, source.element, [&](std::int64_t begin, std::int64_t end) {
+            const std::int64_t from = source.box->offset + begin, to = source.box->offset + end;
+            for (std::int64_t b = from / kBlockBytes; b <= (to - 1) / kBlockBytes; ++b)
+              wanted[b] = true;
+          });
+    }
+  std::vector<Piece> pieces;
+  for (std::int64_t b = 0; b < num_blocks; ++b) {
+    if (!wanted[b]) continue;
+    const bool goes_on =
+        b % kBlocksAtOnce != 0 && !pieces.empty() && pieces.back().first + pieces.back().count == b;
+    if (!goes_on) pieces.push_back({b, 0});
+    ++pieces.back().count;
+  }
   return pieces;
 }
 
@@ -135,12 +172,12 @@ void read_boxes(const std::string& folder, const Manifest& manifest,
     const std::vector<Source> sources = sources_in(number, manifest, wanted);
     if (sources.empty()) continue;
     const ShardReader shard(folder, manifest, number);
-    const std::vector<std::int64_t> pieces = pieces_of(sources);
+    const std::vector<Piece> pieces = pieces_of(sources, shard.num_blocks());
     team.parallel_for(std::ssize(pieces), 1, [&](std::int64_t begin, std::int64_t end) {
       const auto buffer = std::make_unique<std::byte[]>(kBlocksAtOnce * kBlockBytes);
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first = pieces[i] * kBlocksAtOnce, from = first * kBlockBytes,
-                           blocks = std::min(kBlocksAtOnce, shard.num_blocks() - first),
+        const auto [first, blocks] = pieces[i];
+        const std::int64_t from = first * kBlockBytes,
                            to = std::min(from + blocks * kBlockBytes, shard.data_bytes());
         if (std::byte* direct = destination_of(sources, from, to)) {
           shard.read(first, blocks, direct);

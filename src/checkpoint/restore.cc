@@ -28,14 +28,28 @@ void compare_names(const Manifest& manifest, const Graph& graph, const std::stri
 
 /// Throws Error unless a tensor has one type in both, or may be converted.
 void check_type_of(const std::string& title, const std::string& name, const StoredTensor& stored,
-                   const Graph& graph, bool cast) {
-  const TensorType& type = graph.type(find_input(graph, InputKind::state, name)->value);
+                   const TensorType& type, bool cast) {
   const bool converts =
       stored.type.shape == type.shape && is_floating(stored.type.dtype) && is_floating(type.dtype);
   require(stored.type == type || (cast && converts),
           "{}: tensor \"{}\" is {}, but the state has {}{}", title, excerpt(name),
           to_string(stored.type), to_string(type),
           converts ? "; RestoreOptions{.cast = true} converts it" : "");
+}
+
+/// Checks the types of all chosen tensors, those that other processes hold, too. Throws Error if
+/// there are none.
+void check_chosen(const std::string& title, const Manifest& manifest, const Graph& graph,
+                  const std::string& pattern, bool cast) {
+  bool any = false;
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::state || !matches(pattern, input.name)) continue;
+    const auto stored = manifest.tensors.find(input.name);
+    if (stored == manifest.tensors.end()) continue;
+    check_type_of(title, input.name, stored->second, graph.type(input.value), cast);
+    any = true;
+  }
+  require(any, "{}: no tensor of the state is called \"{}\" in it", title, excerpt(pattern));
 }
 
 /// A box that is stored in another floating type.
@@ -49,18 +63,28 @@ template <class Read>
 auto undamaged(Read read) {
   try {
     return read();
+  } catch (const processes::LaunchFailed&) {
+    throw;
   } catch (const Error& error) {
     throw Damage(error.what());
   }
+}
+
+/// Rank 0's, in all processes.
+Manifest manifest_in_all(const std::string& folder, std::int64_t step, processes::Channel* launch) {
+  const auto read = [&] { return read_manifest_text(folder, step); };
+  return undamaged([&] {
+    return parse_manifest_of(launch ? launch->world().from_rank_0(read) : read(), folder, step);
+  });
 }
 
 }  // namespace
 
 RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
                                 const StateContent& content, std::byte* snapshot,
-                                const RestoreOptions& options) {
+                                const RestoreOptions& options, processes::Channel* launch) {
   const std::string path = folder + "/" + folder_of_step(step), title = shown_path(path);
-  const Manifest manifest = undamaged([&] { return read_manifest(folder, step); });
+  const Manifest manifest = manifest_in_all(folder, step, launch);
   const bool all = options.only.empty();
   const std::string pattern = all ? "*" : options.only;
   Restored restored{step, manifest.user, manifest.metrics, {}, {}, {}, {}};
@@ -69,13 +93,13 @@ RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
           "{}: its tensors are not those of the state. The state wants {}, which it lacks; it has "
           "{}, which the state lacks. RestoreOptions{{.only = \"pattern\"}} restores some",
           title, quoted_names(restored.missing, kNames), quoted_names(restored.left_over, kNames));
+  check_chosen(title, manifest, content.graph(), pattern, options.cast);
   std::vector<runtime::StateBox> chosen;
   std::vector<WantedBox> wanted;
   std::vector<Converted> converted;
-  for (const runtime::StateBox& box : content.boxes()) {
+  for (const runtime::StateBox& box : content.boxes_here()) {
     const auto stored = manifest.tensors.find(box.name);
     if (stored == manifest.tensors.end() || !matches(pattern, box.name)) continue;
-    check_type_of(title, box.name, stored->second, content.graph(), options.cast);
     std::byte* to = snapshot + box.offset;
     if (const DType dtype = stored->second.type.dtype; dtype != box.type.dtype) {
       converted.push_back({box, Array(TensorType{dtype, box.type.shape})});
@@ -84,9 +108,8 @@ RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
     wanted.push_back({&stored->second, box.begin, box.type.shape, to});
     chosen.push_back(box);
   }
-  require(!chosen.empty(), "{}: no tensor of the state is called \"{}\" in it", title,
-          excerpt(pattern));
-  undamaged([&] { read_boxes(path, manifest, wanted); });
+  const auto read = [&] { read_boxes(path, manifest, wanted); };
+  undamaged([&] { launch ? launch->in_all(read) : read(); });
   for (const auto& [box, stored] : converted) {
     const Array array = stored.cast(box.type.dtype);
     std::memcpy(snapshot + box.offset, array.data(), static_cast<std::size_t>(array.bytes()));

@@ -7,6 +7,7 @@
 #include "alpa/checkpoint/checkpoints.h"
 #include "src/checkpoint/manifest.h"
 #include "src/checkpoint/state_content.h"
+#include "src/processes/channel.h"
 
 namespace alpa::checkpoint {
 
@@ -22,10 +23,12 @@ struct RestoredCheckpoint {
   std::optional<StoredData> data;
 };
 
-/// Reads the checkpoint of `step` in `folder` into `snapshot`, memory for `content`, checks all of
-/// it, and only then copies it into the state. Throws Damage, or Error as `Checkpoints::restore`.
+/// Reads the checkpoint of `step` in `folder` into `snapshot`, memory for the boxes that `content`
+/// has here, checks all of it, and only then copies it into the state. Throws Damage, or Error as
+/// `Checkpoints::restore`. `launch`: collective; each process reads what it holds, and damage that
+/// one finds is thrown in all. Null: this process is alone.
 RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
                                 const StateContent& content, std::byte* snapshot,
-                                const RestoreOptions& options);
+                                const RestoreOptions& options, processes::Channel* launch);
 
 }  // namespace alpa::checkpoint

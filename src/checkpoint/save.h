@@ -8,21 +8,27 @@
 
 #include "alpa/ir/graph.h"
 #include "src/checkpoint/manifest.h"
-#include "src/runtime/held_parts.h"
+#include "src/checkpoint/shares.h"
+#include "src/processes/channel.h"
 
 namespace alpa::checkpoint {
 
-/// A snapshot with all that its checkpoint tells beside it.
+/// A snapshot of what this process writes, with all that the checkpoint tells beside it. What rank
+/// 0 has counts where processes differ.
 struct Snapshot {
   Manifest manifest;                         ///< without tensors and shards
   const Graph* graph = nullptr;              ///< whose state inputs the boxes are of
-  std::span<const runtime::StateBox> boxes;  ///< in the order of their bytes
-  std::span<const std::byte> bytes;          ///< of all boxes
-  std::string_view plan;                     ///< plan.json
+  std::span<const runtime::StateBox> boxes;  ///< of the whole state
+  std::vector<BoxPlace> places;              ///< of each of them
+  std::span<const std::byte> bytes;          ///< of the boxes that this process writes
+  std::string_view plan;                     ///< plan.json; of rank 0
 };
 
 /// Puts the checkpoint into `folder`, durable, and then removes all but the newest `keep` (0:
 /// none). Throws Error naming the file that could not be written; then nothing is left of it.
-void save_snapshot(const std::string& folder, Snapshot snapshot, int keep);
+/// `launch`: collective, all processes throw the same, which names the rank, too; null: this
+/// process is alone.
+void save_snapshot(const std::string& folder, Snapshot snapshot, int keep,
+                   processes::Channel* launch);
 
 }  // namespace alpa::checkpoint

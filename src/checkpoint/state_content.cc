@@ -15,12 +15,17 @@ const Graph& StateContent::graph() const { return state_.executor().program().gr
 
 const std::shared_ptr<const CompiledStep>& StateContent::planned() const { return state_.planned_; }
 
-void StateContent::tell(const std::shared_ptr<runtime::BackgroundFailure>& failure) const {
-  state_.state_->background = failure;
+const std::vector<runtime::StateBox>& StateContent::boxes_here() const {
+  return state_.executor().state_boxes_here();
 }
 
-runtime::StateCounters StateContent::read(std::byte* snapshot) const {
-  return state_.executor().snapshot(*state_.state_, boxes(), snapshot);
+void StateContent::watch(const std::shared_ptr<runtime::Background>& background) const {
+  state_.executor().add_background(*state_.state_, background);
+}
+
+runtime::StateCounters StateContent::read(const std::vector<runtime::StateBox>& boxes,
+                                          std::byte* snapshot) const {
+  return state_.executor().snapshot(*state_.state_, boxes, snapshot);
 }
 
 void StateContent::write(const std::vector<runtime::StateBox>& boxes, const std::byte* snapshot,

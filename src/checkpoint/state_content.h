@@ -10,7 +10,7 @@
 
 namespace alpa::checkpoint {
 
-/// The boxes of a state. It keeps the state alive.
+/// The boxes of a state, which it keeps alive.
 class StateContent {
  public:
   /// Throws Error if the state is empty.
@@ -19,13 +19,16 @@ class StateContent {
   const Graph& graph() const;  ///< whose state inputs are the tensors
   /// Of the executable that made the state.
   const std::shared_ptr<const CompiledStep>& planned() const;
+  /// Of all processes.
   const std::vector<runtime::StateBox>& boxes() const;
-  std::int64_t bytes() const { return runtime::snapshot_bytes(boxes()); }  ///< of a snapshot
+  /// Those that this process holds, with their places in a snapshot of these.
+  const std::vector<runtime::StateBox>& boxes_here() const;
 
   /// From now on, what is recorded there is thrown at the next step on the state.
-  void tell(const std::shared_ptr<runtime::BackgroundFailure>& failure) const;
-  /// Copies the state to a snapshot, after all started steps.
-  runtime::StateCounters read(std::byte* snapshot) const;
+  void watch(const std::shared_ptr<runtime::Background>& background) const;
+  /// Copies boxes that this process holds to a snapshot, after all started steps.
+  runtime::StateCounters read(const std::vector<runtime::StateBox>& boxes,
+                              std::byte* snapshot) const;
   /// Copies `boxes` of a snapshot into the state. `counters`: null for none.
   void write(const std::vector<runtime::StateBox>& boxes, const std::byte* snapshot,
              const runtime::StateCounters* counters) const;

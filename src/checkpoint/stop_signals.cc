@@ -10,6 +10,9 @@
 
 #include "src/base/launch_hooks.h"
 
+#include "src/processes/launch_output.h"
+#include "src/processes/world.h"
+
 namespace alpa::checkpoint {
 namespace {
 
@@ -46,10 +49,13 @@ StopSignals::StopSignals(bool active) : active_(active) {
       replaced[i] = before.sa_handler;
       sigaction(kSignals[i], &ours, nullptr);
     }
+  if (processes::World* const world = processes::world())
+    world->protocol().watch_signal([] { return noted.load(); });
 }
 
 StopSignals::~StopSignals() {
   if (!active_) return;
+  if (processes::World* const world = processes::world()) world->protocol().watch_signal({});
   struct sigaction now = {};
   for (std::size_t i = 0; i < std::size(kSignals); ++i)
     if (sigaction(kSignals[i], nullptr, &now) == 0 && now.sa_handler == note)
@@ -61,6 +67,7 @@ int StopSignals::caught() const { return active_ ? noted.load() : 0; }
 void StopSignals::exit_for(int signal) {
   std::cout.flush();
   std::fflush(nullptr);
+  processes::flush_output();
   ::_exit(128 + signal);
 }
 

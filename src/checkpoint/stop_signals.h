@@ -6,7 +6,7 @@ namespace alpa::checkpoint {
 
 /// While one lives, the first SIGTERM or SIGINT is noted instead of ending the program; a second
 /// one ends it. A signal that the program handles itself, or ignores, stays as it is. At most one
-/// active one may live at a time.
+/// active one may live at a time. In a launch all processes learn of it (Protocol::stop_requested).
 class StopSignals {
  public:
   explicit StopSignals(bool active);

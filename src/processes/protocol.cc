@@ -149,6 +149,11 @@ void Protocol::request_stop(int signal) {
   courier_->nudge();
 }
 
+void Protocol::watch_signal(std::function<int()> noted) {
+  const std::lock_guard lock(mutex_);
+  noted_signal_ = std::move(noted);
+}
+
 void Protocol::end_all() {
   ending_ = true;
   courier_->nudge();
@@ -311,14 +316,17 @@ void Protocol::tick(Clock::time_point now) {
   const bool leaving = leaving_;  // before the outbox, which has all calls made before
   send_outbox();
   std::optional<Failure> wanted;
+  int noted = 0;
   {
     const std::lock_guard lock(mutex_);
     wanted = std::exchange(wanted_, std::nullopt);
+    if (noted_signal_ && !stop_requested()) noted = noted_signal_();
     if (!given_.empty() && processes_.empty()) {
       processes_ = given_;
       last_heard_ = last_tick_ = now;
     }
   }
+  if (noted != 0) request_stop(noted);  // told in the next tick
   if (wanted) adopt(*wanted, true);
   if (!failed() && !processes_.empty()) {
     if (now - last_beat_ >= kBeat) beat(), last_beat_ = now;

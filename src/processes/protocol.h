@@ -80,6 +80,9 @@ class Protocol final : public CourierTask {
   /// Asks every process to stop at the next opportunity (SIGTERM at one of them).
   void request_stop(int signal);
   int stop_requested() const { return stop_signal_.load(std::memory_order_relaxed); }
+  /// Asked again and again, on the progress thread: the signal by which this process is to stop; 0:
+  /// none. The first one is as `request_stop`. Empty: it is asked no more when this returns.
+  void watch_signal(std::function<int()> noted);
 
   /// The courier's thread ends: at once if the launch has failed, else when all have left.
   void leave();
@@ -131,6 +134,7 @@ class Protocol final : public CourierTask {
   std::deque<Message> outbox_;  ///< to rank 0, or to all
   std::optional<Failure> wanted_, failure_;
   std::vector<Process> given_;
+  std::function<int()> noted_signal_;
   std::int64_t last_call_ = 0;
   std::string last_call_text_;
   const void* reporter_ = nullptr;

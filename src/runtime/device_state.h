@@ -2,14 +2,13 @@
 /// The device memory of one training run.
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "src/runtime/background.h"
 
 namespace alpa::runtime {
 
@@ -32,27 +31,6 @@ class DeviceMemory {
   DeviceMemory() = default;
 };
 
-/// What failed in the background on behalf of a state, such as writing its checkpoint. Thread-safe.
-class BackgroundFailure {
- public:
-  void record(std::exception_ptr thrown) {
-    const std::lock_guard lock(mutex_);
-    if (!thrown_) thrown_ = std::move(thrown);
-  }
-  /// The failure, which is told only once; null: none.
-  std::exception_ptr take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(thrown_, nullptr);
-  }
-  void rethrow_any() {
-    if (const std::exception_ptr thrown = take()) std::rethrow_exception(thrown);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr thrown_;
-};
-
 /// Plain data for the executor that made it, whose lock guards it.
 class DeviceState {
  public:
@@ -63,8 +41,8 @@ class DeviceState {
   std::vector<std::int64_t> steps;
   /// Metrics of the last run of the first of them, once that is over; null: none has run.
   std::shared_ptr<const std::optional<std::map<std::string, double>>> metrics = {};
-  std::shared_ptr<BackgroundFailure> background = {};  ///< thrown at the next step; null: none
-  std::uint64_t owner = 0;                             ///< number of the executor that made it
+  std::vector<std::weak_ptr<Background>> background = {};  ///< what goes on beside its steps
+  std::uint64_t owner = 0;                                 ///< number of the executor that made it
   /// Why the state is unusable; empty: usable. Shared with steps that still run on it.
   std::shared_ptr<std::string> failure = std::make_shared<std::string>();
 };

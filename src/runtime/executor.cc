@@ -34,6 +34,7 @@ struct RunningStep::Step {
   std::shared_ptr<std::string> state_failure;  ///< of the state it runs on
   std::optional<std::map<std::string, double>> metrics;
   std::map<std::string, Array> outputs;
+  std::vector<std::shared_ptr<Background>> background;  ///< of its state, when it started
   std::exception_ptr failure;
 
   bool over() const { return metrics || failure; }
@@ -321,6 +322,7 @@ struct Executor::Impl {
     auto step = std::make_shared<RunningStep::Step>();
     step->number = inputs.step;
     step->state_failure = state.failure;
+    step->background = kept(state.background);
     if (step_number == 0) state.metrics = {step, &step->metrics};
     under_way.push_back(step);
     try {
@@ -337,7 +339,7 @@ struct Executor::Impl {
   void settle() {
     try {
       std::vector<double> values = devices->finish();
-      if (world()) share_metrics(values, programs, placement);
+      if (world()) share_metrics(values, programs, placement, under_way.front()->background);
       std::map<std::string, double> metrics;
       for (std::size_t i = 0; i < values.size(); ++i) metrics[graph().metrics[i].name] = values[i];
       under_way.front()->metrics = std::move(metrics);
@@ -454,7 +456,8 @@ RunningStep Executor::start(DeviceState& state, const BatchData& batch,
   const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
-  if (state.background) state.background->rethrow_any();
+  for (const auto& background : kept(state.background))
+    impl_->world() ? background->rethrow_agreed() : background->rethrow_any();
   impl_->note_call([&] { return run_text(impl_->steps_of(state) + 1, batch); },
                    [&] { return hash_of(batch); });
   take_inputs(impl_->graph(), batch, scalars(impl_->steps_of(state) + 1), impl_->inputs);
@@ -521,6 +524,12 @@ const std::vector<StateBox>& Executor::state_boxes_here() const {
   return impl_->home().boxes_here;
 }
 
+void Executor::add_background(DeviceState& state,
+                              const std::shared_ptr<Background>& background) const {
+  const std::lock_guard lock(impl_->home().mutex);
+  runtime::add_background(state.background, background);
+}
+
 StateCounters Executor::snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
                                  std::byte* to) const {
   Impl& home = impl_->home();
@@ -528,7 +537,7 @@ StateCounters Executor::snapshot(const DeviceState& state, const std::vector<Sta
   home.check_owner(state);
   home.settle_shared();
   Impl::require_usable(state);
-  read_boxes(boxes, *home.devices, *state.memory, to);
+  home.telling([&] { read_boxes(boxes, *home.devices, *state.memory, to); });
   StateCounters counters{state.seed, state.steps, {}};
   if (state.metrics && *state.metrics) counters.metrics = **state.metrics;
   return counters;
@@ -541,7 +550,7 @@ void Executor::restore(DeviceState& state, const std::vector<StateBox>& boxes,
   home.check_owner(state);
   home.settle_shared();
   Impl::require_usable(state);
-  write_boxes(boxes, *home.devices, *state.memory, from);
+  home.telling([&] { write_boxes(boxes, *home.devices, *state.memory, from); });
   if (counters) state.seed = counters->seed, state.steps = counters->steps;
 }
 

@@ -25,6 +25,7 @@ namespace alpa::runtime {
 /// Made by `Executor::make_state`.
 class DeviceState;
 
+class Background;
 class RunningStep;
 class Executor;
 
@@ -122,9 +123,12 @@ class Executor {
   const std::vector<StateBox>& state_boxes() const;
   /// Those that devices of this process hold, with a snapshot of their own.
   const std::vector<StateBox>& state_boxes_here() const;
-  /// Copies `boxes`, of `state_boxes`, to a snapshot or from there into the state, after all
-  /// started steps. `counters`: what else is restored; null: nothing. Throw Error if `state` is
-  /// unusable.
+  /// From now on, steps on `state` throw what is recorded there, once, before they start. In a
+  /// launch all processes do at the same step; each must add its own. Kept while others keep it.
+  void add_background(DeviceState& state, const std::shared_ptr<Background>& background) const;
+  /// Copies `boxes`, of `state_boxes` and held here, to a snapshot or from there into the state,
+  /// after all started steps. `counters`: what else is restored; null: nothing. Throw Error if
+  /// `state` is unusable.
   StateCounters snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
                          std::byte* to) const;
   void restore(DeviceState& state, const std::vector<StateBox>& boxes, const std::byte* from,

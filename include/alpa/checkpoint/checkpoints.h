@@ -30,15 +30,18 @@ struct CheckpointOptions {
   SaveInterval every = {};  ///< of `resume`; default: only at the end of its loop
   int keep = 3;             ///< the newest so many stay, older ones are removed; 0: all stay
   /// SIGTERM and SIGINT during the loop of `resume` save once more and end the program with status
-  /// 143 or 130, unless it handles them itself. A second one ends it at once.
+  /// 143 or 130, unless it handles them itself. A second one ends it at once. In a launch of
+  /// several processes a signal to one counts for all.
   bool on_signals = true;
-  /// Gets lines about what was resumed from, and what could not be. Default: stderr.
+  /// Gets lines about what was resumed from, and what could not be; in every process of a launch.
+  /// Default: stderr, once.
   std::function<void(const std::string& line)> notify = {};
 };
 
 /// Options of `Checkpoints::save`.
 struct SaveOptions {
-  std::map<std::string, std::string> user = {};  ///< texts to find again in `Restored::user`
+  /// Texts to find again in `Restored::user`; those of rank 0.
+  std::map<std::string, std::string> user = {};
 };
 
 /// Options of `Checkpoints::restore`.
@@ -65,7 +68,9 @@ class ResumedBatches;
 
 /// The checkpoints in a folder. A checkpoint has a name only once it is whole and durable, so the
 /// program may be killed at any instant. One program at a time saves into a folder; any may read.
-/// Calls are made by one thread at a time.
+/// Calls are made by one thread at a time. The processes of a launch make all calls together, with
+/// a folder that all hosts see: each writes and reads what its devices hold, and what fails in one
+/// is thrown in all, with its rank and host.
 class Checkpoints {
  public:
   /// Nothing is made or read yet. Throws Error if an option is out of range.

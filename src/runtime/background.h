@@ -1,0 +1,54 @@
+#pragma once
+/// What goes on beside the steps of a state: its checkpoints are written, time passes, signals
+/// come. The processes of a launch must act on it at the same step, so rank 0's view of it travels
+/// with the metrics of every step (share_metrics.h). Thread-safe.
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace alpa::runtime {
+
+class Background {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct View {
+    int signal = 0;       ///< asks the program to end; 0: none came
+    bool failed = false;  ///< something was recorded that nobody has been told
+    bool due = false;     ///< the time given to `set_due` has come
+  };
+
+  /// What failed, such as writing a checkpoint. The first one counts.
+  void record(std::exception_ptr thrown);
+  /// The failure, which is told only once; null: none.
+  std::exception_ptr take();
+  void rethrow_any();
+  /// When `View::due` becomes true; nullopt: never.
+  void set_due(std::optional<Clock::time_point> due);
+
+  /// As it is now, in this process; without signals.
+  View look() const;
+  /// In a launch: rank 0's view at the end of the last step.
+  void agree(const View& view);
+  View agreed() const;
+  /// In a launch, as `rethrow_any`, if the agreed view has a failure: all processes know it soon.
+  void rethrow_agreed();
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable recorded_;
+  std::exception_ptr thrown_;
+  std::optional<Clock::time_point> due_;
+  View agreed_;
+};
+
+/// Adds one, once, and removes those that are gone.
+void add_background(std::vector<std::weak_ptr<Background>>& all,
+                    const std::shared_ptr<Background>& one);
+/// Those that are not gone.
+std::vector<std::shared_ptr<Background>> kept(const std::vector<std::weak_ptr<Background>>& all);
+
+}  // namespace alpa::runtime
