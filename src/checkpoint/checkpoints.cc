@@ -380,7 +380,10 @@ struct ResumedBatches::Impl {
       saved->tell(std::current_exception(), fmt::format("signal {}: ", signal));
     }
     // A process that ends with a status makes the launcher end the others: all are ready first.
-    if (saved->launch) saved->launch->world.leave();
+    try {
+      if (saved->launch) saved->launch->world.leave();
+    } catch (const processes::LaunchFailed&) {
+    }
     StopSignals::exit_for(signal);
   }
 };

@@ -9,7 +9,6 @@
 #include <iterator>
 
 #include "src/base/launch_hooks.h"
-
 #include "src/processes/launch_output.h"
 #include "src/processes/world.h"
 

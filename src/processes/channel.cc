@@ -57,7 +57,7 @@ void Channel::post(int peer, void* data, std::int64_t bytes, bool sends) {
   request.data = static_cast<std::byte*>(data);
   request.bytes = bytes;
   request.sends = sends;
-  world_.courier().post(request);
+  world_.courier().post(request, /*waits=*/waiting_ == Waiting::hurried);
 }
 
 void Channel::wait(int peer) {
