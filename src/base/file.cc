@@ -1,6 +1,6 @@
 // src/base/file.cc — reads files within limits of size, and replaces them atomically
-#include "src/base/launch_hooks.h"
 #include "src/base/file.h"
+#include "src/base/launch_hooks.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

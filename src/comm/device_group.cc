@@ -10,135 +10,14 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "combine.h"
-#include "exchange.h"
+#include "group_member.h"
 #include "rendezvous.h"
+#include "slices.h"
 #include "src/comm/group.h"
 #include "src/tensor/box_copy.h"
 
 namespace alpa::comm {
 namespace {
-
-using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
-using Tensors = std::span<const KernelTensor>;
-
-/// Data that a member publishes to the others during a call.
-struct Published {
-  CollectiveKind kind = CollectiveKind::all_reduce;
-  Tensors in, out;
-};
-
-struct alignas(64) Member {
-  Member(int number, processes::Courier* courier) : number(number), exchange(courier) {}
-  int number = 0;  ///< in the group
-  Published shown;
-  Counts counts{};
-  std::vector<Part> parts;          ///< of one combination; sized once
-  std::vector<std::byte*> targets;  ///< likewise
-  Exchange exchange;
-  // Of the call under way:
-  std::vector<std::byte*> received;  ///< per other process: its partial results
-  std::vector<int> incoming;         ///< per other process: the message that brings them
-  std::vector<std::byte*> landed;    ///< per member: its shard or slice
-  std::vector<int> arriving, leaving;  ///< per member: messages from and for it
-};
-
-/// Another process, and its members.
-struct Peer {
-  int rank = 0;
-  std::vector<int> members;
-  std::vector<std::pair<int, int>> pieces;  ///< `subtrees` of its members
-};
-
-/// A run of elements of one tensor.
-struct Range {
-  std::size_t tensor = 0;
-  std::int64_t begin = 0, end = 0;
-  std::int64_t elements() const { return end - begin; }
-};
-
-std::int64_t bytes_of(const KernelTensor& tensor) { return tensor.type.bytes(); }
-std::int64_t element_bytes(const KernelTensor& tensor) {
-  return static_cast<std::int64_t>(size_of(tensor.type.dtype));
-}
-
-std::int64_t total_bytes(Tensors tensors) {
-  std::int64_t bytes = 0;
-  for (const KernelTensor& tensor : tensors) bytes += bytes_of(tensor);
-  return bytes;
-}
-
-std::int64_t total_elements(Tensors tensors) {
-  std::int64_t elements = 0;
-  for (const KernelTensor& tensor : tensors) elements += tensor.type.elements();
-  return elements;
-}
-
-/// Where an operand of a combination comes from, by its first member.
-struct Origin {
-  int begin = 0, end = 0;
-  int peer = -1;  ///< index of the process that sends the piece; -1: a member of this process
-};
-
-/// Bytes of an element of a piece: of several members it is a partial result.
-std::int64_t piece_element_bytes(DType dtype, int members) {
-  return static_cast<std::int64_t>(size_of(members > 1 ? partial_dtype(dtype) : dtype));
-}
-
-/// The same, of all these pieces.
-std::int64_t pieces_element_bytes(DType dtype, const std::vector<std::pair<int, int>>& pieces) {
-  std::int64_t bytes = 0;
-  for (const auto& [begin, end] : pieces) bytes += piece_element_bytes(dtype, end - begin);
-  return bytes;
-}
-
-/// Zeros except for `value` at `dim`, for a tensor of rank `rank`.
-Extents origin(At& at, int rank, int dim, std::int64_t value) {
-  at.fill(0);
-  at[dim] = value;
-  return {at.data(), static_cast<std::size_t>(rank)};
-}
-
-/// Shard `member` of dimension `dim`, which has `whole` elements: its extent.
-std::int64_t shard_size(std::int64_t whole, std::int64_t chunk, int member) {
-  return std::clamp<std::int64_t>(whole - member * chunk, 0, chunk);
-}
-
-/// `shape` with the extent of `member`'s shard.
-Extents shard_shape(At& at, const Shape& shape, ShardedDim sharded, int member) {
-  std::copy(shape.begin(), shape.end(), at.begin());
-  at[sharded.dim] = shard_size(shape[sharded.dim], sharded.chunk, member);
-  return {at.data(), shape.size()};
-}
-
-std::int64_t product(Extents extents) {
-  std::int64_t elements = 1;
-  for (const std::int64_t extent : extents) elements *= extent;
-  return elements;
-}
-
-/// The shard of a member in a tensor of shape `whole`, and the same shard packed: a tensor by itself.
-class Shard {
- public:
-  Shard(const Shape& whole, ShardedDim sharded, int member)
-      : whole_(whole), extent_(shard_shape(extents_, whole, sharded, member)) {
-    const int rank = static_cast<int>(whole.size());
-    // The begin of an empty shard may be behind the end of the tensor.
-    begin_ = origin(in_whole_, rank, sharded.dim,
-                    extent_[sharded.dim] > 0 ? member * sharded.chunk : 0);
-    zero_ = origin(in_packed_, rank, sharded.dim, 0);
-  }
-  Shard(const Shard&) = delete;
-  Shard& operator=(const Shard&) = delete;
-
-  std::int64_t elements() const { return product(extent_); }
-  BoxCopy to_packed() const { return BoxCopy::make(whole_, begin_, extent_, zero_, extent_); }
-  BoxCopy from_packed() const { return BoxCopy::make(extent_, zero_, whole_, begin_, extent_); }
-
- private:
-  At extents_, in_whole_, in_packed_;
-  Extents whole_, extent_, begin_, zero_;
-};
 
 class DeviceGroup final : public Group {
  public:
@@ -176,7 +55,7 @@ class DeviceGroup final : public Group {
     call(member, {CollectiveKind::all_reduce, in, out}, [&](Member& own) {
       reduce_slices(own, combiner);
       count(own, CollectiveKind::all_reduce, total_bytes(in),
-            2 * (size_ - 1) * slice_bytes(in, member));
+            2 * (size_ - 1) * slices_.bytes(in, member));
     });
   }
 
@@ -314,8 +193,7 @@ class DeviceGroup final : public Group {
     for (std::size_t p = 0; p < peers_.size(); ++p) {
       std::int64_t bytes = 0;
       for (std::size_t t = 0; t < own.shown.in.size(); ++t)
-        bytes += elements(t) *
-                 pieces_element_bytes(own.shown.in[t].type.dtype, peers_[p].pieces);
+        bytes += elements(t) * pieces_element_bytes(own.shown.in[t].type.dtype, peers_[p].pieces);
       own.received[p] = own.exchange.take(bytes);
       own.incoming[p] =
           own.exchange.receive(peers_[p].rank, tag_for(own.number), own.received[p], bytes);
@@ -371,45 +249,6 @@ class DeviceGroup final : public Group {
 
   // ---- all_reduce: a slice per member of all tensors laid end to end
 
-  /// Slices begin at multiples of kSliceElements, so that members do not write into one cache line.
-  template <class Body>
-  void for_each_range(Tensors tensors, int member, Body&& body) const {
-    const std::int64_t total = total_elements(tensors);
-    const auto bound = [&](int i) {
-      return i == size_ ? total : total * i / size_ / kSliceElements * kSliceElements;
-    };
-    std::int64_t first = 0;
-    for (std::size_t t = 0; t < tensors.size(); first += tensors[t++].type.elements()) {
-      const std::int64_t begin = std::max(bound(member), first) - first;
-      const std::int64_t end = std::min(bound(member + 1) - first, tensors[t].type.elements());
-      if (begin < end) body(Range{t, begin, end});
-    }
-  }
-
-  std::int64_t elements_in_slice(Tensors tensors, int member, std::size_t tensor) const {
-    std::int64_t elements = 0;
-    for_each_range(tensors, member, [&](const Range& range) {
-      if (range.tensor == tensor) elements = range.elements();
-    });
-    return elements;
-  }
-
-  std::int64_t slice_bytes(Tensors tensors, int member) const {
-    std::int64_t bytes = 0;
-    for_each_range(tensors, member, [&](const Range& range) {
-      bytes += range.elements() * element_bytes(tensors[range.tensor]);
-    });
-    return bytes;
-  }
-
-  /// The tensor's range if all of the slice is in one tensor.
-  std::optional<Range> only_range(Tensors tensors, int member) const {
-    std::optional<Range> only;
-    int ranges = 0;
-    for_each_range(tensors, member, [&](const Range& range) { ++ranges, only = range; });
-    return ranges == 1 ? only : std::nullopt;
-  }
-
   /// Null while a call is planned: tensors have no memory then.
   static std::byte* address(const Member& own, Tensors tensors, const Range& range) {
     const KernelTensor& tensor = tensors[range.tensor];
@@ -418,8 +257,7 @@ class DeviceGroup final : public Group {
 
   void reduce_slices(Member& own, Combiner combiner) {
     const Tensors in = own.shown.in;
-    receive_pieces(own,
-                   [&](std::size_t t) { return elements_in_slice(in, own.number, t); });
+    receive_pieces(own, [&](std::size_t t) { return slices_.elements(in, own.number, t); });
     for_each_remote(own, [&](int remote) { send_slice_pieces(own, remote, combiner); });
     wait_for_pieces(own);
     if (!own.exchange.planned()) combine_slice(own, combiner);
@@ -430,11 +268,11 @@ class DeviceGroup final : public Group {
   void send_slice_pieces(Member& own, int remote, Combiner combiner) {
     const Tensors in = own.shown.in;
     std::int64_t bytes = 0;
-    for_each_range(in, remote, [&](const Range& range) {
+    slices_.for_each_range(in, remote, [&](const Range& range) {
       bytes += range.elements() * pieces_element_bytes(in[range.tensor].type.dtype, pieces_);
     });
     const std::optional<Range> range =
-        members_.size() == 1 ? only_range(in, remote) : std::nullopt;
+        members_.size() == 1 ? slices_.only_range(in, remote) : std::nullopt;
     std::byte* const data = range ? address(own, in, *range) : own.exchange.take(bytes);
     if (!range && !own.exchange.planned()) combine_slice_pieces(own, remote, combiner, data);
     own.leaving[remote] = own.exchange.send(places_.ranks[remote], tag_for(remote), data, bytes);
@@ -442,7 +280,7 @@ class DeviceGroup final : public Group {
 
   void combine_slice_pieces(Member& own, int remote, Combiner combiner, std::byte* to) {
     const Tensors in = own.shown.in;
-    for_each_range(in, remote, [&](const Range& range) {
+    slices_.for_each_range(in, remote, [&](const Range& range) {
       const TensorType& type = in[range.tensor].type;
       to = combine_pieces(own, type.dtype, combiner, range.elements(), to, [&](int m) {
         return operand(m, range.tensor, type) + range.begin * element_bytes(in[range.tensor]);
@@ -453,20 +291,18 @@ class DeviceGroup final : public Group {
   /// This member's slice, combined and written to all members of the process.
   void combine_slice(Member& own, Combiner combiner) {
     const Tensors in = own.shown.in;
-    for_each_range(in, own.number, [&](const Range& range) {
+    slices_.for_each_range(in, own.number, [&](const Range& range) {
       const TensorType& type = in[range.tensor].type;
       const std::int64_t begin = range.begin * element_bytes(in[range.tensor]);
-      const auto parts = collect(own, type.dtype, range.elements(), [&](int m) {
-        return operand(m, range.tensor, type) + begin;
-      });
+      const auto parts = collect(own, type.dtype, range.elements(),
+                                 [&](int m) { return operand(m, range.tensor, type) + begin; });
       for (std::size_t m = 0; m < members_.size(); ++m) {
         const KernelTensor& out = members_[m]->shown.out[range.tensor];
         invariant(out.type == type, "all_reduce: {} of member {} into {}", to_string(type),
                   own.number, to_string(out.type));
         own.targets[m] = out.data + begin;
       }
-      combine(type.dtype, combiner, parts, {own.targets.data(), members_.size()},
-              range.elements());
+      combine(type.dtype, combiner, parts, {own.targets.data(), members_.size()}, range.elements());
     });
   }
 
@@ -475,14 +311,14 @@ class DeviceGroup final : public Group {
     Exchange& exchange = own.exchange;
     const Tensors out = own.shown.out;
     const int self = own.number;
-    const std::int64_t bytes = slice_bytes(out, self);
-    const std::optional<Range> range = only_range(out, self);
+    const std::int64_t bytes = slices_.bytes(out, self);
+    const std::optional<Range> range = slices_.only_range(out, self);
     std::byte* const data = range ? address(own, out, *range) : exchange.take(bytes);
-    if (!range && !exchange.planned()) copy_slice(out, self, data, /*pack=*/true);
+    if (!range && !exchange.planned()) slices_.copy(out, self, data, /*pack=*/true);
     for (const Peer& peer : peers_) exchange.send(peer.rank, tag_from(self), data, bytes);
     for_each_remote(own, [&](int remote) {
-      const std::int64_t size = slice_bytes(out, remote);
-      const std::optional<Range> place = only_range(out, remote);
+      const std::int64_t size = slices_.bytes(out, remote);
+      const std::optional<Range> place = slices_.only_range(out, remote);
       own.landed[remote] = place ? address(own, out, *place) : exchange.take(size);
       exchange.wait(own.leaving[remote]);  // may be from the same place
       own.arriving[remote] =
@@ -490,21 +326,10 @@ class DeviceGroup final : public Group {
     });
     for_each_remote(own, [&](int remote) {
       exchange.wait(own.arriving[remote]);
-      const bool in_place = only_range(out, remote).has_value();
+      const bool in_place = slices_.only_range(out, remote).has_value();
       for (const auto& member : members_)
         if (!exchange.planned() && !(in_place && member->number == self))
-          copy_slice(member->shown.out, remote, own.landed[remote], /*pack=*/false);
-    });
-  }
-
-  /// Between the tensors and a packed slice.
-  void copy_slice(Tensors tensors, int member, std::byte* packed, bool pack) const {
-    for_each_range(tensors, member, [&](const Range& range) {
-      const KernelTensor& tensor = tensors[range.tensor];
-      const std::int64_t size = element_bytes(tensor), bytes = range.elements() * size;
-      std::byte* const there = tensor.data + range.begin * size;
-      std::memcpy(pack ? packed : there, pack ? there : packed, static_cast<std::size_t>(bytes));
-      packed += bytes;
+          slices_.copy(member->shown.out, remote, own.landed[remote], /*pack=*/false);
     });
   }
 
@@ -578,10 +403,9 @@ class DeviceGroup final : public Group {
     box.for_each_run(0, box.runs(), [&](std::int64_t read, std::int64_t written) {
       std::size_t n = 0;
       for (const Origin& origin : origins_)
-        own.parts[n++] = {
-            origin.peer < 0 ? operand(origin.begin, t, type) + read * size
-                            : shard_piece(own, origin, t, written, shard.elements()),
-            origin.begin, origin.end};
+        own.parts[n++] = {origin.peer < 0 ? operand(origin.begin, t, type) + read * size
+                                          : shard_piece(own, origin, t, written, shard.elements()),
+                          origin.begin, origin.end};
       own.targets[0] = out.data + written * size;
       combine(type.dtype, combiner, {own.parts.data(), n}, {own.targets.data(), 1}, box.run);
     });
@@ -618,8 +442,7 @@ class DeviceGroup final : public Group {
       own.arriving[remote] =
           exchange.receive(places_.ranks[remote], tag_from(remote), own.landed[remote], bytes);
     });
-    for (std::size_t t = 0; t < in.size() && !exchange.planned(); ++t)
-      gather(t, out[t], dims[t]);
+    for (std::size_t t = 0; t < in.size() && !exchange.planned(); ++t) gather(t, out[t], dims[t]);
     for_each_remote(own, [&](int remote) {
       exchange.wait(own.arriving[remote]);
       if (!exchange.planned()) place_shard(own, remote, dims);
@@ -636,14 +459,12 @@ class DeviceGroup final : public Group {
       std::memcpy(to, in[t].data, static_cast<std::size_t>(bytes_of(in[t])));
       to += bytes_of(in[t]);
     }
-    for (const Peer& peer : peers_)
-      own.exchange.send(peer.rank, tag_from(own.number), data, bytes);
+    for (const Peer& peer : peers_) own.exchange.send(peer.rank, tag_from(own.number), data, bytes);
   }
 
   /// Whether a member's shard of the only tensor is contiguous there: it is received in its place.
   static bool in_place(Tensors out, std::span<const ShardedDim> dims, int member) {
-    return out.size() == 1 &&
-           Shard(out[0].type.shape, dims[0], member).from_packed().loops == 0;
+    return out.size() == 1 && Shard(out[0].type.shape, dims[0], member).from_packed().loops == 0;
   }
   static std::int64_t place_of(Tensors out, std::span<const ShardedDim> dims, int member) {
     return Shard(out[0].type.shape, dims[0], member).from_packed().target_begin;
@@ -687,8 +508,8 @@ class DeviceGroup final : public Group {
       const std::int64_t bytes =
           Shard(out.type.shape, gathered, remote).elements() * element_bytes(out);
       own.landed[remote] = exchange.take(bytes);
-      own.arriving[remote] = exchange.receive(places_.ranks[remote], tag_of(remote, self),
-                                              own.landed[remote], bytes);
+      own.arriving[remote] =
+          exchange.receive(places_.ranks[remote], tag_of(remote, self), own.landed[remote], bytes);
     }
     for (const int remote : remote_) {
       const Shard box(in.type.shape, split, remote);
@@ -723,15 +544,15 @@ class DeviceGroup final : public Group {
     return static_cast<int>(std::count(places.ranks.begin(), places.ranks.end(), rank));
   }
 
-  static constexpr std::int64_t kSliceElements = 64;
   const GroupPlaces places_;
   const int size_;
+  const Slices slices_{size_};
   std::vector<int> among_;           ///< per member: its position in its process
   std::ptrdiff_t most_members_ = 0;  ///< of a process
   std::vector<int> remote_;          ///< members of other processes
   std::vector<Peer> peers_;
-  std::vector<std::pair<int, int>> pieces_;  ///< `subtrees` of this process's members
-  std::vector<Origin> origins_;              ///< by first member
+  std::vector<std::pair<int, int>> pieces_;       ///< `subtrees` of this process's members
+  std::vector<Origin> origins_;                   ///< by first member
   std::vector<std::unique_ptr<Member>> members_;  ///< of this process
   Rendezvous meeting_;
 };

@@ -77,9 +77,9 @@ class Group {
 
 /// Where the members of a group are.
 struct GroupPlaces {
-  std::vector<int> ranks;  ///< of the process of each member
-  int rank = 0;            ///< of this process, which has at least one
-  int first_tag = 0;       ///< of `tags_of_group`, the same in all these processes
+  std::vector<int> ranks;                 ///< of the process of each member
+  int rank = 0;                           ///< of this process, which has at least one
+  int first_tag = 0;                      ///< of `tags_of_group`, the same in all these processes
   processes::Courier* courier = nullptr;  ///< null if all members are in this process
 };
 

@@ -73,8 +73,7 @@ void Courier::nudge() noexcept {
 void Courier::wait(Request& request) {
   ++waiting_;
   if (!help(request))
-    spin_wait_.wait(request.state,
-                    [](std::uint32_t value) { return value != Request::kPosted; });
+    spin_wait_.wait(request.state, [](std::uint32_t value) { return value != Request::kPosted; });
   if (--waiting_ > 0) nudge();  // the progress thread goes on
   if (request.state.load() == Request::kAborted) throw Aborted();
 }

@@ -113,7 +113,7 @@ class Courier {
   std::atomic<int> waiting_{0};           ///< threads in `wait`
   std::atomic<bool> crowded_{false};
   SpinWait spin_wait_{2}, inbox_wait_{2};
-  std::mutex progress_;  // guards the wire, the task, and:
+  std::mutex progress_;              // guards the wire, the task, and:
   std::vector<Active> active_;       ///< by ticket
   std::atomic<int> num_active_ = 0;  ///< without the task's
   bool stopped_ = false, broken_ = false;

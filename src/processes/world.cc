@@ -21,6 +21,12 @@ namespace {
 
 thread_local World* world_of_thread = nullptr;
 
+/// Before other threads start.
+const bool one_writes = [] {
+  launch_hooks().writes_files = speaks_for_all;
+  return true;
+}();
+
 std::vector<int> cores_of_process() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -96,7 +102,6 @@ World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions o
   // A device thread and the progress thread for each of them.
   courier_->set_crowded(2 * sharing_cores() > std::ssize(self.cores));
   protocol_.watch(processes_);
-  launch_hooks().writes_files = speaks_for_all;
 }
 
 int World::sharing_cores() const {

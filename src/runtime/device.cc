@@ -160,7 +160,8 @@ Device::Operation Device::load_operation(const lower::Instruction& instruction, 
     operation.membership =
         around_.communication_groups.join(instruction.call.group, program_.device);
   if (instruction.kind == Kind::collective || instruction.kind == Kind::start) {
-    Groups& groups = instruction.kind == Kind::start ? around_.communication_groups : around_.groups;
+    Groups& groups =
+        instruction.kind == Kind::start ? around_.communication_groups : around_.groups;
     groups[operation.membership].reserve(operation.membership.member, instruction.call.kind,
                                          operation.call.inputs, operation.call.outputs,
                                          instruction.call.dims, instruction.call.from_dim);

@@ -67,10 +67,11 @@ struct Executor::Impl {
         "stall_seconds: only devices of backend \"cpu\" are watched, this is \"{}\"; leave it at 0 "
         "there",
         backend.name);
-    require(backend.on_cores || !processes::world(),
-            "backend \"{}\": devices of several processes are CPU devices for now; run one process, "
-            "which may use all cards of its host, or take backend \"cpu\"",
-            backend.name);
+    require(
+        backend.on_cores || !processes::world(),
+        "backend \"{}\": devices of several processes are CPU devices for now; run one process, "
+        "which may use all cards of its host, or take backend \"cpu\"",
+        backend.name);
     const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
@@ -514,15 +515,15 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   home.settle_shared();
   Impl::require_usable(state);
   home.note_call([&] { return fmt::format("writing \"{}\"", name); },
-                 [&] { return hash_of({{name, array}}); });
+                 [&] {
+                   return hash_of({{name, array}});
+                 });
   home.write(state, input, array);
 }
 
 const std::vector<StateBox>& Executor::state_boxes() const { return impl_->home().boxes; }
 
-const std::vector<StateBox>& Executor::state_boxes_here() const {
-  return impl_->home().boxes_here;
-}
+const std::vector<StateBox>& Executor::state_boxes_here() const { return impl_->home().boxes_here; }
 
 void Executor::add_background(DeviceState& state,
                               const std::shared_ptr<Background>& background) const {

@@ -29,10 +29,10 @@ std::vector<HeldPart> parts_of(int value, const Programs& programs);
 
 /// A part of a state tensor, wherever it is held: one of the boxes that make up the tensor.
 struct StateBox {
-  std::string name;                               ///< of the tensor
-  TensorType type;                                ///< of the box
-  Shape begin;                                    ///< its first element in the whole tensor
-  std::int64_t offset = 0;                        ///< of its bytes in a snapshot
+  std::string name;         ///< of the tensor
+  TensorType type;          ///< of the box
+  Shape begin;              ///< its first element in the whole tensor
+  std::int64_t offset = 0;  ///< of its bytes in a snapshot
   /// devices of this process, by their index in it, and their buffers; may be none
   std::vector<std::pair<int, int>> holders = {};
   std::vector<int> ranks = {};  ///< of the processes that hold it, ascending

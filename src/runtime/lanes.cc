@@ -110,9 +110,7 @@ class RemoteLane final : public Lane {
     return bytes;
   }
 
-  void reset() override {
-    done_ = 0;
-  }
+  void reset() override { done_ = 0; }
   void abort() override {}  // the courier aborts what is under way
 
   void hand_over(LaneSide side, int number, const MessagePart& part, int room,
@@ -128,7 +126,7 @@ class RemoteLane final : public Lane {
     request.tag = tag_;
     request.bytes = box.elements() * static_cast<std::int64_t>(size);
     request.data = contiguous ? part.data + box.source_begin * static_cast<std::int64_t>(size)
-                             : entry.room->data();
+                              : entry.room->data();
     request.sends = side == LaneSide::sender;
     entry.unpacks = !request.sends && !contiguous;
     if (request.sends && !contiguous) copy(box, part.data, request.data, size, team);

@@ -161,9 +161,8 @@ BatchRange::Iterator BatchRange::begin() {
 
 Batches::Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                  std::optional<std::uint64_t> seed, BatchOptions options)
-    : source_(std::make_shared<Source>(
-          Source{examples, std::move(load), batch, seed, options,
-                 options.own_rows ? processes::world() : nullptr})) {
+    : source_(std::make_shared<Source>(Source{examples, std::move(load), batch, seed, options,
+                                              options.own_rows ? processes::world() : nullptr})) {
   require(batch >= 1, "batches: a batch of {} examples; give at least 1", batch);
   require(options.prefetch >= 1, "batches: prefetch is {}; give at least 1", options.prefetch);
   require(examples >= (options.drop_last ? batch : 1),

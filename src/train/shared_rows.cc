@@ -78,12 +78,12 @@ std::map<std::string, Part> parts_in(const std::string& bytes) {
 
 /// Throws Error unless `part` of process `rank` continues `whole`.
 void check_part(const std::string& name, const Part* part, TensorType whole, int rank) {
-  require(part != nullptr, "batches: rank {} loaded no \"{}\"; every process loads all inputs", rank,
-          name);
+  require(part != nullptr, "batches: rank {} loaded no \"{}\"; every process loads all inputs",
+          rank, name);
   TensorType type = part->type;
   if (!type.shape.empty() && !whole.shape.empty()) type.shape[0] = whole.shape[0] = 0;
-  require(type == whole, "batches: rank {} loaded \"{}\" as {}, another as {}, but for the rows", rank,
-          name, to_string(type), to_string(whole));
+  require(type == whole, "batches: rank {} loaded \"{}\" as {}, another as {}, but for the rows",
+          rank, name, to_string(type), to_string(whole));
 }
 
 }  // namespace

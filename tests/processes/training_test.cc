@@ -22,9 +22,9 @@ BatchData examples(std::span<const std::int64_t> rows) {
   Array x(TensorType{f32, {std::ssize(rows), kWidth}});
   std::span<float> elements = x.mutable_elements_as<float>();
   for (std::size_t i = 0; i < elements.size(); ++i)
-    elements[i] = static_cast<float>((rows[i / kWidth] * 7 + static_cast<std::int64_t>(i % kWidth)) %
-                                     11) /
-                  11;
+    elements[i] =
+        static_cast<float>((rows[i / kWidth] * 7 + static_cast<std::int64_t>(i % kWidth)) % 11) /
+        11;
   return {{"x", x}};
 }
 
@@ -36,8 +36,7 @@ struct Outcome {
 };
 
 Outcome train(const Method& method, const Batches& batches) {
-  const Executable step =
-      parallelize(staged_mlp_step(kRows, kWidth), method, Cluster::local(4));
+  const Executable step = parallelize(staged_mlp_step(kRows, kWidth), method, Cluster::local(4));
   TrainState state = step.init(3);
   Outcome outcome;
   for (const auto& batch : batches.epoch(0)) {
