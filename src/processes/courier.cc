@@ -66,8 +66,8 @@ void Courier::nudge() noexcept {
 
 void Courier::wait(Request& request) {
   ++waiting_;
-  const std::uint32_t state =
-      spin_wait_.wait(request.state, [](std::uint32_t value) { return value != Request::kPosted; });
+  const std::uint32_t state = spin_wait_.wait(
+      request.state, [](std::uint32_t value) { return value != Request::kPosted; });
   --waiting_;
   if (state == Request::kAborted) throw Aborted();
 }
