@@ -180,9 +180,11 @@ World* world_of_process() {
     const SiblingWatch watch(silence(), [](const Sibling& lost, bool speaks) {
       give_up(by, lost, speaks, "the others waited for it to join the launch");
     });
-    launch().world =
-        std::make_unique<World>([&] { return mpi_wire(by, mpi); },
-                                ProtocolOptions{silence(), kGrace, announce, &ending_signal});
+    launch().world = std::make_unique<World>([&] { return mpi_wire(by, mpi); },
+                                             ProtocolOptions{.silence = silence(),
+                                                             .grace = kGrace,
+                                                             .announce = announce,
+                                                             .ending_signal = &ending_signal});
   }
   if (launch().world->size() == 1) {
     launch().world.reset();

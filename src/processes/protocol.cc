@@ -168,6 +168,7 @@ void Protocol::leave() {
 
 void Protocol::begin(Courier& courier) {
   courier_ = &courier;
+  begun_at_ = Clock::now();
   lost_.resize(size());
   if (rank() == 0) calls_.emplace(size());
   for (int i = 0; i < kOpenReceives; ++i) {
@@ -282,7 +283,7 @@ void Protocol::adopt(Failure failure, bool tell) {
     message.set_text(failure.text);
     send_all(message);
   }
-  if (failure.status == kTryAgain) lost_[failure.rank] = true;
+  if (failure.status == kTryAgain && failure.rank >= 0) lost_[failure.rank] = true;
   const auto speaker = std::find(lost_.begin(), lost_.end(), false) - lost_.begin();
   const bool speaks = speaker == rank();
   {
@@ -328,6 +329,7 @@ void Protocol::tick(Clock::time_point now) {
   }
   if (noted != 0) request_stop(noted);  // told in the next tick
   if (wanted) adopt(*wanted, true);
+  if (!failed() && processes_.empty()) look_for_the_late(now);
   if (!failed() && !processes_.empty()) {
     if (now - last_beat_ >= kBeat) beat(), last_beat_ = now;
     look_for_signal(now);
@@ -364,6 +366,16 @@ void Protocol::send_outbox() {
 }
 
 bool Protocol::over() { return leaving_ && (left_ || (failed() && !stays_)); }
+
+/// Before processes know each other nobody watches anybody.
+void Protocol::look_for_the_late(Clock::time_point now) {
+  if (now - begun_at_ <= options_.joining) return;
+  adopt({fmt::format("rank {} of {} waited {} for the others to join the launch: one of them is "
+                     "stopped, or cut off; start the program again",
+                     rank(), size(), seconds_text(options_.joining)),
+         kTryAgain, -1, true},
+        true);
+}
 
 void Protocol::look_for_divergence(Clock::time_point now) {
   if (!calls_) return;
@@ -460,12 +472,14 @@ void Protocol::say() {
   if (speaks() && !said_.exchange(true) && options_.announce) options_.announce(*failure());
 }
 
-/// Those who do not end by themselves. Who speaks for all ends them, unless it is stuck.
+/// Those who do not end by themselves. Who speaks for all ends them; if it is stuck, the others do.
 void Protocol::end_by_force(Clock::time_point now) {
-  constexpr std::chrono::milliseconds kForOther{500};
-  const std::chrono::milliseconds grace =
-      options_.grace + (speaks() ? decltype(kForOther){} : kForOther);
-  const bool late = options_.grace.count() > 0 && now - failed_at_ >= grace;
+  constexpr std::chrono::milliseconds kForSpeaker{500};
+  const Clock::duration over = now - failed_at_ - options_.grace;
+  const bool grace = options_.grace.count() > 0;
+  const bool stuck = grace && over >= kForSpeaker;
+  const bool late = stuck || (grace && speaks() && over >= Clock::duration{});
+  if (stuck) speaks_ = true;
   if (late) say();
   if ((ending_ || late) && !courier_->broken()) courier_->wire().abort(failure()->status);
 }

@@ -37,6 +37,8 @@ std::string to_string(const Process& process, int size);
 struct ProtocolOptions {
   /// without a sign of life after which a process counts as lost
   std::chrono::milliseconds silence{2000};
+  /// from the first message to the last of those with which all learn of each other
+  std::chrono::milliseconds joining{20000};
   /// from a failure to the end of all processes by force; zero: never
   std::chrono::milliseconds grace{0};
   /// Called once, on the progress thread, in the process that speaks for all: rank 0, or the lowest
@@ -121,6 +123,7 @@ class Protocol final : public CourierTask {
   void look_for_the_silent(Clock::time_point now);
   void lose(int rank, const std::string& how);
   void look_for_divergence(Clock::time_point now);
+  void look_for_the_late(Clock::time_point now);
   void look_for_signal(Clock::time_point now);
   bool all_calls_are_known(Clock::time_point now);
   void send_outbox();
@@ -153,7 +156,7 @@ class Protocol final : public CourierTask {
   std::vector<Letter*> idle_letters_;
   bool beat_under_way_ = false;
   Clock::time_point last_beat_{}, last_tick_{}, last_heard_{}, failed_at_{}, signal_at_{},
-      leaving_since_{};
+      leaving_since_{}, begun_at_{};
   std::string previous_is_at_;  ///< of the previous rank, by its last beat
   std::vector<bool> lost_;
 };

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <utility>
 
@@ -26,24 +25,21 @@ SiblingWatch::~SiblingWatch() {
 /// Looks rarely: reading /proc takes time, and most launches are joined before the first look.
 void SiblingWatch::watch(std::chrono::milliseconds patience) {
   constexpr int kLooks = 4;  // in a row that find it stopped
-  std::map<std::int64_t, int> stopped;
-  int first = INT_MAX;  // the lowest rank that was ever seen to run; it may have ended
+  Sibling lost;
+  std::map<int, int> stopped;  // by rank: in how many; 0 for one that has ended, too
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, patience / kLooks, [&] { return over_; })) {
-    const std::vector<Sibling> all = siblings();
     int self = -1;
-    for (const Sibling& sibling : all) {
-      if (!sibling.stopped) first = std::min(first, sibling.rank);
-      if (sibling.pid == ::getpid()) self = sibling.rank;
-    }
-    for (const Sibling& sibling : all) {
-      int& looks = stopped[sibling.pid];
+    for (const Sibling& sibling : siblings()) {
+      int& looks = stopped[sibling.rank];
       looks = sibling.stopped ? looks + 1 : 0;
-      if (looks < kLooks) continue;
-      const auto first =
-          std::find_if(all.begin(), all.end(), [](const Sibling& other) { return !other.stopped; });
-      return found_(sibling, first != all.end() && first->pid == ::getpid());
+      if (sibling.pid == ::getpid()) self = sibling.rank;
+      if (looks == kLooks) lost = sibling;
     }
+    if (lost.pid == 0) continue;
+    const auto first = std::find_if(stopped.begin(), stopped.end(),
+                                    [](const auto& entry) { return entry.second == 0; });
+    return found_(lost, first != stopped.end() && first->first == self);
   }
 }
 
