@@ -129,7 +129,12 @@ if(ALPA_BUILD_TOOLS)
   alpa_add_test_folder(tools)
   target_link_libraries(test_tools PRIVATE alpa_commands)
   add_dependencies(test_tools alpa_tool)
-  target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>")
+  target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>"
+    ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake")
+  add_dependencies(test_tools fake_mpi_newer)
+  if(TARGET alpa_mpi)
+    add_dependencies(test_tools alpa_mpi)
+  endif()
 endif()
 
 if(ALPA_BUILD_EXAMPLES)
