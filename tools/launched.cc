@@ -195,9 +195,8 @@ Hosts hosts_of_mpirun(Command& command) {
     hosts.left += host.slots;
     left.push_back(host);
   }
-  if (lost.empty()) return hosts;
+  if (lost.empty() || left.empty()) return {};  // of all, ssh itself is what is lost
   hosts.text = fmt::format("{} cannot be reached", fmt::join(lost, ", "));
-  if (left.empty()) return hosts;
   Words names;
   for (const Host& host : left) names.push_back(host.words);
   word = word.substr(0, place.begin) +
