@@ -190,6 +190,13 @@ if(Python3_Interpreter_FOUND)
   set_tests_properties(scripts/gpu_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
+# A Slurm of this machine; skipped where there is none.
+if(TARGET alpa_mpi AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SANITIZE)
+  add_test(NAME scripts/slurm_check COMMAND ${PROJECT_SOURCE_DIR}/scripts/slurm_check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  set_tests_properties(scripts/slurm_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2
+    SKIP_RETURN_CODE 77)
+endif()
+
 # Two tests run at a time; those that compare seconds run alone.
 foreach(entry base/spin_wait ilp/cutoff ilp/deadline)
   set_tests_properties(${entry} PROPERTIES PROCESSORS 2)
