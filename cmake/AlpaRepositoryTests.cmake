@@ -129,7 +129,12 @@ if(ALPA_BUILD_TOOLS)
   alpa_add_test_folder(tools)
   target_link_libraries(test_tools PRIVATE alpa_commands)
   add_dependencies(test_tools alpa_tool)
-  target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>")
+  target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>"
+    ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake")
+  add_dependencies(test_tools fake_mpi_newer)
+  if(TARGET alpa_mpi)
+    add_dependencies(test_tools alpa_mpi)
+  endif()
 endif()
 
 if(ALPA_BUILD_EXAMPLES)
@@ -183,6 +188,13 @@ find_package(Python3 3.8 COMPONENTS Interpreter QUIET)
 if(Python3_Interpreter_FOUND)
   add_test(NAME scripts/gpu_check COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/gpu_check_test.py)
   set_tests_properties(scripts/gpu_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
+endif()
+
+# A Slurm of this machine; skipped where there is none.
+if(TARGET alpa_mpi AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SANITIZE)
+  add_test(NAME scripts/slurm_check COMMAND ${PROJECT_SOURCE_DIR}/scripts/slurm_check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  set_tests_properties(scripts/slurm_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2
+    SKIP_RETURN_CODE 77)
 endif()
 
 # Two tests run at a time; those that compare seconds run alone.

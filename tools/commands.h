@@ -16,3 +16,7 @@ int doctor_command(int argc, char** argv);
 
 /// `checkpoint list|verify|diff|export FOLDER …`: looks at checkpoints (tools/checkpoint.cc).
 int checkpoint_command(int argc, char** argv);
+
+/// `launch [--restarts N] -- COMMAND…`: starts a launcher, again when a process was lost
+/// (tools/launch.cc).
+int launch_command(int argc, char** argv);

@@ -15,7 +15,10 @@ int doctor_command(int argc, char** argv) {
                   cli::number("--seconds", &seconds,
                               "how long each ceiling is measured; 0 measures nothing", 0, 60)});
   if (only_help) return 0;
-  const doctor::Report report = doctor::examine(seconds);
+  const doctor::Launch launch = doctor::examine_launch();
+  if (!doctor::speaks()) return 0;  // and it measures alone
+  doctor::Report report = doctor::examine(seconds);
+  report.launch = launch;
   fmt::print("{}", json ? doctor::report_json(report) : doctor::report_text(report));
   return 0;
 }

@@ -85,6 +85,54 @@ std::string cuda_text(const Cuda& cuda) {
   return text;
 }
 
+/// "0 to 3" or "0, 2".
+std::string ranks_text(const std::vector<int>& ranks) {
+  const bool row = ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+  return row && ranks.size() > 2 ? fmt::format("{} to {}", ranks.front(), ranks.back())
+                                 : fmt::format("{}", fmt::join(ranks, ", "));
+}
+
+std::string host_text(const LaunchHost& host) {
+  const bool one = host.ranks.size() == 1;
+  const std::string each = host.fewest == host.most
+                               ? fmt::format("{}", host.most)
+                               : fmt::format("{} to {}", host.fewest, host.most);
+  return line("host",
+              fmt::format("{}: {} {}, {} of {} cores{}, {}", host.name, one ? "rank" : "ranks",
+                          ranks_text(host.ranks), host.cores, host.offered_cores,
+                          one ? "" : fmt::format(" ({} per process)", each),
+                          host.gpus == 0 ? "no GPU" : fmt::format("{} GPUs", host.gpus)));
+}
+
+std::string count_of_hosts(const Launch& launch) {
+  const std::size_t count = launch.hosts.size();
+  return count == 0 ? "unknown hosts" : fmt::format("{} host{}", count, count == 1 ? "" : "s");
+}
+
+std::string launch_text(const Launch& launch) {
+  const std::string mpi = launch.reason.empty()
+                              ? fmt::format("{} ({})", launch.version, launch.library)
+                              : launch.reason;
+  std::string text;
+  if (launch.launcher.empty() && launch.size == 1) {
+    const bool able = launch.reason.empty() && !launch.mpirun.empty();
+    text = fmt::format("1, without a launcher; {}",
+                       able ? fmt::format("{} can start several: {}", launch.mpirun, mpi)
+                            : "several cannot be started: " +
+                                  (launch.reason.empty() ? "no mpirun is on the PATH" : mpi));
+  } else if (launch.launcher.empty()) {
+    text = "not started together; " + mpi;
+  } else {
+    text = fmt::format("{} by {} on {}; {}",
+                       launch.size == 0 ? "several" : std::to_string(launch.size), launch.launcher,
+                       count_of_hosts(launch), mpi);
+  }
+  text = line("processes", text);
+  for (const LaunchHost& host : launch.hosts) text += host_text(host);
+  for (const std::string& wrong : launch.wrong) text += line("wrong", wrong);
+  return text;
+}
+
 /// Null if nothing was measured.
 Json ceilings_json(const Rates& matmul, double copy) {
   if (matmul.empty()) return nullptr;
@@ -144,11 +192,31 @@ Json cuda_json(const Cuda& cuda) {
           {"links", links}};
 }
 
+Json launch_json(const Launch& launch) {
+  Json hosts = Json::array();
+  for (const LaunchHost& host : launch.hosts)
+    hosts.push_back({{"name", host.name},
+                     {"ranks", host.ranks},
+                     {"cores", host.cores},
+                     {"offered_cores", host.offered_cores},
+                     {"cores_per_process", {host.fewest, host.most}},
+                     {"gpus", host.gpus}});
+  return {{"launcher", text_or_null(launch.launcher)},
+          {"processes", launch.size == 0 ? Json(nullptr) : Json(launch.size)},
+          {"library", text_or_null(launch.library)},
+          {"mpi", text_or_null(launch.version)},
+          {"reason", text_or_null(launch.reason)},
+          {"mpirun", text_or_null(launch.mpirun)},
+          {"hosts", hosts},
+          {"wrong", launch.wrong}};
+}
+
 }  // namespace
 
 std::string report_text(const Report& report) {
   std::string text =
       line("alpa", report.version) + processor_text(report.processor) + cuda_text(report.cuda);
+  if (report.launch) text += launch_text(*report.launch);
   for (const Missing& missing : report.missing)
     text += line("missing", missing.what + ": " + missing.remedy);
   return text;
@@ -161,6 +229,7 @@ std::string report_json(const Report& report) {
   const Json json = {{"version", report.version},
                      {"processor", processor_json(report.processor)},
                      {"cuda", cuda_json(report.cuda)},
+                     {"launch", report.launch ? launch_json(*report.launch) : Json(nullptr)},
                      {"missing", missing}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// The report of `alpa doctor`: collected in doctor_examine.cc, printed in doctor_report.cc.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,28 @@ struct Cuda {
   std::vector<GpuLink> links;
 };
 
+/// A host of a launch.
+struct LaunchHost {
+  std::string name;
+  std::vector<int> ranks;
+  int cores = 0;             ///< that its processes may use, all together
+  int offered_cores = 0;     ///< that they could use, if the launcher bound none
+  int fewest = 0, most = 0;  ///< cores of one process
+  int gpus = 0;              ///< that one process sees
+};
+
+/// How this program was started, and whether several processes can be.
+struct Launch {
+  std::string launcher = {};  ///< "mpirun", "srun"; "" without one
+  int size = 1;               ///< processes; 0: unknown, or they know nothing of each other
+  std::string library = {};   ///< path of libalpa_mpi.so; "" if none loads
+  std::string version = {};   ///< of the MPI that it was built with: "Open MPI v4.1.4"
+  std::string reason = {};    ///< why no libalpa_mpi.so loads; "" if it does
+  std::string mpirun = {};  ///< without a launcher: what mpirun says of itself; "" if there is none
+  std::vector<LaunchHost> hosts = {};   ///< none if the processes did not find together
+  std::vector<std::string> wrong = {};  ///< what is wrong with the launch, and how it is mended
+};
+
 /// Something that is not there, and how it gets there.
 struct Missing {
   std::string what, remedy;
@@ -57,11 +80,21 @@ struct Report {
   std::string version;
   Processor processor;
   Cuda cuda;
+  std::optional<Launch> launch;
   std::vector<Missing> missing;
 };
 
 /// Looks at this machine and measures each ceiling for `seconds`; 0 measures nothing.
 Report examine(double seconds);
+
+/// Collective: finds the other processes of the launch, if there are any.
+Launch examine_launch();
+
+/// What is wrong with bindings and numbers of processes; a line each.
+std::vector<std::string> wrong_bindings(const Launch& launch);
+
+/// Of several processes that do not find together, too: whether this one speaks for them.
+bool speaks();
 
 /// The reason why CUDA does not run here; empty if it does.
 std::vector<Missing> missing_for_cuda(const Cuda& cuda);

@@ -93,7 +93,8 @@ inline std::int64_t product(Extents extents) {
   return elements;
 }
 
-/// The shard of a member in a tensor of shape `whole`, and the same shard packed: a tensor by itself.
+/// The shard of a member in a tensor of shape `whole`, and the same shard packed, as a tensor by
+/// itself.
 class Shard {
  public:
   Shard(const Shape& whole, ShardedDim sharded, int member)

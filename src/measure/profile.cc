@@ -10,8 +10,9 @@
 #include "alpa/parallelize.h"
 #include "alpa/train/training_step.h"
 #include "src/base/timing.h"
-#include "src/cost/collective.h"
 #include "src/ir/op_def.h"
+#include "src/measure/links.h"
+#include "src/processes/world.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/program.h"
 
@@ -40,6 +41,13 @@ double joined(const Node& node, std::vector<double> of_devices) {
                                    : median(std::move(of_devices));
 }
 
+/// Whether another round is measured; in a launch, rank 0 says so for all.
+bool goes_on(bool wanted) {
+  if (processes::World* const world = processes::world())
+    world->broadcast(reinterpret_cast<std::byte*>(&wanted), sizeof wanted, 0);
+  return wanted;
+}
+
 /// Runs a step with every tensor whole on every device, at least three times and until `seconds`
 /// have passed, and visits its instructions. `model` gives what to report. Batch inputs "0", "1", …
 /// have a row per device and these numbers of columns.
@@ -64,7 +72,7 @@ void measure(const std::function<Value(const Batch&)>& model,
   TrainState state = step.init(0);
   std::map<int, std::vector<double>> of_steps;  // by node
   const Stopwatch watch;
-  for (int round = -1; round < 3 || watch.seconds() < seconds; ++round) {
+  for (int round = -1; goes_on(round < 3 || watch.seconds() < seconds); ++round) {
     step.run(state, batch).loss();
     std::map<int, std::vector<double>> of_devices;
     for (const runtime::DeviceTimes& times : step.executor().times())
@@ -172,22 +180,12 @@ Link measured_link(int devices, double seconds) {
       all.push_back(square(sum(batch[std::to_string(i)], {0})));
     return reported(batch, all);
   };
-  const auto coefficient = [&](double bytes, double alpha, double beta) {
-    const int axes[] = {0};
-    return cost::collective_seconds(CollectiveKind::all_reduce, bytes,
-                                    DeviceMesh({{"x", devices, alpha, beta}}), axes);
-  };
-  double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;  // normal equations of relative errors
-  measure(model, kReducedElements, devices, seconds, [&](const Measured& measured) {
-    if (!spmd::is_collective(measured.node) || measured.result().elements() == 1) return;
-    const auto bytes = static_cast<double>(measured.result().bytes());
-    const double a = coefficient(bytes, 1, 0) / measured.seconds,
-                 b = coefficient(bytes, 0, 1) / measured.seconds;
-    aa += a * a, ab += a * b, bb += b * b, a1 += a, b1 += b;
+  AllReduces measured;
+  measure(model, kReducedElements, devices, seconds, [&](const Measured& one) {
+    if (spmd::is_collective(one.node) && one.result().elements() > 1)
+      measured.emplace_back(static_cast<double>(one.result().bytes()), one.seconds);
   });
-  const double determinant = aa * bb - ab * ab;
-  return {std::max((a1 * bb - b1 * ab) / determinant, 0.0),
-          std::max((b1 * aa - a1 * ab) / determinant, 0.0)};
+  return fitted_link(devices, measured);
 }
 
 }  // namespace
@@ -202,8 +200,14 @@ Cluster profile(int devices, double seconds) {
     cluster.device.flops_per_second[dtype] = rates.flops_per_second.back();
   }
   measure_loops(devices, part, cluster.device);
-  if (devices > 1) cluster.within_host = cluster.between_hosts = measured_link(devices, part);
-  return cluster;
+  processes::World* const world = processes::world();
+  if (!world) {
+    if (devices > 1) cluster.within_host = cluster.between_hosts = measured_link(devices, part);
+    return cluster;
+  }
+  measure_links(*world, cluster, part);
+  const std::string text = world->from_rank_0([&] { return cluster.to_json(); });
+  return Cluster::from_json(text, "the rates of rank 0");
 }
 
 }  // namespace alpa

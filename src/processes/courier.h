@@ -109,8 +109,8 @@ class Courier {
   CourierTask& task_;
   std::unique_ptr<Wire> wire_;
   std::atomic<Request*> inbox_{nullptr};  ///< newest first
-  SpinWait::Word posted_{0};             ///< changes with every post
-  std::atomic<int> waiting_{0};          ///< threads in `wait`
+  SpinWait::Word posted_{0};              ///< changes with every post
+  std::atomic<int> waiting_{0};           ///< threads in `wait`
   std::atomic<bool> crowded_{false};
   SpinWait spin_wait_{2}, inbox_wait_{2};
   std::mutex progress_;              // guards the wire, the task, and:

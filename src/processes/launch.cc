@@ -9,8 +9,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "src/base/launch_hooks.h"
@@ -41,6 +45,7 @@ struct Launch {
   std::mutex mutex;
   std::unique_ptr<World> world;
   bool over = false;
+  std::exception_ptr failure;  ///< why it could not be joined
 };
 
 Launch& launch() {
@@ -126,19 +131,23 @@ void leave() {
   if (protocol.failed()) end_failed(*world);
 }
 
-/// Whether the launch is joined, and has failed soon: other processes may be about to say why.
-World* joined() {
+/// The launch, or null and why it could not be joined.
+World* joined(std::optional<Failure>& failure) {
   try {
     return world();
+  } catch (const LaunchFailed& failed) {  // another process failed meanwhile
+    failure = failed.failure();
   } catch (const Error&) {
-    return nullptr;
   }
+  return nullptr;
 }
 
 /// A program that fails: rank 0, or who speaks in its place, says why, once.
 bool program_fails(const char* name, const char* message, int& status) {
-  World* const all = joined();
-  if (!all) return launcher().rank != 0;  // what fails to join fails in all alike
+  std::optional<Failure> failed;
+  World* const all = joined(failed);
+  if (failed) status = failed->status;
+  if (!all) return status == kTryAgain || launcher().rank != 0;  // fails in all alike
   Protocol& protocol = all->protocol();
   if (!protocol.failed()) protocol.fail({message, status, all->rank()});
   while (!protocol.failed()) ::usleep(100);
@@ -155,6 +164,18 @@ bool program_fails(const char* name, const char* message, int& status) {
   return true;
 }
 
+/// What is wrong with the launcher's variables; "" if nothing is.
+std::string& launcher_error() {
+  static std::string& text = *new std::string;
+  return text;
+}
+
+/// A program of several that know nothing of each other: srun's first one says so.
+bool is_said_by_another(const char*, const char* message, int&) {
+  const char* const rank = std::getenv("SLURM_PROCID");
+  return message == launcher_error() && rank && std::strcmp(rank, "0") != 0;
+}
+
 /// Before `main`: whether there is a launcher can be seen in the environment.
 const bool prepared = [] {
   try {
@@ -163,8 +184,10 @@ const bool prepared = [] {
     divide_output(by);
     launch_hooks().program_fails = program_fails;
     return true;
-  } catch (const Error&) {
-    return false;  // `world_of_process` throws it
+  } catch (const Error& error) {  // `world_of_process` throws it
+    launcher_error() = error.what();
+    launch_hooks().program_fails = is_said_by_another;
+    return false;
   }
 }();
 
@@ -175,8 +198,9 @@ World* world_of_process() {
   if (launch().world || launch().over) return launch().world.get();
   static const Launcher by = launcher();
   if (!by.launched() || by.size == 1) return nullptr;
+  if (launch().failure) std::rethrow_exception(launch().failure);  // MPI starts once
   const MpiSupport& mpi = mpi_support();
-  {
+  try {
     const SiblingWatch watch(silence(), [](const Sibling& lost, bool speaks) {
       give_up(by, lost, speaks, "the others waited for it to join the launch");
     });
@@ -185,6 +209,9 @@ World* world_of_process() {
                                                              .grace = kGrace,
                                                              .announce = announce,
                                                              .ending_signal = &ending_signal});
+  } catch (...) {
+    launch().failure = std::current_exception();
+    throw;
   }
   if (launch().world->size() == 1) {
     launch().world.reset();

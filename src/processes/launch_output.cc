@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -53,6 +54,15 @@ void pass_lines_on() {
   all.drained = true;
 }
 
+/// Until a launcher has read what is in the pipe: one that is told to end all processes first
+/// sometimes reads no more. At most 0.5 s.
+void wait_for_reader(int file) {
+  for (int i = 0, unread = 0; i < 500; ++i) {
+    if (::ioctl(file, FIONREAD, &unread) != 0 || unread == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 }  // namespace
 
 void divide_output(const Launcher& launcher) {
@@ -84,12 +94,14 @@ void divide_output(const Launcher& launcher) {
 
 void flush_output() {
   Marked& all = marked();
-  if (all.real < 0 || all.drained) return;
   std::fflush(stderr);
-  ::dup2(all.real, STDERR_FILENO);
-  // A child of this process may keep the pipe open.
-  for (int i = 0; i < 300 && !all.drained; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (all.real >= 0 && !all.drained) {
+    ::dup2(all.real, STDERR_FILENO);
+    // A child of this process may keep the pipe open.
+    for (int i = 0; i < 300 && !all.drained; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (const int file : {STDOUT_FILENO, STDERR_FILENO}) wait_for_reader(file);
 }
 
 }  // namespace alpa::processes

@@ -57,7 +57,7 @@ struct MailboxOwner {
   MemberFate fate = MemberFate::runs;
   bool taken = false;
   bool left = false, gone = false;  ///< has called `leave`, and been told that all have
-  std::atomic<bool> news{false};  ///< `done` or `changed` are not empty
+  std::atomic<bool> news{false};    ///< `done` or `changed` are not empty
 
   int take_ticket() {
     if (free_tickets.empty()) return tickets++;

@@ -382,8 +382,8 @@ void Protocol::look_for_divergence(Clock::time_point now) {
   if (const std::optional<Failure> difference = calls_->difference(now)) adopt(*difference, true);
 }
 
-/// Rank 0 leaves when it has heard of the last calls of all: they may differ. A call may be lost for
-/// good, so not later than that takes.
+/// Rank 0 leaves when it has heard of the last calls of all: they may differ. A call may be lost
+/// for good, so not later than that takes.
 bool Protocol::all_calls_are_known(Clock::time_point now) {
   if (leaving_since_ == Clock::time_point{}) leaving_since_ = now;
   return !calls_ || calls_->all_made_by_all() || now - leaving_since_ > options_.silence;

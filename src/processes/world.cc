@@ -148,13 +148,18 @@ std::vector<int> World::ranks_of_devices(int devices) const {
     ranks[device] = order[static_cast<std::int64_t>(device) * size() / devices];
     ++of_host[processes_[ranks[device]].host];
   }
+  const auto name_of = [&](int host) {
+    return std::find_if(processes_.begin(), processes_.end(),
+                        [&](const Process& process) { return process.host == host; })
+        ->host_name;
+  };
   for (const auto& [host, count] : of_host)
     require(
         count == of_host.begin()->second,
         "{} devices on {} hosts: {} would have {}, {} would have {}; start as many processes on "
         "every host, and take a multiple of them as devices",
-        devices, of_host.size(), processes_[of_host.begin()->first].host_name,
-        of_host.begin()->second, processes_[host].host_name, count);
+        devices, of_host.size(), name_of(of_host.begin()->first), of_host.begin()->second,
+        name_of(host), count);
   return ranks;
 }
 

@@ -48,7 +48,8 @@ class Lane {
   /// comm::Aborted after `abort`.
   virtual void hand_over(LaneSide side, int number, const MessagePart& part, int room,
                          ThreadTeam& team) = 0;
-  /// Until the message, and all that were handed over before it, have been copied. Throws comm::Aborted after `abort`.
+  /// Until the message, and all that were handed over before it, have been copied. Throws
+  /// comm::Aborted after `abort`.
   virtual void wait(LaneSide side, int number, ThreadTeam& team) = 0;
 
  protected:

@@ -12,7 +12,7 @@ namespace alpa {
 std::span<const std::int64_t> share_of(std::span<const std::int64_t> rows,
                                        const processes::World& world);
 
-/// The whole batch, in every process, from the shares of all, in the order of the ranks. Collective.
+/// The whole batch, in every process, from the shares of all, in the order of ranks. Collective.
 /// `number`: of the batch in its loop, for messages. Throws Error if shares have other inputs or
 /// types.
 BatchData joined(const BatchData& share, processes::World& world, std::int64_t number);

@@ -18,6 +18,12 @@ inline std::string no_mpirun() {
   return "";
 }
 
+/// With which mpirun starts programs on as few cores and as whichever user.
+inline std::string mpirun_variables() {
+  return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+         "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none";
+}
+
 /// The shell's words that start `program` as so many processes, on as few cores and as whichever
 /// user: `options` are mpirun's. Nothing is read from stdin. They end after `most_seconds`, with
 /// status 124.
@@ -25,11 +31,8 @@ inline std::string mpirun_command(int processes, const std::string& program,
                                   const std::vector<std::string>& arguments,
                                   const std::vector<std::string>& options = {},
                                   int most_seconds = 100) {
-  std::string command =
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
-      "timeout -k 5 " +
-      std::to_string(most_seconds) + " mpirun -n " + std::to_string(processes);
+  std::string command = mpirun_variables() + " timeout -k 5 " + std::to_string(most_seconds) +
+                        " mpirun -n " + std::to_string(processes);
   for (const std::string& option : options) command += " " + quoted(option);
   command += " " + quoted(program);
   for (const std::string& argument : arguments) command += " " + quoted(argument);

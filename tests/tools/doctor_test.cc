@@ -157,6 +157,59 @@ TEST_CASE("the text of a machine with two devices") {
           "link        1 -> 0: through the host, rank 2\n");
 }
 
+TEST_CASE("the text says whether several processes can be started") {
+  Report report = report_of(without_driver());
+  const auto text = [&](const Launch& launch) {
+    report.launch = launch;
+    const std::string whole = report_text(report);
+    const std::size_t begin = whole.find("\nprocesses ") + 1;
+    return whole.substr(begin, whole.find("missing ") - begin);
+  };
+  Launch launch{.library = "/x/libalpa_mpi.so", .version = "Open MPI v4.1.4"};
+  launch.mpirun = "mpirun (Open MPI) 4.1.4";
+  CHECK(text(launch) ==
+        "processes   1, without a launcher; mpirun (Open MPI) 4.1.4 can start several: Open MPI "
+        "v4.1.4 (/x/libalpa_mpi.so)\n");
+  launch.mpirun = "";
+  CHECK(text(launch) ==
+        "processes   1, without a launcher; several cannot be started: no mpirun is on the PATH\n");
+  launch.reason = "no MPI";
+  CHECK(text(launch) == "processes   1, without a launcher; several cannot be started: no MPI\n");
+}
+
+TEST_CASE("the text of a launch has its hosts and what is wrong with bindings") {
+  Report report = report_of(without_driver());
+  Launch launch{
+      .launcher = "mpirun", .size = 6, .library = "/x/m.so", .version = "Open MPI v4.1.4"};
+  launch.hosts = {{"n1", {0, 1, 2, 3}, 4, 8, 1, 1, 0}, {"n2", {4, 5}, 8, 8, 2, 8, 2}};
+  launch.wrong = wrong_bindings(launch);
+  report.launch = launch;
+  const std::string text = report_text(report);
+  CHECK_MESSAGE(
+      text.find(
+          "processes   6 by mpirun on 2 hosts; Open MPI v4.1.4 (/x/m.so)\n"
+          "host        n1: ranks 0 to 3, 4 of 8 cores (1 per process), no GPU\n"
+          "host        n2: ranks 4, 5, 8 of 8 cores (2 to 8 per process), 2 GPUs\n"
+          "wrong       host n1: its processes may use 4 of 8 cores, so that devices share "
+          "them while others idle; start with mpirun --bind-to none, or with --map-by "
+          "slot:PE=N for N cores each\n"
+          "wrong       host n1 has 4 processes, host n2 has 2; start as many on every host\n") !=
+          text.npos,
+      text);
+  launch.launcher = "srun";
+  CHECK(wrong_bindings(launch)[0].ends_with(
+      "give srun --cpu-bind=none, and the job more of --cpus-per-task"));
+  const Json json = Json::parse(report_json(report)).at("launch");
+  CHECK(json.at("hosts").at(1) == Json{{"name", "n2"},
+                                       {"ranks", {4, 5}},
+                                       {"cores", 8},
+                                       {"offered_cores", 8},
+                                       {"cores_per_process", {2, 8}},
+                                       {"gpus", 2}});
+  CHECK(json.at("wrong").size() == 2);
+  CHECK(json.at("reason").is_null());
+}
+
 TEST_CASE("a limit of control groups on memory is told") {
   Report report = report_of(without_driver());
   report.processor.limit_bytes = std::int64_t{2} << 30;

@@ -80,8 +80,8 @@ struct BatchOptions {
   bool own_rows = true;
 };
 
-/// Makes the arrays of a batch, by input name: row i is example rows[i]. Of a batch it may be called
-/// with some rows only (`BatchOptions::own_rows`).
+/// Makes the arrays of a batch, by input name: row i is example rows[i]. It may be called with some
+/// rows of a batch only (`BatchOptions::own_rows`).
 /// Called on a background thread.
 using LoadExamples = std::function<BatchData(std::span<const std::int64_t> rows)>;
 
