@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <array>
 #include <future>
 #include <utility>
@@ -102,12 +103,30 @@ void Courier::start(Request& request) {
 }
 
 void Courier::stop() noexcept {
-  stopped_ = true;
+  if (std::exchange(stopped_, true)) return;
+  send_out();
   for (Active& active : active_)
     if (active.request && !active.of_task) {
       finish(*std::exchange(active.request, nullptr), Request::kAborted);
       --num_active_;
     }
+}
+
+/// Until the task's sends are done.
+void Courier::send_out() noexcept {
+  constexpr std::chrono::milliseconds kMost{100};
+  const Clock::time_point begin = Clock::now();
+  const auto waits = [&] {
+    return std::any_of(active_.begin(), active_.end(), [](const Active& active) {
+      return active.request && active.of_task && active.request->sends;
+    });
+  };
+  try {
+    while (!broken_ && waits() && Clock::now() - begin < kMost)
+      if (!take_completed()) ::sched_yield();
+  } catch (...) {
+    broken_ = true;  // the launch has failed already
+  }
 }
 
 void Courier::finish(Request& request, std::uint32_t state) {
@@ -169,7 +188,7 @@ bool Courier::advance() {
   bool posted = false, completed = false;
   try {
     posted = take_posted();
-    completed = !broken_ && take_completed();
+    completed = !broken_ && !stopped_ && take_completed();
   } catch (...) {
     break_off();
   }

@@ -88,7 +88,9 @@ class Courier {
   bool broken() const { return broken_; }  ///< the wire has failed
   /// As `post`, for its task, which `completed` tells of the end.
   void start(Request& request);
-  /// Aborts all requests but those of the task, now and later.
+  /// Aborts all requests but those of the task, now and later. First waits, not for long, until what
+  /// the task sends is out. Afterwards no message gets on: memory that one would be read from or
+  /// written to may be freed.
   void stop() noexcept;
 
  private:
@@ -98,6 +100,7 @@ class Courier {
   };
   void run();
   void begin(Request& request, bool of_task);
+  void send_out() noexcept;
   void break_off();
   bool advance();
   bool take_posted();

@@ -104,6 +104,7 @@ void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_v
   std::fflush(nullptr);
   world.protocol().say();
   flush_output();
+  ::usleep(200'000);  // the launcher loses what it has not read when the launch is aborted
   if (world.protocol().speaks()) world.protocol().end_all();
   ::usleep(2 * std::chrono::microseconds(kGrace).count());
   ::_exit(failure.status);
