@@ -1,4 +1,4 @@
-// src/processes/protocol.cc — signs of life, calls and failures, between all processes of a launch
+// src/processes/protocol.cc — signs of life, calls and failures, between processes of a launch
 #include "src/processes/protocol.h"
 
 #include <fmt/core.h>
@@ -374,8 +374,8 @@ void Protocol::look_for_divergence(Clock::time_point now) {
   if (const std::optional<Failure> difference = calls_->difference(now)) adopt(*difference, true);
 }
 
-/// Rank 0 leaves when it has heard of the last calls of all: they may differ. A call may be lost for
-/// good, so not later than that takes.
+/// Rank 0 leaves when it has heard of the last calls of all: they may differ. What tells of a call
+/// may be lost, so it does not wait for good.
 bool Protocol::all_calls_are_known(Clock::time_point now) {
   if (leaving_since_ == Clock::time_point{}) leaving_since_ = now;
   return !calls_ || calls_->all_made_by_all() || now - leaving_since_ > options_.silence;

@@ -48,8 +48,8 @@ std::vector<Divergence> divergences() {
       other_call("shape", 2, "planning by method data on 3 devices, inputs x f32[6, 4]",
                  "planning by method data on 3 devices, inputs x f32[12, 4]"),
       {"layers",
-       {"rank 2 cannot follow rank 0: plan of rank 0: layers: found those of 40 nodes, but the step "
-        "has 56 with 1 micro-batches; plan the step again"}},
+       {"rank 2 cannot follow rank 0: plan of rank 0: layers: found those of 40 nodes, but the "
+        "step has 56 with 1 micro-batches; plan the step again"}},
       other_data("data", 5, "run 1 on x f32[6, 4]"),
       other_call("extra run", 8, "reading \"dense0.bias\"", "run 4 on x f32[6, 4]"),
       other_call("missing run", 7, "run 3 on x f32[6, 4]", "reading \"dense0.bias\""),
