@@ -88,9 +88,9 @@ class Courier {
   bool broken() const { return broken_; }  ///< the wire has failed
   /// As `post`, for its task, which `completed` tells of the end.
   void start(Request& request);
-  /// Aborts all requests but those of the task, now and later. First waits, not for long, until what
-  /// the task sends is out. Afterwards no message gets on: memory that one would be read from or
-  /// written to may be freed.
+  /// Aborts all requests but those of the task, now and later. First waits, not for long, until
+  /// what the task sends is out. Afterwards no message gets on: the memory that one would be read
+  /// from or written to may be freed.
   void stop() noexcept;
 
  private:

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "src/base/launch_hooks.h"
 #include "src/processes/launch_output.h"
@@ -28,6 +29,10 @@ namespace {
 
 /// From a failure to the end of all processes: enough to say why and to unwind.
 constexpr std::chrono::milliseconds kGrace{1500};
+
+/// Microseconds for the launcher to read why. What it has not read when the launch is aborted is
+/// lost.
+constexpr int kRead = 200'000;
 
 /// ALPA_SILENCE_SECONDS, or 2: how long a process may be silent before it counts as lost.
 std::chrono::milliseconds silence() {
@@ -86,14 +91,14 @@ void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_v
   process.rank = lost.rank;
   process.host_name = host;
   process.pid = lost.pid;
-  if (speaks)
-    announce(
-        {fmt::format("lost {}, which has been stopped, by a signal or a debugger, while {}; "
-                     "start the program again, with --resume if it has checkpoints",
-                     to_string(process, by.size), when)});
-  else
-    ::usleep(200'000);
+  // Who speaks looks at another time, and may not look yet. Its end ends this process.
+  if (!speaks) std::this_thread::sleep_for(std::chrono::milliseconds(1200 + 100 * by.rank % 800));
+  announce(
+      {fmt::format("lost {}, which has been stopped, by a signal or a debugger, while {}; "
+                   "start the program again, with --resume if it has checkpoints",
+                   to_string(process, by.size), when)});
   flush_output();
+  ::usleep(kRead);
   ::_exit(kTryAgain);
 }
 
@@ -104,7 +109,7 @@ void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_v
   std::fflush(nullptr);
   world.protocol().say();
   flush_output();
-  ::usleep(200'000);  // the launcher loses what it has not read when the launch is aborted
+  ::usleep(kRead);
   if (world.protocol().speaks()) world.protocol().end_all();
   ::usleep(2 * std::chrono::microseconds(kGrace).count());
   ::_exit(failure.status);

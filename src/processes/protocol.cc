@@ -1,4 +1,4 @@
-// src/processes/protocol.cc — signs of life, calls and failures, between all processes of a launch
+// src/processes/protocol.cc — signs of life, calls and failures, between processes of a launch
 #include "src/processes/protocol.h"
 
 #include <fmt/core.h>

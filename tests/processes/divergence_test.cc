@@ -81,6 +81,14 @@ bool skipped() {
   return !why.empty();
 }
 
+/// Another batch is found out by the call, or by the plan that rank 2 cannot follow: whichever is
+/// first.
+bool is_said(const std::string& error, const Divergence& divergence) {
+  return has(error, divergence.said) ||
+         (divergence.way == "shape" &&
+          error.find("rank 2 cannot follow rank 0: ") != std::string::npos);
+}
+
 ProgramOutput run_diverging(const std::string& way) {
   return run_under_mpirun(3, ALPA_PROCESS_PROGRAMS "/processes_diverging", {way}, {}, 30);
 }
@@ -95,7 +103,7 @@ TEST_CASE("a process that goes another way is an error in all, which names the c
       alpa::processes::world()->note_call("the end of the program");
       alpa::processes::world()->leave();
     });
-    for (const std::string& error : errors) CHECK_MESSAGE(has(error, divergence.said), error);
+    for (const std::string& error : errors) CHECK_MESSAGE(is_said(error, divergence), error);
   }
 }
 
@@ -107,8 +115,8 @@ TEST_CASE("under mpirun, a process that goes another way ends all, and rank 0 sa
     CAPTURE(divergence.way);
     CAPTURE(output.text);
     CHECK(output.status == divergence.status);
-    CHECK(has(output.text, divergence.said));
-    CHECK(count(output.text, divergence.said.front()) == 1);
+    CHECK(is_said(output.text, divergence));
+    CHECK(count(output.text, divergence.said.front()) <= 1);
   }
 }
 

@@ -84,12 +84,20 @@ struct Injected {
   std::function<bool(const MemoryCall&)> hits = [](const MemoryCall&) { return true; };
 };
 
+/// Long enough for a busy machine, and for sanitizers: nobody but the chosen process may count as
+/// lost.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::chrono::seconds kSilence{6};
+#else
+constexpr std::chrono::seconds kSilence{2};
+#endif
+
 /// Returns the number of processes with an Error.
 int check(const Training& training, const Injected& injected) {
   CAPTURE(injected.rank);
   CAPTURE(injected.number);
   ProcessesOptions options;
-  options.protocol.silence = std::chrono::milliseconds(500);
+  options.protocol.silence = kSilence;
   options.protocol.joining = std::chrono::seconds(2);
   options.launch.fault = [&](const MemoryCall& call) {
     const bool here = call.rank == injected.rank && call.number == injected.number;
@@ -131,13 +139,13 @@ bool of_protocol(const MemoryCall& call) { return call.tag == processes::kContro
 TEST_CASE("late messages change no number") {
   for_some_calls(trainings(), 12, 1, [](const Training& training, int rank, std::int64_t number) {
     CHECK(check(training, {{.delay = std::chrono::milliseconds(60)}, rank, number}) == 0);
-    CHECK(check(training, {{.delay_calls = 50}, rank, number}) == 0);
+    CHECK(check(training, {{.delay_calls = 10}, rank, number}) == 0);
   });
 }
 
 TEST_CASE("a process that freezes or vanishes at any of its calls is an error in all") {
   for (const MemberFate fate : {MemberFate::frozen, MemberFate::lost})
-    for_some_calls(trainings(), 6, 2, [&](const Training& training, int rank, std::int64_t number) {
+    for_some_calls(trainings(), 2, 2, [&](const Training& training, int rank, std::int64_t number) {
       // At its last calls the training may be over.
       const int failed = check(training, {{.caller = fate}, rank, number});
       if (2 * number < training.calls[rank]) CHECK(failed == training.size);
@@ -153,7 +161,7 @@ TEST_CASE("messages of the protocol that are lost, doubled or out of order chang
 }
 
 TEST_CASE("a message between devices that is lost is an error in all") {
-  for_some_calls(trainings(), 6, 4, [](const Training& training, int rank, std::int64_t number) {
+  for_some_calls(trainings(), 2, 4, [](const Training& training, int rank, std::int64_t number) {
     bool hit = false;
     const auto between_devices = [&](const MemoryCall& call) {
       return hit = call.sends && call.tag >= processes::kFirstFreeTag;
