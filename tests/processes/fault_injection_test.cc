@@ -22,6 +22,16 @@ using processes::MemoryFault;
 
 namespace {
 
+/// Long enough for a busy machine, and for sanitizers: nobody but the chosen process may count as
+/// lost.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::chrono::seconds kSilence{6};
+constexpr double kStallSeconds = 4;
+#else
+constexpr std::chrono::seconds kSilence{2};
+constexpr double kStallSeconds = 1.5;
+#endif
+
 constexpr std::int64_t kRows = 12, kWidth = 6;
 
 struct Outcome {
@@ -32,13 +42,13 @@ struct Outcome {
 
 Method in_stages(int stages) {
   PipeshardParallel method{.num_micro_batches = 3, .stages = UniformStages{stages}};
-  method.executor.stall_seconds = 0.5;
+  method.executor.stall_seconds = kStallSeconds;
   return method;
 }
 
 Method by_shards() {
   Zero3Parallel method;
-  method.executor.stall_seconds = 0.5;
+  method.executor.stall_seconds = kStallSeconds;
   return method;
 }
 
@@ -84,21 +94,13 @@ struct Injected {
   std::function<bool(const MemoryCall&)> hits = [](const MemoryCall&) { return true; };
 };
 
-/// Long enough for a busy machine, and for sanitizers: nobody but the chosen process may count as
-/// lost.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::chrono::seconds kSilence{6};
-#else
-constexpr std::chrono::seconds kSilence{2};
-#endif
-
 /// Returns the number of processes with an Error.
 int check(const Training& training, const Injected& injected) {
   CAPTURE(injected.rank);
   CAPTURE(injected.number);
   ProcessesOptions options;
   options.protocol.silence = kSilence;
-  options.protocol.joining = std::chrono::seconds(2);
+  options.protocol.joining = std::chrono::seconds(10);
   options.launch.fault = [&](const MemoryCall& call) {
     const bool here = call.rank == injected.rank && call.number == injected.number;
     return here && injected.hits(call) ? injected.fault : MemoryFault{};
