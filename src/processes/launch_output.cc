@@ -90,6 +90,7 @@ void divide_output(const Launcher& launcher) {
   ::dup2(ends[1], STDERR_FILENO);
   ::close(ends[1]);
   std::thread(pass_lines_on).detach();
+  std::atexit(flush_output);
 }
 
 void flush_output() {

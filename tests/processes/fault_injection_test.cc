@@ -100,7 +100,7 @@ int check(const Training& training, const Injected& injected) {
   CAPTURE(injected.number);
   ProcessesOptions options;
   options.protocol.silence = kSilence;
-  options.protocol.joining = std::chrono::seconds(10);
+  options.protocol.joining = std::chrono::seconds(4);
   options.launch.fault = [&](const MemoryCall& call) {
     const bool here = call.rank == injected.rank && call.number == injected.number;
     return here && injected.hits(call) ? injected.fault : MemoryFault{};
