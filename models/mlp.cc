@@ -7,6 +7,7 @@
 #include "models/common/report.h"
 #include "models/common/run.h"
 #include "models/common/text.h"
+#include "tools/common/processes.h"
 
 using namespace alpa;
 using namespace models;
@@ -111,8 +112,7 @@ constexpr std::int64_t kComparedSteps = 5;
 /// Micro-batches of the row with stages.
 constexpr int kComparedMicroBatches = 4;
 
-std::vector<std::string> comparison_row(const std::string& name, const Run& run,
-                                        const Run& serial) {
+std::vector<std::string> comparison_row(const std::string& name, const Run& run, const Run& first) {
   std::vector<std::string> row = {name, fmt::format("{:.4f}", run.result.median_seconds()),
                                   std::to_string(run.executable.memory_bytes()),
                                   std::to_string(run.result.measured_bytes)};
@@ -123,32 +123,35 @@ std::vector<std::string> comparison_row(const std::string& name, const Run& run,
         found == run.result.communication.end() ? "-" : fmt::format("{:.0f}", found->second.bytes));
   }
   row.push_back(fmt::format("{:.3f}", run.executable.planned().seconds));
-  row.push_back(fmt::format("{:.1e}", max_abs_parameter_difference(run, serial)));
+  row.push_back(fmt::format("{:.1e}", max_abs_parameter_difference(run, first)));
   return row;
 }
 
 /// Every method from the same start: time, memory, communication, and how far its parameters are
-/// from those of one device.
+/// from those of the first. That is one device, which several processes cannot share.
 std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
   const TrainingStep step = training_step(task.inputs, task.model, make_optimizer(flags));
   const auto seed = static_cast<std::uint64_t>(flags.seed);
-  const auto run_of = [&](Executable executable) {
-    return train(task, std::move(executable), kComparedSteps, seed);
-  };
-  const Run serial = run_of(serial_reference(
-      step, std::get<Serial>(make_method(flags, "serial")).num_micro_batches, cluster));
+  std::optional<Run> first;
   std::vector<std::vector<std::string>> rows = {
       {"method", "s/step", "planned bytes", "measured bytes", "all_reduce", "reduce_scatter",
        "all_gather", "all_to_all", "transfer", "planning s", "difference"}};
-  rows.push_back(comparison_row("single device", serial, serial));
+  const auto add_row = [&](const char* title, Executable executable) {
+    Run run = train(task, std::move(executable), kComparedSteps, seed);
+    rows.push_back(comparison_row(title, run, first ? *first : run));
+    if (!first) first = std::move(run);
+  };
+  if (cli::processes() == 1)
+    add_row("single device",
+            serial_reference(step, std::get<Serial>(make_method(flags, "serial")).num_micro_batches,
+                             cluster));
   constexpr std::pair<const char*, const char*> kMethods[] = {
       {"data", "data parallel"}, {"zero2", "ZeRO-2"}, {"zero3", "ZeRO-3"}, {"shard", "automatic"}};
   for (const auto& [name, title] : kMethods)
-    rows.push_back(comparison_row(
-        title, run_of(parallelize(step, make_method(flags, name), cluster)), serial));
+    add_row(title, parallelize(step, make_method(flags, name), cluster));
   Method stages = make_method(flags, "pipeline");
   std::get<PipeshardParallel>(stages).num_micro_batches = kComparedMicroBatches;
-  rows.push_back(comparison_row("two stages", run_of(parallelize(step, stages, cluster)), serial));
+  add_row("two stages", parallelize(step, stages, cluster));
   return table_text(rows);
 }
 
@@ -161,10 +164,11 @@ void run_demo(const MlpFlags& flags, const Cluster& cluster) {
   fmt::print(
       "\nThe same step under every method: median of {} steps, "
       "bytes per device (peak) and bytes each device sends per step,\nlargest difference of a "
-      "parameter from the single-device run after {} steps (sums in another order round "
+      "parameter from the {} run after {} steps (sums in another order round "
       "differently,\nand Adam makes a step of up to the learning rate of a gradient that is "
       "nothing but rounding)\n{}",
-      kComparedSteps, kComparedSteps, comparison_text(flags, cluster, task));
+      kComparedSteps, cli::processes() == 1 ? "single-device" : "data-parallel", kComparedSteps,
+      comparison_text(flags, cluster, task));
   fmt::print("\nWhere the {} plan puts every parameter\n{}",
              flags.method == "shard" ? "automatic" : flags.method,
              sharding_text(run.executable.planned()));

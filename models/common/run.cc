@@ -7,6 +7,7 @@
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "tools/common/matmul_rate.h"
+#include "tools/common/processes.h"
 
 namespace models {
 
@@ -80,6 +81,9 @@ void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
 
 Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task,
                      std::int64_t steps) {
+  require(!flags.compare || cli::processes() == 1,
+          "--compare trains on one device too, which {} processes cannot share; start one process",
+          cli::processes());
   const TrainingStep step = step_of(flags, task, steps);
   const auto [executable, evaluate] = plan_or_load(
       flags, step, evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}),

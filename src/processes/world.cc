@@ -135,9 +135,9 @@ int World::num_hosts() const {
 std::vector<int> World::ranks_of_devices(int devices) const {
   require(
       devices >= size(),
-      "{} devices for {} processes: every process needs at least one; start fewer processes, or "
+      "{} device{} for {} processes: every process needs at least one; start fewer processes, or "
       "take more devices",
-      devices, size());
+      devices, devices == 1 ? "" : "s", size());
   std::vector<int> order(size());
   for (int rank = 0; rank < size(); ++rank) order[rank] = rank;
   std::stable_sort(order.begin(), order.end(),

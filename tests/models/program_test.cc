@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "support/program.h"
+#include "support/mpirun.h"
 #include "support/temporary_file.h"
 
 namespace program_test {
@@ -16,6 +16,13 @@ const std::string kCudaCluster = ALPA_SOURCE_DIR "/clusters/p3_16xlarge_2x8.json
 /// A class of flowers in three numbers, the second of which is its label's.
 const char* kTable = "a,b,label\n1,0,0\n2,1,1\n3,0,0\n4,1,1\n";
 
+/// Says why, if programs can't be run under mpirun here.
+bool cannot_launch() {
+  const std::string why = no_mpirun();
+  if (!why.empty()) MESSAGE(why);
+  return !why.empty();
+}
+
 }  // namespace
 
 TEST_CASE("--demo --plan-only plans the demo's step and trains nothing") {
@@ -28,6 +35,30 @@ TEST_CASE("--demo --plan-only plans the demo's step and trains nothing") {
   CHECK(output.text.starts_with("plan        shard on mesh "));
   CHECK(output.text.find("measured") == output.text.npos);
   CHECK(output.text.find("  loss ") == output.text.npos);
+}
+
+TEST_CASE("in two processes, the demo compares its methods with data parallelism") {
+  if (cannot_launch()) return;
+  const TemporaryFile table("program_test_launched_demo.csv", kTable);
+  const ProgramOutput output = run_under_mpirun(
+      2, ALPA_MLP,
+      {"--demo", "--data", table.path(), "--batch", "4", "--devices", "2", "--backend", "cpu",
+       "--dim", "8", "--layers", "2", "--epochs", "1", "--quiet"});
+  CAPTURE(output.text);
+  CHECK(output.status == 0);
+  CHECK(output.text.find("single device") == output.text.npos);
+  CHECK(output.text.find("from the data-parallel run") != output.text.npos);
+  CHECK(output.text.find("\ntwo stages ") != output.text.npos);
+}
+
+TEST_CASE("several processes refuse --compare, which trains on one device too") {
+  if (cannot_launch()) return;
+  const ProgramOutput output =
+      run_under_mpirun(2, ALPA_MLP, {"--devices", "2", "--backend", "cpu", "--compare"});
+  CAPTURE(output.text);
+  CHECK(output.status == 2);
+  CHECK(output.text.find("alpa-mlp: --compare trains on one device too, which 2 processes cannot "
+                         "share; start one process\n") != output.text.npos);
 }
 
 TEST_CASE("a cluster of CUDA devices is refused before anything is planned, read or written") {
