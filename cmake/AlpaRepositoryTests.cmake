@@ -192,8 +192,8 @@ endif()
 
 # A Slurm of this machine; skipped where there is none.
 if(TARGET alpa_mpi AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SANITIZE)
-  add_test(NAME scripts/slurm_check COMMAND ${PROJECT_SOURCE_DIR}/scripts/slurm_check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-  set_tests_properties(scripts/slurm_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2
+  add_test(NAME scripts/slurm_check_slow COMMAND ${PROJECT_SOURCE_DIR}/scripts/slurm_check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  set_tests_properties(scripts/slurm_check_slow PROPERTIES LABELS slow TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2
     SKIP_RETURN_CODE 77)
 endif()
 
