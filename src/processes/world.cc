@@ -116,6 +116,7 @@ int World::sharing_cores() const {
 }
 
 World::~World() {
+  if (!courier_) return;  // has left
   protocol_.leave();
   courier_.reset();  // waits
 }
