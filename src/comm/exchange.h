@@ -40,8 +40,8 @@ class Exchange {
     void operator()(std::byte* memory) const;
   };
   processes::Courier* courier_;
-  std::deque<processes::Request> requests_;
   std::unique_ptr<std::byte, Free> scratch_;
+  std::deque<processes::Request> requests_;  // end before their memory
   std::int64_t bytes_ = 0, taken_ = 0;
   int used_ = 0;
   bool planned_ = false;

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 /// Looks at the wire without success after which a waiting thread leaves that to the progress
 /// thread, and sleeps. On a crowded host others need the core: soon.
 constexpr int kLooksCrowded = 30, kLooksQuiet = 4000;
+constexpr std::chrono::microseconds kDestructorPause{50};
 /// Between two looks of the progress thread, while someone waits and while nobody does.
 constexpr std::chrono::microseconds kNap{20}, kLongNap{100};
 
@@ -39,6 +41,7 @@ Courier::Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& 
             task_.begin(*this);
           }
         } catch (...) {
+          give_up();
           return made.set_exception(std::current_exception());
         }
         made.set_value();
@@ -52,6 +55,10 @@ Courier::Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& 
     thread_.join();
     throw;
   }
+}
+
+Request::~Request() {
+  while (state.load() == kPosted) ::usleep(kDestructorPause.count());
 }
 
 Courier::~Courier() { thread_.join(); }
@@ -211,11 +218,18 @@ void Courier::run() {
         } catch (...) {
           break_off();
         }
-        if (task_.over()) return;
+        if (task_.over()) return give_up();
       }
     }
     if (!any) idle(seen);
   }
+}
+
+/// Nobody will tell of what is still under way.
+void Courier::give_up() noexcept {
+  for (Active& active : active_)
+    if (Request* const request = std::exchange(active, {}).request)
+      finish(*request, Request::kAborted);
 }
 
 void Courier::break_off() {

@@ -29,6 +29,12 @@ class Aborted : public std::runtime_error {
 
 /// One message. Its owner fills it in, posts it and waits; then it may be used again.
 struct Request {
+  Request() = default;
+  /// Until it is done or aborted: a courier knows it till then.
+  ~Request();
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
   int peer = -1, tag = 0;
   std::byte* data = nullptr;
   std::int64_t bytes = 0;
@@ -102,6 +108,7 @@ class Courier {
   void begin(Request& request, bool of_task);
   void send_out() noexcept;
   void break_off();
+  void give_up() noexcept;
   bool advance();
   bool take_posted();
   bool take_completed();

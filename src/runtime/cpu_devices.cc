@@ -111,6 +111,7 @@ class CpuDevices : public Devices {
     } else {
       threads_->run([this](int index) { run_thread(index); });
     }
+    if (!stopped_ && !lost_) end_messages();
     moved_ = Clock::now();
   }
 
@@ -285,6 +286,15 @@ class CpuDevices : public Devices {
     const int index = static_cast<int>(last - positions.begin());
     return fmt::format("at step {}, {}", step_.load(),
                        to_string(place_at(program(index), index, *last), program(index), program_));
+  }
+
+  /// The next step may overwrite what this one sent.
+  void end_messages() {
+    try {
+      lanes_.end_step();
+    } catch (const comm::Aborted&) {
+      stopped_ = true;
+    }
   }
 
   /// Called on the thread that failed or was stopped; wakes all others.

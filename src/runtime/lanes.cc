@@ -37,6 +37,7 @@ class LocalLane final : public Lane {
   void add_message(LaneSide side) override {
     if (side == LaneSide::sender) ++messages_;
   }
+  void end_step() override {}  // both sides are over
   int reserve(const MessagePart&, int) override { return 0; }
   std::int64_t reserved_bytes() const override { return 0; }
 
@@ -110,7 +111,7 @@ class RemoteLane final : public Lane {
     return bytes;
   }
 
-  void reset() override { done_ = 0; }
+  void reset() override { done_ = handed_over_ = 0; }
   void abort() override {}  // the courier aborts what is under way
 
   void hand_over(LaneSide side, int number, const MessagePart& part, int room,
@@ -131,6 +132,12 @@ class RemoteLane final : public Lane {
     entry.unpacks = !request.sends && !contiguous;
     if (request.sends && !contiguous) copy(box, part.data, request.data, size, team);
     courier_.post(request);
+    handed_over_ = number + 1;
+  }
+
+  /// Receives have been waited for.
+  void end_step() override {
+    for (; done_ < handed_over_; ++done_) courier_.wait(entries_[done_].request);
   }
 
   void wait(LaneSide /*side*/, int number, ThreadTeam& team) override {
@@ -166,9 +173,10 @@ class RemoteLane final : public Lane {
 
   processes::Courier& courier_;
   const int peer_, tag_;
-  int done_ = 0;  ///< messages of the step that are known to be done
-  std::deque<Entry> entries_;
+  int done_ = 0;         ///< messages of the step that are known to be done
+  int handed_over_ = 0;  ///< messages of the step so far
   std::deque<std::vector<std::byte>> rooms_;
+  std::deque<Entry> entries_;  // end before their memory
 };
 
 }  // namespace
@@ -194,6 +202,10 @@ std::int64_t Lanes::reserved_bytes() const {
 
 void Lanes::reset() {
   for (auto& [key, lane] : lanes_) lane->reset();
+}
+
+void Lanes::end_step() {
+  for (auto& [key, lane] : lanes_) lane->end_step();
 }
 
 void Lanes::abort() {

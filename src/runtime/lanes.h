@@ -40,6 +40,9 @@ class Lane {
   /// such a part, whose tensor needs no memory yet. Returns a number for `hand_over`.
   virtual int reserve(const MessagePart& part, int slots) = 0;
   virtual std::int64_t reserved_bytes() const = 0;
+  /// Waits until what was sent in the step is out of its memory; after both sides' threads are
+  /// done. Throws comm::Aborted.
+  virtual void end_step() = 0;
   /// Forgets the last step.
   virtual void reset() = 0;
   virtual void abort() = 0;
@@ -66,6 +69,7 @@ class Lanes {
   bool any() const { return !lanes_.empty(); }
   /// Bytes of packed boxes, of all lanes.
   std::int64_t reserved_bytes() const;
+  void end_step();
   void reset();
   void abort();
 
