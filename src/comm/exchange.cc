@@ -38,11 +38,7 @@ int Exchange::post(int peer, int tag, std::byte* data, std::int64_t bytes, bool 
   const int number = used_++;
   if (planned_) return number;
   processes::Request& request = requests_[number];
-  request.peer = peer;
-  request.tag = tag;
-  request.data = data;
-  request.bytes = bytes;
-  request.sends = sends;
+  request.set(peer, tag, data, bytes, sends);
   courier_->post(request, /*waits=*/true);
   return number;
 }

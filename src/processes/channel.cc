@@ -52,11 +52,7 @@ auto Channel::together(Call&& call) {
 
 void Channel::post(int peer, void* data, std::int64_t bytes, bool sends) {
   Request& request = requests_[peer];
-  request.peer = peer;
-  request.tag = tag_;
-  request.data = static_cast<std::byte*>(data);
-  request.bytes = bytes;
-  request.sends = sends;
+  request.set(peer, tag_, static_cast<std::byte*>(data), bytes, sends);
   world_.courier().post(request, /*waits=*/waiting_ == Waiting::hurried);
 }
 

@@ -35,6 +35,11 @@ struct Request {
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
+  /// Of an idle or finished request. `sends`: else it receives into `data`.
+  void set(int its_peer, int its_tag, std::byte* its_data, std::int64_t its_bytes, bool it_sends) {
+    peer = its_peer, tag = its_tag, data = its_data, bytes = its_bytes, sends = it_sends;
+  }
+
   int peer = -1, tag = 0;
   std::byte* data = nullptr;
   std::int64_t bytes = 0;

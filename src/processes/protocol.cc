@@ -178,13 +178,9 @@ void Protocol::begin(Courier& courier) {
 }
 
 void Protocol::receive(Letter& letter) {
-  Request& request = letter.request;
-  request.peer = kAnyPeer;
-  request.tag = kControlTag;
-  request.data = reinterpret_cast<std::byte*>(&letter.message);
-  request.bytes = sizeof letter.message;
-  request.sends = false;
-  courier_->start(request);
+  letter.request.set(kAnyPeer, kControlTag, reinterpret_cast<std::byte*>(&letter.message),
+                     sizeof letter.message, /*it_sends=*/false);
+  courier_->start(letter.request);
 }
 
 void Protocol::send(int peer, const Message& message) {
@@ -198,13 +194,9 @@ void Protocol::send(int peer, const Message& message) {
   letter.message = message;
   letter.message.from = rank();
   letter.beat = message.kind == Message::Kind::beat;
-  Request& request = letter.request;
-  request.peer = peer;
-  request.tag = kControlTag;
-  request.data = reinterpret_cast<std::byte*>(&letter.message);
-  request.bytes = sizeof letter.message;
-  request.sends = true;
-  courier_->start(request);
+  letter.request.set(peer, kControlTag, reinterpret_cast<std::byte*>(&letter.message),
+                     sizeof letter.message, /*it_sends=*/true);
+  courier_->start(letter.request);
 }
 
 void Protocol::send_all(const Message& message) {

@@ -192,11 +192,7 @@ auto World::together(Call&& call) {
 
 void World::post(int peer, std::byte* data, std::int64_t bytes, bool sends) {
   Request& request = requests_[peer];
-  request.peer = peer;
-  request.tag = kHostTag;
-  request.data = data;
-  request.bytes = bytes;
-  request.sends = sends;
+  request.set(peer, kHostTag, data, bytes, sends);
   courier_->post(request, /*waits=*/true);
 }
 

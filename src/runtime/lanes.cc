@@ -122,16 +122,14 @@ class RemoteLane final : public Lane {
     const BoxCopy box = packing(part);
     const std::size_t size = size_of(part.tensor->type.dtype);
     const bool contiguous = box.loops == 0;
-    processes::Request& request = entry.request;
-    request.peer = peer_;
-    request.tag = tag_;
-    request.bytes = box.elements() * static_cast<std::int64_t>(size);
-    request.data = contiguous ? part.data + box.source_begin * static_cast<std::int64_t>(size)
-                              : entry.room->data();
-    request.sends = side == LaneSide::sender;
-    entry.unpacks = !request.sends && !contiguous;
-    if (request.sends && !contiguous) copy(box, part.data, request.data, size, team);
-    courier_.post(request);
+    const bool sends = side == LaneSide::sender;
+    std::byte* const data = contiguous
+                                ? part.data + box.source_begin * static_cast<std::int64_t>(size)
+                                : entry.room->data();
+    entry.unpacks = !sends && !contiguous;
+    if (sends && !contiguous) copy(box, part.data, data, size, team);
+    entry.request.set(peer_, tag_, data, box.elements() * static_cast<std::int64_t>(size), sends);
+    courier_.post(entry.request);
     handed_over_ = number + 1;
   }
 
