@@ -4,7 +4,6 @@
 // slice of a sum is combined by the member it belongs to, from partial sums, one per subtree of
 // members that a process holds.
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <vector>
@@ -456,8 +455,7 @@ class DeviceGroup final : public Group {
     std::byte* data = in.size() == 1 ? in[0].data : own.exchange.take(bytes);
     std::byte* to = data;
     for (std::size_t t = 0; t < in.size() && in.size() > 1 && !own.exchange.planned(); ++t) {
-      std::memcpy(to, in[t].data, static_cast<std::size_t>(bytes_of(in[t])));
-      to += bytes_of(in[t]);
+      to = std::copy_n(in[t].data, bytes_of(in[t]), to);
     }
     for (const Peer& peer : peers_) own.exchange.send(peer.rank, tag_from(own.number), data, bytes);
   }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
 #include "alpa/base/error.h"
 #include "src/base/exception_text.h"
@@ -48,8 +47,7 @@ struct Protocol::Message {
 
   std::string_view given_text() const { return {text, static_cast<std::size_t>(length)}; }
   void set_text(std::string_view given) {
-    length = static_cast<std::int64_t>(std::min(given.size(), sizeof text));
-    std::memcpy(text, given.data(), static_cast<std::size_t>(length));
+    length = static_cast<std::int64_t>(given.copy(text, sizeof text));
   }
 };
 
