@@ -85,11 +85,10 @@ void Recorder::note_layer() {
     layer_of_input_[static_cast<int>(inputs_.size()) - 1] = layer;
 }
 
-Value Recorder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
-  frozen = frozen || freezing_;
+Value Recorder::parameter(const std::string& name, TensorType type, Initializer init) {
   const DType asked = type.dtype;
   if (view_.f32_masters && (asked == bf16 || asked == f16)) type.dtype = f32;
-  const Value stored = stored_parameter(name, std::move(type), init, frozen);
+  const Value stored = stored_parameter(name, std::move(type), init);
   if (stored.dtype() == asked) return stored;
   if (layer_per_node_) return view_.cast(stored, asked);
   Value& converted = converted_[{stored.id, asked, layer_}];
@@ -97,13 +96,11 @@ Value Recorder::parameter(const std::string& name, TensorType type, Initializer 
   return converted;
 }
 
-Value Recorder::stored_parameter(const std::string& name, TensorType type, Initializer init,
-                                 bool frozen) {
+Value Recorder::stored_parameter(const std::string& name, TensorType type, Initializer init) {
   const auto found = input_by_name_.find(name);
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
-    inputs_.back().frozen = frozen;
-    if (!frozen) parameters_.push_back(made);
+    parameters_.push_back(made);
     return made;
   }
   const Input& known = inputs_[found->second];
@@ -112,10 +109,6 @@ Value Recorder::stored_parameter(const std::string& name, TensorType type, Initi
   require(known.of.empty(),
           "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another", name,
           known.of);
-  require(known.frozen == frozen,
-          "parameter \"{}\" is frozen in one place and trained in another; "
-          "freeze tied parameters everywhere or nowhere",
-          name);
   require(this->type(known.value) == type,
           "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name,
           to_string(type), to_string(this->type(known.value)));
@@ -143,6 +136,32 @@ void Recorder::freeze(Value parameter) {
           known->name);
   inputs_[input_by_name_.at(known->name)].frozen = true;
   std::erase_if(parameters_, [&](const Value& trained) { return trained.id == parameter.id; });
+}
+
+void Recorder::set_frozen_names(std::function<bool(std::string_view name)> frozen_names) {
+  frozen_names_ = std::move(frozen_names);
+}
+
+bool Recorder::will_freeze(const std::string& parameter) {
+  const auto found = input_by_name_.find(parameter);
+  require(found != input_by_name_.end(), "parameter \"{}\" is not made yet", parameter);
+  const bool frozen = frozen_names_ && frozen_names_(parameter);
+  told_frozen_[inputs_[found->second].value] = frozen;
+  return frozen;
+}
+
+void Recorder::freeze_named() {
+  const Values trained = parameters_;  // a copy: freezing takes them out
+  for (const Value parameter : trained) {
+    const std::string& name = input_of(parameter)->name;
+    const bool frozen = frozen_names_ && frozen_names_(name);
+    const auto told = told_frozen_.find(parameter.id);
+    require(told == told_frozen_.end() || told->second == frozen,
+            "parameter \"{}\" is {}frozen, but its layer had another number when it was used; "
+            "give the layer a name",
+            name, frozen ? "" : "not ");
+    if (frozen) freeze(parameter);
+  }
 }
 
 Value Recorder::optimizer_state(Value parameter, const std::string& what,
@@ -246,7 +265,7 @@ void Recorder::update(Value input, Value value) {
           "update: {} \"{}\" is not a state; only state and accumulator inputs can be updated",
           nodes_[producer(input.id)].op->name, nodes_[producer(input.id)].name);
   require(!known->frozen,
-          "update of \"{}\": it is frozen; make the parameter without `frozen` to train it",
+          "update of \"{}\": it is frozen; leave it out of StepOptions::frozen to train it",
           known->name);
   require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}",
           known->name, to_string(input.type()), to_string(value.type()));
@@ -338,12 +357,5 @@ Value mark_pipeline_boundary(Value x) {
   recorder(x).end_layer();
   return x;
 }
-
-FreezingScope::FreezingScope(Builder& builder)
-    : builder_(builder), before_(recorder(builder).freezing()) {
-  recorder(builder).set_freezing(true);
-}
-
-FreezingScope::~FreezingScope() { recorder(builder_).set_freezing(before_); }
 
 }  // namespace alpa

@@ -2,6 +2,7 @@
 /// The one kind of `Builder`: what the library itself records with, beside what models see of it.
 /// Thread rule: one thread per recorder.
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,16 +37,19 @@ class Recorder final : public Builder {
 
   Value input(InputKind kind, const std::string& name, TensorType type,
               Initializer init = {}) override;
-  Value parameter(const std::string& name, TensorType type, Initializer init,
-                  bool frozen = false) override;
-  /// Freezes a parameter made as trainable. Throws Error if it has an update, or if
+  Value parameter(const std::string& name, TensorType type, Initializer init) override;
+  /// Freezes a parameter: nothing may update it. Throws Error if it has an update, or if
   /// `parameter` is not a parameter.
   void freeze(Value parameter);
+  /// Says which parameters `freeze_named` will freeze, for layers that work otherwise then.
+  void set_frozen_names(std::function<bool(std::string_view name)> frozen_names);
+  /// Whether `freeze_named` will freeze this parameter, if its layer keeps its number.
+  bool will_freeze(const std::string& parameter);
+  /// Freezes the parameters that `set_frozen_names` names. Throws Error if a layer was told
+  /// otherwise, because it had another number then.
+  void freeze_named();
   /// Gives an input another name. Throws Error if the name is taken or `input` is not an input.
   void rename(Value input, const std::string& name);
-  /// While true, new parameters are frozen.
-  void set_freezing(bool freezing) { freezing_ = freezing; }
-  bool freezing() const { return freezing_; }  ///< see `set_freezing`
   /// How parameters are kept from now on, and read.
   void set_parameter_view(ParameterView view) { view_ = std::move(view); }
   const ParameterView& parameter_view() const { return view_; }  ///< see `set_parameter_view`
@@ -155,7 +159,7 @@ class Recorder final : public Builder {
   /// Whether `gradient` computes the nodes of outermost layer `number` again.
   bool is_rematerialised(int number) const;
   /// `parameter` of a given type and without a view.
-  Value stored_parameter(const std::string& name, TensorType type, Initializer init, bool frozen);
+  Value stored_parameter(const std::string& name, TensorType type, Initializer init);
 
   std::shared_ptr<Recorder*> self_;  ///< holds null once the builder is gone
   std::deque<Node> nodes_;
@@ -187,7 +191,9 @@ class Recorder final : public Builder {
   std::map<int, std::int64_t> streams_;  ///< drawn so far, by layer
   int num_micro_batches_;
   bool layer_per_node_;
-  bool training_ = true, freezing_ = false;
+  bool training_ = true;
+  std::function<bool(std::string_view name)> frozen_names_;
+  std::map<int, bool> told_frozen_;  ///< what `will_freeze` told, by the parameter's value
 };
 
 /// The recorder of a graph, and of a value's.

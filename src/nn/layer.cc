@@ -29,7 +29,9 @@ Value Scope::state(std::string_view name, Value of, const Shape& shape, Initiali
   return builder_.state_of(of, path_of(name), {dtype.value_or(dtype_), shape}, init);
 }
 
-bool Scope::frozen() const { return recorder(builder_).freezing(); }
+bool Scope::frozen(std::string_view name) const {
+  return recorder(builder_).will_freeze(path_of(name));
+}
 
 std::string Scope::path_of(std::string_view name) const {
   require(is_layer_,

@@ -20,6 +20,11 @@ bool matches(std::string_view pattern, std::string_view name) {
   return false;
 }
 
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
 const std::string& name_of(Value parameter) {
   return recorder(parameter).node(recorder(parameter).producer(parameter.id)).name;
 }
@@ -33,17 +38,6 @@ void require_matches(const Recorder& builder, const std::vector<std::string>& pa
                      [&](const std::string& name) { return matches(pattern, name); }))
       fail("StepOptions::{}: \"{}\" matches no trained parameter; these are {}", option,
            excerpt(pattern), quoted_names(names));
-}
-
-void freeze_matching(Recorder& builder, const std::vector<std::string>& patterns) {
-  require_matches(builder, patterns, "frozen");
-  // a copy: freezing takes them out of the builder's list
-  const Values trained = builder.parameters();
-  for (Value parameter : trained)
-    if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-          return matches(pattern, name_of(parameter));
-        }))
-      builder.freeze(parameter);
 }
 
 }  // namespace alpa

@@ -10,6 +10,8 @@ namespace alpa {
 
 /// Whether the whole name fits the pattern.
 bool matches(std::string_view pattern, std::string_view name);
+/// Whether the whole name fits one of the patterns.
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 
 /// The name of a parameter.
 const std::string& name_of(Value parameter);
@@ -18,8 +20,5 @@ const std::string& name_of(Value parameter);
 /// `option` for the message.
 void require_matches(const Recorder& builder, const std::vector<std::string>& patterns,
                      std::string_view option);
-
-/// Freezes parameters that fit one of the patterns. Throws Error if a pattern fits none.
-void freeze_matching(Recorder& builder, const std::vector<std::string>& patterns);
 
 }  // namespace alpa

@@ -68,9 +68,7 @@ void read_averages(Recorder& builder, const EvaluationOptions& options) {
   require_matches(builder, options.frozen, "frozen");
   for (Value parameter : builder.parameters()) {
     const std::string name = name_of(parameter);
-    if (std::none_of(options.frozen.begin(), options.frozen.end(),
-                     [&](const std::string& pattern) { return matches(pattern, name); }))
-      builder.rename(parameter, name + "." + kAverage);
+    if (!matches_any(options.frozen, name)) builder.rename(parameter, name + "." + kAverage);
   }
 }
 

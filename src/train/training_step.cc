@@ -151,7 +151,8 @@ void apply_patterns(Recorder& builder, const StepOptions& options) {
   std::vector<std::string> groups;
   for (const OptimizerGroup& group : options.groups) groups.push_back(group.parameters);
   require_matches(builder, groups, "groups");
-  freeze_matching(builder, options.frozen);
+  require_matches(builder, options.frozen, "frozen");
+  builder.freeze_named();
   require(!builder.parameters().empty(),
           "StepOptions::frozen freezes every parameter of the model; for metrics alone use "
           "evaluation_step");
@@ -194,6 +195,8 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
                      const TraceOptions& tracing) {
   Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_remat(rematerialised(options.remat, tracing));
+  builder.set_frozen_names(
+      [&](std::string_view name) { return matches_any(options.frozen, name); });
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
   check_remat(builder, options.remat);
   apply_patterns(builder, options);

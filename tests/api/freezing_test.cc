@@ -35,7 +35,7 @@ std::map<std::string, Array> batch() {
 /// Two layers; the first is the one to freeze.
 const nn::Dense first(kWide, {.name = "first"}), second(kDim, {.name = "second"});
 const nn::Sequential trained{first, nn::Tanh(), second};
-const TrainingStep frozen_layer = step_of(nn::Sequential{nn::Frozen(first), nn::Tanh(), second});
+const TrainingStep frozen_layer = step_of(trained, {.frozen = {"first.*"}});
 
 /// Nodes that run behind the loss, by a part of their names.
 int backward_nodes(const Graph& graph, const std::string& part) {
@@ -103,12 +103,12 @@ TEST_CASE("a plan for a frozen layer takes the memory of its content alone") {
   CHECK(bytes(frozen_layer) <= bytes(step_of(trained)) - 4 * (2 * (8 * 24 + 24) + 8 * 24));
 }
 
-TEST_CASE("names with * freeze as layers do, and containers freeze what they hold") {
+TEST_CASE("names with * freeze what they match, containers included") {
   const Graph graph = frozen_layer.trace(1);
-  CHECK(step_of(trained, {.frozen = {"first.*"}}).trace(1) == graph);
+  CHECK(step_of(trained, {.frozen = {"first.kernel", "first.bias"}}).trace(1) == graph);
   CHECK(step_of(trained, {.frozen = {"*rst.kernel", "*first.b*as*"}}).trace(1) == graph);
-  const nn::Frozen encoder(nn::Sequential({first, nn::Tanh()}, {.name = "encoder"}));
-  const Graph nested = step_of(nn::Sequential{encoder, second}).trace(1);
+  const nn::Sequential encoder({first, nn::Tanh()}, {.name = "encoder"});
+  const Graph nested = step_of(nn::Sequential{encoder, second}, {.frozen = {"encoder.*"}}).trace(1);
   CHECK(backward_nodes(nested, "encoder.first") == 0);
   CHECK(backward_nodes(nested, "second") > 0);
   CHECK_FALSE(step_of(trained, {.frozen = {"first.kernel"}}).trace(1) == graph);
@@ -117,12 +117,10 @@ TEST_CASE("names with * freeze as layers do, and containers freeze what they hol
 TEST_CASE("every layer with parameters can be frozen") {
   const nn::Embedding table(5, kDim);
   const nn::LayerNorm norm;
-  const TrainingStep step = training_step(
-      {{"ids", {i32, {kBatch}}}},
-      [=](const Batch& b) {
-        return mean(square(second(nn::Frozen(norm)(nn::Frozen(table)(b["ids"])))));
-      },
-      optim::Adam{});
+  const TrainingStep step =
+      training_step({{"ids", {i32, {kBatch}}}},
+                    [=](const Batch& b) { return mean(square(second(norm(table(b["ids"]))))); },
+                    optim::Adam{}, {.frozen = {"embedding0.*", "layer_norm0.*"}});
   CHECK(state_names(step) == Names{"embedding0.table", "layer_norm0.scale", "layer_norm0.bias",
                                    "second.kernel", "second.bias", "second.kernel.adam_m",
                                    "second.kernel.adam_v", "second.bias.adam_m",
@@ -150,11 +148,15 @@ TEST_CASE("mistakes with frozen parameters are named") {
   CHECK(error(trained, {.frozen = {"*"}}) ==
         "StepOptions::frozen freezes every parameter of the model; for metrics alone use "
         "evaluation_step");
-  CHECK(error([](Value x) {
-          return second(first(x)) + stop_gradient(nn::Frozen(second)(first(x)));
-        }) ==
-        "parameter \"second.kernel\" is frozen in one place and trained in another; "
-        "freeze tied parameters everywhere or nowhere");
+  const nn::BatchNorm used_first, read_first;
+  CHECK(error(
+            [&](Value x) {
+              const Value later = used_first(x);
+              return second(read_first(x) + later);
+            },
+            {.frozen = {"batch_norm0.*"}}) ==
+        "parameter \"batch_norm0.scale\" is frozen, but its layer had another number when it was "
+        "used; give the layer a name");
   CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
         "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
 }

@@ -11,17 +11,16 @@ namespace {
 constexpr std::int64_t kBatch = 32, kDim = 16;
 
 /// loss = mean((x enc + enc.bias - y)²), the second parameter named as if it belonged to the first.
-TrainingStep make_step(bool frozen_bias = false) {
+TrainingStep make_step(StepOptions options = {}) {
   return training_step(
       {{"x", {f32, {kBatch, kDim}}}, {"y", {f32, {kBatch, kDim}}}},
-      [frozen_bias](const Batch& b) {
+      [](const Batch& b) {
         Builder& g = b.builder();
         const Value enc = g.parameter("enc", {f32, {kDim, kDim}}, Initializer::normal(0, 0.1)),
-                    bias = g.parameter("enc.bias", {f32, {kDim}}, Initializer::constant(0.5),
-                                       frozen_bias);
+                    bias = g.parameter("enc.bias", {f32, {kDim}}, Initializer::constant(0.5));
         return mean(square(matmul(b["x"], enc) + bias - b["y"]));
       },
-      optim::Adam{.learning_rate = 1e-2});
+      optim::Adam{.learning_rate = 1e-2}, std::move(options));
 }
 
 std::string sharding_of(const Executable& train, const std::string& name) {
@@ -46,7 +45,8 @@ TEST_CASE("a parameter named like another one's state is a parameter under every
 }
 
 TEST_CASE("a training step leaves a frozen parameter as it is and keeps no state for it") {
-  const Executable train = parallelize(make_step(true), Zero2Parallel{}, Cluster::local(2));
+  const Executable train =
+      parallelize(make_step({.frozen = {"enc.bias"}}), Zero2Parallel{}, Cluster::local(2));
   TrainState state = train.init(0);
   CHECK(state.names() == std::vector<std::string>{"enc", "enc.bias", "enc.adam_m", "enc.adam_v"});
   const Dataset data = linear_dataset(kBatch, kDim, 1);

@@ -109,7 +109,6 @@ TEST_CASE("a layer of a Sequential is called by its own name, or by its position
   CHECK(layers_of(nn::Sequential{nn::Residual(dense()), nn::remat(dense()), nn::remat(Block()),
                                  nn::Sequential{dense(), nn::Residual(nn::Sequential{dense()})}}) ==
         Names{"0", "1", "2.up", "2.down", "3.0", "3.1.0"});
-  CHECK(layers_of(nn::Sequential{nn::Frozen(dense()), dense()}) == Names{"0", "1"});
 }
 
 TEST_CASE("counters number unnamed siblings of one kind and parent alone") {

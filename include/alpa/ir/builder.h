@@ -88,10 +88,8 @@ class Builder {
   virtual Value input(InputKind kind, const std::string& name, TensorType type,
                       Initializer init = {}) = 0;
   /// State input `name`, made at the first call; later calls return it (weight tying).
-  /// `frozen`: training does not change it. Throws Error if the parameter exists with another
-  /// type or another `frozen`.
-  virtual Value parameter(const std::string& name, TensorType type, Initializer init,
-                          bool frozen = false) = 0;
+  /// Throws Error if the parameter exists with another type.
+  virtual Value parameter(const std::string& name, TensorType type, Initializer init) = 0;
   /// Parameters that are not frozen (without other state), in the order of creation, or in that in
   /// which the loss reads them.
   virtual const Values& parameters() const = 0;
@@ -168,18 +166,6 @@ class RematScope {
 
  private:
   Builder& builder_;
-};
-/// Parameters made during its lifetime are frozen.
-class FreezingScope {
- public:
-  explicit FreezingScope(Builder& builder);
-  ~FreezingScope();
-  FreezingScope(const FreezingScope&) = delete;
-  FreezingScope& operator=(const FreezingScope&) = delete;
-
- private:
-  Builder& builder_;
-  bool before_;
 };
 
 }  // namespace alpa

@@ -88,8 +88,8 @@ class Scope {
   Value state(std::string_view name, Value of, const Shape& shape, Initializer init,
               std::optional<DType> dtype = {}) const;
 
-  /// Whether parameters made here are frozen.
-  bool frozen() const;
+  /// Whether the layer's parameter `name`, made before, is frozen by `StepOptions::frozen`.
+  bool frozen(std::string_view name) const;
 
   /// "norm0"
   const std::string& name() const { return name_; }

@@ -1,5 +1,5 @@
 #pragma once
-/// Combinators of layers: named, in sequence, residual, frozen, rematerialised.
+/// Combinators of layers: named, in sequence, residual, rematerialised.
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -53,24 +53,6 @@ class Layer {
   std::string name_;
   std::optional<LayerId> id_;
   std::function<Value(Value)> call_;
-};
-
-/// A layer whose parameters, including those of inner layers, are frozen: training does not change
-/// them. `inner` is any callable whose first argument is a tensor: `nn::Frozen(encoder)(x)`.
-template <class Inner>
-class Frozen {
- public:
-  explicit Frozen(Inner inner) : inner_(std::move(inner)) {}
-
-  template <class... More>
-  auto operator()(const Value& x, const More&... more) const {
-    const FreezingScope here(x);
-    return inner_(x, more...);
-  }
-  std::optional<LayerId> id() const { return id_of(inner_); }  ///< of the layer
-
- private:
-  Inner inner_;
 };
 
 /// What `remat` returns: `inner` as a rematerialised layer.

@@ -107,9 +107,9 @@ struct BatchNormOptions {
 /// f32 or f64. A training step takes mean and variance of its micro-batch, over all devices; they
 /// need 2 C numbers from each. It averages them over micro-batches into the states "mean" and
 /// "variance", which evaluation and prediction steps use. Parameters "scale" and "bias", [C].
-/// Frozen, it normalises with the running statistics, and training changes neither. A layer
-/// normalises in one place of a model: two would average different statistics into one mean and
-/// variance.
+/// With a frozen scale (`StepOptions::frozen`), it normalises with the running statistics, and
+/// training does not change them. A layer normalises in one place of a model: two would average
+/// different statistics into one mean and variance.
 class BatchNorm {
  public:
   /// Throws Error unless 0 <= momentum < 1 and epsilon > 0.
@@ -133,7 +133,7 @@ class BatchNorm {
     const Value mean = in.state("mean", scale, channels, zeros, real);
     const Value variance = in.state("variance", scale, channels, ones, real);
     const Value wide = cast(x, real);
-    const bool observes = x.builder->training() && !in.frozen();
+    const bool observes = x.builder->training() && !in.frozen("scale");
     require(!observes || !x.builder->has_update(mean),
             "nn::BatchNorm: layer \"{}\" normalises in two places of the model, but keeps one mean "
             "and variance; make a BatchNorm for each place, or freeze it",

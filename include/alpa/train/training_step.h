@@ -109,7 +109,8 @@ struct StepOptions {
   /// scales gradients so that their joint norm is at most this; 0: off
   double clip_global_norm = 0;
   /// Patterns of frozen parameters, `*` matches any text, dots included: {"encoder.*", "*.bias"}.
-  /// Frozen parameters have neither gradient nor optimizer state.
+  /// Frozen parameters have neither gradient nor optimizer state; a frozen BatchNorm keeps its
+  /// statistics.
   std::vector<std::string> frozen = {};
   /// Optimizers for some of the parameters, instead of the step's. The first group
   /// that matches a name is used.
