@@ -41,7 +41,7 @@ class ResidentStep {
                                                             std::move(metrics)));
     queue_ = std::make_unique<cuda::MeshQueue>(
         devices_, std::vector<int>{0}, true,
-        [](const std::vector<int>&) -> std::unique_ptr<cuda::CollectiveGroup> {
+        [](const std::vector<int>&, bool) -> std::unique_ptr<cuda::CollectiveGroup> {
           bug("a step of one device has no collectives");
         });
     arena_ = cuda::allocate_device(device().program().arena_bytes);

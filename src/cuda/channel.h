@@ -1,8 +1,11 @@
 #pragma once
-/// Interface for sending boxes of tensors from one device of this process to another.
+/// Interface for sending boxes of tensors from one device to another.
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "kernels/cuda/launch.h"
+#include "nccl_group.h"
 #include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
@@ -21,9 +24,10 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Queues that `box` of one tensor is copied to where the other one has it. Allocates nothing and
-  /// waits for nothing. Throws Error with the message of CUDA or NCCL.
-  virtual void queue(const lower::Message& box, const MessageEnd& from, const MessageEnd& to) = 0;
+  /// Queues that `box` of one tensor is copied to where the other one has it. Null: that side is in
+  /// another process, which queues its part. Allocates nothing and waits for nothing. Throws Error
+  /// with the message of CUDA or NCCL.
+  virtual void queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
 
   /// Throws Error if the peer was lost or a queued message failed.
   virtual void check_health() {}
@@ -38,7 +42,10 @@ class Channel {
 /// come behind the sender's.
 std::unique_ptr<Channel> make_copy_channel();
 
-/// Between two cards, through a communicator of NCCL. Returns when both have joined.
-std::unique_ptr<Channel> make_nccl_channel(int from_ordinal, int to_ordinal);
+/// Between two cards, through a communicator of NCCL with this id. A side is the ordinal of its
+/// card; nullopt: it is in another process (`still_well` as in `make_nccl_group`). Returns when
+/// both have joined and are connected.
+std::unique_ptr<Channel> make_nccl_channel(const std::string& id, std::optional<int> from,
+                                           std::optional<int> to, const StillWell& still_well = {});
 
 }  // namespace alpa::cuda

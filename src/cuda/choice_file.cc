@@ -76,6 +76,20 @@ void add_choice(const std::string& name, const std::string& key, const std::stri
   write_cached(name, text + std::string(kEnd));
 }
 
+Choices::Choices(std::string file, std::string_view known) : file_(std::move(file)) {
+  std::string own(kTitle);
+  for (std::size_t end; (end = known.find('\n')) != known.npos; known.remove_prefix(end + 1))
+    if (const std::string_view line = known.substr(0, end + 1); line.starts_with(file_ + " "))
+      own += line.substr(file_.size() + 1);
+  known_ = parse(own + std::string(kEnd)).value_or(Lines{});
+}
+
+std::string Choices::text() const {
+  std::string text;
+  for (const auto& [key, choice] : known_) text += file_ + " " + key + ": " + choice + "\n";
+  return text;
+}
+
 const std::string* Choices::find(const std::string& key) {
   const auto known = known_.find(key);
   if (known != known_.end()) return &known->second;

@@ -25,8 +25,10 @@ void add_choice(const std::string& name, const std::string& key, const std::stri
 /// The choices made so far, by this process and by others. Belongs to one host thread.
 class Choices {
  public:
-  /// `file`: where they are kept; "": nowhere.
-  explicit Choices(std::string file = "") : file_(std::move(file)) {}
+  /// `file`: where they are kept; "": nowhere. `known`: texts of those made before, of any files.
+  explicit Choices(std::string file = "", std::string_view known = "");
+  /// All that were found or made so far, a line each, with the name of their file.
+  std::string text() const;
 
   /// Null if there is none yet. Reads the file for every unknown key: other cards and processes
   /// write it as well, and equal cards must make equal choices.

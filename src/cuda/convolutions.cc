@@ -92,7 +92,7 @@ bool Convolutions::has_dnn() {
   }
   handle_ = make_dnn_handle();
   if (options_.measured && options_.cached)
-    choices_ = Choices(choice_file_name("convolutions", dnn().version()));
+    choices_ = Choices(choice_file_name("convolutions", dnn().version()), options_.known);
   return true;
 }
 

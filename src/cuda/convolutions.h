@@ -51,6 +51,9 @@ class Convolutions {
   /// it refuses the description.
   std::shared_ptr<const DnnPlan> load(const ConvolutionLaunch& problem);
 
+  /// The choices made so far, as a text.
+  std::string choices() const { return choices_.text(); }
+
  private:
   bool has_dnn();
   std::shared_ptr<const DnnPlan> choose(const ConvolutionLaunch& problem, const std::string& key);

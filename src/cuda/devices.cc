@@ -9,18 +9,20 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <thread>
 
 #include "alpa/base/error.h"
+#include "connections.h"
 #include "convolutions.h"
 #include "discovery.h"
 #include "matmul.h"
-#include "nccl_group.h"
 #include "src/tensor/element.h"
 #include "status.h"
 #include "step_queue.h"
 #include "uploads.h"
+#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -59,25 +61,6 @@ struct LocalGpu {
   StreamHandle upload_stream;
   EventHandle uploaded;
 };
-
-/// Waits for `event`; asks `still_well` now and then.
-template <class Check>
-void wait_for(cudaEvent_t event, Check&& still_well) {
-  constexpr auto kSpin = std::chrono::milliseconds(2), kAsk = std::chrono::milliseconds(50);
-  const Clock::time_point begin = Clock::now();
-  for (Clock::time_point asked = begin;;) {
-    const cudaError_t status = cudaEventQuery(event);
-    if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
-    const Clock::time_point now = Clock::now();
-    if (now - begin < kSpin) {
-      std::this_thread::yield();
-      continue;
-    }
-    if (now - asked > kAsk) still_well(), asked = now;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
 
 constexpr std::size_t kNamed = 3;  ///< largest tensors in a message
 
@@ -124,32 +107,20 @@ DeviceBlock allocate_arena(std::int64_t bytes, const spmd::SpmdProgram& program,
 class CudaDevices : public runtime::Devices {
  public:
   explicit CudaDevices(runtime::DevicesRequest request)
-      : program_(request.program), check_instructions_(request.check_instructions) {
-    const int n = static_cast<int>(request.programs.size()), cards = n <= device_count() ? n : 1;
-    captures_ = request.capture.value_or(cards == 1);
-    for (int ordinal = 0; ordinal < cards; ++ordinal) {
-      cards_.emplace_back(ordinal, MatmulOptions{request.tf32, request.tune, request.tune});
-      cards_.back().card.keeps_nan = request.keeps_nan;
-    }
-    for (int index = 0; index < n; ++index) {
-      const LocalGpu& local = cards_[index % cards];
-      check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
-      std::vector<lower::Reported> published = published_by(request.programs[index]);
-      devices_.push_back(std::make_unique<LoadedDevice>(
-          program_, std::move(request.programs[index]), local.card, std::move(published)));
-      upload_streams_.push_back(local.upload_stream.get());
-    }
+      : program_(request.program),
+        placement_(std::move(request.placement)),
+        check_instructions_(request.check_instructions) {
+    load_in_turns(request);
+    captures_ = request.capture.value_or(cards_.size() == 1 && !world());
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
     for (EventHandle& done : done_) done = make_event();
+    Connections connections(devices_, placement_, request.everyone);
     queue_ = std::make_unique<StepQueue>(
         devices_, captures_,
-        [cards](const std::vector<int>& indices) {
-          return cards > 1 ? make_nccl_group(indices)
-                           : make_copy_group(static_cast<int>(indices.size()));
+        [&](const std::vector<int>& devices, bool overlapped) {
+          return connections.group(devices, overlapped);
         },
-        [cards](int from, int to) {
-          return cards > 1 && from != to ? make_nccl_channel(from, to) : make_copy_channel();
-        });
+        [&](int from, int to, int number) { return connections.channel(from, to, number); });
     uploads_ = std::make_unique<Uploads>(program_, devices_);
     metrics_ = allocate_mapped(lower::kStagedSteps * metrics_bytes());
   }
@@ -157,6 +128,7 @@ class CudaDevices : public runtime::Devices {
   /// Captured steps are freed before the groups whose collectives they
   /// contain; their memory may stay.
   ~CudaDevices() override {
+    if (world() && world()->protocol().failed()) queue_->abort();
     drain();
     for (const auto& known : captured_)
       if (const auto steps = known.lock()) *steps = {};
@@ -206,7 +178,7 @@ class CudaDevices : public runtime::Devices {
     std::vector<double> metrics;
     guarded([&] {
       const int slot = slot_of(finished_);
-      wait_for(done_[slot].get(), [&] { queue_->check_health(); });
+      wait_until_done([&] { return cudaEventQuery(done_[slot].get()); }, [&] { still_well(); });
       ++finished_;
       metrics = metrics_of(slot);
     });
@@ -232,14 +204,17 @@ class CudaDevices : public runtime::Devices {
   /// The stream on which a step begins and ends.
   Stream origin() const { return queue_->origin(); }
 
+  processes::World* world() const { return placement_.world(); }
+
   /// The first step runs instruction by instruction, so that an error names its instruction, and so
-  /// that libraries load their kernels before capture. Later steps are captured or queued.
+  /// that libraries load their kernels before capture. Later steps are captured or queued. Of
+  /// several processes none waits for an instruction: another one's may have to come first.
   void run(CudaMemory& memory, int slot) {
     for (std::size_t index = 0; index < devices_.size(); ++index)
       devices_[index]->place(memory.arenas[index], slot, device_metrics(slot));
     const bool checked = check_instructions_ || started_ == 0;
-    launched_ = !checked;
-    if (checked || !captures_) return queue_->queue(checked);
+    launched_ = !checked || world();
+    if (checked || !captures_) return queue_->queue(checked && !world());
     queue_->launch(captured_in(memory)[slot]);
   }
 
@@ -256,6 +231,52 @@ class CudaDevices : public runtime::Devices {
   static std::uint64_t next_number() {
     static std::atomic<std::uint64_t> last{0};
     return ++last;
+  }
+
+  // ---- loading
+
+  /// Equal products of replicas need equal algorithms, which are chosen by measured time. So of
+  /// several processes those load first that have the first device of a mesh; all others take their
+  /// choices.
+  void load_in_turns(runtime::DevicesRequest& request) {
+    const std::vector<int> cards =
+        cards_of_devices(static_cast<int>(request.programs.size()), world());
+    if (!world() || !request.tune) return load(request, cards, "");
+    const bool leads = has_first_of_a_mesh(request.everyone);
+    if (leads) load(request, cards, "");
+    std::string choices;
+    for (const LocalGpu& local : cards_)
+      choices += local.products->choices() + local.convolutions->choices();
+    const std::vector<std::string> all = world()->all_gather(choices);
+    if (!leads) load(request, cards, std::accumulate(all.rbegin(), all.rend(), std::string()));
+  }
+
+  bool has_first_of_a_mesh(std::span<const lower::DeviceProgram> everyone) const {
+    std::set<int> meshes;
+    bool has = false;
+    for (const lower::DeviceProgram& program : everyone)
+      if (meshes.insert(program.mesh).second) has = has || placement_.here(program.device);
+    return has;
+  }
+
+  /// `cards`: the ordinal of each device's card. `choices`: of other processes; the last one of a
+  /// key counts.
+  void load(runtime::DevicesRequest& request, const std::vector<int>& cards,
+            const std::string& choices) {
+    for (const int ordinal : cards)
+      if (cards_.empty() || cards_.back().card.ordinal != ordinal) {
+        cards_.emplace_back(ordinal,
+                            MatmulOptions{request.tf32, request.tune, request.tune, choices});
+        cards_.back().card.keeps_nan = request.keeps_nan;
+      }
+    for (std::size_t index = 0; index < cards.size(); ++index) {
+      const LocalGpu& local = cards_[index % cards_.size()];
+      check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
+      std::vector<lower::Reported> published = published_by(request.programs[index]);
+      devices_.push_back(std::make_unique<LoadedDevice>(
+          program_, std::move(request.programs[index]), local.card, std::move(published)));
+      upload_streams_.push_back(local.upload_stream.get());
+    }
   }
 
   // ---- metrics: each from the first device that reports it
@@ -296,12 +317,17 @@ class CudaDevices : public runtime::Devices {
     if (bytes == 0 || program(index).buffers[buffer].arena_offset < 0) return;
     guarded([&] {
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, origin()), "cudaMemcpyAsync");
-      check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize");
+      wait_until_done([&] { return cudaStreamQuery(origin()); }, [&] { still_well(); });
     });
   }
 
-  /// After an exception no work is in flight. A card that CUDA refuses to use stays broken. So do
-  /// several cards, because their groups were aborted.
+  void still_well() const {
+    if (world()) world()->require_alive();
+    queue_->check_health();
+  }
+
+  /// After an exception no work is in flight, and other processes know of it. A card that CUDA
+  /// refuses to use stays broken. So do several cards, because their groups were aborted.
   template <class Body>
   void guarded(Body&& body) {
     require(broken_.empty(), "the GPU is unusable since a step failed: {}; start the program anew",
@@ -309,18 +335,42 @@ class CudaDevices : public runtime::Devices {
     try {
       body();
     } catch (const std::exception& error) {
-      const bool under_way = started_ > finished_ || launched_;
+      const bool under_way = started_ > finished_ || launched_, alone = !world() || !lost_peer();
       queue_->abort();
       drain();
       const cudaError_t status = cudaStreamQuery(origin());
-      if (cards_.size() > 1 || status != cudaSuccess) broken_ = error.what();
-      if (status == cudaSuccess || !under_way) throw;
+      if (cards_.size() > 1 || world() || status != cudaSuccess) broken_ = error.what();
+      if (!alone) await_failure();
+      if (status == cudaSuccess || !under_way) {
+        if (world()) world()->fail(std::current_exception());
+        throw;
+      }
       // The call that reported the error did not cause it.
       broken_ = fmt::format(
           "a step under way failed: {} ({}): {}; ExecutorOptions::check_instructions names the "
           "instruction",
           cudaGetErrorName(status), static_cast<int>(status), cudaGetErrorString(status));
-      fail("{}", broken_);
+      const Error failure(broken_);
+      if (world()) world()->fail(std::make_exception_ptr(failure));
+      throw failure;
+    }
+  }
+
+  bool lost_peer() const {
+    try {
+      queue_->check_health();
+      return false;
+    } catch (const std::exception&) {
+      return true;
+    }
+  }
+
+  /// A group has lost a member of another process, which tells why; throws LaunchFailed then.
+  void await_failure() const {
+    constexpr auto kPatience = std::chrono::seconds(5);
+    for (const auto begin = Clock::now(); Clock::now() - begin < kPatience;) {
+      world()->require_alive();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
@@ -335,6 +385,7 @@ class CudaDevices : public runtime::Devices {
 
   const std::uint64_t number_ = next_number();  ///< in the process, never given twice
   const spmd::SpmdProgram& program_;
+  const runtime::Placement placement_;
   const bool check_instructions_;
   bool captures_ = true;
   std::vector<LocalGpu> cards_;

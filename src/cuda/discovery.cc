@@ -7,6 +7,7 @@
 #include <string>
 
 #include "alpa/base/error.h"
+#include "choice_file.h"
 #include "dnn_library.h"
 #include "status.h"
 
@@ -122,6 +123,12 @@ std::int32_t device_count() {
     fail_without_device(status);
   }
   return count;
+}
+
+std::string uuid(std::int32_t index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return to_text(&properties.uuid, sizeof properties.uuid);
 }
 
 CudaDevice device(std::int32_t index) {

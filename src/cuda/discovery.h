@@ -12,6 +12,7 @@ CudaVersions versions();
 /// At least 1. Throws with what is missing: the driver, a newer driver, or a device.
 std::int32_t device_count();
 CudaDevice device(std::int32_t index);
+std::string uuid(std::int32_t index);  ///< as `CudaFunctions::uuid`
 CudaLink link(std::int32_t from, std::int32_t to);
 double matmul_rate(std::int32_t device, CudaMatmul kind, double seconds);
 double copy_rate(std::int32_t device, double seconds);

@@ -35,6 +35,8 @@ constexpr CudaFunctions kFunctions = {
                        CudaMessage* why) { return guarded(why, [&] { *out = device_count(); }); },
     .device = [](std::int32_t index, CudaDevice* out,
                  CudaMessage* why) { return guarded(why, [&] { *out = device(index); }); },
+    .uuid = [](std::int32_t index, CudaMessage* out,
+               CudaMessage* why) { return guarded(why, [&] { set(out, uuid(index)); }); },
     .link = [](std::int32_t from, std::int32_t to, CudaLink* out,
                CudaMessage* why) { return guarded(why, [&] { *out = link(from, to); }); },
     .matmul_rate =

@@ -46,10 +46,10 @@ void Lanes::add(int index, const lower::DeviceProgram& program, const MakeChanne
       const bool sends = instruction.kind == Kind::send;
       if (!sends && instruction.kind != Kind::receive) continue;
       count(index, instruction, lower::runs_of(program, list));
-      const int peer = index_of(instruction.message.peer);
+      const int own = program.device, peer = instruction.message.peer;
       Flow& flow = flows_[&instruction];
-      flow.lane = lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane,
-                          make_channel);
+      flow.lane =
+          lane_of(sends ? own : peer, sends ? peer : own, instruction.message.lane, make_channel);
       use_card(*devices_[index]);
       for (int run = 0; run <= looked_back[&instruction]; ++run) flow.done.push_back(make_event());
     }
@@ -67,35 +67,41 @@ void Lanes::count(int index, const lower::Instruction& instruction, int runs) {
   count.moved_bytes += bytes;
 }
 
-int Lanes::index_of(int device) const {
+/// Without a stream yet.
+Lanes::Side Lanes::side_of(int device) const {
+  Side side{device, std::nullopt, {}, nullptr, {}, {}};
   const auto at = std::find_if(devices_.begin(), devices_.end(), [&](const auto& known) {
     return known->program().device == device;
   });
-  invariant(at != devices_.end(), "message to or from device {}, which belongs to another process",
-            device);
-  return static_cast<int>(at - devices_.begin());
+  if (at != devices_.end()) side.index = static_cast<int>(at - devices_.begin());
+  return side;
 }
 
 int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel) {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (lanes_[lane].from == from && lanes_[lane].to == to && lanes_[lane].number == number)
+    if (const auto& [sender, receiver] = lanes_[lane].sides;
+        sender.device == from && receiver.device == to && lanes_[lane].number == number)
       return static_cast<int>(lane);
-  Lane lane;
-  lane.from = from, lane.to = to, lane.number = number;
-  lane.channel = make_channel(from, to);
-  use_card(*devices_[from]);
-  lane.sender = make_stream(), lane.sent = make_event();
-  use_card(*devices_[to]);
-  if (devices_[from]->card().ordinal != devices_[to]->card().ordinal)
-    lane.own_receiver = make_stream();
-  lane.received = make_event();
+  Lane lane{{side_of(from), side_of(to)}, number, make_channel(from, to, number)};
+  auto& [sender, receiver] = lane.sides;
+  const bool one_card =
+      sender.index && receiver.index &&
+      devices_[*sender.index]->card().ordinal == devices_[*receiver.index]->card().ordinal;
+  for (Side& side : lane.sides) {
+    if (!side.index) continue;
+    use_card(*devices_[*side.index]);
+    side.over = make_event();
+    if (!one_card || &side == &sender) side.own_stream = make_stream();
+    side.stream = side.own_stream ? side.own_stream.get() : sender.stream;
+  }
   lanes_.push_back(std::move(lane));
   return static_cast<int>(lanes_.size()) - 1;
 }
 
 void Lanes::begin_step() {
   for (auto& [instruction, flow] : flows_) flow.posted = flow.queued = 0;
-  for (Lane& lane : lanes_) lane.sends.clear(), lane.receives.clear();
+  for (Lane& lane : lanes_)
+    for (Side& side : lane.sides) side.posted.clear();
 }
 
 bool Lanes::pass(int index, const lower::ListRun& run, const Operation& operation, int behind,
@@ -119,7 +125,7 @@ void Lanes::post(int index, const lower::ListRun& run, const Operation& operatio
   const LoadedDevice& device = *devices_[index];
   const bool sends = instruction.kind == Kind::send;
   Flow& flow = flows_.at(&instruction);
-  Lane& lane = lanes_[flow.lane];
+  Side& side = lanes_[flow.lane].sides[sends ? 0 : 1];
   const int buffer = sends ? instruction.inputs[0] : instruction.outputs[0],
             ordinal = devices_[behind]->card().ordinal;
   Post post{&flow, &operation, {}, ordinal, take_event(ordinal)};
@@ -127,10 +133,10 @@ void Lanes::post(int index, const lower::ListRun& run, const Operation& operatio
   post.end.tensor.data = device.placed_address(buffer, run.micro_batch);
   if (instruction.workspace >= 0)
     post.end.workspace = device.placed_address(instruction.workspace, run.micro_batch);
-  post.end.stream = sends ? lane.sender.get() : lane.receiver();
+  post.end.stream = side.stream;
   check(cudaEventRecord(post.ready.get(), devices_[behind]->compute()), "cudaEventRecord");
   ++flow.posted;
-  (sends ? lane.sends : lane.receives).push_back(std::move(post));
+  side.posted.push_back(std::move(post));
 }
 
 /// An event of the current card.
@@ -155,46 +161,54 @@ bool Lanes::wait(int index, const lower::ListRun& run, const lower::Instruction&
   return true;
 }
 
-/// Queues the oldest message of the lane that both sides have reached; false if there is none.
+/// Queues the oldest message of the lane that its sides here have reached; false if there is none.
 bool Lanes::meet(Lane& lane, bool checked) {
-  if (lane.sends.empty() || lane.receives.empty()) return false;
-  Post send = std::move(lane.sends.front()), receive = std::move(lane.receives.front());
-  lane.sends.pop_front(), lane.receives.pop_front();
-  go(lane, send, receive);
-  if (checked)
-    for (const Stream stream : {send.end.stream, receive.end.stream})
-      check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  for (Post* const post : {&send, &receive})
+  for (const Side& side : lane.sides)
+    if (side.index && side.posted.empty()) return false;
+  std::optional<Post> posts[2];
+  for (int s = 0; s < 2; ++s)
+    if (std::deque<Post>& posted = lane.sides[s].posted; lane.sides[s].index) {
+      posts[s] = std::move(posted.front());
+      posted.pop_front();
+    }
+  go(lane, posts);
+  for (std::optional<Post>& post : posts) {
+    if (!post) continue;
+    if (checked) check(cudaStreamSynchronize(post->end.stream), "cudaStreamSynchronize");
     events_[post->ordinal].push_back(std::move(post->ready));
+  }
   return true;
 }
 
-void Lanes::go(Lane& lane, Post& send, Post& receive) const {
-  const lower::Message &sent = send.operation->instruction->message,
-                       &received = receive.operation->instruction->message;
-  invariant(sent.begin == received.begin && sent.extent == received.extent &&
-                send.end.tensor.type.dtype == receive.end.tensor.type.dtype,
-            "device {} sends a box of {} at {}, but device {} expects one of {} at {}",
-            devices_[lane.from]->program().device, to_string(sent.extent), to_string(sent.begin),
-            devices_[lane.to]->program().device, to_string(received.extent),
-            to_string(received.begin));
-  for (const Post* const post : {&send, &receive})
-    check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
-  use_card(*devices_[lane.from]);
-  lane.channel->queue(sent, send.end, receive.end);
-  for (Post* const post : {&send, &receive}) {
-    Flow& flow = *post->flow;
-    use_card(*devices_[post == &send ? lane.from : lane.to]);
-    check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), post->end.stream),
+void Lanes::go(Lane& lane, std::optional<Post> (&posts)[2]) const {
+  const auto& [send, receive] = posts;
+  const lower::Message& message = (send ? send : receive)->operation->instruction->message;
+  if (send && receive) {
+    const lower::Message& received = receive->operation->instruction->message;
+    invariant(message.begin == received.begin && message.extent == received.extent &&
+                  send->end.tensor.type.dtype == receive->end.tensor.type.dtype,
+              "device {} sends a box of {} at {}, but device {} expects one of {} at {}",
+              lane.sides[0].device, to_string(message.extent), to_string(message.begin),
+              lane.sides[1].device, to_string(received.extent), to_string(received.begin));
+  }
+  for (const std::optional<Post>& post : posts)
+    if (post)
+      check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
+  use_card(*devices_[*(send ? lane.sides[0] : lane.sides[1]).index]);
+  lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);
+  for (int s = 0; s < 2; ++s) {
+    if (!posts[s]) continue;
+    Flow& flow = *posts[s]->flow;
+    use_card(*devices_[*lane.sides[s].index]);
+    check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), posts[s]->end.stream),
           "cudaEventRecord");
   }
 }
 
 void Lanes::join(Stream stream) const {
-  for (const Lane& lane : lanes_) {
-    order(lane.sender.get(), lane.sent.get(), stream);
-    if (lane.own_receiver) order(lane.receiver(), lane.received.get(), stream);
-  }
+  for (const Lane& lane : lanes_)
+    for (const Side& side : lane.sides)
+      if (side.own_stream) order(side.stream, side.over.get(), stream);
 }
 
 void Lanes::check_health() {

@@ -1,12 +1,13 @@
 #pragma once
-/// Messages between devices of different meshes. A lane, from one device to another, has
-/// its own streams, so that it delays only the work that waits for it. A message is queued
-/// once both sides have reached it; messages of a lane stay in order. Runs on one thread,
+/// Messages between devices of different meshes. A lane, from one device to another, has its own
+/// streams, so that it delays only the work that waits for it. A message is queued once those sides
+/// have reached it that are in this process; messages of a lane stay in order. Runs on one thread,
 /// which never waits for a card.
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ namespace alpa::cuda {
 
 class Lanes {
  public:
-  /// Makes the channel between devices that stand at these places of the process's devices.
-  using MakeChannel = std::function<std::unique_ptr<Channel>(int from, int to)>;
+  /// Makes the channel of a lane between devices of these ids; `number`: Message::lane.
+  using MakeChannel = std::function<std::unique_ptr<Channel>(int from, int to, int number)>;
 
   /// Channels are made here, never later.
   Lanes(LoadedDevices& devices, const MakeChannel& make_channel);
@@ -58,25 +59,29 @@ class Lanes {
     int ordinal;  ///< of the card that `ready` belongs to
     EventHandle ready;
   };
+  struct Side {
+    int device;                ///< id
+    std::optional<int> index;  ///< its place among the devices; nullopt: in another process
+    StreamHandle own_stream;   ///< null: on one card both sides use the sender's
+    Stream stream = nullptr;
+    EventHandle over;         ///< for `join`
+    std::deque<Post> posted;  ///< that the other side has not come to
+  };
   struct Lane {
-    int from, to, number;  ///< devices, by place among those of the process; Message::lane
+    Side sides[2];  ///< the sender, the receiver
+    int number;     ///< Message::lane
     std::unique_ptr<Channel> channel;
-    StreamHandle sender, own_receiver;  ///< null: on one card both sides use the sender's
-    EventHandle sent, received;         ///< for `join`
-    std::deque<Post> sends, receives;   ///< that the other side has not come to
-
-    Stream receiver() const { return own_receiver ? own_receiver.get() : sender.get(); }
   };
 
   void add(int index, const lower::DeviceProgram& program, const MakeChannel& make_channel);
   void count(int index, const lower::Instruction& instruction, int runs);
   int lane_of(int from, int to, int number, const MakeChannel& make_channel);
-  int index_of(int device) const;
+  Side side_of(int device) const;
   void post(int index, const lower::ListRun& run, const Operation& operation, int behind);
   bool wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
             Stream stream) const;
   bool meet(Lane& lane, bool checked);
-  void go(Lane& lane, Post& send, Post& receive) const;
+  void go(Lane& lane, std::optional<Post> (&posts)[2]) const;
   EventHandle take_event(int ordinal);
 
   LoadedDevices& devices_;

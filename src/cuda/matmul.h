@@ -75,6 +75,8 @@ struct MatmulOptions {
   /// Keeps measurements in the cache folder (cache_folder.h), one file per
   /// card and cuBLASLt version.
   bool cached = true;
+  /// Choices to take, as `choices` of another process gives them; before those of the cache.
+  std::string known = {};
 };
 
 /// cuBLASLt rejected the description of a product with CUBLAS_STATUS_INVALID_VALUE.
@@ -95,6 +97,8 @@ class Matmuls {
   std::optional<Matmul> load(const MatmulProblem& shape);
 
   bool measures() const { return options_.measured; }
+  /// The choices made so far, as a text.
+  std::string choices() const { return choices_.text(); }
   /// Whether a plain product followed by a kernel was measured to be faster than this product with
   /// its epilogue; nullopt if not known. Stored like algorithms.
   std::optional<bool> is_faster_unfused(const MatmulProblem& joint);

@@ -96,7 +96,7 @@ Matmuls::Matmuls(const MatmulOptions& options) : options_(options) {
   check(cublasLtCreate(&created), "cublasLtCreate");
   lt_.reset(created);
   if (options_.measured && options_.cached)
-    choices_ = Choices(choice_file_name("products", cublasLtGetVersion()));
+    choices_ = Choices(choice_file_name("products", cublasLtGetVersion()), options_.known);
 }
 
 std::optional<Matmul> Matmuls::load(const MatmulProblem& shape) {

@@ -54,7 +54,8 @@ void MeshQueue::join_groups(std::size_t member, const MakeGroup& make_group) {
       Group& group = group_of(call.group, kind == Kind::start, make_group);
       operation.group = static_cast<int>(&group - groups_.data());
       operation.member = static_cast<int>(
-          std::find(call.group.begin(), call.group.end(), program.device) - call.group.begin());
+          std::find(group.members.begin(), group.members.end(), static_cast<int>(member)) -
+          group.members.begin());
       comm::Count& count = group.counts[operation.member][static_cast<int>(call.kind)];
       count.calls += lower::runs_of(program, list);
       count.payload_bytes += lower::runs_of(program, list) * payload_bytes(operation);
@@ -65,24 +66,25 @@ MeshQueue::Group& MeshQueue::group_of(const std::vector<int>& devices, bool over
                                       const MakeGroup& make_group) {
   for (Group& group : groups_)
     if (group.devices == devices && group.overlapped == overlapped) return group;
-  const std::size_t size = devices.size();
-  std::vector<int> members, indices;
-  for (const int device : devices) {
-    members.push_back(static_cast<int>(member_of(device)));
-    indices.push_back(members_[members.back()]);
-  }
-  groups_.push_back({devices, overlapped, make_group(indices), members, 0, {}, {}, {}});
+  groups_.push_back({devices, overlapped, make_group(devices, overlapped), {}, {}, 0, {}, {}, {}});
   Group& group = groups_.back();
+  for (std::size_t place = 0; place < devices.size(); ++place)
+    if (const std::optional<int> member = member_of(devices[place])) {
+      group.members.push_back(*member);
+      group.places.push_back(static_cast<int>(place));
+    }
+  const std::size_t size = group.members.size();
   group.waiting.resize(size);
   group.arrivals.resize(size);
   group.counts.resize(size);
   return group;
 }
 
-std::size_t MeshQueue::member_of(int id) const {
-  std::size_t member = 0;
-  while (device(member).program().device != id) ++member;
-  return member;
+/// nullopt: the device is in another process.
+std::optional<int> MeshQueue::member_of(int id) const {
+  for (std::size_t member = 0; member < members_.size(); ++member)
+    if (device(member).program().device == id) return static_cast<int>(member);
+  return std::nullopt;
 }
 
 /// Adds the segments of one more list. The list's end is queued after its last work.
@@ -239,7 +241,7 @@ void MeshQueue::arrive(std::size_t member, Operation& operation, bool checked) {
   if (complete) at(member, operation, [&] { meet(group, checked); });
 }
 
-/// Queues the oldest collective of a group that all members have reached.
+/// Queues the oldest collective of a group that all members here have reached.
 void MeshQueue::meet(Group& group, bool checked) {
   std::vector<Member> members;
   std::vector<Operation*> operations;
@@ -247,7 +249,7 @@ void MeshQueue::meet(Group& group, bool checked) {
     Operation* operation = group.waiting[m].front();
     group.waiting[m].pop_front();
     const LoadedDevice& own = device(group.members[m]);
-    members.push_back({static_cast<int>(m), group.overlapped ? own.communication() : own.compute(),
+    members.push_back({group.places[m], group.overlapped ? own.communication() : own.compute(),
                        &operation->call});
     operations.push_back(operation);
   }
@@ -282,7 +284,7 @@ std::vector<std::pair<int, comm::Counts>> MeshQueue::counts(int index) const {
   for (const Group& group : groups_)
     for (std::size_t m = 0; m < group.members.size(); ++m)
       if (members_[group.members[m]] == index)
-        counts.emplace_back(static_cast<int>(group.members.size()), group.counts[m]);
+        counts.emplace_back(static_cast<int>(group.devices.size()), group.counts[m]);
   return counts;
 }
 

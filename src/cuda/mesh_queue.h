@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,14 +21,14 @@ using LoadedDevices = std::vector<std::unique_ptr<LoadedDevice>>;
 
 class MeshQueue {
  public:
-  /// Makes the group of devices that stand at these places of the process's devices.
-  using MakeGroup =
-      std::function<std::unique_ptr<CollectiveGroup>(const std::vector<int>& indices)>;
+  /// Makes the group of devices of these ids, some of them perhaps of other processes, for
+  /// collectives among compute streams or (`overlapped`) communication streams.
+  using MakeGroup = std::function<std::unique_ptr<CollectiveGroup>(const std::vector<int>& devices,
+                                                                   bool overlapped)>;
 
-  /// `members`: the mesh's devices, as places among `devices`; they are all members of all groups
-  /// that their programs name, and run the same lists. The groups are made here, never later: one
-  /// for collectives among the compute streams, another for those among communication streams.
-  /// `few`: segments are made for capture, see `segments_of`.
+  /// `members`: the mesh's devices in this process, as places among `devices`; they run the same
+  /// lists. Groups are made here, never later. `few`: segments are made for capture, see
+  /// `segments_of`.
   MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
             const MakeGroup& make_group);
 
@@ -70,12 +71,13 @@ class MeshQueue {
     std::vector<int> devices;  ///< by id, as collectives name them
     bool overlapped = false;
     std::unique_ptr<CollectiveGroup> collectives;
-    std::vector<int> members;  ///< among `members_`
+    std::vector<int> members;  ///< that are here, among `members_`
+    std::vector<int> places;   ///< theirs among `devices`
     int met = 0;               ///< collectives queued of this list
-    /// per member: what it came to and is not queued yet
+    /// per member here: what it came to and is not queued yet
     std::vector<std::deque<Operation*>> waiting;
-    std::vector<int> arrivals;         ///< per member
-    std::vector<comm::Counts> counts;  ///< per member, of a step
+    std::vector<int> arrivals;         ///< per member here
+    std::vector<comm::Counts> counts;  ///< per member here, of a step
   };
   /// A member's position in the segment.
   struct Cursor {
@@ -84,7 +86,7 @@ class MeshQueue {
   };
 
   LoadedDevice& device(std::size_t member) const { return *devices_[members_[member]]; }
-  std::size_t member_of(int device) const;
+  std::optional<int> member_of(int device) const;
   void join_groups(std::size_t member, const MakeGroup& make_group);
   Group& group_of(const std::vector<int>& devices, bool overlapped, const MakeGroup& make_group);
   void rewind(const lower::ListRun& run);

@@ -1,11 +1,13 @@
-// src/cuda/nccl_channel.cc — messages between two cards: boxes that are not
-// dense pass through scratch
+// src/cuda/nccl_channel.cc — messages between two cards: boxes that are not dense pass through
+// scratch
 #include <utility>
 
 #include "channel.h"
+#include "handles.h"
 #include "kernels/cuda/message_box.h"
 #include "nccl_calls.h"
 #include "nccl_group.h"
+#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -26,14 +28,18 @@ struct Dense {
 
 class NcclChannel : public Channel {
  public:
-  NcclChannel(int from_ordinal, int to_ordinal) : ordinals_{from_ordinal, to_ordinal} {
+  NcclChannel(const std::string& id, std::optional<int> from, std::optional<int> to,
+              const StillWell& still_well)
+      : sides_{{from}, {to}}, still_well_(still_well) {
     const SameDevice same;
-    const std::string id = make_nccl_id();
     try {
       grouped([&] {
-        for (int side = 0; side < 2; ++side)
-          join_communicator(comms_[side], 2, id, side, ordinals_[side]);
+        for_each_side([&](int side, Side& own) {
+          join_communicator(own.comm, 2, id, side, *own.ordinal, blocks());
+        });
       });
+      wait_until_begun();
+      if (!blocks()) connect();
     } catch (...) {
       abort();
       throw;
@@ -41,53 +47,101 @@ class NcclChannel : public Channel {
   }
 
   ~NcclChannel() override {
-    for (ncclComm_t comm : comms_)
-      if (comm != nullptr) ncclCommDestroy(comm);
+    for (Side& side : sides_) leave_communicator(side.comm, blocks());
   }
 
-  void queue(const lower::Message& message, const MessageEnd& from, const MessageEnd& to) override {
+  void queue(const lower::Message& message, const MessageEnd* from, const MessageEnd* to) override {
     const SameDevice same;
-    const Dense sent(from, message), received(to, message);
-    const DType dtype = from.tensor.type.dtype;
-    if (sent.box.elements == 0) return;
-    if (sent.moved)
-      copy(ordinals_[0], copy_of(sent.box, packed(sent.box), dtype), from.tensor.data, sent.data,
-           from.stream);
-    grouped([&] {
-      check(ncclSend(sent.data, sent.box.elements, nccl_type(dtype), 1, comms_[0], from.stream),
-            "ncclSend");
-      check(ncclRecv(received.data, sent.box.elements, nccl_type(dtype), 0, comms_[1], to.stream),
-            "ncclRecv");
-    });
-    if (received.moved)
-      copy(ordinals_[1], copy_of(packed(received.box), received.box, dtype), received.data,
-           to.tensor.data, to.stream);
+    std::optional<Dense> sent, received;
+    if (from) sent.emplace(*from, message);
+    if (to) received.emplace(*to, message);
+    const std::int64_t elements = (sent ? sent : received)->box.elements;
+    const DType dtype = (from ? from : to)->tensor.type.dtype;
+    if (elements == 0) return;
+    if (sent && sent->moved)
+      copy(*sides_[0].ordinal, copy_of(sent->box, packed(sent->box), dtype), from->tensor.data,
+           sent->data, from->stream);
+    exchange(elements, nccl_type(dtype), sent ? sent->data : nullptr, from ? from->stream : nullptr,
+             received ? received->data : nullptr, to ? to->stream : nullptr);
+    if (received && received->moved)
+      copy(*sides_[1].ordinal, copy_of(packed(received->box), received->box, dtype), received->data,
+           to->tensor.data, to->stream);
   }
 
   void check_health() override {
-    for (int side = 0; side < 2; ++side) check_communicator(comms_[side], side, 2);
+    for_each_side([](int side, const Side& own) { check_communicator(own.comm, side, 2); });
   }
 
   void abort() noexcept override {
-    for (ncclComm_t& comm : comms_)
-      if (comm != nullptr) ncclCommAbort(std::exchange(comm, nullptr));
+    for (Side& side : sides_)
+      if (side.comm != nullptr) ncclCommAbort(std::exchange(side.comm, nullptr));
   }
 
  private:
+  struct Side {
+    std::optional<int> ordinal;  ///< of its card; nullopt: in another process
+    ncclComm_t comm = nullptr;
+  };
+
+  bool blocks() const { return still_well_ == nullptr; }
+
+  /// visit(number, side) for those of this process.
+  template <class Visit>
+  void for_each_side(Visit&& visit) {
+    for (int side = 0; side < 2; ++side)
+      if (sides_[side].ordinal) visit(side, sides_[side]);
+  }
+
+  void wait_until_begun() {
+    if (blocks()) return;
+    for_each_side(
+        [&](int side, const Side& own) { cuda::wait_until_begun(own.comm, side, 2, still_well_); });
+  }
+
+  void exchange(std::int64_t elements, ncclDataType_t type, const std::byte* from, Stream sender,
+                std::byte* to, Stream receiver) {
+    grouped([&] {
+      if (sides_[0].ordinal)
+        check_begun(ncclSend(from, elements, type, 1, sides_[0].comm, sender), "ncclSend");
+      if (sides_[1].ordinal)
+        check_begun(ncclRecv(to, elements, type, 0, sides_[1].comm, receiver), "ncclRecv");
+    });
+    wait_until_begun();
+  }
+
+  /// Sends a byte, so that later no host thread waits for NCCL to connect to the other process,
+  /// which may be far from its part of the message then.
+  void connect() {
+    for_each_side([&](int, const Side& own) {
+      check(cudaSetDevice(*own.ordinal), "cudaSetDevice");
+      const DeviceBlock byte = allocate_device(1);
+      const StreamHandle stream = make_stream();
+      const auto data = static_cast<std::byte*>(byte.get());
+      try {
+        exchange(1, ncclUint8, data, stream.get(), data, stream.get());
+        wait_until_done([&] { return cudaStreamQuery(stream.get()); }, still_well_);
+      } catch (...) {
+        abort();  // before the memory is freed, which waits for the message
+        throw;
+      }
+    });
+  }
+
   static void copy(int ordinal, const CopyLaunch& launch, const std::byte* from, std::byte* to,
                    Stream stream) {
     check(cudaSetDevice(ordinal), "cudaSetDevice");
     check(static_cast<cudaError_t>(run_copy(launch, from, to, stream)), "packing a message");
   }
 
-  int ordinals_[2];
-  ncclComm_t comms_[2] = {};
+  Side sides_[2];  ///< the sender, the receiver
+  const StillWell still_well_;
 };
 
 }  // namespace
 
-std::unique_ptr<Channel> make_nccl_channel(int from_ordinal, int to_ordinal) {
-  return std::make_unique<NcclChannel>(from_ordinal, to_ordinal);
+std::unique_ptr<Channel> make_nccl_channel(const std::string& id, std::optional<int> from,
+                                           std::optional<int> to, const StillWell& still_well) {
+  return std::make_unique<NcclChannel>(id, from, to, still_well);
 }
 
 }  // namespace alpa::cuda

@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "alpa/base/error.h"
+#include "handles.h"
 #include "kernels/cuda/shard_blocks.h"
 #include "nccl_calls.h"
+#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -46,14 +48,18 @@ void unpack(const Packed& packed, Stream stream) {
 
 class NcclGroup : public CollectiveGroup {
  public:
-  NcclGroup(int size, const std::string& id, std::span<const NcclRank> ranks) : size_(size) {
+  NcclGroup(int size, const std::string& id, std::span<const NcclRank> ranks,
+            const StillWell& still_well, bool pairs)
+      : size_(size), still_well_(still_well) {
     const SameDevice same;
     for (const NcclRank& rank : ranks) ranks_.push_back({rank, nullptr});
     try {
       grouped([&] {
         for (Rank& rank : ranks_)
-          join_communicator(rank.comm, size_, id, rank.place.index, rank.place.ordinal);
+          join_communicator(rank.comm, size_, id, rank.place.index, rank.place.ordinal, blocks());
       });
+      wait_until_begun();
+      if (pairs) connect_pairs();
     } catch (...) {
       abort();
       throw;
@@ -61,8 +67,7 @@ class NcclGroup : public CollectiveGroup {
   }
 
   ~NcclGroup() override {
-    for (const Rank& rank : ranks_)
-      if (rank.comm != nullptr) ncclCommDestroy(rank.comm);
+    for (Rank& rank : ranks_) leave_communicator(rank.comm, blocks());
   }
 
   void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
@@ -79,6 +84,7 @@ class NcclGroup : public CollectiveGroup {
         exchange(call, rank, t, member.stream);
       });
     });
+    wait_until_begun();
     for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
       if (t.to.tensor == nullptr) return;
       check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
@@ -100,6 +106,45 @@ class NcclGroup : public CollectiveGroup {
     NcclRank place;
     ncclComm_t comm;
   };
+
+  bool blocks() const { return still_well_ == nullptr; }
+
+  void wait_until_begun() const {
+    if (blocks()) return;
+    for (const Rank& rank : ranks_)
+      cuda::wait_until_begun(rank.comm, rank.place.index, size_, still_well_);
+  }
+
+  /// Sends a byte from every rank to every other one. Later no host thread waits for NCCL to
+  /// connect two ranks, whose processes may be far apart in their programs then.
+  void connect_pairs() {
+    std::vector<DeviceBlock> bytes;
+    std::vector<StreamHandle> streams;
+    for (const Rank& rank : ranks_) {
+      check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+      bytes.push_back(allocate_device(2 * size_));
+      streams.push_back(make_stream());
+    }
+    grouped([&] {
+      for (std::size_t r = 0; r < ranks_.size(); ++r)
+        for (int peer = 0; peer < size_; ++peer) {
+          if (peer == ranks_[r].place.index) continue;
+          std::byte* const data = static_cast<std::byte*>(bytes[r].get()) + 2 * peer;
+          check_begun(ncclSend(data, 1, ncclUint8, peer, ranks_[r].comm, streams[r].get()),
+                      "ncclSend");
+          check_begun(ncclRecv(data + 1, 1, ncclUint8, peer, ranks_[r].comm, streams[r].get()),
+                      "ncclRecv");
+        }
+    });
+    try {
+      wait_until_begun();
+      for (const StreamHandle& stream : streams)
+        wait_until_done([&] { return cudaStreamQuery(stream.get()); }, still_well_);
+    } catch (...) {
+      abort();  // before the memory is freed, which waits for the messages
+      throw;
+    }
+  }
 
   /// The blocks of one tensor that a member sends and receives; `from` or `to` is empty
   /// where no blocks are needed.
@@ -153,9 +198,9 @@ class NcclGroup : public CollectiveGroup {
                          Stream stream) {
     const TensorType& type = t.in->type;
     if (type.elements() == 0) return;
-    check(ncclAllReduce(t.in->data, t.out->data, type.elements(), nccl_type(type.dtype),
-                        nccl_op(call.combiner), rank.comm, stream),
-          "ncclAllReduce");
+    check_begun(ncclAllReduce(t.in->data, t.out->data, type.elements(), nccl_type(type.dtype),
+                              nccl_op(call.combiner), rank.comm, stream),
+                "ncclAllReduce");
   }
 
   /// Shards of different sizes are reduced one by one, each to its rank.
@@ -165,14 +210,14 @@ class NcclGroup : public CollectiveGroup {
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     const ncclRedOp_t op = nccl_op(call.combiner);
     if (from.blocks.even() && from.elements(0) > 0)
-      return check(
+      return check_begun(
           ncclReduceScatter(from.data, t.out->data, from.elements(0), type, op, rank.comm, stream),
           "ncclReduceScatter");
     for (int j = 0; j < size_; ++j)
       if (from.elements(j) > 0)
-        check(ncclReduce(from.block(j), t.out->data, from.elements(j), type, op, j, rank.comm,
-                         stream),
-              "ncclReduce");
+        check_begun(ncclReduce(from.block(j), t.out->data, from.elements(j), type, op, j, rank.comm,
+                               stream),
+                    "ncclReduce");
   }
 
   /// Shards of different sizes are sent one by one, each from its rank.
@@ -180,26 +225,30 @@ class NcclGroup : public CollectiveGroup {
     const Packed& to = t.to;
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     if (to.blocks.even() && to.elements(0) > 0)
-      return check(ncclAllGather(t.in->data, to.data, to.elements(0), type, rank.comm, stream),
-                   "ncclAllGather");
+      return check_begun(
+          ncclAllGather(t.in->data, to.data, to.elements(0), type, rank.comm, stream),
+          "ncclAllGather");
     for (int j = 0; j < size_; ++j)
       if (to.elements(j) > 0)
-        check(ncclBroadcast(t.in->data, to.block(j), to.elements(j), type, j, rank.comm, stream),
-              "ncclBroadcast");
+        check_begun(
+            ncclBroadcast(t.in->data, to.block(j), to.elements(j), type, j, rank.comm, stream),
+            "ncclBroadcast");
   }
 
   void all_to_all(const Rank& rank, const Tensor& t, Stream stream) const {
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     for (int j = 0; j < size_; ++j) {
       if (t.from.elements(j) > 0)
-        check(ncclSend(t.from.block(j), t.from.elements(j), type, j, rank.comm, stream),
-              "ncclSend");
+        check_begun(ncclSend(t.from.block(j), t.from.elements(j), type, j, rank.comm, stream),
+                    "ncclSend");
       if (t.to.elements(j) > 0)
-        check(ncclRecv(t.to.block(j), t.to.elements(j), type, j, rank.comm, stream), "ncclRecv");
+        check_begun(ncclRecv(t.to.block(j), t.to.elements(j), type, j, rank.comm, stream),
+                    "ncclRecv");
     }
   }
 
-  int size_;
+  const int size_;
+  const StillWell still_well_;  ///< null: all ranks are in this process
   std::vector<Rank> ranks_;
 };
 
@@ -207,13 +256,15 @@ class NcclGroup : public CollectiveGroup {
 
 std::string make_nccl_id() {
   ncclUniqueId id;
+  static_assert(sizeof id.internal == kNcclIdBytes);
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   return {id.internal, sizeof id.internal};
 }
 
 std::unique_ptr<CollectiveGroup> make_nccl_group(int size, const std::string& id,
-                                                 std::span<const NcclRank> ranks) {
-  return std::make_unique<NcclGroup>(size, id, ranks);
+                                                 std::span<const NcclRank> ranks,
+                                                 const StillWell& still_well, bool pairs) {
+  return std::make_unique<NcclGroup>(size, id, ranks, still_well, pairs);
 }
 
 std::unique_ptr<CollectiveGroup> make_nccl_group(std::span<const int> ordinals) {

@@ -3,6 +3,7 @@
 /// element types of 16 bits are rounded after every addition, and the order of additions is NCCL's,
 /// the same in every run. Workspace of a call: `nccl_scratch_bytes` (src/lower/memory_plan.h). A
 /// CUDA graph that holds collectives must be gone before its group.
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,15 +18,22 @@ struct NcclRank {
   int ordinal = 0;  ///< of the card
 };
 
-/// The id that all processes of a group share: one of them makes it and sends
-/// it to the others unchanged.
-std::string make_nccl_id();
+/// Throws Error if another process of the launch was lost; asked while waiting for them.
+using StillWell = std::function<void()>;
 
-/// The group of `size` ranks, of which `ranks` are in this process, on a card each.
-/// Returns when all ranks of all processes have joined: communicators are made here and
-/// never later. Throws Error.
+/// The id that all processes of a group share: one of them makes it and sends it to the others
+/// unchanged.
+std::string make_nccl_id();
+inline constexpr std::size_t kNcclIdBytes = 128;
+
+/// The group of `size` ranks, of which `ranks` are in this process, on a card each. Returns when
+/// all ranks of all processes have joined: communicators are made here and never later.
+/// `still_well`: for ranks of several processes, which must not hang when one is lost; else null.
+/// `pairs`: every two ranks connect here, for all_to_all. Throws Error.
 std::unique_ptr<CollectiveGroup> make_nccl_group(int size, const std::string& id,
-                                                 std::span<const NcclRank> ranks);
+                                                 std::span<const NcclRank> ranks,
+                                                 const StillWell& still_well = {},
+                                                 bool pairs = false);
 
 /// A group whose ranks are all in this process, on these cards.
 std::unique_ptr<CollectiveGroup> make_nccl_group(std::span<const int> ordinals);

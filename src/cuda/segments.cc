@@ -61,11 +61,17 @@ class Walk {
     return {instruction.call.group, instruction.kind == Kind::start};
   }
 
-  /// True if all members of the instruction's group have reached the collective of this number.
+  /// True if all members of the instruction's group that are here have reached the collective of
+  /// this number.
   bool has_met(const lower::Instruction& instruction, int number) {
     std::map<int, int>& arrivals = arrivals_[group_of(instruction)];
     return std::all_of(instruction.call.group.begin(), instruction.call.group.end(),
-                       [&](int member) { return arrivals[member] > number; });
+                       [&](int member) { return !is_here(member) || arrivals[member] > number; });
+  }
+
+  bool is_here(int device) const {
+    return std::any_of(devices_.begin(), devices_.end(),
+                       [&](const auto* known) { return known->device == device; });
   }
 
   /// True if the device gets past its instruction. A collective belongs to one segment, also if it

@@ -18,7 +18,7 @@ struct Segment {
 bool is_message(const lower::DeviceProgram& device, int list,
                 const lower::Instruction& instruction);
 
-/// List `list` of devices that are all members of the collectives in it: one segment at least.
+/// List `list` of those devices of a mesh that are in this process: one segment at least.
 /// Every device's messages keep their order. If `few`, segments are joined where nothing can
 /// wait for itself by that: waits, and receives into memory that is free by then, are queued
 /// ahead of the work before them, sends behind the work after them. Throws Bug if the lists do

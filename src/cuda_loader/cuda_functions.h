@@ -14,7 +14,7 @@ struct DevicesRequest;
 namespace alpa {
 
 /// Changes with every change of the structs below; the loader refuses a library of another one.
-inline constexpr std::int32_t kCudaInterface = 4;
+inline constexpr std::int32_t kCudaInterface = 5;
 
 struct CudaMessage {
   char text[2048];
@@ -53,6 +53,8 @@ struct CudaFunctions {
   /// missing and the result is not 0.
   int (*device_count)(std::int32_t* count, CudaMessage* why);
   int (*device)(std::int32_t index, CudaDevice* device, CudaMessage* why);
+  /// 32 hexadecimal digits, the same in all processes; takes no memory of the device.
+  int (*uuid)(std::int32_t index, CudaMessage* uuid, CudaMessage* why);
   int (*link)(std::int32_t from, std::int32_t to, CudaLink* link, CudaMessage* why);
   /// Floating-point operations per second of a large cuBLASLt product of random numbers: the median
   /// over `seconds`, at least three.

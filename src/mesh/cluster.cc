@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <set>
+#include <sstream>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -57,6 +60,7 @@ Link slower(const Link& a, const Link& b) {
           std::max(a.beta_seconds_per_byte, b.beta_seconds_per_byte)};
 }
 
+/// `n` devices of one process.
 Cluster local_cuda(int n) {
   const CudaSupport& cuda = cuda_support();
   require(cuda.usable(), "Cluster::local: {}", cuda.reason);
@@ -88,30 +92,68 @@ Cluster cpu_cluster(int hosts, int devices_per_host, int cores) {
   return cluster;
 }
 
+/// What `make` describes in rank 0 of `hosts` hosts, which share `n` devices.
+Cluster described_by_rank_0(processes::World& world, int n, const std::string& backend,
+                            const std::function<Cluster()>& make) {
+  world.note_call(fmt::format("Cluster::local({}, \"{}\")", n, backend));
+  return Cluster::from_json(world.from_rank_0([&] { return make().to_json(); }),
+                            "the cluster of rank 0");
+}
+
+/// `n` devices of a launch, alike in all its processes.
+Cluster cuda_of_launch(processes::World& world, int n) {
+  world.ranks_of_devices(n);
+  return described_by_rank_0(world, n, "cuda", [&] {
+    Cluster cluster = local_cuda((n + world.size() - 1) / world.size());
+    cluster.num_hosts = world.num_hosts();
+    cluster.devices_per_host = n / cluster.num_hosts;
+    if (cluster.num_hosts > 1) cluster.between_hosts = kEthernet;
+    return cluster;
+  });
+}
+
+Cluster cpu_of_launch(processes::World& world, int n) {
+  const auto [cores, devices] = world.cores_for(n);
+  return described_by_rank_0(world, n, "cpu", [&, cores = cores, devices = devices] {
+    return cpu_cluster(world.num_hosts(), devices, cores);
+  });
+}
+
+/// Collective: cards that processes of a launch see, each once.
+int cards_of_launch(processes::World& world, const CudaSupport& cuda) {
+  std::string own;
+  for (int card = 0; card < cuda.devices; ++card) {
+    CudaMessage uuid{}, why{};
+    require(cuda.functions->uuid(card, &uuid, &why) == 0, "Cluster::local: {}", why.text);
+    own += std::string(uuid.text) + "\n";
+  }
+  std::set<std::string> cards;
+  for (const std::string& seen : world.all_gather(own)) {
+    std::istringstream lines(seen);
+    for (std::string uuid; lines >> uuid;) cards.insert(uuid);
+  }
+  return static_cast<int>(cards.size());
+}
+
 }  // namespace
 
 CudaDevices cuda_devices() { return cuda_devices_of(cuda_support()); }
 
 Cluster Cluster::local() {
   const CudaSupport& cuda = cuda_support();
-  if (cuda.usable()) return local(cuda.devices, "cuda");
-  const processes::World* const world = processes::world();
-  return local(world ? world->size() : 1);
+  processes::World* const world = processes::world();
+  if (!world) return cuda.usable() ? local(cuda.devices, "cuda") : local(1);
+  const int cards = cards_of_launch(*world, cuda);
+  return cards > 0 ? local(cards, "cuda") : local(world->size());
 }
 
 Cluster Cluster::local(int n, const std::string& backend) {
   require(n >= 1, "Cluster::local: {} devices; ask for at least 1", n);
-  if (backend == "cuda") return local_cuda(n);
+  processes::World* const world = processes::world();
+  if (backend == "cuda") return world ? cuda_of_launch(*world, n) : local_cuda(n);
   require(backend == "cpu",
           "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
-  processes::World* const world = processes::world();
-  if (!world) return cpu_cluster(1, n, usable_cores());
-  const auto [cores, devices] = world->cores_for(n);
-  const int hosts = world->num_hosts();
-  world->note_call(fmt::format("Cluster::local({})", n));
-  const std::string text =
-      world->from_rank_0([&] { return cpu_cluster(hosts, devices, cores).to_json(); });
-  return from_json(text, "the cluster of rank 0");
+  return world ? cpu_of_launch(*world, n) : cpu_cluster(1, n, usable_cores());
 }
 
 DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {

@@ -28,15 +28,21 @@ const Backend kCpu = {
 
 // ---- CUDA: GPUs, through libalpa_cuda.so
 
+/// Of the process that has the most of so many devices.
+int devices_of_process(int devices) {
+  const processes::World* const world = processes::world();
+  return world ? (devices + world->size() - 1) / world->size() : devices;
+}
+
 void require_cuda_devices(int devices) {
   const CudaSupport& cuda = cuda_support();
   require(cuda.usable(), "backend \"cuda\": {}; run on \"cpu\", or plan with plan_only",
           cuda.reason);
-  require_cards(cuda, devices, "backend \"cuda\"");
+  require_cards(cuda, devices_of_process(devices), "backend \"cuda\"");
 }
 
 std::unique_ptr<Devices> make_cuda_devices(DevicesRequest request) {
-  require_cuda_devices(static_cast<int>(request.programs.size()));
+  require(cuda_support().usable(), "backend \"cuda\": {}", cuda_support().reason);
   CudaMessage why{};
   std::unique_ptr<Devices> devices(cuda_support().functions->make_devices(&request, &why));
   require(devices != nullptr, "{}", why.text);

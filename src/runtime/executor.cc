@@ -67,11 +67,6 @@ struct Executor::Impl {
         "stall_seconds: only devices of backend \"cpu\" are watched, this is \"{}\"; leave it at 0 "
         "there",
         backend.name);
-    require(
-        backend.on_cores || !processes::world(),
-        "backend \"{}\": devices of several processes are CPU devices for now; run one process, "
-        "which may use all cards of its host, or take backend \"cpu\"",
-        backend.name);
     const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||

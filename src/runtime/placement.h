@@ -29,6 +29,12 @@ class Placement {
   int tag_of_group(const std::vector<int>& devices, bool communication) const {
     return groups_[communication].at(devices);
   }
+  /// Groups by their devices, and lanes by sender, receiver and number, with their tags; the same
+  /// in all processes. Empty if there is one.
+  const std::map<std::vector<int>, int>& groups(bool communication) const {
+    return groups_[communication];
+  }
+  const std::map<std::tuple<int, int, int>, int>& lanes() const { return lanes_; }
   int tag_of_lane(int sender, int receiver, int number) const {
     return lanes_.at({sender, receiver, number});
   }

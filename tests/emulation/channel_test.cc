@@ -88,7 +88,7 @@ void check_channel(cuda::Channel& channel, int from_ordinal, int to_ordinal) {
         to(to_ordinal, c, c.to_offset, random_tensor({c.dtype, c.to}, 2));
     if (from_ordinal == to_ordinal) from.end.stream = to.end.stream;
     check(cudaSetDevice(from_ordinal));
-    channel.queue({.peer = 1, .begin = c.begin, .extent = c.extent}, from.end, to.end);
+    channel.queue({.peer = 1, .begin = c.begin, .extent = c.extent}, &from.end, &to.end);
     check(cudaSetDevice(to_ordinal));
     CHECK(to.data->download({c.dtype, c.to}) == expected_of(c, from, to));
     to.scratch->check_guards();
@@ -108,8 +108,8 @@ TEST_CASE("a box travels between logical devices of a card, and nothing else is 
 
 TEST_CASE("a box travels between two cards, through scratch where it is not dense") {
   emulation::restart({.devices = 2});
-  check_channel(*cuda::make_nccl_channel(0, 1), 0, 1);
-  check_channel(*cuda::make_nccl_channel(1, 0), 1, 0);
+  check_channel(*cuda::make_nccl_channel(cuda::make_nccl_id(), 0, 1), 0, 1);
+  check_channel(*cuda::make_nccl_channel(cuda::make_nccl_id(), 1, 0), 1, 0);
 }
 
 TEST_CASE("a box that a device does not hold is a bug") {

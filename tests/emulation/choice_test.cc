@@ -216,4 +216,17 @@ TEST_CASE("a remembered form that is not a form is measured anew") {
 }
 
 }  // namespace
+TEST_CASE("choices of another process count before those of the file") {
+  const OwnCache cache;
+  cuda::Choices measured("a.txt"), other("ab.txt");
+  measured.remember("a product", "7");
+  other.remember("a product", "8");
+  cuda::add_choice("a.txt", "a product", "9");
+  const std::string known = other.text() + measured.text();
+  CHECK(*cuda::Choices("a.txt", known).find("a product") == "7");
+  CHECK(*cuda::Choices("ab.txt", known).find("a product") == "8");
+  CHECK(*cuda::Choices("a.txt").find("a product") == "9");
+  CHECK(cuda::Choices("a.txt", known).find("another") == nullptr);
+}
+
 }  // namespace alpa::choice_test

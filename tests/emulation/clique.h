@@ -69,6 +69,7 @@ struct Clique {
 struct ncclComm {
   std::shared_ptr<alpa::emulation::Clique> clique;
   int rank = 0, device = 0;
+  bool blocking = true;
   bool aborted = false;
   ncclResult_t error = ncclSuccess;  ///< its own
   std::uint64_t operations = 0;      ///< collectives that it came to

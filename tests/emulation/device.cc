@@ -69,6 +69,7 @@ const ErrorText& text_of(cudaError_t error) {
 cudaError_t describe(cudaDeviceProp* p, int device) {
   *p = {};
   std::strcpy(p->name, "alpa emulated device");
+  p->uuid.bytes[0] = static_cast<char>(device + 1);
   p->totalGlobalMem = world().machine.memory_bytes;
   p->sharedMemPerBlock = 48 * 1024;
   p->sharedMemPerBlockOptin = 227 * 1024;

@@ -116,6 +116,7 @@ ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, in
         error != ncclSuccess)
       return error;
     const CommPtr comm = find(*handle);
+    comm->blocking = blocking;
     if (group.depth > 0) {
       group.joining.push_back(comm);
       return ncclSuccess;
@@ -347,9 +348,11 @@ ncclResult_t ncclGroupEnd() {
     if (group.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
     if (--group.depth > 0) return ncclSuccess;
     Group ended = std::exchange(group, {});
-    for (const CommPtr& comm : ended.joining)
+    for (const CommPtr& comm : ended.joining) {
+      if (!comm->blocking && !is_complete(*comm)) return ncclInProgress;
       if (const ncclResult_t error = wait_for_members(lock, *comm); error != ncclSuccess)
         return error;
+    }
     return ended.error != ncclSuccess ? ended.error : queue_group(std::move(ended.calls));
   });
 }

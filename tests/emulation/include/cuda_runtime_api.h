@@ -98,8 +98,12 @@ enum cudaDeviceP2PAttr {
 enum cudaJitOption { cudaJitMaxRegisters = 0 };
 enum cudaLibraryOption { cudaLibraryHostUniversalFunctionAndDataTable = 0 };
 
+struct cudaUUID_t {
+  char bytes[16];
+};
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
   int warpSize, maxThreadsPerBlock, maxThreadsPerMultiProcessor;
   int major, minor, multiProcessorCount, l2CacheSize, asyncEngineCount, unifiedAddressing;

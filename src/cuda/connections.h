@@ -1,0 +1,60 @@
+#pragma once
+/// What connects the devices of a program: the cards they are on, the groups of their collectives
+/// and the channels of their lanes, in this process or in several.
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "channel.h"
+#include "collective_group.h"
+#include "mesh_queue.h"
+#include "src/runtime/placement.h"
+
+namespace alpa::cuda {
+
+/// Ordinals of the cards of this process's `devices` devices: each has one, or all share the first
+/// if there are fewer. Processes of a host that see the same cards take different ones, in the
+/// order of their ranks. Collective if there are several processes. Throws Error, in all of them,
+/// if one of them finds too few.
+std::vector<int> cards_of_devices(int devices, processes::World* world);
+
+class Connections {
+ public:
+  /// Collective: joins the communicators that these devices share with other processes, in an
+  /// order that is the same in all. `everyone`: the programs of all devices, if there are other
+  /// processes. `placement` outlives this. Throws Error.
+  Connections(const LoadedDevices& devices, const runtime::Placement& placement,
+              std::span<const lower::DeviceProgram> everyone);
+
+  /// To be called once for each.
+  std::unique_ptr<CollectiveGroup> group(const std::vector<int>& devices, bool overlapped);
+  std::unique_ptr<Channel> channel(int from, int to, int number);
+
+ private:
+  /// What several processes share: a group, or the channel of a lane.
+  struct Shared {
+    std::vector<int> devices;  ///< members, by id; of a lane the sender and the receiver
+    bool is_lane = false;
+    bool overlapped = false;  ///< of a group
+    bool pairs = false;       ///< of a group: it makes all_to_all
+    int number = 0;           ///< of a lane
+  };
+
+  std::vector<Shared> shared(std::span<const lower::DeviceProgram> everyone) const;
+  void join(const Shared& shared, const std::string& id);
+  std::optional<int> ordinal_here(int device) const;
+  std::vector<NcclRank> ranks_here(const std::vector<int>& devices) const;
+  bool spans_processes(const std::vector<int>& devices) const;
+
+  const runtime::Placement& placement_;
+  const StillWell still_well_;   ///< null: there is one process
+  std::map<int, int> ordinals_;  ///< of the cards of devices here
+  std::map<std::vector<int>, std::unique_ptr<CollectiveGroup>> groups_[2];  ///< shared, not taken
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Channel>> channels_;  ///< shared, not taken
+};
+
+}  // namespace alpa::cuda
