@@ -266,6 +266,8 @@ std::int64_t Executable::measured_bytes(const TrainState& state) const {
   return impl_->executor->measured_bytes(*state.state_);
 }
 
+std::int64_t Executable::exchange_bytes() const { return impl_->executor->exchange_bytes(); }
+
 std::map<std::string, Traffic> Executable::traffic() const { return impl_->planned.traffic(); }
 
 std::map<std::string, Traffic> Executable::measured_traffic() const {

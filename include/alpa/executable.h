@@ -178,6 +178,9 @@ class Executable {
   /// The most bytes of a device that any step on `state` has taken, those of other executables too:
   /// ask before a larger evaluation step.
   std::int64_t measured_bytes(const TrainState& state) const;
+  /// Bytes outside of the devices' memory for messages with other processes, of the process that
+  /// needs the most; allocated when the program is loaded. 0 in one process.
+  std::int64_t exchange_bytes() const;
   std::map<std::string, Traffic> traffic() const;           ///< per step and device, planned
   std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
   const Graph& graph() const;                               ///< the traced step

@@ -130,7 +130,8 @@ std::string report_json(const CompiledStep& planned, const RunResult* run) {
   json["loss"] = run ? numbers_json(run->losses) : Json::array();
   json["step_seconds"] = step_seconds_json(run);
   json["memory"] = {{"planned_bytes", planned.memory_bytes},
-                    {"measured_bytes", run ? Json(run->measured_bytes) : Json(nullptr)}};
+                    {"measured_bytes", run ? Json(run->measured_bytes) : Json(nullptr)},
+                    {"exchange_bytes", run ? Json(run->exchange_bytes) : Json(nullptr)}};
   json["recomputed"] = recomputed_json(planned);
   json["flops"] = flops_per_step(planned.graph);
   json["communication"] = communication_json(communication_of(planned, run));
@@ -150,6 +151,9 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   std::string text = fmt::format("plan        {}\n", plan);
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
   text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";
+  if (run && run->exchange_bytes > 0)
+    text += fmt::format("messages    {} bytes per process for those with other processes\n",
+                        run->exchange_bytes);
   if (const std::string again = recomputed_text(planned); !again.empty())
     text += fmt::format("recomputed  {}\n", again);
   for (const auto& [kind, traffic] : communication_of(planned, run))

@@ -55,6 +55,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   }
   if (under_way) finish();
   run.result.measured_bytes = executable.measured_bytes(run.state);
+  run.result.exchange_bytes = executable.exchange_bytes();
   run.result.communication = executable.measured_traffic();
   return run;
 }

@@ -12,6 +12,7 @@ struct RunResult {
   std::int64_t first_step = 0;                         ///< of this run; those before were resumed
   std::vector<double> losses, seconds;                 ///< per step
   std::int64_t measured_bytes = 0;                     ///< peak per device, maximum over devices
+  std::int64_t exchange_bytes = 0;                     ///< `Executable::exchange_bytes`
   std::map<std::string, alpa::Traffic> communication;  ///< of one step, per device
   std::optional<double> max_abs_parameter_difference;  ///< from the run on one device
   std::map<std::string, double> test;                  ///< metrics of the test set; empty: none

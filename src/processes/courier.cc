@@ -86,6 +86,17 @@ void Courier::wait(Request& request) {
   if (request.state.load() == Request::kAborted) throw Aborted();
 }
 
+bool Courier::wait_for(Request& request, std::chrono::nanoseconds limit) {
+  ++waiting_;
+  const bool done =
+      help(request) || spin_wait_.wait_for(request.state, limit, [](std::uint32_t value) {
+        return value != Request::kPosted;
+      });
+  if (--waiting_ > 0) nudge();  // the progress thread goes on
+  if (request.state.load() == Request::kAborted) throw Aborted();
+  return done;
+}
+
 /// Makes progress until the request is done. False: another thread does, or it takes long.
 bool Courier::help(Request& request) {
   const auto over = [&] { return request.state.load() != Request::kPosted; };

@@ -87,6 +87,8 @@ class Courier {
   void post(Request& request, bool waits = false) noexcept;
   /// Until a posted request is done. Throws Aborted if it was aborted.
   void wait(Request& request);
+  /// The same, at most for about `limit`; false: it is not done yet.
+  bool wait_for(Request& request, std::chrono::nanoseconds limit);
   /// Lets the thread look at its task at once.
   void nudge() noexcept;
 

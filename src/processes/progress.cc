@@ -5,7 +5,7 @@
 
 namespace alpa::processes {
 
-/// Call, time, number of positions, positions, text.
+/// Call, time, messages, number of positions, positions, text.
 std::string packed(const StepReport& report) {
   std::string bytes;
   const auto add = [&](std::uint64_t number) {
@@ -13,6 +13,7 @@ std::string packed(const StepReport& report) {
   };
   add(static_cast<std::uint64_t>(report.call));
   add(static_cast<std::uint64_t>(report.idle_milliseconds));
+  add(static_cast<std::uint64_t>(report.together));
   add(report.positions.size());
   for (const std::uint64_t position : report.positions) add(position);
   return bytes + report.text;
@@ -28,6 +29,7 @@ StepReport unpacked_report(std::string_view bytes) {
   StepReport report;
   report.call = static_cast<std::int64_t>(take());
   report.idle_milliseconds = static_cast<std::int64_t>(take());
+  report.together = static_cast<std::int64_t>(take());
   report.positions.resize(take());
   for (std::uint64_t& position : report.positions) position = take();
   report.text = bytes;

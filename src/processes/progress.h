@@ -10,6 +10,7 @@ namespace alpa::processes {
 struct StepReport {
   std::int64_t call = 0;               ///< number of the call that runs, or ran, the last step
   std::int64_t idle_milliseconds = 0;  ///< since one of its devices moved, or the step ended
+  std::int64_t together = 0;  ///< how many messages outside of steps the process is done with
   std::vector<std::uint64_t> positions = {};  ///< of its devices in that step
   std::string text = {};                      ///< in words
 };

@@ -102,20 +102,22 @@ void Protocol::remove_report(const void* owner) {
   report_ = {};
 }
 
-std::optional<std::vector<StepReport>> Protocol::ask_all() {
+std::optional<std::vector<StepReport>> Protocol::ask(const std::vector<int>& ranks) {
   constexpr std::chrono::milliseconds kLook{1};
   constexpr int kLooks = 500;  // then the question is asked again
   std::unique_lock lock(mutex_);
   const auto missing = [&] {
-    return answers_.empty() || std::any_of(answers_.begin(), answers_.end(),
-                                           [](const Answer& answer) { return !answer.whole; });
+    return answers_.empty() ||
+           std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return !answers_[rank].whole; });
   };
   answers_.clear();
   for (int look = 0; missing(); ++look) {
     if (failed()) return std::nullopt;
     if (look % kLooks == 0) {
       answers_.assign(given_.size(), {});
-      outbox_.push_back({.kind = Message::Kind::question, .number = ++question_});
+      ++question_;
+      for (const int rank : ranks)
+        outbox_.push_back({.kind = Message::Kind::question, .rank = rank, .number = question_});
       courier_->nudge();
     }
     lock.unlock();
@@ -123,7 +125,7 @@ std::optional<std::vector<StepReport>> Protocol::ask_all() {
     lock.lock();
   }
   std::vector<StepReport> reports;
-  for (const Answer& answer : answers_) reports.push_back(unpacked_report(answer.bytes));
+  for (const int rank : ranks) reports.push_back(unpacked_report(answers_[rank].bytes));
   return reports;
 }
 
@@ -257,6 +259,7 @@ void Protocol::take_answer(const Message& part) {
 StepReport Protocol::own_report() const {
   const std::lock_guard lock(mutex_);
   StepReport report = report_ ? report_() : StepReport{};
+  report.together = together_.load(std::memory_order_acquire);
   if (report.call == last_call_ && report_) return report;
   report.text = last_call_ == 0 ? "before its first call"
                                 : fmt::format("in call {}, {}", last_call_, last_call_text_);
@@ -347,8 +350,7 @@ void Protocol::send_outbox() {
         send_all(message);
         break;
       case Message::Kind::question:
-        send_all(message);
-        answer(message);
+        message.rank == rank() ? answer(message) : send(message.rank, message);
         break;
       default: rank() == 0 ? handle(message) : send(0, message);
     }

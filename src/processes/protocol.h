@@ -61,12 +61,14 @@ class Protocol final : public CourierTask {
   /// ranks. `hash`: of all that must be equal, the words too.
   void call(std::int64_t number, std::uint64_t hash, std::string_view text);
   std::int64_t last_call() const;  ///< its number; 0: none
+  /// How many messages outside of steps this process is done with, for reports.
+  void set_together(std::int64_t number) { together_.store(number, std::memory_order_release); }
   /// Where this process is in its steps, for the others. `report` is called on the progress thread
   /// until `owner` calls `remove_report`, or another calls this.
   void set_report(const void* owner, std::function<StepReport()> report);
   void remove_report(const void* owner);
-  /// Asks all processes where they are. Waits; nothing if the launch fails.
-  std::optional<std::vector<StepReport>> ask_all();
+  /// Asks these processes where they are. Waits; nothing if the launch fails.
+  std::optional<std::vector<StepReport>> ask(const std::vector<int>& ranks);
   /// Fails the launch, unless it has failed before: all processes learn it.
   void fail(Failure failure);
   std::optional<Failure> failure() const;
@@ -147,6 +149,7 @@ class Protocol final : public CourierTask {
   std::atomic<bool> failed_{false}, speaks_{false}, leaving_{false}, ending_{false}, said_{false},
       left_{false}, stays_{false};
   std::atomic<int> stop_signal_{0};
+  std::atomic<std::int64_t> together_{0};
   // of the progress thread:
   std::vector<Process> processes_;
   std::vector<int> ends_;  ///< per process of this host, a descriptor that tells of its end

@@ -76,7 +76,7 @@ Process unpacked(const std::string& bytes, int rank) {
 }  // namespace
 
 World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions options)
-    : protocol_(std::move(options)), next_tag_(kFirstFreeTag) {
+    : protocol_(options), next_tag_(kFirstFreeTag), patience_(options.silence) {
   Process self{0, 0, name_of_host(), ::getpid(), cores_of_process()};
   int size = 1;
   courier_ = std::make_unique<Courier>(
@@ -125,6 +125,12 @@ void World::leave() {
   protocol_.leave();
   courier_.reset();  // waits
   require_alive();
+}
+
+std::vector<int> World::all_ranks() const {
+  std::vector<int> ranks;
+  for (const Process& process : processes_) ranks.push_back(process.rank);
+  return ranks;
 }
 
 int World::num_hosts() const {
@@ -196,6 +202,21 @@ void World::post(int peer, std::byte* data, std::int64_t bytes, bool sends) {
   courier_->post(request, /*waits=*/true);
 }
 
+/// For the message of a collective call. If the peer is long done with the call, and the message is
+/// not here, it was lost.
+void World::wait(int peer) {
+  bool sent = false;
+  while (!courier_->wait_for(requests_[peer], patience_)) {
+    if (sent)
+      protocol_.fail(
+          {fmt::format("a message of {} to {} was lost; start the program again",
+                       to_string(processes_[peer], size()), to_string(processes_[rank_], size())),
+           kTryAgain, -1, true});
+    const auto reports = protocol_.ask({peer});
+    sent = reports && reports->front().together > num_together_;
+  }
+}
+
 void World::note_call(std::string_view text, std::uint64_t hash) {
   require_alive();
   protocol_.call(++num_calls_, fnv1a(text) ^ hash, text);
@@ -205,12 +226,13 @@ void World::broadcast(std::byte* data, std::int64_t bytes, int root) {
   together([&] {
     if (rank_ != root) {
       post(root, data, bytes, /*sends=*/false);
-      return courier_->wait(requests_[root]);
+      wait(root);
     }
-    for (int peer = 0; peer < size(); ++peer)
+    for (int peer = 0; peer < size() && rank_ == root; ++peer)
       if (peer != root) post(peer, data, bytes, /*sends=*/true);
-    for (int peer = 0; peer < size(); ++peer)
-      if (peer != root) courier_->wait(requests_[peer]);
+    for (int peer = 0; peer < size() && rank_ == root; ++peer)
+      if (peer != root) wait(peer);
+    protocol_.set_together(++num_together_);
   });
 }
 

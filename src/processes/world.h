@@ -4,6 +4,7 @@
 /// thread of a process at a time; the rest by any thread.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -42,6 +43,7 @@ class World {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(processes_.size()); }
   const std::vector<Process>& processes() const { return processes_; }  ///< by rank
+  std::vector<int> all_ranks() const;
   int num_hosts() const;
   /// Processes that may run on a core of this one; with itself.
   int sharing_cores() const;
@@ -103,12 +105,14 @@ class World {
   auto together(Call&& call);
   [[noreturn]] void throw_failure() const;
   void post(int peer, std::byte* data, std::int64_t bytes, bool sends);
+  void wait(int peer);
 
   Protocol protocol_;
   std::unique_ptr<Courier> courier_;
   mutable std::atomic<bool> has_thrown_{false};
   int rank_ = 0, next_tag_ = 0, max_tag_ = 0;
-  std::int64_t num_calls_ = 0;
+  std::int64_t num_calls_ = 0, num_together_ = 0;
+  const std::chrono::milliseconds patience_;
   std::vector<Process> processes_;
   std::deque<Request> requests_;  ///< of the collective call under way, by peer
 };

@@ -225,7 +225,7 @@ class CpuDevices : public Devices {
 
   bool tell_stall(Clock::duration idle) {
     processes::Protocol& protocol = placement_.world()->protocol();
-    const auto reports = protocol.ask_all();
+    const auto reports = protocol.ask(placement_.world()->all_ranks());
     if (!reports) return true;  // the launch has failed for another reason
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const auto& report : *reports) least = std::min(least, report.idle_milliseconds);

@@ -571,7 +571,11 @@ std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   return impl_->world() ? impl_->world()->largest(bytes) : bytes;
 }
 
-std::int64_t Executor::exchange_bytes() const { return impl_->devices->exchange_bytes(); }
+std::int64_t Executor::exchange_bytes() const {
+  const std::int64_t bytes = impl_->devices->exchange_bytes();
+  impl_->note_call([] { return "exchange_bytes"; });
+  return impl_->world() ? impl_->world()->largest(bytes) : bytes;
+}
 
 std::vector<DeviceTimes> Executor::times() const {
   require(impl_->options.record_times,

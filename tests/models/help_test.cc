@@ -53,7 +53,8 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                  "--dump"});
   CHECK(help.text.find(
             "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
-            "3 an internal error.\n") != help.text.npos);
+            "3 an internal error, 75 a process of the launch was lost: try again.\n") !=
+        help.text.npos);
 }
 
 TEST_CASE("--explain prints ten lines at most, --explain=full the listing behind them") {

@@ -162,6 +162,17 @@ TEST_CASE("messages of the protocol that are lost, doubled or out of order chang
                    });
 }
 
+TEST_CASE("a message of a call outside of steps that is lost is an error in all") {
+  for_some_calls(trainings(), 3, 5, [](const Training& training, int rank, std::int64_t number) {
+    bool hit = false;
+    const auto of_host = [&](const MemoryCall& call) {
+      return hit = call.sends && call.tag == processes::kHostTag;
+    };
+    const int failed = check(training, {{.delivery = Delivery::never}, rank, number, of_host});
+    CHECK(failed == (hit ? training.size : 0));
+  });
+}
+
 TEST_CASE("a message between devices that is lost is an error in all") {
   for_some_calls(trainings(), 2, 4, [](const Training& training, int rank, std::int64_t number) {
     bool hit = false;

@@ -47,6 +47,9 @@ Outcome train(const Method& method, const Batches& batches) {
     for (const double x : parameter.to_host().to_doubles()) outcome.weights.push_back(x);
   CHECK(step.measured_bytes(state) == step.memory_bytes());
   CHECK(step.measured_traffic().size() == step.traffic().size());
+  const bool sums = processes::world() && step.traffic().contains("all_reduce");
+  CHECK((step.exchange_bytes() > 0) >= sums);
+  CHECK((step.exchange_bytes() == 0 || processes::world()));
   return outcome;
 }
 

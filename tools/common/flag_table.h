@@ -109,7 +109,7 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
 /// Text on exit statuses in the `--help` of every program (alpa/base/program.h).
 inline constexpr const char* kExitStatus =
     "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal "
-    "error.";
+    "error, 75 a process of the launch was lost: try again.";
 
 /// Fills the targets from the command line; of a flag that is given twice the last one counts.
 /// Throws alpa::Error, one line, on a mistake: flag, value and what is allowed; also if an output
