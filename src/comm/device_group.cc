@@ -1,8 +1,7 @@
 // src/comm/device_group.cc — collectives between devices of one or several processes. The members
 // of a process are threads: each publishes its tensors, all meet, each reads what it needs from the
-// others' memory, all meet again. Meanwhile they exchange messages with the other processes: a
-// slice of a sum is combined by the member it belongs to, from partial sums, one per subtree of
-// members that a process holds.
+// others' memory, all meet again. Meanwhile they exchange messages with other processes: a slice of
+// a sum is combined by its member, from partial sums, one per subtree that a process holds.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -17,6 +16,10 @@
 
 namespace alpa::comm {
 namespace {
+
+/// An all_reduce of at most so many bytes, times the other processes, takes one hop: each sends its
+/// partial sums of all elements to all others. More go in two hops, by slices: fewer bytes move.
+constexpr std::int64_t kOneHopBytes = 1 << 16;
 
 class DeviceGroup final : public Group {
  public:
@@ -52,7 +55,7 @@ class DeviceGroup final : public Group {
 
   void all_reduce(int member, Tensors in, Tensors out, Combiner combiner) override {
     call(member, {CollectiveKind::all_reduce, in, out}, [&](Member& own) {
-      reduce_slices(own, combiner);
+      reduce(own, combiner);
       count(own, CollectiveKind::all_reduce, total_bytes(in),
             2 * (size_ - 1) * slices_.bytes(in, member));
     });
@@ -90,7 +93,7 @@ class DeviceGroup final : public Group {
     own.shown = {kind, in, out};
     own.exchange.begin(/*planned=*/true);
     switch (kind) {
-      case CollectiveKind::all_reduce: reduce_slices(own, Combiner::sum); break;
+      case CollectiveKind::all_reduce: reduce(own, Combiner::sum); break;
       case CollectiveKind::reduce_scatter: reduce_shards(own, dims, Combiner::sum); break;
       case CollectiveKind::all_gather: gather_shards(own, dims); break;
       case CollectiveKind::all_to_all: exchange_boxes(own, dims[0], from_dim); break;
@@ -254,32 +257,53 @@ class DeviceGroup final : public Group {
     return own.exchange.planned() ? nullptr : tensor.data + range.begin * element_bytes(tensor);
   }
 
+  void reduce(Member& own, Combiner combiner) {
+    if (peers_.empty() || total_bytes(own.shown.in) * std::ssize(peers_) > kOneHopBytes)
+      reduce_slices(own, combiner);
+    else if (among_[own.number] == 0)
+      reduce_whole(own, combiner);
+  }
+
+  /// In one hop, by the first member of each process, for all its members.
+  void reduce_whole(Member& own, Combiner combiner) {
+    receive_slice_pieces(own, whole_, 0);
+    const std::int64_t bytes = whole_.pieces_bytes(own.shown.in, 0, pieces_);
+    std::byte* const data = own.exchange.take(bytes);
+    if (!own.exchange.planned()) combine_slice_pieces(own, whole_, 0, combiner, data);
+    for (const Peer& peer : peers_)
+      own.exchange.send(peer.rank, tag_for(peer.members.front()), data, bytes);
+    wait_for_pieces(own);
+    if (!own.exchange.planned()) combine_slice(own, whole_, 0, combiner);
+  }
+
   void reduce_slices(Member& own, Combiner combiner) {
-    const Tensors in = own.shown.in;
-    receive_pieces(own, [&](std::size_t t) { return slices_.elements(in, own.number, t); });
+    receive_slice_pieces(own, slices_, own.number);
     for_each_remote(own, [&](int remote) { send_slice_pieces(own, remote, combiner); });
     wait_for_pieces(own);
-    if (!own.exchange.planned()) combine_slice(own, combiner);
+    if (!own.exchange.planned()) combine_slice(own, slices_, own.number, combiner);
     if (!peers_.empty()) share_slices(own);
+  }
+
+  void receive_slice_pieces(Member& own, const Slices& slices, int slice) {
+    receive_pieces(own, [&](std::size_t t) { return slices.elements(own.shown.in, slice, t); });
   }
 
   /// What this process has of a member's slice: partial results, or the slice of its only member.
   void send_slice_pieces(Member& own, int remote, Combiner combiner) {
     const Tensors in = own.shown.in;
-    std::int64_t bytes = 0;
-    slices_.for_each_range(in, remote, [&](const Range& range) {
-      bytes += range.elements() * pieces_element_bytes(in[range.tensor].type.dtype, pieces_);
-    });
+    const std::int64_t bytes = slices_.pieces_bytes(in, remote, pieces_);
     const std::optional<Range> range =
         members_.size() == 1 ? slices_.only_range(in, remote) : std::nullopt;
     std::byte* const data = range ? address(own, in, *range) : own.exchange.take(bytes);
-    if (!range && !own.exchange.planned()) combine_slice_pieces(own, remote, combiner, data);
+    if (!range && !own.exchange.planned())
+      combine_slice_pieces(own, slices_, remote, combiner, data);
     own.leaving[remote] = own.exchange.send(places_.ranks[remote], tag_for(remote), data, bytes);
   }
 
-  void combine_slice_pieces(Member& own, int remote, Combiner combiner, std::byte* to) {
+  void combine_slice_pieces(Member& own, const Slices& slices, int slice, Combiner combiner,
+                            std::byte* to) {
     const Tensors in = own.shown.in;
-    slices_.for_each_range(in, remote, [&](const Range& range) {
+    slices.for_each_range(in, slice, [&](const Range& range) {
       const TensorType& type = in[range.tensor].type;
       to = combine_pieces(own, type.dtype, combiner, range.elements(), to, [&](int m) {
         return operand(m, range.tensor, type) + range.begin * element_bytes(in[range.tensor]);
@@ -287,10 +311,10 @@ class DeviceGroup final : public Group {
     });
   }
 
-  /// This member's slice, combined and written to all members of the process.
-  void combine_slice(Member& own, Combiner combiner) {
+  /// A slice, combined from all members and written to those of this process.
+  void combine_slice(Member& own, const Slices& slices, int slice, Combiner combiner) {
     const Tensors in = own.shown.in;
-    slices_.for_each_range(in, own.number, [&](const Range& range) {
+    slices.for_each_range(in, slice, [&](const Range& range) {
       const TensorType& type = in[range.tensor].type;
       const std::int64_t begin = range.begin * element_bytes(in[range.tensor]);
       const auto parts = collect(own, type.dtype, range.elements(),
@@ -544,7 +568,7 @@ class DeviceGroup final : public Group {
 
   const GroupPlaces places_;
   const int size_;
-  const Slices slices_{size_};
+  const Slices slices_{size_}, whole_{1};
   std::vector<int> among_;           ///< per member: its position in its process
   std::ptrdiff_t most_members_ = 0;  ///< of a process
   std::vector<int> remote_;          ///< members of other processes

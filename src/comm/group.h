@@ -26,7 +26,8 @@ struct Count {
   std::int64_t payload_bytes = 0;
   /// Bytes actually moved between this member's buffers and others': read from theirs and, for
   /// all_reduce, also written into theirs. Over equal shards this equals the traffic of a ring:
-  /// all_reduce 2(n-1)/n·payload, the others (n-1)/n·payload.
+  /// all_reduce 2(n-1)/n·payload, the others (n-1)/n·payload. An all_reduce that processes do in
+  /// one hop counts the same.
   std::int64_t moved_bytes = 0;
 };
 

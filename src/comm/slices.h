@@ -1,5 +1,6 @@
 #pragma once
-/// The slices of an all_reduce: of all its tensors laid end to end, one per member.
+/// The slices of an all_reduce: of all its tensors laid end to end, one per member. Of one member,
+/// its slice is the whole.
 #include <cstring>
 #include <optional>
 
@@ -39,6 +40,16 @@ class Slices {
     std::int64_t bytes = 0;
     for_each_range(tensors, member, [&](const Range& range) {
       bytes += range.elements() * element_bytes(tensors[range.tensor]);
+    });
+    return bytes;
+  }
+
+  /// Of all these pieces of a slice.
+  std::int64_t pieces_bytes(Tensors tensors, int member,
+                            const std::vector<std::pair<int, int>>& pieces) const {
+    std::int64_t bytes = 0;
+    for_each_range(tensors, member, [&](const Range& range) {
+      bytes += range.elements() * pieces_element_bytes(tensors[range.tensor].type.dtype, pieces);
     });
     return bytes;
   }

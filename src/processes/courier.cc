@@ -20,9 +20,14 @@ using Clock = std::chrono::steady_clock;
 /// Looks at the wire without success after which a waiting thread leaves that to the progress
 /// thread, and sleeps. On a crowded host others need the core: soon.
 constexpr int kLooksCrowded = 30, kLooksQuiet = 4000;
+/// Between two of them other threads of the process may need the core, too.
+constexpr int kLooksPerYield = 8;
 constexpr std::chrono::microseconds kDestructorPause{50};
-/// Between two looks of the progress thread, while someone waits and while nobody does.
-constexpr std::chrono::microseconds kNap{20}, kLongNap{100};
+/// Between two looks of the progress thread: longer and longer while nothing happens, since each
+/// costs as much as a short message.
+constexpr std::chrono::microseconds kShortNap{20}, kLongNap{160};
+/// The same, while a waiting thread looks.
+constexpr std::chrono::microseconds kHelpedNap{1000};
 
 }  // namespace
 
@@ -108,7 +113,7 @@ bool Courier::help(Request& request) {
   for (int fruitless = 0; fruitless < most; ++fruitless) {
     if (advance()) fruitless = 0;
     if (over()) return true;
-    if (crowded) ::sched_yield();
+    if (crowded || fruitless % kLooksPerYield == kLooksPerYield - 1) ::sched_yield();
   }
   lock.unlock();
   nudge();  // the progress thread goes on
@@ -216,23 +221,28 @@ bool Courier::advance() {
 void Courier::run() {
   ::prctl(PR_SET_TIMERSLACK, 1000UL);  // naps are short
   Clock::time_point last_tick{};
+  std::chrono::microseconds nap = kShortNap;
   while (true) {
     const std::uint32_t seen = posted_.load();
-    bool any = false;
-    if (const std::unique_lock lock(progress_, std::try_to_lock); lock) {
-      any = advance();
-      const Clock::time_point now = Clock::now();
-      if (any || num_active_ == 0 || now - last_tick >= kTick / 4) {
-        last_tick = now;
-        try {
-          task_.tick(now);
-        } catch (...) {
-          break_off();
-        }
-        if (task_.over()) return give_up();
-      }
+    std::unique_lock lock(progress_, std::try_to_lock);
+    if (!lock) {
+      idle(seen, kHelpedNap);
+      continue;
     }
-    if (!any) idle(seen);
+    const bool any = advance();
+    const Clock::time_point now = Clock::now();
+    if (any || num_active_ == 0 || now - last_tick >= kTick / 4) {
+      last_tick = now;
+      try {
+        task_.tick(now);
+      } catch (...) {
+        break_off();
+      }
+      if (task_.over()) return give_up();
+    }
+    lock.unlock();
+    nap =
+        any || idle(seen, num_active_ > 0 ? nap : kTick) ? kShortNap : std::min(2 * nap, kLongNap);
   }
 }
 
@@ -249,14 +259,10 @@ void Courier::break_off() {
   task_.wire_failed(std::current_exception());
 }
 
-/// With messages under way the wire needs calls to get on: often, if a thread waits for them.
-void Courier::idle(std::uint32_t seen) {
-  const auto changed = [seen](std::uint32_t posted) { return posted != seen; };
-  const bool any = num_active_ > 0, waiting = waiting_.load(std::memory_order_relaxed) > 0;
-  if (any && waiting)
-    inbox_wait_.wait_for(posted_, kNap, changed);
-  else
-    inbox_wait_.wait_for(posted_, any ? std::chrono::nanoseconds(kLongNap) : kTick, changed);
+/// Sleeps until something is posted, at most for so long; whether something was.
+bool Courier::idle(std::uint32_t seen, std::chrono::nanoseconds most) {
+  return inbox_wait_.wait_for(posted_, most,
+                              [seen](std::uint32_t posted) { return posted != seen; });
 }
 
 }  // namespace alpa::processes

@@ -120,7 +120,7 @@ class Courier {
   bool take_posted();
   bool take_completed();
   bool help(Request& request);
-  void idle(std::uint32_t seen);
+  bool idle(std::uint32_t seen, std::chrono::nanoseconds most);
   void finish(Request& request, std::uint32_t state);
 
   CourierTask& task_;

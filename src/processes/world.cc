@@ -99,8 +99,7 @@ World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions o
     throw;
   }
   for (int rank = 0; rank < size; ++rank) processes_[rank] = unpacked(all[rank], rank);
-  // A device thread and the progress thread for each of them.
-  courier_->set_crowded(2 * sharing_cores() > std::ssize(self.cores));
+  courier_->set_crowded(sharing_cores() > std::ssize(self.cores));
   protocol_.watch(processes_);
 }
 
