@@ -80,8 +80,11 @@ bool initialise() {
             "MPI to alpa");
     return false;
   }
-  // Waiting in Open MPI spins, which starves the devices' threads. Read when MPI starts.
+  // Defaults of Open MPI, unless the user has others; read when MPI starts. Waiting spins, which
+  // starves the devices' threads. On one host messages over 4 KiB would wait for the receiver's
+  // answer; up to 16 KiB and a header they go at once.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  setenv("OMPI_MCA_btl_vader_eager_limit", "16448", 0);
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
   require(level >= MPI_THREAD_SERIALIZED, "this MPI does not support programs of several threads");
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
