@@ -90,7 +90,7 @@ World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions o
       },
       protocol_);
   processes_.resize(size);
-  for (int peer = 0; peer < size; ++peer) requests_.emplace_back();
+  for (int peer = 0; peer <= size; ++peer) requests_.emplace_back();
   std::vector<std::string> all;
   try {
     all = all_gather(packed(self));
@@ -195,17 +195,16 @@ auto World::together(Call&& call) {
   }
 }
 
-void World::post(int peer, std::byte* data, std::int64_t bytes, bool sends) {
-  Request& request = requests_[peer];
+void World::post(Request& request, int peer, std::byte* data, std::int64_t bytes, bool sends) {
   request.set(peer, kHostTag, data, bytes, sends);
   courier_->post(request, /*waits=*/true);
 }
 
 /// For the message of a collective call. If the peer is long done with the call, and the message is
 /// not here, it was lost.
-void World::wait(int peer) {
+void World::wait(Request& request, int peer) {
   bool sent = false;
-  while (!courier_->wait_for(requests_[peer], patience_)) {
+  while (!courier_->wait_for(request, patience_)) {
     if (sent)
       protocol_.fail(
           {fmt::format("a message of {} to {} was lost; start the program again",
@@ -221,16 +220,24 @@ void World::note_call(std::string_view text, std::uint64_t hash) {
   protocol_.call(++num_calls_, fnv1a(text) ^ hash, text);
 }
 
+/// Along a binomial tree of places, of which the root has 0: place p gets the bytes from p less its
+/// lowest set bit, and sends them to p plus each lower bit, the largest subtree first.
 void World::broadcast(std::byte* data, std::int64_t bytes, int root) {
   together([&] {
-    if (rank_ != root) {
-      post(root, data, bytes, /*sends=*/false);
-      wait(root);
+    const int place = (rank_ - root + size()) % size();
+    const auto rank_of = [&](int other) { return (other + root) % size(); };
+    int bit = 1;
+    while (bit < size() && (place & bit) == 0) bit *= 2;
+    if (place != 0) {
+      const int from = rank_of(place - bit);
+      post(requests_[from], from, data, bytes, /*sends=*/false);
+      wait(requests_[from], from);
     }
-    for (int peer = 0; peer < size() && rank_ == root; ++peer)
-      if (peer != root) post(peer, data, bytes, /*sends=*/true);
-    for (int peer = 0; peer < size() && rank_ == root; ++peer)
-      if (peer != root) wait(peer);
+    std::vector<int> to;
+    for (bit /= 2; bit > 0; bit /= 2)
+      if (place + bit < size()) to.push_back(rank_of(place + bit));
+    for (const int peer : to) post(requests_[peer], peer, data, bytes, /*sends=*/true);
+    for (const int peer : to) wait(requests_[peer], peer);
     protocol_.set_together(++num_together_);
   });
 }
@@ -243,10 +250,35 @@ std::string World::broadcast(std::string bytes, int root) {
   return bytes;
 }
 
+/// Each round doubles what a process has (Bruck et al. 1997, "Efficient algorithms for all-to-all
+/// communications"): it gets the first parts of the process that many ranks on.
+void World::gather_behind(std::byte* data, const std::vector<std::int64_t>& ends) {
+  together([&] {
+    for (int have = 1; have < size(); have *= 2) {
+      const int more = std::min(have, size() - have);
+      const int to = (rank_ - have + size()) % size(), from = (rank_ + have) % size();
+      post(requests_[from], from, data + ends[have], ends[have + more] - ends[have],
+           /*sends=*/false);
+      post(requests_[size()], to, data, ends[more], /*sends=*/true);  // `from` may be `to`
+      wait(requests_[from], from);
+      wait(requests_[size()], to);
+      protocol_.set_together(++num_together_);
+    }
+  });
+}
+
 std::vector<std::string> World::all_gather(const std::string& bytes) {
-  std::vector<std::string> all;
-  for (int root = 0; root < size(); ++root)
-    all.push_back(broadcast(root == rank_ ? bytes : std::string(), root));
+  const int n = size();
+  std::vector<std::int64_t> lengths(n), ends(n + 1);  // from this rank on, around a ring
+  for (int i = 0; i <= n; ++i) ends[i] = i * static_cast<std::int64_t>(sizeof(std::int64_t));
+  lengths[0] = std::ssize(bytes);
+  gather_behind(reinterpret_cast<std::byte*>(lengths.data()), ends);
+  for (int i = 0; i < n; ++i) ends[i + 1] = ends[i] + lengths[i];
+  std::string parts = bytes;
+  parts.resize(ends[n]);
+  gather_behind(reinterpret_cast<std::byte*>(parts.data()), ends);
+  std::vector<std::string> all(n);
+  for (int i = 0; i < n; ++i) all[(rank_ + i) % n] = parts.substr(ends[i], lengths[i]);
   return all;
 }
 

@@ -71,13 +71,11 @@ class World {
   /// Collective: the largest of all processes' numbers.
   template <class Number>
   Number largest(Number own) {
-    Number most = own;
-    for (int root = 0; root < size(); ++root) {
-      Number other = own;
-      broadcast(reinterpret_cast<std::byte*>(&other), sizeof other, root);
-      most = std::max(most, other);
-    }
-    return most;
+    std::vector<Number> all(size(), own);
+    std::vector<std::int64_t> ends(size() + 1);
+    for (int i = 0; i <= size(); ++i) ends[i] = i * static_cast<std::int64_t>(sizeof(Number));
+    gather_behind(reinterpret_cast<std::byte*>(all.data()), ends);
+    return *std::max_element(all.begin(), all.end());
   }
   /// Collective: what `make` returns in rank 0, as text, in all processes. What it throws there is
   /// thrown in all, with the same text.
@@ -104,8 +102,11 @@ class World {
   template <class Call>
   auto together(Call&& call);
   [[noreturn]] void throw_failure() const;
-  void post(int peer, std::byte* data, std::int64_t bytes, bool sends);
-  void wait(int peer);
+  void post(Request& request, int peer, std::byte* data, std::int64_t bytes, bool sends);
+  /// Puts the parts of the next ranks, around a ring, behind this process's own at `data`. Part i
+  /// ends `ends[i + 1]` bytes from there; `ends[0]` is 0.
+  void gather_behind(std::byte* data, const std::vector<std::int64_t>& ends);
+  void wait(Request& request, int peer);
 
   Protocol protocol_;
   std::unique_ptr<Courier> courier_;
@@ -114,7 +115,7 @@ class World {
   std::int64_t num_calls_ = 0, num_together_ = 0;
   const std::chrono::milliseconds patience_;
   std::vector<Process> processes_;
-  std::deque<Request> requests_;  ///< of the collective call under way, by peer
+  std::deque<Request> requests_;  ///< of the collective call under way, by peer, and one more
 };
 
 /// The launch that this thread belongs to; null: the program runs alone. The first call joins the
