@@ -87,12 +87,12 @@ def adam(w, m, v, g, t):
 
 
 def adam_steps(loss_of, parameters):
-    """JAX's step with Adam for `JaxSteps`, compiled, and its first state."""
+    """JAX's step with Adam for `JaxSteps`, compiled, and its first state. The step passes arrays behind the state on to `loss_of`."""
     import jax
     import jax.numpy as jnp
 
-    def step(p, m, v, t):
-        loss, g = jax.value_and_grad(loss_of)(p)
+    def step(p, m, v, t, *batch):
+        loss, g = jax.value_and_grad(loss_of)(p, *batch)
         flat, tree = jax.tree_util.tree_flatten(p)
         rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, g)))]
         return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
