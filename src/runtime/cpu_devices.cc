@@ -216,9 +216,7 @@ class CpuDevices : public Devices {
   /// False: devices of another process have moved in the last `idle`.
   bool record_stall(Clock::duration idle) {
     if (placement_.world()) return tell_stall(idle);
-    std::vector<const lower::DeviceProgram*> programs;
-    for (const auto& device : devices_) programs.push_back(&device->program());
-    const Stall stall = stall_of(programs, positions_, program_, stall_seconds_);
+    const Stall stall = stall_of(programs(), positions_, program_, stall_seconds_);
     failure_.record({stall.place, std::make_exception_ptr(Error(stall.text))});
     return true;
   }
@@ -284,8 +282,16 @@ class CpuDevices : public Devices {
     const auto last = std::min_element(positions.begin(), positions.end());
     if (*last == StepPosition::kOver) return fmt::format("at the end of step {}", step_.load());
     const int index = static_cast<int>(last - positions.begin());
-    return fmt::format("at step {}, {}", step_.load(),
-                       to_string(place_at(program(index), index, *last), program(index), program_));
+    const std::string awaited = awaited_text(programs(), positions, index);
+    return fmt::format("at step {}, {}{}{}", step_.load(),
+                       to_string(place_at(program(index), index, *last), program(index), program_),
+                       awaited.empty() ? "" : ", where it ", awaited);
+  }
+
+  std::vector<const lower::DeviceProgram*> programs() const {
+    std::vector<const lower::DeviceProgram*> programs;
+    for (const auto& device : devices_) programs.push_back(&device->program());
+    return programs;
   }
 
   /// The next step may overwrite what this one sent.

@@ -28,6 +28,16 @@ Standing standing_at(const lower::DeviceProgram& program, int index, std::uint64
   return {&program, place_at(program, index, position), run_at(program, position).list};
 }
 
+/// Those that have not ended their step.
+std::vector<Standing> standing_of(std::span<const lower::DeviceProgram* const> devices,
+                                  const std::vector<std::uint64_t>& positions) {
+  std::vector<Standing> standing;
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (positions[d] != StepPosition::kOver)
+      standing.push_back(standing_at(*devices[d], static_cast<int>(d), positions[d]));
+  return standing;
+}
+
 /// Members of the call's group that have not come to the same node of the same micro-batch.
 std::vector<int> missing_members(const Standing& waiting, const lower::Instruction& call,
                                  const std::vector<Standing>& standing) {
@@ -71,14 +81,21 @@ StepPlace place_at(const lower::DeviceProgram& program, int index, std::uint64_t
   return {index, at < list.size() ? &list[at] : nullptr, run.micro_batch};
 }
 
+std::string awaited_text(std::span<const lower::DeviceProgram* const> devices,
+                         const std::vector<std::uint64_t>& positions, int index) {
+  const std::vector<Standing> standing = standing_of(devices, positions);
+  const auto own = std::find_if(standing.begin(), standing.end(),
+                                [&](const Standing& s) { return s.place.device == index; });
+  const std::vector<int> awaited =
+      own == standing.end() ? std::vector<int>{} : awaited_by(*own, standing);
+  return awaited.empty() ? "" : waiting_text(awaited);
+}
+
 Stall stall_of(std::span<const lower::DeviceProgram* const> devices,
                const std::vector<std::uint64_t>& positions, const spmd::SpmdProgram& program,
                double seconds) {
   constexpr std::size_t kMostNamed = 8;
-  std::vector<Standing> standing;
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    if (positions[d] != StepPosition::kOver)
-      standing.push_back(standing_at(*devices[d], static_cast<int>(d), positions[d]));
+  const std::vector<Standing> standing = standing_of(devices, positions);
   if (standing.empty()) return {{}, "a started collective is not finished"};
   const auto culprit = std::find_if(standing.begin(), standing.end(), [&](const Standing& s) {
     return awaited_by(s, standing).empty();

@@ -19,6 +19,11 @@ struct StepPosition {
 /// The place of device `index` of this process at a position, which is not kOver.
 StepPlace place_at(const lower::DeviceProgram& program, int index, std::uint64_t position);
 
+/// "waits for devices 1, 2" of device `index` in a step; "" if it waits for none of those that its
+/// instruction needs. `devices` are those of this process, `positions` theirs.
+std::string awaited_text(std::span<const lower::DeviceProgram* const> devices,
+                         const std::vector<std::uint64_t>& positions, int index);
+
 struct Stall {
   StepPlace place;   ///< of a device that waits for nobody, or of one in a circle
   std::string text;  ///< what it does, and who waits for whom

@@ -75,6 +75,42 @@ TEST_CASE("a device of another process that stalls is named, and who waits for i
   }
 }
 
+TEST_CASE("a lost process is told with the devices that it waited for") {
+  std::atomic<bool> known{false}, freeze{false};
+  on_run = [&](const KernelCall& call) {
+    if (call.step->micro_batch != 2) return;
+    sleep(1500);  // the other process tells meanwhile where it waits
+    freeze = true;
+    while (!known) sleep(1);
+  };
+  ProcessesOptions options{.protocol = {.silence = std::chrono::seconds(1)}};
+  options.launch.fault = [&](const processes::MemoryCall& call) {
+    const bool lost = call.rank == 1 && freeze;
+    return processes::MemoryFault{.caller = lost ? processes::MemberFate::frozen
+                                                 : processes::MemberFate::runs};
+  };
+  const std::vector<std::string> errors = run_processes(
+      2,
+      [&](int rank) {
+        const Executable train = train_with(/*stage=*/0, /*stall_seconds=*/0);
+        TrainState state = train.init(1);
+        try {
+          run_step(train, state);
+        } catch (...) {
+          if (rank == 1) known = true;
+          throw;
+        }
+      },
+      options);
+  on_run = [](const KernelCall&) {};
+  CAPTURE(errors[0]);
+  CHECK(errors[0].find("lost rank 1 of 2 (") != errors[0].npos);
+  CHECK(errors[0].find("; it was last at step 1, stage 1, device 1: instruction ") !=
+        errors[0].npos);
+  CHECK(errors[0].find("micro-batch 3 of 4), where it waits for device 0; start the program") !=
+        errors[0].npos);
+}
+
 TEST_CASE("a slow device of another process is not a stall while it gets on") {
   on_run = [](const KernelCall&) { sleep(200); };
   const std::vector<std::string> errors = run_processes(2, [&](int) {
