@@ -28,6 +28,8 @@ constexpr std::chrono::microseconds kDestructorPause{50};
 constexpr std::chrono::microseconds kShortNap{20}, kLongNap{160};
 /// The same, while a waiting thread looks.
 constexpr std::chrono::microseconds kHelpedNap{1000};
+/// Then the progress thread waits for those who look: others must hear that this process lives.
+constexpr std::chrono::milliseconds kMostBetweenTicks{100};
 
 }  // namespace
 
@@ -225,10 +227,11 @@ void Courier::run() {
   while (true) {
     const std::uint32_t seen = posted_.load();
     std::unique_lock lock(progress_, std::try_to_lock);
-    if (!lock) {
+    if (!lock && Clock::now() - last_tick < kMostBetweenTicks) {
       idle(seen, kHelpedNap);
       continue;
     }
+    if (!lock) lock.lock();
     const bool any = advance();
     const Clock::time_point now = Clock::now();
     if (any || num_active_ == 0 || now - last_tick >= kTick / 4) {
