@@ -195,7 +195,7 @@ class DeviceGroup final : public Group {
     for (std::size_t p = 0; p < peers_.size(); ++p) {
       std::int64_t bytes = 0;
       for (std::size_t t = 0; t < own.shown.in.size(); ++t)
-        bytes += elements(t) * pieces_element_bytes(own.shown.in[t].type.dtype, peers_[p].pieces);
+        take_pieces(bytes, own.shown.in[t].type.dtype, peers_[p].pieces, elements(t));
       own.received[p] = own.exchange.take(bytes);
       own.incoming[p] =
           own.exchange.receive(peers_[p].rank, tag_for(own.number), own.received[p], bytes);
@@ -213,14 +213,9 @@ class DeviceGroup final : public Group {
                                 OfMember&& of_member) const {
     std::size_t n = 0;
     for (const Origin& origin : origins_) {
-      const std::byte* data = nullptr;
-      if (origin.peer < 0) {
-        data = of_member(origin.begin);
-      } else {
-        std::byte*& next = own.received[origin.peer];
-        data = next;
-        next += count * piece_element_bytes(dtype, origin.end - origin.begin);
-      }
+      const std::byte* const data = origin.peer < 0 ? of_member(origin.begin)
+                                                    : take_piece(own.received[origin.peer], dtype,
+                                                                 origin.end - origin.begin, count);
       own.parts[n++] = {data, origin.begin, origin.end};
     }
     return {own.parts.data(), n};
@@ -233,10 +228,9 @@ class DeviceGroup final : public Group {
                             std::byte* to, OfMember&& of_member) const {
     for (const auto& [begin, end] : pieces_) {
       for (int m = begin; m < end; ++m) own.parts[m - begin] = {of_member(m), m, m + 1};
-      own.targets[0] = to;
+      own.targets[0] = take_piece(to, dtype, end - begin, count);
       combine(dtype, combiner, {own.parts.data(), static_cast<std::size_t>(end - begin)},
               {own.targets.data(), 1}, count, /*partial=*/end - begin > 1);
-      to += count * piece_element_bytes(dtype, end - begin);
     }
     return to;
   }
@@ -374,8 +368,8 @@ class DeviceGroup final : public Group {
     const Tensors in = own.shown.in;
     std::int64_t bytes = 0;
     for (std::size_t t = 0; t < in.size(); ++t)
-      bytes += Shard(in[t].type.shape, dims[t], remote).elements() *
-               pieces_element_bytes(in[t].type.dtype, pieces_);
+      take_pieces(bytes, in[t].type.dtype, pieces_,
+                  Shard(in[t].type.shape, dims[t], remote).elements());
     std::byte* data = nullptr;
     if (members_.size() == 1 && in.size() == 1) {
       const BoxCopy box = Shard(in[0].type.shape, dims[0], remote).to_packed();
@@ -402,14 +396,14 @@ class DeviceGroup final : public Group {
       const BoxCopy box = shard.to_packed();
       for (const auto& [begin, end] : pieces_) {
         const std::int64_t size = piece_element_bytes(type.dtype, end - begin);
+        std::byte* const piece = take_piece(to, type.dtype, end - begin, shard.elements());
         box.for_each_run(0, box.runs(), [&](std::int64_t read, std::int64_t written) {
           for (int m = begin; m < end; ++m)
             own.parts[m - begin] = {operand(m, t, type) + read * element_bytes(in[t]), m, m + 1};
-          own.targets[0] = to + written * size;
+          own.targets[0] = piece + written * size;
           combine(type.dtype, combiner, {own.parts.data(), static_cast<std::size_t>(end - begin)},
                   {own.targets.data(), 1}, box.run, /*partial=*/end - begin > 1);
         });
-        to += shard.elements() * size;
       }
     }
   }
@@ -433,7 +427,7 @@ class DeviceGroup final : public Group {
       combine(type.dtype, combiner, {own.parts.data(), n}, {own.targets.data(), 1}, box.run);
     });
     for (std::size_t p = 0; p < peers_.size(); ++p)
-      own.received[p] += shard.elements() * pieces_element_bytes(type.dtype, peers_[p].pieces);
+      take_pieces(own.received[p], type.dtype, peers_[p].pieces, shard.elements());
   }
 
   /// Element `at` of a received piece of tensor `t`, of `elements` elements.
@@ -442,9 +436,8 @@ class DeviceGroup final : public Group {
     const DType dtype = own.shown.in[t].type.dtype;
     const std::byte* data = own.received[origin.peer];
     for (const auto& [begin, end] : peers_[origin.peer].pieces) {
-      const std::int64_t size = piece_element_bytes(dtype, end - begin);
-      if (begin == origin.begin) return data + at * size;
-      data += elements * size;
+      const std::byte* const piece = take_piece(data, dtype, end - begin, elements);
+      if (begin == origin.begin) return piece + at * piece_element_bytes(dtype, end - begin);
     }
     bug("reduce_scatter: no piece begins with member {}", origin.begin);
   }

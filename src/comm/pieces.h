@@ -60,12 +60,28 @@ inline std::int64_t piece_element_bytes(DType dtype, int members) {
   return static_cast<std::int64_t>(size_of(members > 1 ? partial_dtype(dtype) : dtype));
 }
 
-/// The same, of all these pieces.
-inline std::int64_t pieces_element_bytes(DType dtype,
-                                         const std::vector<std::pair<int, int>>& pieces) {
-  std::int64_t bytes = 0;
-  for (const auto& [begin, end] : pieces) bytes += piece_element_bytes(dtype, end - begin);
-  return bytes;
+/// The next multiple of `unit`, a power of two.
+inline std::int64_t aligned(std::int64_t at, std::int64_t unit) { return at + (-at & (unit - 1)); }
+template <class Byte>
+Byte* aligned(Byte* at, std::int64_t unit) {
+  return at + (-reinterpret_cast<std::intptr_t>(at) & (unit - 1));
+}
+
+/// Where the next piece of a message is, of `count` elements combined from `members`: at a multiple
+/// of its elements' bytes. `at`, a position or an address, moves behind it. Nothing takes no room.
+template <class Place>
+Place take_piece(Place& at, DType dtype, int members, std::int64_t count) {
+  if (count == 0) return at;
+  const std::int64_t size = piece_element_bytes(dtype, members);
+  at = aligned(at, size);
+  return std::exchange(at, at + count * size);
+}
+
+/// Moves `at` behind all these pieces.
+template <class Place>
+void take_pieces(Place& at, DType dtype, const std::vector<std::pair<int, int>>& pieces,
+                 std::int64_t count) {
+  for (const auto& [begin, end] : pieces) take_piece(at, dtype, end - begin, count);
 }
 
 /// Zeros except for `value` at `dim`, for a tensor of rank `rank`.

@@ -49,7 +49,7 @@ class Slices {
                             const std::vector<std::pair<int, int>>& pieces) const {
     std::int64_t bytes = 0;
     for_each_range(tensors, member, [&](const Range& range) {
-      bytes += range.elements() * pieces_element_bytes(tensors[range.tensor].type.dtype, pieces);
+      take_pieces(bytes, tensors[range.tensor].type.dtype, pieces, range.elements());
     });
     return bytes;
   }
