@@ -54,29 +54,34 @@ bool shares_card(const std::vector<NcclRank>& ranks) {
                      [&](const NcclRank& rank) { return rank.ordinal == ranks[0].ordinal; });
 }
 
-bool makes_all_to_all(std::span<const lower::DeviceProgram> programs,
-                      const std::vector<int>& devices, lower::Instruction::Kind kind) {
+/// Groups that make all_to_all, and whether on communication streams.
+std::set<std::pair<std::vector<int>, bool>> groups_in_pairs(
+    std::span<const lower::DeviceProgram> programs) {
+  using Kind = lower::Instruction::Kind;
+  std::set<std::pair<std::vector<int>, bool>> groups;
   for (const lower::DeviceProgram& program : programs)
     for (const lower::InstructionList& list : program.lists)
       for (const lower::Instruction& instruction : list.instructions)
-        if (instruction.kind == kind && instruction.call.kind == CollectiveKind::all_to_all &&
-            instruction.call.group == devices)
-          return true;
-  return false;
+        if ((instruction.kind == Kind::collective || instruction.kind == Kind::start) &&
+            instruction.call.kind == CollectiveKind::all_to_all)
+          groups.emplace(instruction.call.group, instruction.kind == Kind::start);
+  return groups;
 }
 
 }  // namespace
 
-std::vector<int> cards_of_devices(int devices, processes::World* world) {
+std::vector<int> cards_of_devices(int devices) {
   std::vector<int> ordinals(devices, 0);
-  if (!world) {
-    if (devices <= device_count()) std::iota(ordinals.begin(), ordinals.end(), 0);
-    return ordinals;
-  }
-  std::vector<int> numbers;
-  for (const std::string& number : world->all_gather(std::to_string(devices)))
-    numbers.push_back(std::stoi(number));
-  return cards_of_rank(*world, world->all_gather(visible_cards()), numbers, world->rank());
+  if (devices <= device_count()) std::iota(ordinals.begin(), ordinals.end(), 0);
+  return ordinals;
+}
+
+std::vector<int> cards_of_devices(const runtime::Placement& placement,
+                                  std::span<const lower::DeviceProgram> everyone) {
+  processes::World& world = *placement.world();
+  std::vector<int> devices(world.size());
+  for (const lower::DeviceProgram& program : everyone) ++devices[placement.rank_of(program.device)];
+  return cards_of_rank(world, world.all_gather(visible_cards()), devices, world.rank());
 }
 
 Connections::Connections(const LoadedDevices& devices, const runtime::Placement& placement,
@@ -105,15 +110,14 @@ Connections::Connections(const LoadedDevices& devices, const runtime::Placement&
 
 std::vector<Connections::Shared> Connections::shared(
     std::span<const lower::DeviceProgram> everyone) const {
-  using Kind = lower::Instruction::Kind;
+  const auto in_pairs = groups_in_pairs(everyone);
   std::vector<Shared> all;
   for (const bool overlapped : {false, true})
     for (const auto& [devices, tag] : placement_.groups(overlapped))
       if (spans_processes(devices))
         all.push_back({.devices = devices,
                        .overlapped = overlapped,
-                       .pairs = makes_all_to_all(everyone, devices,
-                                                 overlapped ? Kind::start : Kind::collective)});
+                       .pairs = in_pairs.contains({devices, overlapped})});
   for (const auto& [lane, tag] : placement_.lanes()) {
     const auto& [from, to, number] = lane;
     if (spans_processes({from, to}))

@@ -16,11 +16,14 @@
 
 namespace alpa::cuda {
 
-/// Ordinals of the cards of this process's `devices` devices: each has one, or all share the first
-/// if there are fewer. Processes of a host that see the same cards take different ones, in the
-/// order of their ranks. Collective if there are several processes. Throws Error, in all of them,
-/// if one of them finds too few.
-std::vector<int> cards_of_devices(int devices, processes::World* world);
+/// Ordinals of the cards of a process's only `devices` devices: each has one, or all share the first
+/// if there are fewer.
+std::vector<int> cards_of_devices(int devices);
+/// The same of this process among several: each device has a card. Processes of a host that see the
+/// same cards take different ones, in the order of their ranks. Collective. Throws Error, in all of
+/// them, if one of them finds too few.
+std::vector<int> cards_of_devices(const runtime::Placement& placement,
+                                  std::span<const lower::DeviceProgram> everyone);
 
 class Connections {
  public:

@@ -240,7 +240,8 @@ class CudaDevices : public runtime::Devices {
   /// choices.
   void load_in_turns(runtime::DevicesRequest& request) {
     const std::vector<int> cards =
-        cards_of_devices(static_cast<int>(request.programs.size()), world());
+        world() ? cards_of_devices(placement_, request.everyone)
+                : cards_of_devices(static_cast<int>(request.programs.size()));
     if (!world() || !request.tune) return load(request, cards, "");
     const bool leads = has_first_of_a_mesh(request.everyone);
     if (leads) load(request, cards, "");

@@ -100,12 +100,16 @@ inline void wait_until_begun(ncclComm_t comm, int rank, int size, const StillWel
   }
 }
 
-/// Ends a communicator, which is null afterwards: one that does not block once its work is done.
+/// Ends a communicator, which is null afterwards: one that does not block once its work is done, or
+/// by force if that takes too long.
 inline void leave_communicator(ncclComm_t& comm, bool blocking) noexcept {
+  constexpr int kLooks = 100'000;  // 10 s
   if (comm == nullptr) return;
   ncclResult_t state = blocking ? ncclSuccess : ncclCommFinalize(comm);
-  while (!blocking && state == ncclInProgress)
+  for (int look = 0; state == ncclInProgress && look < kLooks; ++look) {
     if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
   state == ncclSuccess ? ncclCommDestroy(comm) : ncclCommAbort(comm);
   comm = nullptr;
 }

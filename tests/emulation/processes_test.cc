@@ -71,6 +71,61 @@ TEST_CASE("cards of several processes compute what cards of one process do, bit 
   }
 }
 
+TEST_CASE("a GPT of odd sizes with residuals and a convolution do so too, by every default") {
+  constexpr std::int64_t kSequences = 5, kContext = 7, kLetters = 11, kHidden = 12;
+  const nn::Embedding table(kLetters, kHidden);
+  const nn::SelfAttention attention(kHidden, /*heads=*/3);
+  const nn::LayerNorm norm;
+  const nn::Dense up(17), down(kHidden);
+  const TensorType ids{i32, {kSequences, kContext}};
+  const TrainingStep gpt = training_step(
+      {{"ids", ids}, {"labels", ids}},
+      [=](const Batch& b) {
+        Value x = table(b["ids"]);
+        x = x + attention(norm(x));
+        x = mark_pipeline_boundary(x);
+        x = x + down(gelu(up(x)));
+        return nn::cross_entropy(einsum("btc,vc->btv", x, table.table(x)), b["labels"]);
+      },
+      optim::AdamW{});
+  const nn::Conv2d convolution(5, {3, 3});
+  const nn::BatchNorm batch_norm;
+  const nn::Dense head(3);
+  const TrainingStep images = training_step(
+      {{"x", {f32, {6, 5, 7, 3}}}},
+      [=](const Batch& b) {
+        const Value h = mark_pipeline_boundary(relu(batch_norm(convolution(b["x"]))));
+        return mean(square(head(mean(h, {1, 2}))));
+      },
+      optim::Sgd{});
+  Array letters(ids), pixels(TensorType{f32, {6, 5, 7, 3}});
+  for (std::int64_t i = 0; i < kSequences * kContext; ++i)
+    letters.mutable_elements_as<std::int32_t>()[i] = static_cast<std::int32_t>(i * 5 % kLetters);
+  for (std::size_t i = 0; i < 6 * 5 * 7 * 3; ++i)
+    pixels.mutable_elements_as<float>()[i] = static_cast<float>(i % 13) / 13;
+  const BatchData texts = {{"ids", letters}, {"labels", letters}}, photos = {{"x", pixels}};
+  emulation::restart({.devices = 3});
+  const Method methods[] = {DataParallel{}, ShardParallel{}, Zero3Parallel{}, PipeshardParallel{}};
+  for (std::size_t m = 0; m < std::size(methods); ++m) {
+    CAPTURE(m);
+    const auto losses = [&] {
+      std::vector<double> all;
+      for (const auto& [step, batch] : {std::pair(&gpt, &texts), std::pair(&images, &photos)}) {
+        const Executable run = parallelize(*step, methods[m], Cluster::local(3, "cuda"));
+        TrainState state = run.init(1);
+        for (int i = 0; i < 3; ++i) all.push_back(run.run(state, *batch).loss());
+      }
+      return all;
+    };
+    const std::vector<double> alone = losses();
+    for (const int size : {2, 3}) {
+      CAPTURE(size);
+      const auto errors = run_processes(size, [&](int) { CHECK(losses() == alone); });
+      for (const std::string& error : errors) CHECK(error == "");
+    }
+  }
+}
+
 TEST_CASE("processes of a host that see too few cards for all are told, in all of them") {
   emulation::restart({.devices = 3});
   const auto errors = run_processes(2, [&](int) { train(DataParallel{}, 4); });
