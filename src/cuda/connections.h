@@ -16,8 +16,8 @@
 
 namespace alpa::cuda {
 
-/// Ordinals of the cards of a process's only `devices` devices: each has one, or all share the first
-/// if there are fewer.
+/// Ordinals of the cards of `devices` devices, all in this process: each has one, or all share the
+/// first if there are fewer.
 std::vector<int> cards_of_devices(int devices);
 /// The same of this process among several: each device has a card. Processes of a host that see the
 /// same cards take different ones, in the order of their ranks. Collective. Throws Error, in all of
