@@ -19,7 +19,17 @@ endif()
 set_source_files_properties(${ALPA_KERNELS} ${PROJECT_SOURCE_DIR}/src/comm/combine.cc
   PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 
-add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS})
+# Clusters that programs know by name: one host of each kind, as a text in the library (src/mesh/known_clusters.h).
+set(ALPA_KNOWN_CLUSTERS "")
+foreach(name p3.16xlarge dgx-v100 dgx-a100 hgx-h100 hgx-h200)
+  set(file ${PROJECT_SOURCE_DIR}/clusters/${name}.json)
+  file(READ ${file} text)
+  string(APPEND ALPA_KNOWN_CLUSTERS "      {\"${name}\", R\"json(${text})json\"},\n")
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/known_clusters.cc.in ${PROJECT_BINARY_DIR}/known_clusters.cc @ONLY)
+
+add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS} ${PROJECT_BINARY_DIR}/known_clusters.cc)
 alpa_compile_together(alpa)
 add_library(alpa::alpa ALIAS alpa)
 target_compile_features(alpa PUBLIC cxx_std_20)

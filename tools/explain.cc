@@ -39,7 +39,8 @@ std::vector<cli::Flag> rows_of(ExplainFlags& f) {
            "after the summary, list all state, the largest communications and choices")},
        in_group(
            "Devices",
-           {text("--cluster", &f.cluster, "cluster file whose devices count"),
+           {text("--cluster", &f.cluster,
+                 "cluster whose devices count: a file, or a name such as dgx-a100"),
             whole("--devices", &f.devices,
                   "CPU devices of this machine, without --cluster; by default 8, or those of the "
                   "plan",
@@ -57,7 +58,7 @@ std::vector<cli::Flag> rows_of(ExplainFlags& f) {
 
 Cluster cluster_of(const ExplainFlags& flags, int devices) {
   return flags.cluster.empty() ? Cluster::local(flags.devices.value_or(devices))
-                               : Cluster::from_file(flags.cluster);
+                               : Cluster::find(flags.cluster);
 }
 
 std::string explain_sharding(const ExplainFlags& flags, const std::string& text) {

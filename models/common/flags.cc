@@ -59,7 +59,8 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
             "by default one per GPU of several, else 8",
             1, kMaxDevices),
       choice("--backend", &f.backend, "what runs the steps", {"auto", "cpu", "cuda"}),
-      text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
+      text("--cluster", &f.cluster,
+           "cluster to plan for instead of --devices: a file, or a name such as dgx-a100"),
       whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
       on("--tf32", &f.tf32, "CUDA: let products and convolutions of f32 round to TF32"),
       positive_number("--stall-seconds", &f.stall_seconds,
@@ -170,7 +171,7 @@ Cluster make_cluster(const CommonFlags& flags) {
     const Backend backend = choose_backend(flags.backend);
     return Cluster::local(flags.devices.value_or(default_devices(backend)), backend.name);
   }
-  Cluster cluster = Cluster::from_file(flags.cluster);
+  Cluster cluster = Cluster::find(flags.cluster);
   require(
       flags.backend == "auto" || flags.backend == cluster.backend,
       "--backend is '{}', but the devices of --cluster {} are of backend '{}'; leave one of the "

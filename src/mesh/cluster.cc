@@ -13,6 +13,7 @@
 #include "alpa/base/text.h"
 #include "alpa/mesh/sharding_spec.h"
 #include "cuda_cluster.h"
+#include "known_clusters.h"
 #include "src/base/host_memory.h"
 #include "src/base/thread_team.h"
 #include "src/cuda_loader/cuda_library.h"
@@ -28,9 +29,6 @@ constexpr double kCoreBytesPerSecond = 9e9;
 constexpr double kLaunchSeconds = 2e-6;
 constexpr double kOwnCoreAlpha = 1e-6, kSharedCoreAlpha = 4e-6;
 constexpr double kOwnCoreLinkBytesPerSecond = 7.5e9, kSharedCoreLinkBytesPerSecond = 4.9e9;
-
-/// Between hosts, unless a cluster file says otherwise: TCP over 10 Gbit/s Ethernet.
-constexpr Link kEthernet{30e-6, 1 / 1.1e9};
 
 /// Cores one of n devices computes with: whole ones while there are enough, else its share of one.
 double cores_of_device(int cores, int n) {

@@ -94,12 +94,21 @@ DType dtype_of(const Section& section, const std::string& name) {
   }
 }
 
-std::map<DType, double> read_rates(const Section& section) {
+std::map<DType, double> read_rates(const Section& section, const std::string& expected) {
   std::map<DType, double> rates;
   for (const auto& [name, value] : section.json.items())
-    rates[dtype_of(section, name)] =
-        read_number(section, name, "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+    rates[dtype_of(section, name)] = read_number(section, name, expected);
   return rates;
+}
+
+std::map<DType, double> read_peaks(const Section& device) {
+  const std::string key = "peak_flops_per_second", expected = "FLOP/s of the data sheet, above 0";
+  if (!find(device, key)) return {};
+  const Section section = subsection(device, key, "an object: FLOP/s by element type");
+  std::map<DType, double> peaks = read_rates(section, expected);
+  for (const auto& [dtype, peak] : peaks)
+    if (peak == 0) bad_value(section, std::string(name_of(dtype)), "0", expected);
+  return peaks;
 }
 
 /// Numbers above 0; `ascending`: each larger than the one before.
@@ -154,11 +163,14 @@ MeasuredRates read_measured(const Section& section) {
 
 DeviceModel read_device(const Section& section) {
   check_keys(section, {"memory_bytes", "flops_per_second", "memory_bytes_per_second",
-                       "launch_seconds", "measured"});
+                       "launch_seconds", "measured", "peak_flops_per_second"});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
-  device.flops_per_second = read_rates(subsection(
-      section, "flops_per_second", "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"));
+  device.flops_per_second =
+      read_rates(subsection(section, "flops_per_second",
+                            "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"),
+                 "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+  device.peak_flops_per_second = read_peaks(section);
   device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second",
                                                "bytes per second, 0 or more (0: infinitely fast)");
   device.launch_seconds =
@@ -225,6 +237,12 @@ Cluster read_cluster(const Section& file) {
   return cluster;
 }
 
+OrderedJson rates_json(const std::map<DType, double>& rates) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [dtype, rate] : rates) json[std::string(name_of(dtype))] = rate;
+  return json;
+}
+
 OrderedJson link_json(const Link& link) {
   return {{"alpha_seconds", link.alpha_seconds},
           {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
@@ -253,14 +271,13 @@ Cluster Cluster::from_file(const std::string& path) {
 }
 
 std::string Cluster::to_json() const {
-  OrderedJson rates = OrderedJson::object();
-  for (const auto& [dtype, rate] : device.flops_per_second)
-    rates[std::string(name_of(dtype))] = rate;
   OrderedJson described = {{"memory_bytes", device.memory_bytes},
-                           {"flops_per_second", rates},
+                           {"flops_per_second", rates_json(device.flops_per_second)},
                            {"memory_bytes_per_second", device.memory_bytes_per_second},
                            {"launch_seconds", device.launch_seconds}};
   if (device.measured != MeasuredRates{}) described["measured"] = measured_json(device.measured);
+  if (!device.peak_flops_per_second.empty())
+    described["peak_flops_per_second"] = rates_json(device.peak_flops_per_second);
   const OrderedJson json = {{"backend", backend},
                             {"num_hosts", num_hosts},
                             {"devices_per_host", devices_per_host},

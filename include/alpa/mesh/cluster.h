@@ -42,6 +42,8 @@ struct DeviceModel {
   double memory_bytes_per_second = 0;        ///< 0: infinitely fast
   double launch_seconds = 0;                 ///< per instruction
   MeasuredRates measured = {};               ///< where it is not empty, instead of the rates above
+  /// The data sheet's, for shares of the peak; prices do not use them. May be empty.
+  std::map<DType, double> peak_flops_per_second = {};
   bool operator==(const DeviceModel&) const = default;
 };
 
@@ -73,6 +75,18 @@ struct Cluster {
   /// As `from_file`, from text; messages name `origin`.
   static Cluster from_json(const std::string& text, const std::string& origin);
   std::string to_json() const;  ///< a cluster file
+
+  /// Hosts of a kind that is known by name, one of `names()`; "local" is `local()`. The figures and
+  /// their sources are those of clusters/NAME.json. Throws Error that lists the names for any
+  /// other, and unless hosts >= 1.
+  static Cluster named(const std::string& name, int hosts = 1);
+  static std::vector<std::string> names();  ///< that `named` knows
+  /// `named`, or else the cluster file `name_or_path`, with `hosts` times the hosts it has. Throws
+  /// Error that lists the names if it is neither, and as `from_file` and `with_hosts`.
+  static Cluster find(const std::string& name_or_path, int hosts = 1);
+  /// The same with `times` as many hosts. Hosts without a link between them (`local()`) get 10
+  /// Gbit/s Ethernet. Throws Error unless times >= 1, and if there are more than 65536 hosts.
+  Cluster with_hosts(int times) const;
 
   /// A logical mesh of all devices with a shape such as {2, 4} and axes "x", "y", …. An axis whose
   /// groups stay within one host has the link within a host, any other the slower one. Throws Error
