@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "models/common/data.h"
+#include "models/common/mlp_task.h"
 #include "models/common/report.h"
 #include "models/common/run.h"
 #include "models/common/text.h"
@@ -13,12 +13,6 @@ using namespace alpa;
 using namespace models;
 
 namespace {
-
-struct MlpFlags : CommonFlags {
-  std::int64_t dim = 512, hidden_factor = 4, layers = 10, epochs = 0;
-  std::string data = "tutorial";
-  bool demo = false;
-};
 
 std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
   using namespace cli;
@@ -60,47 +54,6 @@ std::optional<MlpFlags> read_mlp_flags(int argc, char** argv) {
   cli::require_effect(flags.given, "--steps", flags.epochs > 0,
                       flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");
   return flags;
-}
-
-/// Dense layers of alternating width, ReLU between them: "pairs.0.up", "pairs.0.down", …, "head",
-/// which has `outputs` features.
-nn::Sequential make_mlp(const MlpFlags& flags, std::int64_t outputs, bool final_relu) {
-  nn::Sequential mlp;
-  const std::int64_t wide = flags.dim * flags.hidden_factor;
-  for (std::int64_t i = 2; i < flags.layers; i += 2) {
-    const nn::Sequential two({nn::Dense(wide, {.name = "up"}), nn::ReLU(),
-                              nn::Dense(flags.dim, {.name = "down"}), nn::ReLU()},
-                             {.name = fmt::format("pairs.{}", i / 2 - 1)});
-    mlp.add(marks_remat(flags) ? nn::Layer(nn::remat(two)) : nn::Layer(two));
-  }
-  if (flags.layers % 2 == 0) mlp.add(nn::Dense(wide, {.name = "last"})).add(nn::ReLU());
-  mlp.add(nn::Dense(outputs, {.name = "head"}));
-  if (final_relu) mlp.add(nn::ReLU());
-  return mlp;
-}
-
-LossAndMetrics classify(Value logits, Value labels) {
-  return {nn::cross_entropy(logits, labels), {{"accuracy", nn::accuracy(logits, labels)}}};
-}
-
-Task make_task(const MlpFlags& flags) {
-  const auto seed = static_cast<std::uint64_t>(flags.seed);
-  TaskData data;
-  if (!flags.plan_only) data = load_data(flags.data, flags.batch, flags.dim, seed);
-  const DataTypes types =
-      flags.plan_only ? load_types(flags.data, flags.batch, flags.dim) : types_of(data.training);
-  const auto task = [&](std::function<LossAndMetrics(const Batch&)> model) {
-    return dataset_task(std::move(model), inputs_of(types, flags.batch), data.training, data.test,
-                        seed);
-  };
-  if (types.classes > 0)
-    return task([mlp = make_mlp(flags, types.classes, false)](const Batch& b) {
-      return classify(mlp(b["x"]), b["y"]);
-    });
-  const bool final_relu = flags.data == "tutorial";  // as in the Alpa tutorial
-  return task([mlp = make_mlp(flags, types.y.shape[1], final_relu)](const Batch& b) {
-    return nn::mean_squared_error(mlp(b["x"]), b["y"]);
-  });
 }
 
 std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
@@ -156,7 +109,7 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
 }
 
 void run_demo(const MlpFlags& flags, const Cluster& cluster) {
-  const Task task = make_task(flags);
+  const Task task = mlp_task(flags);
   fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
              flags.epochs, cluster.num_devices(),
              flags.method == "shard" ? "automatic" : flags.method);
@@ -179,11 +132,11 @@ int run_mlp(int argc, char** argv) {
   if (!given) return 0;
   const MlpFlags& flags = *given;
   const Cluster cluster = make_cluster(flags);
-  if (flags.plan_only) return plan_and_report(flags, cluster, make_task(flags)), 0;
+  if (flags.plan_only) return plan_and_report(flags, cluster, mlp_task(flags)), 0;
   require_devices(cluster);
   fmt::print("backend     {}\n", backend_line(flags, cluster));
   if (flags.demo) return run_demo(flags, cluster), 0;
-  const Task task = make_task(flags);
+  const Task task = mlp_task(flags);
   train_and_report(flags, cluster, task, number_of_steps(flags, task));
   return 0;
 }

@@ -1,18 +1,13 @@
 // models/moe.cc — alpa-moe: trains a decoder with mixtures of experts on CPU or CUDA devices
 #include "models/moe.h"
 
-#include "models/common/language.h"
 #include "models/common/run.h"
+#include "models/common/zoo_tasks.h"
 
 using namespace alpa;
 using namespace models;
 
 namespace {
-
-struct MoeFlags : LanguageFlags {
-  std::int64_t layers = 0, hidden = 0, heads = 0, experts = 0, choices = 2, group = 2048;
-  double capacity_factor = 1, balance_weight = 0.01;
-};
 
 std::vector<cli::Flag> rows_of_moe(MoeFlags& flags) {
   std::vector<std::string> sizes;
@@ -32,38 +27,13 @@ std::vector<cli::Flag> rows_of_moe(MoeFlags& flags) {
   return cli::joined({own, rows_of_language(flags, sizes)});
 }
 
-MoeDecoderOptions options_of(const MoeFlags& flags) {
-  MoeDecoderOptions options{.sequence = flags.sequence,
-                            .vocabulary = flags.vocabulary,
-                            .choices = static_cast<int>(flags.choices),
-                            .capacity_factor = flags.capacity_factor,
-                            .group = flags.group,
-                            .balance_weight = flags.balance_weight,
-                            .dtype = own_dtype(flags.dtype),
-                            .remat = marks_remat(flags)};
-  for (const MoeDecoderSize& size : kMoeSizes)
-    if (size.name == flags.model)
-      options.layers = size.layers, options.hidden = size.hidden, options.heads = size.heads,
-      options.experts = size.experts;
-  const auto set = [](std::int64_t& option, std::int64_t flag) {
-    option = flag > 0 ? flag : option;
-  };
-  set(options.layers, flags.layers), set(options.hidden, flags.hidden);
-  set(options.heads, flags.heads), set(options.experts, flags.experts);
-  return options;
-}
-
 int run_moe(int argc, char** argv) {
   MoeFlags flags;
   if (read_flags(argc, argv,
                  "Trains a decoder with mixtures of experts with an automatic parallel plan.",
                  rows_of_moe(flags), flags))
     return 0;
-  run_task(flags, [&] {
-    return language_task(flags, [decoder = MoeDecoder(options_of(flags))](const Batch& b) {
-      return decoder.loss(b["tokens"], b["labels"]);
-    });
-  });
+  run_task(flags, [&] { return moe_task(flags); });
   return 0;
 }
 

@@ -1,8 +1,8 @@
 // models/wide_resnet.cc — alpa-wide-resnet: trains a Wide-ResNet on CPU or CUDA devices
 #include "models/wide_resnet.h"
 
-#include "models/common/images.h"
 #include "models/common/run.h"
+#include "models/common/zoo_tasks.h"
 
 using namespace alpa;
 using namespace models;
@@ -16,14 +16,7 @@ int run_resnet(int argc, char** argv) {
   if (read_flags(argc, argv, "Trains a Wide-ResNet with an automatic parallel plan.",
                  rows_of_images(flags, sizes), flags))
     return 0;
-  run_task(flags, [&] {
-    WideResNetSize size = wide_resnet_sizes().at(flags.model);
-    size.remat = marks_remat(flags);
-    return image_task(flags, size.classes, [&](std::int64_t classes) {
-      size.classes = classes;
-      return wide_resnet(size);
-    });
-  });
+  run_task(flags, [&] { return wide_resnet_task(flags); });
   return 0;
 }
 

@@ -137,6 +137,11 @@ CompiledStep plan_only(const TrainingStep& step, const Method& method, const Clu
   return compile(step, options_of(method), cluster, nullptr);
 }
 
+CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster,
+                       const std::string& path) {
+  return compile(step, options_of(method), cluster, &path);
+}
+
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster) {
   return executables({&step, 1}, method, cluster, nullptr).front();
 }

@@ -8,6 +8,10 @@ int solve_command(int argc, char** argv);
 /// `explain FILE`: prints why a plan is as it is (tools/explain.cc).
 int explain_command(int argc, char** argv);
 
+/// `plan MODEL [SIZE] --cluster FILE|NAME …`: plans for any cluster, beside other methods
+/// (tools/plan.cc).
+int plan_command(int argc, char** argv);
+
 /// `profile [--devices N] [--output FILE]`: measures this machine (tools/profile.cc).
 int profile_command(int argc, char** argv);
 

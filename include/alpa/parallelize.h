@@ -63,5 +63,8 @@ Cluster profile(int devices, double seconds = 10);
 
 /// Plans without loading. Needs no devices, so the cluster may be any.
 CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster);
+/// The plan of a file without loading it, as `load_plan` reads it; it too needs no devices.
+CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster,
+                       const std::string& path);
 
 }  // namespace alpa

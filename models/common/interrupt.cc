@@ -35,6 +35,8 @@ PlanningInterrupt::~PlanningInterrupt() {
   if (active_) sigaction(SIGINT, &before, nullptr);
 }
 
+bool PlanningInterrupt::came() const { return active_ && interrupted; }
+
 Method PlanningInterrupt::ending(Method method) const {
   if (active_) std::visit([](auto& options) { options.stop = &interrupted; }, method);
   return method;

@@ -17,6 +17,7 @@ class PlanningInterrupt {
   PlanningInterrupt(const PlanningInterrupt&) = delete;
   PlanningInterrupt& operator=(const PlanningInterrupt&) = delete;
 
+  bool came() const;  ///< SIGINT did
   /// `method` with planning ended by SIGINT.
   alpa::Method ending(alpa::Method method) const;
 

@@ -18,13 +18,6 @@ namespace {
 /// Time to measure the devices' peak in.
 constexpr double kPeakSeconds = 0.1;
 
-/// The step of a run of so many steps.
-TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
-  flags.steps = steps;
-  return training_step(task.inputs, task.model, make_optimizer(flags),
-                       {.precision = precision_of(flags), .remat = remat_of(flags)});
-}
-
 void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster& cluster,
             const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
@@ -69,6 +62,12 @@ Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph
 }
 
 }  // namespace
+
+TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
+  flags.steps = steps;
+  return training_step(task.inputs, task.model, make_optimizer(flags),
+                       {.precision = precision_of(flags), .remat = remat_of(flags)});
+}
 
 void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task) {
   const PlanningInterrupt interrupt(!flags.save_plan.empty());

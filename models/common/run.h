@@ -5,6 +5,9 @@
 
 namespace models {
 
+/// The step of a run of so many steps.
+alpa::TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps);
+
 /// Trains on the devices of `cluster` as the flags say, prints the report and writes the
 /// files that the flags name. `steps`: the number of training steps.
 Run train_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, const Task& task,

@@ -63,7 +63,7 @@ CLI::Option* add(CLI::App& app, const Flag& flag) {
   option->type_name(flag.value)->default_str(flag.initial)->group(heading(flag));
   const bool positional = !flag.name.starts_with("-");
   if (!positional) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  return option->required(positional);
+  return option->required(positional && !flag.may_lack);
 }
 
 /// Throws Error unless what the flag names can be written.
@@ -128,6 +128,12 @@ Flag on(std::string name, bool* target, std::string meaning) {
 Flag text(std::string name, std::string* target, std::string meaning) {
   return text(std::move(name), target, std::move(meaning), "",
               [](const std::string&) { return true; });
+}
+
+Flag optional_argument(std::string name, std::string* target, std::string meaning) {
+  Flag flag = text(std::move(name), target, std::move(meaning));
+  flag.may_lack = true;
+  return flag;
 }
 
 Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,

@@ -35,6 +35,7 @@ struct Flag {
   /// Of a flag that names what the program writes: the target, and whether it is a folder.
   const std::string* written = nullptr;
   bool folder = false;
+  bool may_lack = false;  ///< an argument by position that need not be given
 };
 
 /// The whole number that all of `text` is, if there is one.
@@ -52,6 +53,8 @@ inline constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max
 Flag on(std::string name, bool* target, std::string meaning);
 /// Any text.
 Flag text(std::string name, std::string* target, std::string meaning);
+/// An argument by position that need not be given.
+Flag optional_argument(std::string name, std::string* target, std::string meaning);
 /// Text that `is_allowed`; `allowed` says which that is.
 Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,
           std::function<bool(const std::string&)> is_allowed);

@@ -1,0 +1,129 @@
+// tools/plan.cc — alpa plan MODEL [SIZE] --cluster FILE|NAME: plans for any cluster, and compares
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/common/interrupt.h"
+#include "models/common/zoo.h"
+#include "src/base/file.h"
+#include "src/intra_op/space/auto_shard_options.h"
+#include "tools/commands.h"
+#include "tools/plan_methods.h"
+
+using namespace alpa;
+using namespace plan;
+
+namespace {
+
+constexpr int kMaxHosts = 65536;
+constexpr int kInterrupted = 130;  // as of a program that SIGINT ended
+
+std::string models_text() {
+  std::vector<std::string> names;
+  for (const models::ZooModel& model : models::zoo_models()) names.push_back(model.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// The rows of all programs that have an effect on a plan.
+std::vector<cli::Flag> common_rows(PlanFlags& flags) {
+  const std::set<std::string> names = {
+      "--optimizer", "--precision",       "--remat",    "--batch",          "--memory-budget",
+      "--method",    "--mesh",            "--stages",   "--micro-batches",  "--pipeline-layers",
+      "--schedule",  "--plan-cache",      "--progress"};
+  std::vector<cli::Flag> rows;
+  for (cli::Flag& row : models::rows_of(flags))
+    if (names.contains(row.name)) rows.push_back(std::move(row));
+  return rows;
+}
+
+std::vector<cli::Flag> rows_of(PlanFlags& f) {
+  using namespace cli;
+  return joined(
+      {{text("MODEL", &f.model,
+             "one of " + models_text() + "; or a graph file, as --dump writes it (01_graph.txt)"),
+        optional_argument("SIZE", &f.size, "of the model, such as 2.6B")},
+       in_group("Model", {whole("--sequence", &f.sequence, "tokens of an example", 1),
+                          whole("--vocabulary", &f.vocabulary, "different tokens", 2),
+                          whole("--image", &f.image, "rows and columns of an image", 1, 4096)}),
+       in_group("Devices",
+                {text("--cluster", &f.cluster, fmt::format("a cluster file, or one of {}",
+                                                           fmt::join(Cluster::names(), ", "))),
+                 whole("--hosts", &f.hosts, "times as many hosts", 1, kMaxHosts)}),
+       common_rows(f),
+       in_group("Plan", {positive_number("--time-limit", &f.solver_seconds,
+                                         "seconds for the plan, and for each method compared"),
+                         text("--compare", &f.methods,
+                              "methods to plan, too: data,zero2,zero3,megatron,inter-only,"
+                              "intra-only"),
+                         text("--given", &f.given_plan,
+                              "price the stages of this file, or a saved plan, too")}),
+       in_group("Output",
+                {output_file("--save", &f.save, "write the plan to this file"),
+                 on("--json", &f.as_json, "print everything as JSON")})});
+}
+
+/// The plan that is asked for. Says how many hosts the state alone needs if nothing fits.
+MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
+  try {
+    MethodResult result{.method = subject.flags.method};
+    result.planned = plan_only(subject.model.step,
+                               stoppable(method_of(subject.flags, subject.model)), subject.cluster);
+    result.planning_seconds = result.planned->seconds;
+    return result;
+  } catch (const intra_op::OverBudget& error) {
+    const double state = state_bytes(subject.model);
+    fail("{} does not fit {}, although its state, {}, leaves {}: {}", subject.model.name,
+         cluster_text(subject.flags, subject.cluster), bytes_text(state),
+         bytes_text(device_bytes(subject.flags, subject.cluster) * subject.cluster.num_devices() -
+                    state),
+         error.what());
+  }
+}
+
+void check_flags(const PlanFlags& flags) {
+  require(!flags.cluster.empty(), "--cluster is missing; give a cluster file, or one of {}",
+          fmt::join(Cluster::names(), ", "));
+  for (const char* flag : {"--stages", "--pipeline-layers", "--schedule"})
+    cli::require_effect(flags.given, flag, flags.method != "pipeline",
+                        fmt::format("with --method {}; it is for pipeline", flags.method));
+  cli::require_effect(flags.given, "--mesh", flags.method == "serial",
+                      "with --method serial, which uses one device");
+}
+
+int run_plan(const PlanFlags& flags) {
+  const std::vector<std::string> methods = parse_methods(flags.methods);
+  const Cluster cluster = cluster_of(flags);
+  const PlannedModel model = model_of(flags);
+  require_room_for_state(flags, model, cluster);
+  const Subject subject{flags, model, cluster};
+  const models::PlanningInterrupt interrupt(true);
+  const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
+  std::vector<MethodResult> results;
+  std::optional<MethodResult> given;
+  if (!flags.given_plan.empty()) given = given_plan(subject, stoppable);  // mistakes come first
+  results.push_back(planned(subject, stoppable));
+  if (!flags.save.empty()) write_file(flags.save, to_json(*results.front().planned));
+  if (given) results.push_back(std::move(*given));
+  for (const std::string& name : methods)
+    if (!interrupt.came()) results.push_back(best_of(name, subject, stoppable));
+  if (flags.as_json) {
+    fmt::print("{}\n", report_json(subject, results).dump(2));
+  } else {
+    fmt::print("{}", plan_text(subject, *results.front().planned));
+    if (results.size() > 1) fmt::print("\n{}", methods_text(subject, results));
+  }
+  return interrupt.came() ? kInterrupted : 0;
+}
+
+}  // namespace
+
+int plan_command(int argc, char** argv) {
+  PlanFlags flags;
+  if (cli::parse(argc, argv,
+                 "Plans a model for a cluster that need not be there, and says what the plan takes.",
+                 rows_of(flags), &flags.given))
+    return 0;
+  check_flags(flags);
+  return run_plan(flags);
+}

@@ -1,0 +1,231 @@
+// tools/plan_methods.cc — the best plan of each method that is compared
+#include "tools/plan_methods.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "alpa/base/text.h"
+#include "models/common/training.h"
+#include "src/base/timing.h"
+#include "src/compile/micro_batch_choice.h"
+#include "src/intra_op/space/auto_shard_options.h"
+
+namespace plan {
+
+using namespace alpa;
+
+namespace {
+
+constexpr std::array kMethods{"data", "zero2", "zero3", "megatron", "inter-only", "intra-only"};
+
+/// A method is given up when this many numbers of micro-batches in a row are no better.
+constexpr int kWorseInARow = 2;
+
+constexpr double kLeastSeconds = 0.1;
+
+/// One point of a grid, and seconds that no plan of it is below.
+struct Point {
+  Method method;
+  double least_seconds = 0;
+};
+
+/// All that is set alike for the methods compared.
+Method with_common(Method method, const PlanFlags& flags, double seconds) {
+  std::visit(
+      [&](auto& options) {
+        options.memory_budget_bytes = flags.memory_budget;
+        options.solver_seconds = std::max(seconds, kLeastSeconds);
+        options.plan_cache_dir = flags.plan_cache;
+      },
+      method);
+  return method;
+}
+
+/// Bytes of a device under the smallest plan that the method has: every layer computed again, in
+/// micro-batches that are as small as can be.
+std::int64_t least_bytes(const Subject& subject, Method method) {
+  PlanFlags flags = subject.flags;
+  if (!subject.model.traced) flags.remat = "all";
+  const PlannedModel model = subject.model.traced ? subject.model : model_of(flags);
+  std::visit([](auto& o) { o.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2; },
+             method);
+  return plan_only(model.step, method, subject.cluster).memory_bytes;
+}
+
+std::string too_large_text(const Subject& subject, const Method& method) {
+  const auto bytes = static_cast<double>(least_bytes(subject, method));
+  const double limit = device_bytes(subject.flags, subject.cluster);
+  return bytes > limit ? fmt::format("does not fit: needs {} of {}", bytes_text(bytes),
+                                     bytes_text(limit))
+                       : "found no plan that fits within the time limit";
+}
+
+/// Numbers of micro-batches whose rows keep `parts` devices busy; at least the first.
+std::vector<int> numbers_of(const Subject& subject, int parts) {
+  if (subject.model.traced) return {subject.model.micro_batches};
+  const std::string& given = subject.flags.micro_batches;
+  if (given != "auto") return {std::stoi(given)};
+  std::vector<int> numbers;
+  for (const int number : micro_batch_choices(subject.model.step))
+    if (numbers.empty() || subject.flags.batch / number >= parts) numbers.push_back(number);
+  return numbers;
+}
+
+/// The best plan of one mesh over all numbers of micro-batches.
+MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Stoppable& stoppable,
+                          const Method& kind) {
+  const Stopwatch watch;
+  const double limit = subject.flags.solver_seconds;
+  int worse = 0, tried = 0;
+  Method last = kind;
+  const std::vector<int> numbers =
+      numbers_of(subject, kind.index() == Method(ShardParallel{}).index()
+                              ? 1
+                              : subject.cluster.num_devices());
+  for (const int number : numbers) {
+    if (worse == kWorseInARow || (tried > 0 && watch.seconds() >= limit)) break;
+    last = with_common(kind, subject.flags, limit - watch.seconds());
+    std::visit([&](auto& o) { o.num_micro_batches = number; }, last);
+    ++tried;
+    try {
+      CompiledStep next = plan_only(subject.model.step, stoppable(last), subject.cluster);
+      const bool better =
+          !result.planned ||
+          next.plan.cost.objective_seconds < result.planned->plan.cost.objective_seconds;
+      worse = better ? 0 : worse + 1;
+      if (better) result.planned = std::move(next);
+    } catch (const intra_op::OverBudget&) {
+    }
+  }
+  if (!result.planned) result.failure = too_large_text(subject, last);
+  result.planning_seconds = watch.seconds();
+  return result;
+}
+
+/// Every degree of Megatron-LM's grid, those with the least possible seconds first: FLOPs at the
+/// devices' rate, and the bubble of 1F1B, (pipeline - 1) / micro-batches.
+std::vector<Point> megatron_points(const Subject& subject) {
+  const Cluster& cluster = subject.cluster;
+  const Graph graph = subject.model.step.trace(subject.model.micro_batches);
+  const auto rate = cluster.device.flops_per_second.find(models::computed_in(graph));
+  const double per_second =
+      rate == cluster.device.flops_per_second.end() ? 0 : rate->second * cluster.num_devices();
+  const double busy = per_second > 0 ? useful_flops(graph) / per_second : 0;
+  std::vector<Point> points;
+  for (int tensor = 1; tensor <= cluster.devices_per_host; tensor *= 2) {
+    const int rest = cluster.num_devices() / tensor;
+    if (tensor * rest != cluster.num_devices() || cluster.devices_per_host % tensor != 0) continue;
+    for (int pipeline = 1; pipeline <= rest; ++pipeline) {
+      if (rest % pipeline != 0) continue;
+      for (const int number : numbers_of(subject, rest / pipeline))
+        points.push_back({parallel_3d(rest / pipeline, tensor, pipeline, number),
+                          busy * (number + pipeline - 1) / number});
+    }
+  }
+  std::ranges::stable_sort(points, {}, &Point::least_seconds);
+  return points;
+}
+
+MethodResult best_megatron(MethodResult result, const Subject& subject, const Stoppable& stoppable) {
+  require(!subject.model.traced,
+          "--compare megatron needs layers that can be found; take a model of the zoo");
+  const Stopwatch watch;
+  const std::vector<Point> points = megatron_points(subject);
+  const double limit = subject.flags.solver_seconds;
+  std::size_t tried = 0, ruled_out = 0;
+  std::string other;
+  std::optional<Point> smallest;
+  for (const Point& point : points) {
+    const double best =
+        result.planned ? result.planned->plan.cost.objective_seconds
+                       : std::numeric_limits<double>::infinity();
+    if (point.least_seconds >= best) {
+      ++ruled_out;
+      continue;
+    }
+    if (tried > 0 && watch.seconds() >= limit) continue;
+    ++tried;
+    try {
+      CompiledStep next = plan_only(
+          subject.model.step,
+          stoppable(with_common(point.method, subject.flags, limit - watch.seconds())),
+          subject.cluster);
+      if (next.plan.cost.objective_seconds < best) result.planned = std::move(next);
+    } catch (const intra_op::OverBudget&) {
+      smallest = point;
+    } catch (const Error& error) {  // more stages than layers, or parts that hosts do not have
+      other = error.what();
+    }
+  }
+  if (!result.planned)
+    result.failure = smallest ? too_large_text(subject, smallest->method) : other;
+  result.tried = fmt::format("{} of {} degrees, {} ruled out", tried, points.size(), ruled_out);
+  result.planning_seconds = watch.seconds();
+  return result;
+}
+
+/// A stage per device, of equal FLOPs.
+Method stage_per_device(const Subject& subject) {
+  const int devices = subject.cluster.num_devices();
+  PipeshardParallel method{.num_micro_batches = kAutoMicroBatches,
+                           .layers = AutoLayers{devices},
+                           .stages = UniformStages{devices}};
+  method.mesh_shape = {1};
+  if (subject.model.traced) {
+    method.layers = ManualLayers{};
+    method.num_micro_batches = subject.model.micro_batches;
+  } else if (subject.flags.micro_batches != "auto") {
+    method.num_micro_batches = std::stoi(subject.flags.micro_batches);
+  }
+  return with_common(method, subject.flags, subject.flags.solver_seconds);
+}
+
+}  // namespace
+
+std::vector<std::string> parse_methods(const std::string& text) {
+  std::vector<std::string> methods;
+  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    require(std::ranges::find(kMethods, word) != kMethods.end(),
+            "--compare: \"{}\" is no method to compare; these are {}", excerpt(word),
+            fmt::join(kMethods, ", "));
+    require(std::ranges::find(methods, word) == methods.end(), "--compare: {} is given twice",
+            word);
+    methods.push_back(word);
+    at = end + 1;
+  }
+  return methods;
+}
+
+MethodResult planned_with(const std::string& name, const Subject& subject, const Method& method) {
+  const Stopwatch watch;
+  MethodResult result{.method = name};
+  try {
+    result.planned = plan_only(subject.model.step, method, subject.cluster);
+  } catch (const intra_op::OverBudget&) {
+    result.failure = too_large_text(subject, method);
+  }
+  result.planning_seconds = watch.seconds();
+  return result;
+}
+
+MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable) {
+  MethodResult result{.method = name};
+  if (name == "megatron") return best_megatron(std::move(result), subject, stoppable);
+  if (name == "intra-only")
+    return best_on_mesh(std::move(result), subject, stoppable, ShardParallel{});
+  if (name != "inter-only")
+    return best_on_mesh(std::move(result), subject, stoppable, parse_method(name));
+  try {
+    return planned_with(name, subject, stoppable(stage_per_device(subject)));
+  } catch (const Error& error) {  // fewer layers than devices
+    result.failure = error.what();
+    return result;
+  }
+}
+
+}  // namespace plan

@@ -1,0 +1,270 @@
+// tools/plan_report.cc — a plan and the methods beside it, as text and as JSON
+#include "tools/plan_report.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "alpa/base/text.h"
+#include "models/common/text.h"
+#include "models/common/training.h"
+
+namespace plan {
+
+using namespace alpa;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::size_t kMaxLayouts = 3, kMaxStages = 6;
+
+/// Equal neighbours once: "3 x 2x4 + 2 x 1x2"; `text` of each stage.
+std::string runs_text(const Plan& plan, const std::function<std::string(const StagePlan&)>& text) {
+  std::string all;
+  for (std::size_t s = 0; s < plan.stages.size();) {
+    const std::string one = text(plan.stages[s]);
+    std::size_t end = s + 1;
+    while (end < plan.stages.size() && text(plan.stages[end]) == one) ++end;
+    all += all.empty() ? "" : " + ";
+    all += end - s > 1 ? fmt::format("{} x {}", end - s, one) : one;
+    s = end;
+  }
+  return all;
+}
+
+std::string mesh_text(const StagePlan& stage) { return shape_text(stage.plan.mesh); }
+
+std::string layers_text(const Plan& plan) {
+  if (plan.stages.size() > kMaxStages)
+    return runs_text(plan, [](const StagePlan& stage) {
+      return fmt::format("{} layers", stage.last_layer - stage.first_layer + 1);
+    });
+  std::string text;
+  for (const StagePlan& stage : plan.stages)
+    text += fmt::format("{}{} to {}", text.empty() ? "layers " : ", ", stage.first_layer,
+                        stage.last_layer);
+  return text;
+}
+
+std::string stages_text(const Plan& plan, int micro_batches) {
+  const std::string many =
+      micro_batches == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", micro_batches);
+  if (!plan.schedule) return fmt::format("none; {}", many);
+  return fmt::format("{} of {}, {}, {}", plan.stages.size(), layers_text(plan),
+                     name_of(*plan.schedule), many);
+}
+
+/// Parameters in one layout.
+struct Layout {
+  std::string words;
+  std::string first;  ///< name of the first
+  int count = 0;
+  double bytes = 0;  ///< in all
+};
+
+std::vector<Layout> layouts_of(const Plan& plan) {
+  std::map<std::string, Layout> found;
+  for (const StagePlan& stage : plan.stages)
+    for (const Input& input : stage.graph.inputs) {
+      if (input.kind != InputKind::state || !input.of.empty()) continue;
+      const TensorType& type = stage.graph.type(input.value);
+      const std::string words =
+          describe(stage.plan.specs[input.value], type.rank(), stage.plan.mesh);
+      Layout& layout = found.emplace(words, Layout{words, input.name}).first->second;
+      ++layout.count;
+      layout.bytes += static_cast<double>(type.bytes());
+    }
+  std::vector<Layout> layouts;
+  for (const auto& [words, layout] : found) layouts.push_back(layout);
+  std::ranges::stable_sort(layouts, std::greater<>(), &Layout::bytes);
+  return layouts;
+}
+
+/// What is split how: the layouts of most parameters' bytes.
+std::string split_text(const Plan& plan) {
+  const std::vector<Layout> layouts = layouts_of(plan);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMaxLayouts, layouts.size()); ++i)
+    text += fmt::format("{}{}{}: {}", i > 0 ? "; " : "", layouts[i].first,
+                        layouts[i].count > 1 ? fmt::format(" and {} more", layouts[i].count - 1) : "",
+                        layouts[i].words);
+  if (layouts.size() > kMaxLayouts)
+    text += fmt::format("; {} other layouts", layouts.size() - kMaxLayouts);
+  return text.empty() ? "no parameters" : text;
+}
+
+std::string batch_text(const Plan& plan) {
+  for (const StagePlan& stage : plan.stages)
+    for (const Input& input : stage.graph.inputs)
+      if (input.kind == InputKind::batch)
+        return describe(stage.plan.specs[input.value], stage.graph.type(input.value).rank(),
+                        stage.plan.mesh);
+  return "none";
+}
+
+const StagePlan& fullest(const Plan& plan) {
+  return *std::ranges::max_element(
+      plan.stages, {}, [](const StagePlan& stage) { return stage.memory.total(); });
+}
+
+const StagePlan& slowest(const Plan& plan) {
+  return *std::ranges::max_element(plan.stages, {}, [](const StagePlan& stage) {
+    return stage.seconds.forward + stage.seconds.backward;
+  });
+}
+
+std::string memory_text(const Subject& subject, const CompiledStep& planned) {
+  const StageMemory& m = fullest(planned.plan).memory;
+  const auto bytes = [](std::int64_t n) { return bytes_text(static_cast<double>(n)); };
+  return fmt::format(
+      "{} of {} a device: state {}, accumulators {}, activations {} of {} in flight, temporaries {}",
+      bytes(planned.memory_bytes), bytes_text(device_bytes(subject.flags, subject.cluster)),
+      bytes(m.state), bytes(m.accumulators), bytes(m.activations), m.in_flight,
+      bytes(m.temporaries));
+}
+
+/// FLOP/s of the data sheet of all devices; 0: the cluster does not say them.
+double peak_of(const Subject& subject, const Graph& graph) {
+  const auto& peaks = subject.cluster.device.peak_flops_per_second;
+  const auto peak = peaks.find(models::computed_in(graph));
+  return peak == peaks.end() ? 0 : peak->second * subject.cluster.num_devices();
+}
+
+struct Speed {
+  double flops_per_second = 0, share = 0, items_per_second = 0;
+};
+
+Speed speed_of(const Subject& subject, const CompiledStep& planned) {
+  const double seconds = planned.plan.cost.objective_seconds;
+  if (seconds <= 0) return {};
+  Speed speed{useful_flops(planned.graph) / seconds, 0, subject.model.items / seconds};
+  if (const double peak = peak_of(subject, planned.graph); peak > 0)
+    speed.share = speed.flops_per_second / peak;
+  return speed;
+}
+
+std::string speed_text(const Subject& subject, const CompiledStep& planned) {
+  const Speed speed = speed_of(subject, planned);
+  std::string text;
+  if (!subject.model.item.empty())
+    text += fmt::format("{:.0f} {}/s, ", speed.items_per_second, subject.model.item);
+  text += fmt::format("{:.3g} PFLOP/s", speed.flops_per_second * 1e-15);
+  const std::string_view dtype = name_of(models::computed_in(planned.graph));
+  return text + (speed.share > 0
+                     ? fmt::format(", {:.1f} % of the devices' {} peak", 100 * speed.share, dtype)
+                     : fmt::format(", the cluster says no {} peak", dtype));
+}
+
+std::string recomputed_line(const CompiledStep& planned) {
+  const std::string text = recomputed_text(planned);
+  return text.empty() ? "nothing" : text;
+}
+
+std::vector<std::string> row_of(const Subject& subject, const MethodResult& result,
+                                double first_seconds) {
+  if (!result.planned) return {result.method, "-", "-", "-", "-", "-", "-", result.failure};
+  const CompiledStep& planned = *result.planned;
+  const double seconds = planned.plan.cost.objective_seconds;
+  return {result.method,
+          seconds_text(seconds),
+          first_seconds > 0 ? fmt::format("{:.2f}", seconds / first_seconds) : "-",
+          fmt::format("{:.3g}", speed_of(subject, planned).flops_per_second * 1e-15),
+          bytes_text(static_cast<double>(planned.memory_bytes)),
+          std::to_string(planned.graph.num_micro_batches),
+          seconds_text(result.planning_seconds),
+          runs_text(planned.plan, mesh_text) + (result.tried.empty() ? "" : "; " + result.tried)};
+}
+
+Json stage_json(const StagePlan& stage) {
+  const StageMemory& memory = stage.memory;
+  return {{"layers", {stage.first_layer, stage.last_layer}},
+          {"mesh", shape_text(stage.plan.mesh)},
+          {"devices", stage.plan.mesh.num_devices()},
+          {"seconds",
+           {{"forward", stage.seconds.forward},
+            {"backward", stage.seconds.backward},
+            {"apply", stage.seconds.apply}}},
+          {"memory_bytes",
+           {{"state", memory.state},
+            {"accumulators", memory.accumulators},
+            {"activations", memory.activations},
+            {"in_flight", memory.in_flight},
+            {"temporaries", memory.temporaries}}}};
+}
+
+Json plan_json(const Subject& subject, const MethodResult& result) {
+  if (!result.planned) return {{"method", result.method}, {"failure", result.failure}};
+  const CompiledStep& planned = *result.planned;
+  const Plan& plan = planned.plan;
+  const Speed speed = speed_of(subject, planned);
+  const bool bounded = has_bound(plan);
+  Json stages = Json::array();
+  for (const StagePlan& stage : plan.stages) stages.push_back(stage_json(stage));
+  return {{"method", result.method},
+          {"seconds", plan.cost.objective_seconds},
+          {"lower_bound_seconds", bounded ? Json(plan.cost.lower_bound_seconds) : Json()},
+          {"gap", bounded ? Json(plan.cost.gap()) : Json()},
+          {"proof", proof_text(plan)},
+          {"bubble", plan.bubble},
+          {"micro_batches", planned.graph.num_micro_batches},
+          {"schedule", plan.schedule ? Json(std::string(name_of(*plan.schedule))) : Json()},
+          {"memory_bytes", planned.memory_bytes},
+          {"recomputed_layers", planned.recomputed().size()},
+          {"items_per_second", speed.items_per_second},
+          {"flops_per_second", speed.flops_per_second},
+          {"share_of_peak", speed.share > 0 ? Json(speed.share) : Json()},
+          {"planning_seconds", result.planning_seconds},
+          {"tried", result.tried},
+          {"stages", std::move(stages)}};
+}
+
+}  // namespace
+
+std::string plan_text(const Subject& subject, const CompiledStep& planned) {
+  const Plan& plan = planned.plan;
+  const StagePlan& slow = slowest(plan);
+  const std::pair<const char*, std::string> lines[] = {
+      {"model", fmt::format("{} on {}", subject.model.name,
+                            cluster_text(subject.flags, subject.cluster))},
+      {"stages", stages_text(plan, planned.graph.num_micro_batches)},
+      {"meshes", fmt::format("{}; batch: {}", runs_text(plan, mesh_text), batch_text(plan))},
+      {"split", split_text(plan)},
+      {"recomputed", recomputed_line(planned)},
+      {"memory", memory_text(subject, planned)},
+      {"seconds",
+       fmt::format("{} a step; slowest stage {} forward and {} backward a micro-batch, {} a step",
+                   seconds_text(plan.cost.objective_seconds), seconds_text(slow.seconds.forward),
+                   seconds_text(slow.seconds.backward), seconds_text(slow.seconds.apply))},
+      {"bubble", fmt::format("{:.1f} %", 100 * plan.bubble)},
+      {"speed", speed_text(subject, planned)},
+      {"proof",
+       fmt::format("{}; planned in {}", proof_text(plan), seconds_text(planned.seconds))}};
+  std::string text;
+  for (const auto& [label, words] : lines) text += fmt::format("{:<12}{}\n", label, words);
+  return text;
+}
+
+std::string methods_text(const Subject& subject, const std::vector<MethodResult>& results) {
+  std::vector<std::vector<std::string>> rows = {
+      {"method", "step", "ratio", "PFLOP/s", "memory", "micro-batches", "planned in", "meshes"}};
+  const auto& first = results.at(0).planned;
+  for (const MethodResult& result : results)
+    rows.push_back(row_of(subject, result, first ? first->plan.cost.objective_seconds : 0));
+  return models::table_text(rows);
+}
+
+Json report_json(const Subject& subject, const std::vector<MethodResult>& results) {
+  Json compared = Json::array();
+  for (std::size_t i = 1; i < results.size(); ++i)
+    compared.push_back(plan_json(subject, results[i]));
+  return {{"model", subject.model.name},
+          {"cluster", subject.flags.cluster},
+          {"hosts", subject.cluster.num_hosts},
+          {"devices", subject.cluster.num_devices()},
+          {"device_bytes", device_bytes(subject.flags, subject.cluster)},
+          {"item", subject.model.item},
+          {"plan", plan_json(subject, results.at(0))},
+          {"compared", std::move(compared)}};
+}
+
+}  // namespace plan

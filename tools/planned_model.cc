@@ -1,0 +1,130 @@
+// tools/planned_model.cc — the model, cluster and method of `alpa plan`
+#include "tools/planned_model.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "models/common/run.h"
+#include "models/common/zoo.h"
+#include "src/base/file.h"
+#include "src/ir/rule.h"
+#include "src/ir/stages.h"
+#include "src/ops/all_ops.h"
+
+namespace plan {
+
+using namespace alpa;
+
+namespace {
+
+constexpr FileKind kGraphFile{"model file", 1 << 28};
+
+bool is_model_name(const std::string& name) {
+  for (const models::ZooModel& model : models::zoo_models())
+    if (model.name == name) return true;
+  return false;
+}
+
+PlannedModel model_of_file(const PlanFlags& flags) {
+  require(flags.size.empty(), "SIZE is '{}', but a graph file has no sizes", excerpt(flags.size));
+  for (const char* flag : {"--batch", "--sequence", "--vocabulary", "--image", "--precision",
+                           "--optimizer", "--remat", "--micro-batches", "--pipeline-layers"})
+    cli::require_effect(flags.given, flag, true,
+                        "on a graph file, which is a training step as it is");
+  const std::string text = read_file(flags.model, kGraphFile);
+  Graph graph;
+  try {
+    graph = parse_graph(text, all_ops());
+  } catch (const Error& error) {
+    fail("{}: {}", flags.model, error.what());
+  }
+  PlannedModel model{.name = flags.model,
+                     .traced = true,
+                     .micro_batches = graph.num_micro_batches,
+                     .has_layers = num_layers(graph) > 1};
+  model.step = {.inputs = {}, .trace = [graph](const TraceOptions&) { return graph; }, .scalars = {}};
+  return model;
+}
+
+PlannedModel model_of_zoo(const PlanFlags& flags) {
+  std::string size = flags.size;
+  for (const models::ZooModel& model : models::zoo_models())
+    if (model.name == flags.model && size.empty())
+      fail("{} needs a size; its sizes are {}", model.name, fmt::join(model.sizes, ", "));
+  const models::Task task = models::zoo_task(
+      {flags.model, size, flags.sequence, flags.vocabulary, flags.image}, flags);
+  return {.name = flags.model + " " + size,
+          .step = models::step_of(flags, task, 1),
+          .item = task.item,
+          .items = static_cast<double>(task.items_per_step)};
+}
+
+}  // namespace
+
+PlanFlags::PlanFlags() {
+  method = "pipeline";
+  stages = micro_batches = remat = "auto";
+  batch = 64;
+  plan_only = true;
+}
+
+Cluster cluster_of(const PlanFlags& flags) {
+  return Cluster::find(flags.cluster, flags.hosts.value_or(1));
+}
+
+std::string cluster_text(const PlanFlags& flags, const Cluster& cluster) {
+  return fmt::format("{} host{} of {} ({})", cluster.num_hosts, cluster.num_hosts == 1 ? "" : "s",
+                     cluster.devices_per_host, excerpt(flags.cluster));
+}
+
+PlannedModel model_of(const PlanFlags& flags) {
+  const bool file = !is_model_name(flags.model) && std::filesystem::exists(flags.model);
+  return file ? model_of_file(flags) : model_of_zoo(flags);
+}
+
+Method method_of(const PlanFlags& flags, const PlannedModel& model) {
+  models::CommonFlags common = flags;
+  if (model.traced) common.micro_batches = std::to_string(model.micro_batches);
+  if (!model.has_layers && common.method == "pipeline") common.method = "shard";
+  if (common.method != "pipeline" && common.micro_batches == "auto") common.micro_batches = "1";
+  Method method = models::make_method(common, common.method);
+  if (auto* stages = std::get_if<PipeshardParallel>(&method); stages && model.traced)
+    stages->layers = ManualLayers{};
+  return method;
+}
+
+double state_bytes(const PlannedModel& model) {
+  const Graph graph = model.step.trace(model.micro_batches);
+  double bytes = 0;
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state)
+      bytes += static_cast<double>(graph.type(input.value).bytes());
+  return bytes;
+}
+
+double device_bytes(const PlanFlags& flags, const Cluster& cluster) {
+  return static_cast<double>(flags.memory_budget.value_or(cluster.device.memory_bytes));
+}
+
+void require_room_for_state(const PlanFlags& flags, const PlannedModel& model,
+                            const Cluster& cluster) {
+  const double state = state_bytes(model), device = device_bytes(flags, cluster),
+               room = device * cluster.num_devices();
+  if (state <= room) return;
+  const double host = device * cluster.devices_per_host;
+  fail("{} does not fit {}: parameters and optimizer state take {}, {} more than its {} devices "
+       "have; it takes {:.0f} hosts at least",
+       model.name, cluster_text(flags, cluster), bytes_text(state), bytes_text(state - room),
+       cluster.num_devices(), std::ceil(state / host));
+}
+
+double useful_flops(const Graph& graph) {
+  double total = 0;
+  for (const Node& node : graph.nodes)
+    if (!node.again) total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
+  return total;
+}
+
+}  // namespace plan
