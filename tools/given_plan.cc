@@ -32,8 +32,8 @@ StageOptions options_of(const JsonPlace& stage, const nlohmann::json& json) {
   StageOptions options;
   if (!stage.contains("options")) return options;
   const JsonPlace place = stage.at("options");
-  check_keys(place, {"batch_mesh_axis", "shard_optimizer_state", "allow_all_gather",
-                     "allow_all_to_all"});
+  check_keys(place,
+             {"batch_mesh_axis", "shard_optimizer_state", "allow_all_gather", "allow_all_to_all"});
   const nlohmann::json& given = json.at("options");
   if (place.contains("batch_mesh_axis"))
     options.batch_mesh_axis = static_cast<int>(place.at("batch_mesh_axis").count(kMaxMeshAxes - 1));
@@ -78,11 +78,13 @@ void require_same_prices(const CompiledStep& planned, const Subject& subject) {
     for (const MeshAxis& axis : stage.plan.mesh.axes()) {
       const Cluster& cluster = subject.cluster;
       const bool known =
-          axis.size == 1 || axis.beta_seconds_per_byte == cluster.within_host.beta_seconds_per_byte ||
+          axis.size == 1 ||
+          axis.beta_seconds_per_byte == cluster.within_host.beta_seconds_per_byte ||
           axis.beta_seconds_per_byte == std::max(cluster.within_host.beta_seconds_per_byte,
                                                  cluster.between_hosts.beta_seconds_per_byte);
-      require(known, "given plan {}: it was planned for another cluster, whose links differ; plan "
-                     "it again for {}",
+      require(known,
+              "given plan {}: it was planned for another cluster, whose links differ; plan "
+              "it again for {}",
               subject.flags.given_plan, cluster_text(subject.flags, cluster));
     }
   }
@@ -112,8 +114,8 @@ MethodResult given_plan(const Subject& subject, const Stoppable& stoppable) {
   require_same_prices(*result.planned, subject);
   Plan& plan = result.planned->plan;
   if (!plan.schedule)
-    plan.cost = evaluate(plan.sharding(), plan.stages.front().graph,
-                         cost::CostModel::of(subject.cluster));
+    plan.cost =
+        evaluate(plan.sharding(), plan.stages.front().graph, cost::CostModel::of(subject.cluster));
   plan.cost.lower_bound_seconds = 0;
   result.planning_seconds = result.planned->seconds;
   return result;

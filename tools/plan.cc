@@ -28,9 +28,9 @@ std::string models_text() {
 /// The rows of all programs that have an effect on a plan.
 std::vector<cli::Flag> common_rows(PlanFlags& flags) {
   const std::set<std::string> names = {
-      "--optimizer", "--precision",       "--remat",    "--batch",          "--memory-budget",
-      "--method",    "--mesh",            "--stages",   "--micro-batches",  "--pipeline-layers",
-      "--schedule",  "--plan-cache",      "--progress"};
+      "--optimizer", "--precision",  "--remat",   "--batch",         "--memory-budget",
+      "--method",    "--mesh",       "--stages",  "--micro-batches", "--pipeline-layers",
+      "--schedule",  "--plan-cache", "--progress"};
   std::vector<cli::Flag> rows;
   for (cli::Flag& row : models::rows_of(flags))
     if (names.contains(row.name)) rows.push_back(std::move(row));
@@ -46,10 +46,10 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
        in_group("Model", {whole("--sequence", &f.sequence, "tokens of an example", 1),
                           whole("--vocabulary", &f.vocabulary, "different tokens", 2),
                           whole("--image", &f.image, "rows and columns of an image", 1, 4096)}),
-       in_group("Devices",
-                {text("--cluster", &f.cluster, fmt::format("a cluster file, or one of {}",
-                                                           fmt::join(Cluster::names(), ", "))),
-                 whole("--hosts", &f.hosts, "times as many hosts", 1, kMaxHosts)}),
+       in_group("Devices", {text("--cluster", &f.cluster,
+                                 fmt::format("a cluster file, or one of {}",
+                                             fmt::join(Cluster::names(), ", "))),
+                            whole("--hosts", &f.hosts, "times as many hosts", 1, kMaxHosts)}),
        common_rows(f),
        in_group("Plan", {positive_number("--time-limit", &f.solver_seconds,
                                          "seconds for the plan, and for each method compared"),
@@ -58,9 +58,8 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                               "intra-only"),
                          text("--given", &f.given_plan,
                               "price the stages of this file, or a saved plan, too")}),
-       in_group("Output",
-                {output_file("--save", &f.save, "write the plan to this file"),
-                 on("--json", &f.as_json, "print everything as JSON")})});
+       in_group("Output", {output_file("--save", &f.save, "write the plan to this file"),
+                           on("--json", &f.as_json, "print everything as JSON")})});
 }
 
 /// The plan that is asked for. Says how many hosts the state alone needs if nothing fits.
@@ -74,9 +73,9 @@ MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
   } catch (const intra_op::OverBudget& error) {
     const double state = state_bytes(subject.model);
     fail("{} does not fit {}, although its state, {}, leaves {}: {}", subject.model.name,
-         cluster_text(subject.flags, subject.cluster), bytes_text(state),
-         bytes_text(device_bytes(subject.flags, subject.cluster) * subject.cluster.num_devices() -
-                    state),
+         cluster_text(subject.flags, subject.cluster), size_text(state),
+         size_text(device_bytes(subject.flags, subject.cluster) * subject.cluster.num_devices() -
+                   state),
          error.what());
   }
 }
@@ -120,9 +119,10 @@ int run_plan(const PlanFlags& flags) {
 
 int plan_command(int argc, char** argv) {
   PlanFlags flags;
-  if (cli::parse(argc, argv,
-                 "Plans a model for a cluster that need not be there, and says what the plan takes.",
-                 rows_of(flags), &flags.given))
+  if (cli::parse(
+          argc, argv,
+          "Plans a model for a cluster that need not be there, and says what the plan takes.",
+          rows_of(flags), &flags.given))
     return 0;
   check_flags(flags);
   return run_plan(flags);

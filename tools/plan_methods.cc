@@ -7,7 +7,6 @@
 #include <array>
 #include <limits>
 
-#include "alpa/base/text.h"
 #include "models/common/training.h"
 #include "src/base/timing.h"
 #include "src/compile/micro_batch_choice.h"
@@ -58,9 +57,9 @@ std::int64_t least_bytes(const Subject& subject, Method method) {
 std::string too_large_text(const Subject& subject, const Method& method) {
   const auto bytes = static_cast<double>(least_bytes(subject, method));
   const double limit = device_bytes(subject.flags, subject.cluster);
-  return bytes > limit ? fmt::format("does not fit: needs {} of {}", bytes_text(bytes),
-                                     bytes_text(limit))
-                       : "found no plan that fits within the time limit";
+  return bytes > limit
+             ? fmt::format("does not fit: needs {} of {}", size_text(bytes), size_text(limit))
+             : "found no plan that fits within the time limit";
 }
 
 /// Numbers of micro-batches whose rows keep `parts` devices busy; at least the first.
@@ -81,10 +80,8 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
   const double limit = subject.flags.solver_seconds;
   int worse = 0, tried = 0;
   Method last = kind;
-  const std::vector<int> numbers =
-      numbers_of(subject, kind.index() == Method(ShardParallel{}).index()
-                              ? 1
-                              : subject.cluster.num_devices());
+  const std::vector<int> numbers = numbers_of(
+      subject, kind.index() == Method(ShardParallel{}).index() ? 1 : subject.cluster.num_devices());
   for (const int number : numbers) {
     if (worse == kWorseInARow || (tried > 0 && watch.seconds() >= limit)) break;
     last = with_common(kind, subject.flags, limit - watch.seconds());
@@ -92,9 +89,8 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
     ++tried;
     try {
       CompiledStep next = plan_only(subject.model.step, stoppable(last), subject.cluster);
-      const bool better =
-          !result.planned ||
-          next.plan.cost.objective_seconds < result.planned->plan.cost.objective_seconds;
+      const bool better = !result.planned || next.plan.cost.objective_seconds <
+                                                 result.planned->plan.cost.objective_seconds;
       worse = better ? 0 : worse + 1;
       if (better) result.planned = std::move(next);
     } catch (const intra_op::OverBudget&) {
@@ -129,7 +125,8 @@ std::vector<Point> megatron_points(const Subject& subject) {
   return points;
 }
 
-MethodResult best_megatron(MethodResult result, const Subject& subject, const Stoppable& stoppable) {
+MethodResult best_megatron(MethodResult result, const Subject& subject,
+                           const Stoppable& stoppable) {
   require(!subject.model.traced,
           "--compare megatron needs layers that can be found; take a model of the zoo");
   const Stopwatch watch;
@@ -139,9 +136,8 @@ MethodResult best_megatron(MethodResult result, const Subject& subject, const St
   std::string other;
   std::optional<Point> smallest;
   for (const Point& point : points) {
-    const double best =
-        result.planned ? result.planned->plan.cost.objective_seconds
-                       : std::numeric_limits<double>::infinity();
+    const double best = result.planned ? result.planned->plan.cost.objective_seconds
+                                       : std::numeric_limits<double>::infinity();
     if (point.least_seconds >= best) {
       ++ruled_out;
       continue;
@@ -149,10 +145,10 @@ MethodResult best_megatron(MethodResult result, const Subject& subject, const St
     if (tried > 0 && watch.seconds() >= limit) continue;
     ++tried;
     try {
-      CompiledStep next = plan_only(
-          subject.model.step,
-          stoppable(with_common(point.method, subject.flags, limit - watch.seconds())),
-          subject.cluster);
+      CompiledStep next =
+          plan_only(subject.model.step,
+                    stoppable(with_common(point.method, subject.flags, limit - watch.seconds())),
+                    subject.cluster);
       if (next.plan.cost.objective_seconds < best) result.planned = std::move(next);
     } catch (const intra_op::OverBudget&) {
       smallest = point;
@@ -162,7 +158,8 @@ MethodResult best_megatron(MethodResult result, const Subject& subject, const St
   }
   if (!result.planned)
     result.failure = smallest ? too_large_text(subject, smallest->method) : other;
-  result.tried = fmt::format("{} of {} degrees, {} ruled out", tried, points.size(), ruled_out);
+  result.tried =
+      fmt::format("{} of {} points planned, {} ruled out", tried, points.size(), ruled_out);
   result.planning_seconds = watch.seconds();
   return result;
 }

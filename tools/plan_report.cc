@@ -8,6 +8,8 @@
 #include "alpa/base/text.h"
 #include "models/common/text.h"
 #include "models/common/training.h"
+#include "src/ir/rule.h"
+#include "src/report/plan_summary.h"
 
 namespace plan {
 
@@ -85,26 +87,37 @@ std::string split_text(const Plan& plan) {
   const std::vector<Layout> layouts = layouts_of(plan);
   std::string text;
   for (std::size_t i = 0; i < std::min(kMaxLayouts, layouts.size()); ++i)
-    text += fmt::format("{}{}{}: {}", i > 0 ? "; " : "", layouts[i].first,
-                        layouts[i].count > 1 ? fmt::format(" and {} more", layouts[i].count - 1) : "",
-                        layouts[i].words);
+    text +=
+        fmt::format("{}{}{}: {}", i > 0 ? "; " : "", layouts[i].first,
+                    layouts[i].count > 1 ? fmt::format(" and {} more", layouts[i].count - 1) : "",
+                    layouts[i].words);
   if (layouts.size() > kMaxLayouts)
     text += fmt::format("; {} other layouts", layouts.size() - kMaxLayouts);
   return text.empty() ? "no parameters" : text;
 }
 
-std::string batch_text(const Plan& plan) {
+/// How most floating-point operations are split: "97 % of the FLOPs: rows of the result split
+/// over x (8 devices)".
+std::string work_text(const Plan& plan) {
+  std::map<std::string, double> flops_of;
+  double all = 0;
   for (const StagePlan& stage : plan.stages)
-    for (const Input& input : stage.graph.inputs)
-      if (input.kind == InputKind::batch)
-        return describe(stage.plan.specs[input.value], stage.graph.type(input.value).rank(),
-                        stage.plan.mesh);
-  return "none";
+    for (std::size_t n = 0; n < stage.graph.nodes.size(); ++n) {
+      const Node& node = stage.graph.nodes[n];
+      const Rule rule = rule_of(stage.graph, node);
+      const double here = flops(rule) * runs_per_step(stage.graph, node);
+      if (here <= 0) continue;
+      flops_of[intra_op::strategy_text(rule, stage.plan.strategies[n], stage.plan.mesh)] += here;
+      all += here;
+    }
+  if (flops_of.empty()) return "no FLOPs";
+  const auto most = std::ranges::max_element(flops_of, {}, [](const auto& e) { return e.second; });
+  return fmt::format("{:.0f} % of the FLOPs: {}", 100 * most->second / all, most->first);
 }
 
 const StagePlan& fullest(const Plan& plan) {
-  return *std::ranges::max_element(
-      plan.stages, {}, [](const StagePlan& stage) { return stage.memory.total(); });
+  return *std::ranges::max_element(plan.stages, {},
+                                   [](const StagePlan& stage) { return stage.memory.total(); });
 }
 
 const StagePlan& slowest(const Plan& plan) {
@@ -115,10 +128,11 @@ const StagePlan& slowest(const Plan& plan) {
 
 std::string memory_text(const Subject& subject, const CompiledStep& planned) {
   const StageMemory& m = fullest(planned.plan).memory;
-  const auto bytes = [](std::int64_t n) { return bytes_text(static_cast<double>(n)); };
+  const auto bytes = [](std::int64_t n) { return size_text(static_cast<double>(n)); };
   return fmt::format(
-      "{} of {} a device: state {}, accumulators {}, activations {} of {} in flight, temporaries {}",
-      bytes(planned.memory_bytes), bytes_text(device_bytes(subject.flags, subject.cluster)),
+      "{} of {} a device: state {}, accumulators {}, activations {} of {} in flight, temporaries "
+      "{}",
+      bytes(planned.memory_bytes), size_text(device_bytes(subject.flags, subject.cluster)),
       bytes(m.state), bytes(m.accumulators), bytes(m.activations), m.in_flight,
       bytes(m.temporaries));
 }
@@ -169,7 +183,7 @@ std::vector<std::string> row_of(const Subject& subject, const MethodResult& resu
           seconds_text(seconds),
           first_seconds > 0 ? fmt::format("{:.2f}", seconds / first_seconds) : "-",
           fmt::format("{:.3g}", speed_of(subject, planned).flops_per_second * 1e-15),
-          bytes_text(static_cast<double>(planned.memory_bytes)),
+          size_text(static_cast<double>(planned.memory_bytes)),
           std::to_string(planned.graph.num_micro_batches),
           seconds_text(result.planning_seconds),
           runs_text(planned.plan, mesh_text) + (result.tried.empty() ? "" : "; " + result.tried)};
@@ -224,10 +238,10 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
   const Plan& plan = planned.plan;
   const StagePlan& slow = slowest(plan);
   const std::pair<const char*, std::string> lines[] = {
-      {"model", fmt::format("{} on {}", subject.model.name,
-                            cluster_text(subject.flags, subject.cluster))},
+      {"model",
+       fmt::format("{} on {}", subject.model.name, cluster_text(subject.flags, subject.cluster))},
       {"stages", stages_text(plan, planned.graph.num_micro_batches)},
-      {"meshes", fmt::format("{}; batch: {}", runs_text(plan, mesh_text), batch_text(plan))},
+      {"meshes", fmt::format("{}; {}", runs_text(plan, mesh_text), work_text(plan))},
       {"split", split_text(plan)},
       {"recomputed", recomputed_line(planned)},
       {"memory", memory_text(subject, planned)},
@@ -237,8 +251,7 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
                    seconds_text(slow.seconds.backward), seconds_text(slow.seconds.apply))},
       {"bubble", fmt::format("{:.1f} %", 100 * plan.bubble)},
       {"speed", speed_text(subject, planned)},
-      {"proof",
-       fmt::format("{}; planned in {}", proof_text(plan), seconds_text(planned.seconds))}};
+      {"proof", fmt::format("{}; planned in {}", proof_text(plan), seconds_text(planned.seconds))}};
   std::string text;
   for (const auto& [label, words] : lines) text += fmt::format("{:<12}{}\n", label, words);
   return text;

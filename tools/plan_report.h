@@ -13,9 +13,9 @@ namespace plan {
 struct MethodResult {
   std::string method;
   std::optional<alpa::CompiledStep> planned = {};
-  std::string failure = {};       ///< without a plan: "does not fit: needs 21 MiB"
+  std::string failure = {};     ///< without a plan: "does not fit: needs 21 MiB"
   double planning_seconds = 0;  ///< of all plans that were tried
-  std::string tried = {};         ///< "3 of 12 grid points"; "": it is not a grid
+  std::string tried = {};       ///< "3 of 12 points planned, 4 ruled out"; "": it is not a grid
 };
 
 /// What the lines are about.

@@ -44,7 +44,8 @@ PlannedModel model_of_file(const PlanFlags& flags) {
                      .traced = true,
                      .micro_batches = graph.num_micro_batches,
                      .has_layers = num_layers(graph) > 1};
-  model.step = {.inputs = {}, .trace = [graph](const TraceOptions&) { return graph; }, .scalars = {}};
+  model.step = {
+      .inputs = {}, .trace = [graph](const TraceOptions&) { return graph; }, .scalars = {}};
   return model;
 }
 
@@ -53,8 +54,8 @@ PlannedModel model_of_zoo(const PlanFlags& flags) {
   for (const models::ZooModel& model : models::zoo_models())
     if (model.name == flags.model && size.empty())
       fail("{} needs a size; its sizes are {}", model.name, fmt::join(model.sizes, ", "));
-  const models::Task task = models::zoo_task(
-      {flags.model, size, flags.sequence, flags.vocabulary, flags.image}, flags);
+  const models::Task task =
+      models::zoo_task({flags.model, size, flags.sequence, flags.vocabulary, flags.image}, flags);
   return {.name = flags.model + " " + size,
           .step = models::step_of(flags, task, 1),
           .item = task.item,
@@ -95,6 +96,15 @@ Method method_of(const PlanFlags& flags, const PlannedModel& model) {
   return method;
 }
 
+std::string size_text(double bytes) {
+  if (bytes == 0) return "0";
+  const double mib = bytes / (1 << 20);
+  const auto three_digits = [](double value) {
+    return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0);
+  };
+  return mib < 1024 ? three_digits(mib) + " MiB" : three_digits(mib / 1024) + " GiB";
+}
+
 double state_bytes(const PlannedModel& model) {
   const Graph graph = model.step.trace(model.micro_batches);
   double bytes = 0;
@@ -114,10 +124,11 @@ void require_room_for_state(const PlanFlags& flags, const PlannedModel& model,
                room = device * cluster.num_devices();
   if (state <= room) return;
   const double host = device * cluster.devices_per_host;
-  fail("{} does not fit {}: parameters and optimizer state take {}, {} more than its {} devices "
-       "have; it takes {:.0f} hosts at least",
-       model.name, cluster_text(flags, cluster), bytes_text(state), bytes_text(state - room),
-       cluster.num_devices(), std::ceil(state / host));
+  fail(
+      "{} does not fit {}: parameters and optimizer state take {}, {} more than its {} devices "
+      "have; it takes {:.0f} hosts at least",
+      model.name, cluster_text(flags, cluster), size_text(state), size_text(state - room),
+      cluster.num_devices(), std::ceil(state / host));
 }
 
 double useful_flops(const Graph& graph) {

@@ -21,13 +21,13 @@ struct PlanFlags : models::CommonFlags {
 
 /// A model to be planned.
 struct PlannedModel {
-  std::string name;         ///< "gpt 2.6B", or the file
+  std::string name;  ///< "gpt 2.6B", or the file
   alpa::TrainingStep step = {};
-  std::string item = {};     ///< what a step takes: "tokens"; "": unknown
-  double items = 0;         ///< of a step
-  bool traced = false;      ///< the graph is given: neither micro-batches nor layers can be chosen
-  int micro_batches = 1;    ///< of a graph that is given
-  bool has_layers = true;   ///< that stages can be made of
+  std::string item = {};   ///< what a step takes: "tokens"; "": unknown
+  double items = 0;        ///< of a step
+  bool traced = false;     ///< the graph is given: neither micro-batches nor layers can be chosen
+  int micro_batches = 1;   ///< of a graph that is given
+  bool has_layers = true;  ///< that stages can be made of
 };
 
 /// The cluster of --cluster and --hosts.
@@ -41,6 +41,9 @@ PlannedModel model_of(const PlanFlags& flags);
 /// The method of the flags for this model, for stages that are searched for unless they say
 /// otherwise.
 alpa::Method method_of(const PlanFlags& flags, const PlannedModel& model);
+
+/// Bytes with three digits, in MiB or, from 1 GiB on, in GiB: "12.5 GiB".
+std::string size_text(double bytes);
 
 /// Bytes of parameters and optimizer state in all.
 double state_bytes(const PlannedModel& model);

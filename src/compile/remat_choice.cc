@@ -66,7 +66,11 @@ CompiledStep fewest_of(const TrainingStep& step, const std::vector<int>& order, 
   try {
     best = with_first(step, order, enough, share, plan);
   } catch (const intra_op::OverBudget& error) {
-    fail("with all {} layers computed again in the backward pass: {}", enough, error.what());
+    intra_op::OverBudget told(fmt::format(
+        "with all {} layers computed again in the backward pass: {}", enough, error.what()));
+    told.missing_bytes = error.missing_bytes;
+    told.smallest_bytes = error.smallest_bytes;
+    throw told;
   }
   while (too_few + 1 < enough) {
     const std::size_t middle = too_few + (enough - too_few) / 2;

@@ -1,0 +1,241 @@
+// alpa plan: plans for clusters that are not there, beside other methods and given plans.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "support/program.h"
+#include "support/temporary_file.h"
+
+namespace plan_test {
+
+using namespace alpa;
+using namespace alpa::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string kCluster = ALPA_SOURCE_DIR "/clusters/cpu_2x4.json";
+
+ProgramOutput plan_of(std::vector<std::string> words) {
+  words.insert(words.begin(), "plan");
+  return run_program(ALPA_TOOL, words);
+}
+
+/// The plan of a small perceptron on two hosts of four CPU devices.
+ProgramOutput plan_mlp(std::vector<std::string> more) {
+  const std::vector<std::string> words = {"mlp", "tiny", "--cluster", kCluster, "--batch", "256"};
+  more.insert(more.begin(), words.begin(), words.end());
+  return plan_of(more);
+}
+
+Json json_of(const ProgramOutput& output) {
+  CAPTURE(output.text);
+  REQUIRE(output.status == 0);
+  return Json::parse(output.text);
+}
+
+std::string mistake(std::vector<std::string> words) {
+  const ProgramOutput output = plan_of(std::move(words));
+  CHECK(output.status == 2);
+  CHECK(std::count(output.text.begin(), output.text.end(), '\n') == 1);
+  return output.text;
+}
+
+std::string given_stages(const std::string& stages, const std::string& more = "") {
+  return R"({"micro_batches": 4, "layers": 2, )" + more + R"("stages": [)" + stages + "]}";
+}
+
+const std::string kTwoStages =
+    R"({"layers": [0], "mesh": "1x4"}, {"layers": [1], "mesh": "2x2",
+        "options": {"batch_mesh_axis": 0, "shard_optimizer_state": true}})";
+
+}  // namespace
+
+TEST_CASE("a plan is ten lines, for a cluster that is not there") {
+  const ProgramOutput output =
+      plan_of({"mlp", "tiny", "--cluster", "dgx-a100", "--hosts", "2", "--batch", "256"});
+  CAPTURE(output.text);
+  CHECK(output.status == 0);
+  std::istringstream lines(output.text);
+  std::string labels;
+  for (std::string line; std::getline(lines, line);) labels += line.substr(0, line.find(' ')) + " ";
+  CHECK(labels == "model stages meshes split recomputed memory seconds bubble speed proof ");
+  CHECK(output.text.starts_with("model       mlp tiny on 2 hosts of 8 (dgx-a100)\n"));
+  CHECK(output.text.find(" of the devices' f32 peak\n") != std::string::npos);
+}
+
+TEST_CASE("every model of the zoo can be planned") {
+  const std::vector<std::vector<std::string>> models = {
+      {"gpt", "tiny", "--sequence", "32", "--vocabulary", "64"},
+      {"moe", "tiny", "--sequence", "32", "--vocabulary", "64"},
+      {"bert", "tiny", "--sequence", "32", "--vocabulary", "64"},
+      {"vit", "tiny", "--image", "16"},
+      {"wide-resnet", "tiny", "--image", "16"},
+      {"mlp", "tiny"}};
+  for (std::vector<std::string> words : models) {
+    CAPTURE(words[0]);
+    for (const char* word : {"--cluster", "p3.16xlarge", "--batch", "16", "--method", "data"})
+      words.push_back(word);
+    CHECK(plan_of(words).status == 0);
+  }
+}
+
+TEST_CASE("the report says what the library says of the same plan") {
+  const Json report = json_of(plan_mlp({"--method", "zero2", "--json"}));
+  const Json& plan = report["plan"];
+  CHECK(report["devices"] == 8);
+  CHECK(plan["method"] == "zero2");
+  // Three products of 64 x 256 of 256 rows and one to 64, forward once and backward twice, but for
+  // the gradient of the input: what alpa-mlp --json counts without its elementwise operators.
+  const double products = 2.0 * 256 * 64 * 256;
+  CHECK(plan["flops_per_second"].get<double>() * plan["seconds"].get<double>() > 3 * products);
+  CHECK(plan["items_per_second"].get<double>() * plan["seconds"].get<double>() ==
+        doctest::Approx(256));
+  CHECK(plan["share_of_peak"].is_null());  // the file has no peaks
+}
+
+TEST_CASE("the share of the peak is the FLOP/s over those of all devices' data sheets") {
+  const Json report = json_of(plan_of({"mlp", "tiny", "--cluster", "hgx-h100", "--hosts", "2",
+                                       "--batch", "256", "--method", "data", "--json"}));
+  const double peak = 16 * Cluster::named("hgx-h100").device.peak_flops_per_second.at(f32);
+  CHECK(report["plan"]["share_of_peak"].get<double>() * peak ==
+        doctest::Approx(report["plan"]["flops_per_second"].get<double>()));
+}
+
+TEST_CASE("no method compared has a cheaper plan than the one found") {
+  const Json report =
+      json_of(plan_mlp({"--compare", "data,zero2,zero3,megatron,inter-only,intra-only", "--json"}));
+  const double best = report["plan"]["seconds"];
+  std::vector<std::string> methods;
+  for (const Json& other : report["compared"]) {
+    methods.push_back(other["method"]);
+    CAPTURE(methods.back());
+    REQUIRE(other.contains("seconds"));
+    CHECK(other["seconds"].get<double>() >= best * (1 - 0.005));  // the search's relative gap
+  }
+  CHECK(methods ==
+        std::vector<std::string>{"data", "zero2", "zero3", "megatron", "inter-only", "intra-only"});
+  for (const Json& stage : report["compared"][4]["stages"]) CHECK(stage["devices"] == 1);
+  CHECK(report["compared"][4]["stages"].size() == 8);
+}
+
+TEST_CASE("a method that does not fit says what its smallest plan needs") {
+  // Data parallelism holds all state on every device; plans that are searched for need not.
+  const Json whole = json_of(plan_mlp({"--method", "data", "--json"}));
+  const std::int64_t state = whole["plan"]["stages"][0]["memory_bytes"]["state"];
+  const std::string budget = std::to_string(state);
+  const Json report =
+      json_of(plan_mlp({"--memory-budget", budget, "--compare", "data,zero3", "--json"}));
+  CHECK(report["plan"]["memory_bytes"].get<std::int64_t>() <= state);
+  CHECK(report["compared"][1]["memory_bytes"].get<std::int64_t>() <= state);
+  const std::string failure = report["compared"][0]["failure"];
+  CHECK(failure.starts_with("does not fit: needs "));
+  CHECK(failure.ends_with(fmt::format(" of {:.2f} MiB", static_cast<double>(state) / (1 << 20))));
+  const std::string text = mistake({"mlp", "tiny", "--cluster", kCluster, "--batch", "256",
+                                    "--memory-budget", budget, "--method", "data"});
+  CHECK(text.starts_with("alpa: mlp tiny does not fit 2 hosts of 4 (" + kCluster +
+                         "), although its state, "));
+}
+
+TEST_CASE("given stages are priced beside the plan, which is no dearer") {
+  const TemporaryFile file("plan_test_given.json", given_stages(kTwoStages));
+  const Json report = json_of(plan_mlp({"--given", file.path(), "--json"}));
+  const Json& given = report["compared"][0];
+  CHECK(given["method"] == "given");
+  CHECK(given["micro_batches"] == 4);
+  REQUIRE(given["stages"].size() == 2);
+  CHECK(given["stages"][0]["mesh"] == "1x4");
+  CHECK(given["stages"][1]["mesh"] == "2x2");
+  CHECK(given["seconds"].get<double>() >= report["plan"]["seconds"].get<double>() * (1 - 0.005));
+}
+
+TEST_CASE("a saved plan that is given has the seconds that it was saved with") {
+  for (const char* method : {"pipeline", "zero3"}) {
+    CAPTURE(method);
+    const std::string path =
+        (std::filesystem::temp_directory_path() / "plan_test_saved.json").string();
+    const Json saved = json_of(plan_mlp({"--method", method, "--save", path, "--json"}));
+    const Json report = json_of(plan_mlp({"--given", path, "--json"}));
+    std::filesystem::remove(path);
+    CHECK(report["compared"][0]["seconds"].get<double>() ==
+          doctest::Approx(saved["plan"]["seconds"].get<double>()));
+  }
+}
+
+TEST_CASE("a graph file is planned, too") {
+  const TrainingStep step = training_step(
+      {{"x", {f32, {32, 16}}}},
+      [](const Batch& b) {
+        return mean(square(nn::Dense(16)(mark_pipeline_boundary(nn::Dense(64)(b["x"])))));
+      },
+      optim::Adam{});
+  const TemporaryFile file("plan_test_graph.txt", to_string(step.trace(4)));
+  const Json report =
+      json_of(plan_of({file.path(), "--cluster", kCluster, "--compare", "data", "--json"}));
+  CHECK(report["plan"]["micro_batches"] == 4);
+  CHECK(report["compared"][0]["micro_batches"] == 4);
+  CHECK(mistake({file.path(), "--cluster", kCluster, "--batch", "8"}) ==
+        "alpa: --batch has no effect on a graph file, which is a training step as it is\n");
+}
+
+TEST_CASE("unknown models, sizes, clusters and methods are refused with the known ones") {
+  CHECK(mistake({"gpd", "tiny", "--cluster", "dgx-a100"}) ==
+        "alpa: \"gpd\" is no model; the models are gpt, llama, moe, bert, vit, wide-resnet, mlp\n");
+  CHECK(mistake({"bert", "huge", "--cluster", "dgx-a100"}) ==
+        "alpa: bert has no size \"huge\"; its sizes are tiny, base, large\n");
+  CHECK(mistake({"bert", "--cluster", "dgx-a100"}) ==
+        "alpa: bert needs a size; its sizes are tiny, base, large\n");
+  CHECK(mistake({"bert", "tiny", "--cluster", "dgx"}) ==
+        "alpa: cluster \"dgx\" is unknown: there is no such file, and known by name are "
+        "p3.16xlarge, dgx-v100, dgx-a100, hgx-h100, hgx-h200, local\n");
+  CHECK(mistake({"bert", "tiny"}) ==
+        "alpa: --cluster is missing; give a cluster file, or one of p3.16xlarge, dgx-v100, "
+        "dgx-a100, hgx-h100, hgx-h200, local\n");
+  CHECK(mistake({"mlp", "tiny", "--cluster", "dgx-a100", "--compare", "data,zero1"}) ==
+        "alpa: --compare: \"zero1\" is no method to compare; these are data, zero2, zero3, "
+        "megatron, inter-only, intra-only\n");
+  CHECK(mistake({"mlp", "tiny", "--cluster", "dgx-a100", "--compare", "data,data"}) ==
+        "alpa: --compare: data is given twice\n");
+  CHECK(mistake({"mlp", "tiny", "--cluster", "dgx-a100", "--sequence", "8"}) ==
+        "alpa: --sequence has no effect on mlp\n");
+}
+
+TEST_CASE("a model whose state fits nowhere is refused with the bytes and the hosts") {
+  // Adam in f32: 12 bytes a parameter; 8 x 16 GB a host.
+  const std::string text = mistake({"gpt", "39B", "--cluster", "p3.16xlarge", "--hosts", "2"});
+  CHECK(
+      text.starts_with("alpa: gpt 39B does not fit 2 hosts of 8 (p3.16xlarge): parameters and "
+                       "optimizer state take "));
+  CHECK(text.ends_with(" more than its 16 devices have; it takes 4 hosts at least\n"));
+}
+
+TEST_CASE("micro-batches that do not divide the batch are refused") {
+  CHECK(mistake({"mlp", "tiny", "--cluster", kCluster, "--batch", "256", "--micro-batches", "3"})
+            .find("3 micro-batches") != std::string::npos);
+}
+
+TEST_CASE("given plans that fit neither model nor cluster are refused with the place") {
+  const auto refused = [](const std::string& text) {
+    const TemporaryFile file("plan_test_refused.json", text);
+    return mistake(
+        {"mlp", "tiny", "--cluster", kCluster, "--batch", "256", "--given", file.path()});
+  };
+  const std::string start = "alpa: given plan plan_test_refused.json: ";
+  CHECK(refused("{}") == start + "micro_batches is missing\n");
+  CHECK(refused(given_stages(kTwoStages, R"("hosts": 2, )")) ==
+        start +
+            "[\"hosts\"]: unknown key; the keys here are description, micro_batches, schedule, "
+            "layers, stages\n");
+  CHECK(refused(given_stages(R"({"layers": [0, 1, 2], "mesh": "2x4"})")) ==
+        start + "manual stages: stage 0 has layer 2, but the model has layers 0 to 1\n");
+  CHECK(refused(given_stages(R"({"layers": [0], "mesh": "4"}, {"layers": [1], "mesh": "2"})"))
+            .starts_with(start));
+  CHECK(refused(given_stages(R"({"layers": [0, 1], "mesh": "8y"})"))
+            .starts_with(start + "stages[0].mesh: "));
+  CHECK(refused(given_stages("")) == start + "stages: there are none; give at least one\n");
+}
+
+}  // namespace plan_test
