@@ -152,6 +152,19 @@ TEST_CASE("given stages are priced beside the plan, which is no dearer") {
   CHECK(given["seconds"].get<double>() >= report["plan"]["seconds"].get<double>() * (1 - 0.005));
 }
 
+TEST_CASE("given layers are the blocks that a model marks, unless a number is to be found") {
+  const TemporaryFile file("plan_test_blocks.json",
+                           R"({"micro_batches": 2, "schedule": "gpipe", "stages": [
+                               {"layers": [0], "mesh": "4"}, {"layers": [1], "mesh": "4"}]})");
+  const Json report = json_of(
+      plan_of({"gpt", "tiny", "--cluster", kCluster, "--batch", "16", "--sequence", "32",
+               "--vocabulary", "64", "--method", "data", "--given", file.path(), "--json"}));
+  const Json& given = report["compared"][0];
+  CHECK(given["schedule"] == "gpipe");
+  REQUIRE(given["stages"].size() == 2);
+  for (int stage : {0, 1}) CHECK(given["stages"][stage]["layers"] == Json::array({stage, stage}));
+}
+
 TEST_CASE("a saved plan that is given has the seconds that it was saved with") {
   for (const char* method : {"pipeline", "zero3"}) {
     CAPTURE(method);
