@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "live_bytes.h"
 #include "merge_nodes.h"
@@ -29,10 +28,20 @@ std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool up
   return kind;
 }
 
+/// Results that are read before they become state, as under dynamic loss scaling, are live beside
+/// it: so many bytes of them at a time.
+constexpr std::int64_t kMostGuardedBytes = 64 << 20;
+
 SpmdProgram join(const SpmdProgram& program, bool updates) {
+  const std::vector<std::vector<int>> readers = consumers(program.graph);
   const auto kind = [&](const Node& node) { return kind_of(program.graph, node, updates); };
-  const auto size = [](const Node&) { return std::int64_t{1}; };
-  return merge_nodes(program, {kind, size, std::numeric_limits<std::int64_t>::max(), joined});
+  const auto guarded_bytes = [&](const Node& node) {
+    std::int64_t bytes = 0;
+    for (int result : node.results)
+      if (updates && !readers[result].empty()) bytes += program.graph.type(result).bytes();
+    return bytes;
+  };
+  return merge_nodes(program, {kind, guarded_bytes, kMostGuardedBytes, joined});
 }
 
 bool is_metric(const Graph& graph, int value) {

@@ -78,14 +78,14 @@ void ScaledLoss::guard_updates() {
   if (!dynamic()) return;
   const std::vector<Update> declared = builder_.updates();
   for (const Update& update : declared) {
-    if (!is_state(builder_, update.input)) continue;
+    if (!is_state(builder_, update.input) || !guarded_.insert(update.input).second) continue;
     const Value before = builder_.value(update.input);
     builder_.replace_update(before, where(finite_, builder_.value(update.value), before));
   }
-  update_scale();
 }
 
 void ScaledLoss::update_scale() {
+  if (!dynamic()) return;
   builder_.metric("loss_scale", scale_);
   const Value good = good_steps_ + 1;
   const Value grows = ge(good, static_cast<double>(options_->growth_interval));

@@ -1,6 +1,7 @@
 #pragma once
 /// Loss scaling, static or dynamic.
 #include <optional>
+#include <set>
 
 #include "alpa/train/training_step.h"
 #include "src/ir/recorder.h"
@@ -14,7 +15,7 @@ std::optional<LossScale> loss_scale_of(const StepOptions& options);
 void check_loss_scale(const StepOptions& options);
 
 /// A loss and its scale, in the order of use: loss (region forward), then in region apply unscaled,
-/// step, and guard_updates once all updates are declared.
+/// step, guard_updates after updates were declared, and at last update_scale.
 class ScaledLoss {
  public:
   ScaledLoss(Recorder& builder, Value loss, std::optional<LossScale> options);
@@ -24,18 +25,21 @@ class ScaledLoss {
   Values unscaled(const Values& gradients);
   /// The number of this step, skipped ones not counted.
   Value step(Value counted);
-  /// Keeps the state of a step with a gradient that is not finite, and updates a dynamic scale.
+  /// A step with a gradient that is not finite keeps the state whose updates were declared since
+  /// the last call. To be called after each parameter: until then old and new values are both live.
   void guard_updates();
+  /// Updates a dynamic scale.
+  void update_scale();
 
  private:
   bool dynamic() const { return options_ && options_->dynamic; }
-  void update_scale();
 
   Recorder& builder_;
   std::optional<LossScale> options_;
   Value scaled_, scale_;
   Value good_steps_, updates_;  ///< state
   Value finite_;                ///< u8[]
+  std::set<int> guarded_;       ///< inputs of the updates so far
 };
 
 }  // namespace alpa

@@ -125,7 +125,7 @@ struct RatedOptimizer {
 
 void update_parameters(Recorder& builder, const Optimizer& optimizer,
                        const std::vector<OptimizerGroup>& groups, const Values& gradients,
-                       Value step) {
+                       Value step, ScaledLoss& scaled) {
   const Values& parameters = builder.parameters();
   const TensorType scalar{scalar_dtype(parameters), {}};
   const RatedOptimizer usual{&optimizer, builder.input(InputKind::scalar, "learning_rate", scalar)};
@@ -140,6 +140,7 @@ void update_parameters(Recorder& builder, const Optimizer& optimizer,
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const auto& [chosen, rate] = of(parameters[i]);
     chosen->update(builder, parameters[i], gradients[i], rate, step);
+    scaled.guard_updates();
   }
 }
 
@@ -213,9 +214,10 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
     gradients = clip_global_norm(gradients, options.clip_global_norm);
   const Value step = scaled.step(
       builder.input(InputKind::scalar, "step", {scalar_dtype(builder.parameters()), {}}));
-  update_parameters(builder, optimizer, options.groups, gradients, step);
+  update_parameters(builder, optimizer, options.groups, gradients, step, scaled);
   if (options.ema != 0) average_parameters(builder, options.ema, step);
   scaled.guard_updates();
+  scaled.update_scale();
   report_means(builder, metrics);
   return builder.finish();
 }

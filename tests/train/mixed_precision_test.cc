@@ -198,4 +198,23 @@ TEST_CASE("a layer that asks for f32 parameters gets them in mixed precision") {
   CHECK(step.trace(1).inputs.size() >= 3);
 }
 
+TEST_CASE("a step that may be skipped keeps two copies of one parameter at a time, not of all") {
+  static constexpr int kLayers = 12, kWidth = 96;
+  const auto bytes_with = [&](LossScale scale) {
+    const TrainingStep step = training_step({{"x", {f32, {4, kWidth}}}},
+                                            [](const Batch& batch) {
+                                              Value x = batch["x"];
+                                              for (int layer = 0; layer < kLayers; ++layer)
+                                                x = relu(nn::Dense(kWidth)(x));
+                                              return mean(x * x);
+                                            },
+                                            optim::Adam{}, {.loss_scale = scale});
+    return parallelize(step, ShardParallel{}, Cluster::local(1)).memory_bytes();
+  };
+  const std::int64_t kernel = kWidth * kWidth * 4;  // new parameter and both moments
+  const std::int64_t fixed = bytes_with({.dynamic = false}),
+                     dynamic = bytes_with({.dynamic = true});
+  CHECK(dynamic - fixed <= 3 * kernel + kernel / 2);
+}
+
 }  // namespace mixed_precision_test
