@@ -1,6 +1,7 @@
 // src/inter_op/layer_ranges.cc — tells which ranges of layers are alike, and cuts them out
 #include "src/inter_op/layer_ranges.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
@@ -36,16 +37,29 @@ std::vector<std::set<int>> readers_elsewhere(const Graph& staged) {
   return readers;
 }
 
-/// The node's part in its loop at the least it can cost inside a longer range.
-intra_op::LoopShare least_share(const Node& node, const intra_op::LoopShare& inside) {
+bool is_number(const Graph& graph, int value) { return graph.type(value).rank() == 0; }
+
+/// The node's part in its loop at the least it can cost inside a longer range. Single numbers, such
+/// as the norm of all gradients, are free: how a chain of them through all layers falls into loops
+/// would make equal layers different.
+intra_op::LoopShare least_share(const Graph& graph, const Node& node,
+                                const intra_op::LoopShare& inside) {
   if (node.op == &ops::input) return {};
+  if (std::all_of(node.results.begin(), node.results.end(),
+                  [&](int result) { return is_number(graph, result); }) &&
+      std::all_of(node.operands.begin(), node.operands.end(),
+                  [&](int operand) { return is_number(graph, operand); })) {
+    intra_op::LoopShare free;
+    free.vanishes = true;
+    return free;
+  }
   intra_op::LoopShare share = inside;
   share.vanishes |= node.operands.empty();
   return share;
 }
 
 /// Text that is equal for layers with equal graphs that are connected to equally distant layers in
-/// the same way.
+/// the same way. Of single numbers it says only whether earlier or later layers have part in them.
 class Signatures {
  public:
   explicit Signatures(const Graph& staged, const std::vector<intra_op::LoopShare>& loops)
@@ -62,27 +76,55 @@ class Signatures {
     const Subgraph part = subgraph(staged_, layer, layer);
     intra_op::PartView view{part.graph, {}, {}};
     for (std::size_t n = 0; n < part.nodes.size(); ++n)
-      view.shares.push_back(least_share(part.graph.nodes[n], loops_[part.nodes[n]]));
+      view.shares.push_back(least_share(part.graph, part.graph.nodes[n], loops_[part.nodes[n]]));
     std::string text = intra_op::table_key(view, {});
     for (const Input& input : part.graph.inputs)
       if (input.kind == InputKind::boundary) {
         const int value = part.values[input.value];
-        text += fmt::format(" {}.{}", staged_.producer(value).layer - layer, number_[value]);
+        text += fmt::format(" {}.{}", distance(value, staged_.producer(value).layer, layer),
+                            is_number(staged_, value) ? 0 : number_[value]);
       }
     for (const Output& output : part.graph.outputs) {
       text += " o";
+      std::set<int> distances;
       for (int reader : readers_[part.values[output.value]])
-        text += fmt::format("{},", reader - layer);
+        distances.insert(distance(part.values[output.value], reader, layer));
+      for (int distance : distances) text += fmt::format("{},", distance);
     }
     return text;
   }
 
  private:
+  int distance(int value, int other, int layer) const {
+    return is_number(staged_, value) ? (other > layer) - (other < layer) : other - layer;
+  }
+
   const Graph& staged_;
   const std::vector<intra_op::LoopShare>& loops_;
   const std::vector<std::set<int>> readers_;
   std::vector<int> number_;  ///< per value that other layers read, counted within its layer
 };
+
+/// Per layer, what it holds whatever its plan is.
+std::vector<HeldBytes> held_by_layers(const Graph& staged, int layers) {
+  std::vector<HeldBytes> held(layers);
+  for (const Input& input : staged.inputs)
+    if (input.kind == InputKind::state || input.kind == InputKind::accumulator)
+      held[staged.producer(input.value).layer].always +=
+          static_cast<double>(staged.type(input.value).bytes());
+  std::set<int> kept;  // of one layer for its own backward run
+  for (const Node& node : staged.nodes)
+    for (int value : node.operands) {
+      const Node& producer = staged.producer(value);
+      if (node.region == Region::backward && producer.region == Region::forward &&
+          producer.op != &ops::input && producer.layer == node.layer)
+        kept.insert(value);
+    }
+  for (int value : kept)
+    held[staged.producer(value).layer].per_micro_batch +=
+        static_cast<double>(staged.type(value).bytes());
+  return held;
+}
 
 }  // namespace
 
@@ -91,6 +133,7 @@ LayerRanges::LayerRanges(const Graph& graph)
       layers_(num_layers(graph)),
       staged_(with_stages(graph, every_layer(layers_))),
       loops_(intra_op::loop_shares(staged_)),
+      held_by_(held_by_layers(staged_, layers_)),
       class_of_(static_cast<std::size_t>(layers_) * layers_, -1) {
   const Signatures signatures(staged_, loops_);
   std::map<std::string, int> kinds;
@@ -107,6 +150,15 @@ LayerRanges::LayerRanges(const Graph& graph)
       if (added) examples_.push_back({first, last});
       class_of_[first * layers_ + last] = at->second;
     }
+}
+
+HeldBytes LayerRanges::held(Range range) const {
+  HeldBytes sum;
+  for (int layer = range.first; layer <= range.last; ++layer) {
+    sum.always += held_by_[layer].always;
+    sum.per_micro_batch += held_by_[layer].per_micro_batch;
+  }
+  return sum;
 }
 
 RangeGraph LayerRanges::graph_of(Range range) const {
@@ -158,7 +210,7 @@ RelaxedRange LayerRanges::relaxed(Range range) const {
       add(std::move(own), std::exchange(value, made));
       result.loops.emplace_back();
     }
-    result.loops.push_back(least_share(node, loops_[part.nodes[n]]));
+    result.loops.push_back(least_share(part.graph, node, loops_[part.nodes[n]]));
     const int first_result = node.results[0];
     add(std::move(node), first_result);
   }

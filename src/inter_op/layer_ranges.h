@@ -24,6 +24,12 @@ struct RangeGraph {
   std::map<std::string, int> batch_dims;  ///< of boundary inputs that have one, the batch dimension
 };
 
+/// Bytes of a range that no plan can do without; devices can at best divide them evenly.
+struct HeldBytes {
+  double always = 0;           ///< state, and sums over micro-batches
+  double per_micro_batch = 0;  ///< what its forward run keeps for the backward run
+};
+
 /// Plain data once it is made; safe to read from several threads.
 class LayerRanges {
  public:
@@ -42,6 +48,7 @@ class LayerRanges {
   Range example(int number) const { return examples_[number]; }
 
   /// As a stage of its own.
+  HeldBytes held(Range range) const;
   RangeGraph graph_of(Range range) const;
   RelaxedRange relaxed(Range range) const;
 
@@ -50,6 +57,7 @@ class LayerRanges {
   const int layers_;
   const Graph staged_;                            ///< a stage per layer
   const std::vector<intra_op::LoopShare> loops_;  ///< of `staged_`
+  std::vector<HeldBytes> held_by_;                ///< per layer
   std::vector<int> class_of_;
   std::vector<Range> examples_;
 };

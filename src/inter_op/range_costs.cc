@@ -41,6 +41,23 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
   first_mesh_.push_back(static_cast<int>(meshes_.size()));
   known_.resize(ranges_.classes() * meshes_.size());
   planned_.resize(ranges_.classes() * parts_.size());
+  rule_out_what_cannot_fit();
+}
+
+/// No plan holds less of a range on a device than its even part.
+void RangeCosts::rule_out_what_cannot_fit() {
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const inter_op::HeldBytes held = ranges_.held(ranges_.example(range));
+    for (int part = 0; part < static_cast<int>(parts_.size()); ++part) {
+      const double room = static_cast<double>(budget_) * parts_[part].num_devices() - held.always;
+      Planned& of = planned({range, part});
+      if (room < 0)
+        of.none_from = 1;
+      else if (held.per_micro_batch * graph_.num_micro_batches > room)
+        of.none_from = static_cast<int>(room / held.per_micro_batch) + 2;
+      of.none_proven = true;
+    }
+  }
 }
 
 double RangeCosts::seconds_left() const {
@@ -60,19 +77,20 @@ const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_fligh
   return nullptr;
 }
 
-double RangeCosts::bound_of(const RangeQuery& query, bool final_only) {
+double RangeCosts::bound_of(const RangeQuery& query, Ask ask) {
   double bound = kInfinity;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
-    if (const Known& of = known(query.range, mesh); !final_only || of.level == Level::dual)
+    if (const Known& of = known(query.range, mesh); ask != Ask::known || of.level == Level::dual)
       bound = std::min(bound, of.bound);
   return bound;
 }
 
-double RangeCosts::least_seconds(const RangeQuery& query, bool final_only) {
+double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
   const Planned& of = planned(query);
-  if (query.in_flight >= of.none_from) return kInfinity;
-  if (of.plans.empty()) return bound_of(query, final_only);
-  const double proven = std::max(bound_of(query, false), of.plans.front().lower_bound);
+  if (query.in_flight >= of.none_from && (of.none_proven || ask != Ask::proven)) return kInfinity;
+  if (of.plans.empty()) return bound_of(query, ask);
+  const double proven = std::max(bound_of(query, Ask::least), of.plans.front().lower_bound);
+  if (ask == Ask::proven) return proven;
   const Plan* plan = plan_of(of, query.in_flight);
   if (plan == &of.plans.front() || of.plans.size() == 1) return proven;
   return std::max(proven, (plan ? plan : &of.plans.back())->seconds);
@@ -99,7 +117,7 @@ void RangeCosts::raise_bounds() {
   }
 }
 
-inter_op::PartitionCosts RangeCosts::table(bool final_only) {
+inter_op::PartitionCosts RangeCosts::table(Ask ask) {
   raise_bounds();
   std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
   for (const Planned& of : planned_) {
@@ -115,8 +133,7 @@ inter_op::PartitionCosts RangeCosts::table(bool final_only) {
         int configuration = 0;
         for (int in_flight : limits) {
           const std::size_t at = costs.index(first, last, part, configuration++);
-          costs.seconds[at] =
-              least_seconds({ranges_.class_of(first, last), part, in_flight}, final_only);
+          costs.seconds[at] = seconds({ranges_.class_of(first, last), part, in_flight}, ask);
           costs.max_in_flight[at] = in_flight;
         }
       }
@@ -138,7 +155,7 @@ bool RangeCosts::bound(const RangeQuery& query) {
 }
 
 bool RangeCosts::has_own_bound(const RangeQuery& query) {
-  return !planned(query).plans.empty() || bound_of(query, true) < kInfinity;
+  return !planned(query).plans.empty() || bound_of(query, Ask::known) < kInfinity;
 }
 
 /// Bounds so many layers of the range at a time. False: they were known, or time is over.
@@ -200,8 +217,10 @@ bool RangeCosts::plan(const RangeQuery& query) {
   }
   try {
     add_plan(query, {budget_, query.in_flight});
-  } catch (const intra_op::OverBudget&) {
-    of.none_from = query.in_flight;
+  } catch (const intra_op::OverBudget& error) {
+    const bool exceeds_alone = error.least_bytes > budget_;  // with a single micro-batch, too
+    of.none_from = exceeds_alone ? 1 : query.in_flight;
+    of.none_proven = exceeds_alone;
   }
   is_memory_bound_ = true;
   return true;
@@ -219,12 +238,10 @@ void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
   const CountedBytes bytes = counted_bytes(stage.graph, plan);
   int most = 0;
   while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
-  std::vector<Plan>& plans = planned(query).plans;
-  plans.push_back({plan.cost.lower_bound_seconds / graph_.num_micro_batches,
-                   plan.cost.objective_seconds / graph_.num_micro_batches, most});
-  if (plans.size() == 1)
-    plans.front().found =
-        std::make_shared<const RangePlan>(RangePlan{layer_hash(stage.graph), std::move(plan)});
+  planned(query).plans.push_back(
+      {plan.cost.lower_bound_seconds / graph_.num_micro_batches,
+       plan.cost.objective_seconds / graph_.num_micro_batches, most,
+       std::make_shared<const RangePlan>(RangePlan{layer_hash(stage.graph), std::move(plan)})});
 }
 
 std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {

@@ -31,7 +31,7 @@ struct RangeSpace {
   std::vector<std::vector<int>> mesh_shapes;  ///< logical ones; empty: all
 };
 
-/// A plan of a range, without a limit on memory, for stages of equal graphs on equal parts.
+/// A plan of a range, for stages of equal graphs on equal parts.
 struct RangePlan {
   std::uint64_t graph_hash = 0;  ///< layer_hash of the graph that it was made for
   ShardingPlan plan;
@@ -50,14 +50,19 @@ class RangeCosts {
   /// Those of the space that have a logical mesh.
   const std::vector<inter_op::Submesh>& parts() const { return parts_; }
 
-  /// Lower bound on the seconds of a micro-batch: the best plan if it is known, else the
-  /// bound of the range, or of its parts together. Infinite: no plan fits the memory. With
-  /// `final_only` also where the range has no search of its own.
-  double least_seconds(const RangeQuery& query, bool final_only = false);
+  /// What is asked of ranges.
+  enum class Ask : std::uint8_t {
+    least,   ///< the best plan if it is known, else a bound of the range, or of its parts together
+    known,   ///< the same, but infinite where the range has no search of its own
+    proven,  ///< a bound alone: plans that gave up speed to fit the memory count by theirs
+  };
+
+  /// Seconds of a micro-batch. Infinite: no plan fits the memory.
+  double seconds(const RangeQuery& query, Ask ask = Ask::least);
 
   /// For the stage search: all ranges, with one configuration per number of micro-batches in
   /// flight at which their seconds rise.
-  inter_op::PartitionCosts table(bool final_only);
+  inter_op::PartitionCosts table(Ask ask);
 
   /// Raises the bound of the range by one step: of its layers on all logical meshes of the part,
   /// then of blocks of layers and of the range on the most promising one. False: there is no step
@@ -74,7 +79,7 @@ class RangeCosts {
   /// infinite: no plan fits the memory. The range must have been planned.
   double planned_seconds(const RangeQuery& query);
 
-  /// The best plan of a planned range if its memory suffices; null: it has less memory.
+  /// The best plan of a planned range that fits the memory; null: there is none.
   std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
 
   /// Whether any plan gave up speed to fit the memory; its seconds are no proven bound.
@@ -89,7 +94,7 @@ class RangeCosts {
   struct Plan {
     double lower_bound = 0, seconds = 0;
     int most_in_flight = 0;
-    std::shared_ptr<const RangePlan> found = nullptr;  ///< of the first
+    std::shared_ptr<const RangePlan> found = nullptr;
   };
   /// How a bound was found: as a sum of those of parts, from the least that every node takes, or by
   /// the dual bound.
@@ -103,6 +108,7 @@ class RangeCosts {
   struct Planned {
     std::vector<Plan> plans;  ///< with more and more micro-batches in flight
     int none_from = std::numeric_limits<int>::max();  ///< micro-batches in flight
+    bool none_proven = false;  ///< nothing fits from there on, whatever the plan is
   };
   struct Relaxed {
     inter_op::RelaxedRange range;
@@ -116,9 +122,10 @@ class RangeCosts {
   }
   intra_op::AutoShardOptions options_left() const;
   static const Plan* plan_of(const Planned& planned, int in_flight);
-  double bound_of(const RangeQuery& query, bool final_only);
+  double bound_of(const RangeQuery& query, Ask ask);
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
+  void rule_out_what_cannot_fit();
   bool bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh, Level level);
   bool bound_on(int range, int mesh, Level level);
   const Relaxed& relaxed(int range);

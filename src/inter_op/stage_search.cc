@@ -66,7 +66,7 @@ struct StageSearch::Impl {
   /// their own, then plans.
   bool improve(double cutoff) {
     if (costs_.parts().empty()) return false;
-    const auto cheapest = search(false);
+    const auto cheapest = search(RangeCosts::Ask::least);
     if (costs_.seconds_left() <= 0) {
       if (cheapest && !best_) consider(cheapest->partition);
       return false;
@@ -83,17 +83,18 @@ struct StageSearch::Impl {
     }
     if (!more) return consider(cheapest->partition);
     if (!own) return true;
-    const auto likely = search(true);
+    const auto likely = search(RangeCosts::Ask::known);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
     return true;
   }
 
   FoundStages finish() {
-    for (const inter_op::StagePartition& partition : question_.templates) {
+    for (const inter_op::StagePartition& partition : promising_templates()) {
       if (best_ && costs_.seconds_left() <= 0) break;
-      if (is_allowed(partition) && least_seconds(partition) < best_seconds()) consider(partition);
+      if (least_seconds(partition) < enough(best_seconds())) consider(partition);
     }
     if (!best_) fail_to_fit();
+    raise_proven_bound();
     best_->lower_bound = std::min(bound_, best_->seconds);
     FoundStages found = *best_;
     for (const RangeQuery& query : queries_of(found.partition))
@@ -106,10 +107,32 @@ struct StageSearch::Impl {
            (1 - inter_op::kTuning.stage_search.until_template) * options_.limits.seconds;
   }
 
-  /// Stages to fall back on when time is over: mostly a single one.
+  /// Stages to fall back on when time is over.
   void consider_template() {
+    for (const inter_op::StagePartition& partition : promising_templates())
+      if (!best_) consider(partition);
+  }
+
+  /// Templates that may fit the memory, the least bound first.
+  std::vector<inter_op::StagePartition> promising_templates() {
+    std::vector<std::pair<double, const inter_op::StagePartition*>> order;
     for (const inter_op::StagePartition& partition : question_.templates)
-      if (!best_ && is_allowed(partition)) consider(partition);
+      if (is_allowed(partition))
+        if (const double seconds = least_seconds(partition); seconds < kInfinity)
+          order.emplace_back(seconds, &partition);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<inter_op::StagePartition> partitions;
+    for (const auto& [seconds, partition] : order) partitions.push_back(*partition);
+    return partitions;
+  }
+
+  /// Plans that gave up speed for memory are no proof of what others take: with the bounds of their
+  /// ranges alone, the best stages are a bound of all.
+  void raise_proven_bound() {
+    if (!costs_.is_memory_bound()) return;
+    if (const auto least = search(RangeCosts::Ask::proven))
+      bound_ = std::max(bound_, least->seconds);
   }
 
   double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
@@ -137,8 +160,8 @@ struct StageSearch::Impl {
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
-  std::optional<inter_op::PartitionResult> search(bool final_only) {
-    const inter_op::PartitionCosts costs = costs_.table(final_only);
+  std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask) {
+    const inter_op::PartitionCosts costs = costs_.table(ask);
     return inter_op::best_partition(
         {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
          .submeshes = costs_.parts(),
@@ -177,8 +200,7 @@ struct StageSearch::Impl {
   }
 
   double least_seconds(const inter_op::StagePartition& partition) {
-    return seconds_of(partition,
-                      [&](const RangeQuery& query) { return costs_.least_seconds(query); });
+    return seconds_of(partition, [&](const RangeQuery& query) { return costs_.seconds(query); });
   }
 
   /// As the stage search counts them.

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "alpa/mesh/cluster.h"
+#include "alpa/alpa.h"
 #include "src/cost/cost_model.h"
 #include "src/inter_op/best_partition.h"
 #include "src/inter_op/range_costs.h"
@@ -37,6 +37,20 @@ Graph graph_of(const char* model, int layers) {
   testing::SuiteShape shape{
       .stack = {.layers = layers, .batch = 32, .sequence = 16, .hidden = 128, .heads = 4}};
   return testing::suite_step(model, shape).trace(kMicroBatches);
+}
+
+/// A layer per product, of equal widths.
+TrainingStep deep_mlp(int layers, Precision precision) {
+  return training_step({{"x", {f32, {32, 64}}}},
+                       [layers](const Batch& batch) {
+                         Value x = batch["x"];
+                         for (int layer = 0; layer < layers; ++layer) {
+                           const LayerScope scope(batch.builder(), layer);
+                           x = relu(nn::Dense{64}(x));
+                         }
+                         return mean(x * x);
+                       },
+                       optim::Adam{}, {.precision = precision});
 }
 
 int one_f_one_b(int after) { return std::min(kMicroBatches, after + 1); }
@@ -126,7 +140,7 @@ TEST_CASE("a range costs at least what is proven of its parts") {
     for (int layer = 0; layer < costs.ranges().layers(); ++layer) bound(layer, layer);
     double least_ratio = 1;
     const auto check = [&] {
-      const inter_op::PartitionCosts bounds = costs.table(false);
+      const inter_op::PartitionCosts bounds = costs.table(RangeCosts::Ask::least);
       for (std::size_t at = 0; at < exact.seconds.size(); ++at) {
         if (exact.max_in_flight[at] == 0) continue;
         CHECK(bounds.seconds[at] <= exact.seconds[at] * (1 + 1e-6));
@@ -141,6 +155,35 @@ TEST_CASE("a range costs at least what is proven of its parts") {
     check();
     CHECK(least_ratio > 0.9);
   }
+}
+
+TEST_CASE("layers with the same operators are one kind, with and without loss scaling") {
+  for (const Precision precision : {Precision::as_written, Precision::f16_mixed}) {
+    CAPTURE(static_cast<int>(precision));
+    const Graph graph = deep_mlp(8, precision).trace(kMicroBatches);
+    const inter_op::LayerRanges ranges(graph);
+    REQUIRE(ranges.layers() == 8);
+    for (int layer = 2; layer < 6; ++layer)  // the loops of the last two reach the loss
+      CHECK(ranges.class_of(layer, layer) == ranges.class_of(1, 1));
+    CHECK(ranges.class_of(0, 0) != ranges.class_of(1, 1));
+    CHECK(ranges.class_of(7, 7) != ranges.class_of(1, 1));
+  }
+}
+
+TEST_CASE("what no division fits into the budget is ruled out without a search") {
+  const Case c(deep_mlp(4, Precision::as_written).trace(kMicroBatches), slow_links(1));
+  double state = 0;  // all of it is needed, by some device
+  for (const Input& input : c.graph.inputs)
+    if (input.kind == InputKind::state || input.kind == InputKind::accumulator)
+      state += static_cast<double>(c.graph.type(input.value).bytes());
+  const auto budget = static_cast<std::int64_t>(state / c.cluster.num_devices() * 0.99);
+  RangeCosts costs(c.graph, c.cluster, {budget, c.submeshes, {}}, c.planning);
+  for (int part = 0; part < static_cast<int>(c.submeshes.size()); ++part)
+    CHECK(costs.seconds({costs.ranges().class_of(0, 3), part, 1}) == kInfinity);
+  StageSearch search(c.question(budget), c.planning);
+  CHECK_FALSE(search.improve());
+  CHECK(search.progress().searches == 0);
+  CHECK_THROWS_AS(search.finish(), intra_op::OverBudget);
 }
 
 TEST_CASE("stages that exceed the budget are replaced by stages that keep it") {

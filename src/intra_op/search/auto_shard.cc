@@ -340,6 +340,7 @@ struct AutoSharding::Impl {
   /// Rounds over the meshes with more and more work, until there is a plan.
   void search_within(std::int64_t budget) {
     LeastError over;
+    std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();  // on all meshes
     std::vector<MeshSearch*> open = by_best();
     for (int round = 0; round == 0 || (best(budget) == nullptr && !open.empty()); ++round) {
       if (round > 0 && time.is_over()) fail_in_time(budget);
@@ -354,12 +355,18 @@ struct AutoSharding::Impl {
           undecided.push_back(search);
         } catch (const OverBudget& error) {
           over.add(error);
+          least_bytes = std::min(least_bytes, error.least_bytes);
         }
         tell(budget);
       }
       open = std::move(undecided);
     }
-    if (best(budget) == nullptr) over.rethrow_if_any();
+    if (best(budget) == nullptr) try {
+        over.rethrow_if_any();
+      } catch (OverBudget& error) {
+        error.least_bytes = least_bytes;
+        throw;
+      }
     improve_within(budget);
   }
 

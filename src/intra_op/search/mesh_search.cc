@@ -443,9 +443,12 @@ const ShardingPlan* MeshSearch::best(std::optional<std::int64_t> budget) {
 }
 
 OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) {
-  if (infeasible.missing_usage <= 0)
-    return OverBudget(fmt::format("method {}: no plan on a {} mesh fits into {} bytes per device",
-                                  options_.method, shape_text(mesh_), budget));
+  if (infeasible.missing_usage <= 0) {
+    OverBudget error(fmt::format("method {}: no plan on a {} mesh fits into {} bytes per device",
+                                 options_.method, shape_text(mesh_), budget));
+    error.least_bytes = budget + 1;
+    return error;
+  }
   AutoShardOptions options = options_;
   options.memory_budget_bytes = budget;
   std::int64_t smallest = 0;
@@ -453,6 +456,7 @@ OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64
     if (smallest == 0 || bytes_of(known) < smallest) smallest = bytes_of(known);
   OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options, smallest));
   error.missing_bytes = infeasible.missing_usage;
+  error.least_bytes = budget + infeasible.missing_usage;
   error.smallest_bytes = smallest;
   return error;
 }

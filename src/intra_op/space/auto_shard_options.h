@@ -112,6 +112,7 @@ class OverBudget : public Error {
  public:
   using Error::Error;
   std::int64_t missing_bytes = 0;   ///< lower bound; 0: nothing is proven
+  std::int64_t least_bytes = 0;     ///< that any plan is proven to take; 0: nothing is proven
   std::int64_t smallest_bytes = 0;  ///< counted, of the smallest plan found; 0: none was
 };
 
