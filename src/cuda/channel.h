@@ -25,9 +25,10 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// Queues that `box` of one tensor is copied to where the other one has it. Null: that side is in
-  /// another process, which queues its part. Allocates nothing and waits for nothing. Throws Error
+  /// another process, which queues its part. Waits for nothing. False: it cannot be queued before
+  /// the other process has come to it; to be called again, with the same arguments. Throws Error
   /// with the message of CUDA or NCCL.
-  virtual void queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
+  virtual bool queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
 
   /// Throws Error if the peer was lost or a queued message failed.
   virtual void check_health() {}

@@ -27,9 +27,10 @@ class CollectiveGroup {
   CollectiveGroup& operator=(const CollectiveGroup&) = delete;
 
   /// Queues one collective for all members of this process, in ascending order. Any number of
-  /// tensors, sharded along any dimension, also unevenly; all_reduce may work in place. Allocates
-  /// nothing and waits for nothing. Throws Error with the message of CUDA or NCCL.
-  virtual void queue(const lower::CollectiveCall& call, std::span<const Member> members) = 0;
+  /// tensors, sharded along any dimension, also unevenly; all_reduce may work in place. Waits for
+  /// nothing. False: it cannot be queued before another process has come to it; to be called again,
+  /// with the same arguments. Throws Error with the message of CUDA or NCCL.
+  virtual bool queue(const lower::CollectiveCall& call, std::span<const Member> members) = 0;
 
   /// Throws Error if a peer was lost or a queued collective failed. Waiting host
   /// threads ask now and then.
@@ -45,5 +46,10 @@ class CollectiveGroup {
 /// members' memory. Elements are combined along the tree of comm/combine.h. Throws Error if size
 /// exceeds kMaxMembers.
 std::unique_ptr<CollectiveGroup> make_copy_group(int size);
+
+/// What such a group queues, for all members of a collective, on one stream, which comes behind all
+/// their work. Results without data are left out: they are in other processes.
+void queue_copies(const lower::CollectiveCall& call, std::span<const Member> members,
+                  Stream stream);
 
 }  // namespace alpa::cuda

@@ -10,6 +10,7 @@
 
 #include "alpa/base/error.h"
 #include "discovery.h"
+#include "staged.h"
 
 namespace alpa::cuda {
 namespace {
@@ -26,27 +27,47 @@ std::vector<std::string> lines_of(const std::string& text) {
   return {std::istream_iterator<std::string>(lines), {}};
 }
 
-/// Ordinals of as many cards as process `rank` has devices, which no earlier one of its host has.
-/// `seen`: by all processes; `devices`: of them.
-std::vector<int> cards_of_rank(const processes::World& world, const std::vector<std::string>& seen,
-                               const std::vector<int>& devices, int rank) {
+/// Whether all processes of `host` see one same card and no other, and have several devices.
+bool all_share_card(const processes::World& world, const std::vector<std::string>& seen,
+                    const std::vector<int>& devices, int host) {
+  std::set<std::string> cards;
+  int count = 0;
+  for (int r = 0; r < world.size(); ++r) {
+    if (world.processes()[r].host != host) continue;
+    const std::vector<std::string> own = lines_of(seen[r]);
+    if (own.size() != 1) return false;
+    cards.insert(own[0]);
+    count += devices[r];
+  }
+  return cards.size() == 1 && count > 1;
+}
+
+/// Ordinals of as many cards as process `rank` has devices, which no earlier one of its host has,
+/// or one card for all of its host. `seen`: by all processes; `devices`: of them.
+LaunchCards cards_of_rank(const processes::World& world, const std::vector<std::string>& seen,
+                          const std::vector<int>& devices, int rank) {
   std::map<int, std::set<std::string>> taken;  // by host
-  std::vector<int> ordinals;
+  LaunchCards result;
   for (int r = 0; r < world.size(); ++r) {
     const processes::Process& process = world.processes()[r];
     const std::vector<std::string> cards = lines_of(seen[r]);
     std::vector<int> own;
+    if (all_share_card(world, seen, devices, process.host)) {
+      result.shared = true;
+      own.assign(devices[r], 0);
+    }
     for (int i = 0; i < static_cast<int>(cards.size()); ++i)
       if (static_cast<int>(own.size()) < devices[r] && taken[process.host].insert(cards[i]).second)
         own.push_back(i);
     require(static_cast<int>(own.size()) == devices[r],
             "{} has {} devices, but only {} of the {} cards that it sees are left by other "
-            "processes of its host: NCCL needs a card for each; take fewer devices, or give every "
-            "process cards of its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES)",
+            "processes of its host: NCCL needs a card for each; take fewer devices, give every "
+            "process cards of its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES), or leave one "
+            "card visible to all of them, which they share (CUDA_VISIBLE_DEVICES=0)",
             to_string(process, world.size()), devices[r], own.size(), cards.size());
-    if (r == rank) ordinals = own;
+    if (r == rank) result.ordinals = own;
   }
-  return ordinals;
+  return result;
 }
 
 bool shares_card(const std::vector<NcclRank>& ranks) {
@@ -76,8 +97,8 @@ std::vector<int> cards_of_devices(int devices) {
   return ordinals;
 }
 
-std::vector<int> cards_of_devices(const runtime::Placement& placement,
-                                  std::span<const lower::DeviceProgram> everyone) {
+LaunchCards cards_of_launch(const runtime::Placement& placement,
+                            std::span<const lower::DeviceProgram> everyone) {
   processes::World& world = *placement.world();
   std::vector<int> devices(world.size());
   for (const lower::DeviceProgram& program : everyone) ++devices[placement.rank_of(program.device)];
@@ -85,16 +106,23 @@ std::vector<int> cards_of_devices(const runtime::Placement& placement,
 }
 
 Connections::Connections(const LoadedDevices& devices, const runtime::Placement& placement,
-                         std::span<const lower::DeviceProgram> everyone)
+                         std::span<const lower::DeviceProgram> everyone, bool staged)
     : placement_(placement),
       still_well_(placement.world() ? [world = placement.world()] { world->require_alive(); }
                                     : StillWell()) {
   for (const auto& device : devices) ordinals_[device->program().device] = device->card().ordinal;
   if (!placement_.world()) return;
+  const std::vector<Shared> all = shared(everyone);
+  if (!staged)
+    join_all(all);
+  else
+    for (const Shared& one : all) stage(one);
+}
+
+void Connections::join_all(const std::vector<Shared>& all) {
   // NCCL connects when ranks join, not at a first collective: a host thread would wait there for
   // processes that may wait for messages of this one.
   ::setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
-  const std::vector<Shared> all = shared(everyone);
   const auto rank_of = [&](const Shared& one) { return placement_.rank_of(one.devices[0]); };
   std::string own;
   for (const Shared& one : all)
@@ -137,6 +165,24 @@ void Connections::join(const Shared& shared, const std::string& id) {
   else
     groups_[shared.overlapped][shared.devices] = make_nccl_group(
         static_cast<int>(shared.devices.size()), id, here, still_well_, shared.pairs);
+}
+
+/// The same through host memory.
+void Connections::stage(const Shared& shared) {
+  const std::vector<int>& devices = shared.devices;
+  if (ranks_here(devices).empty()) return;
+  processes::World& world = *placement_.world();
+  if (shared.is_lane) {
+    const int from = devices[0], to = devices[1];
+    const int peer = placement_.rank_of(placement_.here(from) ? to : from);
+    channels_[{from, to, shared.number}] =
+        make_staged_channel(world, peer, placement_.tag_of_lane(from, to, shared.number));
+    return;
+  }
+  std::vector<int> ranks;
+  for (const int device : devices) ranks.push_back(placement_.rank_of(device));
+  groups_[shared.overlapped][devices] = make_staged_group(
+      world, std::move(ranks), placement_.tag_of_group(devices, shared.overlapped));
 }
 
 std::unique_ptr<CollectiveGroup> Connections::group(const std::vector<int>& devices,

@@ -19,19 +19,26 @@ namespace alpa::cuda {
 /// Ordinals of the cards of `devices` devices, all in this process: each has one, or all share the
 /// first if there are fewer.
 std::vector<int> cards_of_devices(int devices);
-/// The same of this process among several: each device has a card. Processes of a host that see the
-/// same cards take different ones, in the order of their ranks. Collective. Throws Error, in all of
-/// them, if one of them finds too few.
-std::vector<int> cards_of_devices(const runtime::Placement& placement,
-                                  std::span<const lower::DeviceProgram> everyone);
+/// The cards of one process among several.
+struct LaunchCards {
+  std::vector<int> ordinals;  ///< of the card of each device here
+  /// Devices of some host share its card. The same in all processes.
+  bool shared = false;
+};
+/// Each device has a card: processes of a host that see the same cards take different ones, in the
+/// order of their ranks. If all processes of a host see one same card and nothing else, their
+/// devices share it. Collective. Throws Error, in all of them, if one of them finds too few.
+LaunchCards cards_of_launch(const runtime::Placement& placement,
+                            std::span<const lower::DeviceProgram> everyone);
 
 class Connections {
  public:
   /// Collective: joins the communicators that these devices share with other processes, in an
   /// order that is the same in all. `everyone`: the programs of all devices, if there are other
-  /// processes. `placement` outlives this. Throws Error.
+  /// processes. `placement` outlives this. `staged`: what several processes share goes through host
+  /// memory (staged.h), not NCCL. Throws Error.
   Connections(const LoadedDevices& devices, const runtime::Placement& placement,
-              std::span<const lower::DeviceProgram> everyone);
+              std::span<const lower::DeviceProgram> everyone, bool staged);
 
   /// To be called once for each.
   std::unique_ptr<CollectiveGroup> group(const std::vector<int>& devices, bool overlapped);
@@ -48,7 +55,9 @@ class Connections {
   };
 
   std::vector<Shared> shared(std::span<const lower::DeviceProgram> everyone) const;
+  void join_all(const std::vector<Shared>& all);
   void join(const Shared& shared, const std::string& id);
+  void stage(const Shared& shared);
   std::optional<int> ordinal_here(int device) const;
   std::vector<NcclRank> ranks_here(const std::vector<int>& devices) const;
   bool spans_processes(const std::vector<int>& devices) const;

@@ -28,6 +28,89 @@ CopyLaunch box_between(const Shape& from, int from_dim, std::int64_t from_at, co
   return box;
 }
 
+/// Pointers to one tensor of several members.
+struct Pointers {
+  int count = 0;
+  std::array<void*, kMaxMembers> data{};
+
+  void add(void* pointer) { data[count++] = pointer; }
+};
+
+const KernelTensor& in(const Member& member, std::size_t t) { return member.tensors->inputs[t]; }
+const KernelTensor& out(const Member& member, std::size_t t) { return member.tensors->outputs[t]; }
+
+/// Operand `t` of all members.
+Pointers sources_of(std::span<const Member> members, std::size_t t) {
+  Pointers pointers;
+  for (const Member& member : members) pointers.add(in(member, t).data);
+  return pointers;
+}
+
+/// Result `t` of those members whose results are here.
+Pointers targets_of(std::span<const Member> members, std::size_t t) {
+  Pointers pointers;
+  for (const Member& member : members)
+    if (out(member, t).data != nullptr) pointers.add(out(member, t).data);
+  return pointers;
+}
+
+void combine(DType dtype, CombineOp op, const CopyLaunch& box, const Pointers& from,
+             const Pointers& to, Stream stream) {
+  check(static_cast<cudaError_t>(run_combine(dtype, op, box, from.count, from.data.data(), to.count,
+                                             to.data.data(), stream)),
+        "run_combine");
+}
+
+void all_reduce(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
+                Stream stream) {
+  const TensorType& type = in(members[0], t).type;
+  for (const Member& member : members)
+    invariant(in(member, t).type == type && out(member, t).type == type, "all_reduce: {} with {}",
+              to_string(type), to_string(in(member, t).type));
+  combine(type.dtype, combine_op(call.combiner), whole_box(type.elements()), sources_of(members, t),
+          targets_of(members, t), stream);
+}
+
+void reduce_scatter(const lower::CollectiveCall& call, std::span<const Member> members,
+                    std::size_t t, Stream stream) {
+  const Pointers sources = sources_of(members, t);
+  const ShardedDim& cut = call.dims[t];
+  for (const Member& member : members) {
+    const TensorType &whole = in(member, t).type, &part = out(member, t).type;
+    const CopyLaunch box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape,
+                                       cut.dim, 0, part.shape);
+    combine(part.dtype, combine_op(call.combiner), box, sources, targets_of({&member, 1}, t),
+            stream);
+  }
+}
+
+void all_gather(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
+                Stream stream) {
+  const Pointers targets = targets_of(members, t);
+  const ShardedDim& cut = call.dims[t];
+  for (const Member& member : members) {
+    const TensorType &part = in(member, t).type, &whole = out(member, t).type;
+    const CopyLaunch box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
+                                       member.index * cut.chunk, part.shape);
+    combine(part.dtype, CombineOp::sum, box, sources_of({&member, 1}, t), targets, stream);
+  }
+}
+
+void all_to_all(const lower::CollectiveCall& call, std::span<const Member> members, Stream stream) {
+  const ShardedDim &split = call.dims[0], &gathered = call.from_dim;
+  for (const Member& from : members)
+    for (const Member& to : members) {
+      const TensorType &source = in(from, 0).type, &target = out(to, 0).type;
+      Shape extent = target.shape;
+      extent[gathered.dim] = source.shape[gathered.dim];
+      const CopyLaunch box =
+          box_between(source.shape, split.dim, to.index * split.chunk, target.shape, gathered.dim,
+                      from.index * gathered.chunk, extent);
+      combine(source.dtype, CombineOp::sum, box, sources_of({&from, 1}, 0), targets_of({&to, 1}, 0),
+              stream);
+    }
+}
+
 class CopyGroup : public CollectiveGroup {
  public:
   explicit CopyGroup(int size) : size_(size), done_(make_event()) {
@@ -38,114 +121,38 @@ class CopyGroup : public CollectiveGroup {
   }
 
   /// The first member's stream does the work, between the others' work before and after.
-  void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
+  bool queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
     invariant(static_cast<int>(members.size()) == size_, "copy group: {} of {} members are here",
               members.size(), size_);
     const Stream leader = members[0].stream;
     for (const Member& member : members.subspan(1))
       order(member.stream, ready_[member.index].get(), leader);
-    exchange(call, members, leader);
+    queue_copies(call, members, leader);
     check(cudaEventRecord(done_.get(), leader), "cudaEventRecord");
     for (const Member& member : members.subspan(1))
       check(cudaStreamWaitEvent(member.stream, done_.get(), 0), "cudaStreamWaitEvent");
+    return true;
   }
 
  private:
-  using Pointers = std::array<void*, kMaxMembers>;
-
-  void exchange(const lower::CollectiveCall& call, std::span<const Member> members, Stream stream) {
-    const std::size_t tensors = members[0].tensors->inputs.size();
-    for (std::size_t t = 0; t < tensors; ++t) switch (call.kind) {
-        case CollectiveKind::all_reduce: all_reduce(call, members, t, stream); break;
-        case CollectiveKind::reduce_scatter: reduce_scatter(call, members, t, stream); break;
-        case CollectiveKind::all_gather: all_gather(call, members, t, stream); break;
-        case CollectiveKind::all_to_all: all_to_all(call, members, stream); break;
-        default: bug("{} is no collective of a mesh", name_of(call.kind));
-      }
-  }
-
-  static const KernelTensor& in(const Member& member, std::size_t t) {
-    return member.tensors->inputs[t];
-  }
-  static const KernelTensor& out(const Member& member, std::size_t t) {
-    return member.tensors->outputs[t];
-  }
-
-  /// Tensor `t` of the operands, or results, of all members.
-  static Pointers all_of(std::span<const Member> members,
-                         std::vector<KernelTensor> KernelCall::*tensors, std::size_t t) {
-    Pointers pointers{};
-    for (std::size_t m = 0; m < members.size(); ++m)
-      pointers[m] = (members[m].tensors->*tensors)[t].data;
-    return pointers;
-  }
-
-  void combine(DType dtype, CombineOp op, const CopyLaunch& box, int sources, void* const* from,
-               int targets, void* const* to, Stream stream) const {
-    check(static_cast<cudaError_t>(run_combine(dtype, op, box, sources, from, targets, to, stream)),
-          "run_combine");
-  }
-
-  void all_reduce(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
-                  Stream stream) const {
-    const TensorType& type = in(members[0], t).type;
-    for (const Member& member : members)
-      invariant(in(member, t).type == type && out(member, t).type == type, "all_reduce: {} with {}",
-                to_string(type), to_string(in(member, t).type));
-    combine(type.dtype, combine_op(call.combiner), whole_box(type.elements()), size_,
-            all_of(members, &KernelCall::inputs, t).data(), size_,
-            all_of(members, &KernelCall::outputs, t).data(), stream);
-  }
-
-  void reduce_scatter(const lower::CollectiveCall& call, std::span<const Member> members,
-                      std::size_t t, Stream stream) const {
-    const Pointers sources = all_of(members, &KernelCall::inputs, t);
-    const ShardedDim& cut = call.dims[t];
-    for (const Member& member : members) {
-      const TensorType &whole = in(member, t).type, &part = out(member, t).type;
-      const CopyLaunch box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape,
-                                         cut.dim, 0, part.shape);
-      void* const target = out(member, t).data;
-      combine(part.dtype, combine_op(call.combiner), box, size_, sources.data(), 1, &target,
-              stream);
-    }
-  }
-
-  void all_gather(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
-                  Stream stream) const {
-    const Pointers targets = all_of(members, &KernelCall::outputs, t);
-    const ShardedDim& cut = call.dims[t];
-    for (const Member& member : members) {
-      const TensorType &part = in(member, t).type, &whole = out(member, t).type;
-      const CopyLaunch box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
-                                         member.index * cut.chunk, part.shape);
-      void* const source = in(member, t).data;
-      combine(part.dtype, CombineOp::sum, box, 1, &source, size_, targets.data(), stream);
-    }
-  }
-
-  void all_to_all(const lower::CollectiveCall& call, std::span<const Member> members,
-                  Stream stream) const {
-    const ShardedDim &split = call.dims[0], &gathered = call.from_dim;
-    for (const Member& from : members)
-      for (const Member& to : members) {
-        const TensorType &source = in(from, 0).type, &target = out(to, 0).type;
-        Shape extent = target.shape;
-        extent[gathered.dim] = source.shape[gathered.dim];
-        const CopyLaunch box =
-            box_between(source.shape, split.dim, to.index * split.chunk, target.shape, gathered.dim,
-                        from.index * gathered.chunk, extent);
-        void *const read = in(from, 0).data, *const written = out(to, 0).data;
-        combine(source.dtype, CombineOp::sum, box, 1, &read, 1, &written, stream);
-      }
-  }
-
   int size_;
   std::vector<EventHandle> ready_;
   EventHandle done_;
 };
 
 }  // namespace
+
+void queue_copies(const lower::CollectiveCall& call, std::span<const Member> members,
+                  Stream stream) {
+  const std::size_t tensors = members[0].tensors->inputs.size();
+  for (std::size_t t = 0; t < tensors; ++t) switch (call.kind) {
+      case CollectiveKind::all_reduce: all_reduce(call, members, t, stream); break;
+      case CollectiveKind::reduce_scatter: reduce_scatter(call, members, t, stream); break;
+      case CollectiveKind::all_gather: all_gather(call, members, t, stream); break;
+      case CollectiveKind::all_to_all: all_to_all(call, members, stream); break;
+      default: bug("{} is no collective of a mesh", name_of(call.kind));
+    }
+}
 
 std::unique_ptr<CollectiveGroup> make_copy_group(int size) {
   return std::make_unique<CopyGroup>(size);

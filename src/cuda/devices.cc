@@ -111,10 +111,10 @@ class CudaDevices : public runtime::Devices {
         placement_(std::move(request.placement)),
         check_instructions_(request.check_instructions) {
     load_in_turns(request);
-    captures_ = request.capture.value_or(cards_.size() == 1 && !world());
+    captures_ = !staged_ && request.capture.value_or(cards_.size() == 1 && !world());
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
     for (EventHandle& done : done_) done = make_event();
-    Connections connections(devices_, placement_, request.everyone);
+    Connections connections(devices_, placement_, request.everyone, staged_);
     queue_ = std::make_unique<StepQueue>(
         devices_, captures_,
         [&](const std::vector<int>& devices, bool overlapped) {
@@ -239,10 +239,11 @@ class CudaDevices : public runtime::Devices {
   /// several processes those load first that have the first device of a mesh; all others take their
   /// choices.
   void load_in_turns(runtime::DevicesRequest& request) {
-    const std::vector<int> cards =
-        world() ? cards_of_devices(placement_, request.everyone)
-                : cards_of_devices(static_cast<int>(request.programs.size()));
-    if (!world() || !request.tune) return load(request, cards, "");
+    if (!world())
+      return load(request, cards_of_devices(static_cast<int>(request.programs.size())), "");
+    const auto& [cards, shared] = cards_of_launch(placement_, request.everyone);
+    staged_ = shared;
+    if (!request.tune) return load(request, cards, "");
     const bool leads = has_first_of_a_mesh(request.everyone);
     if (leads) load(request, cards, "");
     std::string choices;
@@ -389,6 +390,7 @@ class CudaDevices : public runtime::Devices {
   const runtime::Placement placement_;
   const bool check_instructions_;
   bool captures_ = true;
+  bool staged_ = false;  ///< what processes exchange goes through host memory
   std::vector<LocalGpu> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;

@@ -161,26 +161,28 @@ bool Lanes::wait(int index, const lower::ListRun& run, const lower::Instruction&
   return true;
 }
 
-/// Queues the oldest message of the lane that its sides here have reached; false if there is none.
+/// Queues the oldest message of the lane that its sides here have reached; false if there is none,
+/// or it waits for another process.
 bool Lanes::meet(Lane& lane, bool checked) {
-  for (const Side& side : lane.sides)
-    if (side.index && side.posted.empty()) return false;
-  std::optional<Post> posts[2];
-  for (int s = 0; s < 2; ++s)
-    if (std::deque<Post>& posted = lane.sides[s].posted; lane.sides[s].index) {
-      posts[s] = std::move(posted.front());
-      posted.pop_front();
-    }
-  go(lane, posts);
-  for (std::optional<Post>& post : posts) {
-    if (!post) continue;
-    if (checked) check(cudaStreamSynchronize(post->end.stream), "cudaStreamSynchronize");
-    events_[post->ordinal].push_back(std::move(post->ready));
+  const Post* posts[2] = {};
+  for (int s = 0; s < 2; ++s) {
+    if (!lane.sides[s].index) continue;
+    if (lane.sides[s].posted.empty()) return false;
+    posts[s] = &lane.sides[s].posted.front();
+  }
+  if (!go(lane, posts)) return false;
+  for (Side& side : lane.sides) {
+    if (!side.index) continue;
+    Post& post = side.posted.front();
+    if (checked) check(cudaStreamSynchronize(post.end.stream), "cudaStreamSynchronize");
+    events_[post.ordinal].push_back(std::move(post.ready));
+    side.posted.pop_front();
   }
   return true;
 }
 
-void Lanes::go(Lane& lane, std::optional<Post> (&posts)[2]) const {
+/// False: the message waits for another process.
+bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
   const auto& [send, receive] = posts;
   const lower::Message& message = (send ? send : receive)->operation->instruction->message;
   if (send && receive) {
@@ -191,11 +193,14 @@ void Lanes::go(Lane& lane, std::optional<Post> (&posts)[2]) const {
               lane.sides[0].device, to_string(message.extent), to_string(message.begin),
               lane.sides[1].device, to_string(received.extent), to_string(received.begin));
   }
-  for (const std::optional<Post>& post : posts)
-    if (post)
-      check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
+  if (!lane.begun)
+    for (const Post* post : posts)
+      if (post)
+        check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
   use_card(*devices_[*(send ? lane.sides[0] : lane.sides[1]).index]);
-  lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);
+  lane.begun =
+      !lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);
+  if (lane.begun) return false;
   for (int s = 0; s < 2; ++s) {
     if (!posts[s]) continue;
     Flow& flow = *posts[s]->flow;
@@ -203,6 +208,19 @@ void Lanes::go(Lane& lane, std::optional<Post> (&posts)[2]) const {
     check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), posts[s]->end.stream),
           "cudaEventRecord");
   }
+  return true;
+}
+
+bool Lanes::meet_begun() {
+  bool moved = false;
+  for (Lane& lane : lanes_)
+    if (lane.begun)
+      while (meet(lane, /*checked=*/false)) moved = true;
+  return moved;
+}
+
+bool Lanes::waits() const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.begun; });
 }
 
 void Lanes::join(Stream stream) const {

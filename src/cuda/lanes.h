@@ -36,6 +36,11 @@ class Lanes {
   /// Makes later work on `stream` wait for all messages.
   void join(Stream stream) const;
 
+  /// Goes on with messages that wait for other processes. Returns true if one could go.
+  bool meet_begun();
+  /// Some messages wait for other processes.
+  bool waits() const;
+
   /// Throws Error if a peer was lost.
   void check_health();
   void abort() noexcept;
@@ -71,6 +76,7 @@ class Lanes {
     Side sides[2];  ///< the sender, the receiver
     int number;     ///< Message::lane
     std::unique_ptr<Channel> channel;
+    bool begun = false;  ///< the oldest message waits for another process
   };
 
   void add(int index, const lower::DeviceProgram& program, const MakeChannel& make_channel);
@@ -81,7 +87,7 @@ class Lanes {
   bool wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
             Stream stream) const;
   bool meet(Lane& lane, bool checked);
-  void go(Lane& lane, std::optional<Post> (&posts)[2]) const;
+  bool go(Lane& lane, const Post* const (&posts)[2]) const;
   EventHandle take_event(int ordinal);
 
   LoadedDevices& devices_;

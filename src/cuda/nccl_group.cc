@@ -70,7 +70,7 @@ class NcclGroup : public CollectiveGroup {
     for (Rank& rank : ranks_) leave_communicator(rank.comm, blocks());
   }
 
-  void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
+  bool queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
     invariant(members.size() == ranks_.size(), "NCCL group: {} of {} members of this process",
               members.size(), ranks_.size());
     const SameDevice same;
@@ -90,6 +90,7 @@ class NcclGroup : public CollectiveGroup {
       check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
       unpack(t.to, member.stream);
     });
+    return true;
   }
 
   void check_health() override {

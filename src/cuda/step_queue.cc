@@ -1,9 +1,12 @@
 // src/cuda/step_queue.cc — queues the schedules of all meshes in turns
 #include "step_queue.h"
 
+#include <algorithm>
+
 #include "alpa/base/error.h"
 #include "captured_step.h"
 #include "status.h"
+#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -63,14 +66,24 @@ void StepQueue::walk(StepGraphs* graphs, bool checked) {
   lanes_.begin_step();
   cursors_.clear();
   for (const auto& mesh : meshes_)
-    cursors_.push_back({0, 0, std::vector<std::size_t>(mesh->members().size())});
-  for (bool done = false, moved = true; !done;) {
-    invariant(moved, "the meshes' schedules deadlock: each waits for another's message");
-    done = true, moved = false;
+    cursors_.push_back({0, 0, false, std::vector<std::size_t>(mesh->members().size())});
+  wait_until_done([&] { return walk_on(graphs, checked) ? cudaSuccess : cudaErrorNotReady; },
+                  [&] { check_health(); });
+}
+
+/// Queues what can be. Returns true at the end, false if the rest waits for other processes.
+bool StepQueue::walk_on(StepGraphs* graphs, bool checked) {
+  for (;;) {
+    bool moved = lanes_.meet_begun(), done = true;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       moved = advance(static_cast<int>(m), graphs, checked) || moved;
       done = done && cursors_[m].run == meshes_[m]->schedule().size();
     }
+    const bool waits = lanes_.waits() || std::any_of(cursors_.begin(), cursors_.end(),
+                                                     [](const Cursor& at) { return at.waits; });
+    if (waits && (done || !moved)) return false;
+    if (done) return true;
+    invariant(moved, "the meshes' schedules deadlock: each waits for another's message");
   }
 }
 
@@ -82,7 +95,9 @@ bool StepQueue::advance(int mesh, StepGraphs* graphs, bool checked) {
   while (cursor.run < schedule.size()) {
     const lower::ListRun& run = schedule[cursor.run];
     if (!pass_messages(mesh, run, graphs != nullptr, checked, moved)) return moved;
-    if (meshes_[mesh]->has_work(run, cursor.segment)) work(mesh, run, graphs, checked);
+    cursor.waits =
+        meshes_[mesh]->has_work(run, cursor.segment) && !work(mesh, run, graphs, checked);
+    if (cursor.waits) return moved;
     std::fill(cursor.messages.begin(), cursor.messages.end(), 0);
     moved = true;
     if (++cursor.segment < meshes_[mesh]->segments(run).size()) continue;
@@ -111,7 +126,8 @@ bool StepQueue::pass_messages(int mesh, const lower::ListRun& run, bool captured
   return all;
 }
 
-void StepQueue::work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked) {
+/// Returns false if the segment waits for other processes.
+bool StepQueue::work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked) {
   MeshQueue& queue = *meshes_[mesh];
   const std::size_t segment = cursors_[mesh].segment;
   if (graphs == nullptr) return queue.queue(run, segment, checked);
@@ -121,10 +137,11 @@ void StepQueue::work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bo
   if (!graph)
     graph = capture(queue.origin(), [&] {
       queue.fork(queue.origin(), mesh_begun_[mesh].get());
-      queue.queue(run, segment, false);
+      invariant(queue.queue(run, segment, false), "a captured collective waits for a process");
       queue.join(queue.origin());
     });
   check(cudaGraphLaunch(graph.get(), queue.origin()), "cudaGraphLaunch");
+  return true;
 }
 
 void StepQueue::check_health() {

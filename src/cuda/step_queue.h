@@ -1,7 +1,7 @@
 #pragma once
 /// Queues whole steps: every mesh's schedule in its order, lists as graphs or instruction by
 /// instruction, messages between meshes once both sides have reached them. Runs on one thread,
-/// which never waits for a card.
+/// which never waits for a card, unless processes share one (staged.h).
 #include <array>
 #include <map>
 #include <memory>
@@ -45,13 +45,15 @@ class StepQueue {
   /// A mesh's position in its schedule.
   struct Cursor {
     std::size_t run = 0, segment = 0;
+    bool waits = false;                 ///< within the segment, for other processes
     std::vector<std::size_t> messages;  ///< per member: of the segment, that it has come past
   };
 
   void walk(StepGraphs* graphs, bool checked);
+  bool walk_on(StepGraphs* graphs, bool checked);
   bool advance(int mesh, StepGraphs* graphs, bool checked);
   bool pass_messages(int mesh, const lower::ListRun& run, bool captured, bool checked, bool& moved);
-  void work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked);
+  bool work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked);
 
   LoadedDevices& devices_;
   std::vector<std::unique_ptr<MeshQueue>> meshes_;

@@ -90,19 +90,35 @@ Cluster cpu_cluster(int hosts, int devices_per_host, int cores) {
   return cluster;
 }
 
-/// What `make` describes in rank 0 of `hosts` hosts, which share `n` devices.
-Cluster described_by_rank_0(processes::World& world, int n, const std::string& backend,
-                            const std::function<Cluster()>& make) {
-  world.note_call(fmt::format("Cluster::local({}, \"{}\")", n, backend));
+/// What `make` describes in rank 0.
+Cluster described_by_rank_0(processes::World& world, const std::function<Cluster()>& make) {
   return Cluster::from_json(world.from_rank_0([&] { return make().to_json(); }),
                             "the cluster of rank 0");
+}
+
+/// Collective: whether all processes of this one's host see one same card and no other. All have
+/// begun to use it then, so that what is free is what they all leave.
+bool host_shares_card(processes::World& world, const CudaSupport& cuda) {
+  CudaMessage uuid{}, why{};
+  CudaDevice card{};
+  if (cuda.devices == 1)
+    require(
+        cuda.functions->uuid(0, &uuid, &why) == 0 && cuda.functions->device(0, &card, &why) == 0,
+        "Cluster::local: {}", why.text);
+  const std::vector<std::string> only = world.all_gather(uuid.text);
+  const std::vector<processes::Process>& all = world.processes();
+  return cuda.devices == 1 && std::all_of(all.begin(), all.end(), [&](const auto& process) {
+           return process.host != all[world.rank()].host || only[process.rank] == uuid.text;
+         });
 }
 
 /// `n` devices of a launch, alike in all its processes.
 Cluster cuda_of_launch(processes::World& world, int n) {
   world.ranks_of_devices(n);
-  return described_by_rank_0(world, n, "cuda", [&] {
-    Cluster cluster = local_cuda((n + world.size() - 1) / world.size());
+  const bool shared = host_shares_card(world, cuda_support());
+  return described_by_rank_0(world, [&] {
+    Cluster cluster =
+        local_cuda(shared ? n / world.num_hosts() : (n + world.size() - 1) / world.size());
     cluster.num_hosts = world.num_hosts();
     cluster.devices_per_host = n / cluster.num_hosts;
     if (cluster.num_hosts > 1) cluster.between_hosts = kEthernet;
@@ -112,7 +128,7 @@ Cluster cuda_of_launch(processes::World& world, int n) {
 
 Cluster cpu_of_launch(processes::World& world, int n) {
   const auto [cores, devices] = world.cores_for(n);
-  return described_by_rank_0(world, n, "cpu", [&, cores = cores, devices = devices] {
+  return described_by_rank_0(world, [&, cores = cores, devices = devices] {
     return cpu_cluster(world.num_hosts(), devices, cores);
   });
 }
@@ -148,6 +164,7 @@ Cluster Cluster::local() {
 Cluster Cluster::local(int n, const std::string& backend) {
   require(n >= 1, "Cluster::local: {} devices; ask for at least 1", n);
   processes::World* const world = processes::world();
+  if (world) world->note_call(fmt::format("Cluster::local({}, \"{}\")", n, backend));
   if (backend == "cuda") return world ? cuda_of_launch(*world, n) : local_cuda(n);
   require(backend == "cpu",
           "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
