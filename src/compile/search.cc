@@ -120,7 +120,8 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
   std::exception_ptr first_failure;
   int worse = 0;
   for (int choice : choices) {
-    if (worse == kCompileTuning.micro_batches.worse_in_a_row || (best && is_over(request))) break;
+    if (worse == kCompileTuning.micro_batches.worse_in_a_row) break;
+    if ((best || first_failure) && is_over(request)) break;
     try {
       CompiledStep next = plan_with(request, choice);
       const double seconds = next.plan.cost.objective_seconds;
