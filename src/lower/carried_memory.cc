@@ -89,7 +89,10 @@ std::vector<CarriedMemory> carried_memory(const DeviceProgram& device) {
     result[b].lists.clear();
     if (!read_first[b] || lists.size() < 2) continue;
     const auto [entry, fresh] = known.try_emplace(lists);
-    if (fresh) entry->second = {lists, slots_of(device, lists), lists_beside(device, lists)};
+    if (fresh && device.begins && lists.front() == 0)
+      entry->second = {lists, 1, {}, true};
+    else if (fresh)
+      entry->second = {lists, slots_of(device, lists), lists_beside(device, lists), false};
     result[b] = entry->second;
   }
   return result;

@@ -14,6 +14,8 @@ struct CarriedMemory {
   /// Other lists that run while a later run still needs its content; it is
   /// then in use all the time.
   std::vector<int> beside;
+  /// Made before the micro-batches, and read by their runs: it is in use for the whole step.
+  bool lasting = false;
 };
 
 /// Per buffer; entries of buffers that do not own memory are empty. State, accumulators and buffers

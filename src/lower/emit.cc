@@ -37,6 +37,7 @@ class Emitter {
     device_.buffer_of_value.assign(graph_.values.size(), -1);
     for (const std::string& name : own().names) device_.lists.push_back({name, {}});
     device_.schedule = own().schedule;
+    device_.begins = own().begins;
   }
 
   DeviceProgram run() && {
@@ -69,9 +70,10 @@ class Emitter {
   /// Coordinates of the device in the mesh of a value.
   const std::vector<int>& at(int value) const { return at_[program_.mesh_index(value)]; }
 
-  /// The list of a region's messages on the mesh of a value.
-  std::vector<Instruction>& messages_of(Region region, int value) {
-    return device_.lists[lists_.of(region, program_.mesh_index(value))].instructions;
+  /// The list of a transfer's messages on the mesh of a value.
+  std::vector<Instruction>& messages_of(int n, int value) {
+    return device_.lists[lists_.of_messages(n, node(n).region, program_.mesh_index(value))]
+        .instructions;
   }
   std::vector<Instruction>& list_of(int n) { return device_.lists[lists_.of_node[n]].instructions; }
   std::vector<Instruction>& apply() { return device_.lists[own().apply()].instructions; }
@@ -125,7 +127,7 @@ class Emitter {
   }
 
   void add_message(int n, Kind kind, int value, const Message& message) {
-    std::vector<Instruction>& list = messages_of(node(n).region, value);
+    std::vector<Instruction>& list = messages_of(n, value);
     if (kind == Kind::send) ensure_loaded(value, list);
     Instruction instruction{.kind = kind, .node = n, .message = message};
     (kind == Kind::send ? instruction.inputs : instruction.outputs) = {buffer(value)};

@@ -42,6 +42,7 @@ void add_lists(const Runs& runs, GroupLists& group, Lists& lists, WeightLists& w
     group.names.push_back(count == 1 ? std::string(name) : fmt::format("{}_{}", name, chunk));
     return group.apply();
   };
+  if (group.begins) group.names.emplace_back("begin");
   for (int chunk = 0; chunk < count; ++chunk)
     lists.of_mesh[group.meshes[chunk]][0] = add("forward", chunk);
   for (int chunk = count; runs_backward(runs) && chunk-- > 0;)
@@ -52,7 +53,8 @@ void add_lists(const Runs& runs, GroupLists& group, Lists& lists, WeightLists& w
   for (int mesh : group.meshes) lists.of_mesh[mesh][2] = group.apply();
 }
 
-/// Adds the runs, in which every list but the last one runs once per micro-batch, in order.
+/// Adds the runs, in which every list but the last one, and the first one of a group that has
+/// something to do before the micro-batches, runs once per micro-batch, in order.
 void add_runs(const Runs& runs, int micro_batches, const Lists& lists, const WeightLists& weights,
               GroupLists& group) {
   using pipeline::GradientPart;
@@ -60,6 +62,7 @@ void add_runs(const Runs& runs, int micro_batches, const Lists& lists, const Wei
                 !any_run(runs, Region::backward, GradientPart::weights),
             "schedule: some backward runs are whole, some are split");
   std::vector<int> next(group.names.size());
+  if (group.begins) group.schedule.push_back({0, 0});
   for (const pipeline::RegionRun& run : runs) {
     invariant(run.chunk < static_cast<int>(group.meshes.size()),
               "schedule: {} of a mesh with {} stages", to_string(run), group.meshes.size());
@@ -71,7 +74,7 @@ void add_runs(const Runs& runs, int micro_batches, const Lists& lists, const Wei
         to_string(run));
     group.schedule.push_back({list, run.micro_batch});
   }
-  for (int list = 0; list < group.apply(); ++list)
+  for (int list = group.begins ? 1 : 0; list < group.apply(); ++list)
     invariant(next[list] == micro_batches, "schedule: {} runs of {} for {} micro-batches",
               next[list], group.names[list], micro_batches);
 }
@@ -97,13 +100,32 @@ void assign_nodes(const spmd::SpmdProgram& program, const WeightLists& weights, 
     const Node& node = program.graph.nodes[n];
     const int mesh = program.mesh_index(node.results[0]);
     const bool late = node.region == Region::backward && !awaited[n] && weights[mesh] >= 0;
-    lists.of_node.push_back(late ? weights[mesh] : lists.of(node.region, mesh));
+    lists.of_node.push_back(lists.once[n] ? 0
+                            : late        ? weights[mesh]
+                                          : lists.of(node.region, mesh));
     const int to = lists.group_of_mesh[mesh];
     const int from =
         spmd::is_transfer(node) ? lists.group_of_mesh[program.mesh_index(node.operands[0])] : to;
     lists.groups[to].nodes.push_back(static_cast<int>(n));
     if (from != to) lists.groups[from].nodes.push_back(static_cast<int>(n));
   }
+}
+
+/// Per group, whether it runs something before the micro-batches.
+std::vector<bool> groups_that_begin(const spmd::SpmdProgram& program,
+                                    const std::vector<bool>& once,
+                                    const std::vector<std::vector<int>>& groups) {
+  std::vector<bool> of_mesh(program.meshes.size()), result;
+  for (std::size_t n = 0; n < once.size(); ++n) {
+    if (!once[n]) continue;
+    const Node& node = program.graph.nodes[n];
+    of_mesh[program.mesh_index(node.results[0])] = true;
+    for (int value : node.operands) of_mesh[program.mesh_index(value)] = true;
+  }
+  for (const std::vector<int>& meshes : groups)
+    result.push_back(
+        std::any_of(meshes.begin(), meshes.end(), [&](int mesh) { return of_mesh[mesh]; }));
+  return result;
 }
 
 void require_no_gradients(const Graph& graph) {
@@ -128,10 +150,12 @@ Lists lists_of(const spmd::SpmdProgram& program, const pipeline::PipelineSchedul
   if (schedule.empty()) lists = unscheduled_lists(micro_batches);
   lists.group_of_mesh.resize(program.meshes.size());
   lists.of_mesh.resize(program.meshes.size(), {-1, -1, -1});
+  lists.once = spmd::once_before(program);
+  const std::vector<bool> begins = groups_that_begin(program, lists.once, groups);
   for (std::size_t g = 0; g < schedule.size(); ++g) {
     const Runs& runs = schedule[g];
     if (!runs_backward(runs)) require_no_gradients(program.graph);
-    GroupLists group{.meshes = groups[g]};
+    GroupLists group{.meshes = groups[g], .begins = begins[g]};
     for (int mesh : group.meshes) lists.group_of_mesh[mesh] = static_cast<int>(g);
     add_lists(runs, group, lists, weights);
     add_runs(runs, micro_batches, lists, weights, group);

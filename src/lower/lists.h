@@ -15,6 +15,8 @@ struct GroupLists {
   std::vector<ListRun> schedule = {};
   /// Of the program, in order: those of the meshes, and the transfers to and from them.
   std::vector<int> nodes = {};
+  /// The first list runs once, before the micro-batches (`spmd::once_before`).
+  bool begins = false;
 
   int apply() const { return static_cast<int>(names.size()) - 1; }
 };
@@ -26,16 +28,19 @@ struct Lists {
   /// Per mesh, the lists of its forward, backward and apply nodes.
   std::vector<std::array<int, 3>> of_mesh;
   std::vector<int> of_node;  ///< per node: the list that makes its results
+  std::vector<bool> once;    ///< per node: `spmd::once_before`
 
-  /// The list of the region's messages.
   int of(Region region, int mesh) const { return of_mesh[mesh][static_cast<int>(region)]; }
+  /// The list of the messages of a transfer, node `n` of region `region`, on one of its meshes.
+  int of_messages(int n, Region region, int mesh) const { return once[n] ? 0 : of(region, mesh); }
 };
 
 /// Without a schedule: "accumulate", of forward and backward, and "apply"; with one micro-batch
 /// only "apply". With a schedule: "forward", "backward", "weights" if it splits backward, and
 /// "apply"; if several meshes have the device, "forward_0", "forward_1", … in their order,
 /// "backward_…" and "weights_…" in reverse. List "weights" has the backward nodes on which no
-/// message depends. Without backward runs there is no such list: throws Error if the program has
+/// message depends. List "begin" is the first one of devices that run something before the
+/// micro-batches. Without backward runs there is no such list: throws Error if the program has
 /// backward nodes. Throws Bug unless the schedule runs every list of every micro-batch once,
 /// micro-batches in order.
 Lists lists_of(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule);

@@ -66,14 +66,15 @@ int num_positions(const DeviceProgram& device) {
 
 namespace {
 
-/// Values passed between lists are in use while other lists run in between, sent values to the end.
+/// Values passed between lists are in use while other lists run in between; sent values, and those
+/// made before the micro-batches, always.
 void extend_beside(const DeviceProgram& device, std::vector<LiveRange>& ranges) {
   const std::vector<CarriedMemory> carries = carried_memory(device);
   const std::vector<bool> sends = sent(device);
   for (std::size_t b = 0; b < ranges.size(); ++b) {
     for (int list : carries[b].beside)
       extend(ranges[b], first_position(device, list), first_position(device, list + 1) - 1);
-    if (sends[b]) extend(ranges[b], -1, num_positions(device));
+    if (sends[b] || carries[b].lasting) extend(ranges[b], -1, num_positions(device));
   }
   for (const InstructionList& list : device.lists)
     for (const Instruction& instruction : list.instructions)

@@ -81,11 +81,13 @@ class Contents {
 
   // ---- runs
 
-  /// Lists of region apply run once, all others once per micro-batch, in order.
+  /// Lists of region apply run once, and so does what comes before the micro-batches; all others run
+  /// once per micro-batch, in order.
   void verify_runs() const {
     const std::vector<Instruction>& list = device_.lists[list_].instructions;
     const bool last = list_ + 1 == static_cast<int>(device_.lists.size());
-    const int runs = last ? 1 : graph_.num_micro_batches;
+    const bool first = list_ == 0 && device_.begins;
+    const int runs = first || last ? 1 : graph_.num_micro_batches;
     std::vector<int> micro_batches;
     for (const ListRun& run : device_.schedule)
       if (run.list == list_) micro_batches.push_back(run.micro_batch);

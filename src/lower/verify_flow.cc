@@ -50,6 +50,7 @@ class Flow {
         value_of_(device.buffers.size(), -1),
         written_(device.buffers.size()),
         updated_by_(device.buffers.size(), -1),
+        of_all_(device.buffers.size()),
         is_state_(device.buffers.size()),
         is_accumulator_(device.buffers.size()) {
     for (std::size_t b = 0; b < slots_.size(); ++b) slots_[b].resize(device.buffers[b].slots);
@@ -58,7 +59,11 @@ class Flow {
         value_of_[buffer] = static_cast<int>(value);
     for (const InstructionList& list : device.lists)
       for (const Instruction& instruction : list.instructions)
-        for (int buffer : instruction.outputs) written_[buffer] = true;
+        for (int buffer : instruction.outputs) {
+          written_[buffer] = true;
+          if (&list == device.lists.data() && device.begins && instruction.kind != Kind::load)
+            of_all_[buffer] = true;
+        }
     for (const auto* lasting : {&device.kept, &device.zeroed})
       for (int buffer : *lasting) slots_[memory_of(device, buffer)][0].buffer = buffer;
     for (int buffer : device.kept) is_state_[buffer] = true;
@@ -104,6 +109,7 @@ class Flow {
 
   /// The micro-batch of which a run of the current list reads the buffer.
   int expected(int buffer) const {
+    if (of_all_[buffer]) return 0;
     const int value = value_of_[buffer];
     if (!in_apply() || value < 0 || find_input(graph_, value)) return micro_batch_;
     return graph_.producer(value).region == Region::apply ? 0 : last();
@@ -232,6 +238,7 @@ class Flow {
   // By buffer:
   std::vector<int> value_of_;    ///< -1: none
   std::vector<bool> written_;    ///< by an instruction
+  std::vector<bool> of_all_;     ///< made before the micro-batches
   std::vector<int> updated_by_;  ///< of state and accumulators: the buffer of the new content
   std::vector<bool> is_state_, is_accumulator_;
   /// Runs of sends, receives and starts that were not awaited: their micro-batches.

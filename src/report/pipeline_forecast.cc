@@ -45,6 +45,7 @@ pipeline::PipelineSchedule schedule_of(const Plan& plan, ScheduleKind kind) {
 
 /// What the stages of the joined `program` send each other, by pair of stages.
 std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const Cluster& cluster) {
+  const std::vector<bool> before = spmd::once_before(program);
   std::map<std::tuple<int, int, bool>, StageTransfer> transfers;
   for (int n = 0; n < static_cast<int>(program.graph.nodes.size()); ++n) {
     const Node& node = program.graph.nodes[n];
@@ -52,7 +53,7 @@ std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const 
     const cost::PlannedTransfer planned = planned_transfer(program, n, cluster);
     const int source = program.mesh_index(node.operands[0]),
               target = program.mesh_index(node.results[0]);
-    const bool once = node.region == Region::apply;
+    const bool once = before[n] || node.region == Region::apply;
     StageTransfer& transfer = transfers[{source, target, once}];
     transfer.from = source, transfer.to = target, transfer.once = once;
     ++transfer.tensors;

@@ -18,9 +18,8 @@ int group_size(const SpmdProgram& program, const Node& node) {
 /// By kind and device.
 using Sent = std::map<std::string, std::map<int, Traffic>>;
 
-void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
+void add_collective(const SpmdProgram& program, const Node& node, int runs, Sent& sent) {
   const CollectiveKind kind = *node.op->reshard;
-  const int runs = runs_per_step(program.graph, node);
   Traffic& entry = sent[std::string(name_of(kind))][program.mesh_of(node).devices().front()];
   entry.count += runs;
   entry.bytes +=
@@ -28,8 +27,7 @@ void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
                                          group_size(program, node));
 }
 
-void add_transfer(const SpmdProgram& program, const Node& node, Sent& sent) {
-  const int runs = runs_per_step(program.graph, node);
+void add_transfer(const SpmdProgram& program, const Node& node, int runs, Sent& sent) {
   const TensorType& type = program.graph.type(node.results[0]);
   for (const cost::TransferTile& tile : transfer_tiles(program, node)) {
     Traffic& entry = sent[std::string(node.op->name)][tile.from];
@@ -42,9 +40,12 @@ void add_transfer(const SpmdProgram& program, const Node& node, Sent& sent) {
 
 std::map<std::string, Traffic> traffic(const SpmdProgram& program) {
   Sent sent;
-  for (const Node& node : program.graph.nodes) {
-    if (is_collective(node)) add_collective(program, node, sent);
-    if (is_transfer(node)) add_transfer(program, node, sent);
+  const std::vector<bool> once = once_before(program);
+  for (std::size_t n = 0; n < once.size(); ++n) {
+    const Node& node = program.graph.nodes[n];
+    const int runs = once[n] ? 1 : runs_per_step(program.graph, node);
+    if (is_collective(node)) add_collective(program, node, runs, sent);
+    if (is_transfer(node)) add_transfer(program, node, runs, sent);
   }
   std::map<std::string, Traffic> most;
   for (const auto& [kind, by_device] : sent)
