@@ -5,6 +5,7 @@
 #include "src/ir/input.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
+#include "stage_graph.h"
 
 namespace alpa {
 
@@ -16,7 +17,7 @@ std::vector<BoundaryBatchDims> cut_into_stages(const Graph& graph, std::vector<S
   std::vector<int> stage_of_layer;
   for (int s = 0; s < static_cast<int>(stages.size()); ++s)
     stage_of_layer.resize(stages[s].last_layer + 1, s);
-  const Graph staged = with_stages(graph, stage_of_layer);
+  const Graph staged = stage_graph(graph, stage_of_layer);
   const std::vector<int> batch_dims = intra_op::batch_dims(staged);
   std::vector<BoundaryBatchDims> dims(stages.size());
   for (int s = 0; s < static_cast<int>(stages.size()); ++s) {

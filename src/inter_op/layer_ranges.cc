@@ -14,6 +14,7 @@
 #include "src/ir/rewrite.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
+#include "stage_graph.h"
 
 namespace alpa::inter_op {
 namespace {
@@ -166,7 +167,7 @@ RangeGraph LayerRanges::graph_of(Range range) const {
   std::vector<int> stages(layers_);
   for (int l = 0; l < layers_; ++l)
     stages[l] = l < range.first ? 0 : l <= range.last ? own : own + 1;
-  const Graph staged = with_stages(graph_, stages);
+  const Graph staged = stage_graph(graph_, stages);
   Subgraph part = subgraph(staged, own, own);
   const std::vector<int> batch_dims = intra_op::batch_dims(staged);
   RangeGraph result;

@@ -5,6 +5,7 @@
 
 #include "src/intra_op/plan/evaluate.h"
 #include "src/ir/input.h"
+#include "src/ir/lasting.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -19,10 +20,11 @@ std::int64_t kept_bytes(const Graph& graph, const ShardingPlan& plan) {
         kept.insert(value);
   std::int64_t bytes = 0;
   const std::vector<int> first_device = plan.mesh.coordinates(0);
+  const std::vector<bool> lasting = lasting_values(graph);
   for (int value : kept) {
     const Input* input = find_input(graph, value);
     const TensorType& type = graph.type(value);
-    if (!input || input->kind == InputKind::boundary)
+    if (!input || (input->kind == InputKind::boundary && !lasting[value]))
       bytes += TensorType{type.dtype,
                           local_shape(type.shape, plan.specs[value], plan.mesh, first_device)}
                    .bytes();

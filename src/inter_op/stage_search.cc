@@ -2,9 +2,9 @@
 #include "stage_search.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 
 #include "alpa/base/error.h"
 #include "best_partition.h"
@@ -12,27 +12,33 @@
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/transfer.h"
+#include "src/ir/lasting.h"
 #include "src/ir/stages.h"
+#include "stage_graph.h"
 #include "tuning.h"
 
 namespace alpa {
 namespace {
 
 /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
-/// there and back.
+/// there and back, and its share of those that cross once per step.
 std::vector<double> bytes_across(const Graph& graph) {
   const int layers = num_layers(graph);
   std::vector<double> bytes(layers, 0);
   for (int layer = 1; layer < layers; ++layer) {
     std::vector<int> stages(layers, 0);
     std::fill(stages.begin() + layer, stages.end(), 1);
-    const Graph staged = with_stages(graph, stages);
-    std::set<int> crossing;
+    const Graph staged = stage_graph(graph, stages);
+    const std::vector<bool> lasting = lasting_values(staged);
+    std::map<int, int> crossing;  // how often, by value
     for (const Node& node : staged.nodes)
       for (int value : node.operands)
-        if (node.region != Region::apply && staged.producer(value).layer != node.layer)
-          crossing.insert(value);
-    for (int value : crossing) bytes[layer] += static_cast<double>(staged.type(value).bytes());
+        if (staged.producer(value).layer != node.layer)
+          crossing[value] =
+              std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
+    for (const auto& [value, times] : crossing)
+      bytes[layer] +=
+          times * static_cast<double>(staged.type(value).bytes()) / graph.num_micro_batches;
   }
   return bytes;
 }

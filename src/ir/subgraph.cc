@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
+#include "src/ir/lasting.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 
@@ -28,7 +29,8 @@ LayerCuts::LayerCuts(const Graph& graph)
     : graph_(graph),
       first_reader_(graph.values.size(), std::numeric_limits<int>::max()),
       last_reader_(graph.values.size(), std::numeric_limits<int>::min()),
-      is_sum_(sums_of(graph)) {
+      is_sum_(sums_of(graph)),
+      lasts_(lasting_values(graph)) {
   const auto layer_of = [&](int value) { return graph.producer(value).layer; };
   const auto read = [&](int value, int layer) {
     first_reader_[value] = std::min(first_reader_[value], layer);
@@ -135,6 +137,7 @@ class LayerCuts::Cut {
               .results = {value},
               .name = fmt::format("%{}", value),
               .region = once ? Region::apply : node.region};
+      if (cuts_.lasts_[value]) node.attributes.set(std::string(kLastingAttribute), std::int64_t{1});
     }
     boundaries_.emplace(value, std::move(node));
   }

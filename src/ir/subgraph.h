@@ -9,8 +9,9 @@
 namespace alpa {
 
 /// A part of a graph. Values read from other parts are boundary inputs, named after their number in
-/// the whole graph ("%12"). They are in region apply if computed once per step. Values that other
-/// parts read are outputs with such names.
+/// the whole graph ("%12"). They are in region apply if computed once per step; those that are the
+/// same in all micro-batches say so (ir/lasting.h). Values that other parts read are outputs with
+/// such names.
 struct Subgraph {
   Graph graph;
   /// per node of `graph`, the node of the whole graph with the same (first) value
@@ -45,6 +46,7 @@ class LayerCuts {
   std::map<int, Members> of_layer_;
   std::vector<int> first_reader_, last_reader_;  ///< per value: layers of nodes and updates
   std::vector<bool> is_sum_;                     ///< per value: of an accumulator
+  std::vector<bool> lasts_;                      ///< per value: `lasting_values`
 };
 
 /// One part: `LayerCuts(graph).cut(first, last)`.

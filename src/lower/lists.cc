@@ -12,11 +12,11 @@ namespace {
 
 /// A step of one mesh keeps forward and backward together.
 Lists unscheduled_lists(int micro_batches) {
-  if (micro_batches == 1) return {{{{0}, {"apply"}, {{0, 0}}, {}}}, {0}, {{0, 0, 0}}, {}};
+  if (micro_batches == 1) return {{{{0}, {"apply"}, {{0, 0}}, {}}}, {0}, {{0, 0, 0}}, {}, {}};
   GroupLists group{{0}, {"accumulate", "apply"}, {}, {}};
   for (int m = 0; m < micro_batches; ++m) group.schedule.push_back({0, m});
   group.schedule.push_back({1, 0});
-  return {{std::move(group)}, {0}, {{0, 0, 1}}, {}};
+  return {{std::move(group)}, {0}, {{0, 0, 1}}, {}, {}};
 }
 
 using Runs = std::vector<pipeline::RegionRun>;
@@ -100,9 +100,7 @@ void assign_nodes(const spmd::SpmdProgram& program, const WeightLists& weights, 
     const Node& node = program.graph.nodes[n];
     const int mesh = program.mesh_index(node.results[0]);
     const bool late = node.region == Region::backward && !awaited[n] && weights[mesh] >= 0;
-    lists.of_node.push_back(lists.once[n] ? 0
-                            : late        ? weights[mesh]
-                                          : lists.of(node.region, mesh));
+    lists.of_node.push_back(lists.once[n] ? 0 : late ? weights[mesh] : lists.of(node.region, mesh));
     const int to = lists.group_of_mesh[mesh];
     const int from =
         spmd::is_transfer(node) ? lists.group_of_mesh[program.mesh_index(node.operands[0])] : to;
@@ -112,8 +110,7 @@ void assign_nodes(const spmd::SpmdProgram& program, const WeightLists& weights, 
 }
 
 /// Per group, whether it runs something before the micro-batches.
-std::vector<bool> groups_that_begin(const spmd::SpmdProgram& program,
-                                    const std::vector<bool>& once,
+std::vector<bool> groups_that_begin(const spmd::SpmdProgram& program, const std::vector<bool>& once,
                                     const std::vector<std::vector<int>>& groups) {
   std::vector<bool> of_mesh(program.meshes.size()), result;
   for (std::size_t n = 0; n < once.size(); ++n) {

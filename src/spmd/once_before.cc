@@ -2,32 +2,12 @@
 #include <algorithm>
 
 #include "src/ir/input.h"
+#include "src/ir/lasting.h"
 #include "src/ir/op_def.h"
 #include "src/spmd/program.h"
 
 namespace alpa::spmd {
 namespace {
-
-/// Whether the content of an input is the same in all micro-batches.
-bool lasts(const Input& input) {
-  return input.kind == InputKind::state || input.kind == InputKind::shared ||
-         input.kind == InputKind::scalar;
-}
-
-/// Per node, whether its results are the same in all micro-batches, and depend on none.
-std::vector<bool> lasting_nodes(const Graph& graph) {
-  std::vector<bool> lasting(graph.nodes.size());
-  for (std::size_t n = 0; n < lasting.size(); ++n) {
-    const Node& node = graph.nodes[n];
-    const Input* input = node.op == &ops::input ? find_input(graph, node.results[0]) : nullptr;
-    const auto same = [&](int value) { return lasting[graph.values[value].producer]; };
-    lasting[n] = input ? lasts(*input)
-                       : node.region != Region::apply &&
-                             !node.attributes.contains(kStreamAttribute) &&
-                             std::all_of(node.operands.begin(), node.operands.end(), same);
-  }
-  return lasting;
-}
 
 /// Adds to `once` the reshards that belong to its transfers. A reshard of the plan stays where it
 /// is: the plan counts on its result for one micro-batch alone.
@@ -39,8 +19,7 @@ void add_reshards_behind(const Graph& graph, std::vector<bool>& once) {
       left[n] = node.attributes.integer("reshards");
     if (!node.op->reshard || node.operands.empty()) continue;
     std::int64_t least = kMaxGraphNodes;
-    for (int value : node.operands)
-      least = std::min(least, left[graph.values[value].producer]);
+    for (int value : node.operands) least = std::min(least, left[graph.values[value].producer]);
     if (least == 0) continue;
     once[n] = true;
     left[n] = least - 1;
@@ -52,11 +31,11 @@ void add_reshards_behind(const Graph& graph, std::vector<bool>& once) {
 std::vector<bool> once_before(const SpmdProgram& program) {
   const Graph& graph = program.graph;
   std::vector<bool> once(graph.nodes.size());
-  if (graph.num_micro_batches == 1 || program.meshes.size() == 1) return once;
-  const std::vector<bool> lasting = lasting_nodes(graph);
+  if (program.meshes.size() == 1) return once;
+  const std::vector<bool> lasting = lasting_values(graph);
   const auto is_input = [&](std::size_t n) { return graph.nodes[n].op == &ops::input; };
   for (std::size_t n = once.size(); n-- > 0;) {
-    if (is_input(n) || !lasting[n]) continue;
+    if (is_input(n) || !lasting[graph.nodes[n].results[0]]) continue;
     if (is_transfer(graph.nodes[n])) once[n] = true;
     for (int value : graph.nodes[n].operands)
       if (const int producer = graph.values[value].producer; once[n] && !is_input(producer))

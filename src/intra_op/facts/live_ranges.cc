@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "src/intra_op/facts/fusion.h"
+#include "src/ir/lasting.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::intra_op {
@@ -113,9 +114,11 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& class
     }
     ranges.push_back({!exists ? to : in_place ? point + 1 : point, to});
   }
+  const std::vector<bool> lasting = lasting_values(graph);
   for (const Input& input : graph.inputs) {
     LivePoints& range = ranges[input.value];
-    const bool kept = input.kind == InputKind::state || input.kind == InputKind::accumulator;
+    const bool kept = input.kind == InputKind::state || input.kind == InputKind::accumulator ||
+                      (input.kind == InputKind::boundary && lasting[input.value]);
     if (kept) range = {0, end};
     if (!kept && !readers[input.value].empty()) range.from = readers[input.value].front();
   }

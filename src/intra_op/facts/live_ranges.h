@@ -20,7 +20,8 @@ struct LivePoints {
 std::vector<int> points_of_nodes(const Graph& graph, const NodeClasses& classes);
 
 /// Per value, given the points of nodes and the last point at which each value is read (-1: never).
-/// State and accumulators live always, other inputs from where they are first read.
+/// State and accumulators live always, and so do boundary inputs that are the same in all
+/// micro-batches; other inputs live from where they are first read.
 std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& classes,
                                     const std::vector<int>& points,
                                     const std::vector<int>& last_read);
