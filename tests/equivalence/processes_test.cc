@@ -62,6 +62,11 @@ TEST_CASE("pipelines of every schedule have the same bits in several processes")
   for (const auto schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
                               ScheduleKind::one_f_one_b_overlap, ScheduleKind::zero_bubble})
     check_like_one_process("gpt", PipeshardParallel{.schedule = schedule}, 4, {2, 4}, 4);
+  check_like_one_process("gpt",
+                         PipeshardParallel{.layers = AutoLayers{4},
+                                           .stages = UniformStages{4, 2},
+                                           .schedule = ScheduleKind::interleaved_one_f_one_b},
+                         4, {2, 4}, 4);
 }
 
 TEST_CASE("experts, convolutions and grouped heads have the same bits in several processes") {

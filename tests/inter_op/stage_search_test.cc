@@ -13,6 +13,7 @@
 #include "src/inter_op/range_costs.h"
 #include "src/inter_op/stage_meshes.h"
 #include "src/ir/stages.h"
+#include "support/gpt_stack.h"
 #include "support/planning_suite.h"
 
 namespace stage_search_test {
@@ -123,6 +124,22 @@ TEST_CASE("the search finds what an ILP per range of layers and part of the clus
     CHECK(found.seconds == doctest::Approx(best->seconds).epsilon(1e-6));
     CHECK(found.lower_bound <= best->seconds * (1 + 1e-6));
     CHECK(found.lower_bound >= best->seconds * (1 - 1e-4));
+  }
+}
+
+TEST_CASE(
+    "tied weights and their gradient are paid for once per step, however many micro-batches") {
+  const testing::GptStack stack{
+      .layers = 3, .batch = 8, .sequence = 4, .hidden = 12, .heads = 3, .vocabulary = 7};
+  Cluster cluster = Cluster::local(2);
+  cluster.within_host = {0, 1e-9};
+  for (const int micro_batches : {1, 2, 8}) {
+    CAPTURE(micro_batches);
+    const Graph graph = testing::gpt_step(stack, optim::Sgd{}).trace(micro_batches);
+    const auto price = transfer_prices(graph, cluster, {{1, 1}});
+    for (const int layer : {1, 2})  // activation and table, there and back
+      CHECK(micro_batches * price(layer, 0, 0) ==
+            doctest::Approx(2 * (8 * 4 * 12 + 7 * 12) * 4 * 1e-9));
   }
 }
 
