@@ -81,8 +81,8 @@ class Contents {
 
   // ---- runs
 
-  /// Lists of region apply run once, and so does what comes before the micro-batches; all others run
-  /// once per micro-batch, in order.
+  /// Lists of region apply run once, and so does what comes before the micro-batches; all others
+  /// run once per micro-batch, in order.
   void verify_runs() const {
     const std::vector<Instruction>& list = device_.lists[list_].instructions;
     const bool last = list_ + 1 == static_cast<int>(device_.lists.size());
