@@ -84,8 +84,8 @@ bool is_transfer(const Node& node);
 
 /// Per node, whether it runs once per step, before the micro-batches: a transfer of what is the
 /// same in all of them (state, and what is computed of it and of inputs that all micro-batches
-/// share), what computes that, and the reshards behind the transfer. None in programs of one mesh or of one
-/// micro-batch.
+/// share), what computes that, and the reshards behind the transfer. None in programs of one mesh
+/// or of one micro-batch.
 std::vector<bool> once_before(const SpmdProgram& program);
 
 /// Operand and result of a transfer.
