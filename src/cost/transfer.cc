@@ -2,12 +2,14 @@
 #include "src/cost/transfer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "alpa/base/error.h"
 #include "src/cost/cost_model.h"
@@ -211,10 +213,11 @@ class Round {
   std::vector<int> sends_, receives_, hosts_;  ///< the last round in which each was busy
 };
 
+using OrderedTiles = std::vector<OrderedTile>;
+
 /// Rounds of tiles in which no device sends or receives twice, and no host exchanges boxes with
 /// other hosts twice.
-std::vector<TransferTile> in_rounds(const std::vector<OrderedTile>& tiles,
-                                    const TransferRoute& route) {
+std::vector<TransferTile> in_rounds(const OrderedTiles& tiles, const TransferRoute& route) {
   int devices = 0;
   for (const auto& [tile, behind] : tiles)
     devices = std::max({devices, tile.from + 1, tile.to + 1});
@@ -280,6 +283,20 @@ TransferCost cost_of(const TensorType& type, const std::vector<TransferTile>& ti
   return cost;
 }
 
+/// The tiles take no less in any order: each device sends, or receives, its own one by one.
+double busiest_seconds(const TensorType& type, const OrderedTiles& tiles, const Cluster& cluster) {
+  constexpr double kRounding = 1 - 1e-9;  // the clock adds in another order
+  std::unordered_map<int, std::array<double, 2>> busy;
+  double most = 0;
+  for (const auto& [tile, behind] : tiles) {
+    const auto bytes = static_cast<double>(TensorType{type.dtype, tile.extent}.bytes());
+    const Link link = link_of(cluster, tile.from, tile.to);
+    const double seconds = link.alpha_seconds + bytes * link.beta_seconds_per_byte;
+    most = std::max({most, busy[tile.from][0] += seconds, busy[tile.to][1] += seconds});
+  }
+  return most * kRounding;
+}
+
 /// Chunks for which a chain of devices is done first: n hops take
 /// (chunks + n - 1) · (α + βb/chunks) seconds. 0: no device has more than its own copy to pass on.
 int best_chunks(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
@@ -327,14 +344,22 @@ std::string_view name_of(TransferStrategy strategy) {
   return kNames[static_cast<int>(strategy)];
 }
 
-std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayout& from,
-                                         const MeshLayout& to, const TransferRoute& route) {
+namespace {
+
+OrderedTiles unordered_tiles(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
+                             const TransferRoute& route) {
   invariant(!from.spec.is_partial() && !to.spec.is_partial(), "transfer of {} from {} to {}",
             to_string(type), to_string(from.spec), to_string(to.spec));
   const Owners sources = owners_of(type.shape, from), targets = owners_of(type.shape, to);
-  return in_rounds(route.chunks > 0 ? chained_tiles(sources, targets, route)
-                                    : direct_tiles(sources, targets, route),
-                   route);
+  return route.chunks > 0 ? chained_tiles(sources, targets, route)
+                          : direct_tiles(sources, targets, route);
+}
+
+}  // namespace
+
+std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayout& from,
+                                         const MeshLayout& to, const TransferRoute& route) {
+  return in_rounds(unordered_tiles(type, from, to, route), route);
 }
 
 TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
@@ -353,7 +378,10 @@ PlannedTransfer plan_transfer(const TensorType& type, const MeshLayout& from, co
     TransferRoute route{.devices_per_host = cluster.num_hosts > 1 ? cluster.devices_per_host : 0};
     if (chained) route.chunks = best_chunks(type, from, arrives, cluster);
     if (chained && route.chunks == 0) return;
-    TransferCost cost = transfer_cost(type, from, arrives, cluster, route);
+    const OrderedTiles tiles = unordered_tiles(type, from, arrives, route);
+    if (best && gather_seconds + busiest_seconds(type, tiles, cluster) >= best->cost.seconds)
+      return;  // to find rounds takes longest
+    TransferCost cost = cost_of(type, in_rounds(tiles, route), cluster);
     cost.seconds += gather_seconds;
     if (best && cost.seconds >= best->cost.seconds) return;
     best = {chained ? TransferStrategy::broadcast : TransferStrategy::send_receive,

@@ -47,10 +47,11 @@ pipeline::PipelineSchedule schedule_of(const Plan& plan, ScheduleKind kind) {
 std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const Cluster& cluster) {
   const std::vector<bool> before = spmd::once_before(program);
   std::map<std::tuple<int, int, bool>, StageTransfer> transfers;
+  cost::TransferPrices prices(cluster);
   for (int n = 0; n < static_cast<int>(program.graph.nodes.size()); ++n) {
     const Node& node = program.graph.nodes[n];
     if (!spmd::is_transfer(node)) continue;
-    const cost::PlannedTransfer planned = planned_transfer(program, n, cluster);
+    const cost::PlannedTransfer planned = planned_transfer(program, n, prices);
     const int source = program.mesh_index(node.operands[0]),
               target = program.mesh_index(node.results[0]);
     const bool once = before[n] || node.region == Region::apply;

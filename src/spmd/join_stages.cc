@@ -24,7 +24,7 @@ struct Appending {
 
 class Joining {
  public:
-  Joining(std::span<const PlannedPart> parts, const Cluster& cluster) : cluster_(cluster) {
+  Joining(std::span<const PlannedPart> parts, const Cluster& cluster) : prices_(cluster) {
     for (const PlannedPart& part : parts) {
       Appending appending;
       appending.program = partition(part.graph, part.plan);
@@ -123,9 +123,9 @@ class Joining {
     node.layer = input.layer;
     const std::string name = result_.graph.producer(value).name + ".transfer";
     value = reduced(value, node);
-    const cost::PlannedTransfer planned = cost::plan_transfer(
-        result_.graph.type(value), {result_.mesh_of(value), result_.specs[value]},
-        {result_.meshes[p], spec}, cluster_);
+    const cost::PlannedTransfer planned =
+        prices_.plan(result_.graph.type(value), {result_.mesh_of(value), result_.specs[value]},
+                     {result_.meshes[p], spec});
     node.name = name;
     return append_transfer(result_, value, p, planned, std::move(node));
   }
@@ -207,7 +207,7 @@ class Joining {
     keep(whole.outputs, result_.graph.outputs);
   }
 
-  const Cluster& cluster_;
+  cost::TransferPrices prices_;
   std::vector<Appending> parts_;
   SpmdProgram result_;
   std::map<int, int> sums_;  ///< by partial value of the result

@@ -8,7 +8,7 @@
 
 #include "alpa/intra_op/plan.h"
 #include "alpa/ir/graph.h"
-#include "src/cost/transfer.h"
+#include "src/cost/transfer_prices.h"
 
 namespace alpa {
 struct KernelCall;
@@ -97,7 +97,8 @@ std::vector<cost::TransferTile> transfer_tiles(const SpmdProgram& program, const
 
 /// A transfer's way, from its attributes, and what it costs. Node `n` of a program as
 /// `join_stages` makes it: later passes may merge the reshards behind a transfer.
-cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n, const Cluster& cluster);
+cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n,
+                                       cost::TransferPrices& prices);
 
 /// Inserts the plan's reshards, each just before its first use and named "<value>.<kind>". The
 /// result computes what `graph` computes, each device its part. A reshard that is read both per

@@ -146,14 +146,15 @@ std::vector<cost::TransferTile> transfer_tiles(const SpmdProgram& program, const
                               target_of(program, transfer), route_of(transfer));
 }
 
-cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n, const Cluster& cluster) {
+cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n,
+                                       cost::TransferPrices& prices) {
   const Node& transfer = program.graph.nodes[n];
   const cost::MeshLayout to = target_of(program, transfer);
   cost::PlannedTransfer planned;
   planned.route = route_of(transfer);
   planned.arrives = to.spec;
   const TensorType& type = program.graph.type(transfer.results[0]);
-  planned.cost = transfer_cost(type, source_of(program, transfer), to, cluster, planned.route);
+  planned.cost = prices.cost(type, source_of(program, transfer), to, planned.route);
   for (const auto strategy :
        {cost::TransferStrategy::local_all_gather, cost::TransferStrategy::local_reshard,
         cost::TransferStrategy::broadcast})
@@ -171,7 +172,7 @@ cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n, const 
     value = reader->results[0];
   }
   planned.gather = cost::find_reshard(type, to.spec, program.specs[value], to.mesh,
-                                      cost::CostModel::of(cluster).reshard)
+                                      cost::CostModel::of(prices.cluster()).reshard)
                        .value();
   planned.cost.seconds += planned.gather.seconds;
   return planned;
