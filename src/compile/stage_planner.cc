@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "src/cost/cost_model.h"
+#include "src/inter_op/equal_stages.h"
 #include "src/inter_op/given_stages.h"
 #include "src/inter_op/stage_meshes.h"
 #include "src/ir/input.h"
@@ -258,6 +259,7 @@ std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limit
   const auto* manual = std::get_if<ManualStages>(&method_.options.stages);
   std::vector<StagePlan> stages = stages_with_layers_of(requests_);
   const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph_, stages);
+  EqualStages equal;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     intra_op::AutoShardOptions own = options_;
     if (std::holds_alternative<AutoStages>(method_.options.stages)) own.progress = {};
@@ -270,9 +272,15 @@ std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limit
     std::optional<ShardingPlan> found;
     if (limits.empty() && s < found_plans_.size() && found_plans_[s])
       found = moved(*found_plans_[s], stages[s].graph, requests_[s].meshes);
+    const StageQuestion question{stages[s].graph, requests_[s].meshes, limit, batch_dims[s]};
+    const bool same_options = !manual || manual->options.empty();
+    if (!found && same_options) found = equal.find(question);
+    const bool is_new = !found;
     stages[s].plan =
         found ? *std::move(found)
               : plan_stage(stages[s].graph, requests_[s].meshes, limit, {model_, own, cache_});
+    if (is_new && stages[s].plan.cost.gap() <= method_.options.relative_gap)
+      equal.add(question, stages[s].plan);
   }
   return stages;
 }
