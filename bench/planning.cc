@@ -6,8 +6,10 @@
 // With --method pipeline: from the training step to the plans of stages that are searched for, each
 // layer a layer of the pipeline; what is proven of them, and the best equal stages beside them.
 //   bench_planning CLUSTER_FILE --method pipeline [--hosts N] [--micro-batches N] …
-// With --method given: plans of GPTs with the stages that Megatron-LM was run with, on as many
-// hosts of the cluster's kind (--model 1T: arXiv 2205.05198, table 5; 175B: 1,024 devices).
+// With --method given: plans with stages that such models were trained with, on as many hosts of
+// the cluster's kind (--model 1T: Megatron-LM, arXiv 2205.05198, table 5; 175B: on 1,024 devices;
+// 405B: Llama 3 on 16,384, arXiv 2407.21783, table 4). --stages gives another number of stages, and
+// leaves their meshes to the planner; --interleaved gives each device 2 stages.
 // With --model encoder-decoder: one whose layers, stages and number of micro-batches the planner
 // chooses, from the training step to the programs, on 2 to 8 devices of a local cluster.
 //   bench_planning CLUSTER_FILE --method pipeline --model encoder-decoder
@@ -146,8 +148,8 @@ std::vector<bench::Figure> phases(const TrainingStep& step,
 
 struct Settings {
   std::string cluster_file, model = "mlp", method = "shard", devices = "8x8";
-  int layers = 96, rounds = 1, hosts = 8, micro_batches = 16;
-  bool plan_only = false;
+  int layers = 96, rounds = 1, hosts = 8, micro_batches = 16, stages = 0;
+  bool plan_only = false, interleaved = false;
 };
 
 TrainingStep step_of(const Settings& settings) {
@@ -266,47 +268,80 @@ void measure_stages(const Settings& settings) {
   }
 }
 
-/// A GPT of sequences of 2048 tokens, and the degrees of its parallelism.
+/// A decoder, and the degrees of its parallelism.
 struct Published {
   std::string_view name;
-  std::int64_t layers, hidden, heads, batch;
+  models::DecoderOptions model;
+  std::int64_t batch;
   int data, tensor, pipeline, micro_batches;
 };
-constexpr Published kPublished[] = {{"1T", 128, 25600, 160, 512, 1, 8, 64, 512},
-                                    {"175B", 96, 12288, 96, 1536, 8, 8, 16, 192}};
+const Published kPublished[] = {
+    {"1T", {.layers = 128, .hidden = 25600, .heads = 160, .sequence = 2048}, 512, 1, 8, 64, 512},
+    {"175B", {.layers = 96, .hidden = 12288, .heads = 96, .sequence = 2048}, 1536, 8, 8, 16, 192},
+    {"405B",
+     {.kind = models::DecoderKind::llama,
+      .layers = 126,
+      .hidden = 16384,
+      .heads = 128,
+      .key_heads = 8,
+      .sequence = 8192,
+      .vocabulary = 128256,
+      .feed_forward = 53248,
+      .tied_head = false},
+     2048,
+     128,
+     8,
+     16,
+     16}};
 
 const Published& published_of(const Settings& settings) {
   for (const Published& published : kPublished)
     if (published.name == settings.model) return published;
-  fail("--method given: --model is '{}'; give 1T or 175B", settings.model);
+  fail("--method given: --model is '{}'; give 1T, 175B or 405B", settings.model);
+}
+
+PipeshardParallel method_of(const Settings& settings, const Published& given) {
+  PipeshardParallel method =
+      parallel_3d(given.data, given.tensor, given.pipeline, given.micro_batches);
+  const int per_part = settings.interleaved ? 2 : 1;
+  UniformStages stages{.count = given.pipeline * per_part, .stages_per_part = per_part};
+  if (settings.stages > 0) {
+    stages.count = settings.stages * per_part;
+    method.mesh_shape = {};
+    method.batch_mesh_axis = {};
+  }
+  if (settings.interleaved) method.schedule = ScheduleKind::interleaved_one_f_one_b;
+  method.layers = AutoLayers{stages.count};
+  method.stages = stages;
+  return method;
 }
 
 void measure_given(const Settings& settings) {
   const Published& given = published_of(settings);
+  const char* const name = given.model.kind == models::DecoderKind::gpt ? "gpt" : "llama";
   Cluster cluster = Cluster::from_file(settings.cluster_file);
   cluster.num_hosts = given.data * given.tensor * given.pipeline / cluster.devices_per_host;
-  const models::Decoder decoder({.layers = given.layers,
-                                 .hidden = given.hidden,
-                                 .heads = given.heads,
-                                 .sequence = 2048,
-                                 .remat = true});
-  const TensorType tokens{i32, {given.batch, 2048}};
+  models::DecoderOptions model = given.model;
+  model.remat = true;
+  const models::Decoder decoder(model);
+  const TensorType tokens{i32, {given.batch, model.sequence}};
   const TrainingStep step =
       training_step({{"tokens", tokens}, {"labels", tokens}},
                     [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
                     optim::Adam{}, {.precision = bf16_mixed, .remat = Remat::all});
   for (int round = 0; round < settings.rounds; ++round) {
     Clock clock;
-    const CompiledStep planned = plan_only(
-        step, parallel_3d(given.data, given.tensor, given.pipeline, given.micro_batches), cluster);
-    bench::print_row(fmt::format("gpt {} on {} devices, {} stages", given.name,
-                                 cluster.num_devices(), given.pipeline),
-                     {clock.lap("processor_seconds"),
-                      {"nodes", static_cast<double>(planned.program->graph.nodes.size())},
-                      {"lowered_devices", static_cast<double>(planned.lowered->firsts.size())},
-                      {"step_seconds", planned.plan.cost.objective_seconds},
-                      {"planned_bytes", static_cast<double>(planned.memory_bytes)},
-                      {"peak_gigabytes", peak_gigabytes()}});
+    const CompiledStep planned = plan_only(step, method_of(settings, given), cluster);
+    bench::print_row(
+        fmt::format("{} {} on {} devices, {} stages{}{}", name, given.name, cluster.num_devices(),
+                    planned.plan.stages.size(), settings.interleaved ? ", interleaved" : "",
+                    settings.stages > 0 ? ", meshes found" : ""),
+        {clock.lap("processor_seconds"),
+         {"nodes", static_cast<double>(planned.program->graph.nodes.size())},
+         {"lowered_devices", static_cast<double>(planned.lowered->firsts.size())},
+         {"step_seconds", planned.plan.cost.objective_seconds},
+         {"planned_bytes", static_cast<double>(planned.memory_bytes)},
+         {"peak_gigabytes", peak_gigabytes()}});
   }
 }
 
@@ -373,10 +408,11 @@ int main(int argc, char** argv) {
        cli::choice("--method", &settings.method, "shard, pipeline, given stages, or lowering",
                    {"shard", "pipeline", "given", "lowering"}),
        cli::choice("--model", &settings.model,
-                   "mlp, gpt (shard: ZeRO-3); pipeline: also encoder-decoder; given: 1T, 175B; "
+                   "mlp, gpt (shard: ZeRO-3); pipeline: also encoder-decoder; given: 1T, 175B, "
+                   "405B; "
                    "--plan-only: dense (alpa-mlp's), residual-mlp, decoder (alpa-gpt's), experts "
                    "(alpa-moe's)",
-                   {"mlp", "gpt", "encoder-decoder", "1T", "175B", "dense", "residual-mlp",
+                   {"mlp", "gpt", "encoder-decoder", "1T", "175B", "405B", "dense", "residual-mlp",
                     "decoder", "experts"}),
        cli::on("--plan-only", &settings.plan_only, "Only tracing and planning, of one mesh"),
        cli::text("--devices", &settings.devices,
@@ -384,6 +420,8 @@ int main(int argc, char** argv) {
        cli::whole("--layers", &settings.layers, "Layers", 1, 100000),
        cli::whole("--hosts", &settings.hosts, "Hosts of the cluster, for pipeline", 1, 1000),
        cli::whole("--micro-batches", &settings.micro_batches, "For pipeline", 1, 1000),
+       cli::whole("--stages", &settings.stages, "For given; 0: as published", 0, 1000),
+       cli::on("--interleaved", &settings.interleaved, "For given: 2 stages on each device"),
        cli::whole("--rounds", &settings.rounds, "Rounds", 1, 1000)},
       [&] {
         if (settings.plan_only) return measure_plan(settings);

@@ -54,7 +54,7 @@ TEST_CASE("more layers than a graph may hold are refused, by the flag or while t
 
 TEST_CASE("nodes and micro-batches times devices are bounded, too") {
   nn::Sequential mlp;
-  for (int layer = 0; layer < 20; ++layer) mlp.add(nn::Dense(8));
+  for (int layer = 0; layer < 80; ++layer) mlp.add(nn::Dense(8));
   const TrainingStep step = training_step(
       {{"x", {f32, {8, 4}}}}, [=](const Batch& b) { return mean(mlp(b["x"])); }, optim::Adam{});
   Cluster cluster = Cluster::local(1);
@@ -62,7 +62,7 @@ TEST_CASE("nodes and micro-batches times devices are bounded, too") {
   const std::size_t nodes = step.trace(1).nodes.size();
   CHECK(error_of([&] { plan_only(step, ShardParallel{}, cluster); }) ==
         fmt::format("parallelize: {} nodes on 1048576 devices are {}; the most of a step that is "
-                    "planned are 268435456, so give fewer layers or devices",
+                    "planned are 1073741824, so give fewer layers or devices",
                     nodes, nodes << 20));
   CHECK(refusal("alpa-mlp", {"--layers", "1200", "--dim", "2", "--batch", "2", "--devices", "1024"})
             .ends_with("; the most of a step that is run are 16777216, so give fewer layers or "
