@@ -3,10 +3,23 @@
 /// with actual all-to-all bytes.
 #include <span>
 
+#include "alpa/mesh/cluster.h"
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 
 namespace alpa::cost {
+
+/// The links of a cluster, where more is known of them than the latency and the rate of an axis.
+struct HostLinks {
+  /// Hosts have consecutive devices; 0: nothing more is known.
+  int devices_per_host = 0;
+  Link within, between;
+  MeasuredCollectives measured = {};  ///< inside a host; empty: `within`
+  HostAdapters adapters = {};         ///< rate 0: each device has `between`
+
+  bool operator==(const HostLinks&) const = default;
+  static HostLinks of(const Cluster& cluster);
+};
 
 /// Options of the formulas; some serve comparison with published objectives of other systems.
 struct CollectiveOptions {
@@ -15,6 +28,7 @@ struct CollectiveOptions {
   bool tie_break_tails = false;
   bool allow_all_gather = true;  ///< false: infinite
   bool allow_all_to_all = true;
+  HostLinks links = {};  ///< of the cluster
 
   bool operator==(const CollectiveOptions&) const = default;
 };
@@ -23,6 +37,9 @@ struct CollectiveOptions {
 /// reduce_scatter and all_to_all: of the local operand; all_gather: of the gathered result (for
 /// uneven parts n times the largest one). AR α+2β(n-1)/n·b, AG and RS α+β(n-1)/n·b, A2A
 /// α+β(n-1)/n·b. 0 if n = 1; infinity if the options forbid the kind.
+/// With `options.links`: inside a host by measured all_reduces, others as the same share of them as
+/// of the bytes sent. Between hosts hierarchically (docs/cost-model.md), at the rate of the
+/// adapters, which all groups of the axes share that have devices on the host.
 double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh,
                           std::span<const int> axes, const CollectiveOptions& options = {});
 

@@ -136,6 +136,16 @@ double rate_at(const MeasuredRates::Products& products, const std::array<double,
   return std::exp2(log_rate);
 }
 
+/// The share of the full rate that a product of this shape reaches; 1 for other operators.
+double share_of_rate(const DeviceModel& device, std::optional<DType> dtype, const Rule& rule,
+                     const std::vector<std::int64_t>& sizes) {
+  if (!dtype || !device.half_rate_size.contains(*dtype)) return 1;
+  const auto mnk = product_sizes(rule, sizes);
+  if (!mnk) return 1;
+  const double c = device.half_rate_size.at(*dtype);
+  return (*mnk)[0] / ((*mnk)[0] + c) * (*mnk)[1] / ((*mnk)[1] + c);
+}
+
 double loop_rate(const DeviceModel& device, double bytes) {
   const std::vector<double>& rates = device.measured.loop_bytes_per_second;
   if (rates.empty()) return device.memory_bytes_per_second;
@@ -157,6 +167,8 @@ CostModel CostModel::of(const Cluster& cluster) {
   model.device = cluster.device;
   model.reshard.memory_bytes_per_second = cluster.device.memory_bytes_per_second;
   model.reshard.launch_seconds = cluster.device.launch_seconds;
+  model.reshard.collectives.links = HostLinks::of(cluster);
+  model.software = cluster.software;
   return model;
 }
 
@@ -172,7 +184,8 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
     if (const auto mnk = product_sizes(rule, sizes))
       return flops(rule, sizes) / rate_at(model.device.measured.products.at(*dtype), *mnk) +
              model.device.launch_seconds;
-  const double rate = flop_rate(model.device, dtype), bandwidth = loop_rate(model.device, bytes);
+  const double rate = flop_rate(model.device, dtype) * share_of_rate(model.device, dtype, rule, sizes),
+               bandwidth = loop_rate(model.device, bytes);
   const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
                memory = bandwidth > 0 ? bytes / bandwidth : 0;
   return std::max(compute, memory) + model.device.launch_seconds;

@@ -1,7 +1,10 @@
 // src/inter_op/stage_seconds.cc — what the parts of a plan take, per region of the step
 #include "stage_seconds.h"
 
+#include <algorithm>
+
 #include "src/intra_op/plan/evaluate.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {
@@ -18,6 +21,28 @@ std::vector<bool> needed_outside(const Graph& graph) {
   return needed;
 }
 
+/// A run takes at least as long as the host launches its operators.
+void at_least_launched(const Graph& graph, const SoftwareModel& software, StageSeconds& seconds) {
+  if (software.operator_seconds <= 0) return;
+  double forward = 0, backward = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.op->work == Work::free || node.operands.empty()) continue;
+    if (node.region == Region::forward) forward += software.operator_seconds;
+    if (node.region == Region::backward) backward += software.operator_seconds;
+  }
+  const double grown = std::max(1.0, backward / std::max(seconds.backward, 1e-12));
+  seconds.forward = std::max(seconds.forward, forward);
+  seconds.backward = std::max(seconds.backward, backward);
+  seconds.weights *= grown;
+}
+
+/// Reductions of gradients behind the last backward run.
+void overlap(double gradients, const SoftwareModel& software, StageSeconds& seconds) {
+  if (software.gradient_overlap <= 0 || gradients <= 0) return;
+  seconds.apply -= gradients;
+  seconds.apply += std::max(0.0, software.gradient_overlap * gradients - seconds.backward);
+}
+
 }  // namespace
 
 StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
@@ -26,6 +51,7 @@ StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
   const intra_op::PartSeconds parts = intra_op::part_seconds(plan, facts, model);
   const std::vector<bool> needed = needed_outside(graph);
   StageSeconds seconds;
+  double gradients = 0;  // reductions between the backward pass and the update
   const auto add = [&](Region region, bool weights, double of_step) {
     if (region == Region::apply) {
       seconds.apply += of_step;
@@ -39,9 +65,13 @@ StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
     add(graph.nodes[n].region, !needed[n], parts.nodes[n]);
   for (std::size_t r = 0; r < parts.reshards.size(); ++r) {
     const UseId first = plan.reshards[r].uses.front();
-    add(region_of_use(graph, first), first.kind != UseKind::node || !needed[first.index],
-        parts.reshards[r]);
+    const Region region = region_of_use(graph, first);
+    add(region, first.kind != UseKind::node || !needed[first.index], parts.reshards[r]);
+    const Region made = graph.producer(plan.reshards[r].value).region;
+    if (region == Region::apply && made != Region::apply) gradients += parts.reshards[r];
   }
+  at_least_launched(graph, model.software, seconds);
+  overlap(gradients, model.software, seconds);
   return seconds;
 }
 

@@ -94,18 +94,19 @@ DType dtype_of(const Section& section, const std::string& name) {
   }
 }
 
-std::map<DType, double> read_rates(const Section& section, const std::string& expected) {
-  std::map<DType, double> rates;
+/// Numbers by element type.
+std::map<DType, double> read_by_dtype(const Section& section, const std::string& expected) {
+  std::map<DType, double> numbers;
   for (const auto& [name, value] : section.json.items())
-    rates[dtype_of(section, name)] = read_number(section, name, expected);
-  return rates;
+    numbers[dtype_of(section, name)] = read_number(section, name, expected);
+  return numbers;
 }
 
 std::map<DType, double> read_peaks(const Section& device) {
   const std::string key = "peak_flops_per_second", expected = "FLOP/s of the data sheet, above 0";
   if (!find(device, key)) return {};
   const Section section = subsection(device, key, "an object: FLOP/s by element type");
-  std::map<DType, double> peaks = read_rates(section, expected);
+  std::map<DType, double> peaks = read_by_dtype(section, expected);
   for (const auto& [dtype, peak] : peaks)
     if (peak == 0) bad_value(section, std::string(name_of(dtype)), "0", expected);
   return peaks;
@@ -162,14 +163,20 @@ MeasuredRates read_measured(const Section& section) {
 }
 
 DeviceModel read_device(const Section& section) {
-  check_keys(section, {"memory_bytes", "flops_per_second", "memory_bytes_per_second",
-                       "launch_seconds", "measured", "peak_flops_per_second"});
+  check_keys(section, {"memory_bytes", "flops_per_second", "half_rate_size",
+                       "memory_bytes_per_second", "launch_seconds", "measured",
+                       "peak_flops_per_second"});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
   device.flops_per_second =
-      read_rates(subsection(section, "flops_per_second",
-                            "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"),
-                 "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+      read_by_dtype(subsection(section, "flops_per_second",
+                               "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"),
+                    "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+  if (find(section, "half_rate_size"))
+    device.half_rate_size =
+        read_by_dtype(subsection(section, "half_rate_size",
+                                 "an object: a size by element type, like {\"bf16\": 124}"),
+                      "the size at which a product reaches half of its rate, 0 or more");
   device.peak_flops_per_second = read_peaks(section);
   device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second",
                                                "bytes per second, 0 or more (0: infinitely fast)");
@@ -180,8 +187,9 @@ DeviceModel read_device(const Section& section) {
   return device;
 }
 
-Link read_link(const Section& section) {
-  check_keys(section, {"alpha_seconds", "beta_seconds_per_byte", "bytes_per_second"});
+/// `own`: a key that only this link has.
+Link read_link(const Section& section, const char* own) {
+  check_keys(section, {"alpha_seconds", "beta_seconds_per_byte", "bytes_per_second", own});
   Link link;
   link.alpha_seconds = read_number(section, "alpha_seconds", "seconds, 0 or more");
   const bool as_rate = find(section, "bytes_per_second") != nullptr;
@@ -203,11 +211,44 @@ Link read_link(const Section& section) {
   return link;
 }
 
-Link read_link_if(const Section& file, const std::string& key, bool needed,
-                  const std::string& why) {
+/// The link, if it is needed or given; `read_own` reads what only this link has, at key `own`.
+template <class ReadOwn>
+Link read_link_if(const Section& file, const std::string& key, bool needed, const std::string& why,
+                  const char* own, ReadOwn&& read_own) {
   if (!needed && !find(file, key)) return {};
-  return read_link(
-      subsection(file, key, "an object with alpha_seconds and bytes_per_second, because " + why));
+  const Section section =
+      subsection(file, key, "an object with alpha_seconds and bytes_per_second, because " + why);
+  if (find(section, own)) read_own(subsection(section, own, "an object"));
+  return read_link(section, own);
+}
+
+MeasuredCollectives read_collectives(const Section& section) {
+  check_keys(section, {"members", "bytes", "seconds"});
+  MeasuredCollectives measured{read_sizes(section, "members"), read_sizes(section, "bytes"),
+                               read_numbers(section, "seconds", false)};
+  check_count(section, "seconds", measured.seconds.size(),
+              measured.members.size() * measured.bytes.size());
+  return measured;
+}
+
+HostAdapters read_adapters(const Section& section) {
+  check_keys(section, {"count", "bytes_per_second"});
+  HostAdapters adapters;
+  adapters.count = static_cast<int>(
+      read_count(section, "count", kMaxDevicesPerHost, "adapters of one host"));
+  const std::string expected = "bytes per second of all adapters of a host, more than 0";
+  adapters.bytes_per_second = read_number(section, "bytes_per_second", expected);
+  if (!std::isnormal(adapters.bytes_per_second))
+    bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)),
+              expected);
+  return adapters;
+}
+
+SoftwareModel read_software(const Section& section) {
+  check_keys(section, {"operator_seconds", "gradient_overlap"});
+  return {read_number_or(section, "operator_seconds", "seconds to launch an operator, 0 or more", 0),
+          read_number_or(section, "gradient_overlap",
+                         "a factor of the seconds of hidden reductions, 0 or more (0: none)", 0)};
 }
 
 std::string read_backend(const Section& file) {
@@ -220,7 +261,7 @@ std::string read_backend(const Section& file) {
 
 Cluster read_cluster(const Section& file) {
   check_keys(file, {"description", "backend", "num_hosts", "devices_per_host", "device",
-                    "within_host", "between_hosts"});
+                    "within_host", "between_hosts", "software"});
   if (const Json* text = find(file, "description"); text && !text->is_string()) {
     bad_value(file, "description", shown(*text), "a text for people");
   }
@@ -231,9 +272,16 @@ Cluster read_cluster(const Section& file) {
       read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
   cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
   cluster.within_host = read_link_if(file, "within_host", cluster.devices_per_host > 1,
-                                     "the hosts have several devices");
+                                     "the hosts have several devices", "all_reduce",
+                                     [&](const Section& section) {
+                                       cluster.measured_within_host = read_collectives(section);
+                                     });
   cluster.between_hosts =
-      read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts");
+      read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts",
+                   "adapters",
+                   [&](const Section& section) { cluster.adapters = read_adapters(section); });
+  if (find(file, "software"))
+    cluster.software = read_software(subsection(file, "software", "an object"));
   return cluster;
 }
 
@@ -246,6 +294,12 @@ OrderedJson rates_json(const std::map<DType, double>& rates) {
 OrderedJson link_json(const Link& link) {
   return {{"alpha_seconds", link.alpha_seconds},
           {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
+}
+
+OrderedJson by_dtype_json(const std::map<DType, double>& numbers) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [dtype, number] : numbers) json[std::string(name_of(dtype))] = number;
+  return json;
 }
 
 OrderedJson measured_json(const MeasuredRates& measured) {
@@ -272,18 +326,31 @@ Cluster Cluster::from_file(const std::string& path) {
 
 std::string Cluster::to_json() const {
   OrderedJson described = {{"memory_bytes", device.memory_bytes},
-                           {"flops_per_second", rates_json(device.flops_per_second)},
+                           {"flops_per_second", by_dtype_json(device.flops_per_second)},
                            {"memory_bytes_per_second", device.memory_bytes_per_second},
                            {"launch_seconds", device.launch_seconds}};
+  if (!device.half_rate_size.empty())
+    described["half_rate_size"] = by_dtype_json(device.half_rate_size);
   if (device.measured != MeasuredRates{}) described["measured"] = measured_json(device.measured);
   if (!device.peak_flops_per_second.empty())
-    described["peak_flops_per_second"] = rates_json(device.peak_flops_per_second);
-  const OrderedJson json = {{"backend", backend},
-                            {"num_hosts", num_hosts},
-                            {"devices_per_host", devices_per_host},
-                            {"device", described},
-                            {"within_host", link_json(within_host)},
-                            {"between_hosts", link_json(between_hosts)}};
+    described["peak_flops_per_second"] = by_dtype_json(device.peak_flops_per_second);
+  OrderedJson within = link_json(within_host), between = link_json(between_hosts);
+  if (measured_within_host != MeasuredCollectives{})
+    within["all_reduce"] = {{"members", measured_within_host.members},
+                            {"bytes", measured_within_host.bytes},
+                            {"seconds", measured_within_host.seconds}};
+  if (adapters != HostAdapters{})
+    between["adapters"] = {{"count", adapters.count},
+                           {"bytes_per_second", adapters.bytes_per_second}};
+  OrderedJson json = {{"backend", backend},
+                      {"num_hosts", num_hosts},
+                      {"devices_per_host", devices_per_host},
+                      {"device", described},
+                      {"within_host", within},
+                      {"between_hosts", between}};
+  if (software != SoftwareModel{})
+    json["software"] = {{"operator_seconds", software.operator_seconds},
+                        {"gradient_overlap", software.gradient_overlap}};
   return json.dump(2) + "\n";
 }
 

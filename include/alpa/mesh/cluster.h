@@ -35,10 +35,40 @@ struct MeasuredRates {
   bool operator==(const MeasuredRates&) const = default;
 };
 
+/// All_reduces measured inside a host. Between sizes they are interpolated in logarithms; more bytes
+/// go at the last rate, fewer take what is left above the latency in proportion.
+struct MeasuredCollectives {
+  std::vector<std::int64_t> members;  ///< numbers of devices, ascending
+  std::vector<std::int64_t> bytes;    ///< that each device holds, ascending
+  std::vector<double> seconds;        ///< of an all_reduce: members major, then bytes
+  bool operator==(const MeasuredCollectives&) const = default;
+};
+
+/// Adapters between hosts, which the devices of a host share.
+struct HostAdapters {
+  int count = 1;                     ///< of a host; one device reaches the rate of one at most
+  double bytes_per_second = 0;       ///< of all of a host; 0: each device has a link of its own
+  bool operator==(const HostAdapters&) const = default;
+};
+
+/// Constants of the system that runs the steps, beside those of the hardware. 0: without effect.
+struct SoftwareModel {
+  /// The host's time to launch an operator: a run of a stage takes at least as much for each. What
+  /// eager systems spend; 0 for compiled steps.
+  double operator_seconds = 0;
+  /// The last backward run hides the reductions of gradients: both take
+  /// max(backward, gradient_overlap · reductions). 0: one after the other.
+  double gradient_overlap = 0;
+  bool operator==(const SoftwareModel&) const = default;
+};
+
 /// Memory and speed of one device. Rates are achievable ones, measured where possible.
 struct DeviceModel {
   std::int64_t memory_bytes = 0;             ///< of one device
   std::map<DType, double> flops_per_second;  ///< matrix products; 0 or absent: infinitely fast
+  /// m and n at which a product [m, k] · [k, n] reaches half of the rate above: it takes its FLOPs
+  /// at rate · m/(m + c) · n/(n + c). Absent: the rate at every size.
+  std::map<DType, double> half_rate_size = {};
   double memory_bytes_per_second = 0;        ///< 0: infinitely fast
   double launch_seconds = 0;                 ///< per instruction
   MeasuredRates measured = {};               ///< where it is not empty, instead of the rates above
@@ -53,6 +83,9 @@ struct Cluster {
   int devices_per_host = 1;         ///< consecutive ones
   DeviceModel device;               ///< every device
   Link within_host, between_hosts;  ///< of two devices
+  MeasuredCollectives measured_within_host = {};  ///< where not empty, instead of `within_host`
+  HostAdapters adapters = {};                     ///< of collectives between hosts
+  SoftwareModel software = {};                    ///< that runs the steps
   std::string backend = "cpu";      ///< "cpu" (virtual devices: threads) or "cuda"
 
   bool operator==(const Cluster&) const = default;
