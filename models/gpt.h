@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/composed_attention.h"
 #include "models/decoder_sizes.h"
 #include "models/tied_head.h"
 
@@ -42,17 +43,6 @@ inline alpa::nn::Layer decoder_norm(const DecoderOptions& o, const std::string& 
   if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
   if (o.kind == DecoderKind::llama) return alpa::nn::RMSNorm(options);
   return alpa::nn::LayerNorm(options);
-}
-
-/// attention(q, k, v) [B, T, N, D] with causal scores, by single operators.
-inline alpa::Value composed_attention(alpa::Value q, alpa::Value k, alpa::Value v) {
-  const double scale = 1 / std::sqrt(static_cast<double>(q.dim(3)));
-  const alpa::Value scores = alpa::einsum("btnd,bsnd->bnts", q * scale, k);
-  const alpa::Value places = iota(q, {alpa::i32, {q.dim(1)}});
-  const alpa::Value seen = le(reshape(places, {1, 1, 1, q.dim(1)}),
-                              reshape(places, {1, 1, q.dim(1), 1}));
-  const alpa::Value causal = where(seen, scores, -3e4);
-  return alpa::einsum("bnts,bsnd->btnd", alpa::softmax(causal), v);
 }
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)).

@@ -5,6 +5,7 @@
 
 #include "src/intra_op/plan/evaluate.h"
 #include "src/ir/op_def.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {
@@ -19,6 +20,21 @@ std::vector<bool> needed_outside(const Graph& graph) {
       for (int value : graph.nodes[n].operands) wanted[value] = true;
   }
   return needed;
+}
+
+/// Per node, whether it only prepares gradients for the update: elementwise, in the backward pass,
+/// read by such nodes and by the update alone.
+std::vector<bool> prepares_update(const Graph& graph) {
+  std::vector<bool> read_otherwise(graph.values.size(), false), prepares(graph.nodes.size(), false);
+  for (const Output& output : graph.outputs) read_otherwise[output.value] = true;
+  for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n) {
+    const Node& node = graph.nodes[n];
+    prepares[n] = node.region == Region::backward && elementwise_code(node) >= 0;
+    for (int result : node.results) prepares[n] = prepares[n] && !read_otherwise[result];
+    if (!prepares[n] && node.region != Region::apply)
+      for (int value : node.operands) read_otherwise[value] = true;
+  }
+  return prepares;
 }
 
 /// A run takes at least as long as the host launches its operators.
@@ -36,10 +52,8 @@ void at_least_launched(const Graph& graph, const SoftwareModel& software, StageS
   seconds.weights *= grown;
 }
 
-/// Reductions of gradients behind the last backward run.
+/// Reductions of gradients behind the last backward run, which they may prolong.
 void overlap(double gradients, const SoftwareModel& software, StageSeconds& seconds) {
-  if (software.gradient_overlap <= 0 || gradients <= 0) return;
-  seconds.apply -= gradients;
   seconds.apply += std::max(0.0, software.gradient_overlap * gradients - seconds.backward);
 }
 
@@ -50,6 +64,7 @@ StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
   const intra_op::GraphFacts facts(graph);
   const intra_op::PartSeconds parts = intra_op::part_seconds(plan, facts, model);
   const std::vector<bool> needed = needed_outside(graph);
+  const std::vector<bool> prepares = prepares_update(graph);
   StageSeconds seconds;
   double gradients = 0;  // reductions between the backward pass and the update
   const auto add = [&](Region region, bool weights, double of_step) {
@@ -66,9 +81,14 @@ StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
   for (std::size_t r = 0; r < parts.reshards.size(); ++r) {
     const UseId first = plan.reshards[r].uses.front();
     const Region region = region_of_use(graph, first);
-    add(region, first.kind != UseKind::node || !needed[first.index], parts.reshards[r]);
+    const bool late = first.kind == UseKind::node && prepares[first.index];
     const Region made = graph.producer(plan.reshards[r].value).region;
-    if (region == Region::apply && made != Region::apply) gradients += parts.reshards[r];
+    const bool of_gradients = model.software.gradient_overlap > 0 &&
+                              (late || (region == Region::apply && made != Region::apply));
+    if (of_gradients)
+      gradients += parts.reshards[r];
+    else
+      add(region, first.kind != UseKind::node || !needed[first.index], parts.reshards[r]);
   }
   at_least_launched(graph, model.software, seconds);
   overlap(gradients, model.software, seconds);
