@@ -22,6 +22,7 @@
 #include "src/inter_op/cut_stages.h"
 #include "src/inter_op/stage_meshes.h"
 #include "src/inter_op/stage_seconds.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
@@ -53,6 +54,7 @@ struct Row {
 struct Forecast {
   double seconds = 0, planning_seconds = 0;
   StageSeconds slowest;  ///< of the stage that takes longest
+  std::map<std::string, double> parts;  ///< of its step: by region and operator or collective
 };
 
 int sum_of(const std::vector<GivenStage>& stages, int GivenStage::*member) {
@@ -113,7 +115,29 @@ double transfer_seconds(const StagePlan& from, const StagePlan& to, const Cluste
   return seconds;
 }
 
-Forecast forecast_of(const Row& row, const std::string& folder) {
+/// Seconds of a step by region and operator, and by region and collective.
+std::map<std::string, double> parts_of(const StagePlan& stage, const cost::CostModel& model) {
+  const intra_op::GraphFacts facts(stage.graph);
+  const intra_op::PartSeconds seconds = intra_op::part_seconds(stage.plan, facts, model);
+  std::map<std::string, double> parts;
+  const auto name = [](Region region, std::string_view what) {
+    constexpr const char* kRegions[] = {"forward", "backward", "apply"};
+    return fmt::format("{} {}", kRegions[static_cast<int>(region)], what);
+  };
+  for (std::size_t n = 0; n < seconds.nodes.size(); ++n)
+    parts[name(stage.graph.nodes[n].region, stage.graph.nodes[n].op->name)] += seconds.nodes[n];
+  for (std::size_t r = 0; r < seconds.reshards.size(); ++r) {
+    const PlannedReshard& reshard = stage.plan.reshards[r];
+    const Region region = region_of_use(stage.graph, reshard.uses.front());
+    for (const ReshardStep& step : reshard.path.steps)
+      parts[name(region, fmt::format("{} of {}", name_of(step.kind),
+                                     to_string(stage.graph.type(reshard.value))))] +=
+          intra_op::runs_of(reshard, stage.graph) * step.seconds;
+  }
+  return parts;
+}
+
+Forecast forecast_of(const Row& row, const std::string& folder, bool with_parts) {
   const Stopwatch watch;
   const Cluster cluster = cluster_of(row, folder);
   const cost::CostModel model = cost::CostModel::of(cluster);
@@ -164,8 +188,10 @@ Forecast forecast_of(const Row& row, const std::string& folder) {
   result.seconds = forecast(plan).clocks;
   for (const StagePlan& stage : plan.stages)
     if (stage.seconds.forward + stage.seconds.backward >=
-        result.slowest.forward + result.slowest.backward)
+        result.slowest.forward + result.slowest.backward) {
       result.slowest = stage.seconds;
+      if (with_parts) result.parts = parts_of(stage, model);
+    }
   result.planning_seconds = watch.seconds();
   return result;
 }
@@ -174,6 +200,8 @@ std::vector<GivenStage> equal_stages(int data, int tensor, int pipeline, int lay
   return std::vector<GivenStage>(pipeline, {layers / pipeline, data, tensor});
 }
 
+/// In a pipeline the head is a table of its own, as Megatron-LM's last stage holds a copy of the
+/// embedding.
 TrainingStep gpt_step(const models::DecoderOptions& options, std::int64_t batch,
                       Precision precision) {
   const models::Decoder decoder(options);
@@ -202,7 +230,7 @@ void add_one_host(const std::string& file, std::vector<Row>& rows) {
                                          .heads = heads,
                                          .sequence = sequence,
                                          .head_bias = false,
-                                         .composed_attention = true};
+                                         .tied_head = p == 1};
     rows.push_back({"a100 one host", fmt::format("{}x{}x{} B{} b{} {}x{}", d, t, p, batch, micro,
                                                  hidden, layers),
                     "a100_megatron.json", gpt_step(options, batch, bf16_mixed),
@@ -233,14 +261,15 @@ void add_oneflow(std::vector<Row>& rows) {
                                          .heads = o.heads,
                                          .sequence = 2048,
                                          .head_bias = false,
-                                         .remat = true,
-                                         .composed_attention = true};
+                                         .tied_head = o.pipeline == 1,
+                                         .remat = true};
     const bool one_host = o.data * o.tensor * o.pipeline <= 8;
     rows.push_back({one_host ? "v100 one host" : "v100 hosts",
                     fmt::format("{}x{}x{} B{} {}x{}", o.data, o.tensor, o.pipeline, o.batch,
                                 o.hidden, o.layers),
                     "v100_oneflow.json", gpt_step(options, o.batch, f16_mixed), o.micro_batches,
-                    equal_stages(o.data, o.tensor, o.pipeline, o.layers), o.ms / 1e3, one_host});
+                    equal_stages(o.data, o.tensor, o.pipeline, o.layers), o.ms / 1e3,
+                    one_host || o.data * o.tensor * o.pipeline == 16});
   }
 }
 
@@ -263,13 +292,12 @@ void add_selective(std::vector<Row>& rows) {
                                            .heads = s.heads,
                                            .sequence = 2048,
                                            .head_bias = false,
-                                           .remat = full,
-                                           .composed_attention = true,
-                                           .remat_attention = !full};
+                                           .tied_head = s.pipeline == 1,
+                                           .remat = full};
       rows.push_back({"a100 hosts", fmt::format("{} {}", s.name, full ? "full" : "selective"),
                       "a100_selene.json", gpt_step(options, s.batch, f16_mixed),
                       s.batch / s.micro_batch, equal_stages(1, s.tensor, s.pipeline, s.layers),
-                      full ? s.full : s.selective});
+                      full ? s.full : s.selective, s.pipeline == 1});
     }
 }
 
@@ -286,7 +314,8 @@ void add_tutorial(std::vector<Row>& rows) {
       },
       optim::Adam{});
   const auto add = [&](const char* name, int data, int tensor, double ms) {
-    rows.push_back({"tutorial", name, "p3_alpa.json", step, 1, {{1, data, tensor}}, ms / 1e3});
+    rows.push_back({"tutorial", name, "p3_alpa.json", step, 1, {{1, data, tensor}}, ms / 1e3,
+                    data * tensor == 1});
   };
   add("serial", 1, 1, 150.57);
   add("data parallel", 8, 1, 33.55);
@@ -315,11 +344,11 @@ void add_alpa_gpt(std::vector<Row>& rows) {
     const models::DecoderOptions options{.layers = size->layers,
                                          .hidden = size->hidden,
                                          .heads = size->heads,
-                                         .remat = true,
-                                         .composed_attention = true};
+                                         .tied_head = row.stages.size() == 1,
+                                         .remat = true};
     rows.push_back({"alpa gpt", row.name, "p3_alpa.json", gpt_step(options, row.batch, f16_mixed),
-                    row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false,
-                    intra_op::AxisUse::batch});
+                    row.micro_batches, row.stages, row.flop / row.petaflops / 1e15,
+                    row.name == std::string("350M"), intra_op::AxisUse::batch});
   }
 }
 
@@ -339,16 +368,15 @@ void add_alpa_moe(std::vector<Row>& rows) {
                                       .hidden = size->hidden,
                                       .heads = size->heads,
                                       .experts = size->experts,
-                                      .remat = true,
-                                      .composed_attention = true});
+                                      .remat = true});
     const TensorType tokens{i32, {row.batch, 1024}};
     rows.push_back(
         {"alpa moe", row.name, "p3_alpa.json",
          training_step({{"tokens", tokens}, {"labels", tokens}},
                        [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
                        optim::Adafactor{}, {.precision = f16_mixed}),
-         row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false,
-         intra_op::AxisUse::any});
+         row.micro_batches, row.stages, row.flop / row.petaflops / 1e15,
+         row.name == std::string("380M"), intra_op::AxisUse::any});
   }
 }
 
@@ -391,8 +419,8 @@ void add_alpa_wide_resnet(std::vector<Row>& rows) {
         },
         optim::Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});
     rows.push_back({"alpa wide-resnet", row.name, "p3_alpa.json", step, row.micro_batches,
-                    row.stages, flops_of(step, row.micro_batches) / row.petaflops / 1e15, false,
-                    intra_op::AxisUse::any});
+                    row.stages, flops_of(step, row.micro_batches) / row.petaflops / 1e15,
+                    row.name == std::string("250M"), intra_op::AxisUse::any});
     rows.back().tensor_use = intra_op::AxisUse::any;
   }
 }
@@ -423,8 +451,8 @@ void print_group(const std::string& name, const Group& group) {
                                      {"kendall_tau", kendall_tau(group)}});
 }
 
-void run_rows(const std::string& folder, const std::string& table, const std::string& only,
-              const std::string& clusters) {
+void run_rows(const std::string& table, const std::string& only, const std::string& clusters,
+              bool fitted, bool parts) {
   std::vector<Row> rows;
   add_one_host(table, rows);
   add_oneflow(rows);
@@ -433,12 +461,15 @@ void run_rows(const std::string& folder, const std::string& table, const std::st
   add_alpa_gpt(rows);
   add_alpa_moe(rows);
   add_alpa_wide_resnet(rows);
-  (void)folder;
   std::map<std::string, Group> groups;
   for (const Row& row : rows) {
     if (!only.empty() && row.group.find(only) == std::string::npos) continue;
+    if (fitted && !row.fitted) continue;
     try {
-      const Forecast f = forecast_of(row, clusters);
+      const Forecast f = forecast_of(row, clusters, parts);
+      for (const auto& [part, seconds] : f.parts)
+        if (seconds > f.seconds / 200)
+          fmt::print(stderr, "{} {}: {} {:.4f}\n", row.group, row.name, part, seconds);
       bench::print_row(row.name,
                        {{"predicted", f.seconds},
                         {"published", row.seconds},
@@ -448,9 +479,7 @@ void run_rows(const std::string& folder, const std::string& table, const std::st
                         {"apply", f.slowest.apply},
                         {"planning_seconds", f.planning_seconds}},
                        {}, {{"group", row.group}, {"rows", row.fitted ? "fitted" : "checked"}});
-      const std::string part =
-          row.group == "a100 one host" ? row.group + (row.fitted ? ", fitted" : ", checked")
-                                       : row.group;
+      const std::string part = row.group + (row.fitted ? ", fitted" : ", checked");
       groups[part].predicted.push_back(f.seconds);
       groups[part].published.push_back(row.seconds);
     } catch (const Error& error) {
@@ -464,9 +493,12 @@ void run_rows(const std::string& folder, const std::string& table, const std::st
 
 int main(int argc, char** argv) {
   std::string table, group, clusters = "clusters";
+  bool fitted = false, parts = false;
   return bench::run(argc, argv, "Published step times beside their forecast.",
                     {cli::text("TABLE", &table, "CSV of iterations on one host"),
                      cli::text("--group", &group, "Only groups with this in their name"),
-                     cli::text("--clusters", &clusters, "Folder of the cluster files")},
-                    [&] { run_rows("", table, group, clusters); });
+                     cli::text("--clusters", &clusters, "Folder of the cluster files"),
+                     cli::on("--parts", &parts, "Also what takes the slowest stage's time"),
+                     cli::on("--fitted", &fitted, "Only rows on which constants were fitted")},
+                    [&] { run_rows(table, group, clusters, fitted, parts); });
 }

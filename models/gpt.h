@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "models/composed_attention.h"
 #include "models/decoder_sizes.h"
 #include "models/tied_head.h"
 
@@ -30,12 +29,6 @@ struct DecoderOptions {
   double rotary_base = 10000;             ///< of Llama's positions
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
   bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
-  /// Products and a softmax whose T x S scores are in memory, as systems without a fused kernel
-  /// compute attention; false: the fused operator.
-  bool composed_attention = false;
-  /// Of a composed attention the scores and what follows, up to its result, are a layer for
-  /// `StepOptions::remat` (selective recomputation, arXiv 2205.05198).
-  bool remat_attention = false;
 };
 
 inline alpa::nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
@@ -52,12 +45,10 @@ class DecoderBlock {
       : attention_(o.hidden, o.heads, attention_options(o)),
         norms_{decoder_norm(o, "attention_norm"), decoder_norm(o, "feed_forward_norm")},
         feed_forward_(feed_forward(o)),
-        dropout_(o.dropout),
-        composed_(o.composed_attention),
-        remat_attention_(o.remat_attention) {}
+        dropout_(o.dropout) {}
 
   alpa::Value operator()(alpa::Value x) const {
-    return after_attention(x + dropout_(attended(norms_[0](x))));
+    return after_attention(x + dropout_(attention_(norms_[0](x))));
   }
 
   /// The block for new tokens x [B, 1, C], which attend to what is cached, too. `keys` and `values`
@@ -100,14 +91,6 @@ class DecoderBlock {
          alpa::nn::Dense(o.hidden, {.kernel = narrow(o), .name = "down"})},
         {.name = "feed_forward"});
   }
-  alpa::Value attended(alpa::Value x) const {
-    if (!composed_) return attention_(x);
-    const auto h = attention_.heads(x);
-    if (!remat_attention_)
-      return attention_.project(composed_attention(h.queries, h.keys, h.values));
-    return attention_.project(
-        alpa::nn::remat(composed_attention)(h.queries, h.keys, h.values));
-  }
   alpa::Value after_attention(alpa::Value x) const {
     return x + dropout_(feed_forward_(norms_[1](x)));
   }
@@ -116,7 +99,6 @@ class DecoderBlock {
   std::array<alpa::nn::Layer, 2> norms_;
   alpa::nn::Layer feed_forward_;
   alpa::nn::Dropout dropout_;
-  bool composed_, remat_attention_;
 };
 
 /// Predicts every next token. Each block is a layer of pipelines. Parameters are called

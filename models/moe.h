@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "models/composed_attention.h"
 #include "models/tied_head.h"
 
 namespace models {
@@ -23,7 +22,6 @@ struct MoeDecoderOptions {
   double balance_weight = 0.01;           ///< of the loss that balances the experts' loads
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
   bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
-  bool composed_attention = false;        ///< instead of the fused operator (DecoderOptions)
 };
 
 struct MoeDecoderSize {
@@ -50,8 +48,7 @@ class MoeDecoderBlock {
       : attention_(o.hidden, o.heads, {.kernel = kernel(), .name = "attention"}),
         mlp_({alpa::nn::Dense(o.factor * o.hidden, {.kernel = kernel(), .name = "up"}),
               alpa::nn::GELU(), alpa::nn::Dense(o.hidden, {.kernel = kernel(), .name = "down"})},
-             {.name = "feed_forward"}),
-        composed_(o.composed_attention) {
+             {.name = "feed_forward"}) {
     if (experts)
       experts_.emplace(o.experts, o.factor * o.hidden,
                        alpa::nn::MoEOptions{.choices = o.choices,
@@ -64,7 +61,7 @@ class MoeDecoderBlock {
 
   /// The result, and the balance loss of a block with experts.
   alpa::nn::MoEOutput operator()(alpa::Value x) const {
-    x = x + attended(norms_[0](x));
+    x = x + attention_(norms_[0](x));
     const alpa::Value normal = norms_[1](x);
     if (!experts_) return {x + mlp_(normal), {}};
     const alpa::nn::MoEOutput result = (*experts_)(normal);
@@ -72,18 +69,12 @@ class MoeDecoderBlock {
   }
 
  private:
-  alpa::Value attended(alpa::Value x) const {
-    if (!composed_) return attention_(x);
-    const auto h = attention_.heads(x);
-    return attention_.project(composed_attention(h.queries, h.keys, h.values));
-  }
   static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }
 
   std::array<alpa::nn::LayerNorm, 2> norms_{alpa::nn::LayerNorm({.name = "attention_norm"}),
                                             alpa::nn::LayerNorm({.name = "feed_forward_norm"})};
   alpa::nn::SelfAttention attention_;
   alpa::nn::Sequential mlp_;
-  bool composed_;
   std::optional<alpa::nn::MoE> experts_;
 };
 

@@ -154,6 +154,19 @@ double loop_rate(const DeviceModel& device, double bytes) {
   return std::exp2(std::log2(below) * (1 - at.share) + std::log2(above) * at.share);
 }
 
+constexpr double kAttentionFlops = 4;  // per point; its gradient 10
+
+/// What attention's scores take on their way through memory, without a fused kernel.
+double unfused_seconds(const Rule& rule, const std::vector<std::int64_t>& sizes,
+                       std::span<const TensorType> operands, const CostModel& model) {
+  const double passes = model.software.attention_passes * rule.flops_per_point / kAttentionFlops;
+  if (rule.scores.empty() || passes <= 0) return 0;
+  const double bytes = passes * product(rule.scores, sizes) *
+                       static_cast<double>(size_of(operands.front().dtype));
+  const double bandwidth = loop_rate(model.device, bytes);
+  return bandwidth > 0 ? bytes / bandwidth : 0;
+}
+
 }  // namespace
 
 CostModel CostModel::of(const Cluster& cluster) {
@@ -188,7 +201,8 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                bandwidth = loop_rate(model.device, bytes);
   const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
                memory = bandwidth > 0 ? bytes / bandwidth : 0;
-  return std::max(compute, memory) + model.device.launch_seconds;
+  return std::max(compute, memory) + unfused_seconds(rule, sizes, operands, model) +
+         model.device.launch_seconds;
 }
 
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,

@@ -49,6 +49,9 @@ struct Rule {
   /// is zero, which is also a valid partial sum.
   std::vector<std::uint32_t> linear = {};
   double flops_per_point = 0;
+  /// Factors of what attention keeps in registers, its scores; empty: other operators. A system
+  /// without a fused kernel writes and reads them (SoftwareModel::attention_passes).
+  std::vector<int> scores = {};
 };
 
 /// Shape of a tensor with these dimensions.

@@ -245,10 +245,12 @@ HostAdapters read_adapters(const Section& section) {
 }
 
 SoftwareModel read_software(const Section& section) {
-  check_keys(section, {"operator_seconds", "gradient_overlap"});
+  check_keys(section, {"operator_seconds", "gradient_overlap", "attention_passes"});
   return {read_number_or(section, "operator_seconds", "seconds to launch an operator, 0 or more", 0),
           read_number_or(section, "gradient_overlap",
-                         "a factor of the seconds of hidden reductions, 0 or more (0: none)", 0)};
+                         "a factor of the seconds of hidden reductions, 0 or more (0: none)", 0),
+          read_number_or(section, "attention_passes",
+                         "how often attention's scores are in memory, 0 or more (0: never)", 0)};
 }
 
 std::string read_backend(const Section& file) {
@@ -350,7 +352,8 @@ std::string Cluster::to_json() const {
                       {"between_hosts", between}};
   if (software != SoftwareModel{})
     json["software"] = {{"operator_seconds", software.operator_seconds},
-                        {"gradient_overlap", software.gradient_overlap}};
+                        {"gradient_overlap", software.gradient_overlap},
+                        {"attention_passes", software.attention_passes}};
   return json.dump(2) + "\n";
 }
 

@@ -68,6 +68,14 @@ void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) 
   if (query.attributes.real("dropout") > 0) query.attributes.integer(kStreamAttribute);
 }
 
+/// All but the width of a head.
+std::vector<int> scores_of(const std::vector<Factor>& factors) {
+  std::vector<int> scores;
+  for (int f = 0; f < static_cast<int>(factors.size()); ++f)
+    if (f != 3) scores.push_back(f);
+  return scores;
+}
+
 /// (q, k, v, maybe mask) -> (y, lse)
 Rule attention_rule(const OpQuery& query) {
   require_shapes(query, 0, 3);
@@ -75,7 +83,8 @@ Rule attention_rule(const OpQuery& query) {
   Rule rule{.factors = h.factors,
             .operands = {h.q, h.k, h.k},
             .results = {h.q, h.rows},
-            .flops_per_point = query.op->flops_per_point};
+            .flops_per_point = query.op->flops_per_point,
+            .scores = scores_of(h.factors)};
   if (query.operands.size() == 4) rule.operands.push_back(h.mask);
   return rule;
 }
@@ -95,7 +104,8 @@ Rule attention_grad_rule(const OpQuery& query) {
             .results = {h.q, h.k, h.k},
             .reduced = {{}, h.in_keys, h.in_keys},
             .linear = query.op->linear,
-            .flops_per_point = query.op->flops_per_point};
+            .flops_per_point = query.op->flops_per_point,
+            .scores = scores_of(h.factors)};
   if (all.size() == 7) rule.operands.push_back(h.mask);
   return rule;
 }

@@ -104,6 +104,49 @@ TEST_CASE("a device sends its ring's share") {
   CHECK(cost::collective_sent_bytes(CollectiveKind::all_reduce, 800, 1) == 0);
 }
 
+TEST_CASE("measured all_reduces: exact where measured, in logarithms between, in proportion beyond") {
+  cost::CollectiveOptions options;
+  options.links = {.devices_per_host = 8,
+                   .within = {1, 0},
+                   .measured = {.members = {2, 8}, .bytes = {100, 400}, .seconds = {4, 9, 16, 36}}};
+  const auto all_reduce = [&](int n, double bytes) {
+    return seconds(CollectiveKind::all_reduce, bytes, DeviceMesh({{"x", n, 5, 5}}), {0}, options);
+  };
+  CHECK(all_reduce(2, 100) == doctest::Approx(4));
+  CHECK(all_reduce(8, 400) == doctest::Approx(36));
+  CHECK(all_reduce(2, 200) == doctest::Approx(6));   // sqrt(4 · 9)
+  CHECK(all_reduce(4, 100) == doctest::Approx(8));   // sqrt(4 · 16)
+  CHECK(all_reduce(2, 800) == doctest::Approx(18));  // twice the bytes at the last rate
+  CHECK(all_reduce(2, 50) == doctest::Approx(2.5));  // the latency, and half of what is above it
+  CHECK(seconds(CollectiveKind::all_gather, 100, DeviceMesh({{"x", 2, 5, 5}}), {0}, options) ==
+        doctest::Approx(2));  // sends half as much
+}
+
+TEST_CASE("between hosts: reduce inside, exchange through shared adapters, gather inside") {
+  cost::CollectiveOptions options;
+  options.links = {.devices_per_host = 4,
+                   .within = {0, 1},
+                   .between = {0, 1},
+                   .adapters = {.count = 1, .bytes_per_second = 0.5}};
+  const DeviceMesh mesh({{"x", 2, 0, 1}, {"y", 4, 0, 1}});  // x: between two hosts of four
+  const auto all_reduce = [&](const DeviceMesh& on, std::vector<int> axes) {
+    return seconds(CollectiveKind::all_reduce, 8, on, std::move(axes), options);
+  };
+  // Whole: 2·3/4·8 bytes inside, then 2·1/2·8 bytes of each host at 0.5 bytes per second.
+  CHECK(all_reduce(mesh, {0, 1}) == doctest::Approx(12 + 16));
+  // Along x four groups share an adapter, each with 2·1/2·8 bytes.
+  CHECK(all_reduce(mesh, {0}) == doctest::Approx(4 * 16));
+  // Alone, the same group has the adapter to itself.
+  CHECK(all_reduce(DeviceMesh({{"x", 2, 0, 1}}, {0, 4}), {0}) == doctest::Approx(16));
+  // Inside a host nothing changes.
+  CHECK(all_reduce(mesh, {1}) == doctest::Approx(12));
+  // Of four adapters one device reaches one.
+  options.links.adapters.count = 4;
+  CHECK(all_reduce(DeviceMesh({{"x", 2, 0, 1}}, {0, 4}), {0}) == doctest::Approx(64));
+  // all_to_all: each host sends 4 · 8 · 4/8 bytes to the other.
+  CHECK(seconds(CollectiveKind::all_to_all, 8, mesh, {0, 1}, options) == doctest::Approx(32));
+}
+
 TEST_CASE("collectives have names") {
   CHECK(name_of(CollectiveKind::all_reduce) == "all_reduce");
   CHECK(name_of(CollectiveKind::all_gather) == "all_gather");

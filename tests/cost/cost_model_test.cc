@@ -129,6 +129,16 @@ TEST_CASE(
   CHECK_THROWS_AS(cost::CostModel::of(cluster), Bug);
 }
 
+TEST_CASE("half_rate_size: a product reaches m/(m + c) · n/(n + c) of its rate, others all of it") {
+  cost::CostModel model = compute_only();
+  const double whole = 2 * 6 * 8 * 10;
+  model.device.half_rate_size = {{f32, 2}};
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) ==
+        doctest::Approx(whole / (6. / 8 * 8. / 10)));
+  model.device.half_rate_size = {{bf16, 2}};
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == whole);
+}
+
 TEST_CASE("communication-only models do everything else in no time") {
   const cost::CostModel model = alpa::testing::communication_only({.allow_all_gather = false});
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);

@@ -144,6 +144,34 @@ TEST_CASE("mistakes among measured rates are named with their place") {
   CHECK(error("", "7") == place + "loop_bytes: found 7, expected ascending numbers above 0");
 }
 
+TEST_CASE("optional prices: read, written, without effect where absent, named if wrong") {
+  std::string text = kGood;
+  const auto add = [&](const std::string& before, const std::string& more) {
+    text.replace(text.find(before), before.size(), more + before);
+  };
+  add("\"memory_bytes\":", R"("half_rate_size": {"f32": 124}, )");
+  add("\"alpha_seconds\": 1e-6",
+      R"("all_reduce": {"members": [2, 4], "bytes": [8], "seconds": [1, 2]}, )");
+  add("\"alpha_seconds\": 1e-5", R"("adapters": {"count": 2, "bytes_per_second": 1e9}, )");
+  add("\"num_hosts\":",
+      R"("software": {"operator_seconds": 1e-5, "gradient_overlap": 1.5, "attention_passes": 4}, )");
+  const Cluster cluster = Cluster::from_json(text, "c.json");
+  CHECK(cluster.device.half_rate_size == std::map<DType, double>{{f32, 124}});
+  CHECK(cluster.measured_within_host == MeasuredCollectives{{2, 4}, {8}, {1, 2}});
+  CHECK(cluster.adapters == HostAdapters{2, 1e9});
+  CHECK(cluster.software == SoftwareModel{1e-5, 1.5, 4});
+  CHECK(Cluster::from_json(cluster.to_json(), "again") == cluster);
+  CHECK(Cluster::from_json(kGood, "c.json").software == SoftwareModel{});
+  CHECK(error_with("\"alpha_seconds\": 1e-6",
+                   R"("all_reduce": {"members": [2, 4], "bytes": [8], "seconds": [1]},
+                      "alpha_seconds": 1e-6)") ==
+        "cluster file c.json: within_host.all_reduce.seconds: found 1 numbers, expected 2");
+  CHECK(error_with("\"alpha_seconds\": 1e-5",
+                   R"("adapters": {"count": 1, "bytes_per_second": 0}, "alpha_seconds": 1e-5)") ==
+        "cluster file c.json: between_hosts.adapters.bytes_per_second: found 0, expected bytes per "
+        "second of all adapters of a host, more than 0");
+}
+
 TEST_CASE("text that is not a JSON object is refused with its place") {
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 2\n \"x\": 1}", "c.json"); }) ==
         "cluster file c.json: line 2, column 4: not valid JSON; "

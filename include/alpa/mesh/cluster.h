@@ -59,6 +59,9 @@ struct SoftwareModel {
   /// The last backward run hides the reductions of gradients: both take
   /// max(backward, gradient_overlap · reductions). 0: one after the other.
   double gradient_overlap = 0;
+  /// How often attention writes or reads its scores, batch x heads x queries x keys: 4 to 7 by
+  /// single kernels, its gradient 2.5 times as often. 0: a fused kernel.
+  double attention_passes = 0;
   bool operator==(const SoftwareModel&) const = default;
 };
 
