@@ -46,14 +46,14 @@ struct Row {
   TrainingStep step;
   int micro_batches = 1;
   std::vector<GivenStage> stages;
-  double seconds = 0;  ///< published
-  bool fitted = false; ///< constants were fitted on this row
+  double seconds = 0;   ///< published
+  bool fitted = false;  ///< constants were fitted on this row
   intra_op::AxisUse batch_use = intra_op::AxisUse::data, tensor_use = intra_op::AxisUse::tensor;
 };
 
 struct Forecast {
   double seconds = 0, planning_seconds = 0;
-  StageSeconds slowest;  ///< of the stage that takes longest
+  StageSeconds slowest;                 ///< of the stage that takes longest
   std::map<std::string, double> parts;  ///< of its step: by region and operator or collective
 };
 
@@ -166,8 +166,7 @@ Forecast forecast_of(const Row& row, const std::string& folder, bool with_parts)
     intra_op::AutoShardOptions options;
     options.method = "given";
     options.allowed.axis_uses = {given.data > 1 ? row.batch_use : intra_op::AxisUse::any,
-                                 given.tensor > 1 ? row.tensor_use
-                                                  : intra_op::AxisUse::any};
+                                 given.tensor > 1 ? row.tensor_use : intra_op::AxisUse::any};
     options.part.whole_boundary_inputs = true;
     options.part.boundary_batch_dims = dims[s];
     options.limits.seconds = 5;
@@ -231,11 +230,10 @@ void add_one_host(const std::string& file, std::vector<Row>& rows) {
                                          .sequence = sequence,
                                          .head_bias = false,
                                          .tied_head = p == 1};
-    rows.push_back({"a100 one host", fmt::format("{}x{}x{} B{} b{} {}x{}", d, t, p, batch, micro,
-                                                 hidden, layers),
-                    "a100_megatron.json", gpt_step(options, batch, bf16_mixed),
-                    batch / micro / d, equal_stages(d, t, p, layers), ms / 1e3,
-                    rows.size() % 4 == 0});
+    rows.push_back({"a100 one host",
+                    fmt::format("{}x{}x{} B{} b{} {}x{}", d, t, p, batch, micro, hidden, layers),
+                    "a100_megatron.json", gpt_step(options, batch, bf16_mixed), batch / micro / d,
+                    equal_stages(d, t, p, layers), ms / 1e3, rows.size() % 4 == 0});
   }
 }
 
@@ -308,13 +306,18 @@ void add_tutorial(std::vector<Row>& rows) {
       {{"x", type}, {"y", type}},
       [](const Batch& batch) -> LossAndMetrics {
         nn::Sequential model;
-        for (int i = 0; i < 10; ++i)
-          model.add(nn::Dense(i % 2 == 0 ? 8192 : 2048)).add(nn::ReLU());
+        for (int i = 0; i < 10; ++i) model.add(nn::Dense(i % 2 == 0 ? 8192 : 2048)).add(nn::ReLU());
         return mean(square(model(batch["x"]) - batch["y"]));
       },
       optim::Adam{});
   const auto add = [&](const char* name, int data, int tensor, double ms) {
-    rows.push_back({"tutorial", name, "p3_alpa.json", step, 1, {{1, data, tensor}}, ms / 1e3,
+    rows.push_back({"tutorial",
+                    name,
+                    "p3_alpa.json",
+                    step,
+                    1,
+                    {{1, data, tensor}},
+                    ms / 1e3,
                     data * tensor == 1});
   };
   add("serial", 1, 1, 150.57);
@@ -354,13 +357,12 @@ void add_alpa_gpt(std::vector<Row>& rows) {
 
 void add_alpa_moe(std::vector<Row>& rows) {
   const auto equal = [](int n, GivenStage stage) { return std::vector<GivenStage>(n, stage); };
-  const std::vector<AlpaRow> published{
-      {"380M", 512, 1024, {{8, 1, 1}}, 1.579929e15, .046},
-      {"1.3B", 32, 1024, equal(2, {8, 2, 1}), 3.005652e15, .15},
-      {"2.4B", 32, 1024, equal(2, {8, 4, 1}), 4.992607e15, .35},
-      {"10B", 16, 1024, equal(2, {8, 8, 1}), 1.044591e16, .71},
-      {"27B", 128, 1024, equal(8, {2, 4, 1}), 1.787064e16, 1.22},
-      {"70B", 64, 1024, equal(8, {4, 8, 1}), 3.533336e16, 2.32}};
+  const std::vector<AlpaRow> published{{"380M", 512, 1024, {{8, 1, 1}}, 1.579929e15, .046},
+                                       {"1.3B", 32, 1024, equal(2, {8, 2, 1}), 3.005652e15, .15},
+                                       {"2.4B", 32, 1024, equal(2, {8, 4, 1}), 4.992607e15, .35},
+                                       {"10B", 16, 1024, equal(2, {8, 8, 1}), 1.044591e16, .71},
+                                       {"27B", 128, 1024, equal(8, {2, 4, 1}), 1.787064e16, 1.22},
+                                       {"70B", 64, 1024, equal(8, {4, 8, 1}), 3.533336e16, 2.32}};
   for (const AlpaRow& row : published) {
     const auto size = std::find_if(models::kMoeSizes.begin(), models::kMoeSizes.end(),
                                    [&](const auto& s) { return s.name == row.name; });
@@ -433,10 +435,10 @@ double kendall_tau(const Group& group) {
   double score = 0, pairs = 0;
   for (std::size_t i = 0; i < group.predicted.size(); ++i)
     for (std::size_t j = 0; j < i; ++j, ++pairs)
-      score += (group.predicted[i] - group.predicted[j]) *
-                           (group.published[i] - group.published[j]) > 0
-                   ? 1
-                   : -1;
+      score +=
+          (group.predicted[i] - group.predicted[j]) * (group.published[i] - group.published[j]) > 0
+              ? 1
+              : -1;
   return pairs > 0 ? score / pairs : 1;
 }
 

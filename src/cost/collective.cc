@@ -32,8 +32,9 @@ struct LogPosition {
   double share = 0;  ///< of the way from below to above
 };
 LogPosition log_position(const std::vector<std::int64_t>& sizes, double x) {
-  const auto next = std::upper_bound(sizes.begin(), sizes.end(), x,
-                                     [](double a, std::int64_t b) { return a < static_cast<double>(b); });
+  const auto next = std::upper_bound(sizes.begin(), sizes.end(), x, [](double a, std::int64_t b) {
+    return a < static_cast<double>(b);
+  });
   if (next == sizes.begin()) return {};
   const auto below = static_cast<std::size_t>(next - sizes.begin()) - 1;
   if (next == sizes.end()) return {below, below, 0};
@@ -81,17 +82,17 @@ Spread spread_of(const DeviceMesh& mesh, std::span<const int> axes, int devices_
   std::set<int> hosts;
   for (int rank : group) hosts.insert(mesh.devices()[rank] / devices_per_host);
   const int own = mesh.devices().front() / devices_per_host;
-  const auto on_host = static_cast<int>(std::count_if(
-      mesh.devices().begin(), mesh.devices().end(),
-      [&](int device) { return device / devices_per_host == own; }));
+  const auto on_host =
+      static_cast<int>(std::count_if(mesh.devices().begin(), mesh.devices().end(),
+                                     [&](int device) { return device / devices_per_host == own; }));
   const int per_host = std::max(1, static_cast<int>(group.size() / hosts.size()));
   return {static_cast<int>(hosts.size()), per_host, std::max(1, on_host / per_host)};
 }
 
 /// Seconds to send `bytes` from each host to others, for every group at once.
 double adapter_seconds(double bytes, const Spread& spread, const HostLinks& links) {
-  const double own = links.adapters.bytes_per_second * std::min(spread.per_host, links.adapters.count) /
-                     links.adapters.count,
+  const double own = links.adapters.bytes_per_second *
+                     std::min(spread.per_host, links.adapters.count) / links.adapters.count,
                shared = links.adapters.bytes_per_second / spread.groups;
   return links.between.alpha_seconds + bytes / std::min(own, shared);
 }

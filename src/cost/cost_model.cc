@@ -161,8 +161,8 @@ double unfused_seconds(const Rule& rule, const std::vector<std::int64_t>& sizes,
                        std::span<const TensorType> operands, const CostModel& model) {
   const double passes = model.software.attention_passes * rule.flops_per_point / kAttentionFlops;
   if (rule.scores.empty() || passes <= 0) return 0;
-  const double bytes = passes * product(rule.scores, sizes) *
-                       static_cast<double>(size_of(operands.front().dtype));
+  const double bytes =
+      passes * product(rule.scores, sizes) * static_cast<double>(size_of(operands.front().dtype));
   const double bandwidth = loop_rate(model.device, bytes);
   return bandwidth > 0 ? bytes / bandwidth : 0;
 }
@@ -197,12 +197,26 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
     if (const auto mnk = product_sizes(rule, sizes))
       return flops(rule, sizes) / rate_at(model.device.measured.products.at(*dtype), *mnk) +
              model.device.launch_seconds;
-  const double rate = flop_rate(model.device, dtype) * share_of_rate(model.device, dtype, rule, sizes),
+  const double rate =
+                   flop_rate(model.device, dtype) * share_of_rate(model.device, dtype, rule, sizes),
                bandwidth = loop_rate(model.device, bytes);
   const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
                memory = bandwidth > 0 ? bytes / bandwidth : 0;
   return std::max(compute, memory) + unfused_seconds(rule, sizes, operands, model) +
          model.device.launch_seconds;
+}
+
+double least_product_seconds(const Rule& rule, std::span<const TensorType> operands,
+                             std::span<const TensorType> results, const DeviceModel& device) {
+  std::vector<std::int64_t> sizes;
+  for (const Factor& factor : rule.factors) sizes.push_back(factor.size);
+  if (!product_sizes(rule, sizes)) return 0;
+  const std::optional<DType> dtype = computed_type(operands, results);
+  double rate = flop_rate(device, dtype);
+  if (rate > 0 && device.measured.products.contains(*dtype))
+    for (double measured : device.measured.products.at(*dtype).flops_per_second)
+      rate = std::max(rate, measured);
+  return rate > 0 ? flops(rule) / rate : 0;
 }
 
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,

@@ -34,6 +34,11 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         const DeviceMesh& mesh, const CostModel& model,
                         std::optional<double> moved = {});
 
+/// What n devices together take at least for a product, times n, however it is split; 0 for other
+/// operators.
+double least_product_seconds(const Rule& rule, std::span<const TensorType> operands,
+                             std::span<const TensorType> results, const DeviceModel& device);
+
 /// The bytes that `operator_seconds` counts.
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,
                       std::span<const TensorType> operands, std::span<const TensorType> results,

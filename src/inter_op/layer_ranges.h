@@ -37,6 +37,8 @@ class LayerRanges {
   explicit LayerRanges(const Graph& graph);
 
   int layers() const { return layers_; }
+  /// The whole graph with a stage per layer.
+  const Graph& staged() const { return staged_; }
   /// Equal numbers: the graphs of the ranges are equal but for names and random streams. Numbers
   /// count from 0; a range's number is above those of the ranges that it begins with.
   int class_of(int first, int last) const { return class_of_[first * layers_ + last]; }

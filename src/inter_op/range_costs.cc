@@ -42,6 +42,28 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
   known_.resize(ranges_.classes() * meshes_.size());
   planned_.resize(ranges_.classes() * parts_.size());
   rule_out_what_cannot_fit();
+  begin_with_products();
+}
+
+/// Devices share the FLOPs of products evenly at best. Without this first bound, a large cluster's
+/// thousands of ranges would all look free, and be searched one after the other.
+void RangeCosts::begin_with_products() {
+  const Graph& staged = ranges_.staged();
+  std::vector<double> seconds(ranges_.layers(), 0);  // on one device
+  for (const Node& node : staged.nodes) {
+    if (node.region == Region::apply || node.op == &ops::input) continue;
+    std::vector<TensorType> operands, results;
+    for (int value : node.operands) operands.push_back(staged.type(value));
+    for (int value : node.results) results.push_back(staged.type(value));
+    seconds[node.layer] += cost::least_product_seconds(rule_of(staged, node), operands, results,
+                                                       planning_.model.device);
+  }
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const auto [first, last] = ranges_.example(range);
+    const double sum = std::accumulate(seconds.begin() + first, seconds.begin() + last + 1, 0.0);
+    for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh)
+      known(range, mesh).bound = sum / meshes_[mesh].num_devices();
+  }
 }
 
 /// No plan holds less of a range on a device than its even part.

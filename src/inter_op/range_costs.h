@@ -126,6 +126,7 @@ class RangeCosts {
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
   void rule_out_what_cannot_fit();
+  void begin_with_products();
   bool bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh, Level level);
   bool bound_on(int range, int mesh, Level level);
   const Relaxed& relaxed(int range);

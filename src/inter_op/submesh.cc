@@ -19,10 +19,12 @@ std::string to_string(const Submesh& submesh) {
 
 namespace {
 
-int next_size(int size) {
+/// The next number if `size` is below `every`, else the next one of so many significant binary
+/// digits.
+int next_size(int size, int every, int digits) {
   int step = 1;
-  if (size >= kTuning.submesh.every_size)
-    while (16 * step <= size) step *= 2;
+  if (size >= every)
+    while ((step << digits) <= size) step *= 2;
   return (size / step + 1) * step;
 }
 
@@ -37,12 +39,17 @@ std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space)
   const bool doubling = space == SubmeshSpace::power_of_two;
   std::vector<Submesh> choices;
   for (int devices = 1; devices <= cluster.devices;
-       devices = any_size ? next_size(devices) : 2 * devices)
+       devices = any_size ? next_size(devices, kTuning.submesh.every_size, 4) : 2 * devices)
     choices.push_back({1, devices});
-  for (int hosts = 2; hosts <= cluster.hosts; hosts = doubling   ? 2 * hosts
-                                                      : any_size ? next_size(hosts)
-                                                                 : hosts + 1)
+  for (int hosts = 2; hosts <= cluster.hosts;
+       hosts = doubling   ? 2 * hosts
+               : any_size ? next_size(hosts, kTuning.submesh.every_hosts, 2)
+                          : hosts + 1)
     choices.push_back({hosts, cluster.devices});
+  if (any_size)
+    std::erase_if(choices, [&](const Submesh& part) {
+      return part.num_devices() * kTuning.submesh.most_parts < cluster.num_devices();
+    });
   return choices;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "src/inter_op/tuning.h"
@@ -31,17 +32,20 @@ void append(std::vector<TilingStep>& steps, int from, int to) {
     steps.push_back({from, to, 1});
 }
 
-/// The state is the number of devices used. `allowed(submesh, used)` says whether a submesh may
-/// come next.
+/// The state is the number of devices used, in units that divide all parts. `allowed(submesh, used)`
+/// says whether a submesh may come next.
 template <class Allowed>
 Tiling counting(const Submesh& cluster, const std::vector<Submesh>& submeshes,
                 const Allowed& allowed) {
-  const int devices = cluster.num_devices();
-  Tiling tiling{.states = devices + 1, .full = devices, .steps = {}};
+  int unit = cluster.num_devices();
+  for (const Submesh& submesh : submeshes) unit = std::gcd(unit, submesh.num_devices());
+  const int units = cluster.num_devices() / unit;
+  Tiling tiling{.states = units + 1, .full = units, .steps = {}};
   for (const Submesh& submesh : submeshes) {
     std::vector<TilingStep>& steps = tiling.steps.emplace_back();
-    for (int used = 0; used + submesh.num_devices() <= devices; ++used)
-      if (allowed(submesh, used)) append(steps, used, used + submesh.num_devices());
+    const int size = submesh.num_devices() / unit;
+    for (int used = 0; used + size <= units; ++used)
+      if (allowed(submesh, used * unit)) append(steps, used, used + size);
   }
   return tiling;
 }

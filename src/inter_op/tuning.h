@@ -34,8 +34,11 @@ struct Tuning {
   } stage_search;
 
   struct Submesh {
-    /// From this size on, the next one of a part has four significant binary digits.
-    int every_size = 64;
+    /// From this size on, the next one of a part of a host has four significant binary digits, and
+    /// from so many whole hosts on two.
+    int every_size = 64, every_hosts = 8;
+    /// No part is smaller than the cluster divided by this number.
+    int most_parts = 1024;
   } submesh;
 
   struct Tiling {

@@ -163,9 +163,9 @@ MeasuredRates read_measured(const Section& section) {
 }
 
 DeviceModel read_device(const Section& section) {
-  check_keys(section, {"memory_bytes", "flops_per_second", "half_rate_size",
-                       "memory_bytes_per_second", "launch_seconds", "measured",
-                       "peak_flops_per_second"});
+  check_keys(section,
+             {"memory_bytes", "flops_per_second", "half_rate_size", "memory_bytes_per_second",
+              "launch_seconds", "measured", "peak_flops_per_second"});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
   device.flops_per_second =
@@ -234,8 +234,8 @@ MeasuredCollectives read_collectives(const Section& section) {
 HostAdapters read_adapters(const Section& section) {
   check_keys(section, {"count", "bytes_per_second"});
   HostAdapters adapters;
-  adapters.count = static_cast<int>(
-      read_count(section, "count", kMaxDevicesPerHost, "adapters of one host"));
+  adapters.count =
+      static_cast<int>(read_count(section, "count", kMaxDevicesPerHost, "adapters of one host"));
   const std::string expected = "bytes per second of all adapters of a host, more than 0";
   adapters.bytes_per_second = read_number(section, "bytes_per_second", expected);
   if (!std::isnormal(adapters.bytes_per_second))
@@ -246,11 +246,12 @@ HostAdapters read_adapters(const Section& section) {
 
 SoftwareModel read_software(const Section& section) {
   check_keys(section, {"operator_seconds", "gradient_overlap", "attention_passes"});
-  return {read_number_or(section, "operator_seconds", "seconds to launch an operator, 0 or more", 0),
-          read_number_or(section, "gradient_overlap",
-                         "a factor of the seconds of hidden reductions, 0 or more (0: none)", 0),
-          read_number_or(section, "attention_passes",
-                         "how often attention's scores are in memory, 0 or more (0: never)", 0)};
+  return {
+      read_number_or(section, "operator_seconds", "seconds to launch an operator, 0 or more", 0),
+      read_number_or(section, "gradient_overlap",
+                     "a factor of the seconds of hidden reductions, 0 or more (0: none)", 0),
+      read_number_or(section, "attention_passes",
+                     "how often attention's scores are in memory, 0 or more (0: never)", 0)};
 }
 
 std::string read_backend(const Section& file) {
@@ -273,24 +274,16 @@ Cluster read_cluster(const Section& file) {
   cluster.devices_per_host = static_cast<int>(
       read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
   cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
-  cluster.within_host = read_link_if(file, "within_host", cluster.devices_per_host > 1,
-                                     "the hosts have several devices", "all_reduce",
-                                     [&](const Section& section) {
-                                       cluster.measured_within_host = read_collectives(section);
-                                     });
-  cluster.between_hosts =
-      read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts",
-                   "adapters",
-                   [&](const Section& section) { cluster.adapters = read_adapters(section); });
+  cluster.within_host = read_link_if(
+      file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices",
+      "all_reduce",
+      [&](const Section& section) { cluster.measured_within_host = read_collectives(section); });
+  cluster.between_hosts = read_link_if(
+      file, "between_hosts", cluster.num_hosts > 1, "there are several hosts", "adapters",
+      [&](const Section& section) { cluster.adapters = read_adapters(section); });
   if (find(file, "software"))
     cluster.software = read_software(subsection(file, "software", "an object"));
   return cluster;
-}
-
-OrderedJson rates_json(const std::map<DType, double>& rates) {
-  OrderedJson json = OrderedJson::object();
-  for (const auto& [dtype, rate] : rates) json[std::string(name_of(dtype))] = rate;
-  return json;
 }
 
 OrderedJson link_json(const Link& link) {
@@ -344,12 +337,9 @@ std::string Cluster::to_json() const {
   if (adapters != HostAdapters{})
     between["adapters"] = {{"count", adapters.count},
                            {"bytes_per_second", adapters.bytes_per_second}};
-  OrderedJson json = {{"backend", backend},
-                      {"num_hosts", num_hosts},
-                      {"devices_per_host", devices_per_host},
-                      {"device", described},
-                      {"within_host", within},
-                      {"between_hosts", between}};
+  OrderedJson json = {
+      {"backend", backend},  {"num_hosts", num_hosts}, {"devices_per_host", devices_per_host},
+      {"device", described}, {"within_host", within},  {"between_hosts", between}};
   if (software != SoftwareModel{})
     json["software"] = {{"operator_seconds", software.operator_seconds},
                         {"gradient_overlap", software.gradient_overlap},

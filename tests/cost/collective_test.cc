@@ -104,7 +104,8 @@ TEST_CASE("a device sends its ring's share") {
   CHECK(cost::collective_sent_bytes(CollectiveKind::all_reduce, 800, 1) == 0);
 }
 
-TEST_CASE("measured all_reduces: exact where measured, in logarithms between, in proportion beyond") {
+TEST_CASE(
+    "measured all_reduces: exact where measured, in logarithms between, in proportion beyond") {
   cost::CollectiveOptions options;
   options.links = {.devices_per_host = 8,
                    .within = {1, 0},

@@ -46,8 +46,8 @@ struct MeasuredCollectives {
 
 /// Adapters between hosts, which the devices of a host share.
 struct HostAdapters {
-  int count = 1;                     ///< of a host; one device reaches the rate of one at most
-  double bytes_per_second = 0;       ///< of all of a host; 0: each device has a link of its own
+  int count = 1;                ///< of a host; one device reaches the rate of one at most
+  double bytes_per_second = 0;  ///< of all of a host; 0: each device has a link of its own
   bool operator==(const HostAdapters&) const = default;
 };
 
@@ -72,9 +72,9 @@ struct DeviceModel {
   /// m and n at which a product [m, k] · [k, n] reaches half of the rate above: it takes its FLOPs
   /// at rate · m/(m + c) · n/(n + c). Absent: the rate at every size.
   std::map<DType, double> half_rate_size = {};
-  double memory_bytes_per_second = 0;        ///< 0: infinitely fast
-  double launch_seconds = 0;                 ///< per instruction
-  MeasuredRates measured = {};               ///< where it is not empty, instead of the rates above
+  double memory_bytes_per_second = 0;  ///< 0: infinitely fast
+  double launch_seconds = 0;           ///< per instruction
+  MeasuredRates measured = {};         ///< where it is not empty, instead of the rates above
   /// The data sheet's, for shares of the peak; prices do not use them. May be empty.
   std::map<DType, double> peak_flops_per_second = {};
   bool operator==(const DeviceModel&) const = default;
@@ -82,14 +82,14 @@ struct DeviceModel {
 
 /// Hosts with equal devices, and the links between them.
 struct Cluster {
-  int num_hosts = 1;                ///< with equal devices
-  int devices_per_host = 1;         ///< consecutive ones
-  DeviceModel device;               ///< every device
-  Link within_host, between_hosts;  ///< of two devices
+  int num_hosts = 1;                              ///< with equal devices
+  int devices_per_host = 1;                       ///< consecutive ones
+  DeviceModel device;                             ///< every device
+  Link within_host, between_hosts;                ///< of two devices
   MeasuredCollectives measured_within_host = {};  ///< where not empty, instead of `within_host`
   HostAdapters adapters = {};                     ///< of collectives between hosts
   SoftwareModel software = {};                    ///< that runs the steps
-  std::string backend = "cpu";      ///< "cpu" (virtual devices: threads) or "cuda"
+  std::string backend = "cpu";                    ///< "cpu" (virtual devices: threads) or "cuda"
 
   bool operator==(const Cluster&) const = default;
   int num_devices() const { return num_hosts * devices_per_host; }  ///< of all hosts
