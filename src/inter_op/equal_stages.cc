@@ -7,8 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "src/ir/subgraph.h"
-
 namespace alpa {
 namespace {
 
@@ -60,22 +58,16 @@ bool equal_limits(const StageLimit& a, const StageLimit& b) {
   return a.bytes == b.bytes && (none || a.in_flight == b.in_flight);
 }
 
-/// All but the hashes, which are compared first.
-bool equal_parts(const StageQuestion& a, const StageQuestion& b) {
-  return equal_limits(a.limit, b.limit) && equal_meshes(a.meshes, b.meshes) &&
-         equal_nodes(a.graph, b.graph) && equal_inputs(a, b);
-}
-
 }  // namespace
 
 bool are_equal(const StageQuestion& a, const StageQuestion& b) {
-  return layer_hash(a.graph) == layer_hash(b.graph) && equal_parts(a, b);
+  return a.hash == b.hash && equal_limits(a.limit, b.limit) && equal_meshes(a.meshes, b.meshes) &&
+         equal_nodes(a.graph, b.graph) && equal_inputs(a, b);
 }
 
 std::optional<ShardingPlan> EqualStages::find(const StageQuestion& stage) const {
-  const std::uint64_t hash = layer_hash(stage.graph);
   for (const Planned& planned : planned_) {
-    if (planned.hash != hash || !equal_parts(planned.stage, stage)) continue;
+    if (!are_equal(planned.stage, stage)) continue;
     const auto mesh =
         std::find_if(stage.meshes.begin(), stage.meshes.end(),
                      [&](const DeviceMesh& m) { return m.axes() == planned.plan.mesh.axes(); });
@@ -88,7 +80,7 @@ std::optional<ShardingPlan> EqualStages::find(const StageQuestion& stage) const 
 }
 
 void EqualStages::add(const StageQuestion& stage, const ShardingPlan& plan) {
-  planned_.push_back({stage, layer_hash(stage.graph), plan});
+  planned_.push_back({stage, plan});
 }
 
 }  // namespace alpa

@@ -6,6 +6,7 @@
 
 #include "src/inter_op/cut_stages.h"
 #include "src/inter_op/plan_stage.h"
+#include "src/ir/subgraph.h"
 
 namespace alpa {
 
@@ -15,6 +16,7 @@ struct StageQuestion {
   const std::vector<DeviceMesh>& meshes;  ///< to choose from
   StageLimit limit;
   const BoundaryBatchDims& batch_dims;
+  std::uint64_t hash = layer_hash(graph);
 };
 
 /// True if the plan of one is that of the other on other devices: graphs are equal but for names
@@ -32,7 +34,6 @@ class EqualStages {
  private:
   struct Planned {
     StageQuestion stage;
-    std::uint64_t hash;  ///< of the graph
     const ShardingPlan& plan;
   };
   std::vector<Planned> planned_;
