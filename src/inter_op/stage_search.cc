@@ -81,7 +81,10 @@ struct StageSearch::Impl {
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
     tell();
     if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
-    if (!best_ && cutoff == kInfinity && needs_template()) consider_template();
+    if (!best_ && cutoff == kInfinity) {
+      if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
+      if (has_passed(inter_op::kTuning.stage_search.until_template)) consider_template();
+    }
     bool more = false, own = true;
     for (const RangeQuery& query : queries_of(cheapest->partition)) {
       more |= costs_.bound(query);
@@ -108,15 +111,14 @@ struct StageSearch::Impl {
     return found;
   }
 
-  bool needs_template() const {
-    return costs_.seconds_left() <
-           (1 - inter_op::kTuning.stage_search.until_template) * options_.limits.seconds;
+  bool has_passed(double share_of_time) const {
+    return costs_.seconds_left() < (1 - share_of_time) * options_.limits.seconds;
   }
 
-  /// Stages to fall back on when time is over.
+  /// Stages to fall back on when time is over: small ones, which are planned in the least time.
   void consider_template() {
-    for (const inter_op::StagePartition& partition : promising_templates())
-      if (!best_) consider(partition);
+    for (auto at = question_.templates.rbegin(); !best_ && at != question_.templates.rend(); ++at)
+      if (is_allowed(*at) && least_seconds(*at) < kInfinity) consider(*at);
   }
 
   /// Templates that may fit the memory, the least bound first.

@@ -60,6 +60,10 @@ TEST_CASE("submesh choices are those of Alpa's spaces, or parts of any size") {
   CHECK(fmt::format("{}", fmt::join(large.begin() + 62, large.begin() + 74, ", ")) ==
         "1x63, 1x64, 1x72, 1x80, 1x88, 1x96, 1x104, 1x112, 1x120, 1x128, 1x144, 1x160");
   CHECK(large.back() == Submesh{1, 1024});
+  const auto hosts = inter_op::submesh_choices({128, 8}, SubmeshSpace::any_size);
+  CHECK(fmt::format("{}", fmt::join(hosts.begin() + 8, hosts.end(), ", ")) ==
+        "2x8, 3x8, 4x8, 5x8, 6x8, 7x8, 8x8, 12x8, 16x8, 24x8, 32x8, 48x8, 64x8, 96x8, 128x8");
+  CHECK(inter_op::submesh_choices({2048, 8}, SubmeshSpace::any_size).front() == Submesh{2, 8});
   CHECK(error_of([] {
           inter_op::submesh_choices({2, 6}, SubmeshSpace::power_of_two);
         }) ==
