@@ -232,8 +232,9 @@ void add_one_host(const std::string& file, std::vector<Row>& rows) {
                                          .tied_head = p == 1};
     rows.push_back({"a100 one host",
                     fmt::format("{}x{}x{} B{} b{} {}x{}", d, t, p, batch, micro, hidden, layers),
-                    "a100_megatron.json", gpt_step(options, batch, bf16_mixed), batch / micro / d,
-                    equal_stages(d, t, p, layers), ms / 1e3, rows.size() % 4 == 0});
+                    "a100_megatron_deepspeed.json", gpt_step(options, batch, bf16_mixed),
+                    batch / micro / d, equal_stages(d, t, p, layers), ms / 1e3,
+                    rows.size() % 4 == 0});
   }
 }
 
@@ -295,7 +296,7 @@ void add_selective(std::vector<Row>& rows) {
       rows.push_back({"a100 hosts", fmt::format("{} {}", s.name, full ? "full" : "selective"),
                       "a100_selene.json", gpt_step(options, s.batch, f16_mixed),
                       s.batch / s.micro_batch, equal_stages(1, s.tensor, s.pipeline, s.layers),
-                      full ? s.full : s.selective, s.pipeline == 1});
+                      full ? s.full : s.selective});
     }
 }
 
@@ -350,8 +351,8 @@ void add_alpa_gpt(std::vector<Row>& rows) {
                                          .tied_head = row.stages.size() == 1,
                                          .remat = true};
     rows.push_back({"alpa gpt", row.name, "p3_alpa.json", gpt_step(options, row.batch, f16_mixed),
-                    row.micro_batches, row.stages, row.flop / row.petaflops / 1e15,
-                    row.name == std::string("350M"), intra_op::AxisUse::batch});
+                    row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false,
+                    intra_op::AxisUse::batch});
   }
 }
 
@@ -377,8 +378,8 @@ void add_alpa_moe(std::vector<Row>& rows) {
          training_step({{"tokens", tokens}, {"labels", tokens}},
                        [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
                        optim::Adafactor{}, {.precision = f16_mixed}),
-         row.micro_batches, row.stages, row.flop / row.petaflops / 1e15,
-         row.name == std::string("380M"), intra_op::AxisUse::any});
+         row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false,
+         intra_op::AxisUse::any});
   }
 }
 
@@ -421,8 +422,8 @@ void add_alpa_wide_resnet(std::vector<Row>& rows) {
         },
         optim::Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});
     rows.push_back({"alpa wide-resnet", row.name, "p3_alpa.json", step, row.micro_batches,
-                    row.stages, flops_of(step, row.micro_batches) / row.petaflops / 1e15,
-                    row.name == std::string("250M"), intra_op::AxisUse::any});
+                    row.stages, flops_of(step, row.micro_batches) / row.petaflops / 1e15, false,
+                    intra_op::AxisUse::any});
     rows.back().tensor_use = intra_op::AxisUse::any;
   }
 }
@@ -494,7 +495,7 @@ void run_rows(const std::string& table, const std::string& only, const std::stri
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string table, group, clusters = "clusters";
+  std::string table, group, clusters = "clusters/published";
   bool fitted = false, parts = false;
   return bench::run(argc, argv, "Published step times beside their forecast.",
                     {cli::text("TABLE", &table, "CSV of iterations on one host"),
