@@ -1,4 +1,4 @@
-// Published step times of other systems beside the forecast of their plans: models of the zoo, the
+// bench_published: published step times of other systems beside the forecast of their plans: models of the zoo, the
 // given degrees of data, tensor and pipeline parallelism, prices of a cluster file; no devices
 #include <alpa/alpa.h>
 #include <fmt/ranges.h>

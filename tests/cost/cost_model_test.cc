@@ -139,6 +139,21 @@ TEST_CASE("half_rate_size: a product reaches m/(m + c) · n/(n + c) of its rate,
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == whole);
 }
 
+TEST_CASE("attention_passes: scores pass through memory, in proportion to FLOPs per point") {
+  Rule rule = matmul(6, 8, 10);
+  rule.flops_per_point = 4;
+  rule.scores = {0, 1};
+  cost::CostModel model = bytes_only();
+  const double fused = 4 * (60 + 80 + 48);
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == fused);
+  model.software.attention_passes = 3;
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == fused + 3 * 4 * 6 * 8);
+  rule.flops_per_point = 10;  // as of the gradient
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == fused + 7.5 * 4 * 6 * 8);
+  rule.scores = {};
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == fused);
+}
+
 TEST_CASE("communication-only models do everything else in no time") {
   const cost::CostModel model = alpa::testing::communication_only({.allow_all_gather = false});
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);

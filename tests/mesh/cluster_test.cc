@@ -73,7 +73,7 @@ TEST_CASE(
   CHECK(error_with("\"num_hosts\": 2", "\"hosts\": 2") ==
         file +
             "hosts: unknown key; the keys here are: description, backend, num_hosts, "
-            "devices_per_host, device, within_host, between_hosts");
+            "devices_per_host, device, within_host, between_hosts, software");
   CHECK(error_with("\"num_hosts\": 2,", "") ==
         file + "num_hosts: found nothing, expected hosts: a whole number from 1 to 65536");
   CHECK(error_with("\"num_hosts\": 2", "\"num_hosts\": 0") ==
@@ -122,7 +122,7 @@ TEST_CASE(
   CHECK(error_with("\"alpha_seconds\": 1e-6", "\"alpha\": 1e-6") ==
         file +
             "within_host.alpha: unknown key; the keys here are: "
-            "alpha_seconds, beta_seconds_per_byte, bytes_per_second");
+            "alpha_seconds, beta_seconds_per_byte, bytes_per_second, all_reduce");
   CHECK(error_with("\"device\": {", "\"device\": {\"memory_bytes\": 5, ") ==
         file + "key \"memory_bytes\" is given twice in one object; remove one");
 }
@@ -183,7 +183,7 @@ TEST_CASE("text that is not a JSON object is refused with its place") {
           [] { Cluster::from_json("{\"a\\n" + std::string(100'000, 'x') + "\": 1}", "c.json"); }) ==
       "cluster file c.json: a\\n" + std::string(54, 'x') +
           "...: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, "
-          "device, within_host, between_hosts");
+          "device, within_host, between_hosts, software");
   CHECK(error_of([] { Cluster::from_json("[1]", "c.json"); }) ==
         "cluster file c.json: found a list, expected an object");
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 1e999}", "c.json"); }) ==
