@@ -81,7 +81,10 @@ CompiledStep lowered_within_budget(const PlanRequest& request, const Graph& grap
 CompiledStep plan_traced(const PlanRequest& request, const TrainingStep& step, MethodOptions method,
                          double share) {
   const Stopwatch tracing;
-  request.log.begin_plan(method.options.solver_seconds);
+  // A share is a guide: only a step that exceeds the whole is late.
+  request.log.begin_plan(
+      std::max(method.options.solver_seconds,
+               request.method.options.solver_seconds - request.watch.seconds()));
   const Graph graph = trace(step, method);
   request.log.finished("tracing");
   check_size(graph, method, request.cluster);
