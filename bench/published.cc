@@ -1,5 +1,5 @@
-// bench_published: published step times of other systems beside the forecast of their plans: models of the zoo, the
-// given degrees of data, tensor and pipeline parallelism, prices of a cluster file; no devices
+// bench_published: published step times of other systems beside the forecast of their plans. Models
+// are the zoo's, plans the given degrees of parallelism, prices a cluster file's; no devices
 #include <alpa/alpa.h>
 #include <fmt/ranges.h>
 

@@ -35,8 +35,8 @@ struct MeasuredRates {
   bool operator==(const MeasuredRates&) const = default;
 };
 
-/// All_reduces measured inside a host. Between sizes they are interpolated in logarithms. More bytes
-/// than measured go at the last rate; of fewer, the time above the latency is in proportion.
+/// All_reduces measured inside a host. Between sizes they are interpolated in logarithms. More
+/// bytes than measured go at the last rate; of fewer, the time above the latency is in proportion.
 struct MeasuredCollectives {
   std::vector<std::int64_t> members;  ///< numbers of devices, ascending
   std::vector<std::int64_t> bytes;    ///< that each device holds, ascending
