@@ -162,8 +162,8 @@ struct StageSearch::Impl {
           layers, question_.cluster.num_devices(), question_.budget));
     if (costs_.seconds_left() <= 0)
       throw intra_op::OverBudget(fmt::format(
-          "AutoStages: no stages of {} layers that fit into {} bytes per device were found in {:.3g} "
-          "seconds; allow more seconds, give more layers or devices, or raise the memory budget",
+          "AutoStages: no stages of {} layers that fit into {} bytes per device were found in "
+          "{:.3g} seconds; allow more seconds, give more layers or devices, or raise the budget",
           layers, question_.budget, watch_.seconds()));
     throw intra_op::OverBudget(fmt::format(
         "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "

@@ -22,9 +22,9 @@ std::string to_string(const Submesh& submesh);
 /// Which submeshes stages may have. All but any_size are those of Alpa, which need a power of two
 /// of devices per host: parts of 1, 2, 4, … devices, and whole hosts.
 enum class SubmeshSpace {
-  /// Parts of every size; above 64 only 72, 80, …, 128, 144, …: numbers with four significant binary
-  /// digits. Of whole hosts 1 to 8, 12, 16, 24, …, and nothing below a 1,024th of the cluster: large
-  /// clusters have a few dozen parts.
+  /// Parts of every size; above 64 only 72, 80, …, 128, 144, …: numbers with four significant
+  /// binary digits. Of whole hosts 1 to 8, 12, 16, 24, …, and nothing below a 1,024th of the
+  /// cluster: large clusters have a few dozen parts.
   any_size,
   all,           ///< any number of whole hosts
   power_of_two,  ///< 1, 2, 4, … hosts

@@ -32,8 +32,8 @@ void append(std::vector<TilingStep>& steps, int from, int to) {
     steps.push_back({from, to, 1});
 }
 
-/// The state is the number of devices used, in units that divide all parts. `allowed(submesh, used)`
-/// says whether a submesh may come next.
+/// The state is the number of devices used, in units that divide all parts.
+/// `allowed(submesh, used)` says whether a submesh may come next.
 template <class Allowed>
 Tiling counting(const Submesh& cluster, const std::vector<Submesh>& submeshes,
                 const Allowed& allowed) {
