@@ -82,9 +82,8 @@ CompiledStep plan_traced(const PlanRequest& request, const TrainingStep& step, M
                          double share) {
   const Stopwatch tracing;
   // A share is a guide: only a step that exceeds the whole is late.
-  request.log.begin_plan(
-      std::max(method.options.solver_seconds,
-               request.method.options.solver_seconds - request.watch.seconds()));
+  request.log.begin_plan(std::max(method.options.solver_seconds,
+                                  request.method.options.solver_seconds - request.watch.seconds()));
   const Graph graph = trace(step, method);
   request.log.finished("tracing");
   check_size(graph, method, request.cluster);

@@ -156,7 +156,8 @@ TEST_CASE("a malformed cluster file") {
         "check for a missing comma, quote or bracket just before");
   CHECK(error_of([] { Cluster::from_json("{\"hosts\": 2}", "c.json"); }) ==
         "cluster file c.json: hosts: unknown key; the keys here are: "
-        "description, backend, num_hosts, devices_per_host, device, within_host, between_hosts");
+        "description, backend, num_hosts, devices_per_host, device, within_host, between_hosts, "
+        "software");
 }
 
 TEST_CASE("a budget no plan can keep is an error that says by how much and where") {
