@@ -131,8 +131,10 @@ class PipelineSearch : public PlanSearch {
   }
 
   void set_bound(PlanCost& cost) const override {
-    cost.lower_bound_seconds = cost.objective_seconds * (1 - planner_->gap());
+    cost.lower_bound_seconds = std::min(planner_->lower_bound(), cost.objective_seconds);
   }
+
+  bool is_proven(const PlanCost&, double gap) const override { return planner_->gap() <= gap; }
 
   std::exception_ptr failure(const CompiledStep* smallest) const override {
     if (!smallest) return failure_;

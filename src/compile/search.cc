@@ -41,12 +41,17 @@ void check_devices(const Plan& plan, const Cluster& cluster, const std::string& 
               stage.plan.mesh.devices()[d], cluster.num_devices() - 1);
 }
 
+struct Searched {
+  CompiledStep step;
+  bool proven = false;  ///< to be within the method's gap, in the search's count
+};
+
 /// The plan that is kept for this search, or else its result, which is kept if it is proven.
 CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
                               const MethodOptions& method,
-                              const std::function<CompiledStep()>& search) {
+                              const std::function<Searched()>& search) {
   const PipeshardParallel& options = method.options;
-  if (options.plan_cache_dir.empty()) return search();
+  if (options.plan_cache_dir.empty()) return search().step;
   const PlanCache cache(options.plan_cache_dir);
   const std::string key = planning_key(graph, method, request.cluster);
   if (const std::optional<std::string> kept = cache.find(key)) {
@@ -56,17 +61,18 @@ CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
       PlanCache::tell_unusable(error.what());
     }
   }
-  CompiledStep planned = search();
-  if (planned.plan.cost.gap() <= options.relative_gap) cache.keep(key, to_json(planned));
-  return planned;
+  Searched planned = search();
+  if (planned.proven) cache.keep(key, to_json(planned.step));
+  return std::move(planned.step);
 }
 
-CompiledStep lowered_within_budget(const PlanRequest& request, const Graph& graph,
-                                   PlanSearch& search) {
+Searched lowered_within_budget(const PlanRequest& request, const Graph& graph, PlanSearch& search) {
   request.log.check("graph.txt", graph);
   try {
-    return fit_budget(search, request.budget,
-                      [&](Plan plan) { return request.lower(graph, std::move(plan)); });
+    CompiledStep step = fit_budget(
+        search, request.budget, [&](Plan plan) { return request.lower(graph, std::move(plan)); });
+    const bool proven = search.is_proven(step.plan.cost, request.method.options.relative_gap);
+    return {std::move(step), proven};
   } catch (const intra_op::OverBudget& error) {
     const std::string overtime = request.log.overtime();
     if (overtime.empty()) throw;
@@ -140,7 +146,7 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
 }
 
 /// Stages that are searched for, with the best number of micro-batches.
-CompiledStep plan_in_micro_batches(const PlanRequest& request) {
+Searched plan_in_micro_batches(const PlanRequest& request) {
   MicroBatchChoice choice(request.step, request.method, request.cluster, request.budget,
                           request.watch);
   while (true) {
@@ -163,7 +169,7 @@ CompiledStep search_plan(const PlanRequest& request) {
   if (!searches_stages(method) || request.step.chooses_remat)
     return best_of_micro_batches(request, choices);
   const auto search = [&] { return plan_in_micro_batches(request); };
-  if (method.options.plan_cache_dir.empty()) return search();
+  if (method.options.plan_cache_dir.empty()) return search().step;
   return cached_or_search(request, request.step.trace(choices.front()), method, search);
 }
 

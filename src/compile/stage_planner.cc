@@ -237,7 +237,8 @@ void StagePlanner::choose(std::int64_t budget) {
     while (stages.improve()) {
     }
     found = stages.finish();
-    gap_ = 1 - std::min(found.lower_bound, others_bound_) / found.seconds;
+    lower_bound_ = std::min(found.lower_bound, others_bound_);
+    gap_ = 1 - lower_bound_ / found.seconds;
     for (inter_op::Stage& stage : found.partition.stages)
       stage.configuration = -1;  // the planner's choice
   }

@@ -47,8 +47,12 @@ class StagePlanner {
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
 
-  /// Proven optimality gap of the stages, as a fraction of their seconds; 1 if they were given.
+  /// Proven optimality gap of the stages in the search's count, as a fraction of their seconds; 1 if
+  /// they were given.
   double gap() const { return gap_; }
+  /// Seconds that no stages are proven to take less than, in the search's count; 0 if they were
+  /// given.
+  double lower_bound() const { return lower_bound_; }
 
   /// What the planner counts for a stage of the result.
   std::int64_t counted(const std::vector<StagePlan>& stages, std::size_t stage) const;
@@ -69,7 +73,7 @@ class StagePlanner {
   double others_bound_ = kInfinity;
   std::vector<UnplannedStage> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
-  double gap_ = 1;
+  double gap_ = 1, lower_bound_ = 0;
 };
 
 }  // namespace alpa

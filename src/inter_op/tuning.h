@@ -31,7 +31,7 @@ struct Tuning {
     double effort = 0.1, least_gain = 0.5;
     /// Shares of the time after which, without any stages, those that are best under the bounds are
     /// planned, and then a template.
-    double until_plan = 0.15, until_template = 0.5;
+    double until_plan = 0.3, until_template = 0.5;
   } stage_search;
 
   struct Submesh {
