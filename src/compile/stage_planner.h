@@ -47,8 +47,8 @@ class StagePlanner {
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
 
-  /// Proven optimality gap of the stages in the search's count, as a fraction of their seconds; 1 if
-  /// they were given.
+  /// Proven optimality gap of the stages in the search's count, as a fraction of their seconds; 1
+  /// if they were given.
   double gap() const { return gap_; }
   /// Seconds that no stages are proven to take less than, in the search's count; 0 if they were
   /// given.
