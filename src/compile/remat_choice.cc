@@ -58,7 +58,7 @@ CompiledStep fewest_of(const TrainingStep& step, const std::vector<int>& order, 
       if (!best || next.plan.cost.objective_seconds <= best->plan.cost.objective_seconds)
         best = std::move(next);
       return true;
-    } catch (const intra_op::OverBudget&) {
+    } catch (const Error&) {  // over budget, or late: `best` has more layers and fits
       return false;
     }
   };
