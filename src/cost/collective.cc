@@ -1,6 +1,7 @@
 // src/cost/collective.cc — seconds and bytes of collectives by ring formulas
 #include "src/cost/collective.h"
 #include "src/base/infinity.h"
+#include "src/cost/log_position.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,23 +25,6 @@ bool allowed(CollectiveKind kind, const CollectiveOptions& options) {
   if (kind == CollectiveKind::all_gather) return options.allow_all_gather;
   if (kind == CollectiveKind::all_to_all) return options.allow_all_to_all;
   return true;
-}
-
-/// Where x is in ascending sizes, in logarithms; x is clamped to their range.
-struct LogPosition {
-  std::size_t below = 0, above = 0;
-  double share = 0;  ///< of the way from below to above
-};
-LogPosition log_position(const std::vector<std::int64_t>& sizes, double x) {
-  const auto next = std::upper_bound(sizes.begin(), sizes.end(), x, [](double a, std::int64_t b) {
-    return a < static_cast<double>(b);
-  });
-  if (next == sizes.begin()) return {};
-  const auto below = static_cast<std::size_t>(next - sizes.begin()) - 1;
-  if (next == sizes.end()) return {below, below, 0};
-  const double low = std::log2(static_cast<double>(sizes[below])),
-               high = std::log2(static_cast<double>(*next));
-  return {below, below + 1, (std::log2(x) - low) / (high - low)};
 }
 
 /// Seconds of an all_reduce inside a host.

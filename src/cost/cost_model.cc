@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "alpa/base/error.h"
+#include "src/cost/log_position.h"
 
 namespace alpa::cost {
 namespace {
@@ -78,21 +79,6 @@ double flop_rate(const DeviceModel& device, std::optional<DType> dtype) {
   return rate == device.flops_per_second.end() ? 0 : rate->second;
 }
 
-/// Where x lies in `sizes`, in logarithms: the entry below, and how far it is to the next.
-struct Position {
-  std::size_t below = 0;
-  double share = 0;
-};
-Position position_of(const std::vector<std::int64_t>& sizes, double x) {
-  Position at;
-  while (at.below + 2 < sizes.size() && static_cast<double>(sizes[at.below + 1]) <= x) ++at.below;
-  if (sizes.size() < 2) return at;
-  const double low = std::log2(static_cast<double>(sizes[at.below])),
-               high = std::log2(static_cast<double>(sizes[at.below + 1]));
-  at.share = std::clamp((std::log2(std::max(x, 1.0)) - low) / (high - low), 0.0, 1.0);
-  return at;
-}
-
 /// m, n and k of a product [m, k] · [k, n] on a device; none for other operators.
 std::optional<std::array<double, 3>> product_sizes(const Rule& rule,
                                                    const std::vector<std::int64_t>& sizes) {
@@ -120,8 +106,8 @@ std::optional<std::array<double, 3>> product_sizes(const Rule& rule,
 /// FLOP/s at m, n and k, interpolated between the eight measured shapes around them.
 double rate_at(const MeasuredRates::Products& products, const std::array<double, 3>& mnk) {
   const std::size_t n = products.sizes.size();
-  std::array<Position, 3> at;
-  for (int d = 0; d < 3; ++d) at[d] = position_of(products.sizes, mnk[d]);
+  std::array<LogPosition, 3> at;
+  for (int d = 0; d < 3; ++d) at[d] = log_position(products.sizes, mnk[d]);
   double log_rate = 0;
   for (int corner = 0; corner < 8; ++corner) {
     double weight = 1;
@@ -129,7 +115,7 @@ double rate_at(const MeasuredRates::Products& products, const std::array<double,
     for (int d = 0; d < 3; ++d) {
       const bool above = corner >> d & 1;
       weight *= above ? at[d].share : 1 - at[d].share;
-      index = index * n + std::min(at[d].below + (above ? 1 : 0), n - 1);
+      index = index * n + (above ? at[d].above : at[d].below);
     }
     if (weight > 0) log_rate += weight * std::log2(products.flops_per_second[index]);
   }
@@ -149,8 +135,8 @@ double share_of_rate(const DeviceModel& device, std::optional<DType> dtype, cons
 double loop_rate(const DeviceModel& device, double bytes) {
   const std::vector<double>& rates = device.measured.loop_bytes_per_second;
   if (rates.empty()) return device.memory_bytes_per_second;
-  const Position at = position_of(device.measured.loop_bytes, bytes);
-  const double below = rates[at.below], above = rates[std::min(at.below + 1, rates.size() - 1)];
+  const LogPosition at = log_position(device.measured.loop_bytes, bytes);
+  const double below = rates[at.below], above = rates[at.above];
   return std::exp2(std::log2(below) * (1 - at.share) + std::log2(above) * at.share);
 }
 

@@ -6,8 +6,7 @@
 #include "cuda/collective_checks.h"
 #include "emulation.h"
 #include "src/cuda/staged.h"
-#include "support/processes.h"
-#include "support/staged_mlp.h"
+#include "support/cards_of_processes.h"
 
 namespace shared_card_test {
 
@@ -16,37 +15,13 @@ using namespace alpa::testing;
 
 namespace {
 
-constexpr std::int64_t kRows = 8, kWidth = 12;
-
-struct Outcome {
-  std::vector<double> losses, weights;
-  bool operator==(const Outcome&) const = default;
-};
-
-/// Two training steps, an evaluation, then all parameters.
-Outcome train(const Method& method, int devices) {
-  const auto [step, evaluate] =
-      parallelize(staged_mlp_step(kRows, kWidth), staged_mlp_evaluation(kRows, kWidth), method,
-                  Cluster::local(devices, "cuda"));
-  CHECK(!step.traffic().empty());
-  TrainState state = step.init(3);
-  const BatchData batch = {{"x", linear_dataset(kRows, kWidth, 1).x}};
-  Outcome outcome;
-  for (int i = 0; i < 2; ++i) outcome.losses.push_back(step.run(state, batch).loss());
-  outcome.losses.push_back(evaluate.run(state, batch).loss());
-  for (const DistributedArray& parameter : state.parameters())
-    for (const double x : parameter.to_host().to_doubles()) outcome.weights.push_back(x);
-  CHECK(step.measured_bytes(state) == step.memory_bytes());
-  return outcome;
-}
-
 /// Process `rank` of two or three that share the card: one step, then `meanwhile(rank)`, then more.
 void interrupted(const Method& method, int devices, int rank,
                  const std::function<void(int rank)>& meanwhile) {
   const Executable step =
       parallelize(staged_mlp_step(kRows, kWidth), method, Cluster::local(devices, "cuda"));
   TrainState state = step.init(3);
-  const BatchData batch = {{"x", linear_dataset(kRows, kWidth, 1).x}};
+  const BatchData batch = staged_mlp_batch();
   step.run(state, batch).loss();
   meanwhile(rank);
   for (int i = 0; i < 3; ++i) step.run(state, batch).loss();
@@ -64,21 +39,17 @@ TEST_CASE("processes that share a card compute what its logical devices do, bit 
                             PipeshardParallel{.num_micro_batches = 4},
                             captured};
   emulation::restart({.devices = 1});
-  for (std::size_t m = 0; m < std::size(methods); ++m)
+  for (std::size_t m = 0; m < std::size(methods); ++m) {
+    CAPTURE(m);
     for (const auto& [size, devices] :
-         {std::pair(2, 2), std::pair(3, 3), std::pair(2, 4), std::pair(3, 4)}) {
-      CAPTURE(m);
-      CAPTURE(size);
-      CAPTURE(devices);
-      const Outcome alone = train(methods[m], devices);
-      std::vector<Outcome> outcomes(size);
-      const auto errors = run_processes(
-          size, [&, n = devices](int rank) { outcomes[rank] = train(methods[m], n); });
-      for (int rank = 0; rank < size; ++rank) {
-        CHECK(errors[rank] == "");
-        CHECK(outcomes[rank] == alone);
-      }
-    }
+         {std::pair(2, 2), std::pair(3, 3), std::pair(2, 4), std::pair(3, 4)})
+      CHECK(check_like_one_process(methods[m], size, devices).communicates);
+  }
+}
+
+TEST_CASE("a GPT of odd sizes with residuals and a convolution do so too, by every default") {
+  emulation::restart({.devices = 1});
+  check_odd_models(3);
 }
 
 TEST_CASE("every collective among them gives what threads exchange, bit for bit") {
