@@ -21,6 +21,8 @@ constexpr std::chrono::milliseconds kBeat{250};
 constexpr std::chrono::milliseconds kWordOfNext{300};
 /// From a signal that ends this process to its end: enough to hear of a lost one.
 constexpr std::chrono::milliseconds kReason{600};
+/// For the word of the rank that watches a stopped process, if that does not hang in MPI itself.
+constexpr std::chrono::milliseconds kWordOfWatcher{500};
 /// A process of this host that runs, but says nothing, gets so many times the silence of others.
 constexpr int kSilenceOfRunning = 5;
 /// Receives of messages from anyone that are always open.
@@ -428,7 +430,8 @@ void Protocol::look_for_the_dead(Clock::time_point now) {
 }
 
 /// The previous rank, from which nothing was heard. Time in which this process itself did not run
-/// does not count.
+/// does not count. A process that is stopped while it puts a message into shared memory holds up
+/// the one that awaits it: Open MPI looks for the rest of the message without end.
 void Protocol::look_for_the_silent(Clock::time_point now) {
   if (size() == 1) return;
   const Clock::duration gap = now - last_tick_;
@@ -437,9 +440,14 @@ void Protocol::look_for_the_silent(Clock::time_point now) {
   if (silence <= options_.silence) return;
   const Process& peer = processes_[previous()];
   const bool here = ends_[peer.rank] >= 0;
+  constexpr const char* kStopped = "has been stopped, by a signal or a debugger,";
   if (here && is_stopped(peer.pid))
-    return lose(peer.rank, fmt::format("has been stopped, by a signal or a debugger, for {}",
-                                       seconds_text(silence)));
+    return lose(peer.rank, fmt::format("{} for {}", kStopped, seconds_text(silence)));
+  if (here && silence > options_.silence + kWordOfWatcher)
+    for (const Process& other : processes_)
+      if (ends_[other.rank] >= 0 && is_stopped(other.pid))
+        return lose(other.rank, fmt::format("{} and holds up rank {}, silent for {}", kStopped,
+                                            peer.rank, seconds_text(silence)));
   if (!here || silence > kSilenceOfRunning * options_.silence)
     lose(peer.rank, fmt::format("has been silent for {}: {}", seconds_text(silence),
                                 here ? "it runs, but gets no time, or hangs in MPI"
