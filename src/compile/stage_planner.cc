@@ -144,6 +144,7 @@ StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
     return pipeline::most_in_flight(schedule, after, most_stages, micro_batches);
   };
   question.templates = uniform_partitions(graph, cluster);
+  question.played = played_seconds(method.options.schedule, graph.num_micro_batches);
   return question;
 }
 
@@ -238,7 +239,7 @@ void StagePlanner::choose(std::int64_t budget) {
     }
     found = stages.finish();
     lower_bound_ = std::min(found.lower_bound, others_bound_);
-    gap_ = 1 - lower_bound_ / found.seconds;
+    gap_ = 1 - lower_bound_ / found.least_counted;
     for (inter_op::Stage& stage : found.partition.stages)
       stage.configuration = -1;  // the planner's choice
   }

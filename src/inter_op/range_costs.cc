@@ -16,6 +16,7 @@
 #include "src/intra_op/search/quick_bound.h"
 #include "src/ir/subgraph.h"
 #include "stage_meshes.h"
+#include "stage_seconds.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -263,19 +264,28 @@ void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
   planned(query).plans.push_back(
       {plan.cost.lower_bound_seconds / graph_.num_micro_batches,
        plan.cost.objective_seconds / graph_.num_micro_batches, most,
+       stage_seconds(plan, stage.graph, planning_.model),
        std::make_shared<const RangePlan>(RangePlan{layer_hash(stage.graph), std::move(plan)})});
 }
 
-std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {
+const RangeCosts::Plan* RangeCosts::fitting_plan(const RangeQuery& query) {
   const Planned& of = planned(query);
-  const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+  return query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+}
+
+std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {
+  const Plan* plan = fitting_plan(query);
   return plan ? plan->found : nullptr;
 }
 
 double RangeCosts::planned_seconds(const RangeQuery& query) {
-  const Planned& of = planned(query);
-  const Plan* plan = query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+  const Plan* plan = fitting_plan(query);
   return plan ? plan->seconds : kInfinity;
+}
+
+const StageSeconds* RangeCosts::planned_parts(const RangeQuery& query) {
+  const Plan* plan = fitting_plan(query);
+  return plan ? &plan->parts : nullptr;
 }
 
 }  // namespace alpa

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
 #include "best_partition.h"
 #include "layer_ranges.h"
@@ -78,6 +79,8 @@ class RangeCosts {
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
   /// infinite: no plan fits the memory. The range must have been planned.
   double planned_seconds(const RangeQuery& query);
+  /// The parts of these seconds; null: no plan fits.
+  const StageSeconds* planned_parts(const RangeQuery& query);
 
   /// The best plan of a planned range that fits the memory; null: there is none.
   std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
@@ -94,6 +97,7 @@ class RangeCosts {
   struct Plan {
     double lower_bound = 0, seconds = 0;
     int most_in_flight = 0;
+    StageSeconds parts = {};
     std::shared_ptr<const RangePlan> found = nullptr;
   };
   /// How a bound was found: as a sum of those of parts, from the least that every node takes, or by
@@ -122,6 +126,7 @@ class RangeCosts {
   }
   intra_op::AutoShardOptions options_left() const;
   static const Plan* plan_of(const Planned& planned, int in_flight);
+  const Plan* fitting_plan(const RangeQuery& query);
   double bound_of(const RangeQuery& query, Ask ask);
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();

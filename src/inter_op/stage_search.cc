@@ -98,13 +98,15 @@ struct StageSearch::Impl {
   }
 
   FoundStages finish() {
+    consider_held_up();
     for (const inter_op::StagePartition& partition : promising_templates()) {
       if (best_ && costs_.seconds_left() <= 0) break;
       if (least_seconds(partition) < enough(best_seconds())) consider(partition);
     }
     if (!best_) fail_to_fit();
     raise_proven_bound();
-    best_->lower_bound = std::min(bound_, best_->seconds);
+    best_->least_counted = least_counted_;
+    best_->lower_bound = std::min(bound_, least_counted_);
     FoundStages found = *best_;
     for (const RangeQuery& query : queries_of(found.partition))
       found.plans.push_back(costs_.found_plan(query));
@@ -173,15 +175,38 @@ struct StageSearch::Impl {
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
-  std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask) {
-    const inter_op::PartitionCosts costs = costs_.table(ask);
+  /// Schedules with few micro-batches in flight cannot hide transfers: a stage waits for what it
+  /// receives. So the best stages are looked for among those that pass on little, too, where each
+  /// transfer counts as a part of the stage behind it.
+  void consider_held_up() {
+    if (!question_.played) return;
+    while (costs_.seconds_left() > 0) {
+      const auto likely = search(RangeCosts::Ask::least, /*held_up=*/true);
+      if (!likely || likely->seconds >= enough(best_seconds())) return;
+      bool more = false;
+      for (const RangeQuery& query : queries_of(likely->partition)) more |= costs_.bound(query);
+      if (!more && !consider(likely->partition)) return;
+    }
+  }
+
+  /// `held_up`: transfers are parts of the stages behind them, as if those before them were on
+  /// equal parts of the cluster.
+  std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask, bool held_up = false) {
+    inter_op::PartitionCosts costs = costs_.table(ask);
+    for (int first = 1; held_up && first < costs.layers; ++first)
+      for (int part = 0; part < costs.submeshes; ++part) {
+        const double seconds = transfer_seconds_(first, part, part);
+        for (int last = first; last < costs.layers; ++last)
+          for (int c = 0; c < costs.configurations; ++c)
+            costs.seconds[costs.index(first, last, part, c)] += seconds;
+      }
     return inter_op::best_partition(
         {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
          .submeshes = costs_.parts(),
          .costs = costs,
          .micro_batches = question_.graph.num_micro_batches,
          .in_flight = question_.in_flight,
-         .transfer_seconds = transfer_seconds_,
+         .transfer_seconds = held_up ? decltype(transfer_seconds_){} : transfer_seconds_,
          .is_over = [this] { return costs_.seconds_left() <= 0; }});
   }
 
@@ -203,13 +228,32 @@ struct StageSearch::Impl {
   bool consider(const inter_op::StagePartition& partition) {
     bool any = false;
     for (const RangeQuery& query : queries_of(partition)) any |= costs_.plan(query);
-    const double seconds = seconds_of(
+    const double counted = seconds_of(
         partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
+    least_counted_ = std::min(least_counted_, counted);
+    const double seconds = question_.played && counted < kInfinity ? played(partition) : counted;
     if (seconds < best_seconds()) {
       best_ = FoundStages{partition, seconds};
       tell();
     }
     return any;
+  }
+
+  /// Of planned stages, by the schedule.
+  double played(const inter_op::StagePartition& partition) {
+    const std::vector<RangeQuery> queries = queries_of(partition);
+    std::vector<StageSeconds> stages;
+    for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
+    return question_.played(stages, transfers_of(partition, queries));
+  }
+
+  std::vector<double> transfers_of(const inter_op::StagePartition& partition,
+                                   const std::vector<RangeQuery>& queries) const {
+    std::vector<double> seconds;
+    for (std::size_t s = 1; s < queries.size(); ++s)
+      seconds.push_back(
+          transfer_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
+    return seconds;
   }
 
   double least_seconds(const inter_op::StagePartition& partition) {
@@ -220,11 +264,8 @@ struct StageSearch::Impl {
   template <class SecondsOf>
   double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
     const std::vector<RangeQuery> queries = queries_of(partition);
-    std::vector<double> seconds;
+    std::vector<double> seconds = transfers_of(partition, queries);
     for (const RangeQuery& query : queries) seconds.push_back(seconds_of_range(query));
-    for (std::size_t s = 1; s < queries.size(); ++s)
-      seconds.push_back(
-          transfer_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
     return std::accumulate(seconds.begin(), seconds.end(), 0.0) +
            (question_.graph.num_micro_batches - 1) *
                *std::max_element(seconds.begin(), seconds.end());
@@ -252,7 +293,7 @@ struct StageSearch::Impl {
   RangeCosts costs_;
   const std::function<double(int layer, int before, int after)> transfer_seconds_;
   const Stopwatch watch_;
-  double bound_ = 0;
+  double bound_ = 0, least_counted_ = kInfinity;
   std::optional<FoundStages> best_;
 };
 

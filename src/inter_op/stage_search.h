@@ -10,6 +10,7 @@
 #include "range_costs.h"
 #include "src/base/infinity.h"
 #include "stage.h"
+#include "stage_seconds.h"
 
 namespace alpa {
 
@@ -24,6 +25,8 @@ struct StageSearchSpace {
   std::function<int(int stages_after)> in_flight = {};
   /// Other stages that the result may not be dearer than: a single one, equal ones.
   std::vector<inter_op::StagePartition> templates = {};
+  /// By which planned stages are compared; empty: as the search counts them.
+  PlayedSeconds played = {};
 };
 
 /// Seconds to pass a micro-batch, forward and backward, between stages: as
@@ -34,15 +37,18 @@ std::function<double(int layer, int before, int after)> transfer_prices(
 
 struct FoundStages {
   inter_op::StagePartition partition;
-  double seconds = 0;  ///< predicted for the step's micro-batches, transfers included
-  /// Proven lower bound on `seconds`, unless memory made plans slower.
-  double lower_bound = 0;
+  double seconds = 0;  ///< predicted for the step, by its schedule if that is known
+  /// As the search counts them: the least of any stages that were planned, and a proven lower
+  /// bound on it, unless memory made plans slower.
+  double least_counted = 0, lower_bound = 0;
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
 };
 
 /// A search for the stages with the least predicted seconds per step, round by round, so that
-/// several searches (of other numbers of micro-batches) can take turns. One thread at a time.
+/// several searches (of other numbers of micro-batches) can take turns. It counts Σ t + (B - 1)·
+/// max t of stages and transfers; of the stages that it plans, those win that the schedule takes
+/// least seconds for. One thread at a time.
 class StageSearch {
  public:
   /// What `question` and `planning` refer to must outlive this.

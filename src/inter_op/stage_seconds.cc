@@ -95,4 +95,26 @@ StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
   return seconds;
 }
 
+double run_seconds(const StageSeconds& stage, const pipeline::RegionRun& run) {
+  if (run.region == Region::apply) return stage.apply;
+  if (run.region == Region::forward) return stage.forward;
+  if (run.part == pipeline::GradientPart::weights) return stage.weights;
+  const bool whole = run.part == pipeline::GradientPart::all;
+  return whole ? stage.backward : stage.backward - stage.weights;
+}
+
+PlayedSeconds played_seconds(ScheduleKind kind, int micro_batches) {
+  return [=](const std::vector<StageSeconds>& stages, const std::vector<double>& transfers) {
+    const auto schedule =
+        pipeline::make_schedule(kind, static_cast<int>(stages.size()), micro_batches);
+    return pipeline::play(
+               schedule,
+               {[&](int stage, const pipeline::RegionRun& run) {
+                  return run_seconds(stages[stage], run);
+                },
+                [&](int from, int to) { return transfers[std::min(from, to)] / 2; }})
+        .clocks;
+  };
+}
+
 }  // namespace alpa

@@ -20,15 +20,6 @@ int num_parts(const std::vector<StagePlan>& stages) {
   return parts;
 }
 
-/// Seconds of a run, without those of transfers.
-double seconds_of(const StageSeconds& seconds, const pipeline::RegionRun& run) {
-  if (run.region == Region::apply) return seconds.apply;
-  if (run.region == Region::forward) return seconds.forward;
-  if (run.part == pipeline::GradientPart::weights) return seconds.weights;
-  const bool whole = run.part == pipeline::GradientPart::all;
-  return whole ? seconds.backward : seconds.backward - seconds.weights;
-}
-
 bool has_gradients(const StagePlan& stage) {
   return std::any_of(stage.graph.nodes.begin(), stage.graph.nodes.end(),
                      [](const Node& node) { return node.region == Region::backward; });
@@ -81,14 +72,14 @@ pipeline::Timeline forecast(const Plan& plan) {
   const pipeline::PipelineSchedule schedule =
       schedule_of(plan, plan.schedule.value_or(ScheduleKind::one_f_one_b));
   const int parts = static_cast<int>(schedule.size());
-  const auto run_seconds = [&](int stage, const pipeline::RegionRun& run) {
-    if (run.region != Region::apply) return seconds_of(plan.stages[stage].seconds, run);
+  const auto seconds_of = [&](int stage, const pipeline::RegionRun& run) {
+    if (run.region != Region::apply) return run_seconds(plan.stages[stage].seconds, run);
     double seconds = 0;  // apply runs once on each part
     for (std::size_t s = stage; s < plan.stages.size(); s += parts)
       seconds += plan.stages[s].seconds.apply + once[s];
     return seconds;
   };
-  return pipeline::play(schedule, {run_seconds, [&](int from, int to) {
+  return pipeline::play(schedule, {seconds_of, [&](int from, int to) {
                                      const auto found = transfers.find({from, to});
                                      return found == transfers.end() ? 0 : found->second;
                                    }});
