@@ -80,10 +80,10 @@ struct StageSearch::Impl {
     if (!cheapest) return bound_ = kInfinity, false;
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
     tell();
-    if (bound_ >= enough(std::min(cutoff, best_seconds()))) return false;
+    if (bound_ >= enough(std::min(cutoff, least_counted_))) return false;
     if (!best_ && cutoff == kInfinity) {
-      if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
       if (has_passed(inter_op::kTuning.stage_search.until_template)) consider_template();
+      if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
     }
     bool more = false, own = true;
     for (const RangeQuery& query : queries_of(cheapest->partition)) {
@@ -117,8 +117,10 @@ struct StageSearch::Impl {
     return costs_.seconds_left() < (1 - share_of_time) * options_.limits.seconds;
   }
 
-  /// Stages to fall back on when time is over: small ones, which are planned in the least time.
+  /// Stages to fall back on when time is over, and to compare others with: small ones, which are
+  /// planned in the least time.
   void consider_template() {
+    if (std::exchange(had_template_, true)) return;
     for (auto at = question_.templates.rbegin(); !best_ && at != question_.templates.rend(); ++at)
       if (is_allowed(*at) && least_seconds(*at) < kInfinity) consider(*at);
   }
@@ -294,6 +296,7 @@ struct StageSearch::Impl {
   const std::function<double(int layer, int before, int after)> transfer_seconds_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
+  bool had_template_ = false;
   std::optional<FoundStages> best_;
 };
 

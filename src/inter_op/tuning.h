@@ -29,9 +29,9 @@ struct Tuning {
     /// rounds while each closes this share of the gap (intra_op::SearchLimits). What short rounds
     /// leave open is mostly left open by longer ones, too.
     double effort = 0.1, least_gain = 0.5;
-    /// Shares of the time after which, without any stages, those that are best under the bounds are
-    /// planned, and then a template.
-    double until_plan = 0.3, until_template = 0.5;
+    /// Shares of the time after which, without any stages, a template is planned, and then the
+    /// stages that are best under the bounds.
+    double until_template = 0.02, until_plan = 0.3;
   } stage_search;
 
   struct Submesh {

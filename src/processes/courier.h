@@ -72,7 +72,7 @@ class CourierTask {
 class Courier {
  public:
   /// Longest time without a tick.
-  static constexpr std::chrono::milliseconds kTick{20};
+  static constexpr std::chrono::milliseconds kTick{50};
 
   /// Makes the wire on the new thread; throws what `make_wire` throws.
   Courier(std::function<std::unique_ptr<Wire>()> make_wire, CourierTask& task);
