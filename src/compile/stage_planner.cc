@@ -144,6 +144,7 @@ StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
     return pipeline::most_in_flight(schedule, after, most_stages, micro_batches);
   };
   question.templates = uniform_partitions(graph, cluster);
+  question.waits_in_flight = method.options.schedule != ScheduleKind::zero_bubble;
   question.played = played_seconds(method.options.schedule, graph.num_micro_batches);
   return question;
 }

@@ -25,6 +25,9 @@ PartitionCosts::PartitionCosts(int layers, int submeshes, int configurations)
 
 namespace {
 
+/// So many equal seconds are no more than one times their number.
+constexpr double kRounded = 1 + 1e-9;
+
 /// Least sums per state of the tiling; unused: all infinite, and `sums` is not set.
 struct Row {
   std::vector<double> sums;
@@ -46,8 +49,8 @@ struct Choice {
 };
 
 /// The dynamic program, from the last layer to the first. It counts the stages to the end up to
-/// `most_counted`: as far as memory distinguishes them, or 0 for a relaxation in which every stage
-/// has the memory of the last one.
+/// `most_counted`: as far as memory and waits distinguish them, or 0 for a relaxation in which every
+/// stage has the memory of the last one and none waits.
 class PartitionProgram {
  public:
   PartitionProgram(const PartitionTables& tables, const Tiling& tiling, int most_counted)
@@ -105,12 +108,21 @@ class PartitionProgram {
     if (!option || option->seconds > bound_) return;
     Row& to = begun(count_with_stage(count), m);
     to.use(tiling_.states);
+    const double most = most_seconds(count);
     for (const TilingStep& step : tiling_.steps[m]) {
       const double* source = &from.sums[step.from];
       double* target = &to.sums[step.to];
-      for (int i = 0; i < step.count; ++i)
-        target[i] = std::min(target[i], option->seconds + source[i]);
+      for (int i = 0; i < step.count; ++i) {
+        const double sum = option->seconds + source[i];
+        target[i] = std::min(target[i], sum <= most ? sum : kInfinity);
+      }
     }
+  }
+
+  bool waits() const { return counts_ > 1 && !tables_.in_flight.empty(); }
+  /// That a micro-batch may take from a stage with so many after it to the end.
+  double most_seconds(int after) const {
+    return waits() ? bound_ * kRounded * tables_.in_flight[after] : kInfinity;
   }
 
   void add_transfers(int first) {
@@ -131,7 +143,9 @@ class PartitionProgram {
   }
 
   /// A state with more stages to the end and no smaller sum is never better: with more stages after
-  /// them, earlier stages have no more options.
+  /// them, earlier stages have no more options. If they have more micro-batches in flight, the sum
+  /// must be larger by what these may take. (From one number of stages to the next, fewer and fewer
+  /// are added.)
   template <class RowOf>
   void drop_dominated(const RowOf& row_of) const {
     if (counts_ == 1) return;
@@ -140,9 +154,10 @@ class PartitionProgram {
       Row& row = row_of(count);
       if (!row.used) continue;
       row.used = false;
+      const double more = waits() ? most_seconds(count) : 0;
       for (int i = 0; i < tiling_.states; ++i) {
-        if (row.sums[i] < least[i]) {
-          least[i] = row.sums[i];
+        if (row.sums[i] < kInfinity && row.sums[i] - more < least[i]) {
+          least[i] = row.sums[i] - more;
           row.used = true;
         } else {
           row.sums[i] = kInfinity;
@@ -186,6 +201,7 @@ class PartitionProgram {
         for (const TilingStep& step : tiling_.steps[m]) {
           if (state < step.to || state >= step.to + step.count) continue;
           const int from = step.from + state - step.to;
+          if (option->seconds + rest.sums[from] > most_seconds(count)) continue;
           visit({first, last, m, option, transfer, from, count},
                 transfer + (option->seconds + rest.sums[from]));
         }
@@ -202,7 +218,20 @@ class PartitionProgram {
   double bound_ = 0;
 };
 
-PartitionResult result_of(const PartitionProblem& problem, const std::vector<Choice>& path) {
+/// What the stages wait for micro-batches in flight, per micro-batch; 0 if that is not counted.
+double most_waited(const std::vector<Choice>& path, const std::vector<int>& in_flight) {
+  double most = 0, to_end = 0;
+  std::size_t after = 0;
+  for (auto at = path.rbegin(); at != path.rend() && !in_flight.empty(); ++at, ++after) {
+    to_end += at->option->seconds;
+    most = std::max(most, to_end / in_flight[std::min(after, in_flight.size() - 1)]);
+    to_end += at->transfer;
+  }
+  return most;
+}
+
+PartitionResult result_of(const PartitionProblem& problem, const PartitionTables& tables,
+                          const std::vector<Choice>& path) {
   PartitionResult result;
   for (const Choice& choice : path) {
     result.partition.stages.push_back({choice.first, choice.last, problem.submeshes[choice.submesh],
@@ -210,16 +239,18 @@ PartitionResult result_of(const PartitionProblem& problem, const std::vector<Cho
     result.sum += choice.transfer + choice.option->seconds;
     result.bottleneck = std::max({result.bottleneck, choice.transfer, choice.option->seconds});
   }
+  result.bottleneck = std::max(result.bottleneck, most_waited(path, tables.in_flight));
   result.seconds = result.sum + (problem.micro_batches - 1) * result.bottleneck;
   return result;
 }
 
-/// Whether memory suffices for the stages of a relaxed program.
-bool fits(const std::vector<Choice>& path) {
+/// Whether memory suffices for the stages of a relaxed program, and they wait no longer than the
+/// bound.
+bool fits(const std::vector<Choice>& path, const PartitionTables& tables, double bound) {
   const int stages = static_cast<int>(path.size());
   for (int s = 0; s < stages; ++s)
     if (path[s].option->most_after < stages - s - 1) return false;
-  return true;
+  return most_waited(path, tables.in_flight) <= bound * kRounded;
 }
 
 /// Bounds [begin, end) for which no program has been solved.
@@ -281,19 +312,20 @@ class BoundSearch {
     open(middle + 1, end, sum);
     std::vector<Choice> path = solve(relaxed_, middle);
     if (path.empty()) return;
-    if (!fits(path)) {
-      const double least = result_of(problem_, path).sum;
+    if (!fits(path, tables_, tables_.bounds[middle])) {
+      const double least = result_of(problem_, tables_, path).sum;
       const std::size_t better = end_of_better({begin, middle + 1, least, 0});
       if (better <= middle) return open(begin, better, least);
       path = solve(program_, middle);
     }
     if (path.empty()) return;
-    PartitionResult result = result_of(problem_, path);
+    PartitionResult result = result_of(problem_, tables_, path);
     const double least = result.sum, bottleneck = result.bottleneck;
     result.programs_solved = best_.programs_solved;
     if (result.seconds < best_.seconds) best_ = std::move(result);
     // Bounds from this bottleneck to `middle` have the same sum.
-    const auto at = std::lower_bound(tables_.bounds.begin(), tables_.bounds.end(), bottleneck);
+    const auto at = std::lower_bound(tables_.bounds.begin(), tables_.bounds.begin() + middle,
+                                     bottleneck);  // which may exceed this bound by rounding
     open(begin, static_cast<std::size_t>(at - tables_.bounds.begin()), least);
   }
 
@@ -318,6 +350,7 @@ std::optional<PartitionResult> best_partition(const PartitionProblem& problem) {
   for (const Tiling& tiling : tilings(problem.cluster, problem.submeshes))
     if (tiling.full >= 0) BoundSearch(problem, tables, tiling, best).run();
   if (best.seconds == kInfinity) return std::nullopt;
+  best.lower_bound = problem.waits_in_flight ? best.seconds / (1 + kBoundStep) : best.seconds;
   return best;
 }
 

@@ -34,6 +34,10 @@ struct PartitionProblem {
   /// Micro-batches in flight at a stage with so many stages after it; may not decrease with them.
   /// Empty: those of 1F1B, min(micro_batches, stages after + 1).
   std::function<int(int stages_after)> in_flight = {};
+  /// A stage that has all its micro-batches in flight waits until one comes back. If n are in
+  /// flight at most, and one takes R seconds through the stage and those after it, transfers
+  /// included, then the pipeline takes R / n a micro-batch at least. False: not counted.
+  bool waits_in_flight = false;
   /// Seconds to pass one micro-batch (forward and backward) between the stage on submesh `before`
   /// that ends before layer `layer` and the one on submesh `after` that begins there. Empty: 0.
   std::function<double(int layer, int before, int after)> transfer_seconds = {};
@@ -45,8 +49,9 @@ struct PartitionResult {
   StagePartition partition;
   /// sum + (micro_batches - 1) × bottleneck: seconds of the step's micro-batches.
   double seconds = 0;
+  double lower_bound = 0;   ///< no stages take less: `seconds`, or a thousandth less with waits
   double sum = 0;           ///< of all stages and of the transfers between them
-  double bottleneck = 0;    ///< the largest of them
+  double bottleneck = 0;    ///< the largest of them, or of what stages wait
   int programs_solved = 0;  ///< dynamic programs that the search needed
 };
 

@@ -58,6 +58,28 @@ void append_options(const PartitionProblem& problem, const std::vector<int>& in_
   }
 }
 
+/// Where more stages after a stage have no more micro-batches in flight, they are not counted.
+void set_in_flight(std::vector<int> in_flight, PartitionTables& tables) {
+  const auto most = std::lower_bound(in_flight.begin(), in_flight.end(), in_flight.back());
+  tables.most_counted =
+      std::max(tables.most_counted, static_cast<int>(most - in_flight.begin()));
+  in_flight.resize(tables.most_counted + 1, in_flight.back());
+  tables.in_flight = std::move(in_flight);
+}
+
+/// A stage may wait for any time, for transfers up to as long again as the slowest takes: between
+/// bounds that are far from each other, more are tried.
+void refine_bounds(std::vector<double>& bounds) {
+  if (!bounds.empty()) bounds.push_back(2 * bounds.back());
+  std::vector<double> refined;
+  for (const double bound : bounds) {
+    while (!refined.empty() && refined.back() > 0 && refined.back() * (1 + kBoundStep) < bound)
+      refined.push_back(refined.back() * (1 + kBoundStep));
+    refined.push_back(bound);
+  }
+  bounds = std::move(refined);
+}
+
 void set_options(const PartitionProblem& problem, PartitionTables& tables) {
   const std::vector<int> in_flight = in_flight_of(problem);
   for (int first = 0; first < tables.layers; ++first)
@@ -70,6 +92,7 @@ void set_options(const PartitionProblem& problem, PartitionTables& tables) {
   for (const PartitionOption& option : tables.options)
     if (option.most_after + 1 < static_cast<int>(in_flight.size()))
       tables.most_counted = std::max(tables.most_counted, option.most_after + 1);
+  if (problem.waits_in_flight) set_in_flight(in_flight, tables);
 }
 
 void set_transfers(const PartitionProblem& problem, PartitionTables& tables) {
@@ -94,6 +117,7 @@ PartitionTables partition_tables(const PartitionProblem& problem) {
   tables.bounds.insert(tables.bounds.end(), tables.transfer.begin(), tables.transfer.end());
   std::sort(tables.bounds.begin(), tables.bounds.end());
   tables.bounds.erase(std::unique(tables.bounds.begin(), tables.bounds.end()), tables.bounds.end());
+  if (problem.waits_in_flight) refine_bounds(tables.bounds);
   return tables;
 }
 

@@ -14,6 +14,9 @@ struct PartitionOption {
   int configuration = 0;
 };
 
+/// What stages wait is found up to this part of it.
+inline constexpr double kBoundStep = 1e-3;
+
 struct PartitionTables {
   int layers = 0, submeshes = 0;
   /// Memory does not distinguish this number of stages after a stage from more.
@@ -23,7 +26,12 @@ struct PartitionTables {
       {};                             ///< of a range by ascending seconds and stages after it
   bool transfers = false;             ///< whether any transfer takes time
   std::vector<double> transfer = {};  ///< per (layer, submesh before, submesh after)
-  std::vector<double> bounds = {};    ///< seconds of options and transfers, ascending, distinct
+  /// Per number of stages after a stage, up to most_counted, the micro-batches in flight at it;
+  /// empty: nothing waits for them.
+  std::vector<int> in_flight = {};
+  /// Seconds of options and transfers, ascending, distinct; where stages wait, others between them,
+  /// too, each at most kBoundStep larger than the one before.
+  std::vector<double> bounds = {};
 
   /// The cheapest option of layers `first` to `last` on submesh m with `after` stages after it;
   /// nullptr: none fits.

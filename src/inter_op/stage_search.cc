@@ -78,9 +78,10 @@ struct StageSearch::Impl {
       return false;
     }
     if (!cheapest) return bound_ = kInfinity, false;
-    if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
+    if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->lower_bound);
     tell();
-    if (bound_ >= enough(std::min(cutoff, least_counted_))) return false;
+    if (bound_ >= enough(cutoff)) return false;
+    if (bound_ >= enough(least_counted_)) return count_waits();
     if (!best_ && cutoff == kInfinity) {
       if (has_passed(inter_op::kTuning.stage_search.until_template)) consider_template();
       if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
@@ -90,15 +91,24 @@ struct StageSearch::Impl {
       more |= costs_.bound(query);
       own &= costs_.has_own_bound(query);
     }
-    if (!more) return consider(cheapest->partition);
+    if (!more) return consider(cheapest->partition) || count_waits();
     if (!own) return true;
     const auto likely = search(RangeCosts::Ask::known);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
     return true;
   }
 
+  /// The search goes on with what stages wait for micro-batches in flight, which takes more time.
+  /// False: it has.
+  bool count_waits() {
+    if (!question_.waits_in_flight || std::exchange(counts_waits_, true)) return false;
+    if (!best_) return true;
+    least_counted_ = kInfinity;
+    consider(inter_op::StagePartition(best_->partition));
+    return true;
+  }
+
   FoundStages finish() {
-    consider_held_up();
     for (const inter_op::StagePartition& partition : promising_templates()) {
       if (best_ && costs_.seconds_left() <= 0) break;
       if (least_seconds(partition) < enough(best_seconds())) consider(partition);
@@ -144,7 +154,7 @@ struct StageSearch::Impl {
   void raise_proven_bound() {
     if (!costs_.is_memory_bound()) return;
     if (const auto least = search(RangeCosts::Ask::proven))
-      bound_ = std::max(bound_, least->seconds);
+      bound_ = std::max(bound_, least->lower_bound);
   }
 
   double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
@@ -177,38 +187,16 @@ struct StageSearch::Impl {
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
-  /// Schedules with few micro-batches in flight cannot hide transfers: a stage waits for what it
-  /// receives. So the best stages are looked for among those that pass on little, too, where each
-  /// transfer counts as a part of the stage behind it.
-  void consider_held_up() {
-    if (!question_.played) return;
-    while (costs_.seconds_left() > 0) {
-      const auto likely = search(RangeCosts::Ask::least, /*held_up=*/true);
-      if (!likely || likely->seconds >= enough(best_seconds())) return;
-      bool more = false;
-      for (const RangeQuery& query : queries_of(likely->partition)) more |= costs_.bound(query);
-      if (!more && !consider(likely->partition)) return;
-    }
-  }
-
-  /// `held_up`: transfers are parts of the stages behind them, as if those before them were on
-  /// equal parts of the cluster.
-  std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask, bool held_up = false) {
-    inter_op::PartitionCosts costs = costs_.table(ask);
-    for (int first = 1; held_up && first < costs.layers; ++first)
-      for (int part = 0; part < costs.submeshes; ++part) {
-        const double seconds = transfer_seconds_(first, part, part);
-        for (int last = first; last < costs.layers; ++last)
-          for (int c = 0; c < costs.configurations; ++c)
-            costs.seconds[costs.index(first, last, part, c)] += seconds;
-      }
+  std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask) {
+    const inter_op::PartitionCosts costs = costs_.table(ask);
     return inter_op::best_partition(
         {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
          .submeshes = costs_.parts(),
          .costs = costs,
          .micro_batches = question_.graph.num_micro_batches,
          .in_flight = question_.in_flight,
-         .transfer_seconds = held_up ? decltype(transfer_seconds_){} : transfer_seconds_,
+         .waits_in_flight = counts_waits_,
+         .transfer_seconds = transfer_seconds_,
          .is_over = [this] { return costs_.seconds_left() <= 0; }});
   }
 
@@ -266,11 +254,19 @@ struct StageSearch::Impl {
   template <class SecondsOf>
   double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
     const std::vector<RangeQuery> queries = queries_of(partition);
-    std::vector<double> seconds = transfers_of(partition, queries);
-    for (const RangeQuery& query : queries) seconds.push_back(seconds_of_range(query));
-    return std::accumulate(seconds.begin(), seconds.end(), 0.0) +
-           (question_.graph.num_micro_batches - 1) *
-               *std::max_element(seconds.begin(), seconds.end());
+    const std::vector<double> transfers = transfers_of(partition, queries);
+    const auto count = static_cast<int>(queries.size());
+    double to_end = 0, slowest = 0;
+    for (int s = count - 1; s >= 0; --s) {
+      const double seconds = seconds_of_range(queries[s]);
+      to_end += seconds;
+      slowest = std::max(slowest, seconds);
+      if (counts_waits_) slowest = std::max(slowest, to_end / question_.in_flight(count - 1 - s));
+      if (s == 0) continue;
+      to_end += transfers[s - 1];
+      slowest = std::max(slowest, transfers[s - 1]);
+    }
+    return to_end + (question_.graph.num_micro_batches - 1) * slowest;
   }
 
   PlanningProgress progress() const {
@@ -296,7 +292,7 @@ struct StageSearch::Impl {
   const std::function<double(int layer, int before, int after)> transfer_seconds_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
-  bool had_template_ = false;
+  bool had_template_ = false, counts_waits_ = false;
   std::optional<FoundStages> best_;
 };
 

@@ -27,6 +27,9 @@ struct StageSearchSpace {
   std::vector<inter_op::StagePartition> templates = {};
   /// By which planned stages are compared; empty: as the search counts them.
   PlayedSeconds played = {};
+  /// Whether the schedule lets stages wait for micro-batches in flight
+  /// (inter_op::PartitionProblem).
+  bool waits_in_flight = false;
 };
 
 /// Seconds to pass a micro-batch, forward and backward, between stages: as
@@ -47,8 +50,8 @@ struct FoundStages {
 
 /// A search for the stages with the least predicted seconds per step, round by round, so that
 /// several searches (of other numbers of micro-batches) can take turns. It counts Σ t + (B - 1)·
-/// max t of stages and transfers; of the stages that it plans, those win that the schedule takes
-/// least seconds for. One thread at a time.
+/// max t of stages and transfers, then with what stages wait for transfers, too; of the stages that
+/// it plans, those win that the schedule takes least seconds for. One thread at a time.
 class StageSearch {
  public:
   /// What `question` and `planning` refer to must outlive this.

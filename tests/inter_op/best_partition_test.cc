@@ -239,6 +239,29 @@ TEST_CASE("stage search equals brute force on random instances with memory and t
   CHECK(impossible > 20);
 }
 
+TEST_CASE("stage search equals brute force where stages wait for micro-batches in flight") {
+  std::mt19937 random(17);
+  int solved = 0, dearer = 0;
+  for (int trial = 0; trial < 800; ++trial) {
+    CAPTURE(trial);
+    const Instance instance = random_instance(random);
+    PartitionProblem problem = instance.problem();
+    const auto without = best_partition(problem);
+    problem.waits_in_flight = true;
+    const double expected = BruteForce(problem).run();
+    const auto result = best_partition(problem);
+    REQUIRE(result.has_value() == (expected < kInfinity));
+    if (!result) continue;
+    ++solved;
+    CHECK(result->seconds >= expected * (1 - 1e-12));
+    CHECK(result->lower_bound <= expected * (1 + 1e-12));
+    CHECK(result->seconds <= expected * 1.0011);
+    dearer += result->seconds > without->seconds * 1.01;
+  }
+  CHECK(solved > 500);
+  CHECK(dearer > 20);
+}
+
 TEST_CASE("Alpa's search as these tests have it finds the published seconds, too") {
   const std::vector<CaseB> cases = cases_b();
   for (std::size_t i = 0; i < 12; ++i) {

@@ -109,6 +109,11 @@ class BruteForce {
         }
   }
 
+  int in_flight(int after) const {
+    return problem_.in_flight ? problem_.in_flight(after)
+                              : std::min(problem_.micro_batches, after + 1);
+  }
+
   void price() {
     double sum = 0, largest = 0;
     const auto add = [&](double seconds) { sum += seconds, largest = std::max(largest, seconds); };
@@ -116,12 +121,19 @@ class BruteForce {
       const Stage& stage = stages_[s];
       const std::size_t at = problem_.costs.index(stage.first, stage.last, stage.m, stage.c);
       const int after = static_cast<int>(stages_.size() - s) - 1;
-      const int in_flight = problem_.in_flight ? problem_.in_flight(after)
-                                               : std::min(problem_.micro_batches, after + 1);
-      if (in_flight > problem_.costs.max_in_flight[at]) return;
+      if (in_flight(after) > problem_.costs.max_in_flight[at]) return;
       add(problem_.costs.seconds[at]);
       if (s > 0 && problem_.transfer_seconds)
         add(problem_.transfer_seconds(stage.first, stages_[s - 1].m, stage.m));
+    }
+    double to_end = 0;
+    for (std::size_t s = stages_.size(); problem_.waits_in_flight && s-- > 0;) {
+      const Stage& stage = stages_[s];
+      to_end += problem_.costs.seconds[problem_.costs.index(stage.first, stage.last, stage.m,
+                                                            stage.c)];
+      largest = std::max(largest, to_end / in_flight(static_cast<int>(stages_.size() - s) - 1));
+      if (s > 0 && problem_.transfer_seconds)
+        to_end += problem_.transfer_seconds(stage.first, stages_[s - 1].m, stage.m);
     }
     const double seconds = sum + (problem_.micro_batches - 1) * largest;
     if (seconds < best_ && tiles()) best_ = seconds;
