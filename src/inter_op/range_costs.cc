@@ -163,6 +163,58 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask) {
   return costs;
 }
 
+bool RangeCosts::bound(const std::vector<RangeQuery>& queries) {
+  std::vector<BoundOf> duals;
+  for (const RangeQuery& query : queries) append_duals(query, duals);
+  find_together(duals);
+  bool any = false;
+  for (const RangeQuery& query : queries) any |= bound(query);
+  return any;
+}
+
+/// The dual bounds that the next step of this range asks for.
+void RangeCosts::append_duals(const RangeQuery& query, std::vector<BoundOf>& duals) {
+  if (!planned(query).plans.empty()) return;
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  const auto is_new = [&](const BoundOf& of) { return known(of.range, of.mesh).level < of.level; };
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh) {
+    const std::vector<BoundOf> quick = blocks_of(range, 1, mesh, Level::strategies);
+    if (std::any_of(quick.begin(), quick.end(), is_new)) return;
+  }
+  const int mesh = promising_mesh(query);
+  for (const int layers : {1, inter_op::kTuning.range_costs.block, range.last - range.first + 1}) {
+    std::vector<BoundOf> blocks = blocks_of(range, layers, mesh, Level::dual);
+    std::erase_if(blocks, [&](const BoundOf& of) { return !is_new(of); });
+    duals.insert(duals.end(), blocks.begin(), blocks.end());
+    if (!blocks.empty()) return;
+  }
+}
+
+/// So many layers of the range at a time.
+std::vector<RangeCosts::BoundOf> RangeCosts::blocks_of(inter_op::LayerRanges::Range range,
+                                                       int layers, int mesh, Level level) const {
+  std::vector<BoundOf> blocks;
+  for (int begin = range.first; begin <= range.last; begin += layers)
+    blocks.push_back(
+        {ranges_.class_of(begin, std::min(begin + layers - 1, range.last)), mesh, level});
+  return blocks;
+}
+
+/// Finds those that are not known, on all cores.
+void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
+  std::vector<std::pair<double*, std::function<double()>>> questions;
+  for (const BoundOf& of : bounds) {
+    if (seconds_left() <= 0) break;
+    const auto [place, added] = relaxed_bounds_.try_emplace({relaxed(of.range).key, of.mesh,
+                                                             of.level});
+    if (added) questions.emplace_back(&place->second, question_of(of));
+  }
+  team_.parallel_for(std::ssize(questions), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at)
+      *questions[at].first = questions[at].second() / graph_.num_micro_batches;
+  });
+}
+
 bool RangeCosts::bound(const RangeQuery& query) {
   if (!planned(query).plans.empty()) return false;  // which has a bound of its own
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
@@ -186,10 +238,9 @@ bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, in
                               Level level) {
   bool any = false;
   double sum = 0;
-  for (int begin = range.first; begin <= range.last; begin += layers) {
-    const int part = ranges_.class_of(begin, std::min(begin + layers - 1, range.last));
-    any |= bound_on(part, mesh, level);
-    sum += known(part, mesh).bound;
+  for (const BoundOf& block : blocks_of(range, layers, mesh, level)) {
+    any |= bound_on(block.range, mesh, level);
+    sum += known(block.range, mesh).bound;
   }
   double& bound = known(ranges_.class_of(range.first, range.last), mesh).bound;
   bound = std::max(bound, sum);
@@ -200,7 +251,7 @@ bool RangeCosts::bound_on(int range, int mesh, Level level) {
   Known& of = known(range, mesh);
   if (of.level >= level || seconds_left() <= 0) return false;
   of.level = level;
-  of.bound = std::max(of.bound, relaxed_bound(range, mesh, level));
+  of.bound = std::max(of.bound, relaxed_bound({range, mesh, level}));
   return true;
 }
 
@@ -219,16 +270,19 @@ const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
 
 /// Lower bound on the seconds of a micro-batch for ranges of this class on the mesh, alone or
 /// inside a longer range.
-double RangeCosts::relaxed_bound(int range, int mesh, Level level) {
-  const Relaxed& of = relaxed(range);
-  const auto [place, added] = relaxed_bounds_.try_emplace({of.key, mesh, level});
-  if (!added) return place->second;
-  const bool quick = level == Level::strategies;
-  num_searches_ += quick ? 0 : 1;
-  place->second = intra_op::quick_bound(of.range.graph, meshes_[mesh], planning_.model, of.options,
-                                        planning_.cache, quick) /
-                  graph_.num_micro_batches;
+double RangeCosts::relaxed_bound(const BoundOf& of) {
+  const auto [place, added] =
+      relaxed_bounds_.try_emplace({relaxed(of.range).key, of.mesh, of.level});
+  if (added) place->second = question_of(of)() / graph_.num_micro_batches;
   return place->second;
+}
+
+std::function<double()> RangeCosts::question_of(const BoundOf& of) {
+  const bool quick = of.level == Level::strategies;
+  num_searches_ += quick ? 0 : 1;
+  const Relaxed& relaxed_range = relaxed(of.range);
+  return intra_op::quick_bound(relaxed_range.range.graph, meshes_[of.mesh], planning_.model,
+                               relaxed_range.options, planning_.cache, quick);
 }
 
 bool RangeCosts::plan(const RangeQuery& query) {

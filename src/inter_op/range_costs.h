@@ -2,6 +2,7 @@
 /// What ranges of layers cost on parts of the cluster. Lower bounds come first; plans are made only
 /// of the ranges that the search for stages asks for. One thread at a time.
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "best_partition.h"
 #include "layer_ranges.h"
 #include "plan_stage.h"
+#include "src/base/thread_team.h"
 #include "src/base/timing.h"
 
 namespace alpa {
@@ -65,10 +67,10 @@ class RangeCosts {
   /// flight at which their seconds rise.
   inter_op::PartitionCosts table(Ask ask);
 
-  /// Raises the bound of the range by one step: of its layers on all logical meshes of the part,
-  /// then of blocks of layers and of the range on the most promising one. False: there is no step
-  /// left, or time is over.
-  bool bound(const RangeQuery& query);
+  /// Raises the bounds of the ranges by one step each: of its layers on all logical meshes of the
+  /// part, then of blocks of layers and of the range on the most promising one. Uses all cores.
+  /// False: there is no step left, or time is over.
+  bool bound(const std::vector<RangeQuery>& queries);
 
   /// Whether the range has a dual bound of its own, or a plan.
   bool has_own_bound(const RangeQuery& query);
@@ -132,10 +134,21 @@ class RangeCosts {
   void raise_bounds();
   void rule_out_what_cannot_fit();
   void begin_with_products();
+  /// A bound by itself.
+  struct BoundOf {
+    int range = 0, mesh = 0;
+    Level level = Level::parts;
+  };
+  bool bound(const RangeQuery& query);
+  void append_duals(const RangeQuery& query, std::vector<BoundOf>& duals);
+  std::vector<BoundOf> blocks_of(inter_op::LayerRanges::Range range, int layers, int mesh,
+                                 Level level) const;
+  void find_together(const std::vector<BoundOf>& bounds);
   bool bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh, Level level);
   bool bound_on(int range, int mesh, Level level);
   const Relaxed& relaxed(int range);
-  double relaxed_bound(int range, int mesh, Level level);
+  double relaxed_bound(const BoundOf& of);
+  std::function<double()> question_of(const BoundOf& of);
   void add_plan(const RangeQuery& query, const StageLimit& limit);
 
   const Graph& graph_;
@@ -149,6 +162,7 @@ class RangeCosts {
   std::vector<Known> known_;      ///< per range and mesh
   std::vector<Planned> planned_;  ///< per range and part
   std::map<int, Relaxed> relaxed_;
+  ThreadTeam team_{usable_cores()};
   /// of relaxed ranges, by key, mesh and level
   std::map<std::tuple<std::string, int, Level>, double> relaxed_bounds_;
   bool is_memory_bound_ = false;

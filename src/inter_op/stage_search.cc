@@ -86,11 +86,11 @@ struct StageSearch::Impl {
       if (has_passed(inter_op::kTuning.stage_search.until_template)) consider_template();
       if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
     }
-    bool more = false, own = true;
-    for (const RangeQuery& query : queries_of(cheapest->partition)) {
-      more |= costs_.bound(query);
-      own &= costs_.has_own_bound(query);
-    }
+    const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
+    const bool more = costs_.bound(queries);
+    const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
+      return costs_.has_own_bound(query);
+    });
     if (!more) return consider(cheapest->partition) || count_waits();
     if (!own) return true;
     const auto likely = search(RangeCosts::Ask::known);

@@ -151,7 +151,7 @@ TEST_CASE("a range costs at least what is proven of its parts") {
     const inter_op::PartitionCosts exact = all_planned(c, costs.ranges());
     const auto bound = [&](int first, int last) {
       for (int part = 0; part < static_cast<int>(c.submeshes.size()); ++part)
-        while (costs.bound({costs.ranges().class_of(first, last), part, 1})) {
+        while (costs.bound({{costs.ranges().class_of(first, last), part, 1}})) {
         }
     };
     for (int layer = 0; layer < costs.ranges().layers(); ++layer) bound(layer, layer);

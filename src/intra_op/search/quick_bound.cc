@@ -13,21 +13,24 @@
 
 namespace alpa::intra_op {
 
-double quick_bound(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
-                   const AutoShardOptions& options, PlanningCache& cache, bool quick) {
+std::function<double()> quick_bound(const Graph& graph, const DeviceMesh& mesh,
+                                    const cost::CostModel& model, const AutoShardOptions& options,
+                                    PlanningCache& cache, bool quick) {
   std::optional<SearchSpace> space;
   try {
     space = search_space(std::make_shared<GraphFacts>(graph, &cache.rules, options.part.loops),
                          options, cache.of(mesh, allowed_model(model, options)));
   } catch (const Error&) {  // the options cannot be followed on the mesh
-    return kInfinity;
+    return [] { return kInfinity; };
   }
-  if (quick) return least_seconds(graph, *space);
-  const Instance instance = build_instance(graph, *space, mesh);
-  const std::int64_t bound = ilp::dual_bound(instance.problem, kTuning.quick_bound.sweeps);
-  return bound >= ilp::kInfinite
-             ? kInfinity
-             : std::max(0.0, static_cast<double>(bound) / instance.units_per_second);
+  if (quick) return [seconds = least_seconds(graph, *space)] { return seconds; };
+  const auto instance = std::make_shared<const Instance>(build_instance(graph, *space, mesh));
+  return [problem = std::shared_ptr<const ilp::Problem>(instance, &instance->problem),
+          units_per_second = instance->units_per_second] {
+    const std::int64_t bound = ilp::dual_bound(*problem, kTuning.quick_bound.sweeps);
+    return bound >= ilp::kInfinite ? kInfinity
+                                   : std::max(0.0, static_cast<double>(bound) / units_per_second);
+  };
 }
 
 }  // namespace alpa::intra_op
