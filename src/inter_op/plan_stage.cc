@@ -41,6 +41,11 @@ CountedBytes counted_bytes(const Graph& graph, const ShardingPlan& plan) {
 ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshes,
                         const StageLimit& limit, const PlanningContext& planning) {
   intra_op::AutoSharding search(graph, meshes, planning.model, planning.options, &planning.cache);
+  return plan_stage(graph, search, limit, planning.options.method);
+}
+
+ShardingPlan plan_stage(const Graph& graph, intra_op::AutoSharding& search, const StageLimit& limit,
+                        std::string_view method) {
   ShardingPlan plan = search.plan();
   for (int attempt = 0; attempt < inter_op::kTuning.plan_stage.attempts; ++attempt) {
     const CountedBytes bytes = counted_bytes(graph, plan);
@@ -51,7 +56,7 @@ ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshe
   }
   throw intra_op::OverBudget(fmt::format(
       "method {}: no plan of a stage with {} micro-batches in flight fits into {} bytes per device",
-      planning.options.method, limit.in_flight, limit.bytes));
+      method, limit.in_flight, limit.bytes));
 }
 
 }  // namespace alpa

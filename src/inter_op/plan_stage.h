@@ -1,6 +1,7 @@
 #pragma once
 /// Plans one stage of a pipeline within the memory of its devices.
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "src/intra_op/search/auto_shard.h"
@@ -31,8 +32,12 @@ struct StageLimit {
   int in_flight = 1;       ///< micro-batches that its schedule keeps
 };
 
-/// The best plan of a stage if that fits the limit; else one with less memory that does. Throws
-/// intra_op::OverBudget if none is found.
+/// The best plan of a stage, `graph`, that `search` finds, if that fits the limit; else one with
+/// less memory that does. Throws intra_op::OverBudget if none is found.
+ShardingPlan plan_stage(const Graph& graph, intra_op::AutoSharding& search, const StageLimit& limit,
+                        std::string_view method);
+
+/// The same by a search on these meshes alone.
 ShardingPlan plan_stage(const Graph& graph, const std::vector<DeviceMesh>& meshes,
                         const StageLimit& limit, const PlanningContext& planning);
 

@@ -285,15 +285,37 @@ std::function<double()> RangeCosts::question_of(const BoundOf& of) {
                                relaxed_range.options, planning_.cache, quick);
 }
 
+/// A range by itself, and the search for its plans: without a budget, then within one.
+struct RangeCosts::PlannedRange {
+  PlannedRange(const RangeCosts& costs, const RangeQuery& query)
+      : stage(costs.ranges_.graph_of(costs.ranges_.example(query.range))),
+        search(stage.graph,
+               {costs.meshes_.begin() + costs.first_mesh_[query.part],
+                costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
+               costs.planning_.model, options_of(costs, stage), &costs.planning_.cache) {}
+
+  static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
+                                               const inter_op::RangeGraph& stage) {
+    intra_op::AutoShardOptions options = costs.options_left();
+    options.part.boundary_batch_dims = stage.batch_dims;
+    return options;
+  }
+
+  const inter_op::RangeGraph stage;
+  intra_op::AutoSharding search;
+};
+
 bool RangeCosts::plan(const RangeQuery& query) {
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
+  PlannedRange range(*this, query);
   if (of.plans.empty()) {
-    add_plan(query, {std::numeric_limits<std::int64_t>::max(), 1});
+    add_plan(query, range, {std::numeric_limits<std::int64_t>::max(), 1});
     if (plan_of(of, query.in_flight)) return true;
   }
   try {
-    add_plan(query, {budget_, query.in_flight});
+    range.search.end_within(seconds_left() * inter_op::kTuning.range_costs.memory_share);
+    add_plan(query, range, {budget_, query.in_flight});
   } catch (const intra_op::OverBudget& error) {
     const bool exceeds_alone = error.least_bytes > budget_;  // with a single micro-batch, too
     of.none_from = exceeds_alone ? 1 : query.in_flight;
@@ -303,23 +325,17 @@ bool RangeCosts::plan(const RangeQuery& query) {
   return true;
 }
 
-void RangeCosts::add_plan(const RangeQuery& query, const StageLimit& limit) {
-  const inter_op::RangeGraph stage = ranges_.graph_of(ranges_.example(query.range));
-  intra_op::AutoShardOptions options = options_left();
-  options.part.boundary_batch_dims = stage.batch_dims;
-  if (limit.bytes == budget_) options.limits.seconds *= inter_op::kTuning.range_costs.memory_share;
-  const std::vector<DeviceMesh> meshes(meshes_.begin() + first_mesh_[query.part],
-                                       meshes_.begin() + first_mesh_[query.part + 1]);
-  ShardingPlan plan =
-      plan_stage(stage.graph, meshes, limit, {planning_.model, options, planning_.cache});
-  const CountedBytes bytes = counted_bytes(stage.graph, plan);
+void RangeCosts::add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit) {
+  const Graph& graph = range.stage.graph;
+  ShardingPlan plan = plan_stage(graph, range.search, limit, planning_.options.method);
+  const CountedBytes bytes = counted_bytes(graph, plan);
   int most = 0;
   while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
   planned(query).plans.push_back(
       {plan.cost.lower_bound_seconds / graph_.num_micro_batches,
        plan.cost.objective_seconds / graph_.num_micro_batches, most,
-       stage_seconds(plan, stage.graph, planning_.model),
-       std::make_shared<const RangePlan>(RangePlan{layer_hash(stage.graph), std::move(plan)})});
+       stage_seconds(plan, graph, planning_.model),
+       std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
 }
 
 const RangeCosts::Plan* RangeCosts::fitting_plan(const RangeQuery& query) {

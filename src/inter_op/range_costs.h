@@ -149,7 +149,8 @@ class RangeCosts {
   const Relaxed& relaxed(int range);
   double relaxed_bound(const BoundOf& of);
   std::function<double()> question_of(const BoundOf& of);
-  void add_plan(const RangeQuery& query, const StageLimit& limit);
+  struct PlannedRange;
+  void add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit);
 
   const Graph& graph_;
   const std::int64_t budget_;

@@ -20,11 +20,15 @@
 namespace alpa {
 namespace {
 
-/// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
-/// there and back, and its share of those that cross once per step.
-std::vector<double> bytes_across(const Graph& graph) {
+/// Bytes of tensors that pass between the layers before a cut and the rest, there and back.
+struct CutBytes {
+  double per_micro_batch = 0, per_step = 0;
+};
+
+/// Per layer, those of the cut before it.
+std::vector<CutBytes> bytes_across(const Graph& graph) {
   const int layers = num_layers(graph);
-  std::vector<double> bytes(layers, 0);
+  std::vector<CutBytes> bytes(layers);
   for (int layer = 1; layer < layers; ++layer) {
     std::vector<int> stages(layers, 0);
     std::fill(stages.begin() + layer, stages.end(), 1);
@@ -36,9 +40,12 @@ std::vector<double> bytes_across(const Graph& graph) {
         if (staged.producer(value).layer != node.layer)
           crossing[value] =
               std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
-    for (const auto& [value, times] : crossing)
-      bytes[layer] +=
-          times * static_cast<double>(staged.type(value).bytes()) / graph.num_micro_batches;
+    for (const auto& [value, times] : crossing) {
+      const auto size = static_cast<double>(staged.type(value).bytes());
+      CutBytes& cut = bytes[layer];
+      (times == 1 ? cut.per_step : cut.per_micro_batch) +=
+          times == 1 ? size : times * size / graph.num_micro_batches;
+    }
   }
   return bytes;
 }
@@ -58,7 +65,7 @@ struct StageSearch::Impl {
         planning_{planning.model, quiet_, planning.cache},
         costs_(question_.graph, question_.cluster,
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
-        transfer_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
+        cut_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
 
   /// Short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
@@ -196,7 +203,10 @@ struct StageSearch::Impl {
          .micro_batches = question_.graph.num_micro_batches,
          .in_flight = question_.in_flight,
          .waits_in_flight = counts_waits_,
-         .transfer_seconds = transfer_seconds_,
+         .transfer_seconds =
+             [this](int layer, int before, int after) {
+               return counted(cut_seconds_(layer, before, after));
+             },
          .is_over = [this] { return costs_.seconds_left() <= 0; }});
   }
 
@@ -234,16 +244,27 @@ struct StageSearch::Impl {
     const std::vector<RangeQuery> queries = queries_of(partition);
     std::vector<StageSeconds> stages;
     for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
-    return question_.played(stages, transfers_of(partition, queries));
+    std::vector<double> transfers;
+    double once = 0;  // there before the first micro-batch, or back behind the last one
+    for (const CutSeconds& cut : cuts_of(partition, queries)) {
+      transfers.push_back(cut.per_micro_batch);
+      once = std::max(once, cut.per_step / 2);  // what crosses several cuts is sent once
+    }
+    return question_.played(stages, transfers) + once;
   }
 
-  std::vector<double> transfers_of(const inter_op::StagePartition& partition,
-                                   const std::vector<RangeQuery>& queries) const {
-    std::vector<double> seconds;
+  std::vector<CutSeconds> cuts_of(const inter_op::StagePartition& partition,
+                                  const std::vector<RangeQuery>& queries) const {
+    std::vector<CutSeconds> cuts;
     for (std::size_t s = 1; s < queries.size(); ++s)
-      seconds.push_back(
-          transfer_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
-    return seconds;
+      cuts.push_back(
+          cut_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
+    return cuts;
+  }
+
+  /// Of a micro-batch, with its share of what crosses once per step.
+  double counted(const CutSeconds& cut) const {
+    return cut.per_micro_batch + cut.per_step / question_.graph.num_micro_batches;
   }
 
   double least_seconds(const inter_op::StagePartition& partition) {
@@ -254,7 +275,7 @@ struct StageSearch::Impl {
   template <class SecondsOf>
   double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
     const std::vector<RangeQuery> queries = queries_of(partition);
-    const std::vector<double> transfers = transfers_of(partition, queries);
+    const std::vector<CutSeconds> cuts = cuts_of(partition, queries);
     const auto count = static_cast<int>(queries.size());
     double to_end = 0, slowest = 0;
     for (int s = count - 1; s >= 0; --s) {
@@ -263,8 +284,8 @@ struct StageSearch::Impl {
       slowest = std::max(slowest, seconds);
       if (counts_waits_) slowest = std::max(slowest, to_end / question_.in_flight(count - 1 - s));
       if (s == 0) continue;
-      to_end += transfers[s - 1];
-      slowest = std::max(slowest, transfers[s - 1]);
+      to_end += counted(cuts[s - 1]);
+      slowest = std::max(slowest, counted(cuts[s - 1]));
     }
     return to_end + (question_.graph.num_micro_batches - 1) * slowest;
   }
@@ -289,14 +310,14 @@ struct StageSearch::Impl {
   const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
   const PlanningContext planning_;
   RangeCosts costs_;
-  const std::function<double(int layer, int before, int after)> transfer_seconds_;
+  const std::function<CutSeconds(int layer, int before, int after)> cut_seconds_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   bool had_template_ = false, counts_waits_ = false;
   std::optional<FoundStages> best_;
 };
 
-std::function<double(int layer, int before, int after)> transfer_prices(
+std::function<CutSeconds(int layer, int before, int after)> transfer_prices(
     const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes) {
   const std::size_t count = submeshes.size();
   std::vector<Link> links;
@@ -305,8 +326,12 @@ std::function<double(int layer, int before, int after)> transfer_prices(
       links.push_back(cost::link_between(cluster, fit_one_host(cluster, before, after)));
   return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
     const Link& link = links[before * count + after];
-    return 2 * cost::least_transfer_seconds(bytes[layer] / 2, submeshes[before].num_devices(),
-                                            submeshes[after].num_devices(), link);
+    const auto seconds = [&](double there_and_back) {
+      return 2 * cost::least_transfer_seconds(there_and_back / 2, submeshes[before].num_devices(),
+                                              submeshes[after].num_devices(), link);
+    };
+    const CutBytes& cut = bytes[layer];
+    return CutSeconds{seconds(cut.per_micro_batch), cut.per_step > 0 ? seconds(cut.per_step) : 0};
   };
 }
 

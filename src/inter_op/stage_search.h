@@ -32,10 +32,15 @@ struct StageSearchSpace {
   bool waits_in_flight = false;
 };
 
-/// Seconds to pass a micro-batch, forward and backward, between stages: as
-/// inter_op::PartitionProblem::transfer_seconds, with indices of these submeshes. No way
-/// to send them takes less (cost::least_transfer_seconds).
-std::function<double(int layer, int before, int after)> transfer_prices(
+/// Seconds to pass what crosses a cut between stages, forward and backward.
+struct CutSeconds {
+  double per_micro_batch = 0;
+  double per_step = 0;  ///< what lasts for the step, such as tied weights and their gradients
+};
+
+/// As inter_op::PartitionProblem::transfer_seconds, with indices of these submeshes. No way to send
+/// them takes less (cost::least_transfer_seconds).
+std::function<CutSeconds(int layer, int before, int after)> transfer_prices(
     const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes);
 
 struct FoundStages {

@@ -415,6 +415,8 @@ ShardingPlan AutoSharding::plan(std::optional<std::int64_t> memory_budget_bytes)
   return impl_->plan(memory_budget_bytes);
 }
 
+void AutoSharding::end_within(double seconds) { impl_->time.end_within(seconds); }
+
 bool AutoSharding::is_over() const { return impl_->time.is_over(); }
 
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,

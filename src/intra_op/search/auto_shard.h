@@ -47,6 +47,9 @@ class AutoSharding {
   /// to the other options; of several meshes' errors, the one with the fewest missing bytes.
   ShardingPlan plan(std::optional<std::int64_t> memory_budget_bytes = {});
 
+  /// The time limit is so many seconds from now, unless it is earlier.
+  void end_within(double seconds);
+
   /// True if the time limit has passed, or the search was stopped.
   bool is_over() const;
 

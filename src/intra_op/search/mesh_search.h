@@ -29,6 +29,8 @@ class PlanningTime {
   /// True if so much time is over that even what a plan needs at least is not begun any more.
   bool is_long_over() const { return work_.seconds() > limit_ + kOvertimeSeconds; }
   double limit() const { return limit_; }
+  /// An earlier end: so many seconds from now.
+  void end_within(double seconds) { limit_ = std::min(limit_, elapsed() + seconds); }
   const std::atomic<bool>* stop() const { return stop_; }
 
  private:
