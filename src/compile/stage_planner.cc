@@ -57,23 +57,6 @@ inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& g
                                  {cluster.num_hosts, cluster.devices_per_host});
 }
 
-/// Device ids of the stages: in the order of stages where that makes parts of hosts and whole
-/// hosts, or else where they find a place. Throws Error if they do not tile the cluster.
-std::vector<std::vector<int>> devices_of(const std::vector<inter_op::Submesh>& submeshes,
-                                         const inter_op::Submesh& cluster) {
-  std::vector<std::vector<int>> devices;
-  int first = 0;
-  for (const inter_op::Submesh& submesh : submeshes) {
-    const int offset = first % cluster.devices;
-    if (submesh.hosts > 1 ? offset != 0 : offset + submesh.devices > cluster.devices)
-      return inter_op::place(cluster, submeshes);
-    devices.emplace_back(submesh.num_devices());
-    std::iota(devices.back().begin(), devices.back().end(), first);
-    first += submesh.num_devices();
-  }
-  return devices;
-}
-
 /// `shapes`: per configuration a logical mesh shape; configuration -1 has `usual`. The first
 /// `parts` stages have devices of their own; later ones share them in turn.
 std::vector<UnplannedStage> requests_of(const inter_op::StagePartition& partition,
@@ -83,7 +66,7 @@ std::vector<UnplannedStage> requests_of(const inter_op::StagePartition& partitio
   std::vector<inter_op::Submesh> submeshes = submeshes_of(partition);
   submeshes.resize(parts);
   const std::vector<std::vector<int>> devices =
-      devices_of(submeshes, {cluster.num_hosts, cluster.devices_per_host});
+      inter_op::place_in_order({cluster.num_hosts, cluster.devices_per_host}, submeshes);
   std::vector<UnplannedStage> requests;
   for (std::size_t s = 0; s < partition.stages.size(); ++s) {
     const inter_op::Stage& stage = partition.stages[s];

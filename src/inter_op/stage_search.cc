@@ -18,44 +18,6 @@
 #include "tuning.h"
 
 namespace alpa {
-namespace {
-
-/// Bytes of tensors that pass between the layers before a cut and the rest, there and back.
-struct CutBytes {
-  double per_micro_batch = 0, per_step = 0;
-};
-
-/// Per layer, those of the cut before it.
-std::vector<CutBytes> bytes_across(const Graph& graph) {
-  const int layers = num_layers(graph);
-  std::vector<CutBytes> bytes(layers);
-  for (int layer = 1; layer < layers; ++layer) {
-    std::vector<int> stages(layers, 0);
-    std::fill(stages.begin() + layer, stages.end(), 1);
-    const Graph staged = stage_graph(graph, stages);
-    const std::vector<bool> lasting = lasting_values(staged);
-    std::map<int, int> crossing;  // how often, by value
-    for (const Node& node : staged.nodes)
-      for (int value : node.operands)
-        if (staged.producer(value).layer != node.layer)
-          crossing[value] =
-              std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
-    for (const auto& [value, times] : crossing) {
-      const auto size = static_cast<double>(staged.type(value).bytes());
-      CutBytes& cut = bytes[layer];
-      (times == 1 ? cut.per_step : cut.per_micro_batch) +=
-          times == 1 ? size : times * size / graph.num_micro_batches;
-    }
-  }
-  return bytes;
-}
-
-/// Whether neighbouring devices of these shapes can be on one host.
-bool fit_one_host(const Cluster& cluster, const inter_op::Submesh& a, const inter_op::Submesh& b) {
-  return a.hosts == 1 && b.hosts == 1 && a.devices + b.devices <= cluster.devices_per_host;
-}
-
-}  // namespace
 
 struct StageSearch::Impl {
   Impl(StageSearchSpace question, const PlanningContext& planning)
@@ -65,7 +27,7 @@ struct StageSearch::Impl {
         planning_{planning.model, quiet_, planning.cache},
         costs_(question_.graph, question_.cluster,
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
-        cut_seconds_(transfer_prices(question_.graph, question_.cluster, costs_.parts())) {}
+        cuts_(question_.graph, question_.cluster, costs_.parts()) {}
 
   /// Short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
@@ -205,7 +167,7 @@ struct StageSearch::Impl {
          .waits_in_flight = counts_waits_,
          .transfer_seconds =
              [this](int layer, int before, int after) {
-               return counted(cut_seconds_(layer, before, after));
+               return counted(cuts_.least(layer, before, after));
              },
          .is_over = [this] { return costs_.seconds_left() <= 0; }});
   }
@@ -246,20 +208,27 @@ struct StageSearch::Impl {
     for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
     std::vector<double> transfers;
     double once = 0;  // there before the first micro-batch, or back behind the last one
-    for (const CutSeconds& cut : cuts_of(partition, queries)) {
+    const std::vector<int> hosts = hosts_of(partition);
+    for (std::size_t s = 1; s < queries.size(); ++s) {
+      const CutSeconds cut =
+          cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part,
+                      hosts[s] >= 0 && hosts[s - 1] == hosts[s]);
       transfers.push_back(cut.per_micro_batch);
       once = std::max(once, cut.per_step / 2);  // what crosses several cuts is sent once
     }
     return question_.played(stages, transfers) + once;
   }
 
-  std::vector<CutSeconds> cuts_of(const inter_op::StagePartition& partition,
-                                  const std::vector<RangeQuery>& queries) const {
-    std::vector<CutSeconds> cuts;
-    for (std::size_t s = 1; s < queries.size(); ++s)
-      cuts.push_back(
-          cut_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
-    return cuts;
+  /// Per stage, the host where it is placed; -1: on several.
+  std::vector<int> hosts_of(const inter_op::StagePartition& partition) const {
+    const int per_host = question_.cluster.devices_per_host;
+    std::vector<int> hosts;
+    for (const std::vector<int>& devices : inter_op::place_in_order(
+             {question_.cluster.num_hosts, per_host}, submeshes_of(partition)))
+      hosts.push_back(devices.front() / per_host == devices.back() / per_host
+                          ? devices.front() / per_host
+                          : -1);
+    return hosts;
   }
 
   /// Of a micro-batch, with its share of what crosses once per step.
@@ -275,7 +244,6 @@ struct StageSearch::Impl {
   template <class SecondsOf>
   double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
     const std::vector<RangeQuery> queries = queries_of(partition);
-    const std::vector<CutSeconds> cuts = cuts_of(partition, queries);
     const auto count = static_cast<int>(queries.size());
     double to_end = 0, slowest = 0;
     for (int s = count - 1; s >= 0; --s) {
@@ -284,8 +252,10 @@ struct StageSearch::Impl {
       slowest = std::max(slowest, seconds);
       if (counts_waits_) slowest = std::max(slowest, to_end / question_.in_flight(count - 1 - s));
       if (s == 0) continue;
-      to_end += counted(cuts[s - 1]);
-      slowest = std::max(slowest, counted(cuts[s - 1]));
+      const double cut = counted(
+          cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
+      to_end += cut;
+      slowest = std::max(slowest, cut);
     }
     return to_end + (question_.graph.num_micro_batches - 1) * slowest;
   }
@@ -310,29 +280,60 @@ struct StageSearch::Impl {
   const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
   const PlanningContext planning_;
   RangeCosts costs_;
-  const std::function<CutSeconds(int layer, int before, int after)> cut_seconds_;
+  const CutPrices cuts_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   bool had_template_ = false, counts_waits_ = false;
   std::optional<FoundStages> best_;
 };
 
-std::function<CutSeconds(int layer, int before, int after)> transfer_prices(
-    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes) {
-  const std::size_t count = submeshes.size();
-  std::vector<Link> links;
-  for (const inter_op::Submesh& before : submeshes)
-    for (const inter_op::Submesh& after : submeshes)
-      links.push_back(cost::link_between(cluster, fit_one_host(cluster, before, after)));
-  return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
-    const Link& link = links[before * count + after];
-    const auto seconds = [&](double there_and_back) {
-      return 2 * cost::least_transfer_seconds(there_and_back / 2, submeshes[before].num_devices(),
-                                              submeshes[after].num_devices(), link);
-    };
-    const CutBytes& cut = bytes[layer];
-    return CutSeconds{seconds(cut.per_micro_batch), cut.per_step > 0 ? seconds(cut.per_step) : 0};
+/// Of tensors that pass between the layers before a cut and the rest.
+std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
+  const int layers = num_layers(graph);
+  std::vector<Bytes> bytes(layers);
+  for (int layer = 1; layer < layers; ++layer) {
+    std::vector<int> stages(layers, 0);
+    std::fill(stages.begin() + layer, stages.end(), 1);
+    const Graph staged = stage_graph(graph, stages);
+    const std::vector<bool> lasting = lasting_values(staged);
+    std::map<int, int> crossing;  // how often, by value
+    for (const Node& node : staged.nodes)
+      for (int value : node.operands)
+        if (staged.producer(value).layer != node.layer)
+          crossing[value] =
+              std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
+    for (const auto& [value, times] : crossing) {
+      const auto size = static_cast<double>(staged.type(value).bytes());
+      Bytes& cut = bytes[layer];
+      (times == 1 ? cut.per_step : cut.per_micro_batch) +=
+          times == 1 ? size : times * size / graph.num_micro_batches;
+    }
+  }
+  return bytes;
+}
+
+CutPrices::CutPrices(const Graph& graph, const Cluster& cluster,
+                     std::vector<inter_op::Submesh> submeshes)
+    : submeshes_(std::move(submeshes)),
+      bytes_(bytes_of(graph)),
+      devices_per_host_(cluster.devices_per_host),
+      within_host_(cost::link_between(cluster, true)),
+      between_hosts_(cost::link_between(cluster, false)) {}
+
+CutSeconds CutPrices::least(int layer, int before, int after) const {
+  const inter_op::Submesh &a = submeshes_[before], &b = submeshes_[after];
+  return least(layer, before, after,
+               a.hosts == 1 && b.hosts == 1 && a.devices + b.devices <= devices_per_host_);
+}
+
+CutSeconds CutPrices::least(int layer, int before, int after, bool on_one_host) const {
+  const auto seconds = [&](double there_and_back) {
+    return 2 * cost::least_transfer_seconds(there_and_back / 2, submeshes_[before].num_devices(),
+                                            submeshes_[after].num_devices(),
+                                            on_one_host ? within_host_ : between_hosts_);
   };
+  const Bytes& cut = bytes_[layer];
+  return {seconds(cut.per_micro_batch), cut.per_step > 0 ? seconds(cut.per_step) : 0};
 }
 
 StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& planning)

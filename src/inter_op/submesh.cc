@@ -152,4 +152,19 @@ std::vector<std::vector<int>> place(const Submesh& cluster, const std::vector<Su
   return devices;
 }
 
+std::vector<std::vector<int>> place_in_order(const Submesh& cluster,
+                                             const std::vector<Submesh>& submeshes) {
+  std::vector<std::vector<int>> devices;
+  int first = 0;
+  for (const Submesh& submesh : submeshes) {
+    const int offset = first % cluster.devices;
+    if (submesh.hosts > 1 ? offset != 0 : offset + submesh.devices > cluster.devices)
+      return place(cluster, submeshes);
+    devices.emplace_back(submesh.num_devices());
+    std::iota(devices.back().begin(), devices.back().end(), first);
+    first += submesh.num_devices();
+  }
+  return devices;
+}
+
 }  // namespace alpa::inter_op

@@ -40,6 +40,10 @@ std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space)
 /// other parts are tried until the submeshes tile the cluster. Throws Error if they cannot.
 std::vector<std::vector<int>> place(const Submesh& cluster, const std::vector<Submesh>& submeshes);
 
+/// The same in the order of the list, if that makes parts of hosts and whole hosts.
+std::vector<std::vector<int>> place_in_order(const Submesh& cluster,
+                                             const std::vector<Submesh>& submeshes);
+
 }  // namespace alpa::inter_op
 
 template <>

@@ -118,9 +118,9 @@ TEST_CASE("the search finds what an ILP per range of layers and part of the clus
          .submeshes = c.submeshes,
          .costs = costs,
          .micro_batches = kMicroBatches,
-         .transfer_seconds = [price = transfer_prices(c.graph, c.cluster, c.submeshes)](
+         .transfer_seconds = [price = CutPrices(c.graph, c.cluster, c.submeshes)](
                                  int layer, int before, int after) {
-           const CutSeconds cut = price(layer, before, after);
+           const CutSeconds cut = price.least(layer, before, after);
            return cut.per_micro_batch + cut.per_step / kMicroBatches;
          }});
     REQUIRE(best);
@@ -140,9 +140,9 @@ TEST_CASE(
   for (const int micro_batches : {1, 2, 8}) {
     CAPTURE(micro_batches);
     const Graph graph = testing::gpt_step(stack, optim::Sgd{}).trace(micro_batches);
-    const auto price = transfer_prices(graph, cluster, {{1, 1}});
+    const CutPrices price(graph, cluster, {{1, 1}});
     for (const int layer : {1, 2}) {  // activation and table, there and back
-      const CutSeconds cut = price(layer, 0, 0);
+      const CutSeconds cut = price.least(layer, 0, 0);
       CHECK(micro_batches * cut.per_micro_batch + cut.per_step ==
             doctest::Approx(2 * (8 * 4 * 12 + 7 * 12) * 4 * 1e-9));
       if (micro_batches > 1) CHECK(cut.per_step == doctest::Approx(2 * 7 * 12 * 4 * 1e-9));
