@@ -9,7 +9,7 @@
 
 #include "models/common/training.h"
 #include "src/base/timing.h"
-#include "src/compile/micro_batch_choice.h"
+#include "src/compile/variant_choice.h"
 #include "src/intra_op/space/auto_shard_options.h"
 
 namespace plan {

@@ -28,8 +28,24 @@ std::vector<RecomputedLayer> on_one_device(const TrainingStep& step, const std::
   return intra_op::price_recomputed(plan, graph, model);
 }
 
-/// The layers that free something, those first that free most bytes per second.
-std::vector<int> in_order(std::vector<RecomputedLayer> layers) {
+/// The plan with the first `count` layers of `order`.
+CompiledStep with_first(const TrainingStep& step, const std::vector<int>& order, std::size_t count,
+                        double share, const PlanStep& plan) {
+  std::vector<int> layers(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+  std::sort(layers.begin(), layers.end());
+  return plan(with_remat(step, std::move(layers)), share);
+}
+
+/// So many plans may be made, each in an equal share of the time: without and with all of so many
+/// layers, and those of the bisection.
+double share_of_a_plan(std::size_t layers) { return 1.0 / (2 + std::bit_width(layers)); }
+
+}  // namespace
+
+std::vector<int> layers_worth_recomputing(const TrainingStep& step, int num_micro_batches,
+                                          const cost::CostModel& model) {
+  std::vector<RecomputedLayer> layers = on_one_device(
+      step, remat_layers(step.trace(num_micro_batches)), num_micro_batches, model);
   const auto worth = [](const RecomputedLayer& layer) {
     return static_cast<double>(layer.bytes) / std::max(layer.seconds, 1e-12);
   };
@@ -41,59 +57,48 @@ std::vector<int> in_order(std::vector<RecomputedLayer> layers) {
   return numbers;
 }
 
-/// The plan with the first `count` layers of `order`.
-CompiledStep with_first(const TrainingStep& step, const std::vector<int>& order, std::size_t count,
-                        double share, const PlanStep& plan) {
-  std::vector<int> layers(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
-  std::sort(layers.begin(), layers.end());
-  return plan(with_remat(step, std::move(layers)), share);
-}
-
-CompiledStep fewest_of(const TrainingStep& step, const std::vector<int>& order, double share,
-                       const PlanStep& plan) {
-  std::optional<CompiledStep> best;
-  const auto keeps_budget = [&](std::size_t count) {
-    try {
-      CompiledStep next = with_first(step, order, count, share, plan);
-      if (!best || next.plan.cost.objective_seconds <= best->plan.cost.objective_seconds)
-        best = std::move(next);
-      return true;
-    } catch (const Error&) {  // over budget, or late: `best` has more layers and fits
-      return false;
-    }
-  };
+CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<int>& order,
+                                    CompiledStep with_all, const PlanStep& plan,
+                                    const std::function<bool()>& is_over) {
+  CompiledStep best = std::move(with_all);
+  const double share = share_of_a_plan(order.size());
   std::size_t too_few = 0, enough = order.size();
-  try {
-    best = with_first(step, order, enough, share, plan);
-  } catch (const intra_op::OverBudget& error) {
-    intra_op::OverBudget told(fmt::format(
-        "with all {} layers computed again in the backward pass: {}", enough, error.what()));
-    told.missing_bytes = error.missing_bytes;
-    told.smallest_bytes = error.smallest_bytes;
-    throw told;
-  }
-  while (too_few + 1 < enough) {
+  while (too_few + 1 < enough && !is_over()) {
     const std::size_t middle = too_few + (enough - too_few) / 2;
-    (keeps_budget(middle) ? enough : too_few) = middle;
+    try {
+      CompiledStep next = with_first(step, order, middle, share, plan);
+      if (next.plan.cost.objective_seconds <= best.plan.cost.objective_seconds)
+        best = std::move(next);
+      enough = middle;
+    } catch (const Error&) {  // over budget, or late: `best` has more layers and fits
+      too_few = middle;
+    }
   }
-  return *std::move(best);
+  return best;
 }
-
-}  // namespace
 
 CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
                                  const cost::CostModel& model, const PlanStep& plan) {
-  const std::vector<int> layers = remat_layers(step.trace(num_micro_batches));
-  const double share = 1.0 / (2 + std::bit_width(layers.size()));
+  const double share = share_of_a_plan(remat_layers(step.trace(num_micro_batches)).size());
   std::exception_ptr failure;
   try {
     return plan(with_remat(step, {}), share);
   } catch (const intra_op::OverBudget&) {
     failure = std::current_exception();
   }
-  const std::vector<int> order = in_order(on_one_device(step, layers, num_micro_batches, model));
+  const std::vector<int> order = layers_worth_recomputing(step, num_micro_batches, model);
   if (order.empty()) std::rethrow_exception(failure);
-  return fewest_of(step, order, share, plan);
+  try {
+    return with_fewest_recomputed(step, order, with_first(step, order, order.size(), share, plan),
+                                  plan, [] { return false; });
+  } catch (const intra_op::OverBudget& error) {
+    intra_op::OverBudget told(fmt::format("with all {} layers computed again in the backward "
+                                          "pass: {}",
+                                          order.size(), error.what()));
+    told.missing_bytes = error.missing_bytes;
+    told.smallest_bytes = error.smallest_bytes;
+    throw told;
+  }
 }
 
 TrainingStep with_remat_of_file(const TrainingStep& step, const std::string& text,

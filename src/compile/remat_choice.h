@@ -2,6 +2,7 @@
 /// Chooses which layers of a step are computed again, under a memory budget.
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "alpa/compile/compiled_step.h"
 #include "alpa/train/training_step.h"
@@ -21,6 +22,15 @@ using PlanStep = std::function<CompiledStep(const TrainingStep& step, double sha
 /// with every layer computed again.
 CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
                                  const cost::CostModel& model, const PlanStep& plan);
+
+/// The layers that free something, in that order.
+std::vector<int> layers_worth_recomputing(const TrainingStep& step, int num_micro_batches,
+                                          const cost::CostModel& model);
+
+/// The bisection alone, from a plan with all layers of `order`, until time is over.
+CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<int>& order,
+                                    CompiledStep with_all, const PlanStep& plan,
+                                    const std::function<bool()>& is_over);
 
 /// `step` with what a plan's file computes again, if it leaves the choice to the planner. Throws
 /// Error on malformed text, naming `origin`.

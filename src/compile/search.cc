@@ -7,12 +7,12 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "micro_batch_choice.h"
 #include "plan_cache.h"
 #include "plan_file.h"
 #include "remat_choice.h"
 #include "trace.h"
 #include "tuning.h"
+#include "variant_choice.h"
 
 namespace alpa {
 namespace {
@@ -53,7 +53,8 @@ CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
   const PipeshardParallel& options = method.options;
   if (options.plan_cache_dir.empty()) return search().step;
   const PlanCache cache(options.plan_cache_dir);
-  const std::string key = planning_key(graph, method, request.cluster);
+  const std::string key = planning_key(graph, method, request.cluster) +
+                          (request.step.chooses_remat ? "\nremat auto" : "");
   if (const std::optional<std::string> kept = cache.find(key)) {
     try {
       return plan_from_text(request, *kept, cache.path_of(key));
@@ -145,30 +146,91 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
   return *std::move(best);
 }
 
-/// Stages that are searched for, with the best number of micro-batches.
-Searched plan_in_micro_batches(const PlanRequest& request) {
-  MicroBatchChoice choice(request.step, request.method, request.cluster, request.budget,
-                          request.watch);
+/// With these numbers of micro-batches; with and without all layers of `recomputed`, if there are
+/// any.
+std::vector<StepVariant> variants_of(const TrainingStep& step, const std::vector<int>& numbers,
+                                     const std::vector<int>& recomputed) {
+  std::vector<StepVariant> variants;
+  for (const int number : numbers) {
+    variants.push_back({with_remat(step, {}), number});
+    if (!recomputed.empty()) variants.push_back({with_remat(step, recomputed), number, true});
+  }
+  return variants;
+}
+
+/// Stages that are searched for, of the best variant. Lowering may ask for less memory, and so for
+/// slower plans, than the search counted: then another variant may be better.
+Searched plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
+                       const MethodOptions& method, int& num_micro_batches, bool& recomputes) {
+  VariantChoice choice(variants, method, request.cluster, request.budget, request.watch);
+  std::optional<Searched> found;
   while (true) {
-    MicroBatchNumber& best = choice.best();
     try {
-      return lowered_within_budget(request, best.graph,
-                                   *search_for(best.planner, best.method, request.budget));
-    } catch (const Error&) {
+      PlannedVariant& best = choice.best();
+      const double expected = best.best_seconds();
+      if (found && expected >= found->step.plan.cost.objective_seconds) return *std::move(found);
+      try {
+        Searched next = lowered_within_budget(
+            request, best.graph, *search_for(best.planner, best.method, request.budget));
+        const double seconds = next.step.plan.cost.objective_seconds;
+        if (!found || seconds < found->step.plan.cost.objective_seconds) {
+          found = std::move(next);
+          num_micro_batches = best.graph.num_micro_batches;
+          recomputes = best.recomputes;
+        }
+        if (seconds <= kCompileTuning.micro_batches.as_expected * expected)
+          return *std::move(found);
+      } catch (const Error&) {
+      }
       choice.drop(best);
+    } catch (const Error&) {  // no other variant is left
+      if (!found) throw;
+      return *std::move(found);
     }
   }
+}
+
+/// The best number of micro-batches, and as few recomputed layers as the budget asks for, if the
+/// planner may choose them.
+Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numbers) {
+  const TrainingStep& step = request.step;
+  int number = 0;
+  bool recomputes = false;
+  if (!step.chooses_remat)
+    return plan_variants(request, variants_of(step, numbers, {}), request.method, number,
+                         recomputes);
+  std::vector<int> order = layers_worth_recomputing(step, numbers.front(), request.model);
+  std::vector<int> all = order;
+  std::sort(all.begin(), all.end());
+  MethodOptions method = request.method;
+  method.options.solver_seconds *= kCompileTuning.micro_batches.remat_share;
+  Searched best =
+      plan_variants(request, variants_of(step, numbers, all), method, number, recomputes);
+  if (!recomputes) return best;
+  const double left = request.method.options.solver_seconds - request.watch.seconds();
+  best.proven = false;  // with other numbers of layers
+  best.step = with_fewest_recomputed(
+      step, order, std::move(best.step),
+      [&](const TrainingStep& fewer, double share) {
+        MethodOptions own = request.method;
+        own.options.num_micro_batches = number;
+        own.options.solver_seconds = share * left;
+        return plan_traced(request, fewer, own, 1);
+      },
+      [&] { return is_over(request); });
+  return best;
 }
 
 }  // namespace
 
 CompiledStep search_plan(const PlanRequest& request) {
   const MethodOptions& method = request.method;
-  if (const auto number = method.options.num_micro_batches) return plan_with(request, *number);
-  const std::vector<int> choices = micro_batch_choices(request.step);
-  if (!searches_stages(method) || request.step.chooses_remat)
-    return best_of_micro_batches(request, choices);
-  const auto search = [&] { return plan_in_micro_batches(request); };
+  const auto given = method.options.num_micro_batches;
+  const bool searches = searches_stages(method), chooses_remat = request.step.chooses_remat;
+  if (given && !(searches && chooses_remat)) return plan_with(request, *given);
+  const std::vector<int> choices = given ? std::vector{*given} : micro_batch_choices(request.step);
+  if (!searches) return best_of_micro_batches(request, choices);
+  const auto search = [&] { return plan_in_stages(request, choices); };
   if (method.options.plan_cache_dir.empty()) return search().step;
   return cached_or_search(request, request.step.trace(choices.front()), method, search);
 }

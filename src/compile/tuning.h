@@ -24,6 +24,13 @@ struct CompileTuning {
   struct MicroBatches {
     /// Share of the time in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
+    /// Share of the time that the search of a number without any plan so far may be ahead of others.
+    double lead_share = 0.05;
+    /// Lowered plans that take up to so many times the seconds that were searched for are taken.
+    double as_expected = 1.1;
+    /// Share of the time to choose a number and whether layers are computed again. The rest finds
+    /// out how few of them suffice.
+    double remat_share = 0.6;
     /// Numbers in a row that are no better, after which no further one is planned.
     int worse_in_a_row = 2;
   } micro_batches;

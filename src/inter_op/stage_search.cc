@@ -50,9 +50,10 @@ struct StageSearch::Impl {
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->lower_bound);
     tell();
     if (bound_ >= enough(cutoff)) return false;
-    if (bound_ >= enough(least_counted_)) return count_waits();
+    if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
     if (!best_ && cutoff == kInfinity) {
-      if (has_passed(inter_op::kTuning.stage_search.until_template)) consider_template();
+      if (has_passed(inter_op::kTuning.stage_search.until_template) && consider_template())
+        return true;
       if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
     }
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
@@ -60,7 +61,8 @@ struct StageSearch::Impl {
     const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
       return costs_.has_own_bound(query);
     });
-    if (!more) return consider(cheapest->partition) || count_waits();
+    if (!more)
+      return consider(cheapest->partition) || count_waits() || consider_best_template(cutoff);
     if (!own) return true;
     const auto likely = search(RangeCosts::Ask::known);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
@@ -78,9 +80,7 @@ struct StageSearch::Impl {
   }
 
   FoundStages finish() {
-    for (const inter_op::StagePartition& partition : promising_templates()) {
-      if (best_ && costs_.seconds_left() <= 0) break;
-      if (least_seconds(partition) < enough(best_seconds())) consider(partition);
+    while ((!best_ || costs_.seconds_left() > 0) && consider_best_template(kInfinity)) {
     }
     if (!best_) fail_to_fit();
     raise_proven_bound();
@@ -96,26 +96,36 @@ struct StageSearch::Impl {
     return costs_.seconds_left() < (1 - share_of_time) * options_.limits.seconds;
   }
 
-  /// Stages to fall back on when time is over, and to compare others with: small ones, which are
-  /// planned in the least time.
-  void consider_template() {
-    if (std::exchange(had_template_, true)) return;
-    for (auto at = question_.templates.rbegin(); !best_ && at != question_.templates.rend(); ++at)
-      if (is_allowed(*at) && least_seconds(*at) < kInfinity) consider(*at);
+  /// Stages to fall back on when time is over, and to compare others with: small ones first, which
+  /// are planned in the least time. False: all have been considered.
+  bool consider_template() {
+    for (std::size_t t = question_.templates.size(); t-- > 0;)
+      if (!considered_[t] && least_seconds_of_template(t) < kInfinity) return consider_template(t);
+    return false;
   }
 
-  /// Templates that may fit the memory, the least bound first.
-  std::vector<inter_op::StagePartition> promising_templates() {
-    std::vector<std::pair<double, const inter_op::StagePartition*>> order;
-    for (const inter_op::StagePartition& partition : question_.templates)
-      if (is_allowed(partition))
-        if (const double seconds = least_seconds(partition); seconds < kInfinity)
-          order.emplace_back(seconds, &partition);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<inter_op::StagePartition> partitions;
-    for (const auto& [seconds, partition] : order) partitions.push_back(*partition);
-    return partitions;
+  /// The template of least bound that may be better than the best stages; small ones last, as they
+  /// pass on most. False: there is none.
+  bool consider_best_template(double cutoff) {
+    std::size_t best = question_.templates.size();
+    double least = enough(std::min(cutoff, best_seconds()));
+    for (std::size_t t = 0; t < question_.templates.size(); ++t)
+      if (const double seconds = considered_[t] ? kInfinity : least_seconds_of_template(t);
+          seconds < least)
+        best = t, least = seconds;
+    return best < question_.templates.size() && consider_template(best);
+  }
+
+  bool consider_template(std::size_t number) {
+    considered_[number] = true;
+    consider(question_.templates[number]);
+    return true;
+  }
+
+  /// Infinite: it does not fit the memory, or is not allowed.
+  double least_seconds_of_template(std::size_t number) {
+    const inter_op::StagePartition& partition = question_.templates[number];
+    return is_allowed(partition) ? least_seconds(partition) : kInfinity;
   }
 
   /// Plans that gave up speed for memory are no proof of what others take: with the bounds of their
@@ -283,7 +293,8 @@ struct StageSearch::Impl {
   const CutPrices cuts_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
-  bool had_template_ = false, counts_waits_ = false;
+  std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
+  bool counts_waits_ = false;
   std::optional<FoundStages> best_;
 };
 

@@ -1,0 +1,129 @@
+// src/compile/variant_choice.cc — the searches of all variants of a step, in turns
+#include "variant_choice.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "src/base/infinity.h"
+#include "trace.h"
+#include "tuning.h"
+
+namespace alpa {
+
+std::vector<int> micro_batch_choices(const TrainingStep& step) {
+  std::int64_t rows = 0;
+  for (const BatchInput& input : step.inputs)
+    if (input.batched) rows = std::gcd(rows, input.type.shape.at(0));
+  std::vector<int> choices;
+  for (std::int64_t power = 1; power <= std::max<std::int64_t>(rows, 1); power *= 2) {
+    std::int64_t divisor = power;
+    while (rows % divisor != 0) ++divisor;
+    if (choices.empty() || divisor > choices.back()) choices.push_back(static_cast<int>(divisor));
+  }
+  return choices;
+}
+
+VariantChoice::VariantChoice(const std::vector<StepVariant>& variants,
+                                   const MethodOptions& method, const Cluster& cluster,
+                                   std::int64_t budget, const Stopwatch& watch)
+    : method_(method), cluster_(cluster), budget_(budget) {
+  for (const StepVariant& variant : variants) {
+    const double limit = method.options.solver_seconds;
+    const bool stopped = method.options.stop && *method.options.stop;
+    if (!variants_.empty() &&
+        (stopped || watch.seconds() > kCompileTuning.micro_batches.tracing_share * limit)) {
+      all_traced_ = false;
+      return;
+    }
+    MethodOptions own = method;
+    own.options.num_micro_batches = variant.num_micro_batches;
+    own.options.progress = {};  // of all variants together
+    try {
+      Graph graph = trace(variant.step, own);
+      check_size(graph, own, cluster);
+      variants_.push_back({std::move(own), variant.recomputes, std::move(graph)});
+      PlannedVariant& added = variants_.back();
+      added.planner =
+          std::make_shared<StagePlanner>(added.graph, added.method, cluster_, watch.seconds());
+    } catch (const Error&) {
+      if (!first_failure_) first_failure_ = std::current_exception();
+    }
+  }
+}
+
+PlannedVariant& VariantChoice::best() {
+  race();
+  PlannedVariant* best = nullptr;
+  for (PlannedVariant& variant : variants_)
+    if (variant.best_seconds() < (best ? best->best_seconds() : kInfinity)) best = &variant;
+  for (auto at = variants_.begin(); !best && at != variants_.end(); ++at) try {
+      if (!at->dropped) at->planner->search(budget_).finish(), best = &*at;
+    } catch (const Error&) {
+      drop(*at);
+    }
+  if (!best) std::rethrow_exception(first_failure_);
+  double others = all_traced_ ? kInfinity : 0;
+  for (const PlannedVariant& variant : variants_)
+    if (&variant != best) others = std::min(others, variant.bound());
+  best->planner->set_others_bound(others);
+  return *best;
+}
+
+void VariantChoice::drop(PlannedVariant& variant) {
+  if (!first_failure_) first_failure_ = std::current_exception();
+  variant.dropped = true;
+  for (PlannedVariant& other : variants_) other.open = !other.dropped;
+}
+
+void VariantChoice::race() {
+  while (PlannedVariant* next = most_promising()) try {
+      double cutoff = kInfinity;
+      for (const PlannedVariant& variant : variants_)
+        cutoff = std::min(cutoff, variant.best_seconds());
+      StageSearch& search = next->planner->search(budget_);
+      if (cutoff < kInfinity && search.progress().seconds_left <= 0) return;
+      const Stopwatch turn;
+      next->open = search.improve(cutoff);
+      next->spent_seconds += turn.seconds();
+      tell();
+    } catch (const Error&) {  // too large, or of another number than the schedule needs
+      drop(*next);
+    }
+}
+
+/// The one with the least bound, as it may have the best stages; null: none is open. What has no
+/// stages yet may have none that fit: it must not take the time of the others.
+PlannedVariant* VariantChoice::most_promising() {
+  double least_spent = kInfinity;
+  for (const PlannedVariant& variant : variants_)
+    if (variant.open) least_spent = std::min(least_spent, variant.spent_seconds);
+  const double most_spent = least_spent + kCompileTuning.micro_batches.lead_share *
+                                              method_.options.solver_seconds;
+  PlannedVariant* least = nullptr;
+  for (PlannedVariant& variant : variants_)
+    if (variant.open && (variant.spent_seconds <= most_spent || variant.best_seconds() < kInfinity) &&
+        (!least || variant.bound() < least->bound()))
+      least = &variant;
+  return least;
+}
+
+void VariantChoice::tell() {
+  if (!method_.options.progress) return;
+  PlanningProgress all{.lower_bound_seconds = all_traced_ ? kInfinity : 0};
+  for (const PlannedVariant& variant : variants_) {
+    if (variant.dropped) continue;
+    const PlanningProgress now = variant.planner->progress();
+    if (now.best_seconds < all.best_seconds)
+      all.best_seconds = now.best_seconds, all.stages = now.stages;
+    all.lower_bound_seconds = std::min(all.lower_bound_seconds, variant.bound());
+    all.elapsed_seconds = std::max(all.elapsed_seconds, now.elapsed_seconds);
+    all.seconds_left = std::max(all.seconds_left, now.seconds_left);
+    all.searches += now.searches;
+    all.ranges += now.ranges;
+  }
+  all.lower_bound_seconds = std::min(all.lower_bound_seconds, all.best_seconds);
+  method_.options.progress(all);
+}
+
+}  // namespace alpa

@@ -1,0 +1,71 @@
+#pragma once
+/// Chooses among variants of a step whose stages are searched for: its number of micro-batches, and
+/// whether its layers are computed again. The searches of all variants take turns: the one with the
+/// least bound goes on, until no bound is below the best stages of any variant. So most are ruled
+/// out by bounds alone.
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "alpa/train/training_step.h"
+#include "method_options.h"
+#include "src/base/timing.h"
+#include "stage_planner.h"
+
+namespace alpa {
+
+/// Numbers of micro-batches to choose from: the divisors of the batch that are the first at or
+/// above a power of two, ascending.
+std::vector<int> micro_batch_choices(const TrainingStep& step);
+
+struct StepVariant {
+  TrainingStep step;
+  int num_micro_batches = 1;
+  bool recomputes = false;
+};
+
+/// A variant, with its graph.
+struct PlannedVariant {
+  MethodOptions method;  ///< with this number
+  bool recomputes = false;
+  Graph graph;
+  std::shared_ptr<StagePlanner> planner = nullptr;  ///< of `graph`
+  bool open = true;                                 ///< its search may go on
+  bool dropped = false;                             ///< it has no plan
+  double spent_seconds = 0;                         ///< on its search
+
+  double bound() const { return dropped ? kInfinity : planner->bound(); }
+  double best_seconds() const { return dropped ? kInfinity : planner->best_seconds(); }
+};
+
+class VariantChoice {
+ public:
+  /// Traces all variants, as long as there is time. The method's time limit counts from the start
+  /// of `watch`, for all variants together. The other arguments must outlive it.
+  VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
+                   const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
+
+  /// The variant whose stages take the least predicted seconds, up to the method's relative gap; its
+  /// planner knows what the others take at least. Throws, if there is none, what the first variant
+  /// failed with.
+  PlannedVariant& best();
+
+  /// `variant` has no plan after all: with the current exception.
+  void drop(PlannedVariant& variant);
+
+ private:
+  void race();
+  PlannedVariant* most_promising();
+  void tell();
+
+  const MethodOptions& method_;
+  const Cluster& cluster_;
+  const std::int64_t budget_;
+  std::deque<PlannedVariant> variants_;
+  bool all_traced_ = true;
+  std::exception_ptr first_failure_;
+};
+
+}  // namespace alpa
