@@ -44,8 +44,8 @@ double share_of_a_plan(std::size_t layers) { return 1.0 / (2 + std::bit_width(la
 
 std::vector<int> layers_worth_recomputing(const TrainingStep& step, int num_micro_batches,
                                           const cost::CostModel& model) {
-  std::vector<RecomputedLayer> layers = on_one_device(
-      step, remat_layers(step.trace(num_micro_batches)), num_micro_batches, model);
+  std::vector<RecomputedLayer> layers =
+      on_one_device(step, remat_layers(step.trace(num_micro_batches)), num_micro_batches, model);
   const auto worth = [](const RecomputedLayer& layer) {
     return static_cast<double>(layer.bytes) / std::max(layer.seconds, 1e-12);
   };
@@ -92,9 +92,10 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
     return with_fewest_recomputed(step, order, with_first(step, order, order.size(), share, plan),
                                   plan, [] { return false; });
   } catch (const intra_op::OverBudget& error) {
-    intra_op::OverBudget told(fmt::format("with all {} layers computed again in the backward "
-                                          "pass: {}",
-                                          order.size(), error.what()));
+    intra_op::OverBudget told(
+        fmt::format("with all {} layers computed again in the backward "
+                    "pass: {}",
+                    order.size(), error.what()));
     told.missing_bytes = error.missing_bytes;
     told.smallest_bytes = error.smallest_bytes;
     throw told;

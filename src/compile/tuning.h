@@ -24,7 +24,7 @@ struct CompileTuning {
   struct MicroBatches {
     /// Share of the time in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
-    /// Share of the time that the search of a number without any plan so far may be ahead of others.
+    /// Share of the time that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;

@@ -24,9 +24,8 @@ std::vector<int> micro_batch_choices(const TrainingStep& step) {
   return choices;
 }
 
-VariantChoice::VariantChoice(const std::vector<StepVariant>& variants,
-                                   const MethodOptions& method, const Cluster& cluster,
-                                   std::int64_t budget, const Stopwatch& watch)
+VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
+                             const Cluster& cluster, std::int64_t budget, const Stopwatch& watch)
     : method_(method), cluster_(cluster), budget_(budget) {
   for (const StepVariant& variant : variants) {
     const double limit = method.options.solver_seconds;
@@ -98,11 +97,12 @@ PlannedVariant* VariantChoice::most_promising() {
   double least_spent = kInfinity;
   for (const PlannedVariant& variant : variants_)
     if (variant.open) least_spent = std::min(least_spent, variant.spent_seconds);
-  const double most_spent = least_spent + kCompileTuning.micro_batches.lead_share *
-                                              method_.options.solver_seconds;
+  const double most_spent =
+      least_spent + kCompileTuning.micro_batches.lead_share * method_.options.solver_seconds;
   PlannedVariant* least = nullptr;
   for (PlannedVariant& variant : variants_)
-    if (variant.open && (variant.spent_seconds <= most_spent || variant.best_seconds() < kInfinity) &&
+    if (variant.open &&
+        (variant.spent_seconds <= most_spent || variant.best_seconds() < kInfinity) &&
         (!least || variant.bound() < least->bound()))
       least = &variant;
   return least;

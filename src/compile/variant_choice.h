@@ -45,10 +45,10 @@ class VariantChoice {
   /// Traces all variants, as long as there is time. The method's time limit counts from the start
   /// of `watch`, for all variants together. The other arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
-                   const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
+                const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
 
-  /// The variant whose stages take the least predicted seconds, up to the method's relative gap; its
-  /// planner knows what the others take at least. Throws, if there is none, what the first variant
+  /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
+  /// its planner knows what the others take at least. Throws, if there is none, what the first variant
   /// failed with.
   PlannedVariant& best();
 

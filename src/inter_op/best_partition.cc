@@ -49,8 +49,8 @@ struct Choice {
 };
 
 /// The dynamic program, from the last layer to the first. It counts the stages to the end up to
-/// `most_counted`: as far as memory and waits distinguish them, or 0 for a relaxation in which every
-/// stage has the memory of the last one and none waits.
+/// `most_counted`: as far as memory and waits distinguish them, or 0 for a relaxation in which
+/// every stage has the memory of the last one and none waits.
 class PartitionProgram {
  public:
   PartitionProgram(const PartitionTables& tables, const Tiling& tiling, int most_counted)

@@ -61,8 +61,7 @@ void append_options(const PartitionProblem& problem, const std::vector<int>& in_
 /// Where more stages after a stage have no more micro-batches in flight, they are not counted.
 void set_in_flight(std::vector<int> in_flight, PartitionTables& tables) {
   const auto most = std::lower_bound(in_flight.begin(), in_flight.end(), in_flight.back());
-  tables.most_counted =
-      std::max(tables.most_counted, static_cast<int>(most - in_flight.begin()));
+  tables.most_counted = std::max(tables.most_counted, static_cast<int>(most - in_flight.begin()));
   in_flight.resize(tables.most_counted + 1, in_flight.back());
   tables.in_flight = std::move(in_flight);
 }

@@ -205,8 +205,8 @@ void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
   std::vector<std::pair<double*, std::function<double()>>> questions;
   for (const BoundOf& of : bounds) {
     if (seconds_left() <= 0) break;
-    const auto [place, added] = relaxed_bounds_.try_emplace({relaxed(of.range).key, of.mesh,
-                                                             of.level});
+    const auto [place, added] =
+        relaxed_bounds_.try_emplace({relaxed(of.range).key, of.mesh, of.level});
     if (added) questions.emplace_back(&place->second, question_of(of));
   }
   team_.parallel_for(std::ssize(questions), 1, [&](std::int64_t begin, std::int64_t end) {

@@ -175,10 +175,9 @@ struct StageSearch::Impl {
          .micro_batches = question_.graph.num_micro_batches,
          .in_flight = question_.in_flight,
          .waits_in_flight = counts_waits_,
-         .transfer_seconds =
-             [this](int layer, int before, int after) {
-               return counted(cuts_.least(layer, before, after));
-             },
+         .transfer_seconds = [this](
+                                 int layer, int before,
+                                 int after) { return counted(cuts_.least(layer, before, after)); },
          .is_over = [this] { return costs_.seconds_left() <= 0; }});
   }
 
@@ -233,8 +232,8 @@ struct StageSearch::Impl {
   std::vector<int> hosts_of(const inter_op::StagePartition& partition) const {
     const int per_host = question_.cluster.devices_per_host;
     std::vector<int> hosts;
-    for (const std::vector<int>& devices : inter_op::place_in_order(
-             {question_.cluster.num_hosts, per_host}, submeshes_of(partition)))
+    for (const std::vector<int>& devices :
+         inter_op::place_in_order({question_.cluster.num_hosts, per_host}, submeshes_of(partition)))
       hosts.push_back(devices.front() / per_host == devices.back() / per_host
                           ? devices.front() / per_host
                           : -1);

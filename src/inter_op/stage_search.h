@@ -44,8 +44,8 @@ class CutPrices {
  public:
   CutPrices(const Graph& graph, const Cluster& cluster, std::vector<inter_op::Submesh> submeshes);
 
-  /// Between the stage on submesh `before`, which ends before layer `layer`, and the one on `after`,
-  /// which begins there: on one host if they fit.
+  /// Between the stage on submesh `before`, which ends before layer `layer`, and the one on
+  /// `after`, which begins there: on one host if they fit.
   CutSeconds least(int layer, int before, int after) const;
   CutSeconds least(int layer, int before, int after, bool on_one_host) const;
 

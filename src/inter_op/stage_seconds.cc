@@ -107,12 +107,11 @@ PlayedSeconds played_seconds(ScheduleKind kind, int micro_batches) {
   return [=](const std::vector<StageSeconds>& stages, const std::vector<double>& transfers) {
     const auto schedule =
         pipeline::make_schedule(kind, static_cast<int>(stages.size()), micro_batches);
-    return pipeline::play(
-               schedule,
-               {[&](int stage, const pipeline::RegionRun& run) {
-                  return run_seconds(stages[stage], run);
-                },
-                [&](int from, int to) { return transfers[std::min(from, to)] / 2; }})
+    return pipeline::play(schedule,
+                          {[&](int stage, const pipeline::RegionRun& run) {
+                             return run_seconds(stages[stage], run);
+                           },
+                           [&](int from, int to) { return transfers[std::min(from, to)] / 2; }})
         .clocks;
   };
 }

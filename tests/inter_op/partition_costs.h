@@ -129,8 +129,8 @@ class BruteForce {
     double to_end = 0;
     for (std::size_t s = stages_.size(); problem_.waits_in_flight && s-- > 0;) {
       const Stage& stage = stages_[s];
-      to_end += problem_.costs.seconds[problem_.costs.index(stage.first, stage.last, stage.m,
-                                                            stage.c)];
+      to_end +=
+          problem_.costs.seconds[problem_.costs.index(stage.first, stage.last, stage.m, stage.c)];
       largest = std::max(largest, to_end / in_flight(static_cast<int>(stages_.size() - s) - 1));
       if (s > 0 && problem_.transfer_seconds)
         to_end += problem_.transfer_seconds(stage.first, stages_[s - 1].m, stage.m);

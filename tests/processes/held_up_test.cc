@@ -13,8 +13,7 @@ TEST_CASE("of a stopped process and one that it holds up, the stopped one is nam
     MESSAGE("skipped: " << why);
     return;
   }
-  const ProgramOutput output =
-      run_under_mpirun(4, ALPA_PROCESS_PROGRAMS "/processes_held_up", {});
+  const ProgramOutput output = run_under_mpirun(4, ALPA_PROCESS_PROGRAMS "/processes_held_up", {});
   CAPTURE(output.text);
   CHECK(output.status == 75);
   const std::size_t lost = output.text.find("lost rank ");

@@ -1,5 +1,5 @@
-// Rank 1 is stopped, and rank 2 then hangs inside MPI, as where the former was stopped in the middle
-// of a message to it. tests/processes/held_up_test.cc starts it under mpirun.
+// Rank 1 is stopped, and rank 2 then hangs inside MPI, as where the former was stopped in the
+// middle of a message to it. tests/processes/held_up_test.cc starts it under mpirun.
 #include <fmt/core.h>
 #include <unistd.h>
 
