@@ -29,7 +29,8 @@ std::vector<cli::Flag> model_rows(GptFlags& flags) {
              {"auto", "tied", "tied_bias", "own"}),
       number("--norm-epsilon", &flags.norm_epsilon,
              "of the normalisation; 0: 1e-5 of kind gpt, 1e-6 of llama", 0, 1),
-      positive_number("--rotary-base", &flags.rotary_base, "kind llama: base of the positions"),
+      number("--rotary-base", &flags.rotary_base,
+             "kind llama: base of the positions; 0: that of the size, or 10000", 0, 1e12),
       number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99),
   };
 }
@@ -91,7 +92,7 @@ DecoderOptions options_of(const GptFlags& flags) {
       .layers = flags.layers > 0 ? flags.layers : size.layers,
       .hidden = flags.hidden > 0 ? flags.hidden : size.hidden,
       .heads = flags.heads > 0 ? flags.heads : size.heads,
-      .key_heads = flags.key_heads,
+      .key_heads = flags.key_heads > 0 || flags.heads > 0 ? flags.key_heads : size.key_heads,
       .sequence = flags.positions > 0 ? flags.positions : flags.sequence,
       .vocabulary = flags.vocabulary,
       .feed_forward = flags.feed_forward > 0 ? flags.feed_forward : size.feed_forward,
@@ -99,7 +100,7 @@ DecoderOptions options_of(const GptFlags& flags) {
       .head_bias = head == "tied_bias",
       .tied_head = head != "own",
       .norm_epsilon = flags.norm_epsilon,
-      .rotary_base = flags.rotary_base,
+      .rotary_base = flags.rotary_base > 0 ? flags.rotary_base : size.rotary_base,
       .dtype = own_dtype(flags.dtype),
       .remat = marks_remat(flags)};
   require(options.sequence >= flags.sequence,

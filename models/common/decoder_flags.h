@@ -8,7 +8,7 @@ namespace models {
 struct GptFlags : LanguageFlags {
   std::string kind = "gpt", head = "auto";
   std::int64_t layers = 0, hidden = 0, heads = 0, key_heads = 0, feed_forward = 0, positions = 0;
-  double dropout = 0, norm_epsilon = 0, rotary_base = 10000;
+  double dropout = 0, norm_epsilon = 0, rotary_base = 0;
   std::string load, save;
   std::int64_t generate = 0, top_k = 40;
   double temperature = 0.8;

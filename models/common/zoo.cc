@@ -51,7 +51,13 @@ Flags language_flags(const ZooRequest& request, const CommonFlags& common, std::
 
 Task decoder_task(const ZooRequest& request, const CommonFlags& common, const std::string& kind) {
   const bool gpt = kind == "gpt";
-  auto flags = language_flags<GptFlags>(request, common, gpt ? 1024 : 2048, gpt ? 51200 : 32000);
+  const auto* size = std::find_if(kLlamaSizes.begin(), kLlamaSizes.end(),
+                                  [&](const DecoderSize& s) { return s.name == request.size; });
+  const bool own_vocabulary = !gpt && size != kLlamaSizes.end() && size->vocabulary > 0;
+  auto flags = language_flags<GptFlags>(request, common, gpt ? 1024 : 2048,
+                                        gpt              ? 51200
+                                        : own_vocabulary ? size->vocabulary
+                                                         : 32000);
   flags.kind = kind;
   return language_task(flags, [decoder = Decoder(options_of(flags))](const Batch& b) {
     return decoder.loss(b["tokens"], b["labels"]);

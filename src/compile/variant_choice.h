@@ -48,8 +48,8 @@ class VariantChoice {
                 const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
 
   /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
-  /// its planner knows what the others take at least. Throws, if there is none, what the first variant
-  /// failed with.
+  /// its planner knows what the others take at least. Throws, if there is none, what the first
+  /// variant failed with.
   PlannedVariant& best();
 
   /// `variant` has no plan after all: with the current exception.

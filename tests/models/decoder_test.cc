@@ -131,21 +131,26 @@ TEST_CASE("a Llama has the parameters of its layers") {
 
 TEST_CASE("Llama's sizes have the published parameters, and FLOPs of their products") {
   const std::map<std::string_view, std::int64_t> published{
-      {"7B", 6738415616}, {"13B", 13015864320}, {"33B", 32528943616}, {"65B", 65285660672}};
+      {"7B", 6738415616}, {"13B", 13015864320}, {"33B", 32528943616},  {"65B", 65285660672},
+      {"8B", 8030261248}, {"70B", 70553706496}, {"405B", 405853388800}};  // the last: model cards
   for (const DecoderSize& size : kLlamaSizes) {
     CAPTURE(size.name);
     const Graph graph = step_of({.kind = DecoderKind::llama,
                                  .layers = size.layers,
                                  .hidden = size.hidden,
                                  .heads = size.heads,
-                                 .vocabulary = 32000,
+                                 .key_heads = size.key_heads,
+                                 .vocabulary = size.vocabulary > 0 ? size.vocabulary : 32000,
                                  .feed_forward = size.feed_forward,
                                  .tied_head = false,
                                  .dtype = f16})
                             .trace(1);
     CHECK(parameter_count(graph) == published.at(size.name));
     const auto L = double(size.layers), C = double(size.hidden), T = 1024.0,
-               weights = L * C * (4 * C + 3 * double(size.feed_forward)) + 32000 * C;
+               shared = size.key_heads > 0 ? double(size.key_heads) / double(size.heads) : 1,
+               vocabulary = size.vocabulary > 0 ? double(size.vocabulary) : 32000,
+               weights =
+                   L * C * ((2 + 2 * shared) * C + 3 * double(size.feed_forward)) + vocabulary * C;
     CHECK(product_flops(graph, Region::forward) ==
           doctest::Approx(2 * kBatch * T * weights + L * 4 * kBatch * T * T * C).epsilon(1e-12));
   }
