@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -187,55 +189,54 @@ std::vector<OrderedTile> chained_tiles(const Owners& sources, const Owners& targ
   return tiles;
 }
 
-/// Who is busy in a round: devices that send, devices that receive, hosts.
-class Round {
+using OrderedTiles = std::vector<OrderedTile>;
+
+/// The rounds in which a device sends or receives, or a host exchanges boxes with others.
+class BusyRounds {
  public:
-  Round(const TransferRoute& route, int devices)
-      : route_(route), sends_(devices), receives_(devices), hosts_(devices) {}
+  void add(std::size_t round) {
+    words_.resize(std::max(words_.size(), round / kBits + 1));
+    words_[round / kBits] |= std::uint64_t{1} << round % kBits;
+  }
 
-  void begin() { ++number_; }
-
-  /// False if a device or a host of the tile is busy; else they are from now on.
-  bool take(const TransferTile& tile) {
-    const int from = host_of(route_, tile.from), to = host_of(route_, tile.to);
-    const bool crosses = from != to;
-    if (sends_[tile.from] == number_ || receives_[tile.to] == number_ ||
-        (crosses && (hosts_[from] == number_ || hosts_[to] == number_)))
-      return false;
-    sends_[tile.from] = receives_[tile.to] = number_;
-    if (crosses) hosts_[from] = hosts_[to] = number_;
-    return true;
+  /// The first round from `round` on in which nobody is busy.
+  static std::size_t first_free(const std::vector<const BusyRounds*>& all, std::size_t round) {
+    std::uint64_t busy = (std::uint64_t{1} << round % kBits) - 1;
+    for (std::size_t word = round / kBits;; ++word, busy = 0) {
+      for (const BusyRounds* one : all)
+        if (word < one->words_.size()) busy |= one->words_[word];
+      if (~busy != 0) return word * kBits + std::countr_one(busy);
+    }
   }
 
  private:
-  const TransferRoute& route_;
-  int number_ = 0;
-  std::vector<int> sends_, receives_, hosts_;  ///< the last round in which each was busy
+  static constexpr std::size_t kBits = 64;
+  std::vector<std::uint64_t> words_;
 };
 
-using OrderedTiles = std::vector<OrderedTile>;
-
 /// Rounds of tiles in which no device sends or receives twice, and no host exchanges boxes with
-/// other hosts twice.
+/// other hosts twice: each tile, in order, takes the first in which all are free, behind the tile
+/// that brings it.
 std::vector<TransferTile> in_rounds(const OrderedTiles& tiles, const TransferRoute& route) {
   int devices = 0;
   for (const auto& [tile, behind] : tiles)
     devices = std::max({devices, tile.from + 1, tile.to + 1});
-  Round busy(route, devices);
-  std::vector<int> round_of(tiles.size(), 0), open(tiles.size());
-  std::iota(open.begin(), open.end(), 0);
-  std::vector<TransferTile> ordered;
-  for (int round = 1; !open.empty(); ++round) {
-    busy.begin();
-    std::erase_if(open, [&](int t) {
-      const auto& [tile, behind] = tiles[t];
-      const bool brought = behind < 0 || (round_of[behind] > 0 && round_of[behind] < round);
-      if (!brought || !busy.take(tile)) return false;
-      round_of[t] = round;
-      ordered.push_back(tile);
-      return true;
-    });
+  std::vector<BusyRounds> sends(devices), receives(devices), hosts(devices);
+  std::vector<std::size_t> round_of(tiles.size(), 0), order(tiles.size());
+  for (std::size_t t = 0; t < tiles.size(); ++t) {
+    const auto& [tile, behind] = tiles[t];
+    std::vector<BusyRounds*> taken{&sends[tile.from], &receives[tile.to]};
+    const int from = host_of(route, tile.from), to = host_of(route, tile.to);
+    if (from != to) taken.insert(taken.end(), {&hosts[from], &hosts[to]});
+    round_of[t] =
+        BusyRounds::first_free({taken.begin(), taken.end()}, behind < 0 ? 0 : round_of[behind] + 1);
+    for (BusyRounds* one : taken) one->add(round_of[t]);
   }
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return round_of[a] < round_of[b]; });
+  std::vector<TransferTile> ordered;
+  for (const std::size_t t : order) ordered.push_back(tiles[t].tile);
   return ordered;
 }
 

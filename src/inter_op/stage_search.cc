@@ -51,11 +51,11 @@ struct StageSearch::Impl {
     tell();
     if (bound_ >= enough(cutoff)) return false;
     if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
-    if (!best_ && cutoff == kInfinity) {
-      if (has_passed(inter_op::kTuning.stage_search.until_template) && consider_template())
-        return true;
-      if (has_passed(inter_op::kTuning.stage_search.until_plan)) consider(cheapest->partition);
-    }
+    if (cutoff == kInfinity && has_passed(inter_op::kTuning.stage_search.until_template) &&
+        consider_next_template())
+      return true;
+    if (!best_ && cutoff == kInfinity && has_passed(inter_op::kTuning.stage_search.until_plan))
+      consider(cheapest->partition);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);
     const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
@@ -97,10 +97,16 @@ struct StageSearch::Impl {
   }
 
   /// Stages to fall back on when time is over, and to compare others with: small ones first, which
-  /// are planned in the least time. False: all have been considered.
-  bool consider_template() {
-    for (std::size_t t = question_.templates.size(); t-- > 0;)
-      if (!considered_[t] && least_seconds_of_template(t) < kInfinity) return consider_template(t);
+  /// are planned in the least time, and larger ones as long as they are better. False: that is
+  /// over.
+  bool consider_next_template() {
+    const double before = best_seconds();
+    for (std::size_t t = question_.templates.size(); t-- > 0 && !templates_climbed_;) {
+      if (considered_[t] || least_seconds_of_template(t) == kInfinity) continue;
+      consider_template(t);
+      templates_climbed_ = best_ && best_seconds() >= before;
+      return true;
+    }
     return false;
   }
 
@@ -293,7 +299,7 @@ struct StageSearch::Impl {
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
-  bool counts_waits_ = false;
+  bool templates_climbed_ = false, counts_waits_ = false;
   std::optional<FoundStages> best_;
 };
 
