@@ -130,6 +130,11 @@ class PipelineSearch : public PlanSearch {
     return std::nullopt;
   }
 
+  std::optional<Plan> other(double seconds) override {
+    if (!planner_->choose_other(seconds)) return std::nullopt;
+    return in_stages(planner_->plan({}));
+  }
+
   void set_bound(PlanCost& cost) const override {
     cost.lower_bound_seconds = std::min(planner_->lower_bound(), cost.objective_seconds);
   }
@@ -207,13 +212,34 @@ std::unique_ptr<PlanSearch> search_for(std::shared_ptr<StagePlanner> planner,
   return std::make_unique<PipelineSearch>(std::move(planner), method, budget);
 }
 
+namespace {
+
+/// The fastest of `best` and what the search expected to be faster.
+CompiledStep best_of_others(PlanSearch& search, std::int64_t budget, const LowerPlan& lower,
+                            CompiledStep best) {
+  try {
+    while (std::optional<Plan> plan = search.other(best.plan.cost.objective_seconds)) {
+      CompiledStep other = lower(*std::move(plan));
+      search.set_bound(other.plan.cost);
+      if (other.memory_bytes <= budget &&
+          other.plan.cost.objective_seconds < best.plan.cost.objective_seconds)
+        best = std::move(other);
+    }
+  } catch (const Error&) {  // time is over
+  }
+  return best;
+}
+
+}  // namespace
+
 CompiledStep fit_budget(PlanSearch& search, std::int64_t budget, const LowerPlan& lower) {
   std::optional<CompiledStep> smallest;
   std::optional<Plan> plan = search.next(nullptr);
   while (plan) {
     CompiledStep lowered = lower(*std::move(plan));
     search.set_bound(lowered.plan.cost);
-    if (lowered.memory_bytes <= budget) return lowered;
+    if (lowered.memory_bytes <= budget)
+      return best_of_others(search, budget, lower, std::move(lowered));
     plan = search.next(&lowered);
     if (!smallest || lowered.memory_bytes < smallest->memory_bytes) smallest = std::move(lowered);
   }

@@ -22,6 +22,10 @@ class PlanSearch {
   /// StagePlan::memory). None: no other plan is likely to fit. Throws Error if there can be none.
   virtual std::optional<Plan> next(const CompiledStep* last) = 0;
 
+  /// A plan that the search expects to take less than a lowered one, of so many seconds, turned out
+  /// to take; none: there is none.
+  virtual std::optional<Plan> other(double /*seconds*/) { return std::nullopt; }
+
   /// Sets the proven bound of a lowered plan.
   virtual void set_bound(PlanCost& /*cost*/) const {}
 
@@ -46,8 +50,8 @@ std::unique_ptr<PlanSearch> search_for(std::shared_ptr<StagePlanner> planner,
 /// Lowers a plan: `memory_bytes` of the result is the exact peak of a device.
 using LowerPlan = std::function<CompiledStep(Plan plan)>;
 
-/// The first plan of `search` whose peak fits `budget` (bytes per device). Throws what `search`
-/// throws if there is none.
+/// The first plan of `search` whose peak fits `budget` (bytes per device), or another that takes
+/// less when lowered. Throws what `search` throws if there is none.
 CompiledStep fit_budget(PlanSearch& search, std::int64_t budget, const LowerPlan& lower);
 
 }  // namespace alpa

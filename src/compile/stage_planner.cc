@@ -224,9 +224,24 @@ void StagePlanner::choose(std::int64_t budget) {
     found = stages.finish();
     lower_bound_ = std::min(found.lower_bound, others_bound_);
     gap_ = 1 - lower_bound_ / found.least_counted;
+  }
+  others_ = std::move(found.others);
+  take(std::move(found));
+}
+
+bool StagePlanner::choose_other(double seconds) {
+  if (others_.empty() || others_.front().seconds >= seconds ||
+      watch_.seconds() >= options_.limits.seconds)
+    return false;
+  take(std::move(others_.front()));
+  others_.erase(others_.begin());
+  return true;
+}
+
+void StagePlanner::take(FoundStages found) {
+  if (std::holds_alternative<AutoStages>(method_.options.stages))
     for (inter_op::Stage& stage : found.partition.stages)
       stage.configuration = -1;  // the planner's choice
-  }
   requests_ = requests_for(found.partition, method_, cluster_);
   found_plans_ = std::move(found.plans);
 }

@@ -43,6 +43,10 @@ class StagePlanner {
   /// Throws Error if the stages fit neither the layers nor the devices.
   void choose(std::int64_t budget);
 
+  /// Chooses other stages of that search, which it found to take less than `seconds`, if time is
+  /// left. False: there are none.
+  bool choose_other(double seconds);
+
   /// The chosen stages, planned one by one: each with the best plan within its limit in bytes, or
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
@@ -59,6 +63,7 @@ class StagePlanner {
 
  private:
   int in_flight(std::size_t stage) const;
+  void take(FoundStages found);
 
   const Graph& graph_;
   const MethodOptions& method_;
@@ -73,6 +78,7 @@ class StagePlanner {
   double others_bound_ = kInfinity;
   std::vector<UnplannedStage> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
+  std::vector<FoundStages> others_;                            ///< the next best first
   double gap_ = 1, lower_bound_ = 0;
 };
 

@@ -19,6 +19,19 @@
 
 namespace alpa {
 
+namespace {
+
+/// Whatever their configurations are.
+bool are_equal(const inter_op::StagePartition& a, const inter_op::StagePartition& b) {
+  return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+                    [](const inter_op::Stage& x, const inter_op::Stage& y) {
+                      return x.first_layer == y.first_layer && x.last_layer == y.last_layer &&
+                             x.submesh == y.submesh;
+                    });
+}
+
+}  // namespace
+
 struct StageSearch::Impl {
   Impl(StageSearchSpace question, const PlanningContext& planning)
       : question_(std::move(question)),
@@ -87,9 +100,21 @@ struct StageSearch::Impl {
     best_->least_counted = least_counted_;
     best_->lower_bound = std::min(bound_, least_counted_);
     FoundStages found = *best_;
+    set_plans(found);
+    std::stable_sort(planned_.begin(), planned_.end(),
+                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    for (const FoundStages& other : planned_) {
+      if (are_equal(other.partition, found.partition)) continue;
+      if (std::ssize(found.others) == inter_op::kTuning.stage_search.others) break;
+      found.others.push_back(other);
+      set_plans(found.others.back());
+    }
+    return found;
+  }
+
+  void set_plans(FoundStages& found) {
     for (const RangeQuery& query : queries_of(found.partition))
       found.plans.push_back(costs_.found_plan(query));
-    return found;
   }
 
   bool has_passed(double share_of_time) const {
@@ -114,7 +139,7 @@ struct StageSearch::Impl {
   /// pass on most. False: there is none.
   bool consider_best_template(double cutoff) {
     std::size_t best = question_.templates.size();
-    double least = enough(std::min(cutoff, best_seconds()));
+    double least = std::min(enough(cutoff), best_seconds());
     for (std::size_t t = 0; t < question_.templates.size(); ++t)
       if (const double seconds = considered_[t] ? kInfinity : least_seconds_of_template(t);
           seconds < least)
@@ -209,6 +234,10 @@ struct StageSearch::Impl {
         partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
     least_counted_ = std::min(least_counted_, counted);
     const double seconds = question_.played && counted < kInfinity ? played(partition) : counted;
+    const bool is_new = std::none_of(
+        planned_.begin(), planned_.end(),
+        [&](const FoundStages& other) { return are_equal(other.partition, partition); });
+    if (seconds < kInfinity && is_new) planned_.push_back({partition, seconds});
     if (seconds < best_seconds()) {
       best_ = FoundStages{partition, seconds};
       tell();
@@ -301,6 +330,7 @@ struct StageSearch::Impl {
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
   bool templates_climbed_ = false, counts_waits_ = false;
   std::optional<FoundStages> best_;
+  std::vector<FoundStages> planned_;  ///< all, without their plans
 };
 
 /// Of tensors that pass between the layers before a cut and the rest.

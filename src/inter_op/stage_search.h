@@ -69,6 +69,8 @@ struct FoundStages {
   double least_counted = 0, lower_bound = 0;
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
+  /// Others that were planned, the next best first: real transfers may take longer than predicted.
+  std::vector<FoundStages> others = {};
 };
 
 /// A search for the stages with the least predicted seconds per step, round by round, so that

@@ -32,6 +32,8 @@ struct Tuning {
     /// Shares of the time after which, without any stages, a template is planned, and then the
     /// stages that are best under the bounds.
     double until_template = 0.02, until_plan = 0.3;
+    /// Stages beside the best ones that may be lowered if those take longer than the search found.
+    std::ptrdiff_t others = 3;
   } stage_search;
 
   struct Submesh {
