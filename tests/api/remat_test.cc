@@ -248,6 +248,32 @@ TEST_CASE("the planner computes layers again only where the budget asks for it, 
   }
 }
 
+TEST_CASE("stages and micro-batches are chosen together with what is computed again") {
+  Stack stack(4);
+  stack.boundaries = true;
+  PipeshardParallel method{.num_micro_batches = 1, .stages = AutoStages{}};
+  const std::int64_t none = bytes_of(stack, Remat::none, method, 2),
+                     all = bytes_of(stack, Remat::all, method, 2);
+  REQUIRE(all < none);
+  for (const std::optional<int> number : {std::optional(1), kAutoMicroBatches})
+    for (const std::int64_t budget : {none, all}) {
+      CAPTURE(number.value_or(0));
+      CAPTURE(budget);
+      method.num_micro_batches = number;
+      method.memory_budget_bytes = budget;
+      const auto seconds = [&](Remat remat) {
+        return plan_only(step_of(stack, remat), method, Cluster::local(2))
+            .plan.cost.objective_seconds;
+      };
+      const Executable train =
+          parallelize(step_of(stack, Remat::automatic), method, Cluster::local(2));
+      CHECK(train.memory_bytes() <= budget);
+      if (budget == none) CHECK(train.planned().recomputed().empty());
+      CHECK(train.planned().plan.cost.objective_seconds <= 1.005 * seconds(Remat::all));
+      run(train);
+    }
+}
+
 TEST_CASE("a plan says what it computes again, and is loaded with it") {
   Stack stack(4);
   stack.marks = false;

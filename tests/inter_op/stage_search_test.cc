@@ -131,6 +131,31 @@ TEST_CASE("the search finds what an ILP per range of layers and part of the clus
   }
 }
 
+TEST_CASE("of the stages that were planned, those win that the schedule takes least for") {
+  const Case c(graph_of("residual-mlp", 4), slow_links(1));
+  StageSearchSpace question = c.question();
+  const std::size_t counted = found_stages(question, c.planning).partition.stages.size();
+  REQUIRE(counted > 1);
+  question.templates = {{{{0, 3, {1, c.cluster.devices_per_host}}}}};
+  question.played = [&](const std::vector<StageSeconds>& stages, const std::vector<double>&) {
+    return stages.size() == 1 ? 1.0 : 1e9;
+  };
+  const FoundStages found = found_stages(question, c.planning);
+  CHECK(found.partition.stages.size() == 1);
+  CHECK(found.seconds == 1);
+  REQUIRE(!found.others.empty());
+  CHECK(found.others.front().partition.stages.size() == counted);
+  CHECK(found.others.front().plans.size() == counted);
+}
+
+TEST_CASE("stages on two hosts pass on over the link between hosts, wherever they would fit") {
+  Cluster cluster = slow_links(2);
+  const Graph graph = graph_of("residual-mlp", 3);
+  const CutPrices price(graph, cluster, {{1, 1}});
+  CHECK(price.least(1, 0, 0).per_micro_batch == price.least(1, 0, 0, true).per_micro_batch);
+  CHECK(price.least(1, 0, 0, false).per_micro_batch > price.least(1, 0, 0).per_micro_batch);
+}
+
 TEST_CASE(
     "tied weights and their gradient are paid for once per step, however many micro-batches") {
   const testing::GptStack stack{
