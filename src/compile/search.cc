@@ -149,44 +149,50 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
 /// With these numbers of micro-batches; with and without all layers of `recomputed`, if there are
 /// any.
 std::vector<StepVariant> variants_of(const TrainingStep& step, const std::vector<int>& numbers,
-                                     const std::vector<int>& recomputed) {
+                                     std::vector<int> recomputed) {
+  std::sort(recomputed.begin(), recomputed.end());
   std::vector<StepVariant> variants;
   for (const int number : numbers) {
-    variants.push_back({with_remat(step, {}), number});
+    variants.push_back({step.chooses_remat ? with_remat(step, {}) : step, number});
     if (!recomputed.empty()) variants.push_back({with_remat(step, recomputed), number, true});
   }
   return variants;
 }
 
+struct SearchedVariant {
+  Searched searched;
+  const StepVariant* variant = nullptr;
+
+  double seconds() const { return searched.step.plan.cost.objective_seconds; }
+};
+
 /// Stages that are searched for, of the best variant. Lowering may ask for less memory, and so for
 /// slower plans, than the search counted: then another variant may be better.
-Searched plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
-                       const MethodOptions& method, int& num_micro_batches, bool& recomputes) {
+SearchedVariant plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
+                              const MethodOptions& method) {
   VariantChoice choice(variants, method, request.cluster, request.budget, request.watch);
-  std::optional<Searched> found;
+  std::optional<SearchedVariant> found;
   while (true) {
+    PlannedVariant* best = nullptr;
     try {
-      PlannedVariant& best = choice.best();
-      const double expected = best.best_seconds();
-      if (found && expected >= found->step.plan.cost.objective_seconds) return *std::move(found);
-      try {
-        Searched next = lowered_within_budget(
-            request, best.graph, *search_for(best.planner, best.method, request.budget));
-        const double seconds = next.step.plan.cost.objective_seconds;
-        if (!found || seconds < found->step.plan.cost.objective_seconds) {
-          found = std::move(next);
-          num_micro_batches = best.graph.num_micro_batches;
-          recomputes = best.recomputes;
-        }
-        if (seconds <= kCompileTuning.micro_batches.as_expected * expected)
-          return *std::move(found);
-      } catch (const Error&) {
-      }
-      choice.drop(best);
-    } catch (const Error&) {  // no other variant is left
+      best = &choice.best();
+    } catch (const Error&) {  // no other is left
       if (!found) throw;
       return *std::move(found);
     }
+    const double expected = best->best_seconds();
+    if (found && expected >= found->seconds()) return *std::move(found);
+    try {
+      SearchedVariant next{
+          lowered_within_budget(request, best->graph,
+                                *search_for(best->planner, best->method, request.budget)),
+          &best->variant};
+      if (!found || next.seconds() < found->seconds()) found = std::move(next);
+      if (found->seconds() <= kCompileTuning.micro_batches.as_expected * expected)
+        return *std::move(found);
+    } catch (const Error&) {  // it has no plan after all
+    }
+    choice.drop(*best);
   }
 }
 
@@ -194,31 +200,25 @@ Searched plan_variants(const PlanRequest& request, const std::vector<StepVariant
 /// planner may choose them.
 Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numbers) {
   const TrainingStep& step = request.step;
-  int number = 0;
-  bool recomputes = false;
   if (!step.chooses_remat)
-    return plan_variants(request, variants_of(step, numbers, {}), request.method, number,
-                         recomputes);
-  std::vector<int> order = layers_worth_recomputing(step, numbers.front(), request.model);
-  std::vector<int> all = order;
-  std::sort(all.begin(), all.end());
+    return plan_variants(request, variants_of(step, numbers, {}), request.method).searched;
+  const std::vector<int> order = layers_worth_recomputing(step, numbers.front(), request.model);
   MethodOptions method = request.method;
   method.options.solver_seconds *= kCompileTuning.micro_batches.remat_share;
-  Searched best =
-      plan_variants(request, variants_of(step, numbers, all), method, number, recomputes);
-  if (!recomputes) return best;
+  const std::vector<StepVariant> variants = variants_of(step, numbers, order);
+  SearchedVariant best = plan_variants(request, variants, method);
+  if (!best.variant->recomputes) return std::move(best.searched);
   const double left = request.method.options.solver_seconds - request.watch.seconds();
-  best.proven = false;  // with other numbers of layers
-  best.step = with_fewest_recomputed(
-      step, order, std::move(best.step),
+  CompiledStep fewest = with_fewest_recomputed(
+      step, order, std::move(best.searched.step),
       [&](const TrainingStep& fewer, double share) {
         MethodOptions own = request.method;
-        own.options.num_micro_batches = number;
+        own.options.num_micro_batches = best.variant->num_micro_batches;
         own.options.solver_seconds = share * left;
         return plan_traced(request, fewer, own, 1);
       },
       [&] { return is_over(request); });
-  return best;
+  return {std::move(fewest)};  // not proven: with other numbers of layers
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
     try {
       Graph graph = trace(variant.step, own);
       check_size(graph, own, cluster);
-      variants_.push_back({std::move(own), variant.recomputes, std::move(graph)});
+      variants_.push_back({variant, std::move(own), std::move(graph)});
       PlannedVariant& added = variants_.back();
       added.planner =
           std::make_shared<StagePlanner>(added.graph, added.method, cluster_, watch.seconds());

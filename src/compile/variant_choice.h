@@ -26,10 +26,10 @@ struct StepVariant {
   bool recomputes = false;
 };
 
-/// A variant, with its graph.
+/// A variant, with its graph and its search.
 struct PlannedVariant {
-  MethodOptions method;  ///< with this number
-  bool recomputes = false;
+  const StepVariant& variant;
+  MethodOptions method;  ///< with its number of micro-batches
   Graph graph;
   std::shared_ptr<StagePlanner> planner = nullptr;  ///< of `graph`
   bool open = true;                                 ///< its search may go on
@@ -43,7 +43,7 @@ struct PlannedVariant {
 class VariantChoice {
  public:
   /// Traces all variants, as long as there is time. The method's time limit counts from the start
-  /// of `watch`, for all variants together. The other arguments must outlive it.
+  /// of `watch`, for all variants together. Arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
 

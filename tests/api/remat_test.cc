@@ -274,6 +274,17 @@ TEST_CASE("stages and micro-batches are chosen together with what is computed ag
     }
 }
 
+TEST_CASE("what is asked to be computed again is, with any number of micro-batches") {
+  Stack stack(4);
+  stack.boundaries = true;
+  for (const std::optional<int> number : {std::optional(2), kAutoMicroBatches}) {
+    const PipeshardParallel method{.num_micro_batches = number, .stages = AutoStages{}};
+    for (const auto& [remat, layers] : {std::pair{Remat::all, 4}, {Remat::none, 0}})
+      CHECK(std::ssize(plan_only(step_of(stack, remat), method, Cluster::local(2)).recomputed()) ==
+            layers);
+  }
+}
+
 TEST_CASE("a plan says what it computes again, and is loaded with it") {
   Stack stack(4);
   stack.marks = false;
