@@ -64,10 +64,11 @@ struct StageSearch::Impl {
     tell();
     if (bound_ >= enough(cutoff)) return false;
     if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
-    if (cutoff == kInfinity && has_passed(inter_op::kTuning.stage_search.until_template) &&
+    const auto& tuning = inter_op::kTuning.stage_search;
+    if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
         consider_next_template())
       return true;
-    if (!best_ && cutoff == kInfinity && has_passed(inter_op::kTuning.stage_search.until_plan))
+    if (!best_ && cutoff == kInfinity && has_passed(tuning.until_plan))
       consider(cheapest->partition);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);

@@ -30,8 +30,8 @@ struct Tuning {
     /// leave open is mostly left open by longer ones, too.
     double effort = 0.1, least_gain = 0.5;
     /// Shares of the time after which, without any stages, a template is planned, and then the
-    /// stages that are best under the bounds.
-    double until_template = 0.02, until_plan = 0.3;
+    /// stages that are best under the bounds; and with some, larger templates.
+    double until_template = 0.02, until_plan = 0.3, until_more = 0.3;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::ptrdiff_t others = 3;
   } stage_search;
