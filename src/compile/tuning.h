@@ -1,5 +1,6 @@
 #pragma once
 /// What compiling a step spends on plans: one group per file.
+#include <cstddef>
 #include <cstdint>
 
 namespace alpa {
@@ -26,6 +27,11 @@ struct CompileTuning {
     double tracing_share = 0.5;
     /// Share of the time that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
+    /// Nodes from which on a step is large: each number takes a second before its search begins.
+    /// Only so many are tried then.
+    std::size_t large_nodes = 4000, most_of_large = 4;
+    /// Share of the time after which, without any plan, the one that takes least memory goes on.
+    double until_frugal = 0.1;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;
     /// Share of the time to choose a number and whether layers are computed again. The rest finds

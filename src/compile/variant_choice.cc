@@ -24,10 +24,37 @@ std::vector<int> micro_batch_choices(const TrainingStep& step) {
   return choices;
 }
 
+namespace {
+
+bool is_large(const TrainingStep& step, const MethodOptions& method) {
+  MethodOptions one = method;
+  one.options.num_micro_batches = 1;
+  try {
+    return trace(step, one).nodes.size() > kCompileTuning.micro_batches.large_nodes;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget, const Stopwatch& watch)
-    : method_(method), cluster_(cluster), budget_(budget) {
+    : method_(method), cluster_(cluster), budget_(budget), watch_(watch) {
+  // Of a large step not all: from the largest number down, every so many, in the given order.
+  const std::size_t numbers = std::count_if(variants.begin(), variants.end(),
+                                            [](const StepVariant& v) { return !v.recomputes; });
+  const std::size_t stride = is_large(variants.back().step, method)
+                                 ? (numbers + kCompileTuning.micro_batches.most_of_large - 1) /
+                                       kCompileTuning.micro_batches.most_of_large
+                                 : 1;
+  std::size_t number = 0;  // counted from 1
   for (const StepVariant& variant : variants) {
+    if (!variant.recomputes) ++number;
+    if ((numbers - number) % stride != 0) {
+      all_traced_ = false;
+      continue;
+    }
     const double limit = method.options.solver_seconds;
     const bool stopped = method.options.stop && *method.options.stop;
     if (!variants_.empty() &&
@@ -94,6 +121,13 @@ void VariantChoice::race() {
 /// The one with the least bound, as it may have the best stages; null: none is open. What has no
 /// stages yet may have none that fit: it must not take the time of the others.
 PlannedVariant* VariantChoice::most_promising() {
+  const bool none = std::all_of(variants_.begin(), variants_.end(), [](const PlannedVariant& v) {
+    return v.best_seconds() == kInfinity;
+  });
+  if (none &&
+      watch_.seconds() > kCompileTuning.micro_batches.until_frugal * method_.options.solver_seconds)
+    for (auto at = variants_.rbegin(); at != variants_.rend(); ++at)
+      if (at->open) return &*at;  // of most micro-batches, recomputed: what fits if anything does
   double least_spent = kInfinity;
   for (const PlannedVariant& variant : variants_)
     if (variant.open) least_spent = std::min(least_spent, variant.spent_seconds);

@@ -63,6 +63,7 @@ class VariantChoice {
   const MethodOptions& method_;
   const Cluster& cluster_;
   const std::int64_t budget_;
+  const Stopwatch& watch_;
   std::deque<PlannedVariant> variants_;
   bool all_traced_ = true;
   std::exception_ptr first_failure_;

@@ -13,6 +13,8 @@
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/intra_op/layers/layer_table.h"
+#include "src/intra_op/plan/evaluate.h"
+#include "src/intra_op/program/assemble_plan.h"
 #include "src/intra_op/search/quick_bound.h"
 #include "src/ir/subgraph.h"
 #include "stage_meshes.h"
@@ -81,6 +83,27 @@ void RangeCosts::rule_out_what_cannot_fit() {
       of.none_proven = true;
     }
   }
+}
+
+bool RangeCosts::may_fit(const RangeQuery& query) {
+  const auto [first, last] = ranges_.example(query.range);
+  double peak = 0;
+  for (int layer = first; layer <= last; ++layer)
+    peak = std::max(peak, peak_on_one_device(ranges_.class_of(layer, layer)));
+  return peak <= static_cast<double>(budget_) * parts_[query.part].num_devices();
+}
+
+double RangeCosts::peak_on_one_device(int range) {
+  const auto [place, added] = peaks_.try_emplace(range);
+  if (!added) return place->second;
+  const Graph graph = ranges_.graph_of(ranges_.example(range)).graph;
+  const intra_op::GraphFacts facts(graph);
+  const DeviceMesh mesh({{"x", 1, 0, 0}}, {0});
+  cost::ReshardPrices prices(mesh, planning_.model.reshard);
+  const ShardingPlan plan =
+      intra_op::plan_of_strategies(facts, mesh, std::vector<Strategy>(graph.nodes.size()), prices);
+  place->second = static_cast<double>(intra_op::peak_memory(plan, graph).bytes);
+  return place->second;
 }
 
 double RangeCosts::seconds_left() const {

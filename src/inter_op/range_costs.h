@@ -87,6 +87,10 @@ class RangeCosts {
   /// The best plan of a planned range that fits the memory; null: there is none.
   std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
 
+  /// Whether the range would fit the memory if devices shared every tensor evenly, counted as on
+  /// one device, layer by layer. If not, a plan that fits is not to be expected.
+  bool may_fit(const RangeQuery& query);
+
   /// Whether any plan gave up speed to fit the memory; its seconds are no proven bound.
   bool is_memory_bound() const { return is_memory_bound_; }
   /// For dual bounds.
@@ -147,6 +151,7 @@ class RangeCosts {
   bool bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh, Level level);
   bool bound_on(int range, int mesh, Level level);
   const Relaxed& relaxed(int range);
+  double peak_on_one_device(int range);
   double relaxed_bound(const BoundOf& of);
   std::function<double()> question_of(const BoundOf& of);
   struct PlannedRange;
@@ -163,6 +168,7 @@ class RangeCosts {
   std::vector<Known> known_;      ///< per range and mesh
   std::vector<Planned> planned_;  ///< per range and part
   std::map<int, Relaxed> relaxed_;
+  std::map<int, double> peaks_;  ///< bytes of ranges on one device
   ThreadTeam team_{usable_cores()};
   /// of relaxed ranges, by key, mesh and level
   std::map<std::tuple<std::string, int, Level>, double> relaxed_bounds_;

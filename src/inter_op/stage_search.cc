@@ -2,6 +2,7 @@
 #include "stage_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -63,6 +64,7 @@ struct StageSearch::Impl {
     if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->lower_bound);
     tell();
     if (bound_ >= enough(cutoff)) return false;
+    if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
     if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
     const auto& tuning = inter_op::kTuning.stage_search;
     if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
@@ -157,7 +159,14 @@ struct StageSearch::Impl {
   /// Infinite: it does not fit the memory, or is not allowed.
   double least_seconds_of_template(std::size_t number) {
     const inter_op::StagePartition& partition = question_.templates[number];
-    return is_allowed(partition) ? least_seconds(partition) : kInfinity;
+    if (!is_allowed(partition)) return kInfinity;
+    const double seconds = least_seconds(partition);
+    if (seconds == kInfinity) return seconds;
+    const std::vector<RangeQuery> queries = queries_of(partition);
+    const bool may_fit = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
+      return costs_.may_fit(query);
+    });
+    return may_fit ? seconds : kInfinity;
   }
 
   /// Plans that gave up speed for memory are no proof of what others take: with the bounds of their
@@ -329,16 +338,47 @@ struct StageSearch::Impl {
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
-  bool templates_climbed_ = false, counts_waits_ = false;
+  bool has_begun_ = false, templates_climbed_ = false, counts_waits_ = false;
   std::optional<FoundStages> best_;
   std::vector<FoundStages> planned_;  ///< all, without their plans
 };
+
+namespace {
+
+/// Per layer, the number and the bytes of values that have nodes before it and from it on. Cuts
+/// with equal ones are equal: stages pass the same on there.
+std::vector<std::pair<std::int64_t, std::int64_t>> values_across(const Graph& graph) {
+  std::vector<int> first(graph.values.size(), std::numeric_limits<int>::max()),
+      last(graph.values.size(), 0);
+  for (const Node& node : graph.nodes)
+    for (const auto* values : {&node.operands, &node.results})
+      for (const int value : *values) {
+        first[value] = std::min(first[value], std::max(node.layer, 0));
+        last[value] = std::max(last[value], node.layer);
+      }
+  std::vector<std::pair<std::int64_t, std::int64_t>> across(num_layers(graph));
+  for (std::size_t value = 0; value < graph.values.size(); ++value)
+    for (int layer = first[value]; layer < last[value]; ++layer) {
+      across[layer + 1].first += 1;
+      across[layer + 1].second += graph.type(static_cast<int>(value)).bytes();
+    }
+  return across;
+}
+
+}  // namespace
 
 /// Of tensors that pass between the layers before a cut and the rest.
 std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
   const int layers = num_layers(graph);
   std::vector<Bytes> bytes(layers);
+  const auto across = values_across(graph);
+  std::map<std::pair<std::int64_t, std::int64_t>, int> known;  // layer of an equal cut
   for (int layer = 1; layer < layers; ++layer) {
+    const auto [equal, added] = known.try_emplace(across[layer], layer);
+    if (!added) {
+      bytes[layer] = bytes[equal->second];
+      continue;
+    }
     std::vector<int> stages(layers, 0);
     std::fill(stages.begin() + layer, stages.end(), 1);
     const Graph staged = stage_graph(graph, stages);
