@@ -2,13 +2,13 @@
 #include "stage_search.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
 
 #include "alpa/base/error.h"
 #include "best_partition.h"
+#include "cut_prices.h"
 #include "range_costs.h"
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
@@ -130,7 +130,9 @@ struct StageSearch::Impl {
   bool consider_next_template() {
     const double before = best_seconds();
     for (std::size_t t = question_.templates.size(); t-- > 0 && !templates_climbed_;) {
-      if (considered_[t] || least_seconds_of_template(t) == kInfinity) continue;
+      if (considered_[t] || least_seconds_of_template(t) == kInfinity ||
+          !may_fit(question_.templates[t]))
+        continue;
       consider_template(t);
       templates_climbed_ = best_ && best_seconds() >= before;
       return true;
@@ -159,14 +161,13 @@ struct StageSearch::Impl {
   /// Infinite: it does not fit the memory, or is not allowed.
   double least_seconds_of_template(std::size_t number) {
     const inter_op::StagePartition& partition = question_.templates[number];
-    if (!is_allowed(partition)) return kInfinity;
-    const double seconds = least_seconds(partition);
-    if (seconds == kInfinity) return seconds;
+    return is_allowed(partition) ? least_seconds(partition) : kInfinity;
+  }
+
+  bool may_fit(const inter_op::StagePartition& partition) {
     const std::vector<RangeQuery> queries = queries_of(partition);
-    const bool may_fit = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
-      return costs_.may_fit(query);
-    });
-    return may_fit ? seconds : kInfinity;
+    return std::all_of(queries.begin(), queries.end(),
+                       [&](const RangeQuery& query) { return costs_.may_fit(query); });
   }
 
   /// Plans that gave up speed for memory are no proof of what others take: with the bounds of their
@@ -342,86 +343,6 @@ struct StageSearch::Impl {
   std::optional<FoundStages> best_;
   std::vector<FoundStages> planned_;  ///< all, without their plans
 };
-
-namespace {
-
-/// Per layer, the number and the bytes of values that have nodes before it and from it on. Cuts
-/// with equal ones are equal: stages pass the same on there.
-std::vector<std::pair<std::int64_t, std::int64_t>> values_across(const Graph& graph) {
-  std::vector<int> first(graph.values.size(), std::numeric_limits<int>::max()),
-      last(graph.values.size(), 0);
-  for (const Node& node : graph.nodes)
-    for (const auto* values : {&node.operands, &node.results})
-      for (const int value : *values) {
-        first[value] = std::min(first[value], std::max(node.layer, 0));
-        last[value] = std::max(last[value], node.layer);
-      }
-  std::vector<std::pair<std::int64_t, std::int64_t>> across(num_layers(graph));
-  for (std::size_t value = 0; value < graph.values.size(); ++value)
-    for (int layer = first[value]; layer < last[value]; ++layer) {
-      across[layer + 1].first += 1;
-      across[layer + 1].second += graph.type(static_cast<int>(value)).bytes();
-    }
-  return across;
-}
-
-}  // namespace
-
-/// Of tensors that pass between the layers before a cut and the rest.
-std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
-  const int layers = num_layers(graph);
-  std::vector<Bytes> bytes(layers);
-  const auto across = values_across(graph);
-  std::map<std::pair<std::int64_t, std::int64_t>, int> known;  // layer of an equal cut
-  for (int layer = 1; layer < layers; ++layer) {
-    const auto [equal, added] = known.try_emplace(across[layer], layer);
-    if (!added) {
-      bytes[layer] = bytes[equal->second];
-      continue;
-    }
-    std::vector<int> stages(layers, 0);
-    std::fill(stages.begin() + layer, stages.end(), 1);
-    const Graph staged = stage_graph(graph, stages);
-    const std::vector<bool> lasting = lasting_values(staged);
-    std::map<int, int> crossing;  // how often, by value
-    for (const Node& node : staged.nodes)
-      for (int value : node.operands)
-        if (staged.producer(value).layer != node.layer)
-          crossing[value] =
-              std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
-    for (const auto& [value, times] : crossing) {
-      const auto size = static_cast<double>(staged.type(value).bytes());
-      Bytes& cut = bytes[layer];
-      (times == 1 ? cut.per_step : cut.per_micro_batch) +=
-          times == 1 ? size : times * size / graph.num_micro_batches;
-    }
-  }
-  return bytes;
-}
-
-CutPrices::CutPrices(const Graph& graph, const Cluster& cluster,
-                     std::vector<inter_op::Submesh> submeshes)
-    : submeshes_(std::move(submeshes)),
-      bytes_(bytes_of(graph)),
-      devices_per_host_(cluster.devices_per_host),
-      within_host_(cost::link_between(cluster, true)),
-      between_hosts_(cost::link_between(cluster, false)) {}
-
-CutSeconds CutPrices::least(int layer, int before, int after) const {
-  const inter_op::Submesh &a = submeshes_[before], &b = submeshes_[after];
-  return least(layer, before, after,
-               a.hosts == 1 && b.hosts == 1 && a.devices + b.devices <= devices_per_host_);
-}
-
-CutSeconds CutPrices::least(int layer, int before, int after, bool on_one_host) const {
-  const auto seconds = [&](double there_and_back) {
-    return 2 * cost::least_transfer_seconds(there_and_back / 2, submeshes_[before].num_devices(),
-                                            submeshes_[after].num_devices(),
-                                            on_one_host ? within_host_ : between_hosts_);
-  };
-  const Bytes& cut = bytes_[layer];
-  return {seconds(cut.per_micro_batch), cut.per_step > 0 ? seconds(cut.per_step) : 0};
-}
 
 StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& planning)
     : impl_(std::make_unique<Impl>(std::move(question), planning)) {}

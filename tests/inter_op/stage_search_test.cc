@@ -1,5 +1,6 @@
 // The search for stages against an ILP per range of layers and part of the cluster.
 #include "src/inter_op/stage_search.h"
+#include "src/inter_op/cut_prices.h"
 
 #include <doctest/doctest.h>
 
