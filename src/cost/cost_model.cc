@@ -192,17 +192,27 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
          model.device.launch_seconds;
 }
 
-double least_product_seconds(const Rule& rule, std::span<const TensorType> operands,
-                             std::span<const TensorType> results, const DeviceModel& device) {
+LeastSeconds least_operator_seconds(const Rule& rule, std::span<const TensorType> operands,
+                                    std::span<const TensorType> results, int most_devices,
+                                    const CostModel& model, double moved) {
+  const DeviceModel& device = model.device;
   std::vector<std::int64_t> sizes;
   for (const Factor& factor : rule.factors) sizes.push_back(factor.size);
-  if (!product_sizes(rule, sizes)) return 0;
   const std::optional<DType> dtype = computed_type(operands, results);
-  double rate = flop_rate(device, dtype);
-  if (rate > 0 && device.measured.products.contains(*dtype))
+  const auto mnk = product_sizes(rule, sizes);
+  double rate = flop_rate(device, dtype), bandwidth = device.memory_bytes_per_second;
+  for (double measured : device.measured.loop_bytes_per_second)
+    bandwidth = std::max(bandwidth, measured);
+  if (mnk && dtype && device.measured.products.contains(*dtype)) {
     for (double measured : device.measured.products.at(*dtype).flops_per_second)
       rate = std::max(rate, measured);
-  return rate > 0 ? flops(rule) / rate : 0;
+    bandwidth = 0;  // the rates hold for the whole product
+  } else if (mnk && (*mnk)[0] * (*mnk)[1] > most_devices) {  // parts are products, too
+    rate *= share_of_rate(device, dtype, rule, sizes);
+  }
+  const double compute = rate > 0 ? flops(rule) / rate : 0,
+               memory = bandwidth > 0 ? moved / bandwidth : 0;
+  return {std::max(compute, memory), device.launch_seconds};
 }
 
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,

@@ -34,10 +34,16 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         const DeviceMesh& mesh, const CostModel& model,
                         std::optional<double> moved = {});
 
-/// What n devices together take at least for a product, times n, however it is split; 0 for other
-/// operators.
-double least_product_seconds(const Rule& rule, std::span<const TensorType> operands,
-                             std::span<const TensorType> results, const DeviceModel& device);
+/// What each of n devices takes at least, however they share work: shared / n + own.
+struct LeastSeconds {
+  double shared = 0, own = 0;
+};
+
+/// Of an operator that moves so many bytes, on up to `most_devices`: FLOPs and bytes count at the
+/// best rates of any shape.
+LeastSeconds least_operator_seconds(const Rule& rule, std::span<const TensorType> operands,
+                                    std::span<const TensorType> results, int most_devices,
+                                    const CostModel& model, double moved);
 
 /// The bytes that `operator_seconds` counts.
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,

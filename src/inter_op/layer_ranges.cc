@@ -163,6 +163,7 @@ HeldBytes LayerRanges::held(Range range) const {
 }
 
 RangeGraph LayerRanges::graph_of(Range range) const {
+  if (range.first == 0 && range.last == layers_ - 1) return {graph_, {}};
   const int own = range.first > 0 ? 1 : 0;
   std::vector<int> stages(layers_);
   for (int l = 0; l < layers_; ++l)

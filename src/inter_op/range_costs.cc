@@ -45,28 +45,42 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
   known_.resize(ranges_.classes() * meshes_.size());
   planned_.resize(ranges_.classes() * parts_.size());
   rule_out_what_cannot_fit();
-  begin_with_products();
+  begin_with_even_parts();
 }
 
-/// Devices share the FLOPs of products evenly at best. Without this first bound, a large cluster's
+/// Devices share every operator evenly at best. Without this first bound, a large cluster's
 /// thousands of ranges would all look free, and be searched one after the other.
-void RangeCosts::begin_with_products() {
-  const Graph& staged = ranges_.staged();
-  std::vector<double> seconds(ranges_.layers(), 0);  // on one device
-  for (const Node& node : staged.nodes) {
-    if (node.region == Region::apply || node.op == &ops::input) continue;
-    std::vector<TensorType> operands, results;
-    for (int value : node.operands) operands.push_back(staged.type(value));
-    for (int value : node.results) results.push_back(staged.type(value));
-    seconds[node.layer] += cost::least_product_seconds(rule_of(staged, node), operands, results,
-                                                       planning_.model.device);
+void RangeCosts::begin_with_even_parts() {
+  std::vector<cost::LeastSeconds> of_layers;
+  for (int layer = 0; layer < ranges_.layers(); ++layer) {
+    const int range = ranges_.class_of(layer, layer), first = ranges_.example(range).first;
+    of_layers.push_back(first < layer ? of_layers[first] : even_part(relaxed(range).range));
   }
   for (int range = 0; range < ranges_.classes(); ++range) {
     const auto [first, last] = ranges_.example(range);
-    const double sum = std::accumulate(seconds.begin() + first, seconds.begin() + last + 1, 0.0);
+    cost::LeastSeconds sum;
+    for (int layer = first; layer <= last; ++layer)
+      sum.shared += of_layers[layer].shared, sum.own += of_layers[layer].own;
     for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh)
-      known(range, mesh).bound = sum / meshes_[mesh].num_devices();
+      known(range, mesh).bound = sum.shared / meshes_[mesh].num_devices() + sum.own;
   }
+}
+
+/// Of a micro-batch.
+cost::LeastSeconds RangeCosts::even_part(const inter_op::RelaxedRange& range) {
+  int most_devices = 1;
+  for (const DeviceMesh& mesh : meshes_) most_devices = std::max(most_devices, mesh.num_devices());
+  const intra_op::NodeClasses classes =
+      intra_op::classify(range.graph, &planning_.cache.rules, &range.loops);
+  cost::LeastSeconds sum;
+  for (int n = 0; n < static_cast<int>(range.graph.nodes.size()); ++n) {
+    const cost::LeastSeconds node = intra_op::least_node_seconds(
+        classes.of(n), classes.share_of(n), most_devices, planning_.model);
+    const double runs = static_cast<double>(runs_per_step(range.graph, range.graph.nodes[n])) /
+                        graph_.num_micro_batches;
+    sum.shared += runs * node.shared, sum.own += runs * node.own;
+  }
+  return sum;
 }
 
 /// No plan holds less of a range on a device than its even part.
@@ -91,6 +105,12 @@ bool RangeCosts::may_fit(const RangeQuery& query) {
   for (int layer = first; layer <= last; ++layer)
     peak = std::max(peak, peak_on_one_device(ranges_.class_of(layer, layer)));
   return peak <= static_cast<double>(budget_) * parts_[query.part].num_devices();
+}
+
+bool RangeCosts::has_room(const RangeQuery& query) const {
+  const inter_op::HeldBytes held = ranges_.held(ranges_.example(query.range));
+  return held.always + held.per_micro_batch * query.in_flight / parts_[query.part].num_devices() <=
+         static_cast<double>(budget_);
 }
 
 double RangeCosts::peak_on_one_device(int range) {

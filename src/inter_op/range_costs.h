@@ -91,6 +91,10 @@ class RangeCosts {
   /// one device, layer by layer. If not, a plan that fits is not to be expected.
   bool may_fit(const RangeQuery& query);
 
+  /// Whether every device has room for the whole state of the range, and for an even part of what
+  /// is kept of the micro-batches in flight: its fastest plan will hardly exceed the memory.
+  bool has_room(const RangeQuery& query) const;
+
   /// Whether any plan gave up speed to fit the memory; its seconds are no proven bound.
   bool is_memory_bound() const { return is_memory_bound_; }
   /// For dual bounds.
@@ -137,7 +141,8 @@ class RangeCosts {
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
   void rule_out_what_cannot_fit();
-  void begin_with_products();
+  void begin_with_even_parts();
+  cost::LeastSeconds even_part(const inter_op::RelaxedRange& range);
   /// A bound by itself.
   struct BoundOf {
     int range = 0, mesh = 0;

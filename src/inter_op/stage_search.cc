@@ -67,10 +67,13 @@ struct StageSearch::Impl {
     if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
     if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
     const auto& tuning = inter_op::kTuning.stage_search;
+    const bool is_first = !best_ && cutoff == kInfinity;
+    if (is_first && is_one_stage_with_room(cheapest->partition) && consider(cheapest->partition))
+      return true;
     if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
         consider_next_template())
       return true;
-    if (!best_ && cutoff == kInfinity && has_passed(tuning.until_plan))
+    if (is_first && has_passed(tuning.until_plan))
       consider(cheapest->partition);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);
@@ -162,6 +165,11 @@ struct StageSearch::Impl {
   double least_seconds_of_template(std::size_t number) {
     const inter_op::StagePartition& partition = question_.templates[number];
     return is_allowed(partition) ? least_seconds(partition) : kInfinity;
+  }
+
+  /// Then it is planned at once: other searches need not go on if they are above it.
+  bool is_one_stage_with_room(const inter_op::StagePartition& partition) const {
+    return partition.stages.size() == 1 && costs_.has_room(queries_of(partition).front());
   }
 
   bool may_fit(const inter_op::StagePartition& partition) {

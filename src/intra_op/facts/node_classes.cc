@@ -78,6 +78,11 @@ bool is_loaded(const NodeClass& input) {
   return kind == name_of(InputKind::batch) || kind == name_of(InputKind::shared);
 }
 
+bool is_free(const NodeClass& node, const LoopShare& share) {
+  return share.vanishes || node.op->work == Work::free ||
+         (node.op == &ops::input && !is_loaded(node));
+}
+
 }  // namespace
 
 int KnownRules::number(const Graph& graph, const Node& node) {
@@ -121,9 +126,8 @@ NodeClasses classify(const Graph& graph, KnownRules* known, const std::vector<Lo
 
 double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
                     const DeviceMesh& mesh, const cost::CostModel& model) {
-  if (share.vanishes || node.op->work == Work::free) return 0;
+  if (is_free(node, share)) return 0;
   const bool input = node.op == &ops::input;
-  if (input && !is_loaded(node)) return 0;
   const std::vector<int> factors = factor_of_axis(strategy, mesh);
   if (share.reads.empty() && share.writes.empty()) {
     const double seconds =
@@ -141,6 +145,22 @@ double node_seconds(const NodeClass& node, const LoopShare& share, const Strateg
           cut_seconds(node.operands[j], result,
                       operand_spec(node.rule, strategy, mesh, static_cast<int>(j)), mesh, model);
   return seconds;
+}
+
+cost::LeastSeconds least_node_seconds(const NodeClass& node, const LoopShare& share,
+                                      int most_devices, const cost::CostModel& model) {
+  if (is_free(node, share)) return {};
+  const DeviceMesh whole({{"x", 1, 0, 0}}, {0});
+  const std::vector<int> unsplit = {-1};
+  const bool in_loop = !share.reads.empty() || !share.writes.empty();
+  double bytes = in_loop
+                     ? moved_bytes(node, share, unsplit, whole)
+                     : cost::operator_bytes(node.rule, unsplit, node.operands, node.results, whole);
+  if (node.op == &ops::input) bytes *= 2;  // loading reads what it writes
+  cost::LeastSeconds least =
+      least_operator_seconds(node.rule, node.operands, node.results, most_devices, model, bytes);
+  if (in_loop && !share.launches) least.own = 0;
+  return least;
 }
 
 double cut_seconds(const TensorType& type, const ShardingSpec& have, const ShardingSpec& wanted,

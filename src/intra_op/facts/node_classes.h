@@ -60,6 +60,10 @@ NodeClasses classify(const Graph& graph, KnownRules* known = nullptr,
 double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
                     const DeviceMesh& mesh, const cost::CostModel& model);
 
+/// What no strategy of the node takes less than, on any mesh of up to `most_devices`.
+cost::LeastSeconds least_node_seconds(const NodeClass& node, const LoopShare& share,
+                                      int most_devices, const cost::CostModel& model);
+
 /// Seconds of cutting a loop in two where a member leaves a value in spec `have` and another
 /// wants it in `wanted`: it is written and read, and one loop more is launched. 0 if the
 /// specs are equal. A value that several members read is written, and a loop launched, for
