@@ -74,8 +74,8 @@ cost::LeastSeconds RangeCosts::even_part(const inter_op::RelaxedRange& range) {
       intra_op::classify(range.graph, &planning_.cache.rules, &range.loops);
   cost::LeastSeconds sum;
   for (int n = 0; n < static_cast<int>(range.graph.nodes.size()); ++n) {
-    const cost::LeastSeconds node = intra_op::least_node_seconds(
-        classes.of(n), classes.share_of(n), most_devices, planning_.model);
+    const cost::LeastSeconds node = intra_op::least_node_seconds(classes.of(n), classes.share_of(n),
+                                                                 most_devices, planning_.model);
     const double runs = static_cast<double>(runs_per_step(range.graph, range.graph.nodes[n])) /
                         graph_.num_micro_batches;
     sum.shared += runs * node.shared, sum.own += runs * node.own;

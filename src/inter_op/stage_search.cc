@@ -73,8 +73,7 @@ struct StageSearch::Impl {
     if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
         consider_next_template())
       return true;
-    if (is_first && has_passed(tuning.until_plan))
-      consider(cheapest->partition);
+    if (is_first && has_passed(tuning.until_plan)) consider(cheapest->partition);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);
     const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
