@@ -58,6 +58,8 @@ class VariantChoice {
  private:
   void race();
   PlannedVariant* most_promising();
+  PlannedVariant* best_so_far();  ///< null: none has stages
+  bool has_passed(double share_of_time) const;
   void tell();
 
   const MethodOptions& method_;
