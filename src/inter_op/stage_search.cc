@@ -68,7 +68,9 @@ struct StageSearch::Impl {
     if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
     const auto& tuning = inter_op::kTuning.stage_search;
     const bool is_first = !best_ && cutoff == kInfinity;
-    if (is_first && is_one_stage_with_room(cheapest->partition) && consider(cheapest->partition))
+    if (!best_ && (is_first || has_passed(tuning.until_template)) &&
+        is_one_stage_with_room(cheapest->partition) && !std::exchange(tried_one_stage_, true) &&
+        consider(cheapest->partition))
       return true;
     if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
         consider_next_template())
@@ -166,7 +168,7 @@ struct StageSearch::Impl {
     return is_allowed(partition) ? least_seconds(partition) : kInfinity;
   }
 
-  /// Then it is planned at once: other searches need not go on if they are above it.
+  /// Then it is planned once, early: other searches need not go on if they are above it.
   bool is_one_stage_with_room(const inter_op::StagePartition& partition) const {
     return partition.stages.size() == 1 && costs_.has_room(queries_of(partition).front());
   }
@@ -346,7 +348,8 @@ struct StageSearch::Impl {
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
-  bool has_begun_ = false, templates_climbed_ = false, counts_waits_ = false;
+  bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
+       counts_waits_ = false;
   std::optional<FoundStages> best_;
   std::vector<FoundStages> planned_;  ///< all, without their plans
 };
