@@ -330,16 +330,19 @@ std::function<double()> RangeCosts::question_of(const BoundOf& of) {
 
 /// A range by itself, and the search for its plans: without a budget, then within one.
 struct RangeCosts::PlannedRange {
-  PlannedRange(const RangeCosts& costs, const RangeQuery& query)
+  PlannedRange(const RangeCosts& costs, const RangeQuery& query, double cutoff_seconds)
       : stage(costs.ranges_.graph_of(costs.ranges_.example(query.range))),
         search(stage.graph,
                {costs.meshes_.begin() + costs.first_mesh_[query.part],
                 costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
-               costs.planning_.model, options_of(costs, stage), &costs.planning_.cache) {}
+               costs.planning_.model, options_of(costs, stage, cutoff_seconds),
+               &costs.planning_.cache) {}
 
   static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
-                                               const inter_op::RangeGraph& stage) {
+                                               const inter_op::RangeGraph& stage,
+                                               double cutoff_seconds) {
     intra_op::AutoShardOptions options = costs.options_left();
+    options.limits.cutoff_seconds = cutoff_seconds;
     options.part.boundary_batch_dims = stage.batch_dims;
     return options;
   }
@@ -348,10 +351,10 @@ struct RangeCosts::PlannedRange {
   intra_op::AutoSharding search;
 };
 
-bool RangeCosts::plan(const RangeQuery& query) {
+bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds) {
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
-  PlannedRange range(*this, query);
+  PlannedRange range(*this, query, cutoff_seconds);
   if (of.plans.empty()) {
     add_plan(query, range, {std::numeric_limits<std::int64_t>::max(), 1});
     if (plan_of(of, query.in_flight)) return true;

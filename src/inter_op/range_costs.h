@@ -15,6 +15,7 @@
 #include "best_partition.h"
 #include "layer_ranges.h"
 #include "plan_stage.h"
+#include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
 
@@ -75,8 +76,9 @@ class RangeCosts {
   /// Whether the range has a dual bound of its own, or a plan.
   bool has_own_bound(const RangeQuery& query);
 
-  /// Plans the range on all logical meshes of the part. False: it is planned.
-  bool plan(const RangeQuery& query);
+  /// Plans the range on all logical meshes of the part; only plans of less seconds of a step than
+  /// the cutoff matter. False: it is planned.
+  bool plan(const RangeQuery& query, double cutoff_seconds = kInfinity);
 
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
   /// infinite: no plan fits the memory. The range must have been planned.
