@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
+#include "src/base/thread_team.h"
 #include "trace.h"
 #include "tuning.h"
 
@@ -60,7 +61,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
     if (!variants_.empty() &&
         (stopped || watch.seconds() > kCompileTuning.micro_batches.tracing_share * limit)) {
       all_traced_ = false;
-      return;
+      break;
     }
     MethodOptions own = method;
     own.options.num_micro_batches = variant.num_micro_batches;
@@ -76,6 +77,18 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
       if (!first_failure_) first_failure_ = std::current_exception();
     }
   }
+  begin_searches();
+}
+
+/// On all cores. What fails here fails again when it is asked for.
+void VariantChoice::begin_searches() {
+  ThreadTeam team(usable_cores());
+  team.parallel_for(std::ssize(variants_), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at) try {
+        variants_[at].planner->search(budget_);
+      } catch (const Error&) {
+      }
+  });
 }
 
 PlannedVariant& VariantChoice::best() {
