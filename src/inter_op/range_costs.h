@@ -18,6 +18,7 @@
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
+#include "src/intra_op/facts/graph_facts.h"
 
 namespace alpa {
 
@@ -130,6 +131,7 @@ class RangeCosts {
     inter_op::RelaxedRange range;
     intra_op::AutoShardOptions options;
     std::string key;
+    intra_op::SharedFacts facts;
   };
 
   Known& known(int range, int mesh) { return known_[range * meshes_.size() + mesh]; }
@@ -144,14 +146,14 @@ class RangeCosts {
   void raise_bounds();
   void rule_out_what_cannot_fit();
   void begin_with_even_parts();
-  cost::LeastSeconds even_part(const inter_op::RelaxedRange& range);
+  cost::LeastSeconds even_part(const Relaxed& relaxed) const;
   /// A bound by itself.
   struct BoundOf {
     int range = 0, mesh = 0;
     Level level = Level::parts;
   };
   bool bound(const RangeQuery& query);
-  void append_duals(const RangeQuery& query, std::vector<BoundOf>& duals);
+  void append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds);
   std::vector<BoundOf> blocks_of(inter_op::LayerRanges::Range range, int layers, int mesh,
                                  Level level) const;
   void find_together(const std::vector<BoundOf>& bounds);
@@ -160,7 +162,7 @@ class RangeCosts {
   const Relaxed& relaxed(int range);
   double peak_on_one_device(int range);
   double relaxed_bound(const BoundOf& of);
-  std::function<double()> question_of(const BoundOf& of);
+  std::function<double()> question_of(const BoundOf& of, const Relaxed& relaxed) const;
   struct PlannedRange;
   void add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit);
 
@@ -171,9 +173,10 @@ class RangeCosts {
   const inter_op::LayerRanges ranges_;
   std::vector<inter_op::Submesh> parts_;
   std::vector<DeviceMesh> meshes_;
-  std::vector<int> first_mesh_;   ///< per part, and an end
-  std::vector<Known> known_;      ///< per range and mesh
-  std::vector<Planned> planned_;  ///< per range and part
+  std::vector<intra_op::MeshFacts*> mesh_facts_;  ///< per mesh
+  std::vector<int> first_mesh_;                   ///< per part, and an end
+  std::vector<Known> known_;                      ///< per range and mesh
+  std::vector<Planned> planned_;                  ///< per range and part
   std::map<int, Relaxed> relaxed_;
   std::map<int, double> peaks_;  ///< bytes of ranges on one device
   ThreadTeam team_{usable_cores()};
