@@ -1,6 +1,8 @@
 // src/base/attributes.cc — access to attributes by name and type
 #include "alpa/base/attributes.h"
 
+#include <algorithm>
+
 #include "alpa/base/error.h"
 
 namespace alpa {
@@ -20,17 +22,23 @@ const T& get(const Attribute* attribute, std::string_view name) {
 
 }  // namespace
 
+const Attributes::Items Attributes::kNone;
+
 const Attribute* Attributes::find(std::string_view name) const {
-  for (const auto& [key, value] : items_)
+  for (const auto& [key, value] : items())
     if (key == name) return &value;
   return nullptr;
 }
 
 void Attributes::set(std::string name, Attribute value) {
-  if (const Attribute* old = find(name))
-    const_cast<Attribute&>(*old) = std::move(value);
+  Items items = this->items();
+  const auto old = std::find_if(items.begin(), items.end(),
+                                [&](const Items::value_type& item) { return item.first == name; });
+  if (old != items.end())
+    old->second = std::move(value);
   else
-    items_.emplace_back(std::move(name), std::move(value));
+    items.emplace_back(std::move(name), std::move(value));
+  items_ = std::make_shared<const Items>(std::move(items));
 }
 
 std::int64_t Attributes::integer(std::string_view name) const {

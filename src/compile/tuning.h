@@ -32,6 +32,8 @@ struct CompileTuning {
     std::size_t large_nodes = 4000, most_of_large = 4;
     /// Share of the time after which, without any plan, the one that takes least memory goes on.
     double until_frugal = 0.1;
+    /// Share of the time after which the best stages so far are improved, whatever the bounds say.
+    double until_best = 0.5;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;
     /// Share of the time to choose a number and whether layers are computed again. The rest finds

@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
+#include "src/base/thread_team.h"
 #include "trace.h"
 #include "tuning.h"
 
@@ -60,7 +61,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
     if (!variants_.empty() &&
         (stopped || watch.seconds() > kCompileTuning.micro_batches.tracing_share * limit)) {
       all_traced_ = false;
-      return;
+      break;
     }
     MethodOptions own = method;
     own.options.num_micro_batches = variant.num_micro_batches;
@@ -76,13 +77,23 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
       if (!first_failure_) first_failure_ = std::current_exception();
     }
   }
+  begin_searches();
+}
+
+/// On all cores. What fails here fails again when it is asked for.
+void VariantChoice::begin_searches() {
+  ThreadTeam team(usable_cores());
+  team.parallel_for(std::ssize(variants_), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at) try {
+        variants_[at].planner->search(budget_);
+      } catch (const Error&) {
+      }
+  });
 }
 
 PlannedVariant& VariantChoice::best() {
   race();
-  PlannedVariant* best = nullptr;
-  for (PlannedVariant& variant : variants_)
-    if (variant.best_seconds() < (best ? best->best_seconds() : kInfinity)) best = &variant;
+  PlannedVariant* best = best_so_far();
   for (auto at = variants_.begin(); !best && at != variants_.end(); ++at) try {
       if (!at->dropped) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
@@ -102,6 +113,17 @@ void VariantChoice::drop(PlannedVariant& variant) {
   for (PlannedVariant& other : variants_) other.open = !other.dropped;
 }
 
+PlannedVariant* VariantChoice::best_so_far() {
+  PlannedVariant* best = nullptr;
+  for (PlannedVariant& variant : variants_)
+    if (variant.best_seconds() < (best ? best->best_seconds() : kInfinity)) best = &variant;
+  return best;
+}
+
+bool VariantChoice::has_passed(double share_of_time) const {
+  return watch_.seconds() > share_of_time * method_.options.solver_seconds;
+}
+
 void VariantChoice::race() {
   while (PlannedVariant* next = most_promising()) try {
       double cutoff = kInfinity;
@@ -119,15 +141,19 @@ void VariantChoice::race() {
 }
 
 /// The one with the least bound, as it may have the best stages; null: none is open. What has no
-/// stages yet may have none that fit: it must not take the time of the others.
+/// stages yet may have none that fit: it must not take the time of the others. At last, while there
+/// is time to improve them, the one with the best stages.
 PlannedVariant* VariantChoice::most_promising() {
   const bool none = std::all_of(variants_.begin(), variants_.end(), [](const PlannedVariant& v) {
     return v.best_seconds() == kInfinity;
   });
-  if (none &&
-      watch_.seconds() > kCompileTuning.micro_batches.until_frugal * method_.options.solver_seconds)
+  if (none && has_passed(kCompileTuning.micro_batches.until_frugal))
     for (auto at = variants_.rbegin(); at != variants_.rend(); ++at)
       if (at->open) return &*at;  // of most micro-batches, recomputed: what fits if anything does
+  if (has_passed(kCompileTuning.micro_batches.until_best)) {
+    PlannedVariant* best = best_so_far();
+    if (best && best->open) return best;
+  }
   double least_spent = kInfinity;
   for (const PlannedVariant& variant : variants_)
     if (variant.open) least_spent = std::min(least_spent, variant.spent_seconds);

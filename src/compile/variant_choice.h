@@ -42,7 +42,7 @@ struct PlannedVariant {
 
 class VariantChoice {
  public:
-  /// Traces all variants, as long as there is time. The method's time limit counts from the start
+  /// Traces all variants, as long as there is time, and begins their searches. The method's time limit counts from the start
   /// of `watch`, for all variants together. Arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
@@ -56,8 +56,11 @@ class VariantChoice {
   void drop(PlannedVariant& variant);
 
  private:
+  void begin_searches();
   void race();
   PlannedVariant* most_promising();
+  PlannedVariant* best_so_far();  ///< null: none has stages
+  bool has_passed(double share_of_time) const;
   void tell();
 
   const MethodOptions& method_;

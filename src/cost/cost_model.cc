@@ -206,7 +206,7 @@ LeastSeconds least_operator_seconds(const Rule& rule, std::span<const TensorType
   if (mnk && dtype && device.measured.products.contains(*dtype)) {
     for (double measured : device.measured.products.at(*dtype).flops_per_second)
       rate = std::max(rate, measured);
-    bandwidth = 0;  // the rates hold for the whole product
+    bandwidth = 0;                                           // the rates hold for the whole product
   } else if (mnk && (*mnk)[0] * (*mnk)[1] > most_devices) {  // parts are products, too
     rate *= share_of_rate(device, dtype, rule, sizes);
   }

@@ -27,6 +27,7 @@ struct Problem {
   std::vector<int> producer = {};        ///< per result
   std::vector<double> flops = {0};       ///< of the first n operators
   std::vector<int> heavy = {};           ///< operators, ascending
+  std::vector<int> heavies = {0};        ///< that the first n of them consist of
   int layers = 1;
   int least_heavy = 1;     ///< heavy operators per layer
   double flops_bound = 0;  ///< a layer has fewer FLOPs
@@ -51,17 +52,29 @@ Problem problem_of(const std::vector<ForwardOperator>& operators) {
   return problem;
 }
 
+/// How many layers have at least so many heavies each.
+int most_layers(const std::vector<int>& heavies, int least) {
+  int layers = 0, begin = 0;
+  for (const int count : heavies)
+    if (count - begin >= least) ++layers, begin = count;
+  return layers;
+}
+
 void set_layers(Problem& problem, int layers, double tolerance) {
   problem.layers = layers;
+  const auto count = [&](const ForwardOperator& o) { return o.heavy > 0; };
+  const bool few =
+      std::count_if(problem.operators.begin(), problem.operators.end(), count) < layers;
   problem.heavy.clear();
-  for (int n = 0; n < problem.size(); ++n)
-    if (problem.operators[n].heavy) problem.heavy.push_back(n);
-  if (static_cast<int>(problem.heavy.size()) < layers) {
-    problem.heavy.resize(problem.size());
-    for (int n = 0; n < problem.size(); ++n) problem.heavy[n] = n;
+  problem.heavies = {0};
+  for (int n = 0; n < problem.size(); ++n) {
+    const int heavy = few ? 1 : problem.operators[n].heavy;
+    if (heavy == 0) continue;
+    problem.heavy.push_back(n);
+    problem.heavies.push_back(problem.heavies.back() + heavy);
   }
-  problem.least_heavy =
-      std::min(kTuning.cluster_layers.least_heavy, static_cast<int>(problem.heavy.size()) / layers);
+  problem.least_heavy = kTuning.cluster_layers.least_heavy;
+  while (most_layers(problem.heavies, problem.least_heavy) < layers) --problem.least_heavy;
   problem.flops_bound = problem.flops.back() / layers * (1 + tolerance);
 }
 
@@ -70,20 +83,23 @@ void set_layers(Problem& problem, int layers, double tolerance) {
 template <class Visit>
 void visit_layers(const Problem& problem, int first, std::int64_t limit,
                   std::vector<int>& last_reader, const Visit& visit) {
-  auto heavy = std::lower_bound(problem.heavy.begin(), problem.heavy.end(), first);
+  const auto begin =
+      std::lower_bound(problem.heavy.begin(), problem.heavy.end(), first) - problem.heavy.begin();
   std::int64_t crossing = 0;
-  for (int n = first, count = 0; n < problem.size(); ++n) {
+  auto heavy = begin;
+  const auto count = [&] { return problem.heavies[heavy] - problem.heavies[begin]; };
+  for (int n = first; n < problem.size(); ++n) {
     for (int result : problem.operators[n].read) {
       if (problem.producer[result] >= first || last_reader[result] == first) continue;
       last_reader[result] = first;
       crossing += problem.bytes[result];
     }
     if (crossing > limit) return;
-    const bool is_heavy = heavy != problem.heavy.end() && *heavy == n;
-    if (is_heavy) ++heavy, ++count;
+    const bool is_heavy = heavy < std::ssize(problem.heavy) && problem.heavy[heavy] == n;
     const bool full = problem.flops[n + 1] - problem.flops[first] >= problem.flops_bound;
-    if (count < problem.least_heavy && !full) continue;
-    if (count > problem.least_heavy && full && is_heavy) return;
+    if (count() >= problem.least_heavy && full && is_heavy) return;
+    if (is_heavy) ++heavy;
+    if (count() < problem.least_heavy && !full) continue;
     visit(n + 1, crossing);
   }
 }
@@ -157,10 +173,12 @@ double least_flops_bound(const Problem& problem) {
   for (int q = 0; q < problem.layers; ++q) {
     std::vector<double> next(heavies + 1, kInfinity);
     for (int end = 1; end <= heavies; ++end)
-      for (int first = end - problem.least_heavy; first >= 0; --first) {
+      for (int first = end - 1; first >= 0; --first) {
+        const auto count = [&](int to) { return problem.heavies[to] - problem.heavies[first]; };
+        if (count(end) < problem.least_heavy) continue;
         const int start = first == 0 ? 0 : problem.heavy[first];
         const double flops = problem.flops[problem.heavy[end - 1] + 1] - problem.flops[start];
-        const double counted = end - first > problem.least_heavy ? flops : 0;
+        const double counted = count(end - 1) >= problem.least_heavy ? flops : 0;
         if (counted >= next[end]) break;
         next[end] = std::min(next[end], std::max(best[first], counted));
       }
@@ -184,8 +202,7 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
       set_feasible_layers(problem, std::min(2, problem.size()), options.tolerance);
   const Problem two = problem;
   const int most =
-      std::min(problem.size(),
-               static_cast<int>(problem.heavy.size()) / kTuning.cluster_layers.least_heavy + 1);
+      std::min(problem.size(), problem.heavies.back() / kTuning.cluster_layers.least_heavy + 1);
   for (int layers = most; layers > 2; --layers) {
     set_layers(problem, layers, options.tolerance);
     const std::int64_t largest = least_largest_bytes(problem, of_two);
@@ -258,7 +275,7 @@ std::vector<ForwardOperator> forward_operators(const Graph& graph) {
     ForwardOperator& next = operators.back();
     const int own = results - static_cast<int>(next.produced.size());  // its first result
     next.flops += flops(rule_of(graph, node));
-    next.heavy |= node.op->work == Work::heavy;
+    next.heavy += node.op->work == Work::heavy ? 1 : 0;
     for (int value : node.operands)
       if (number[value] >= 0 && number[value] < own) next.read.push_back(number[value]);
     for (int value : node.results) {

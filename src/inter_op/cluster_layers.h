@@ -11,7 +11,7 @@ namespace alpa::inter_op {
 /// An operator of the forward pass.
 struct ForwardOperator {
   double flops = 0;
-  bool heavy = false;  ///< a product or another operator that takes most of the time
+  int heavy = 0;  ///< products, and others that take most of the time, that it consists of
   std::vector<std::int64_t> produced = {};  ///< bytes of each result
   /// Results of earlier operators. Results are numbered in the order of operators, from 0.
   /// Inputs of the graph are not results, and cross no cut.
@@ -43,10 +43,10 @@ struct Clustering {
 };
 
 /// Layers with the least `largest_bytes`; among these with the least `sum_of_bytes`, then with the
-/// least sum of squared FLOPs. Exact. Every layer has min(3, heavy operators / layers) heavy
-/// operators, or reaches the bound on FLOPs without them. A layer with no more heavy operators than
-/// this may exceed the bound, and light operators after the last heavy one do not count towards it.
-/// If there are fewer heavy operators than layers, every operator counts as heavy.
+/// least sum of squared FLOPs. Exact. Every layer consists of at least three products or the like
+/// (of fewer, if that is not possible), or reaches the bound on FLOPs without them. A layer that
+/// would have fewer without its last heavy operator may exceed the bound, and light operators after
+/// that one do not count towards it. If fewer operators than layers are heavy, all count as one.
 /// Time: the number of allowed layers (about 1.5 operators² / layers) × layers.
 /// Throws Error unless 1 ≤ layers ≤ operators and tolerances are at least 0.
 Clustering cluster(const std::vector<ForwardOperator>& operators, const ClusteringOptions& options);

@@ -42,6 +42,8 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
     first_mesh_.push_back(first);
   }
   first_mesh_.push_back(static_cast<int>(meshes_.size()));
+  const cost::CostModel model = intra_op::allowed_model(planning_.model, planning_.options);
+  for (const DeviceMesh& mesh : meshes_) mesh_facts_.push_back(&planning_.cache.of(mesh, model));
   known_.resize(ranges_.classes() * meshes_.size());
   planned_.resize(ranges_.classes() * parts_.size());
   rule_out_what_cannot_fit();
@@ -75,7 +77,7 @@ void RangeCosts::begin_with_even_parts() {
   std::vector<EvenPart> of_layers;
   for (int layer = 0; layer < ranges_.layers(); ++layer) {
     const int range = ranges_.class_of(layer, layer), first = ranges_.example(range).first;
-    of_layers.push_back(first < layer ? of_layers[first] : even_part(relaxed(range).range));
+    of_layers.push_back(first < layer ? of_layers[first] : even_part(relaxed(range)));
   }
   for (int range = 0; range < ranges_.classes(); ++range) {
     const auto [first, last] = ranges_.example(range);
@@ -88,19 +90,18 @@ void RangeCosts::begin_with_even_parts() {
   }
 }
 
-RangeCosts::EvenPart RangeCosts::even_part(const inter_op::RelaxedRange& range) {
+RangeCosts::EvenPart RangeCosts::even_part(const Relaxed& relaxed) const {
   int most_devices = 1;
   for (const DeviceMesh& mesh : meshes_) most_devices = std::max(most_devices, mesh.num_devices());
-  const intra_op::NodeClasses classes =
-      intra_op::classify(range.graph, &planning_.cache.rules, &range.loops);
+  const Graph& graph = relaxed.range.graph;
+  const intra_op::NodeClasses& classes = relaxed.facts->classes;
   EvenPart sum;
-  sum.launched = launched_seconds(range.graph, planning_.model.software);
-  for (int n = 0; n < static_cast<int>(range.graph.nodes.size()); ++n) {
-    const Node& node = range.graph.nodes[n];
+  sum.launched = launched_seconds(graph, planning_.model.software);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
     const cost::LeastSeconds least = intra_op::least_node_seconds(
         classes.of(n), classes.share_of(n), most_devices, planning_.model);
-    const double runs =
-        static_cast<double>(runs_per_step(range.graph, node)) / graph_.num_micro_batches;
+    const double runs = static_cast<double>(runs_per_step(graph, node)) / graph_.num_micro_batches;
     cost::LeastSeconds& of_region = node.region == Region::forward    ? sum.forward
                                     : node.region == Region::backward ? sum.backward
                                                                       : sum.apply;
@@ -233,30 +234,30 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask) {
 }
 
 bool RangeCosts::bound(const std::vector<RangeQuery>& queries) {
-  std::vector<BoundOf> duals;
-  for (const RangeQuery& query : queries) append_duals(query, duals);
-  find_together(duals);
+  std::vector<BoundOf> bounds;
+  for (const RangeQuery& query : queries) append_bounds(query, bounds);
+  find_together(bounds);
   bool any = false;
   for (const RangeQuery& query : queries) any |= bound(query);
   return any;
 }
 
-/// The dual bounds that the next step of this range asks for.
-void RangeCosts::append_duals(const RangeQuery& query, std::vector<BoundOf>& duals) {
+/// The bounds that the next step of this range asks for.
+void RangeCosts::append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds) {
   if (!planned(query).plans.empty()) return;
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
-  const auto is_new = [&](const BoundOf& of) { return known(of.range, of.mesh).level < of.level; };
-  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh) {
-    const std::vector<BoundOf> quick = blocks_of(range, 1, mesh, Level::strategies);
-    if (std::any_of(quick.begin(), quick.end(), is_new)) return;
-  }
+  const auto append = [&](int layers, int mesh, Level level) {
+    const std::size_t before = bounds.size();
+    for (const BoundOf& of : blocks_of(range, layers, mesh, level))
+      if (known(of.range, of.mesh).level < of.level) bounds.push_back(of);
+    return bounds.size() > before;
+  };
+  bool any = false;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    any |= append(1, mesh, Level::strategies);
   const int mesh = promising_mesh(query);
-  for (const int layers : {1, inter_op::kTuning.range_costs.block, range.last - range.first + 1}) {
-    std::vector<BoundOf> blocks = blocks_of(range, layers, mesh, Level::dual);
-    std::erase_if(blocks, [&](const BoundOf& of) { return !is_new(of); });
-    duals.insert(duals.end(), blocks.begin(), blocks.end());
-    if (!blocks.empty()) return;
-  }
+  for (const int layers : {1, inter_op::kTuning.range_costs.block, range.last - range.first + 1})
+    any = any || append(layers, mesh, Level::dual);
 }
 
 /// So many layers of the range at a time.
@@ -269,18 +270,38 @@ std::vector<RangeCosts::BoundOf> RangeCosts::blocks_of(inter_op::LayerRanges::Ra
   return blocks;
 }
 
-/// Finds those that are not known, on all cores.
+/// Finds those that are not known, as long as there is time, but at least one: on all cores, the
+/// questions of each mesh one after the other, then the answers.
 void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
-  std::vector<std::pair<double*, std::function<double()>>> questions;
+  struct Unknown {
+    double* answer;
+    BoundOf of;
+    const Relaxed* relaxed_range;
+    std::function<double()> question = {};
+  };
+  std::map<int, std::vector<Unknown>> by_mesh;
   for (const BoundOf& of : bounds) {
-    if (seconds_left() <= 0) break;
-    const auto [place, added] =
-        relaxed_bounds_.try_emplace({relaxed(of.range).key, of.mesh, of.level});
-    if (added) questions.emplace_back(&place->second, question_of(of));
+    if (!by_mesh.empty() && seconds_left() <= 0) break;
+    const Relaxed& relaxed_range = relaxed(of.range);
+    const auto [place, added] = relaxed_bounds_.try_emplace({relaxed_range.key, of.mesh, of.level});
+    if (!added) continue;
+    by_mesh[of.mesh].push_back({&place->second, of, &relaxed_range});
+    num_searches_ += of.level == Level::dual ? 1 : 0;
   }
-  team_.parallel_for(std::ssize(questions), 1, [&](std::int64_t begin, std::int64_t end) {
+  std::vector<std::vector<Unknown>*> meshes;
+  std::vector<Unknown*> all;
+  for (auto& [mesh, unknowns] : by_mesh) {
+    meshes.push_back(&unknowns);
+    for (Unknown& unknown : unknowns) all.push_back(&unknown);
+  }
+  team_.parallel_for(std::ssize(meshes), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end; ++at)
-      *questions[at].first = questions[at].second() / graph_.num_micro_batches;
+      for (Unknown& unknown : *meshes[at])
+        unknown.question = question_of(unknown.of, *unknown.relaxed_range);
+  });
+  team_.parallel_for(std::ssize(all), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at)
+      *all[at]->answer = all[at]->question() / graph_.num_micro_batches;
   });
 }
 
@@ -334,38 +355,39 @@ const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
   of.options.allowed.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
   of.options.part.loops = &of.range.loops;
   of.key = intra_op::table_key({of.range.graph, {}, of.range.loops}, of.options);
+  of.facts = std::make_shared<intra_op::GraphFacts>(of.range.graph, &planning_.cache.rules,
+                                                    &of.range.loops);
   return of;
 }
 
 /// Lower bound on the seconds of a micro-batch for ranges of this class on the mesh, alone or
 /// inside a longer range.
 double RangeCosts::relaxed_bound(const BoundOf& of) {
-  const auto [place, added] =
-      relaxed_bounds_.try_emplace({relaxed(of.range).key, of.mesh, of.level});
-  if (added) place->second = question_of(of)() / graph_.num_micro_batches;
-  return place->second;
+  find_together({of});
+  return relaxed_bounds_.at({relaxed(of.range).key, of.mesh, of.level});
 }
 
-std::function<double()> RangeCosts::question_of(const BoundOf& of) {
-  const bool quick = of.level == Level::strategies;
-  num_searches_ += quick ? 0 : 1;
-  const Relaxed& relaxed_range = relaxed(of.range);
-  return intra_op::quick_bound(relaxed_range.range.graph, meshes_[of.mesh], planning_.model,
-                               relaxed_range.options, planning_.cache, quick);
+/// Adds to the facts of its mesh.
+std::function<double()> RangeCosts::question_of(const BoundOf& of, const Relaxed& relaxed) const {
+  return intra_op::quick_bound(relaxed.facts, relaxed.options, *mesh_facts_[of.mesh],
+                               of.level == Level::strategies);
 }
 
 /// A range by itself, and the search for its plans: without a budget, then within one.
 struct RangeCosts::PlannedRange {
-  PlannedRange(const RangeCosts& costs, const RangeQuery& query)
+  PlannedRange(const RangeCosts& costs, const RangeQuery& query, double cutoff_seconds)
       : stage(costs.ranges_.graph_of(costs.ranges_.example(query.range))),
         search(stage.graph,
                {costs.meshes_.begin() + costs.first_mesh_[query.part],
                 costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
-               costs.planning_.model, options_of(costs, stage), &costs.planning_.cache) {}
+               costs.planning_.model, options_of(costs, stage, cutoff_seconds),
+               &costs.planning_.cache) {}
 
   static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
-                                               const inter_op::RangeGraph& stage) {
+                                               const inter_op::RangeGraph& stage,
+                                               double cutoff_seconds) {
     intra_op::AutoShardOptions options = costs.options_left();
+    options.limits.cutoff_seconds = cutoff_seconds;
     options.part.boundary_batch_dims = stage.batch_dims;
     return options;
   }
@@ -374,10 +396,10 @@ struct RangeCosts::PlannedRange {
   intra_op::AutoSharding search;
 };
 
-bool RangeCosts::plan(const RangeQuery& query) {
+bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds) {
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
-  PlannedRange range(*this, query);
+  PlannedRange range(*this, query, cutoff_seconds);
   if (of.plans.empty()) {
     add_plan(query, range, {std::numeric_limits<std::int64_t>::max(), 1});
     if (plan_of(of, query.in_flight)) return true;

@@ -15,8 +15,10 @@
 #include "best_partition.h"
 #include "layer_ranges.h"
 #include "plan_stage.h"
+#include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
+#include "src/intra_op/facts/graph_facts.h"
 
 namespace alpa {
 
@@ -75,8 +77,9 @@ class RangeCosts {
   /// Whether the range has a dual bound of its own, or a plan.
   bool has_own_bound(const RangeQuery& query);
 
-  /// Plans the range on all logical meshes of the part. False: it is planned.
-  bool plan(const RangeQuery& query);
+  /// Plans the range on all logical meshes of the part; only plans of less seconds of a step than
+  /// the cutoff matter. False: it is planned.
+  bool plan(const RangeQuery& query, double cutoff_seconds = kInfinity);
 
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
   /// infinite: no plan fits the memory. The range must have been planned.
@@ -128,6 +131,7 @@ class RangeCosts {
     inter_op::RelaxedRange range;
     intra_op::AutoShardOptions options;
     std::string key;
+    intra_op::SharedFacts facts;
   };
 
   Known& known(int range, int mesh) { return known_[range * meshes_.size() + mesh]; }
@@ -150,14 +154,14 @@ class RangeCosts {
     double seconds(int devices) const;           ///< without launches by the host
     double launched_seconds(int devices) const;  ///< with them
   };
-  EvenPart even_part(const inter_op::RelaxedRange& range);
+  EvenPart even_part(const Relaxed& relaxed) const;
   /// A bound by itself.
   struct BoundOf {
     int range = 0, mesh = 0;
     Level level = Level::parts;
   };
   bool bound(const RangeQuery& query);
-  void append_duals(const RangeQuery& query, std::vector<BoundOf>& duals);
+  void append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds);
   std::vector<BoundOf> blocks_of(inter_op::LayerRanges::Range range, int layers, int mesh,
                                  Level level) const;
   void find_together(const std::vector<BoundOf>& bounds);
@@ -166,7 +170,7 @@ class RangeCosts {
   const Relaxed& relaxed(int range);
   double peak_on_one_device(int range);
   double relaxed_bound(const BoundOf& of);
-  std::function<double()> question_of(const BoundOf& of);
+  std::function<double()> question_of(const BoundOf& of, const Relaxed& relaxed) const;
   struct PlannedRange;
   void add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit);
 
@@ -177,8 +181,9 @@ class RangeCosts {
   const inter_op::LayerRanges ranges_;
   std::vector<inter_op::Submesh> parts_;
   std::vector<DeviceMesh> meshes_;
-  std::vector<int> first_mesh_;  ///< per part, and an end
-  std::vector<Known> known_;     ///< per range and mesh
+  std::vector<intra_op::MeshFacts*> mesh_facts_;  ///< per mesh
+  std::vector<int> first_mesh_;                   ///< per part, and an end
+  std::vector<Known> known_;                      ///< per range and mesh
   /// Per range and part, seconds with launches by the host. Unlike other bounds they do not add up.
   std::vector<double> launched_;
   std::vector<Planned> planned_;  ///< per range and part

@@ -57,7 +57,7 @@ struct StageSearch::Impl {
     if (costs_.parts().empty()) return false;
     const auto cheapest = search(RangeCosts::Ask::least);
     if (costs_.seconds_left() <= 0) {
-      if (cheapest && !best_) consider(cheapest->partition);
+      if (cheapest && !best_) consider(cheapest->partition, cutoff);
       return false;
     }
     if (!cheapest) return bound_ = kInfinity, false;
@@ -68,23 +68,25 @@ struct StageSearch::Impl {
     if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
     const auto& tuning = inter_op::kTuning.stage_search;
     const bool is_first = !best_ && cutoff == kInfinity;
-    if (is_first && is_one_stage_with_room(cheapest->partition) && consider(cheapest->partition))
+    if (!best_ && (is_first || has_passed(tuning.until_template)) &&
+        is_one_stage_with_room(cheapest->partition) && !std::exchange(tried_one_stage_, true) &&
+        consider(cheapest->partition, cutoff))
       return true;
     if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
         consider_next_template())
       return true;
-    if (is_first && has_passed(tuning.until_plan))
-      consider(cheapest->partition);
+    if (is_first && has_passed(tuning.until_plan)) consider(cheapest->partition, cutoff);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);
     const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
       return costs_.has_own_bound(query);
     });
     if (!more)
-      return consider(cheapest->partition) || count_waits() || consider_best_template(cutoff);
+      return consider(cheapest->partition, cutoff) || count_waits() ||
+             consider_best_template(cutoff);
     if (!own) return true;
     const auto likely = search(RangeCosts::Ask::known);
-    if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
+    if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition, cutoff);
     return true;
   }
 
@@ -167,7 +169,7 @@ struct StageSearch::Impl {
     return is_allowed(partition) ? least_seconds(partition) : kInfinity;
   }
 
-  /// Then it is planned at once: other searches need not go on if they are above it.
+  /// Then it is planned once, early: other searches need not go on if they are above it.
   bool is_one_stage_with_room(const inter_op::StagePartition& partition) const {
     return partition.stages.size() == 1 && costs_.has_room(queries_of(partition).front());
   }
@@ -245,10 +247,13 @@ struct StageSearch::Impl {
     return queries;
   }
 
-  /// Plans the stages, and keeps them if they are the best. False: all were planned before.
-  bool consider(const inter_op::StagePartition& partition) {
+  /// Plans the stages, and keeps them if they are the best. A single one need not be planned well
+  /// that is above the cutoff. False: all were planned before.
+  bool consider(const inter_op::StagePartition& partition, double cutoff = kInfinity) {
+    const std::vector<RangeQuery> queries = queries_of(partition);
+    const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
     bool any = false;
-    for (const RangeQuery& query : queries_of(partition)) any |= costs_.plan(query);
+    for (const RangeQuery& query : queries) any |= costs_.plan(query, cutoff_of_range);
     const double counted = seconds_of(
         partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
     least_counted_ = std::min(least_counted_, counted);
@@ -347,7 +352,8 @@ struct StageSearch::Impl {
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
-  bool has_begun_ = false, templates_climbed_ = false, counts_waits_ = false;
+  bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
+       counts_waits_ = false;
   std::optional<FoundStages> best_;
   std::vector<FoundStages> planned_;  ///< all, without their plans
 };

@@ -31,7 +31,7 @@ struct Tuning {
     double effort = 0.1, least_gain = 0.5;
     /// Shares of the time after which, without any stages, a template is planned, and then the
     /// stages that are best under the bounds; and with some, larger templates.
-    double until_template = 0.02, until_plan = 0.3, until_more = 0.3;
+    double until_template = 0.1, until_plan = 0.3, until_more = 0.3;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::ptrdiff_t others = 3;
   } stage_search;

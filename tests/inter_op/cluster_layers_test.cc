@@ -53,7 +53,7 @@ using Score = std::tuple<std::int64_t, std::int64_t, double>;  // largest, sum, 
 struct Layer {
   std::int64_t bytes = 0;
   double flops = 0, flops_to_last_heavy = 0;
-  int heavy = 0;
+  int heavy = 0, heavy_before_last = 0;
 };
 
 Layer layer_of(const std::vector<ForwardOperator>& operators, int first, int last) {
@@ -64,7 +64,11 @@ Layer layer_of(const std::vector<ForwardOperator>& operators, int first, int las
   std::set<int> read;
   for (int n = first; n <= last; ++n) {
     layer.flops += operators[n].flops;
-    if (operators[n].heavy) ++layer.heavy, layer.flops_to_last_heavy = layer.flops;
+    if (operators[n].heavy > 0) {
+      layer.heavy_before_last = layer.heavy;
+      layer.heavy += operators[n].heavy;
+      layer.flops_to_last_heavy = layer.flops;
+    }
     read.insert(operators[n].read.begin(), operators[n].read.end());
   }
   for (int result : read)
@@ -92,15 +96,26 @@ struct Best {
   double bound = 0;
 };
 
+/// The largest number up to three that all of so many layers can have.
+int least_heavy_of(const std::vector<ForwardOperator>& operators, int layers) {
+  int possible = 0;
+  std::vector<int> lasts;
+  for_each_cut(static_cast<int>(operators.size()), layers, lasts, [&](const auto& cut) {
+    int least = 3;
+    for (std::size_t i = 0; i < cut.size(); ++i)
+      least = std::min(least, layer_of(operators, i == 0 ? 0 : cut[i - 1] + 1, cut[i]).heavy);
+    possible = std::max(possible, least);
+  });
+  return possible;
+}
+
 Best brute_force(std::vector<ForwardOperator> operators, int layers, double tolerance) {
-  int heavy = 0;
   double flops = 0;
-  for (const ForwardOperator& o : operators) heavy += o.heavy, flops += o.flops;
-  if (heavy < layers) {
-    heavy = static_cast<int>(operators.size());
-    for (ForwardOperator& o : operators) o.heavy = true;
-  }
-  const int least_heavy = std::min(3, heavy / layers);
+  for (const ForwardOperator& o : operators) flops += o.flops;
+  if (std::count_if(operators.begin(), operators.end(),
+                    [](const ForwardOperator& o) { return o.heavy > 0; }) < layers)
+    for (ForwardOperator& o : operators) o.heavy = 1;
+  const int least_heavy = least_heavy_of(operators, layers);
   const auto best_below = [&](double bound, double& least_bound) {
     Score best{std::numeric_limits<std::int64_t>::max(), 0, 0};
     std::vector<int> lasts;
@@ -111,7 +126,7 @@ Best brute_force(std::vector<ForwardOperator> operators, int layers, double tole
       for (std::size_t i = 0; i < cut.size(); ++i) {
         const Layer layer = layer_of(operators, i == 0 ? 0 : cut[i - 1] + 1, cut[i]);
         if (layer.heavy < least_heavy) allowed = allowed && layer.flops >= bound, enough = false;
-        if (layer.heavy > least_heavy) {
+        if (layer.heavy_before_last >= least_heavy) {
           allowed = allowed && layer.flops_to_last_heavy < bound;
           needed = std::max(needed, layer.flops_to_last_heavy);
         }
@@ -137,7 +152,8 @@ std::vector<ForwardOperator> random_operators(std::mt19937& random, int size) {
   std::vector<ForwardOperator> operators;
   int results = 0;
   for (int n = 0; n < size; ++n) {
-    ForwardOperator next{.flops = static_cast<double>(below(6)), .heavy = below(3) > 0};
+    ForwardOperator next{.flops = static_cast<double>(below(6)), .heavy = below(3)};
+    if (below(4) == 0) next.heavy *= 3;
     for (int reads = below(3); reads >= 0 && results > 0; --reads)
       next.read.push_back(results - 1 - below(std::min(results, 5)));
     for (int produced = below(3); produced >= 0; --produced, ++results)

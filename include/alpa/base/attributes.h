@@ -2,6 +2,8 @@
 /// Attributes of a node: plain data in a fixed order, so that equality, hashing, printing and
 /// parsing are written once.
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,17 +18,23 @@ namespace alpa {
 using Attribute = std::variant<std::int64_t, double, std::string, DType, std::vector<std::int64_t>,
                                std::vector<double>>;
 
-/// A small list of (name, value), in the order in which the operator's builder wrote them.
+/// A small list of (name, value), in the order in which the operator's builder wrote them. Copies
+/// share the list: graphs are copied often.
 class Attributes {
  public:
-  Attributes() = default;
-  Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) : items_(items) {}
+  using Items = std::vector<std::pair<std::string, Attribute>>;
 
-  bool operator==(const Attributes&) const = default;
+  Attributes() = default;
+  Attributes(std::initializer_list<Items::value_type> items)
+      : items_(std::make_shared<const Items>(items)) {}
+
+  bool operator==(const Attributes& other) const {
+    return items_ == other.items_ || items() == other.items();
+  }
   /// whether `name` is set
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /// All pairs, in order.
-  const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
+  const Items& items() const { return items_ ? *items_ : kNone; }
   void set(std::string name, Attribute value);  ///< sets or replaces `name`
 
   /// The value of attribute `name`. Throws Bug if it is absent or has another type.
@@ -38,8 +46,9 @@ class Attributes {
   const std::vector<double>& reals(std::string_view name) const;           ///< as `integer`
 
  private:
+  static const Items kNone;
   const Attribute* find(std::string_view name) const;
-  std::vector<std::pair<std::string, Attribute>> items_;
+  std::shared_ptr<const Items> items_;  ///< null: none
 };
 
 /// `{equation="ik,kj->ij", axis=1, scale=0.5, to=bf16, dims=[0, 1], values=[0.5, 1.0]}`; "" when

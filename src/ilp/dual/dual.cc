@@ -176,6 +176,17 @@ void Dual::sweep() {
   if (copies_) copies_->complete(rounded_);
 }
 
+void Dual::extrapolate(const State& before, double times) {
+  const auto beyond = [times](std::vector<double>& now, const std::vector<double>& then) {
+    for (std::size_t i = 0; i < now.size(); ++i)
+      if (std::abs(now[i]) < kInfinity && std::abs(then[i]) < kInfinity)
+        now[i] += times * (now[i] - then[i]);
+  };
+  beyond(state_.messages, before.messages);
+  beyond(state_.totals, before.totals);
+  for (const DualTerm& term : terms_) extrapolate_shares(term, before, times);
+}
+
 double Dual::cells_of_sweep() const {
   double cells = kTuning.dual.total_cells * static_cast<double>(state_.totals.size()) +
                  kTuning.dual.node_cells * static_cast<double>(nodes_.size()) +

@@ -53,6 +53,11 @@ class Dual {
     price_supplies();
   }
 
+  /// Goes on from `before`, an earlier state under the same multipliers, past the present one by
+  /// `times` the way from there. The bound may fall, until the next sweep. For models without
+  /// copies.
+  void extrapolate(const State& before, double times);
+
   const std::vector<double>& multipliers() const { return state_.multipliers; }
 
   /// Sets the multipliers, one non-negative number per row, in cost per unit of usage.
@@ -165,6 +170,7 @@ class Dual {
   void collect(const DualTerm& term, std::size_t j);
   void split(const DualTerm& term);
   void give_shares(const DualTerm& term, std::size_t part, std::size_t row);
+  void extrapolate_shares(const DualTerm& term, const State& before, double times);
   void level_above_zero(const DualTerm& term, std::size_t row, std::size_t contested);
   void split_copies(const DualTerm& term);
   /// Prices the copies' states under the multipliers. The terms whose prices changed.

@@ -12,16 +12,33 @@
 namespace alpa::ilp {
 namespace {
 
-/// The bound of the reduced model, without its constant.
+/// The bound of the reduced model, without its constant. A sweep that raised the bound is followed
+/// some way further, as far as that was of use: where many nodes share costs, sweeps alone need
+/// ten times as many steps.
 Cost ascended(const Model& model, int sweeps) {
+  const auto& tuning = kTuning.dual_bound;
   Dual dual(model);
-  double best = -kInfinity;
-  for (int idle = 0; sweeps > 0 && idle < kTuning.dual_bound.idle_sweeps; --sweeps) {
+  Dual::State before, best_state;
+  double best = -kInfinity, times = 0, most_times = tuning.most_times;
+  int rises = 0;
+  for (int idle = 0; sweeps > 0 && idle < tuning.idle_sweeps; --sweeps) {
+    before = dual.state();
     dual.sweep();
     const double bound = dual.bound();
-    idle = bound > best + kTuning.dual_bound.least_rise * std::max(1.0, bound) ? 0 : idle + 1;
-    best = std::max(best, bound);
+    idle = bound > best + tuning.least_rise * std::max(1.0, bound) ? 0 : idle + 1;
+    if (bound > best) {
+      best = bound;
+      best_state = dual.state();
+      if (++rises < tuning.first_sweeps) continue;
+      times = std::min(most_times, times + 1);
+      dual.extrapolate(before, times);
+    } else {
+      dual.restore(best_state);
+      most_times *= tuning.shorter;
+      times = 0;
+    }
   }
+  dual.restore(best_state);
   return dual.exact().proven();
 }
 

@@ -235,6 +235,25 @@ void Dual::give_shares(const DualTerm& term, std::size_t j, std::size_t r) {
   }
 }
 
+/// Shares stay at least 0 and sum to the cost.
+void Dual::extrapolate_shares(const DualTerm& term, const State& before, double times) {
+  for (std::size_t r = 0; r < term.rows.size(); ++r)
+    for (std::size_t k = 0; k < term.contested.size(); ++k) {
+      double sum = 0;
+      for (const DualTerm::Part& part : term.parts) {
+        if (part.contested_class[k] < 0) continue;
+        const std::size_t at = share_at(part, r, part.contested_class[k]);
+        double& share = state_.shares[at];
+        share = std::max(0.0, share + times * (share - before.shares[at]));
+        sum += share;
+      }
+      const double scale = sum > 0 ? term.costs[r * term.contested.size() + k] / sum : 1;
+      for (const DualTerm::Part& part : term.parts)
+        if (part.contested_class[k] >= 0)
+          state_.shares[share_at(part, r, part.contested_class[k])] *= scale;
+    }
+}
+
 /// Levels the shares of one row and contested column where some would be negative.
 void Dual::level_above_zero(const DualTerm& term, std::size_t r, std::size_t k) {
   level_.clear();

@@ -151,11 +151,18 @@ struct AutoSharding::Impl {
     report.tell(std::move(now));
   }
 
+  /// A plan must take less to be of use.
+  double useful_seconds(double gap, Budget budget = {}) {
+    const ShardingPlan* known = best(budget);
+    return known ? std::min((1 - gap) * seconds_of(known), options.limits.cutoff_seconds)
+                 : kInfinity;
+  }
+
   /// Limits of one search. A plan is useful only if it is cheaper than the best known
   /// one by more than the gap.
   Effort effort_of(MeshSearch& search, std::int64_t work, double gap, Budget budget = {}) {
     Effort effort{.work = work, .relative_gap = gap};
-    effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
+    effort.cutoff_seconds = useful_seconds(gap, budget);
     effort.share_of_time = 1 - std::min(kTuning.auto_shard.most_of_waiting,
                                         kTuning.auto_shard.share_of_waiting * waiting(search));
     if (search.cells() > kTuning.auto_shard.large_cells)
@@ -257,8 +264,7 @@ struct AutoSharding::Impl {
   }
 
   bool is_finished() {
-    return time.is_over() || exceeds_budget() ||
-           bound({}) >= (1 - gap_worth_a_round({})) * seconds_of(best({}));
+    return time.is_over() || exceeds_budget() || bound({}) >= useful_seconds(gap_worth_a_round({}));
   }
 
   /// A plan proven to be this close to the best one is not worth another round.
@@ -314,9 +320,9 @@ struct AutoSharding::Impl {
     try_search(search, effort);
   }
 
-  /// True if the search cannot find a plan cheaper than the best known, by the gap.
+  /// True if the search cannot find a plan of use, cheaper than the best known by the gap.
   bool is_settled(const MeshSearch& search, double gap) {
-    return search.bound() >= (1 - gap) * seconds_of(best({}));
+    return search.bound() >= useful_seconds(gap);
   }
 
   /// True if time is over and there is a plan.

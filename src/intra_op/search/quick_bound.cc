@@ -13,18 +13,17 @@
 
 namespace alpa::intra_op {
 
-std::function<double()> quick_bound(const Graph& graph, const DeviceMesh& mesh,
-                                    const cost::CostModel& model, const AutoShardOptions& options,
-                                    PlanningCache& cache, bool quick) {
+std::function<double()> quick_bound(SharedFacts graph, const AutoShardOptions& options,
+                                    MeshFacts& facts, bool quick) {
   std::optional<SearchSpace> space;
   try {
-    space = search_space(std::make_shared<GraphFacts>(graph, &cache.rules, options.part.loops),
-                         options, cache.of(mesh, allowed_model(model, options)));
+    space = search_space(graph, options, facts);
   } catch (const Error&) {  // the options cannot be followed on the mesh
     return [] { return kInfinity; };
   }
-  if (quick) return [seconds = least_seconds(graph, *space)] { return seconds; };
-  const auto instance = std::make_shared<const Instance>(build_instance(graph, *space, mesh));
+  if (quick) return [seconds = least_seconds(graph->graph, *space)] { return seconds; };
+  const auto instance =
+      std::make_shared<const Instance>(build_instance(graph->graph, *space, facts.mesh));
   return [problem = std::shared_ptr<const ilp::Problem>(instance, &instance->problem),
           units_per_second = instance->units_per_second] {
     const std::int64_t bound = ilp::dual_bound(*problem, kTuning.quick_bound.sweeps);

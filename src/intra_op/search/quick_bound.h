@@ -2,19 +2,18 @@
 /// A lower bound of a graph's plans on one mesh, without a search for a plan.
 #include <functional>
 
-#include "src/cost/cost_model.h"
+#include "src/intra_op/facts/graph_facts.h"
 #include "src/intra_op/space/auto_shard_options.h"
 #include "src/intra_op/space/planning_cache.h"
 
 namespace alpa::intra_op {
 
 /// A question whose answer, which any thread may find, is proven: no plan of the graph on the mesh
-/// takes fewer seconds per step; infinite: it has none. `quick`: the least that every node and
-/// every resharding takes; otherwise a few sweeps of the dual bound over the program of the whole
-/// (ilp::dual_bound), often twice as much, in several times the time. No time limit and no budget
-/// count. Facts about operators go into `cache`, which the answer does not need.
-std::function<double()> quick_bound(const Graph& graph, const DeviceMesh& mesh,
-                                    const cost::CostModel& model, const AutoShardOptions& options,
-                                    PlanningCache& cache, bool quick = false);
+/// of `facts` takes fewer seconds per step; infinite: it has none. `quick`: the least that every
+/// node and every resharding takes; otherwise a few sweeps of the dual bound over the program of
+/// the whole (ilp::dual_bound), often twice as much, in several times the time. No time limit and
+/// no budget count. Only the call itself adds to `facts`: one thread at a time for each mesh.
+std::function<double()> quick_bound(SharedFacts graph, const AutoShardOptions& options,
+                                    MeshFacts& facts, bool quick);
 
 }  // namespace alpa::intra_op

@@ -9,6 +9,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
+#include "src/base/infinity.h"
 
 namespace alpa::intra_op {
 
@@ -75,6 +76,8 @@ struct SearchLimits {
   double effort = 1;
   /// Rounds end, too, when the last one closed less than this share of the gap. 0: they do not.
   double least_gain = 0;
+  /// Once there is a plan, only cheaper ones than this matter: the search ends when none is left.
+  double cutoff_seconds = kInfinity;
 };
 
 /// What a search is asked for.
