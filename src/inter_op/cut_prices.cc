@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "src/base/fnv.h"
@@ -18,8 +19,11 @@ namespace alpa {
 namespace {
 
 /// Per layer, a hash of the values that have nodes before it and from it on: of their sizes, and of
-/// how often which regions use them on which side. Stages pass the same on at equal cuts.
-std::vector<std::uint64_t> values_across(const Graph& graph) {
+/// which regions make and use them on which side. Stages pass the same on at equal cuts.
+std::vector<std::uint64_t> values_across(const Graph& given) {
+  std::vector<int> every_layer(num_layers(given));
+  std::iota(every_layer.begin(), every_layer.end(), 0);
+  const Graph graph = with_stages(given, every_layer);
   struct Uses {
     int first = std::numeric_limits<int>::max(), last = 0;
     std::vector<std::pair<int, int>> at;  ///< layer, and region and whether it is a result
@@ -29,17 +33,18 @@ std::vector<std::uint64_t> values_across(const Graph& graph) {
     for (const auto* values : {&node.operands, &node.results})
       for (const int value : *values) {
         Uses& of = uses[value];
-        const int layer = std::max(node.layer, 0);
-        of.first = std::min(of.first, layer), of.last = std::max(of.last, layer);
-        of.at.emplace_back(layer, 2 * static_cast<int>(node.region) + (values == &node.results));
+        of.first = std::min(of.first, node.layer), of.last = std::max(of.last, node.layer);
+        of.at.emplace_back(node.layer,
+                           2 * static_cast<int>(node.region) + (values == &node.results));
       }
-  std::vector<std::uint64_t> across(num_layers(graph));
+  std::vector<std::uint64_t> across(every_layer.size());
   for (std::size_t value = 0; value < graph.values.size(); ++value)
     for (int cut = uses[value].first + 1; cut <= uses[value].last; ++cut) {
       std::string text = std::to_string(graph.type(static_cast<int>(value)).bytes());
       std::vector<int> sides;
       for (const auto& [layer, kind] : uses[value].at) sides.push_back(2 * kind + (layer < cut));
       std::sort(sides.begin(), sides.end());
+      sides.erase(std::unique(sides.begin(), sides.end()), sides.end());
       for (const int side : sides) text += fmt::format(" {}", side);
       across[cut] += fnv1a(text);
     }
