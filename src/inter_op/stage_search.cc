@@ -72,18 +72,21 @@ struct StageSearch::Impl {
         is_one_stage_with_room(cheapest->partition) && !std::exchange(tried_one_stage_, true) &&
         consider(cheapest->partition, cutoff))
       return true;
-    if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
-        consider_next_template())
-      return true;
+    if (is_first && has_passed(tuning.until_template) && consider_next_template()) return true;
     if (is_first && has_passed(tuning.until_plan)) consider(cheapest->partition, cutoff);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);
+    const bool is_slow = costs_.ranges().layers() > tuning.many_layers;
+    while (more && is_slow && costs_.bound(queries)) {  // a round takes longer than bounds do
+    }
     const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
       return costs_.has_own_bound(query);
     });
     if (!more)
       return consider(cheapest->partition, cutoff) || count_waits() ||
              consider_best_template(cutoff);
+    if (cutoff == kInfinity && has_passed(tuning.until_more) && consider_next_template())
+      return true;
     if (!own) return true;
     const auto likely = search(RangeCosts::Ask::known);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition, cutoff);

@@ -32,6 +32,8 @@ struct Tuning {
     /// Shares of the time after which, without any stages, a template is planned, and then the
     /// stages that are best under the bounds; and with some, larger templates.
     double until_template = 0.1, until_plan = 0.3, until_more = 0.3;
+    /// Of more layers, the ranges in question are bounded as far as possible in each round.
+    int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::ptrdiff_t others = 3;
   } stage_search;
