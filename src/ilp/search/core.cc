@@ -249,8 +249,7 @@ class Core {
     ++ascents_;
     remember(dual.multipliers());
     dual.remember_splits(model_);
-    step_ = std::max(kTuning.ascent.grow * step_,
-                     kTuning.ascent.least_again * kTuning.ascent.smallest_step);
+    step_ = std::max(kTuning.ascent.shrink * step_, kTuning.ascent.least_step);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
     if (done()) return false;
