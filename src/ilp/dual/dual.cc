@@ -180,6 +180,7 @@ void Dual::sweep() {
 
 double Dual::cells_of_sweep() const {
   double cells = kTuning.dual.total_cells * static_cast<double>(state_.totals.size()) +
+                 kTuning.dual.weight_cells * static_cast<double>(weights_.size()) +
                  kTuning.dual.node_cells * static_cast<double>(nodes_.size()) +
                  kTuning.dual.edge_cells * static_cast<double>(edges_.size());
   for (const DualEdge& edge : edges_) {

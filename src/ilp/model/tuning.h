@@ -23,6 +23,8 @@ struct Tuning {
     /// Work of a sweep, in cells: per strategy and row of nodes, per node, per edge; and per line
     /// of an edge's table and strategy of its ends, for edges with and without lines by row.
     double total_cells = 4, node_cells = 100, edge_cells = 50;
+    /// The same per strategy where there are rows, for its weight.
+    double weight_cells = 40;
     double row_line_cells = 3, row_strategy_cells = 10, line_cells = 10, strategy_cells = 20;
     /// Work of a proven bound, per cell of the edges' tables.
     double exact_cells = 15;
@@ -136,6 +138,15 @@ struct Tuning {
     /// Rounds in which rows that the relaxation exceeds are added.
     int row_rounds = 30;
   } branch;
+
+  struct ChainMoves {
+    /// Nodes that a chain changes at most.
+    std::size_t longest = 60;
+    /// Of the prices of usages: while usages count, chains make room for later ones.
+    double weights[3] = {1, 0.5, 0};
+    /// Work of examining a node, in addition to its costs.
+    double move_cells = 20;
+  } chain_moves;
 
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search

@@ -226,8 +226,8 @@ struct BoundaryBounds::Impl {
     for (const Tie& tie : ties)
       add_edge(repeated, ends[tie.first].node, ends[tie.second].node, tie_costs(tie));
     Dual of_repeated(repeated);
-    Ascent ascent =
-        ascend(repeated, of_repeated, kTuning.boundary_bounds.first_sweeps, kNever, 0, kTuning.ascent.first_step, clock);
+    Ascent ascent = ascend(repeated, of_repeated, kTuning.boundary_bounds.first_sweeps, kNever, 0,
+                           kTuning.ascent.first_step, clock);
     for (int k = 0; k < kTuning.boundary_bounds.handings; ++k) of_repeated.hand_on();
     ascent.exact = of_repeated.exact();
     std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
