@@ -24,7 +24,7 @@ struct Tuning {
     /// of an edge's table and strategy of its ends, for edges with and without lines by row.
     double total_cells = 4, node_cells = 100, edge_cells = 50;
     /// The same per strategy where there are rows, for its weight.
-    double weight_cells = 40;
+    double weight_cells = 8;
     double row_line_cells = 3, row_strategy_cells = 10, line_cells = 10, strategy_cells = 20;
     /// Work of a proven bound, per cell of the edges' tables.
     double exact_cells = 15;
