@@ -18,7 +18,8 @@ using namespace alpa;
 
 namespace {
 
-constexpr std::array kMethods{"data", "zero2", "zero3", "megatron", "inter-only", "intra-only"};
+constexpr std::array kMethods{"data",  "zero2",    "zero3",      "intra-zero2",
+                              "pp-dp", "megatron", "inter-only", "intra-only"};
 
 /// A method is given up when this many numbers of micro-batches in a row are no better.
 constexpr int kWorseInARow = 2;
@@ -180,6 +181,38 @@ Method stage_per_device(const Subject& subject) {
   return with_common(method, subject.flags, subject.flags.solver_seconds);
 }
 
+/// Stages that are searched for, each with data parallelism alone. Nothing is gathered, so what is
+/// not split by the batch is whole on every device of a stage.
+Method data_parallel_stages(const Subject& subject) {
+  require(subject.model.has_layers, "--compare pp-dp needs layers; the graph has none");
+  PlanFlags flags = subject.flags;
+  flags.method = "pipeline";
+  flags.stages = flags.mesh = "auto";
+  auto method = std::get<PipeshardParallel>(method_of(flags, subject.model));
+  AutoStages stages;
+  for (int size = 1; size <= subject.cluster.num_devices(); ++size)
+    stages.mesh_shapes.push_back({size});
+  method.stages = stages;
+  method.batch_mesh_axis = 0;
+  method.allow_all_gather = method.allow_all_to_all = false;
+  return with_common(method, subject.flags, subject.flags.solver_seconds);
+}
+
+/// As ShardParallel on one mesh axis, with ZeRO stage 2.
+Method shard_with_zero2(const Subject& subject) {
+  return ShardParallel{.mesh_shape = {subject.cluster.num_devices()},
+                       .shard_optimizer_state = true};
+}
+
+/// One search, whose failure is the result.
+MethodResult searched(const std::string& name, const Subject& subject, const Method& method) {
+  try {
+    return planned_with(name, subject, method);
+  } catch (const Error& error) {  // such as fewer layers than devices
+    return {.method = name, .failure = error.what()};
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> parse_methods(const std::string& text) {
@@ -213,16 +246,12 @@ MethodResult planned_with(const std::string& name, const Subject& subject, const
 MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable) {
   MethodResult result{.method = name};
   if (name == "megatron") return best_megatron(std::move(result), subject, stoppable);
-  if (name == "intra-only")
-    return best_on_mesh(std::move(result), subject, stoppable, ShardParallel{});
-  if (name != "inter-only")
-    return best_on_mesh(std::move(result), subject, stoppable, parse_method(name));
-  try {
-    return planned_with(name, subject, stoppable(stage_per_device(subject)));
-  } catch (const Error& error) {  // fewer layers than devices
-    result.failure = error.what();
-    return result;
-  }
+  if (name == "inter-only") return searched(name, subject, stoppable(stage_per_device(subject)));
+  if (name == "pp-dp") return searched(name, subject, stoppable(data_parallel_stages(subject)));
+  if (name == "intra-zero2")
+    return best_on_mesh(std::move(result), subject, stoppable, shard_with_zero2(subject));
+  const Method one = name == "intra-only" ? ShardParallel{} : parse_method(name);
+  return best_on_mesh(std::move(result), subject, stoppable, one);
 }
 
 }  // namespace plan
