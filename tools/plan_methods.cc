@@ -126,6 +126,7 @@ std::vector<Point> megatron_points(const Subject& subject) {
   return points;
 }
 
+/// Points that are left share the time that is left, so that all of a grid are planned.
 MethodResult best_megatron(MethodResult result, const Subject& subject,
                            const Stoppable& stoppable) {
   require(!subject.model.traced,
@@ -136,7 +137,8 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
   std::size_t tried = 0, ruled_out = 0;
   std::string other;
   std::optional<Point> smallest;
-  for (const Point& point : points) {
+  for (std::size_t at = 0; at < points.size(); ++at) {
+    const Point& point = points[at];
     const double best = result.planned ? result.planned->plan.cost.objective_seconds
                                        : std::numeric_limits<double>::infinity();
     if (point.least_seconds >= best) {
@@ -145,10 +147,10 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
     }
     if (tried > 0 && watch.seconds() >= limit) continue;
     ++tried;
+    const double share = (limit - watch.seconds()) / static_cast<double>(points.size() - at);
     try {
       CompiledStep next =
-          plan_only(subject.model.step,
-                    stoppable(with_common(point.method, subject.flags, limit - watch.seconds())),
+          plan_only(subject.model.step, stoppable(with_common(point.method, subject.flags, share)),
                     subject.cluster);
       if (next.plan.cost.objective_seconds < best) result.planned = std::move(next);
     } catch (const intra_op::OverBudget&) {
@@ -198,12 +200,6 @@ Method data_parallel_stages(const Subject& subject) {
   return with_common(method, subject.flags, subject.flags.solver_seconds);
 }
 
-/// As ShardParallel on one mesh axis, with ZeRO stage 2.
-Method shard_with_zero2(const Subject& subject) {
-  return ShardParallel{.mesh_shape = {subject.cluster.num_devices()},
-                       .shard_optimizer_state = true};
-}
-
 /// One search, whose failure is the result.
 MethodResult searched(const std::string& name, const Subject& subject, const Method& method) {
   try {
@@ -248,9 +244,9 @@ MethodResult best_of(const std::string& name, const Subject& subject, const Stop
   if (name == "megatron") return best_megatron(std::move(result), subject, stoppable);
   if (name == "inter-only") return searched(name, subject, stoppable(stage_per_device(subject)));
   if (name == "pp-dp") return searched(name, subject, stoppable(data_parallel_stages(subject)));
-  if (name == "intra-zero2")
-    return best_on_mesh(std::move(result), subject, stoppable, shard_with_zero2(subject));
-  const Method one = name == "intra-only" ? ShardParallel{} : parse_method(name);
+  const bool planned = name == "intra-only" || name == "intra-zero2";
+  const Method one =
+      planned ? ShardParallel{.shard_optimizer_state = name == "intra-zero2"} : parse_method(name);
   return best_on_mesh(std::move(result), subject, stoppable, one);
 }
 
