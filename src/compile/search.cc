@@ -191,6 +191,8 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
       if (found->seconds() <= kCompileTuning.micro_batches.as_expected * expected)
         return *std::move(found);
     } catch (const Error&) {  // it has no plan after all
+      choice.drop(*best);
+      continue;
     }
     choice.drop(*best);
   }

@@ -49,10 +49,10 @@ class VariantChoice {
 
   /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
   /// its planner knows what the others take at least. Throws, if there is none, what the first
-  /// variant failed with.
+  /// variant failed with, or Error if all were dropped without a failure.
   PlannedVariant& best();
 
-  /// `variant` has no plan after all: with the current exception.
+  /// `variant` is no choice any more: with the current exception, if it has no plan after all.
   void drop(PlannedVariant& variant);
 
  private:
