@@ -6,8 +6,8 @@
 #include <numeric>
 #include <optional>
 
-#include "alpa/base/error.h"
 #include "all_partitions.h"
+#include "alpa/base/error.h"
 #include "best_partition.h"
 #include "cut_prices.h"
 #include "range_costs.h"
@@ -38,7 +38,7 @@ struct StageSearch::Impl {
   /// One of few partitions.
   struct Few {
     inter_op::StagePartition partition;
-    bool is_played = false;
+    bool is_played = false, is_returned = false;
     double seconds = 0;  ///< if it is played; infinite: it does not fit the memory
   };
 
@@ -52,9 +52,9 @@ struct StageSearch::Impl {
         cuts_(question_.graph, question_.cluster, costs_.parts()) {
     const auto& tuning = inter_op::kTuning.stage_search;
     if (!question_.played || question_.graph.nodes.size() > tuning.most_nodes_played) return;
-    for (inter_op::StagePartition& partition : inter_op::all_partitions(
-             {question_.cluster.num_hosts, question_.cluster.devices_per_host}, costs_.parts(),
-             costs_.ranges().layers(), tuning.most_played))
+    for (inter_op::StagePartition& partition :
+         inter_op::all_partitions({question_.cluster.num_hosts, question_.cluster.devices_per_host},
+                                  costs_.parts(), costs_.ranges().layers(), tuning.most_played))
       few_.push_back({std::move(partition)});
   }
 
@@ -163,6 +163,8 @@ struct StageSearch::Impl {
       raise_proven_bound();
     else
       least_counted_ = best_->seconds;
+    for (Few& of : few_)
+      if (are_equal(of.partition, best_->partition)) of.is_returned = true;
     best_->least_counted = least_counted_;
     best_->lower_bound = std::min(bound_, least_counted_);
     FoundStages found = *best_;
@@ -171,10 +173,24 @@ struct StageSearch::Impl {
                      [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
     for (const FoundStages& other : planned_) {
       if (are_equal(other.partition, found.partition)) continue;
-      if (few_.empty() && std::ssize(found.others) == inter_op::kTuning.stage_search.others) break;
+      if (!few_.empty() || std::ssize(found.others) == inter_op::kTuning.stage_search.others) break;
       found.others.push_back(other);
       set_plans(found.others.back());
     }
+    return found;
+  }
+
+  std::optional<FoundStages> other(double seconds) {
+    Few* best = nullptr;
+    for (Few& of : few_) {
+      if (of.is_returned || busiest(of, RangeCosts::Ask::least) >= seconds) continue;
+      if (!of.is_played) play(of);
+      if (of.seconds < (best ? best->seconds : seconds)) best = &of;
+    }
+    if (!best) return std::nullopt;
+    best->is_returned = true;
+    FoundStages found{best->partition, best->seconds};
+    set_plans(found);
     return found;
   }
 
@@ -325,16 +341,18 @@ struct StageSearch::Impl {
     std::vector<StageSeconds> stages;
     for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
     std::vector<double> transfers;
-    double once = 0;  // there before the first micro-batch, or back behind the last one
     const std::vector<int> hosts = hosts_of(partition);
     for (std::size_t s = 1; s < queries.size(); ++s) {
       const CutSeconds cut =
           cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part,
                       hosts[s] >= 0 && hosts[s - 1] == hosts[s]);
       transfers.push_back(cut.per_micro_batch);
-      once = std::max(once, cut.per_step / 2);  // what crosses several cuts is sent once
+      // What crosses the last cut once per step ends at the last stage. What comes back over the
+      // first one ends at the first stage.
+      if (s + 1 == queries.size()) stages.back().apply += cut.per_step / 2;
+      if (s == 1) stages.front().apply += cut.per_step / 2;
     }
-    return question_.played(stages, transfers) + once;
+    return question_.played(stages, transfers);
   }
 
   /// Per stage, the host where it is placed; -1: on several.
@@ -418,5 +436,6 @@ double StageSearch::bound() const { return impl_->bound_; }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }
 FoundStages StageSearch::finish() { return impl_->finish(); }
+std::optional<FoundStages> StageSearch::other(double seconds) { return impl_->other(seconds); }
 
 }  // namespace alpa
