@@ -18,6 +18,13 @@
 namespace alpa {
 namespace {
 
+/// Not what a step is given: every stage loads it.
+bool may_be_sent(const Graph& graph, int value) {
+  const Input* input = find_input(graph, value);
+  return !input || (input->kind != InputKind::batch && input->kind != InputKind::shared &&
+                    input->kind != InputKind::scalar);
+}
+
 /// Per layer, a hash of the values that have nodes before it and from it on: of their sizes, and of
 /// which regions make and use them on which side. Stages pass the same on at equal cuts.
 std::vector<std::uint64_t> values_across(const Graph& given) {
@@ -38,7 +45,8 @@ std::vector<std::uint64_t> values_across(const Graph& given) {
                            2 * static_cast<int>(node.region) + (values == &node.results));
       }
   std::vector<std::uint64_t> across(every_layer.size());
-  for (std::size_t value = 0; value < graph.values.size(); ++value)
+  for (std::size_t value = 0; value < graph.values.size(); ++value) {
+    if (!may_be_sent(graph, static_cast<int>(value))) continue;
     for (int cut = uses[value].first + 1; cut <= uses[value].last; ++cut) {
       std::string text = std::to_string(graph.type(static_cast<int>(value)).bytes());
       std::vector<int> sides;
@@ -48,6 +56,7 @@ std::vector<std::uint64_t> values_across(const Graph& given) {
       for (const int side : sides) text += fmt::format(" {}", side);
       across[cut] += fnv1a(text);
     }
+  }
   return across;
 }
 
@@ -72,7 +81,7 @@ std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
     std::map<int, int> crossing;  // how often, by value
     for (const Node& node : staged.nodes)
       for (int value : node.operands)
-        if (staged.producer(value).layer != node.layer)
+        if (staged.producer(value).layer != node.layer && may_be_sent(staged, value))
           crossing[value] =
               std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
     for (const auto& [value, times] : crossing) {

@@ -36,6 +36,8 @@ struct Tuning {
     int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::ptrdiff_t others = 3;
+    /// So many partitions of a graph of so many nodes are compared by their schedules one by one.
+    std::size_t most_played = 32, most_nodes_played = 400;
   } stage_search;
 
   struct Submesh {
