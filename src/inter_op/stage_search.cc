@@ -166,6 +166,7 @@ struct StageSearch::Impl {
     while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) &&
            consider_best_template(kInfinity)) {
     }
+    if (few_.empty()) look_longer_at_one_stage();
     if (!best_) fail_to_fit();
     if (few_.empty())
       raise_proven_bound();
@@ -186,6 +187,20 @@ struct StageSearch::Impl {
       set_plans(found.others.back());
     }
     return found;
+  }
+
+  /// One stage can be the best and nearly fill the memory: then short looks miss it.
+  void look_longer_at_one_stage() {
+    for (const inter_op::StagePartition& partition : question_.templates) {
+      if (partition.stages.size() != 1 || !is_allowed(partition) || costs_.seconds_left() <= 0)
+        continue;
+      const std::vector<RangeQuery> queries = queries_of(partition);
+      const double bound = seconds_of(partition, [&](const RangeQuery& query) {
+        return costs_.seconds(query, RangeCosts::Ask::proven);
+      });
+      if (bound < enough(best_seconds()) && costs_.plan_longer(queries.front()))
+        consider(partition);
+    }
   }
 
   std::optional<FoundStages> other(double seconds) {

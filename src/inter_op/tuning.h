@@ -22,6 +22,8 @@ struct Tuning {
     /// Share of the time left for one range whose best plan has too much memory: to find out that
     /// there is no other may take any time.
     double memory_share = 0.02;
+    /// Share of all time for a longer look at a stage of the whole.
+    double longer_share = 0.1;
   } range_costs;
 
   struct StageSearch {
