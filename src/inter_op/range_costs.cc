@@ -50,37 +50,62 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
   begin_with_even_parts();
 }
 
+void RangeCosts::EvenPart::add(const EvenPart& other) {
+  const auto sum = [](cost::LeastSeconds& to, const cost::LeastSeconds& seconds) {
+    to.shared += seconds.shared, to.own += seconds.own;
+  };
+  sum(forward, other.forward), sum(backward, other.backward), sum(apply, other.apply);
+  launched.forward += other.launched.forward;
+  launched.backward += other.launched.backward;
+}
+
+double RangeCosts::EvenPart::seconds(int devices) const {
+  return (forward.shared + backward.shared + apply.shared) / devices + forward.own + backward.own +
+         apply.own;
+}
+
+double RangeCosts::EvenPart::launched_seconds(int devices) const {
+  return std::max(forward.shared / devices + forward.own, launched.forward) +
+         std::max(backward.shared / devices + backward.own, launched.backward) +
+         apply.shared / devices + apply.own;
+}
+
 /// Devices share every operator evenly at best. Without this first bound, a large cluster's
 /// thousands of ranges would all look free, and be searched one after the other.
 void RangeCosts::begin_with_even_parts() {
-  std::vector<cost::LeastSeconds> of_layers;
+  const bool launches = planning_.model.software.operator_seconds > 0;
+  std::vector<EvenPart> of_layers;
   for (int layer = 0; layer < ranges_.layers(); ++layer) {
     const int range = ranges_.class_of(layer, layer), first = ranges_.example(range).first;
     of_layers.push_back(first < layer ? of_layers[first] : even_part(relaxed(range)));
   }
   for (int range = 0; range < ranges_.classes(); ++range) {
     const auto [first, last] = ranges_.example(range);
-    cost::LeastSeconds sum;
-    for (int layer = first; layer <= last; ++layer)
-      sum.shared += of_layers[layer].shared, sum.own += of_layers[layer].own;
+    EvenPart sum;
+    for (int layer = first; layer <= last; ++layer) sum.add(of_layers[layer]);
     for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh)
-      known(range, mesh).bound = sum.shared / meshes_[mesh].num_devices() + sum.own;
+      known(range, mesh).bound = sum.seconds(meshes_[mesh].num_devices());
+    for (const inter_op::Submesh& part : parts_)
+      launched_.push_back(launches ? sum.launched_seconds(part.num_devices()) : 0);
   }
 }
 
-/// Of a micro-batch.
-cost::LeastSeconds RangeCosts::even_part(const Relaxed& relaxed) const {
+RangeCosts::EvenPart RangeCosts::even_part(const Relaxed& relaxed) const {
   int most_devices = 1;
   for (const DeviceMesh& mesh : meshes_) most_devices = std::max(most_devices, mesh.num_devices());
   const Graph& graph = relaxed.range.graph;
   const intra_op::NodeClasses& classes = relaxed.facts->classes;
-  cost::LeastSeconds sum;
+  EvenPart sum;
+  sum.launched = launched_seconds(graph, planning_.model.software);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const cost::LeastSeconds node = intra_op::least_node_seconds(classes.of(n), classes.share_of(n),
-                                                                 most_devices, planning_.model);
-    const double runs =
-        static_cast<double>(runs_per_step(graph, graph.nodes[n])) / graph_.num_micro_batches;
-    sum.shared += runs * node.shared, sum.own += runs * node.own;
+    const Node& node = graph.nodes[n];
+    const cost::LeastSeconds least = intra_op::least_node_seconds(
+        classes.of(n), classes.share_of(n), most_devices, planning_.model);
+    const double runs = static_cast<double>(runs_per_step(graph, node)) / graph_.num_micro_batches;
+    cost::LeastSeconds& of_region = node.region == Region::forward    ? sum.forward
+                                    : node.region == Region::backward ? sum.backward
+                                                                      : sum.apply;
+    of_region.shared += runs * least.shared, of_region.own += runs * least.own;
   }
   return sum;
 }
@@ -150,7 +175,7 @@ double RangeCosts::bound_of(const RangeQuery& query, Ask ask) {
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
     if (const Known& of = known(query.range, mesh); ask != Ask::known || of.level == Level::dual)
       bound = std::min(bound, of.bound);
-  return bound;
+  return std::max(bound, launched_[query.range * parts_.size() + query.part]);
 }
 
 double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
@@ -421,10 +446,12 @@ void RangeCosts::add_plan(const RangeQuery& query, PlannedRange& range, const St
   const CountedBytes bytes = counted_bytes(graph, plan);
   int most = 0;
   while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
+  const StageSeconds parts = stage_seconds(plan, graph, planning_.model);
+  double seconds = plan.cost.objective_seconds / graph_.num_micro_batches;
+  if (planning_.model.software.operator_seconds > 0)  // which the objective leaves out
+    seconds = parts.forward + parts.backward + parts.apply / graph_.num_micro_batches;
   planned(query).plans.push_back(
-      {plan.cost.lower_bound_seconds / graph_.num_micro_batches,
-       plan.cost.objective_seconds / graph_.num_micro_batches, most,
-       stage_seconds(plan, graph, planning_.model),
+      {plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, parts,
        std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
 }
 

@@ -150,7 +150,15 @@ class RangeCosts {
   void raise_bounds();
   void rule_out_what_cannot_fit();
   void begin_with_even_parts();
-  cost::LeastSeconds even_part(const Relaxed& relaxed) const;
+  /// What the devices that share a range's operators take at least, of a micro-batch.
+  struct EvenPart {
+    cost::LeastSeconds forward, backward, apply;
+    StageSeconds launched;  ///< by the host
+    void add(const EvenPart& other);
+    double seconds(int devices) const;           ///< without launches by the host
+    double launched_seconds(int devices) const;  ///< with them
+  };
+  EvenPart even_part(const Relaxed& relaxed) const;
   /// A bound by itself.
   struct BoundOf {
     int range = 0, mesh = 0;
@@ -180,7 +188,9 @@ class RangeCosts {
   std::vector<intra_op::MeshFacts*> mesh_facts_;  ///< per mesh
   std::vector<int> first_mesh_;                   ///< per part, and an end
   std::vector<Known> known_;                      ///< per range and mesh
-  std::vector<Planned> planned_;                  ///< per range and part
+  /// Per range and part, seconds with launches by the host. Unlike other bounds they do not add up.
+  std::vector<double> launched_;
+  std::vector<Planned> planned_;  ///< per range and part
   std::map<int, Relaxed> relaxed_;
   std::map<int, double> peaks_;  ///< bytes of ranges on one device
   ThreadTeam team_{usable_cores()};

@@ -40,15 +40,10 @@ std::vector<bool> prepares_update(const Graph& graph) {
 /// A run takes at least as long as the host launches its operators.
 void at_least_launched(const Graph& graph, const SoftwareModel& software, StageSeconds& seconds) {
   if (software.operator_seconds <= 0) return;
-  double forward = 0, backward = 0;
-  for (const Node& node : graph.nodes) {
-    if (node.op->work == Work::free || node.operands.empty()) continue;
-    if (node.region == Region::forward) forward += software.operator_seconds;
-    if (node.region == Region::backward) backward += software.operator_seconds;
-  }
-  const double grown = std::max(1.0, backward / std::max(seconds.backward, 1e-12));
-  seconds.forward = std::max(seconds.forward, forward);
-  seconds.backward = std::max(seconds.backward, backward);
+  const StageSeconds launched = launched_seconds(graph, software);
+  const double grown = std::max(1.0, launched.backward / std::max(seconds.backward, 1e-12));
+  seconds.forward = std::max(seconds.forward, launched.forward);
+  seconds.backward = std::max(seconds.backward, launched.backward);
   seconds.weights *= grown;
 }
 
@@ -58,6 +53,16 @@ void overlap(double gradients, const SoftwareModel& software, StageSeconds& seco
 }
 
 }  // namespace
+
+StageSeconds launched_seconds(const Graph& graph, const SoftwareModel& software) {
+  StageSeconds seconds;
+  for (const Node& node : graph.nodes) {
+    if (node.op->work == Work::free || node.operands.empty()) continue;
+    if (node.region == Region::forward) seconds.forward += software.operator_seconds;
+    if (node.region == Region::backward) seconds.backward += software.operator_seconds;
+  }
+  return seconds;
+}
 
 StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
                            const cost::CostModel& model) {

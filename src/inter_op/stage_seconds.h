@@ -13,6 +13,10 @@ namespace alpa {
 StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
                            const cost::CostModel& model);
 
+/// Seconds that the host takes to launch the operators of a forward and of a backward run, which
+/// these take at least; 0 unless the software says so.
+StageSeconds launched_seconds(const Graph& graph, const SoftwareModel& software);
+
 /// Seconds of a run of a schedule, without those of transfers.
 double run_seconds(const StageSeconds& stage, const pipeline::RegionRun& run);
 

@@ -159,6 +159,29 @@ TEST_CASE("of the stages that were planned, those win that the schedule takes le
   CHECK(found.others.front().plans.size() == counted);
 }
 
+TEST_CASE("where the host launches slower than devices compute, stages share the launches evenly") {
+  Cluster cluster = slow_links(1);
+  cluster.software.operator_seconds = 1;
+  const Case c(graph_of("gpt", 3), cluster);
+  const inter_op::LayerRanges ranges(c.graph);
+  const int last = ranges.layers() - 1;
+  const auto launched = [&](int from, int to) {
+    const Graph graph = ranges.graph_of({from, to}).graph;
+    const StageSeconds seconds = launched_seconds(graph, cluster.software);
+    return seconds.forward + seconds.backward;
+  };
+  const double one_stage = kMicroBatches * launched(0, last);
+  double best = one_stage;
+  for (int cut = 0; cut < last; ++cut) {
+    const double before = launched(0, cut), after = launched(cut + 1, last);
+    best = std::min(best, before + after + (kMicroBatches - 1) * std::max(before, after));
+  }
+  REQUIRE(best < one_stage);
+  const FoundStages found = found_stages(c.question(), c.planning);
+  CHECK(found.seconds == doctest::Approx(best).epsilon(1e-3));
+  CHECK(found.lower_bound == doctest::Approx(best).epsilon(1e-3));
+}
+
 TEST_CASE("stages on two hosts pass on over the link between hosts, wherever they would fit") {
   Cluster cluster = slow_links(2);
   const Graph graph = graph_of("residual-mlp", 3);
