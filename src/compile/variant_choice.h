@@ -42,8 +42,8 @@ struct PlannedVariant {
 
 class VariantChoice {
  public:
-  /// Traces all variants, as long as there is time, and begins their searches. The method's time limit counts from the start
-  /// of `watch`, for all variants together. Arguments must outlive it.
+  /// Traces all variants, as long as there is time, and begins their searches. The method's time
+  /// limit counts from the start of `watch`, for all variants together. Arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
 

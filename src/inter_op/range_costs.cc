@@ -432,9 +432,8 @@ bool RangeCosts::plan_longer(const RangeQuery& query) {
   of.none_from = std::numeric_limits<int>::max();
   // The better one of those that the budget asked for stays.
   const auto begin = of.plans.begin() + 1;
-  const auto best = std::min_element(begin, of.plans.end(), [](const Plan& a, const Plan& b) {
-    return a.seconds < b.seconds;
-  });
+  const auto best = std::min_element(
+      begin, of.plans.end(), [](const Plan& a, const Plan& b) { return a.seconds < b.seconds; });
   std::iter_swap(begin, best);
   of.plans.erase(begin + 1, of.plans.end());
   return true;

@@ -143,11 +143,11 @@ TEST_CASE("the search finds what an ILP per range of layers and part of the clus
 }
 
 TEST_CASE("of the stages that were planned, those win that the schedule takes least for") {
-  const Case c(graph_of("residual-mlp", 4), slow_links(1));
+  const Case c(graph_of("residual-mlp", 8), slow_links(2));
   StageSearchSpace question = c.question();
   const std::size_t counted = found_stages(question, c.planning).partition.stages.size();
   REQUIRE(counted > 1);
-  question.templates = {{{{0, 3, {1, c.cluster.devices_per_host}}}}};
+  question.templates = {{{{0, 7, {2, c.cluster.devices_per_host}}}}};
   question.played = [&](const std::vector<StageSeconds>& stages, const std::vector<double>&) {
     return stages.size() == 1 ? 1.0 : 1e9;
   };
