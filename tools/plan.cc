@@ -54,8 +54,8 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
        in_group("Plan", {positive_number("--time-limit", &f.solver_seconds,
                                          "seconds for the plan, and for each method compared"),
                          text("--compare", &f.methods,
-                              "methods to plan, too: data,zero2,zero3,megatron,inter-only,"
-                              "intra-only"),
+                              "methods to plan, too: data,zero2,zero3,intra-zero2,pp-dp,"
+                              "megatron,inter-only,intra-only"),
                          text("--given", &f.given_plan,
                               "price the stages of this file, or a saved plan, too")}),
        in_group("Output", {output_file("--save", &f.save, "write the plan to this file"),

@@ -18,7 +18,8 @@ using namespace alpa;
 
 namespace {
 
-constexpr std::array kMethods{"data", "zero2", "zero3", "megatron", "inter-only", "intra-only"};
+constexpr std::array kMethods{"data",  "zero2",    "zero3",      "intra-zero2",
+                              "pp-dp", "megatron", "inter-only", "intra-only"};
 
 /// A method is given up when this many numbers of micro-batches in a row are no better.
 constexpr int kWorseInARow = 2;
@@ -125,6 +126,7 @@ std::vector<Point> megatron_points(const Subject& subject) {
   return points;
 }
 
+/// Points that are left share the time that is left, so that all of a grid are planned.
 MethodResult best_megatron(MethodResult result, const Subject& subject,
                            const Stoppable& stoppable) {
   require(!subject.model.traced,
@@ -135,7 +137,8 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
   std::size_t tried = 0, ruled_out = 0;
   std::string other;
   std::optional<Point> smallest;
-  for (const Point& point : points) {
+  for (std::size_t at = 0; at < points.size(); ++at) {
+    const Point& point = points[at];
     const double best = result.planned ? result.planned->plan.cost.objective_seconds
                                        : std::numeric_limits<double>::infinity();
     if (point.least_seconds >= best) {
@@ -144,10 +147,10 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
     }
     if (tried > 0 && watch.seconds() >= limit) continue;
     ++tried;
+    const double share = (limit - watch.seconds()) / static_cast<double>(points.size() - at);
     try {
       CompiledStep next =
-          plan_only(subject.model.step,
-                    stoppable(with_common(point.method, subject.flags, limit - watch.seconds())),
+          plan_only(subject.model.step, stoppable(with_common(point.method, subject.flags, share)),
                     subject.cluster);
       if (next.plan.cost.objective_seconds < best) result.planned = std::move(next);
     } catch (const intra_op::OverBudget&) {
@@ -178,6 +181,32 @@ Method stage_per_device(const Subject& subject) {
     method.num_micro_batches = std::stoi(subject.flags.micro_batches);
   }
   return with_common(method, subject.flags, subject.flags.solver_seconds);
+}
+
+/// Stages that are searched for, each with data parallelism alone. Nothing is gathered, so what is
+/// not split by the batch is whole on every device of a stage.
+Method data_parallel_stages(const Subject& subject) {
+  require(subject.model.has_layers, "--compare pp-dp needs layers; the graph has none");
+  PlanFlags flags = subject.flags;
+  flags.method = "pipeline";
+  flags.stages = flags.mesh = "auto";
+  auto method = std::get<PipeshardParallel>(method_of(flags, subject.model));
+  AutoStages stages;
+  for (int size = 1; size <= subject.cluster.num_devices(); ++size)
+    stages.mesh_shapes.push_back({size});
+  method.stages = stages;
+  method.batch_mesh_axis = 0;
+  method.allow_all_gather = method.allow_all_to_all = false;
+  return with_common(method, subject.flags, subject.flags.solver_seconds);
+}
+
+/// One search, whose failure is the result.
+MethodResult searched(const std::string& name, const Subject& subject, const Method& method) {
+  try {
+    return planned_with(name, subject, method);
+  } catch (const Error& error) {  // such as fewer layers than devices
+    return {.method = name, .failure = error.what()};
+  }
 }
 
 }  // namespace
@@ -213,16 +242,12 @@ MethodResult planned_with(const std::string& name, const Subject& subject, const
 MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable) {
   MethodResult result{.method = name};
   if (name == "megatron") return best_megatron(std::move(result), subject, stoppable);
-  if (name == "intra-only")
-    return best_on_mesh(std::move(result), subject, stoppable, ShardParallel{});
-  if (name != "inter-only")
-    return best_on_mesh(std::move(result), subject, stoppable, parse_method(name));
-  try {
-    return planned_with(name, subject, stoppable(stage_per_device(subject)));
-  } catch (const Error& error) {  // fewer layers than devices
-    result.failure = error.what();
-    return result;
-  }
+  if (name == "inter-only") return searched(name, subject, stoppable(stage_per_device(subject)));
+  if (name == "pp-dp") return searched(name, subject, stoppable(data_parallel_stages(subject)));
+  const bool planned = name == "intra-only" || name == "intra-zero2";
+  const Method one =
+      planned ? ShardParallel{.shard_optimizer_state = name == "intra-zero2"} : parse_method(name);
+  return best_on_mesh(std::move(result), subject, stoppable, one);
 }
 
 }  // namespace plan

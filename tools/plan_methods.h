@@ -21,7 +21,9 @@ using Stoppable = std::function<alpa::Method(alpa::Method)>;
 /// |---|---|
 /// | data, zero2, zero3 | every number of micro-batches |
 /// | intra-only | the same, of the method shard |
+/// | intra-zero2 | the same, with ZeRO stage 2 |
 /// | inter-only | a stage per device |
+/// | pp-dp | stages that are searched for, each with data parallelism alone on one mesh axis |
 /// | megatron | data × tensor × pipeline degrees, tensor within a host, and micro-batches |
 ///
 /// A method that does not fit says what its smallest plan needs.

@@ -146,16 +146,24 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
   return *std::move(best);
 }
 
-/// With these numbers of micro-batches; with and without all layers of `recomputed`, if there are
-/// any.
+/// Every set of these layers, small ones first.
+std::vector<std::vector<int>> all_sets(const std::vector<int>& layers) {
+  std::vector<std::vector<int>> sets(std::size_t{1} << layers.size());
+  for (std::size_t number = 0; number < sets.size(); ++number)
+    for (std::size_t l = 0; l < layers.size(); ++l)
+      if (number >> l & 1) sets[number].push_back(layers[l]);
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return sets;
+}
+
+/// With these numbers of micro-batches, and each of these sets of recomputed layers.
 std::vector<StepVariant> variants_of(const TrainingStep& step, const std::vector<int>& numbers,
-                                     std::vector<int> recomputed) {
-  std::sort(recomputed.begin(), recomputed.end());
+                                     const std::vector<std::vector<int>>& sets) {
   std::vector<StepVariant> variants;
-  for (const int number : numbers) {
-    variants.push_back({step.chooses_remat ? with_remat(step, {}) : step, number});
-    if (!recomputed.empty()) variants.push_back({with_remat(step, recomputed), number, true});
-  }
+  for (const int number : numbers)
+    for (const std::vector<int>& set : sets)
+      variants.push_back({step.chooses_remat ? with_remat(step, set) : step, number, !set.empty()});
   return variants;
 }
 
@@ -188,9 +196,13 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
                                 *search_for(best->planner, best->method, request.budget)),
           &best->variant};
       if (!found || next.seconds() < found->seconds()) found = std::move(next);
-      if (found->seconds() <= kCompileTuning.micro_batches.as_expected * expected)
+      const auto& tuning = kCompileTuning.micro_batches;
+      const bool is_small = best->graph.nodes.size() <= tuning.small_nodes;
+      if (found->seconds() <= (is_small ? 1 : tuning.as_expected) * expected)
         return *std::move(found);
     } catch (const Error&) {  // it has no plan after all
+      choice.drop(*best);
+      continue;
     }
     choice.drop(*best);
   }
@@ -201,11 +213,19 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
 Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numbers) {
   const TrainingStep& step = request.step;
   if (!step.chooses_remat)
-    return plan_variants(request, variants_of(step, numbers, {}), request.method).searched;
+    return plan_variants(request, variants_of(step, numbers, {{}}), request.method).searched;
+  const auto& tuning = kCompileTuning.micro_batches;
+  const Graph graph = step.trace(numbers.front());
+  if (std::vector<int> layers = remat_layers(graph);
+      layers.size() <= tuning.few_layers && graph.nodes.size() <= tuning.small_nodes)
+    return plan_variants(request, variants_of(step, numbers, all_sets(layers)), request.method)
+        .searched;
   const std::vector<int> order = layers_worth_recomputing(step, numbers.front(), request.model);
   MethodOptions method = request.method;
-  method.options.solver_seconds *= kCompileTuning.micro_batches.remat_share;
-  const std::vector<StepVariant> variants = variants_of(step, numbers, order);
+  method.options.solver_seconds *= tuning.remat_share;
+  std::vector<std::vector<int>> sets = {{}};  // none and all
+  if (!order.empty()) std::sort(sets.emplace_back(order).begin(), sets.back().end());
+  const std::vector<StepVariant> variants = variants_of(step, numbers, sets);
   SearchedVariant best = plan_variants(request, variants, method);
   if (!best.variant->recomputes) return std::move(best.searched);
   const double left = request.method.options.solver_seconds - request.watch.seconds();

@@ -222,7 +222,9 @@ void StagePlanner::choose(std::int64_t budget) {
     while (stages.improve()) {
     }
     found = stages.finish();
-    lower_bound_ = std::min(found.lower_bound, others_bound_);
+    // What was ruled out for a smaller budget may fit.
+    proven_ = std::min(proven_, found.lower_bound);
+    lower_bound_ = std::min(proven_, others_bound_);
     gap_ = 1 - lower_bound_ / found.least_counted;
   }
   others_ = std::move(found.others);
@@ -230,9 +232,12 @@ void StagePlanner::choose(std::int64_t budget) {
 }
 
 bool StagePlanner::choose_other(double seconds) {
-  if (others_.empty() || others_.front().seconds >= seconds ||
-      watch_.seconds() >= options_.limits.seconds)
-    return false;
+  if (watch_.seconds() >= options_.limits.seconds) return false;
+  if (std::optional<FoundStages> other = search_ ? search_->other(seconds) : std::nullopt) {
+    take(*std::move(other));
+    return true;
+  }
+  if (others_.empty() || others_.front().seconds >= seconds) return false;
   take(std::move(others_.front()));
   others_.erase(others_.begin());
   return true;

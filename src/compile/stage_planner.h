@@ -80,6 +80,7 @@ class StagePlanner {
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
   std::vector<FoundStages> others_;                            ///< the next best first
   double gap_ = 1, lower_bound_ = 0;
+  double proven_ = kInfinity;  ///< by all searches
 };
 
 }  // namespace alpa

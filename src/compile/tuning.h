@@ -36,6 +36,9 @@ struct CompileTuning {
     double until_best = 0.5;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;
+    /// Of a step of so many nodes, other variants are lowered as long as they may take less, and
+    /// every set of so many layers may be computed again.
+    std::size_t small_nodes = 400, few_layers = 3;
     /// Share of the time to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.
     double remat_share = 0.6;

@@ -99,6 +99,7 @@ PlannedVariant& VariantChoice::best() {
     } catch (const Error&) {
       drop(*at);
     }
+  if (!best && !first_failure_) fail("parallelize: no number of micro-batches is left");
   if (!best) std::rethrow_exception(first_failure_);
   double others = all_traced_ ? kInfinity : 0;
   for (const PlannedVariant& variant : variants_)

@@ -42,17 +42,17 @@ struct PlannedVariant {
 
 class VariantChoice {
  public:
-  /// Traces all variants, as long as there is time, and begins their searches. The method's time limit counts from the start
-  /// of `watch`, for all variants together. Arguments must outlive it.
+  /// Traces all variants, as long as there is time, and begins their searches. The method's time
+  /// limit counts from the start of `watch`, for all variants together. Arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
 
   /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
   /// its planner knows what the others take at least. Throws, if there is none, what the first
-  /// variant failed with.
+  /// variant failed with, or Error if all were dropped without a failure.
   PlannedVariant& best();
 
-  /// `variant` has no plan after all: with the current exception.
+  /// `variant` is no choice any more: with the current exception, if it has no plan after all.
   void drop(PlannedVariant& variant);
 
  private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "src/base/fnv.h"
@@ -17,9 +18,19 @@
 namespace alpa {
 namespace {
 
+/// Not what a step is given: every stage loads it.
+bool may_be_sent(const Graph& graph, int value) {
+  const Input* input = find_input(graph, value);
+  return !input || (input->kind != InputKind::batch && input->kind != InputKind::shared &&
+                    input->kind != InputKind::scalar);
+}
+
 /// Per layer, a hash of the values that have nodes before it and from it on: of their sizes, and of
-/// how often which regions use them on which side. Stages pass the same on at equal cuts.
-std::vector<std::uint64_t> values_across(const Graph& graph) {
+/// which regions make and use them on which side. Stages pass the same on at equal cuts.
+std::vector<std::uint64_t> values_across(const Graph& given) {
+  std::vector<int> every_layer(num_layers(given));
+  std::iota(every_layer.begin(), every_layer.end(), 0);
+  const Graph graph = with_stages(given, every_layer);
   struct Uses {
     int first = std::numeric_limits<int>::max(), last = 0;
     std::vector<std::pair<int, int>> at;  ///< layer, and region and whether it is a result
@@ -29,20 +40,23 @@ std::vector<std::uint64_t> values_across(const Graph& graph) {
     for (const auto* values : {&node.operands, &node.results})
       for (const int value : *values) {
         Uses& of = uses[value];
-        const int layer = std::max(node.layer, 0);
-        of.first = std::min(of.first, layer), of.last = std::max(of.last, layer);
-        of.at.emplace_back(layer, 2 * static_cast<int>(node.region) + (values == &node.results));
+        of.first = std::min(of.first, node.layer), of.last = std::max(of.last, node.layer);
+        of.at.emplace_back(node.layer,
+                           2 * static_cast<int>(node.region) + (values == &node.results));
       }
-  std::vector<std::uint64_t> across(num_layers(graph));
-  for (std::size_t value = 0; value < graph.values.size(); ++value)
+  std::vector<std::uint64_t> across(every_layer.size());
+  for (std::size_t value = 0; value < graph.values.size(); ++value) {
+    if (!may_be_sent(graph, static_cast<int>(value))) continue;
     for (int cut = uses[value].first + 1; cut <= uses[value].last; ++cut) {
       std::string text = std::to_string(graph.type(static_cast<int>(value)).bytes());
       std::vector<int> sides;
       for (const auto& [layer, kind] : uses[value].at) sides.push_back(2 * kind + (layer < cut));
       std::sort(sides.begin(), sides.end());
+      sides.erase(std::unique(sides.begin(), sides.end()), sides.end());
       for (const int side : sides) text += fmt::format(" {}", side);
       across[cut] += fnv1a(text);
     }
+  }
   return across;
 }
 
@@ -67,7 +81,7 @@ std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
     std::map<int, int> crossing;  // how often, by value
     for (const Node& node : staged.nodes)
       for (int value : node.operands)
-        if (staged.producer(value).layer != node.layer)
+        if (staged.producer(value).layer != node.layer && may_be_sent(staged, value))
           crossing[value] =
               std::max(crossing[value], lasting[value] ? 1 : runs_per_step(staged, node));
     for (const auto& [value, times] : crossing) {

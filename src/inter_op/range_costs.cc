@@ -416,6 +416,29 @@ bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds) {
   return true;
 }
 
+bool RangeCosts::plan_longer(const RangeQuery& query) {
+  Planned& of = planned(query);
+  const bool is_ruled_out = query.in_flight >= of.none_from && of.none_proven;
+  if (is_ruled_out || of.plans.empty() || plan_of(of, query.in_flight) == &of.plans.front())
+    return false;
+  PlannedRange range(*this, query, kInfinity);
+  range.search.end_within(planning_.options.limits.seconds *
+                          inter_op::kTuning.range_costs.longer_share);
+  try {
+    add_plan(query, range, {budget_, query.in_flight});
+  } catch (const intra_op::OverBudget&) {
+    return false;
+  }
+  of.none_from = std::numeric_limits<int>::max();
+  // The better one of those that the budget asked for stays.
+  const auto begin = of.plans.begin() + 1;
+  const auto best = std::min_element(
+      begin, of.plans.end(), [](const Plan& a, const Plan& b) { return a.seconds < b.seconds; });
+  std::iter_swap(begin, best);
+  of.plans.erase(begin + 1, of.plans.end());
+  return true;
+}
+
 void RangeCosts::add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit) {
   const Graph& graph = range.stage.graph;
   ShardingPlan plan = plan_stage(graph, range.search, limit, planning_.options.method);

@@ -81,6 +81,10 @@ class RangeCosts {
   /// the cutoff matter. False: it is planned.
   bool plan(const RangeQuery& query, double cutoff_seconds = kInfinity);
 
+  /// Looks for longer for a plan that fits the memory, if the best one does not and the first look
+  /// found none that is proven good. False: there is nothing to look for, or nothing was found.
+  bool plan_longer(const RangeQuery& query);
+
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
   /// infinite: no plan fits the memory. The range must have been planned.
   double planned_seconds(const RangeQuery& query);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "all_partitions.h"
 #include "alpa/base/error.h"
 #include "best_partition.h"
 #include "cut_prices.h"
@@ -34,6 +35,13 @@ bool are_equal(const inter_op::StagePartition& a, const inter_op::StagePartition
 }  // namespace
 
 struct StageSearch::Impl {
+  /// One of few partitions.
+  struct Few {
+    inter_op::StagePartition partition;
+    bool is_played = false, is_returned = false;
+    double seconds = 0;  ///< if it is played; infinite: it does not fit the memory
+  };
+
   Impl(StageSearchSpace question, const PlanningContext& planning)
       : question_(std::move(question)),
         options_(planning.options),
@@ -41,7 +49,14 @@ struct StageSearch::Impl {
         planning_{planning.model, quiet_, planning.cache},
         costs_(question_.graph, question_.cluster,
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
-        cuts_(question_.graph, question_.cluster, costs_.parts()) {}
+        cuts_(question_.graph, question_.cluster, costs_.parts()) {
+    const auto& tuning = inter_op::kTuning.stage_search;
+    if (!question_.played || question_.graph.nodes.size() > tuning.most_nodes_played) return;
+    for (inter_op::StagePartition& partition :
+         inter_op::all_partitions({question_.cluster.num_hosts, question_.cluster.devices_per_host},
+                                  costs_.parts(), costs_.ranges().layers(), tuning.most_played))
+      few_.push_back({std::move(partition)});
+  }
 
   /// Short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
@@ -55,6 +70,7 @@ struct StageSearch::Impl {
   /// their own, then plans.
   bool improve(double cutoff) {
     if (costs_.parts().empty()) return false;
+    if (!few_.empty()) return improve_few(cutoff);
     const auto cheapest = search(RangeCosts::Ask::least);
     if (costs_.seconds_left() <= 0) {
       if (cheapest && !best_) consider(cheapest->partition, cutoff);
@@ -72,22 +88,68 @@ struct StageSearch::Impl {
         is_one_stage_with_room(cheapest->partition) && !std::exchange(tried_one_stage_, true) &&
         consider(cheapest->partition, cutoff))
       return true;
-    if (cutoff == kInfinity && has_passed(best_ ? tuning.until_more : tuning.until_template) &&
-        consider_next_template())
-      return true;
+    if (is_first && has_passed(tuning.until_template) && consider_next_template()) return true;
     if (is_first && has_passed(tuning.until_plan)) consider(cheapest->partition, cutoff);
     const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
     const bool more = costs_.bound(queries);
+    const bool is_slow = costs_.ranges().layers() > tuning.many_layers;
+    while (more && is_slow && costs_.bound(queries)) {  // a round takes longer than bounds do
+    }
     const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
       return costs_.has_own_bound(query);
     });
     if (!more)
       return consider(cheapest->partition, cutoff) || count_waits() ||
              consider_best_template(cutoff);
+    if (cutoff == kInfinity && has_passed(tuning.until_more) && consider_next_template())
+      return true;
     if (!own) return true;
     const auto likely = search(RangeCosts::Ask::known);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition, cutoff);
     return true;
+  }
+
+  /// Few partitions are compared by their schedules alone. The count of the others is no bound on a
+  /// schedule: it adds updates of parameters up, lets transfers delay each other, and knows neither
+  /// what backward runs hide nor that gradients of weights may wait.
+  bool improve_few(double cutoff) {
+    Few* next = nullptr;
+    double least = kInfinity, proven = kInfinity;
+    for (Few& of : few_) {
+      const double seconds = of.is_played ? of.seconds : busiest(of, RangeCosts::Ask::least);
+      if (seconds < least) next = &of, least = seconds;
+      const double bound = busiest(of, RangeCosts::Ask::proven);
+      proven = std::min(
+          proven, of.is_played && !costs_.is_memory_bound() ? std::max(of.seconds, bound) : bound);
+    }
+    if (!next) return bound_ = kInfinity, false;
+    if (costs_.seconds_left() <= 0) {
+      if (!best_) play(*next);
+      return false;
+    }
+    bound_ = std::max(bound_, proven);
+    tell();
+    if (least >= enough(cutoff)) return false;
+    if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
+    if (least >= enough(best_seconds())) return false;
+    if (!costs_.bound(queries_of(next->partition))) play(*next);
+    return true;
+  }
+
+  /// Its slowest stage's work: no schedule takes less.
+  double busiest(const Few& of, RangeCosts::Ask ask) {
+    double slowest = 0;
+    for (const RangeQuery& query : queries_of(of.partition))
+      slowest = std::max(slowest, costs_.seconds(query, ask));
+    return question_.graph.num_micro_batches * slowest;
+  }
+
+  void play(Few& of) {
+    consider(of.partition);
+    of.is_played = true;
+    of.seconds = kInfinity;
+    for (const FoundStages& found : planned_)
+      if (are_equal(found.partition, of.partition)) of.seconds = found.seconds;
   }
 
   /// The search goes on with what stages wait for micro-batches in flight, which takes more time.
@@ -101,10 +163,17 @@ struct StageSearch::Impl {
   }
 
   FoundStages finish() {
-    while ((!best_ || costs_.seconds_left() > 0) && consider_best_template(kInfinity)) {
+    while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) &&
+           consider_best_template(kInfinity)) {
     }
+    if (few_.empty()) look_longer_at_one_stage();
     if (!best_) fail_to_fit();
-    raise_proven_bound();
+    if (few_.empty())
+      raise_proven_bound();
+    else
+      least_counted_ = best_->seconds;
+    for (Few& of : few_)
+      if (are_equal(of.partition, best_->partition)) of.is_returned = true;
     best_->least_counted = least_counted_;
     best_->lower_bound = std::min(bound_, least_counted_);
     FoundStages found = *best_;
@@ -113,10 +182,38 @@ struct StageSearch::Impl {
                      [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
     for (const FoundStages& other : planned_) {
       if (are_equal(other.partition, found.partition)) continue;
-      if (std::ssize(found.others) == inter_op::kTuning.stage_search.others) break;
+      if (!few_.empty() || std::ssize(found.others) == inter_op::kTuning.stage_search.others) break;
       found.others.push_back(other);
       set_plans(found.others.back());
     }
+    return found;
+  }
+
+  /// One stage can be the best and nearly fill the memory: then short looks miss it.
+  void look_longer_at_one_stage() {
+    for (const inter_op::StagePartition& partition : question_.templates) {
+      if (partition.stages.size() != 1 || !is_allowed(partition) || costs_.seconds_left() <= 0)
+        continue;
+      const std::vector<RangeQuery> queries = queries_of(partition);
+      const double bound = seconds_of(partition, [&](const RangeQuery& query) {
+        return costs_.seconds(query, RangeCosts::Ask::proven);
+      });
+      if (bound < enough(best_seconds()) && costs_.plan_longer(queries.front()))
+        consider(partition);
+    }
+  }
+
+  std::optional<FoundStages> other(double seconds) {
+    Few* best = nullptr;
+    for (Few& of : few_) {
+      if (of.is_returned || busiest(of, RangeCosts::Ask::least) >= seconds) continue;
+      if (!of.is_played) play(of);
+      if (of.seconds < (best ? best->seconds : seconds)) best = &of;
+    }
+    if (!best) return std::nullopt;
+    best->is_returned = true;
+    FoundStages found{best->partition, best->seconds};
+    set_plans(found);
     return found;
   }
 
@@ -275,16 +372,18 @@ struct StageSearch::Impl {
     std::vector<StageSeconds> stages;
     for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
     std::vector<double> transfers;
-    double once = 0;  // there before the first micro-batch, or back behind the last one
     const std::vector<int> hosts = hosts_of(partition);
     for (std::size_t s = 1; s < queries.size(); ++s) {
       const CutSeconds cut =
           cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part,
                       hosts[s] >= 0 && hosts[s - 1] == hosts[s]);
       transfers.push_back(cut.per_micro_batch);
-      once = std::max(once, cut.per_step / 2);  // what crosses several cuts is sent once
+      // What crosses the last cut once per step ends at the last stage. What comes back over the
+      // first one ends at the first stage.
+      if (s + 1 == queries.size()) stages.back().apply += cut.per_step / 2;
+      if (s == 1) stages.front().apply += cut.per_step / 2;
     }
-    return question_.played(stages, transfers) + once;
+    return question_.played(stages, transfers);
   }
 
   /// Per stage, the host where it is placed; -1: on several.
@@ -352,6 +451,7 @@ struct StageSearch::Impl {
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
+  std::vector<Few> few_;  ///< all partitions; none: there are many
   bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
        counts_waits_ = false;
   std::optional<FoundStages> best_;
@@ -368,5 +468,6 @@ double StageSearch::bound() const { return impl_->bound_; }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }
 FoundStages StageSearch::finish() { return impl_->finish(); }
+std::optional<FoundStages> StageSearch::other(double seconds) { return impl_->other(seconds); }
 
 }  // namespace alpa

@@ -3,6 +3,7 @@
 /// (range_costs.h), and searches for the best partition (inter_op/best_partition.h).
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "alpa/mesh/cluster.h"
@@ -68,6 +69,10 @@ class StageSearch {
   /// The best stages so far; a single stage and equal stages are compared with them. Throws
   /// intra_op::OverBudget if no stages fit.
   FoundStages finish();
+
+  /// Of few partitions, the next best that was not returned yet, if it takes less than so many
+  /// seconds: real transfers may take longer than predicted. None: there is none.
+  std::optional<FoundStages> other(double seconds);
 
  private:
   struct Impl;

@@ -22,6 +22,8 @@ struct Tuning {
     /// Share of the time left for one range whose best plan has too much memory: to find out that
     /// there is no other may take any time.
     double memory_share = 0.02;
+    /// Share of all time for a longer look at a stage of the whole.
+    double longer_share = 0.1;
   } range_costs;
 
   struct StageSearch {
@@ -32,8 +34,12 @@ struct Tuning {
     /// Shares of the time after which, without any stages, a template is planned, and then the
     /// stages that are best under the bounds; and with some, larger templates.
     double until_template = 0.1, until_plan = 0.3, until_more = 0.3;
+    /// Of more layers, the ranges in question are bounded as far as possible in each round.
+    int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::ptrdiff_t others = 3;
+    /// So many partitions of a graph of so many nodes are compared by their schedules one by one.
+    std::size_t most_played = 32, most_nodes_played = 400;
   } stage_search;
 
   struct Submesh {

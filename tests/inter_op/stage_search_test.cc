@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -12,7 +13,9 @@
 #include "src/cost/cost_model.h"
 #include "src/inter_op/best_partition.h"
 #include "src/inter_op/range_costs.h"
+#include "src/inter_op/stage_graph.h"
 #include "src/inter_op/stage_meshes.h"
+#include "src/ir/lasting.h"
 #include "src/ir/stages.h"
 #include "support/gpt_stack.h"
 #include "support/planning_suite.h"
@@ -56,6 +59,13 @@ TrainingStep deep_mlp(int layers, Precision precision) {
 }
 
 int one_f_one_b(int after) { return std::min(kMicroBatches, after + 1); }
+
+/// Every stage loads it.
+bool is_given(const Graph& graph, int value) {
+  const Input* input = find_input(graph, value);
+  return input && (input->kind == InputKind::batch || input->kind == InputKind::shared ||
+                   input->kind == InputKind::scalar);
+}
 
 struct Case {
   explicit Case(Graph g, Cluster c) : graph(std::move(g)), cluster(std::move(c)) {
@@ -133,11 +143,11 @@ TEST_CASE("the search finds what an ILP per range of layers and part of the clus
 }
 
 TEST_CASE("of the stages that were planned, those win that the schedule takes least for") {
-  const Case c(graph_of("residual-mlp", 4), slow_links(1));
+  const Case c(graph_of("residual-mlp", 8), slow_links(2));
   StageSearchSpace question = c.question();
   const std::size_t counted = found_stages(question, c.planning).partition.stages.size();
   REQUIRE(counted > 1);
-  question.templates = {{{{0, 3, {1, c.cluster.devices_per_host}}}}};
+  question.templates = {{{{0, 7, {2, c.cluster.devices_per_host}}}}};
   question.played = [&](const std::vector<StageSeconds>& stages, const std::vector<double>&) {
     return stages.size() == 1 ? 1.0 : 1e9;
   };
@@ -195,6 +205,32 @@ TEST_CASE(
       CHECK(micro_batches * cut.per_micro_batch + cut.per_step ==
             doctest::Approx(2 * (8 * 4 * 12 + 7 * 12) * 4 * 1e-9));
       if (micro_batches > 1) CHECK(cut.per_step == doctest::Approx(2 * 7 * 12 * 4 * 1e-9));
+    }
+  }
+}
+
+TEST_CASE("every cut pays for all that passes it, whether an equal one is known or not") {
+  Cluster cluster = Cluster::local(2);
+  cluster.within_host = {0, 1e-9};
+  for (const char* model : {"gpt-vocabulary", "residual-mlp", "bert", "moe"}) {
+    CAPTURE(model);
+    const Graph graph = testing::suite_step(model, testing::tiny_shape(5)).trace(4);
+    const CutPrices price(graph, cluster, {{1, 1}});
+    for (int layer = 1; layer < num_layers(graph); ++layer) {
+      std::vector<int> stages(num_layers(graph), 0);
+      std::fill(stages.begin() + layer, stages.end(), 1);
+      const Graph staged = stage_graph(graph, stages);
+      std::map<int, int> times;  // by value that passes
+      const std::vector<bool> lasting = lasting_values(staged);
+      for (const Node& node : staged.nodes)
+        for (int value : node.operands)
+          if (staged.producer(value).layer != node.layer && !is_given(staged, value))
+            times[value] = std::max(times[value], lasting[value] ? 1 : runs_per_step(staged, node));
+      double bytes = 0;
+      for (const auto& [value, runs] : times)
+        bytes += runs * static_cast<double>(staged.type(value).bytes());
+      const CutSeconds cut = price.least(layer, 0, 0);
+      CHECK(4 * cut.per_micro_batch + cut.per_step == doctest::Approx(bytes * 1e-9));
     }
   }
 }

@@ -1,6 +1,7 @@
 // alpa plan: plans for clusters that are not there, beside other methods and given plans.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -106,8 +107,10 @@ TEST_CASE("the share of the peak is the FLOP/s over those of all devices' data s
 }
 
 TEST_CASE("no method compared has a cheaper plan than the one found") {
+  const std::vector<std::string> all = {"data",  "zero2",    "zero3",      "intra-zero2",
+                                        "pp-dp", "megatron", "inter-only", "intra-only"};
   const Json report =
-      json_of(plan_mlp({"--compare", "data,zero2,zero3,megatron,inter-only,intra-only", "--json"}));
+      json_of(plan_mlp({"--compare", fmt::format("{}", fmt::join(all, ",")), "--json"}));
   const double best = report["plan"]["seconds"];
   std::vector<std::string> methods;
   for (const Json& other : report["compared"]) {
@@ -116,10 +119,36 @@ TEST_CASE("no method compared has a cheaper plan than the one found") {
     REQUIRE(other.contains("seconds"));
     CHECK(other["seconds"].get<double>() >= best * (1 - 0.005));  // the search's relative gap
   }
-  CHECK(methods ==
-        std::vector<std::string>{"data", "zero2", "zero3", "megatron", "inter-only", "intra-only"});
-  for (const Json& stage : report["compared"][4]["stages"]) CHECK(stage["devices"] == 1);
-  CHECK(report["compared"][4]["stages"].size() == 8);
+  CHECK(methods == all);
+  for (const Json& stage : report["compared"][6]["stages"]) CHECK(stage["devices"] == 1);
+  CHECK(report["compared"][6]["stages"].size() == 8);
+}
+
+TEST_CASE("pp-dp holds parameters whole in every stage, intra-zero2 splits gradients") {
+  const auto plan_on_host = [](const char* layers, const char* methods) {
+    return json_of(
+        plan_of({"mlp", "tiny", "--cluster", "p3.16xlarge", "--batch", "256", "--micro-batches",
+                 "4", "--pipeline-layers", layers, "--compare", methods, "--json"}));
+  };
+  // One layer is one stage: pp-dp is then data parallelism, and takes its seconds.
+  const Json one = plan_on_host("1", "data,zero2,intra-zero2,pp-dp");
+  const Json &data = one["compared"][0], &zero2 = one["compared"][1], &split = one["compared"][2],
+             &stages = one["compared"][3];
+  CHECK(stages["stages"][0]["mesh"] == "8");
+  CHECK(stages["seconds"].get<double>() ==
+        doctest::Approx(data["seconds"].get<double>()).epsilon(0.005));
+  const auto state = [](const Json& plan) {
+    return plan["stages"][0]["memory_bytes"]["state"].get<std::int64_t>();
+  };
+  CHECK(state(stages) == state(data));
+  const auto accumulators = [](const Json& plan) {
+    return plan["stages"][0]["memory_bytes"]["accumulators"].get<std::int64_t>();
+  };
+  CHECK(accumulators(split) < accumulators(data) / 7);  // on eight devices
+  CHECK(split["seconds"].get<double>() <= zero2["seconds"].get<double>() * (1 + 0.005));
+  const Json more = plan_on_host("4", "pp-dp");
+  for (const Json& stage : more["compared"][0]["stages"])
+    CHECK(stage["mesh"].get<std::string>() == std::to_string(stage["devices"].get<int>()));
 }
 
 TEST_CASE("a method that does not fit says what its smallest plan needs") {
@@ -209,7 +238,7 @@ TEST_CASE("unknown models, sizes, clusters and methods are refused with the know
         "dgx-a100, hgx-h100, hgx-h200, local\n");
   CHECK(mistake({"mlp", "tiny", "--cluster", "dgx-a100", "--compare", "data,zero1"}) ==
         "alpa: --compare: \"zero1\" is no method to compare; these are data, zero2, zero3, "
-        "megatron, inter-only, intra-only\n");
+        "intra-zero2, pp-dp, megatron, inter-only, intra-only\n");
   CHECK(mistake({"mlp", "tiny", "--cluster", "dgx-a100", "--compare", "data,data"}) ==
         "alpa: --compare: data is given twice\n");
   CHECK(mistake({"mlp", "tiny", "--cluster", "dgx-a100", "--sequence", "8"}) ==

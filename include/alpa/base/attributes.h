@@ -22,7 +22,7 @@ using Attribute = std::variant<std::int64_t, double, std::string, DType, std::ve
 /// share the list: graphs are copied often.
 class Attributes {
  public:
-  using Items = std::vector<std::pair<std::string, Attribute>>;
+  using Items = std::vector<std::pair<std::string, Attribute>>;  ///< names and values
 
   Attributes() = default;
   Attributes(std::initializer_list<Items::value_type> items)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 
@@ -151,6 +152,7 @@ Dual::Dual(const Model& model)
   state_.messages.assign(messages, 0);
   for (const DualTerm& term : terms_) start_messages(term);
   state_.multipliers.assign(model.slack.size(), 0);
+  if (!model.slack.empty()) weights_.assign(state_.totals.size(), 0);
   scratch_.resize(largest);
   collapsed_.resize(largest);
   lines_.resize(largest);
@@ -189,6 +191,7 @@ void Dual::extrapolate(const State& before, double times) {
 
 double Dual::cells_of_sweep() const {
   double cells = kTuning.dual.total_cells * static_cast<double>(state_.totals.size()) +
+                 kTuning.dual.weight_cells * static_cast<double>(weights_.size()) +
                  kTuning.dual.node_cells * static_cast<double>(nodes_.size()) +
                  kTuning.dual.edge_cells * static_cast<double>(edges_.size());
   for (const DualEdge& edge : edges_) {
@@ -231,6 +234,7 @@ void Dual::visit(int i, bool forward) {
   }
   rounded_[node.index] = static_cast<int>(
       std::min_element(conditioned_.begin(), conditioned_.end()) - conditioned_.begin());
+  if (temperature_ > 0) weigh(node, forward);
   double share =
       1.0 / static_cast<double>(std::max<std::size_t>({node.before.size(), node.after.size(), 1}));
   for (int e : ahead) {
@@ -239,6 +243,38 @@ void Dual::visit(int i, bool forward) {
   }
   double rest = 1 - share * static_cast<double>(ahead.size());
   for (std::size_t p = 0; p < node.size; ++p) total[p] *= rest;
+}
+
+/// Adds half the weights of one direction.
+void Dual::weigh(const DualNode& node, bool forward) {
+  const double* total = state_.totals.data() + node.at;
+  double* weights = weights_.data() + node.at;
+  const double least = *std::min_element(total, total + node.size);
+  double sum = 0;
+  for (std::size_t s = 0; s < node.size; ++s)
+    sum += scratch_[s] = std::exp((least - total[s]) / temperature_);
+  for (std::size_t s = 0; s < node.size; ++s)
+    weights[s] = (forward ? 0 : weights[s]) + scratch_[s] / (2 * sum);
+}
+
+std::vector<double> Dual::mean_excess() const {
+  std::vector<double> result(model_->slack.size() + 1, 0);
+  const auto add = [&](const Piece& piece, double usage) {
+    result[piece.from] += usage, result[piece.to] -= usage;
+  };
+  for (const DualNode& node : nodes_)
+    for (const Piece& piece : model_->nodes[node.index].pieces)
+      add(piece, std::inner_product(piece.amounts.begin(), piece.amounts.end(),
+                                    weights_.begin() + static_cast<std::ptrdiff_t>(node.at), 0.0));
+  for (std::size_t i = 0; i < model_->nodes.size(); ++i)
+    if (const ModelNode& node = model_->nodes[i]; node.alive && node.copy)
+      for (const Piece& piece : node.pieces)
+        add(piece, static_cast<double>(piece.amounts[rounded_[i]]));
+  std::partial_sum(result.begin(), result.end(), result.begin());
+  result.pop_back();
+  for (std::size_t r = 0; r < result.size(); ++r)
+    result[r] -= static_cast<double>(model_->slack[r]);
+  return result;
 }
 
 void Dual::collapse(const double* message, const std::vector<int>& classes, double* out,

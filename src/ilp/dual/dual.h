@@ -4,7 +4,9 @@
 /// shared term a split of its costs among the readers. Ascent runs in doubles; every bound handed
 /// out is recomputed from rounded messages in whole numbers and therefore proven. Needs an
 /// arc-consistent model with normal pieces that outlives it. Costs exclude the model's constant.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -38,6 +40,20 @@ class Dual {
   /// Choice of the live nodes by conditioned rounding in the last sweep; it may be
   /// forbidden or exceed rows.
   const std::vector<int>& rounded() const { return rounded_; }
+
+  /// From now on every sweep weighs the strategies of a node: one that costs c more than the
+  /// cheapest by exp(-c / temperature). 0: sweeps do not.
+  void set_temperature(double temperature) { temperature_ = temperature; }
+
+  /// A cost of all nodes together, per node; at least 1 for all.
+  double per_node(double cost) const {
+    return std::max(1.0, std::abs(cost)) /
+           static_cast<double>(std::max<std::size_t>(1, nodes_.size()));
+  }
+
+  /// By how much each row exceeds its slack on average under the weights of the last sweep, copies
+  /// as in `rounded()`. Unlike the excess of `rounded()` it does not jump from sweep to sweep.
+  std::vector<double> mean_excess() const;
 
   /// Everything that ascent changes, to return to.
   struct State {
@@ -151,6 +167,7 @@ class Dual {
   int add_edge(DualEdge edge, std::size_t& messages);
   void pass(bool forward);
   void visit(int i, bool forward);
+  void weigh(const DualNode& node, bool forward);
   /// The edge's message to each strategy of b (or a): its least entry less the other end's message.
   void message(const DualEdge& edge, bool to_b, double* out) const;
   /// Largest message within each class.
@@ -209,6 +226,8 @@ class Dual {
   std::optional<CopyStates> copies_;  // under the multipliers; none: there are no copies
   double slack_price_ = 0;
   std::vector<int> rounded_;
+  double temperature_ = 0;
+  std::vector<double> weights_;  // per node and strategy; empty without rows
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
   std::vector<std::vector<double>> from_source_, from_reader_;  // messages by class, per reader
   std::vector<double*> paid_;                                   // shares of a pair of classes

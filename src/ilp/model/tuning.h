@@ -23,6 +23,8 @@ struct Tuning {
     /// Work of a sweep, in cells: per strategy and row of nodes, per node, per edge; and per line
     /// of an edge's table and strategy of its ends, for edges with and without lines by row.
     double total_cells = 4, node_cells = 100, edge_cells = 50;
+    /// The same per strategy where there are rows, for its weight.
+    double weight_cells = 8;
     double row_line_cells = 3, row_strategy_cells = 10, line_cells = 10, strategy_cells = 20;
     /// Work of a proven bound, per cell of the edges' tables.
     double exact_cells = 15;
@@ -89,7 +91,7 @@ struct Tuning {
   } infeasible;
 
   struct Ascent {
-    /// sweeps without a better bound before the step shrinks
+    /// sweeps without a better bound that end an ascent without rows
     int patience = 12;
     /// choices remembered
     std::size_t met = 8;
@@ -103,12 +105,15 @@ struct Tuning {
     double near_best = 1.1;
     /// A bound is better from this share on.
     double least_rise = 1e-7;
-    double momentum = 0.8, shrink = 0.6;
+    double momentum = 0.9;
     /// How far the multipliers move: the change of all row prices together, as a part of the bound.
-    double first_step = 0.1, smallest_step = 1e-5;
-    /// From one ascent to the next the step grows by a factor, at least to the second multiple of
-    /// the smallest one; after a better choice at least to the last.
-    double grow = 4, least_again = 100, after_better = 0.001;
+    /// Within an ascent the step falls evenly in its logarithm, to this part over its sweeps.
+    double first_step = 0.1, fall = 4;
+    /// From one ascent to the next the step shrinks by a factor, to the least; after a better
+    /// choice it is at least the last.
+    double shrink = 0.4, least_step = 0.001, after_better = 0.001;
+    /// The temperature of the mean excess, as a multiple of the step: in bounds per node.
+    double temperature = 10;
     /// Sweeps of the first ascent: few fix most of a chain-like model. Later ones grow by a factor.
     int first_sweeps = 32, more_sweeps = 4;
   } ascent;
@@ -138,6 +143,15 @@ struct Tuning {
     /// Rounds in which rows that the relaxation exceeds are added.
     int row_rounds = 30;
   } branch;
+
+  struct ChainMoves {
+    /// Nodes that a chain changes at most.
+    std::size_t longest = 60;
+    /// Of the prices of usages: while usages count, chains make room for later ones.
+    double weights[3] = {1, 0.5, 0};
+    /// Work of examining a node, in addition to its costs.
+    double move_cells = 20;
+  } chain_moves;
 
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search

@@ -13,12 +13,12 @@ namespace {
 
 class Climber {
  public:
-  Climber(const Model& model, Dual& dual, Cost cutoff, double gap, double& step,
+  Climber(const Model& model, Dual& dual, Cost cutoff, double gap, double step,
           const Deadline& deadline)
       : model_(model),
         dual_(dual),
         gap_(gap),
-        step_(step),
+        first_step_(step),
         deadline_(deadline),
         mean_(model.slack.size(), 0) {
     keep_state();
@@ -26,7 +26,15 @@ class Climber {
   }
 
   Ascent run(int sweeps) {
+    const double fall = std::min(1.0, kTuning.ascent.fall / std::max(1, sweeps));
+    const double begin = deadline_.elapsed(), time = deadline_.left();
     for (int k = 0; k < sweeps && !deadline_.passed(); ++k) {
+      const double done =
+          std::max(static_cast<double>(k) / sweeps, (deadline_.elapsed() - begin) / time);
+      const double step = first_step_ * std::pow(fall, done);
+      if (!model_.slack.empty())
+        dual_.set_temperature(kTuning.ascent.temperature * step *
+                              dual_.per_node(k == 0 ? dual_.bound() : best_bound_));
       dual_.sweep();
       deadline_.spend(dual_.cells_of_sweep());
       consider(dual_.rounded(), k);
@@ -36,8 +44,8 @@ class Climber {
       if (bound > best_bound_) best_bound_ = bound, keep_state();
       if (is_close()) break;
       idle_ = better ? 0 : idle_ + 1;
-      if (idle_ > kTuning.ascent.patience && !shrink_step()) break;
-      if (!model_.slack.empty()) move_multipliers(bound);
+      if (model_.slack.empty() && idle_ > kTuning.ascent.patience) break;
+      if (!model_.slack.empty()) move_multipliers(bound, step);
     }
     restore();
     result_.exact = dual_.exact();
@@ -61,28 +69,17 @@ class Climber {
            (result_.cost < kNever && cost - best_bound_ < gap_ * std::abs(cost + constant));
   }
 
-  /// Returns to the best state with a smaller step; false if the bound has converged.
-  bool shrink_step() {
-    idle_ = 0;
-    if (model_.slack.empty() || step_ < kTuning.ascent.smallest_step) return false;
-    step_ *= kTuning.ascent.shrink;
-    restore();
-    std::fill(mean_.begin(), mean_.end(), 0);
-    return true;
-  }
-
-  /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with slack.
-  void move_multipliers(double bound) {
-    std::vector<Cost> over = excess(model_, dual_.rounded());
+  /// Raises the prices of rows that are exceeded on average, lowers those of rows with slack.
+  void move_multipliers(double bound, double step) {
+    const std::vector<double> over = dual_.mean_excess();
     std::vector<double> prices = dual_.multipliers();
     double sum = 0;
     for (std::size_t r = 0; r < over.size(); ++r) {
-      mean_[r] = kTuning.ascent.momentum * mean_[r] +
-                 (1 - kTuning.ascent.momentum) * static_cast<double>(over[r]);
+      mean_[r] = kTuning.ascent.momentum * mean_[r] + (1 - kTuning.ascent.momentum) * over[r];
       if (mean_[r] > 0 || prices[r] > 0) sum += std::abs(mean_[r]) * unit(r);
     }
     if (sum <= 0) return;
-    double scale = step_ * std::max(1.0, std::abs(bound)) / sum;
+    double scale = step * std::max(1.0, std::abs(bound)) / sum;
     for (std::size_t r = 0; r < over.size(); ++r)
       prices[r] = std::max(0.0, prices[r] + scale * mean_[r]);
     dual_.set_multipliers(std::move(prices));
@@ -132,9 +129,9 @@ class Climber {
   Dual& dual_;
   const double gap_;
   Dual::State best_;  ///< where there are multipliers
-  double& step_;
+  const double first_step_;
   const Deadline& deadline_;
-  std::vector<double> mean_;  // moving average of the rows' excess
+  std::vector<double> mean_;  ///< moving average of the rows' excess
   double best_bound_ = -1e300;
   Cost seen_cost_ = -kNever;
   Cost best_rounded_ = kNever;  ///< before it was improved
@@ -144,7 +141,7 @@ class Climber {
 
 }  // namespace
 
-Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double& step,
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double step,
               const Deadline& deadline) {
   return Climber(model, dual, cutoff, gap, step, deadline).run(sweeps);
 }

@@ -17,8 +17,8 @@ struct Ascent {
 /// Ascends from the state of `dual` for at most `sweeps` sweeps, or until the bound proves that
 /// nothing is cheaper than the best choice by the relative `gap`, or until it stalls; leaves `dual`
 /// in its best state. `cutoff`: cost of a choice known before, or above which none is of use.
-/// `step` is where the step starts and where it ended.
-Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double& step,
+/// `step` is how far the multipliers move at first; it falls until the last sweep or the deadline.
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double step,
               const Deadline& deadline);
 
 }  // namespace alpa::ilp

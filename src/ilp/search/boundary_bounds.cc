@@ -143,8 +143,7 @@ struct BoundaryBounds::Impl {
 
   /// Returns the prices that neighbours add to theirs.
   BoundaryPrices ascend_for(int sweeps) {
-    double step = kTuning.ascent.first_step;
-    Ascent ascent = ascend(model, *dual, sweeps, kNever, 0, step, clock);
+    Ascent ascent = ascend(model, *dual, sweeps, kNever, 0, kTuning.ascent.first_step, clock);
     for (int k = 0; k < kTuning.boundary_bounds.handings; ++k) dual->hand_on();
     ascent.exact = dual->exact();
     std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
@@ -227,9 +226,8 @@ struct BoundaryBounds::Impl {
     for (const Tie& tie : ties)
       add_edge(repeated, ends[tie.first].node, ends[tie.second].node, tie_costs(tie));
     Dual of_repeated(repeated);
-    double step = kTuning.ascent.first_step;
-    Ascent ascent =
-        ascend(repeated, of_repeated, kTuning.boundary_bounds.first_sweeps, kNever, 0, step, clock);
+    Ascent ascent = ascend(repeated, of_repeated, kTuning.boundary_bounds.first_sweeps, kNever, 0,
+                           kTuning.ascent.first_step, clock);
     for (int k = 0; k < kTuning.boundary_bounds.handings; ++k) of_repeated.hand_on();
     ascent.exact = of_repeated.exact();
     std::vector<std::vector<Cost>> excess = excesses(ascent.exact);

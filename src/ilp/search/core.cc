@@ -13,6 +13,7 @@
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/ascent.h"
 #include "src/ilp/search/branch.h"
+#include "src/ilp/search/chain_moves.h"
 #include "src/ilp/search/dive.h"
 #include "src/ilp/search/lagrange.h"
 #include "src/ilp/search/large_neighbourhood_search.h"
@@ -249,8 +250,7 @@ class Core {
     ++ascents_;
     remember(dual.multipliers());
     dual.remember_splits(model_);
-    step_ = std::max(kTuning.ascent.grow * step_,
-                     kTuning.ascent.least_again * kTuning.ascent.smallest_step);
+    step_ = std::max(kTuning.ascent.shrink * step_, kTuning.ascent.least_step);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
     if (done()) return false;
@@ -268,9 +268,10 @@ class Core {
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
-  /// Looks for the best mixture of `choices` and of the best choice: every node has a strategy that
-  /// one of them gives it. Where they agree nothing is left to decide, so that the mixture of many
-  /// differing parts, which only together keep the rows, is found at once.
+  /// Improves the cheapest of `choices` and the best choice by chains. Then looks for the best
+  /// mixture of all: every node has a strategy that one of them gives it. Where they agree nothing
+  /// is left to decide, so that the mixture of many differing parts, which only together keep the
+  /// rows, is found at once.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
     if (!options_.methods.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
         best_.choice.empty())
@@ -281,6 +282,12 @@ class Core {
         choices.begin(), choices.end(),
         [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
     std::iter_swap(choices.begin(), cheapest);
+    const std::vector<double> prices = remembered_multipliers();
+    const auto improve_more = [&](std::vector<int>& choice) {
+      improve_by_chains(model_, choice, prices, deadline.within(deadline.left() / 4));
+    };
+    improve_more(choices.front());
+    take(choices.front());
     for (int e : live_edges(model_))
       deadline.spend(static_cast<double>(model_.edges[e].costs.size()));
     try {
@@ -289,6 +296,7 @@ class Core {
                                             inner_options(options_), deadline);
       if (choice.empty()) return;
       improve(model_, choice, deadline_);
+      improve_more(choice);
       take(std::move(choice));
     } catch (const Contradiction&) {  // the cheapest is the best mixture
     }
