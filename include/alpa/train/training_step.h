@@ -82,7 +82,8 @@ enum class Remat : std::uint8_t {
   none,    ///< none; marks have no effect
   all,     ///< every layer
   /// The planner chooses. No layer, if a plan without rematerialisation fits the memory budget;
-  /// otherwise few layers, those first that free most bytes per second.
+  /// otherwise few layers, those first that free most bytes per second. Of up to three layers of a
+  /// small step with AutoStages, those with which it is fastest.
   automatic,
 };
 
