@@ -224,7 +224,10 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   MethodOptions method = request.method;
   method.options.solver_seconds *= tuning.remat_share;
   std::vector<std::vector<int>> sets = {{}};  // none and all
-  if (!order.empty()) std::sort(sets.emplace_back(order).begin(), sets.back().end());
+  if (!order.empty()) {
+    sets.push_back(order);
+    std::sort(sets.back().begin(), sets.back().end());
+  }
   const std::vector<StepVariant> variants = variants_of(step, numbers, sets);
   SearchedVariant best = plan_variants(request, variants, method);
   if (!best.variant->recomputes) return std::move(best.searched);

@@ -279,13 +279,13 @@ void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
     const Relaxed* relaxed_range;
     std::function<double()> question = {};
   };
-  std::map<int, std::vector<Unknown>> by_mesh;
+  std::map<intra_op::MeshFacts*, std::vector<Unknown>> by_mesh;  // equal meshes share them
   for (const BoundOf& of : bounds) {
     if (!by_mesh.empty() && seconds_left() <= 0) break;
     const Relaxed& relaxed_range = relaxed(of.range);
     const auto [place, added] = relaxed_bounds_.try_emplace({relaxed_range.key, of.mesh, of.level});
     if (!added) continue;
-    by_mesh[of.mesh].push_back({&place->second, of, &relaxed_range});
+    by_mesh[mesh_facts_[of.mesh]].push_back({&place->second, of, &relaxed_range});
     num_searches_ += of.level == Level::dual ? 1 : 0;
   }
   std::vector<std::vector<Unknown>*> meshes;
