@@ -29,8 +29,9 @@ struct Problem {
   std::vector<int> heavy = {};           ///< operators, ascending
   std::vector<int> heavies = {0};        ///< that the first n of them consist of
   int layers = 1;
-  int least_heavy = 1;     ///< heavy operators per layer
-  double flops_bound = 0;  ///< a layer has fewer FLOPs
+  int least_heavy = 1;        ///< heavy operators per layer
+  bool counts_parts = false;  ///< a heavy operator counts as all that it consists of
+  double flops_bound = 0;     ///< a layer has fewer FLOPs
 
   int size() const { return static_cast<int>(operators.size()); }
 };
@@ -68,7 +69,8 @@ void set_layers(Problem& problem, int layers, double tolerance) {
   problem.heavy.clear();
   problem.heavies = {0};
   for (int n = 0; n < problem.size(); ++n) {
-    const int heavy = few ? 1 : problem.operators[n].heavy;
+    const int parts = problem.operators[n].heavy;
+    const int heavy = few ? 1 : problem.counts_parts ? parts : std::min(parts, 1);
     if (heavy == 0) continue;
     problem.heavy.push_back(n);
     problem.heavies.push_back(problem.heavies.back() + heavy);
@@ -201,6 +203,8 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
   const std::int64_t of_two =
       set_feasible_layers(problem, std::min(2, problem.size()), options.tolerance);
   const Problem two = problem;
+  problem.counts_parts = true;  // as many layers as there may be
+  set_layers(problem, two.layers, options.tolerance);
   const int most =
       std::min(problem.size(), problem.heavies.back() / kTuning.cluster_layers.least_heavy + 1);
   for (int layers = most; layers > 2; --layers) {
@@ -208,6 +212,7 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
     const std::int64_t largest = least_largest_bytes(problem, of_two);
     if (largest < kUnlimited) return largest;
   }
+  problem.counts_parts = false;
   set_layers(problem, two.layers, options.tolerance);
   problem.flops_bound = two.flops_bound;
   return of_two;

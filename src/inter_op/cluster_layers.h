@@ -46,7 +46,8 @@ struct Clustering {
 /// least sum of squared FLOPs. Exact. Every layer consists of at least three products or the like
 /// (of fewer, if that is not possible), or reaches the bound on FLOPs without them. A layer that
 /// would have fewer without its last heavy operator may exceed the bound, and light operators after
-/// that one do not count towards it. If fewer operators than layers are heavy, all count as one.
+/// that one do not count towards it. If fewer operators than layers are heavy, all count as one. A
+/// heavy operator counts as one, for kAutoLayers as all that it consists of.
 /// Time: the number of allowed layers (about 1.5 operators² / layers) × layers.
 /// Throws Error unless 1 ≤ layers ≤ operators and tolerances are at least 0.
 Clustering cluster(const std::vector<ForwardOperator>& operators, const ClusteringOptions& options);

@@ -152,8 +152,7 @@ std::vector<ForwardOperator> random_operators(std::mt19937& random, int size) {
   std::vector<ForwardOperator> operators;
   int results = 0;
   for (int n = 0; n < size; ++n) {
-    ForwardOperator next{.flops = static_cast<double>(below(6)), .heavy = below(3)};
-    if (below(4) == 0) next.heavy *= 3;
+    ForwardOperator next{.flops = static_cast<double>(below(6)), .heavy = below(3) > 0 ? 1 : 0};
     for (int reads = below(3); reads >= 0 && results > 0; --reads)
       next.read.push_back(results - 1 - below(std::min(results, 5)));
     for (int produced = below(3); produced >= 0; --produced, ++results)
