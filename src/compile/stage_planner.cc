@@ -227,20 +227,14 @@ void StagePlanner::choose(std::int64_t budget) {
     lower_bound_ = std::min(proven_, others_bound_);
     gap_ = 1 - lower_bound_ / found.least_counted;
   }
-  others_ = std::move(found.others);
   take(std::move(found));
 }
 
 bool StagePlanner::choose_other(double seconds) {
-  if (watch_.seconds() >= options_.limits.seconds) return false;
-  if (std::optional<FoundStages> other = search_ ? search_->other(seconds) : std::nullopt) {
-    take(*std::move(other));
-    return true;
-  }
-  if (others_.empty() || others_.front().seconds >= seconds) return false;
-  take(std::move(others_.front()));
-  others_.erase(others_.begin());
-  return true;
+  if (!search_ || watch_.seconds() >= options_.limits.seconds) return false;
+  std::optional<FoundStages> other = search_->other(seconds);
+  if (other) take(*std::move(other));
+  return other.has_value();
 }
 
 void StagePlanner::take(FoundStages found) {

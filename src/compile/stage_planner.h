@@ -78,7 +78,6 @@ class StagePlanner {
   double others_bound_ = kInfinity;
   std::vector<UnplannedStage> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
-  std::vector<FoundStages> others_;                            ///< the next best first
   double gap_ = 1, lower_bound_ = 0;
   double proven_ = kInfinity;  ///< by all searches
 };

@@ -38,8 +38,9 @@ struct StageSearch::Impl {
   /// One of few partitions.
   struct Few {
     inter_op::StagePartition partition;
-    bool is_played = false, is_returned = false;
+    bool is_played = false;
     double seconds = 0;  ///< if it is played; infinite: it does not fit the memory
+    double proven = 0;   ///< by the proofs of its stages' plans
   };
 
   Impl(StageSearchSpace question, const PlanningContext& planning)
@@ -118,9 +119,7 @@ struct StageSearch::Impl {
     for (Few& of : few_) {
       const double seconds = of.is_played ? of.seconds : busiest(of, RangeCosts::Ask::least);
       if (seconds < least) next = &of, least = seconds;
-      const double bound = busiest(of, RangeCosts::Ask::proven);
-      proven = std::min(
-          proven, of.is_played && !costs_.is_memory_bound() ? std::max(of.seconds, bound) : bound);
+      proven = std::min(proven, std::max(of.proven, busiest(of, RangeCosts::Ask::proven)));
     }
     if (!next) return bound_ = kInfinity, false;
     if (costs_.seconds_left() <= 0) {
@@ -147,9 +146,21 @@ struct StageSearch::Impl {
   void play(Few& of) {
     consider(of.partition);
     of.is_played = true;
-    of.seconds = kInfinity;
-    for (const FoundStages& found : planned_)
-      if (are_equal(found.partition, of.partition)) of.seconds = found.seconds;
+    const FoundStages* found = planned_before(of.partition);
+    of.seconds = found ? found->seconds : kInfinity;
+    if (!found) return;
+    double share = 1;  // that is proven of what its stages take
+    for (const RangeQuery& query : queries_of(of.partition))
+      share = std::min(
+          share, costs_.seconds(query, RangeCosts::Ask::proven) / costs_.planned_seconds(query));
+    of.proven = share * of.seconds;
+  }
+
+  FoundStages* planned_before(const inter_op::StagePartition& partition) {
+    const auto found = std::find_if(
+        planned_.begin(), planned_.end(),
+        [&](const FoundStages& planned) { return are_equal(planned.partition, partition); });
+    return found == planned_.end() ? nullptr : &*found;
   }
 
   /// The search goes on with what stages wait for micro-batches in flight, which takes more time.
@@ -163,6 +174,7 @@ struct StageSearch::Impl {
   }
 
   FoundStages finish() {
+    returned_.clear();
     while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) &&
            consider_best_template(kInfinity)) {
     }
@@ -171,21 +183,30 @@ struct StageSearch::Impl {
     if (few_.empty())
       raise_proven_bound();
     else
-      least_counted_ = best_->seconds;
-    for (Few& of : few_)
-      if (are_equal(of.partition, best_->partition)) of.is_returned = true;
+      least_counted_ = best_->seconds;  // their bound is one of schedules, too
     best_->least_counted = least_counted_;
     best_->lower_bound = std::min(bound_, least_counted_);
-    FoundStages found = *best_;
-    set_plans(found);
-    std::stable_sort(planned_.begin(), planned_.end(),
-                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-    for (const FoundStages& other : planned_) {
-      if (are_equal(other.partition, found.partition)) continue;
-      if (!few_.empty() || std::ssize(found.others) == inter_op::kTuning.stage_search.others) break;
-      found.others.push_back(other);
-      set_plans(found.others.back());
-    }
+    return returned(*best_);
+  }
+
+  std::optional<FoundStages> other(double seconds) {
+    for (Few& of : few_)
+      if (!of.is_played && busiest(of, RangeCosts::Ask::least) < seconds) play(of);
+    if (few_.empty() && returned_.size() > inter_op::kTuning.stage_search.others)
+      return std::nullopt;
+    const FoundStages* best = nullptr;
+    for (const FoundStages& of : planned_)
+      if (of.seconds < (best ? best->seconds : seconds) &&
+          std::none_of(returned_.begin(), returned_.end(),
+                       [&](const auto& known) { return are_equal(known, of.partition); }))
+        best = &of;
+    return best ? std::optional(returned(*best)) : std::nullopt;
+  }
+
+  FoundStages returned(FoundStages found) {
+    returned_.push_back(found.partition);
+    for (const RangeQuery& query : queries_of(found.partition))
+      found.plans.push_back(costs_.found_plan(query));
     return found;
   }
 
@@ -201,25 +222,6 @@ struct StageSearch::Impl {
       if (bound < enough(best_seconds()) && costs_.plan_longer(queries.front()))
         consider(partition);
     }
-  }
-
-  std::optional<FoundStages> other(double seconds) {
-    Few* best = nullptr;
-    for (Few& of : few_) {
-      if (of.is_returned || busiest(of, RangeCosts::Ask::least) >= seconds) continue;
-      if (!of.is_played) play(of);
-      if (of.seconds < (best ? best->seconds : seconds)) best = &of;
-    }
-    if (!best) return std::nullopt;
-    best->is_returned = true;
-    FoundStages found{best->partition, best->seconds};
-    set_plans(found);
-    return found;
-  }
-
-  void set_plans(FoundStages& found) {
-    for (const RangeQuery& query : queries_of(found.partition))
-      found.plans.push_back(costs_.found_plan(query));
   }
 
   bool has_passed(double share_of_time) const {
@@ -355,10 +357,10 @@ struct StageSearch::Impl {
         partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
     least_counted_ = std::min(least_counted_, counted);
     const double seconds = question_.played && counted < kInfinity ? played(partition) : counted;
-    const bool is_new = std::none_of(
-        planned_.begin(), planned_.end(),
-        [&](const FoundStages& other) { return are_equal(other.partition, partition); });
-    if (seconds < kInfinity && is_new) planned_.push_back({partition, seconds});
+    if (FoundStages* before = planned_before(partition))
+      before->seconds = std::min(before->seconds, seconds);
+    else if (seconds < kInfinity)
+      planned_.push_back({partition, seconds});
     if (seconds < best_seconds()) {
       best_ = FoundStages{partition, seconds};
       tell();
@@ -455,7 +457,8 @@ struct StageSearch::Impl {
   bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
        counts_waits_ = false;
   std::optional<FoundStages> best_;
-  std::vector<FoundStages> planned_;  ///< all, without their plans
+  std::vector<FoundStages> planned_;                ///< all, without their plans
+  std::vector<inter_op::StagePartition> returned_;  ///< the best ones and others
 };
 
 StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& planning)

@@ -41,8 +41,6 @@ struct FoundStages {
   double least_counted = 0, lower_bound = 0;
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
-  /// Others that were planned, the next best first: real transfers may take longer than predicted.
-  std::vector<FoundStages> others = {};
 };
 
 /// A search for the stages with the least predicted seconds per step, round by round, so that
@@ -70,8 +68,9 @@ class StageSearch {
   /// intra_op::OverBudget if no stages fit.
   FoundStages finish();
 
-  /// Of few partitions, the next best that was not returned yet, if it takes less than so many
-  /// seconds: real transfers may take longer than predicted. None: there is none.
+  /// The next best of the stages that were planned, or of all if they are few, behind those that
+  /// were returned: real transfers may take longer than predicted. None: no others take less than
+  /// so many seconds, or enough were returned.
   std::optional<FoundStages> other(double seconds);
 
  private:

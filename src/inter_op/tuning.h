@@ -37,7 +37,7 @@ struct Tuning {
     /// Of more layers, the ranges in question are bounded as far as possible in each round.
     int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
-    std::ptrdiff_t others = 3;
+    std::size_t others = 3;
     /// So many partitions of a graph of so many nodes are compared by their schedules one by one.
     std::size_t most_played = 32, most_nodes_played = 400;
   } stage_search;

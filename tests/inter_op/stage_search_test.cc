@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "alpa/alpa.h"
@@ -151,12 +152,17 @@ TEST_CASE("of the stages that were planned, those win that the schedule takes le
   question.played = [&](const std::vector<StageSeconds>& stages, const std::vector<double>&) {
     return stages.size() == 1 ? 1.0 : 1e9;
   };
-  const FoundStages found = found_stages(question, c.planning);
+  StageSearch search(question, c.planning);
+  while (search.improve()) {
+  }
+  const FoundStages found = search.finish();
   CHECK(found.partition.stages.size() == 1);
   CHECK(found.seconds == 1);
-  REQUIRE(!found.others.empty());
-  CHECK(found.others.front().partition.stages.size() == counted);
-  CHECK(found.others.front().plans.size() == counted);
+  CHECK_FALSE(search.other(1e9));  // which the others take
+  const std::optional<FoundStages> other = search.other(2e9);
+  REQUIRE(other);
+  CHECK(other->partition.stages.size() == counted);
+  CHECK(other->plans.size() == counted);
 }
 
 TEST_CASE("where the host launches slower than devices compute, stages share the launches evenly") {

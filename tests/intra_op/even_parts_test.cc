@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "alpa/alpa.h"
+#include "plans.h"
 #include "src/intra_op/facts/node_classes.h"
 #include "src/intra_op/space/search_space.h"
 #include "support/planning_suite.h"
@@ -11,15 +12,9 @@
 namespace even_parts_test {
 
 using namespace alpa;
+using testing::mesh_of;
 
 namespace {
-
-DeviceMesh mesh_of(const std::vector<int>& sizes) {
-  std::vector<MeshAxis> axes;
-  for (int size : sizes)
-    axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size, 1e-6, 1e-10});
-  return DeviceMesh(axes);
-}
 
 /// With rates by size, some of which are above those of the whole.
 Cluster profiled() {

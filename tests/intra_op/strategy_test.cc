@@ -6,20 +6,15 @@
 #include <cmath>
 
 #include "alpa/base/error.h"
+#include "plans.h"
 #include "src/ops/all_ops.h"
 
 namespace strategy_test {
 
 using namespace alpa;
+using testing::mesh_of;
 
 namespace {
-
-DeviceMesh mesh_of(const std::vector<int>& sizes) {
-  std::vector<MeshAxis> axes;
-  for (int size : sizes)
-    axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size, 0, 0});
-  return DeviceMesh(axes);
-}
 
 Rule rule_for(const OpDef& op, const std::vector<TensorType>& operands,
               const Attributes& attributes = {}) {
