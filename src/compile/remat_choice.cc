@@ -42,10 +42,9 @@ double share_of_a_plan(std::size_t layers) { return 1.0 / (2 + std::bit_width(la
 
 }  // namespace
 
-std::vector<int> layers_worth_recomputing(const TrainingStep& step, int num_micro_batches,
-                                          const cost::CostModel& model) {
-  std::vector<RecomputedLayer> layers =
-      on_one_device(step, remat_layers(step.trace(num_micro_batches)), num_micro_batches, model);
+std::vector<int> layers_worth_recomputing(const TrainingStep& step, const std::vector<int>& all,
+                                          int num_micro_batches, const cost::CostModel& model) {
+  std::vector<RecomputedLayer> layers = on_one_device(step, all, num_micro_batches, model);
   const auto worth = [](const RecomputedLayer& layer) {
     return static_cast<double>(layer.bytes) / std::max(layer.seconds, 1e-12);
   };
@@ -86,7 +85,8 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
   } catch (const intra_op::OverBudget&) {
     failure = std::current_exception();
   }
-  const std::vector<int> order = layers_worth_recomputing(step, num_micro_batches, model);
+  const std::vector<int> order = layers_worth_recomputing(
+      step, remat_layers(step.trace(num_micro_batches)), num_micro_batches, model);
   if (order.empty()) std::rethrow_exception(failure);
   try {
     return with_fewest_recomputed(step, order, with_first(step, order, order.size(), share, plan),

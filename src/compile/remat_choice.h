@@ -23,9 +23,9 @@ using PlanStep = std::function<CompiledStep(const TrainingStep& step, double sha
 CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
                                  const cost::CostModel& model, const PlanStep& plan);
 
-/// The layers that free something, in that order.
-std::vector<int> layers_worth_recomputing(const TrainingStep& step, int num_micro_batches,
-                                          const cost::CostModel& model);
+/// Those of `layers` that free something, in that order.
+std::vector<int> layers_worth_recomputing(const TrainingStep& step, const std::vector<int>& layers,
+                                          int num_micro_batches, const cost::CostModel& model);
 
 /// The bisection alone, from a plan with all layers of `order`, until time is over.
 CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<int>& order,

@@ -216,11 +216,12 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
     return plan_variants(request, variants_of(step, numbers, {{}}), request.method).searched;
   const auto& tuning = kCompileTuning.micro_batches;
   const Graph graph = step.trace(numbers.front());
-  if (std::vector<int> layers = remat_layers(graph);
-      layers.size() <= tuning.few_layers && graph.nodes.size() <= tuning.small_nodes)
+  const std::vector<int> layers = remat_layers(graph);
+  if (layers.size() <= tuning.few_layers && graph.nodes.size() <= tuning.small_nodes)
     return plan_variants(request, variants_of(step, numbers, all_sets(layers)), request.method)
         .searched;
-  const std::vector<int> order = layers_worth_recomputing(step, numbers.front(), request.model);
+  const std::vector<int> order =
+      layers_worth_recomputing(step, layers, numbers.front(), request.model);
   MethodOptions method = request.method;
   method.options.solver_seconds *= tuning.remat_share;
   std::vector<std::vector<int>> sets = {{}};  // none and all

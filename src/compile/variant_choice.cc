@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
@@ -27,14 +28,11 @@ std::vector<int> micro_batch_choices(const TrainingStep& step) {
 
 namespace {
 
-bool is_large(const TrainingStep& step, const MethodOptions& method) {
-  MethodOptions one = method;
-  one.options.num_micro_batches = 1;
-  try {
-    return trace(step, one).nodes.size() > kCompileTuning.micro_batches.large_nodes;
-  } catch (const Error&) {
-    return false;
-  }
+MethodOptions method_of(const StepVariant& variant, const MethodOptions& method) {
+  MethodOptions own = method;
+  own.options.num_micro_batches = variant.num_micro_batches;
+  own.options.progress = {};  // of all variants together
+  return own;
 }
 
 }  // namespace
@@ -42,13 +40,18 @@ bool is_large(const TrainingStep& step, const MethodOptions& method) {
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget, const Stopwatch& watch)
     : method_(method), cluster_(cluster), budget_(budget), watch_(watch) {
+  const auto& tuning = kCompileTuning.micro_batches;
+  std::optional<Graph> largest;  // of the last variant
+  try {
+    largest = trace(variants.back().step, method_of(variants.back(), method));
+  } catch (const Error&) {  // which it fails with in its turn, too
+  }
   // Of a large step not all: from the largest number down, every so many, in the given order.
   const std::size_t numbers = std::count_if(variants.begin(), variants.end(),
                                             [](const StepVariant& v) { return !v.recomputes; });
-  const std::size_t stride = is_large(variants.back().step, method)
-                                 ? (numbers + kCompileTuning.micro_batches.most_of_large - 1) /
-                                       kCompileTuning.micro_batches.most_of_large
-                                 : 1;
+  const bool is_large = largest && largest->nodes.size() > tuning.large_nodes;
+  const std::size_t stride =
+      is_large ? (numbers + tuning.most_of_large - 1) / tuning.most_of_large : 1;
   std::size_t number = 0;  // counted from 1
   for (const StepVariant& variant : variants) {
     if (!variant.recomputes) ++number;
@@ -58,16 +61,14 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
     }
     const double limit = method.options.solver_seconds;
     const bool stopped = method.options.stop && *method.options.stop;
-    if (!variants_.empty() &&
-        (stopped || watch.seconds() > kCompileTuning.micro_batches.tracing_share * limit)) {
+    if (!variants_.empty() && (stopped || watch.seconds() > tuning.tracing_share * limit)) {
       all_traced_ = false;
       break;
     }
-    MethodOptions own = method;
-    own.options.num_micro_batches = variant.num_micro_batches;
-    own.options.progress = {};  // of all variants together
+    MethodOptions own = method_of(variant, method);
     try {
-      Graph graph = trace(variant.step, own);
+      const bool is_last = &variant == &variants.back();
+      Graph graph = is_last && largest ? *std::move(largest) : trace(variant.step, own);
       check_size(graph, own, cluster);
       variants_.push_back({variant, std::move(own), std::move(graph)});
       PlannedVariant& added = variants_.back();
