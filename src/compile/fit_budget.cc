@@ -139,7 +139,9 @@ class PipelineSearch : public PlanSearch {
     cost.lower_bound_seconds = std::min(planner_->lower_bound(), cost.objective_seconds);
   }
 
-  bool is_proven(const PlanCost&, double gap) const override { return planner_->gap() <= gap; }
+  bool is_complete(const PlanCost& /*cost*/, double /*gap*/) const override {
+    return planner_->is_complete();
+  }
 
   std::exception_ptr failure(const CompiledStep* smallest) const override {
     if (!smallest) return failure_;

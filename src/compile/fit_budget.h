@@ -29,8 +29,8 @@ class PlanSearch {
   /// Sets the proven bound of a lowered plan.
   virtual void set_bound(PlanCost& /*cost*/) const {}
 
-  /// Whether a lowered plan is proven to be within this gap of the best in the search's count.
-  virtual bool is_proven(const PlanCost& cost, double gap) const { return cost.gap() <= gap; }
+  /// Whether the search for a lowered plan ended by itself, at this gap in its own count.
+  virtual bool is_complete(const PlanCost& cost, double gap) const { return cost.gap() <= gap; }
 
   /// What to throw if no plan fits: an intra_op::OverBudget that says what the smallest plan met
   /// (null: none) lacks, and how to mend it.

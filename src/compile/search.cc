@@ -43,10 +43,10 @@ void check_devices(const Plan& plan, const Cluster& cluster, const std::string& 
 
 struct Searched {
   CompiledStep step;
-  bool proven = false;  ///< to be within the method's gap, in the search's count
+  bool complete = false;  ///< the search ended by itself, at the method's gap in its own count
 };
 
-/// The plan that is kept for this search, or else its result, which is kept if it is proven.
+/// The plan that is kept for this search, or else its result, which is kept if it is complete.
 CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
                               const MethodOptions& method,
                               const std::function<Searched()>& search) {
@@ -63,7 +63,7 @@ CompiledStep cached_or_search(const PlanRequest& request, const Graph& graph,
     }
   }
   Searched planned = search();
-  if (planned.proven) cache.keep(key, to_json(planned.step));
+  if (planned.complete) cache.keep(key, to_json(planned.step));
   return std::move(planned.step);
 }
 
@@ -72,8 +72,8 @@ Searched lowered_within_budget(const PlanRequest& request, const Graph& graph, P
   try {
     CompiledStep step = fit_budget(
         search, request.budget, [&](Plan plan) { return request.lower(graph, std::move(plan)); });
-    const bool proven = search.is_proven(step.plan.cost, request.method.options.relative_gap);
-    return {std::move(step), proven};
+    const bool complete = search.is_complete(step.plan.cost, request.method.options.relative_gap);
+    return {std::move(step), complete};
   } catch (const intra_op::OverBudget& error) {
     const std::string overtime = request.log.overtime();
     if (overtime.empty()) throw;

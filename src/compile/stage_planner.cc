@@ -129,6 +129,7 @@ StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
   question.templates = uniform_partitions(graph, cluster);
   question.waits_in_flight = method.options.schedule != ScheduleKind::zero_bubble;
   question.played = played_seconds(method.options.schedule, graph.num_micro_batches);
+  question.schedule = method.options.schedule;
   return question;
 }
 
@@ -224,8 +225,8 @@ void StagePlanner::choose(std::int64_t budget) {
     found = stages.finish();
     // What was ruled out for a smaller budget may fit.
     proven_ = std::min(proven_, found.lower_bound);
-    lower_bound_ = std::min(proven_, others_bound_);
-    gap_ = 1 - lower_bound_ / found.least_counted;
+    lower_bound_ = std::min(proven_, others_.bound);
+    is_complete_ = found.is_complete && others_.complete;
   }
   take(std::move(found));
 }

@@ -30,13 +30,18 @@ class StagePlanner {
   /// The search for stages that fit `budget`, begun at the first call; for methods that search
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
-  /// Of that search: what is proven of all stages, its best ones, and how far it is. If none was
-  /// begun: 0, infinite and nothing.
+  /// Of that search: a bound in its count, its best stages, and how far it is. If none was begun:
+  /// 0, infinite and nothing.
   double bound() const { return search_ ? search_->bound() : 0; }
   double best_seconds() const { return search_ ? search_->best_seconds() : kInfinity; }
+  /// Seconds that no stages of that search take less than; more than `enough` need not be proven.
+  double proven_seconds(double enough) const {
+    return search_ ? search_->proven_seconds(enough) : 0;
+  }
   PlanningProgress progress() const { return search_ ? search_->progress() : PlanningProgress{}; }
-  /// What other numbers of micro-batches are proven to take at least, in seconds.
-  void set_others_bound(double seconds) { others_bound_ = seconds; }
+  /// What other numbers of micro-batches are proven to take at least, in seconds, and whether their
+  /// searches ended by themselves.
+  void set_others(double bound, bool complete) { others_ = {bound, complete}; }
 
   /// The stages that the method asks for. If it says that they are searched for, they fit `budget`
   /// bytes per device, as `counted_bytes` counts them; throws intra_op::OverBudget if none do.
@@ -51,11 +56,9 @@ class StagePlanner {
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
 
-  /// Proven optimality gap of the stages in the search's count, as a fraction of their seconds; 1
-  /// if they were given.
-  double gap() const { return gap_; }
-  /// Seconds that no stages are proven to take less than, in the search's count; 0 if they were
-  /// given.
+  /// Whether the search for stages ended by itself, within its gap; false if they were given.
+  bool is_complete() const { return is_complete_; }
+  /// Seconds that no stages are proven to take less than; 0 if they were given.
   double lower_bound() const { return lower_bound_; }
 
   /// What the planner counts for a stage of the result.
@@ -75,10 +78,14 @@ class StagePlanner {
   intra_op::AutoShardOptions search_options_;  ///< of `search_`
   std::unique_ptr<StageSearch> search_;
   std::int64_t searched_budget_ = 0;
-  double others_bound_ = kInfinity;
+  struct {
+    double bound = kInfinity;
+    bool complete = true;
+  } others_;
   std::vector<UnplannedStage> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
-  double gap_ = 1, lower_bound_ = 0;
+  bool is_complete_ = false;
+  double lower_bound_ = 0;
   double proven_ = kInfinity;  ///< by all searches
 };
 

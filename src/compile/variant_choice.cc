@@ -102,11 +102,23 @@ PlannedVariant& VariantChoice::best() {
     }
   if (!best && !first_failure_) fail("parallelize: no number of micro-batches is left");
   if (!best) std::rethrow_exception(first_failure_);
-  double others = all_traced_ ? kInfinity : 0;
-  for (const PlannedVariant& variant : variants_)
-    if (&variant != best) others = std::min(others, variant.bound());
-  best->planner->set_others_bound(others);
+  set_others_of(*best);
   return *best;
+}
+
+/// What is known of the other variants, for the proof of the best one.
+void VariantChoice::set_others_of(const PlannedVariant& best) const {
+  const double enough = (1 - method_.options.relative_gap) * best.best_seconds();
+  double bound = all_traced_ ? kInfinity : 0;
+  bool complete = all_traced_;
+  for (const PlannedVariant& variant : variants_) {
+    if (&variant == &best) continue;
+    if (variant.dropped && variant.planner->best_seconds() == kInfinity)
+      continue;  // it has no plan
+    if (bound > 0) bound = std::min(bound, variant.planner->proven_seconds(enough));
+    complete = complete && !variant.open;
+  }
+  best.planner->set_others(bound, complete);
 }
 
 void VariantChoice::drop(PlannedVariant& variant) {

@@ -57,6 +57,7 @@ class VariantChoice {
 
  private:
   void begin_searches();
+  void set_others_of(const PlannedVariant& best) const;
   void race();
   PlannedVariant* most_promising();
   PlannedVariant* best_so_far();  ///< null: none has stages

@@ -59,9 +59,12 @@ void RangeCosts::EvenPart::add(const EvenPart& other) {
   launched.backward += other.launched.backward;
 }
 
+double RangeCosts::EvenPart::run_seconds(int devices) const {
+  return (forward.shared + backward.shared) / devices + forward.own + backward.own;
+}
+
 double RangeCosts::EvenPart::seconds(int devices) const {
-  return (forward.shared + backward.shared + apply.shared) / devices + forward.own + backward.own +
-         apply.own;
+  return run_seconds(devices) + apply.shared / devices + apply.own;
 }
 
 double RangeCosts::EvenPart::launched_seconds(int devices) const {
@@ -85,8 +88,10 @@ void RangeCosts::begin_with_even_parts() {
     for (int layer = first; layer <= last; ++layer) sum.add(of_layers[layer]);
     for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh)
       known(range, mesh).bound = sum.seconds(meshes_[mesh].num_devices());
-    for (const inter_op::Submesh& part : parts_)
+    for (const inter_op::Submesh& part : parts_) {
       launched_.push_back(launches ? sum.launched_seconds(part.num_devices()) : 0);
+      runs_.push_back(sum.run_seconds(part.num_devices()));
+    }
   }
 }
 

@@ -65,6 +65,11 @@ class RangeCosts {
   /// Seconds of a micro-batch. Infinite: no plan fits the memory.
   double seconds(const RangeQuery& query, Ask ask = Ask::least);
 
+  /// Of these, what forward and backward take at least.
+  double least_run_seconds(int range, int part) const {
+    return runs_[range * parts_.size() + part];
+  }
+
   /// For the stage search: all ranges, with one configuration per number of micro-batches in
   /// flight at which their seconds rise.
   inter_op::PartitionCosts table(Ask ask);
@@ -155,7 +160,8 @@ class RangeCosts {
     cost::LeastSeconds forward, backward, apply;
     StageSeconds launched;  ///< by the host
     void add(const EvenPart& other);
-    double seconds(int devices) const;           ///< without launches by the host
+    double run_seconds(int devices) const;       ///< of forward and backward
+    double seconds(int devices) const;           ///< of all, without launches by the host
     double launched_seconds(int devices) const;  ///< with them
   };
   EvenPart even_part(const Relaxed& relaxed) const;
@@ -190,6 +196,7 @@ class RangeCosts {
   std::vector<Known> known_;                      ///< per range and mesh
   /// Per range and part, seconds with launches by the host. Unlike other bounds they do not add up.
   std::vector<double> launched_;
+  std::vector<double> runs_;      ///< per range and part, even parts of forward and backward
   std::vector<Planned> planned_;  ///< per range and part
   std::map<int, Relaxed> relaxed_;
   std::map<int, double> peaks_;  ///< bytes of ranges on one device

@@ -11,6 +11,7 @@
 #include "best_partition.h"
 #include "cut_prices.h"
 #include "range_costs.h"
+#include "schedule_bound.h"
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/transfer.h"
@@ -173,6 +174,27 @@ struct StageSearch::Impl {
     return true;
   }
 
+  /// No stages take less, by the schedule if that is known.
+  double proven_seconds(double enough) {
+    if (!few_.empty() || !question_.schedule) return bound_;
+    const double overlap = question_.cluster.software.gradient_overlap;
+    if (overlap > 0 && overlap < 1) return 0;  // a share of the reductions takes no time at all
+    const inter_op::PartitionCosts costs = costs_.table(RangeCosts::Ask::proven);
+    const inter_op::PartitionProblem stages =
+        problem_of(costs, [this](int layer, int before, int after) {
+          return cuts_.least(layer, before, after).per_micro_batch;
+        });
+    return inter_op::schedule_bound({.stages = stages,
+                                     .run_seconds =
+                                         [this](int first, int last, int part) {
+                                           return costs_.least_run_seconds(
+                                               costs_.ranges().class_of(first, last), part);
+                                         },
+                                     .schedule = *question_.schedule,
+                                     .hides_gradients = overlap > 0,
+                                     .enough = enough});
+  }
+
   FoundStages finish() {
     returned_.clear();
     while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) &&
@@ -181,11 +203,11 @@ struct StageSearch::Impl {
     if (few_.empty()) look_longer_at_one_stage();
     if (!best_) fail_to_fit();
     if (few_.empty())
-      raise_proven_bound();
+      raise_counted_bound();
     else
       least_counted_ = best_->seconds;  // their bound is one of schedules, too
-    best_->least_counted = least_counted_;
-    best_->lower_bound = std::min(bound_, least_counted_);
+    best_->is_complete = bound_ >= enough(least_counted_);
+    best_->lower_bound = std::min(proven_seconds(enough(best_seconds())), best_seconds());
     return returned(*best_);
   }
 
@@ -281,7 +303,7 @@ struct StageSearch::Impl {
 
   /// Plans that gave up speed for memory are no proof of what others take: with the bounds of their
   /// ranges alone, the best stages are a bound of all.
-  void raise_proven_bound() {
+  void raise_counted_bound() {
     if (!costs_.is_memory_bound()) return;
     if (const auto least = search(RangeCosts::Ask::proven))
       bound_ = std::max(bound_, least->lower_bound);
@@ -319,17 +341,21 @@ struct StageSearch::Impl {
 
   std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask) {
     const inter_op::PartitionCosts costs = costs_.table(ask);
-    return inter_op::best_partition(
-        {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
-         .submeshes = costs_.parts(),
-         .costs = costs,
-         .micro_batches = question_.graph.num_micro_batches,
-         .in_flight = question_.in_flight,
-         .waits_in_flight = counts_waits_,
-         .transfer_seconds = [this](
-                                 int layer, int before,
-                                 int after) { return counted(cuts_.least(layer, before, after)); },
-         .is_over = [this] { return costs_.seconds_left() <= 0; }});
+    return inter_op::best_partition(problem_of(costs, [this](int layer, int before, int after) {
+      return counted(cuts_.least(layer, before, after));
+    }));
+  }
+
+  inter_op::PartitionProblem problem_of(const inter_op::PartitionCosts& costs,
+                                        std::function<double(int, int, int)> transfers) {
+    return {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
+            .submeshes = costs_.parts(),
+            .costs = costs,
+            .micro_batches = question_.graph.num_micro_batches,
+            .in_flight = question_.in_flight,
+            .waits_in_flight = counts_waits_,
+            .transfer_seconds = std::move(transfers),
+            .is_over = [this] { return costs_.seconds_left() <= 0; }};
   }
 
   std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition) const {
@@ -468,6 +494,7 @@ StageSearch::~StageSearch() = default;
 
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
 double StageSearch::bound() const { return impl_->bound_; }
+double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }
 FoundStages StageSearch::finish() { return impl_->finish(); }

@@ -26,19 +26,22 @@ struct StageSearchSpace {
   std::function<int(int stages_after)> in_flight = {};
   /// Other stages that the result may not be dearer than: a single one, equal ones.
   std::vector<inter_op::StagePartition> templates = {};
-  /// By which planned stages are compared; empty: as the search counts them.
-  PlayedSeconds played = {};
   /// Whether the schedule lets stages wait for micro-batches in flight
   /// (inter_op::PartitionProblem).
   bool waits_in_flight = false;
+  /// By which planned stages are compared; empty: as the search counts them.
+  PlayedSeconds played = {};
+  /// Of what is played, so that the least of all stages is bounded; none: in the search's count.
+  std::optional<ScheduleKind> schedule = {};
 };
 
 struct FoundStages {
   inter_op::StagePartition partition;
-  double seconds = 0;  ///< predicted for the step, by its schedule if that is known
-  /// As the search counts them: the least of any stages that were planned, and a proven lower
-  /// bound on it, unless memory made plans slower.
-  double least_counted = 0, lower_bound = 0;
+  double seconds = 0;      ///< predicted for the step, by its schedule if that is known
+  double lower_bound = 0;  ///< no stages take less, by the schedule if that is known
+  /// In the search's count: whether the least of any stages that were planned is within the
+  /// options' relative gap of a lower bound on all.
+  bool is_complete = false;
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
 };
@@ -59,8 +62,11 @@ class StageSearch {
   /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
   bool improve(double cutoff_seconds = kInfinity);
 
-  /// Lower bound on the seconds so far; none where memory made plans slower.
+  /// Lower bound on the seconds in the search's count so far; none where memory made plans slower.
   double bound() const;
+  /// Seconds that no stages take less than, by the schedule if that is known. More than `enough`
+  /// need not be proven.
+  double proven_seconds(double enough);
   double best_seconds() const;  ///< of the best stages so far; infinite: none yet
   PlanningProgress progress() const;
 

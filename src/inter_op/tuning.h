@@ -42,6 +42,13 @@ struct Tuning {
     std::size_t most_played = 32, most_nodes_played = 400;
   } stage_search;
 
+  struct ScheduleBound {
+    /// Dynamic programs, at most.
+    int most_programs = 100;
+    /// Sums of a program that counts what stages wait, at most.
+    double most_cells = 1e7;
+  } schedule_bound;
+
   struct Submesh {
     /// From this size on, the next one of a part of a host has four significant binary digits, and
     /// from so many whole hosts on two.
