@@ -59,12 +59,13 @@ void RangeCosts::EvenPart::add(const EvenPart& other) {
   launched.backward += other.launched.backward;
 }
 
-double RangeCosts::EvenPart::run_seconds(int devices) const {
-  return (forward.shared + backward.shared) / devices + forward.own + backward.own;
+inter_op::LeastRuns RangeCosts::EvenPart::runs(int devices) const {
+  return {forward.shared / devices + forward.own, backward.shared / devices + backward.own};
 }
 
 double RangeCosts::EvenPart::seconds(int devices) const {
-  return run_seconds(devices) + apply.shared / devices + apply.own;
+  return (forward.shared + backward.shared + apply.shared) / devices + forward.own + backward.own +
+         apply.own;
 }
 
 double RangeCosts::EvenPart::launched_seconds(int devices) const {
@@ -90,7 +91,7 @@ void RangeCosts::begin_with_even_parts() {
       known(range, mesh).bound = sum.seconds(meshes_[mesh].num_devices());
     for (const inter_op::Submesh& part : parts_) {
       launched_.push_back(launches ? sum.launched_seconds(part.num_devices()) : 0);
-      runs_.push_back(sum.run_seconds(part.num_devices()));
+      runs_.push_back(sum.runs(part.num_devices()));
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "best_partition.h"
 #include "layer_ranges.h"
 #include "plan_stage.h"
+#include "schedule_bound.h"
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
@@ -65,8 +66,8 @@ class RangeCosts {
   /// Seconds of a micro-batch. Infinite: no plan fits the memory.
   double seconds(const RangeQuery& query, Ask ask = Ask::least);
 
-  /// Of these, what forward and backward take at least.
-  double least_run_seconds(int range, int part) const {
+  /// What forward and backward of a micro-batch take at least.
+  inter_op::LeastRuns least_runs(int range, int part) const {
     return runs_[range * parts_.size() + part];
   }
 
@@ -160,7 +161,7 @@ class RangeCosts {
     cost::LeastSeconds forward, backward, apply;
     StageSeconds launched;  ///< by the host
     void add(const EvenPart& other);
-    double run_seconds(int devices) const;       ///< of forward and backward
+    inter_op::LeastRuns runs(int devices) const;
     double seconds(int devices) const;           ///< of all, without launches by the host
     double launched_seconds(int devices) const;  ///< with them
   };
@@ -196,8 +197,8 @@ class RangeCosts {
   std::vector<Known> known_;                      ///< per range and mesh
   /// Per range and part, seconds with launches by the host. Unlike other bounds they do not add up.
   std::vector<double> launched_;
-  std::vector<double> runs_;      ///< per range and part, even parts of forward and backward
-  std::vector<Planned> planned_;  ///< per range and part
+  std::vector<inter_op::LeastRuns> runs_;  ///< per range and part, even parts
+  std::vector<Planned> planned_;           ///< per range and part
   std::map<int, Relaxed> relaxed_;
   std::map<int, double> peaks_;  ///< bytes of ranges on one device
   ThreadTeam team_{usable_cores()};

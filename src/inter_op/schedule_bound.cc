@@ -109,6 +109,25 @@ class BoundProgram {
     return micro_batches * least + sum;
   }
 
+  /// The stages that the last answer is of, if it is finite.
+  StagePartition stages() {
+    StagePartition partition;
+    Place place{.state = tiling_.full};
+    while (place.first < tables_.layers) {
+      Place best;
+      double least = kInfinity;
+      for (int m = 0; m < tables_.submeshes; ++m)
+        for_each_stage(place, m, [&](const Place& next, double seconds) {
+          if (seconds < least) least = seconds, best = next;
+        });
+      if (least == kInfinity) return {};
+      partition.stages.push_back(
+          {place.first, best.first - 1, problem_.stages.submeshes[best.before]});
+      place = best;
+    }
+    return partition;
+  }
+
  private:
   Sums& row(int first, int count, int before) {
     return rows_[(static_cast<std::size_t>(first) * counts_ + count) * befores_ +
@@ -133,38 +152,104 @@ class BoundProgram {
         const Sums& rest = row(last + 1, after, m);
         const PartitionOption* option = tables_.option(first, last, m, after);
         if (!rest.used || !option || option->seconds > most_) continue;
-        const double runs = least_runs(first, last, m, option->seconds);
+        const LeastRuns parts = problem_.runs(first, last, m);
+        const double runs = least_runs(parts, option->seconds);
+        const StageTime stage{runs, std::max(parts.forward, parts.backward), after,
+                              option->seconds >= least_};
         Sums& to = begun_[std::min(after + 1, counts_ - 1)];
         for (const TilingStep& step : tiling_.steps[m])
           for (int i = 0; i < step.count; ++i)
             if (rest.all[step.from + i] + runs <= most_to_end(after, runs))
-              add_stage(rest, step.from + i, runs, option->seconds >= least_, to, step.to + i);
+              add_stage(rest, step.from + i, stage, to, step.to + i);
       }
   }
 
-  void add_stage(const Sums& rest, int from, double runs, bool may_be_slowest, Sums& sums,
-                 int to) const {
+  /// Where the stages before a layer have led to.
+  struct Place {
+    int first = 0;    ///< layer
+    int before = -1;  ///< submesh of the stage before it
+    int count = -1;   ///< stages to the end, as far as they are counted
+    int state = 0;
+    bool had_slowest = false;
+  };
+
+  /// Calls visit(place behind it, seconds from here on) for the stages on submesh m that may begin
+  /// at `place`.
+  template <class Visit>
+  void for_each_stage(const Place& place, int m, const Visit& visit) {
+    const double transfer =
+        place.before < 0 ? 0 : tables_.transfer_seconds(place.first, place.before, m);
+    for (int last = place.first; last < tables_.layers; ++last)
+      for (int after = 0; after < counts_; ++after) {
+        if (place.count >= 0 && std::min(after + 1, counts_ - 1) != place.count) continue;
+        const Sums& rest = row(last + 1, after, m);
+        const PartitionOption* option = tables_.option(place.first, last, m, after);
+        if (!rest.used || !option || option->seconds > most_) continue;
+        const LeastRuns parts = problem_.runs(place.first, last, m);
+        const double runs = least_runs(parts, option->seconds);
+        const double longer = std::max(parts.forward, parts.backward);
+        for (const TilingStep& step : tiling_.steps[m]) {
+          if (place.state < step.to || place.state >= step.to + step.count) continue;
+          const int from = step.from + place.state - step.to;
+          if (rest.all[from] + runs > most_to_end(after, runs)) continue;
+          Place next{last + 1, m, after, from, place.had_slowest};
+          if (place.had_slowest) {
+            visit(next, weights_.behind * (transfer + runs) + rest.behind[from]);
+            continue;
+          }
+          visit(next, weights_.before * (transfer + runs) + rest.with_slowest[from]);
+          next.had_slowest = true;
+          if (option->seconds >= least_)
+            visit(next, weights_.before * transfer +
+                            waited(rest.all[from], rest.behind[from], longer, after));
+        }
+      }
+  }
+
+  struct StageTime {
+    double runs = 0;    ///< seconds of forward and backward, at least
+    double longer = 0;  ///< of these, of the longer one
+    int after = 0;      ///< stages to the end, as far as they are counted
+    bool may_be_slowest = false;
+  };
+
+  void add_stage(const Sums& rest, int from, const StageTime& stage, Sums& sums, int to) const {
     sums.used = true;
     const auto least = [](double& sum, double other) { sum = std::min(sum, other); };
-    least(sums.all[to], rest.all[from] + runs);
-    least(sums.behind[to], rest.behind[from] + weights_.behind * runs - weights_.hidden * most_);
-    least(sums.with_slowest[to], rest.with_slowest[from] + weights_.before * runs);
-    if (may_be_slowest) least(sums.with_slowest[to], std::max(0.0, rest.behind[from]));
+    least(sums.all[to], rest.all[from] + stage.runs);
+    least(sums.behind[to],
+          rest.behind[from] + weights_.behind * stage.runs - weights_.hidden * most_);
+    least(sums.with_slowest[to], rest.with_slowest[from] + weights_.before * stage.runs);
+    if (stage.may_be_slowest)
+      least(sums.with_slowest[to],
+            waited(rest.all[from], rest.behind[from], stage.longer, stage.after));
+  }
+
+  bool counts_waits() const { return weights_.waits && counts_ > tables_.most_counted; }
+
+  /// By the slowest stage for what is behind it. `longer`: the seconds of its longer run, at least.
+  double waited(double all, double behind, double longer, int after) const {
+    if (!counts_waits()) return std::max(0.0, behind);
+    const int hidden = tables_.in_flight[after] - 1;  // runs of other micro-batches, at most
+    const double shorter = std::min(most_ / 2, most_ - longer);
+    const double once = std::max(0.0, all - hidden * shorter);
+    return hidden + 1 < problem_.stages.micro_batches
+               ? std::max(once, 2 * all - hidden * most_)  // for the first and for the last one
+               : once;
   }
 
   /// Seconds that a micro-batch may take from a stage, of `runs` seconds, to the last one and back:
   /// n in flight take them once per round of n, and the last ones run one after the other.
   double most_to_end(int after, double runs) const {
-    if (counts_ == 1 || !weights_.waits) return kInfinity;
+    if (!counts_waits()) return kInfinity;
     const int in_flight = tables_.in_flight[after];
     const int rounds = (problem_.stages.micro_batches + in_flight - 1) / in_flight;
     return (enough_ - (in_flight - 1) * runs / 2) / rounds;
   }
 
   /// Of forward and backward of a micro-batch, in a stage that is not the slowest one.
-  double least_runs(int first, int last, int m, double seconds) const {
-    const double least = std::min(seconds, problem_.run_seconds(first, last, m));
-    return std::max(least, seconds - once_);
+  double least_runs(const LeastRuns& parts, double seconds) const {
+    return std::max(std::min(seconds, parts.forward + parts.backward), seconds - once_);
   }
 
   /// Seconds per micro-batch that the slowest stage can have of what runs once per step. Infinite:
@@ -178,8 +263,10 @@ class BoundProgram {
       for (int last = first; last < tables_.layers; ++last)
         for (int m = 0; m < tables_.submeshes; ++m)
           if (const PartitionOption* option = tables_.option(first, last, m, 0);
-              option && option->seconds >= least_ && option->seconds <= most_)
-            most = std::max(most, option->seconds - problem_.run_seconds(first, last, m));
+              option && option->seconds >= least_ && option->seconds <= most_) {
+            const LeastRuns parts = problem_.runs(first, last, m);
+            most = std::max(most, option->seconds - parts.forward - parts.backward);
+          }
     return most;
   }
 
@@ -219,12 +306,21 @@ class BoundSearch {
               const Tiling& tiling)
       : problem_(problem),
         tables_(tables),
+        tiling_(tiling),
         slowest_(seconds_of_stages(tables)),
-        program_(problem, tables, tiling, most_counted(tables, tiling)) {}
+        most_counted_(cells(tables.most_counted) <= kTuning.schedule_bound.most_cells
+                          ? tables.most_counted
+                          : 0),
+        most_programs_(std::clamp(kTuning.schedule_bound.work / cells(most_counted_),
+                                  kTuning.schedule_bound.least_programs,
+                                  kTuning.schedule_bound.most_programs)),
+        program_(problem, tables, tiling, most_counted_) {}
 
-  /// The most E up to `enough` that all stages are found to take.
-  double run() {
+  /// The most E up to `enough` that all stages are found to take, and stages that may take less
+  /// than `enough`.
+  ScheduleBound run() {
     double proven = std::min(bound(problem_.enough), problem_.enough);
+    const StagePartition least = least_stages_;
     double refuted = problem_.enough;  // not found
     for (int step = 0; step < kSteps && proven < refuted * (1 - kNarrow) && !is_over(); ++step) {
       const double middle = (proven + refuted) / 2;
@@ -232,22 +328,23 @@ class BoundSearch {
       (found >= middle ? proven : refuted) = middle;
       proven = std::max(proven, std::min(found, middle));
     }
-    return proven;
+    return {proven, least};
   }
 
  private:
   static constexpr int kSteps = 5;
 
-  /// Waits are counted where that takes little.
-  static int most_counted(const PartitionTables& tables, const Tiling& tiling) {
-    const double cells = static_cast<double>(tables.layers) * tables.submeshes * tables.submeshes *
-                         tiling.states * (tables.most_counted + 1);
-    return cells <= kTuning.schedule_bound.most_cells ? tables.most_counted : 0;
+  /// Of a program that counts so many stages to the end.
+  double cells(int most_counted) const {
+    return static_cast<double>(tables_.layers) * tables_.submeshes * tables_.submeshes *
+           tiling_.states * (most_counted + 1);
   }
 
+  /// A first look has time whenever it comes.
   bool is_over() const {
-    return programs_ >= kTuning.schedule_bound.most_programs ||
-           (problem_.stages.is_over && problem_.stages.is_over());
+    if (programs_ >= most_programs_) return true;
+    return programs_ * cells(most_counted_) > kTuning.schedule_bound.first_look &&
+           problem_.stages.is_over && problem_.stages.is_over();
   }
 
   /// Seconds of those stages that nothing waits `enough` for.
@@ -268,26 +365,38 @@ class BoundSearch {
       const auto cut = std::upper_bound(slowest_.begin(), slowest_.end(), (from + to) / 2);
       solve(least.begin, cut - slowest_.begin()), solve(cut - slowest_.begin(), least.end);
     }
+    least_stages_ = {};
+    if (open.top().seconds < enough) {
+      program_.solve(slowest_[open.top().begin], slowest_[open.top().end - 1], enough);
+      least_stages_ = program_.stages();
+    }
     return open.top().seconds;
   }
 
   const ScheduleBoundProblem& problem_;
   const PartitionTables& tables_;
+  const Tiling& tiling_;
   const std::vector<double> slowest_;  ///< seconds that the slowest stage may have, ascending
+  const int most_counted_;  ///< stages to the end: waits are counted where that takes little
+  const double most_programs_;
   BoundProgram program_;
   int programs_ = 0;
+  StagePartition least_stages_;
 };
 
 }  // namespace
 
-double schedule_bound(const ScheduleBoundProblem& problem) {
+ScheduleBound schedule_bound(const ScheduleBoundProblem& problem) {
   PartitionProblem stages = problem.stages;
   stages.waits_in_flight = true;
   const PartitionTables tables = partition_tables(stages);
-  double bound = kInfinity;
-  for (const Tiling& tiling : tilings(stages.cluster, stages.submeshes))
-    if (tiling.full >= 0) bound = std::min(bound, BoundSearch(problem, tables, tiling).run());
-  return bound;
+  ScheduleBound least{kInfinity, {}};
+  for (const Tiling& tiling : tilings(stages.cluster, stages.submeshes)) {
+    if (tiling.full < 0) continue;
+    ScheduleBound bound = BoundSearch(problem, tables, tiling).run();
+    if (bound.seconds < least.seconds) least = std::move(bound);
+  }
+  return least;
 }
 
 }  // namespace alpa::inter_op

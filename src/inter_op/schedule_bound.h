@@ -8,29 +8,39 @@
 
 namespace alpa::inter_op {
 
+/// Seconds of a stage's runs.
+struct LeastRuns {
+  double forward = 0, backward = 0;
+};
+
 struct ScheduleBoundProblem {
   /// Its tables say what a micro-batch takes at least, with its share of what runs once per step.
   /// Transfers are those of a micro-batch, there and back.
   const PartitionProblem& stages;
-  /// What forward and backward of a micro-batch take at least, once per step left out.
-  std::function<double(int first, int last, int submesh)> run_seconds;
+  /// What a micro-batch takes at least, once per step left out.
+  std::function<LeastRuns(int first, int last, int submesh)> runs;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   /// Whether reductions of gradients may hide behind the last backward run.
   bool hides_gradients = false;
   double enough = 0;  ///< seconds; no larger bound is sought
 };
 
-/// Seconds up to `enough` that no schedule of any stages takes less than, as pipeline::play says: stages on
-/// devices of their own, transfers that delay what waits for them alone, and what runs once per
-/// step at the end. Infinite: no stages fit.
+struct ScheduleBound {
+  double seconds = 0;
+  StagePartition least;  ///< stages that may take less than `enough`, as far as is known
+};
+
+/// Seconds up to `enough` that no schedule of any stages takes less than, as pipeline::play says:
+/// stages on devices of their own, transfers that delay what waits for them alone, and what runs
+/// once per step at the end. Infinite: no stages fit.
 ///
 /// With s the slowest stage of T seconds a micro-batch, B micro-batches, n of them in flight at s,
 /// and R the seconds of the stages and transfers behind s, 1F1B takes at least
 ///   Σ (before s) + B·T + max(0, R - (n - 1)·forward) + max(0, R - (n - 1)·backward):
 /// the first micro-batch must come to s; s computes; it waits for the first and the last
 /// micro-batch to come back, while it runs no more than n - 1 others forward, or backward. And any
-/// stage s of t seconds takes at least (R + t)·⌈B / n⌉ + (n - 1)·t / 2: each round of n micro-batches
-/// begins when those before come back, and of the last round all run after another.
-double schedule_bound(const ScheduleBoundProblem& problem);
+/// stage of t seconds takes at least (R + t)·⌈B / n⌉ + (n - 1)·t / 2: each round of n begins when
+/// those before come back, and those of the last round run one after another.
+ScheduleBound schedule_bound(const ScheduleBoundProblem& problem);
 
 }  // namespace alpa::inter_op

@@ -40,13 +40,17 @@ struct Tuning {
     std::size_t others = 3;
     /// So many partitions of a graph of so many nodes are compared by their schedules one by one.
     std::size_t most_played = 32, most_nodes_played = 400;
+    /// Rounds of bounds for the proof of the best stages.
+    int proof_rounds = 4;
   } stage_search;
 
   struct ScheduleBound {
-    /// Dynamic programs, at most.
-    int most_programs = 100;
     /// Sums of a program that counts what stages wait, at most.
     double most_cells = 1e7;
+    /// Dynamic programs, at least and at most, and the sums of all of them together.
+    double least_programs = 30, most_programs = 1000, work = 3e8;
+    /// Sums that take no longer than a planner may after its time.
+    double first_look = 5e7;
   } schedule_bound;
 
   struct Submesh {

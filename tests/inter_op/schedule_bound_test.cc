@@ -8,6 +8,7 @@
 #include "inter_op/partition_costs.h"
 #include "src/inter_op/all_partitions.h"
 #include "src/inter_op/stage_seconds.h"
+#include "src/pipeline/schedule.h"
 
 namespace schedule_bound_test {
 
@@ -35,14 +36,18 @@ struct Instance {
     const auto count = submeshes.size();
     return transfers[(layer * count + before) * count + after];
   }
-  inter_op::PartitionProblem problem() const {
+  inter_op::PartitionProblem problem(ScheduleKind kind) const {
     return {.cluster = cluster,
             .submeshes = submeshes,
             .costs = costs,
             .micro_batches = micro_batches,
-            .transfer_seconds = [this](int layer, int before, int after) {
-              return transfer(layer, before, after);
-            }};
+            .in_flight =
+                [=, this](int after) {
+                  const int most_stages = std::min(layers, cluster.num_devices());
+                  return pipeline::most_in_flight(kind, after, most_stages, micro_batches);
+                },
+            .transfer_seconds = [this](int layer, int before,
+                                       int after) { return transfer(layer, before, after); }};
   }
 };
 
@@ -79,17 +84,19 @@ Instance random_instance(unsigned seed, double once) {
 
 double bound_of(const Instance& instance, ScheduleKind kind, double enough,
                 double share_known = 1) {
-  const inter_op::PartitionProblem problem = instance.problem();
+  const inter_op::PartitionProblem problem = instance.problem(kind);
   return inter_op::schedule_bound(
-      {.stages = problem,
-       .run_seconds =
-           [&](int first, int last, int m) {
-             const StageSeconds& seconds =
-                 instance.seconds[instance.costs.index(first, last, m, 0)];
-             return share_known * (seconds.forward + seconds.backward);
-           },
-       .schedule = kind,
-       .enough = enough});
+             {.stages = problem,
+              .runs =
+                  [&](int first, int last, int m) {
+                    const StageSeconds& seconds =
+                        instance.seconds[instance.costs.index(first, last, m, 0)];
+                    return inter_op::LeastRuns{share_known * seconds.forward,
+                                               share_known * seconds.backward};
+                  },
+              .schedule = kind,
+              .enough = enough})
+      .seconds;
 }
 
 double played(const Instance& instance, const StagePartition& partition, ScheduleKind kind) {
