@@ -188,6 +188,11 @@ find_package(Python3 3.8 COMPONENTS Interpreter QUIET)
 if(Python3_Interpreter_FOUND)
   add_test(NAME scripts/gpu_check COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/gpu_check_test.py)
   set_tests_properties(scripts/gpu_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
+  if(ALPA_BUILD_TOOLS)  # in Chromium, where that is
+    add_test(NAME scripts/report_browser COMMAND ${Python3_EXECUTABLE}
+      ${PROJECT_SOURCE_DIR}/tests/scripts/report_browser_test.py $<TARGET_FILE:alpa_tool>)
+    set_tests_properties(scripts/report_browser PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+  endif()
 endif()
 
 # A Slurm of this machine; skipped where there is none.

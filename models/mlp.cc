@@ -125,6 +125,8 @@ void run_demo(const MlpFlags& flags, const Cluster& cluster) {
   fmt::print("\nWhere the {} plan puts every parameter\n{}",
              flags.method == "shard" ? "automatic" : flags.method,
              sharding_text(run.executable.planned()));
+  if (!flags.report.empty())
+    fmt::print("\nOpen {} in a browser to look at the plan.\n", flags.report);
 }
 
 int run_mlp(int argc, char** argv) {

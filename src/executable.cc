@@ -285,6 +285,13 @@ std::string Executable::explain(Detail detail) const {
   return alpa::explain(impl_->planned, impl_->cluster, detail);
 }
 
+void Executable::report(const std::string& path) const {
+  const std::vector<runtime::DeviceTimes> times = impl_->executor->times();
+  const bool has_run = std::any_of(times.begin(), times.end(),
+                                   [](const auto& device) { return !device.own.empty(); });
+  write_file(path, alpa::report(impl_->planned, impl_->cluster, has_run ? trace() : ""));
+}
+
 std::string Executable::trace() const {
   return chrome_trace(trace_of(impl_->planned.plan, *impl_->executor));
 }

@@ -12,6 +12,9 @@ int explain_command(int argc, char** argv);
 /// (tools/plan.cc).
 int plan_command(int argc, char** argv);
 
+/// `report FILE --output PAGE`: a plan as one HTML page (tools/report.cc).
+int report_command(int argc, char** argv);
+
 /// `profile [--devices N] [--output FILE]`: measures this machine (tools/profile.cc).
 int profile_command(int argc, char** argv);
 

@@ -191,6 +191,9 @@ class Executable {
   std::int64_t batch_rows() const;            ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
+  /// Writes a report of the plan as one HTML page (alpa::report), with the runs of the last step if
+  /// `ExecutorOptions::record_times` is set and a step has run. Throws Error if writing fails.
+  void report(const std::string& path) const;
   /// The last step as a Chrome trace (JSON, for chrome://tracing or Perfetto). Per device lanes of
   /// what is predicted, of what ran by stage and micro-batch, and of its instructions: compute,
   /// communication, transfer, waiting. Throws Error unless `ExecutorOptions::record_times` is set

@@ -10,8 +10,8 @@ namespace {
 /// Of --plan-only, which runs nothing.
 void check_plan_only(const CommonFlags& flags) {
   if (!flags.plan_only) return;
-  for (const char* flag : {"--compare", "--load-plan", "--trace", "--log", "--plot", "--save",
-                           "--generate", "--checkpoint"})
+  for (const char* flag :
+       {"--compare", "--load-plan", "--log", "--plot", "--save", "--generate", "--checkpoint"})
     require(flags.given.count(flag) == 0, "--plan-only runs nothing: it can't be combined with {}",
             flag);
 }
@@ -35,7 +35,7 @@ void check_combinations(const CommonFlags& flags) {
           "--checkpoint is ''; it must name a directory");
   for (const char* flag : {"--checkpoint-every", "--keep", "--resume"})
     check(flag, flags.checkpoint.empty(), "without --checkpoint, which names the directory");
-  check("--trace", flags.steps == 0 && flags.given.count("--epochs") == 0,
+  check("--trace", !flags.plan_only && flags.steps == 0 && flags.given.count("--epochs") == 0,
         "with --steps 0: it is of the last step");
 }
 

@@ -108,7 +108,9 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
                       {"summary", "full"}, "summary"),
       on("--timeline", &f.timeline, "print when each stage runs which micro-batch"),
       output_file("--trace", &f.trace,
-                  "write a Chrome trace of the last step, predicted and measured, to this file"),
+                  "write a Chrome trace of the last step, predicted and measured, to this file; "
+                  "with --plan-only what is predicted"),
+      output_file("--report", &f.report, "write the plan as one HTML page to this file"),
       on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
       on("--compare", &f.compare,
          "run on one device too and report the largest difference of a parameter"),

@@ -31,7 +31,7 @@ struct CommonFlags {
   double stall_seconds = 0;  ///< 0: devices may take any time
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
-  std::string save_plan, load_plan, plan_cache, dump, json, trace, log, plot;
+  std::string save_plan, load_plan, plan_cache, dump, json, trace, report, log, plot;
   std::string checkpoint;  ///< folder; "": none are saved
   std::int64_t checkpoint_every = 100, keep = 3;
   bool resume = false;

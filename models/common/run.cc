@@ -76,6 +76,11 @@ void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
                 interrupt.ending(make_method(flags, flags.method)), cluster);
   interrupt.exit_with(planned, flags.save_plan);
   report(flags, planned, cluster, nullptr);
+  if (!flags.trace.empty()) write_file(flags.trace, predicted_trace(planned));
+  if (!flags.report.empty()) {
+    write_file(flags.report, alpa::report(planned, cluster));
+    fmt::print("report      {}\n", flags.report);
+  }
 }
 
 Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task,
@@ -102,6 +107,10 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   if (!flags.trace.empty()) {
     write_file(flags.trace, run.executable.trace());
     fmt::print("trace       {}\n", run.executable.trace_summary());
+  }
+  if (!flags.report.empty()) {
+    run.executable.report(flags.report);
+    fmt::print("report      {}\n", flags.report);
   }
   return run;
 }

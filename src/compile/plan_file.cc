@@ -3,6 +3,7 @@
 
 #include "alpa/compile/parallel_method.h"
 #include "src/inter_op/cut_stages.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/plan/plan_file.h"
 #include "src/ir/stages.h"
 #include "src/report/plan_text.h"
@@ -45,6 +46,32 @@ Json memory_json(const StageMemory& memory) {
           {"in_flight", memory.in_flight},
           {"temporaries", memory.temporaries},
           {"limit", memory.limit}};
+}
+
+StageSeconds read_seconds(const Place& place) {
+  return {place.at("forward").number(), place.at("backward").number(), place.at("weights").number(),
+          place.at("apply").number()};
+}
+
+StageMemory read_memory(const Place& place) {
+  const auto bytes = [&](const char* key) {
+    return static_cast<std::int64_t>(place.at(key).count(std::numeric_limits<std::int64_t>::max()));
+  };
+  return {bytes("state"),       bytes("accumulators"),
+          bytes("activations"), place.at("in_flight").integer(),
+          bytes("temporaries"), bytes("limit")};
+}
+
+StageTransfer read_transfer(const Place& place, int stages) {
+  const auto stage = [&](const char* key) {
+    return static_cast<int>(place.at(key).count(stages - 1));
+  };
+  StageTransfer transfer{stage("from"), stage("to")};
+  transfer.once = place.at("per").text() == "step";
+  transfer.tensors = place.at("tensors").integer();
+  transfer.bytes = place.at("bytes").number();
+  transfer.seconds = place.at("seconds").number();
+  return transfer;
 }
 
 Json transfers_json(const std::vector<StageTransfer>& transfers) {
@@ -101,6 +128,43 @@ std::vector<std::string> sharding_plans(const std::string& text, const std::stri
   std::vector<std::string> plans;
   for (const Place& stage : file.at("stages").items()) plans.push_back(stage.at("plan").dump());
   return plans;
+}
+
+CompiledStep plan_for_readers(const std::string& text, const std::string& origin) {
+  const std::string title = "plan " + origin;
+  const nlohmann::json json = parse_json(text, title);
+  const Place file(json, title);
+  CompiledStep planned;
+  Plan& plan = planned.plan;
+  const bool whole = has_stages(file);
+  const std::vector<Place> stages = whole ? file.at("stages").items() : std::vector<Place>{};
+  const std::vector<std::string> texts = sharding_plans(text, origin);
+  for (std::size_t s = 0; s < texts.size(); ++s) {
+    const std::string place = whole ? fmt::format("{}: stages[{}].plan", origin, s) : origin;
+    StagePlan stage = whole ? layers_of(stages[s], plan.stages) : StagePlan{};
+    stage.graph = graph_from_plan_json(texts[s], place);
+    stage.plan = plan_from_json(texts[s], stage.graph, place);
+    if (whole) stage.seconds = read_seconds(stages[s].at("seconds"));
+    if (whole) stage.memory = read_memory(stages[s].at("memory_bytes"));
+    planned.memory_bytes = std::max(
+        planned.memory_bytes,
+        whole ? stage.memory.total() : intra_op::peak_memory(stage.plan, stage.graph).bytes);
+    plan.stages.push_back(std::move(stage));
+  }
+  if (plan.stages.empty()) file.at("stages").bad("at least one stage");
+  plan.method =
+      whole && file.contains("method") ? file.at("method").text() : plan.stages.front().plan.method;
+  if (whole && file.contains("schedule"))
+    plan.schedule = file.at("schedule").parsed(parse_schedule);
+  plan.cost = plan.stages.front().plan.cost;
+  if (whole) {
+    plan.cost.objective_seconds = file.at("predicted_seconds").number();
+    plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
+    plan.bubble = file.at("bubble").number();
+    for (const Place& transfer : file.at("transfers").items())
+      plan.transfers.push_back(read_transfer(transfer, static_cast<int>(plan.stages.size())));
+  }
+  return planned;
 }
 
 std::string to_json(const CompiledStep& step) {

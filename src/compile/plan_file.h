@@ -14,6 +14,11 @@ namespace alpa {
 /// `to_json(ShardingPlan)`. Throws Error as `plan_from_json`.
 std::vector<std::string> sharding_plans(const std::string& text, const std::string& origin);
 
+/// The plan in a file with this text as it was written, for readers: with what was predicted, but
+/// without the graph of the whole step, which it cannot be run without. Throws Error as
+/// `plan_from_json`.
+CompiledStep plan_for_readers(const std::string& text, const std::string& origin);
+
 /// Graph and plan of a step whose plan is in a file with this text. Throws Error naming `origin`
 /// and the place if the text is malformed, or was made for another step. Without a number of
 /// micro-batches, that of the file.

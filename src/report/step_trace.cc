@@ -37,6 +37,8 @@ class Reader {
  public:
   Reader(const spmd::SpmdProgram& program, const runtime::Executor& executor)
       : program_(program), executor_(executor), times_(executor.times()) {
+    require(!times_.empty(),
+            "no times of instructions were recorded; set ExecutorOptions::record_times");
     for (const runtime::DeviceTimes& device : times_)
       if (!device.own.empty()) {
         first_ = std::min(first_, device.own.front().begin);
@@ -121,6 +123,17 @@ int parts_of(const StepTrace& trace) { return static_cast<int>(trace.predicted.m
 StepTrace trace_of(const Plan& plan, const runtime::Executor& executor) {
   const Reader reader(executor.program(), executor);
   return {reader.devices(), reader.seconds(), forecast(plan)};
+}
+
+StepTrace predicted_trace_of(const Plan& plan) {
+  StepTrace trace{.predicted = forecast(plan)};
+  for (std::size_t mesh = 0; mesh < trace.predicted.meshes.size(); ++mesh)
+    for (int device : plan.stages[mesh].plan.mesh.devices()) {
+      DeviceTrace& of = trace.devices.emplace_back();
+      of.device = device;
+      of.stage = static_cast<int>(mesh);
+    }
+  return trace;
 }
 
 std::string chrome_trace(const StepTrace& trace) {

@@ -39,6 +39,9 @@ struct StepTrace {
 /// The last step of `executor`, which runs by `plan`. Throws Error if no times were recorded.
 StepTrace trace_of(const Plan& plan, const runtime::Executor& executor);
 
+/// A step that has not run: all devices of the plan, with what is predicted alone.
+StepTrace predicted_trace_of(const Plan& plan);
+
 /// JSON in Chrome's trace event format: a process per device, a thread per lane.
 std::string chrome_trace(const StepTrace& trace);
 

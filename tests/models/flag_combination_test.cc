@@ -69,7 +69,7 @@ TEST_CASE("outputs that can't be written are refused before the training, and no
                            const std::string& path) {
     return mistake(program, {flag, path});
   };
-  for (const char* flag : {"--save-plan", "--trace", "--log", "--plot", "--json"}) {
+  for (const char* flag : {"--save-plan", "--trace", "--report", "--log", "--plot", "--json"}) {
     const std::string start = std::string(flag) + ": ";
     CHECK(refused("alpa-mlp", flag, "/nowhere/x") ==
           start + "/nowhere/x: cannot be written: No such file or directory");

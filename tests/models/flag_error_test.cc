@@ -167,7 +167,7 @@ TEST_CASE(
                                            "inf",
                                            "nan"};
   const std::vector<std::string> flags = flags_with_value();
-  CHECK(flags.size() == 36);
+  CHECK(flags.size() == 37);
   for (const std::string& flag : flags)
     for (const std::string& value : values) {
       CAPTURE(flag);

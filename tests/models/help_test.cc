@@ -47,8 +47,8 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--plan-cache", "--load-plan", "--save-plan"});
-  CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--progress",
-                                 "--compare", "--quiet", "--log", "--checkpoint",
+  CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--report",
+                                 "--progress", "--compare", "--quiet", "--log", "--checkpoint",
                                  "--checkpoint-every", "--keep", "--resume", "--plot", "--json",
                                  "--dump"});
   CHECK(help.text.find(

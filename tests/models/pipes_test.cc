@@ -56,7 +56,7 @@ TEST_CASE("a pipe without another end is refused, whatever flag names it") {
   CHECK(said("--load-plan") == name + "plan file pipes_test.csv" + unread);
   CHECK(said("--cluster", "timeout 60 " ALPA_MLP) == name + "cluster file pipes_test.csv" + unread);
   CHECK(said("--data") == name + "pipes_test.csv" + unread);
-  for (const char* flag : {"--save-plan", "--log", "--plot", "--trace", "--json"})
+  for (const char* flag : {"--save-plan", "--log", "--plot", "--trace", "--report", "--json"})
     CHECK(said(flag) == name + "pipes_test.csv" + unwritten);
 }
 

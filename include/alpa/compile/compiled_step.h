@@ -49,6 +49,16 @@ std::string timeline(const CompiledStep& step);
 /// The plan as JSON for `load_plan`.
 std::string to_json(const CompiledStep& step);
 
+/// What is predicted of a step as a Chrome trace (JSON, for chrome://tracing or Perfetto): when
+/// each device runs which part of which micro-batch.
+std::string predicted_trace(const CompiledStep& step);
+
+/// A report of the plan as one HTML page that needs no other file: where seconds and bytes go, how
+/// tensors are split, the timeline of a pipeline, and what the planner assumed of `cluster`.
+/// `trace`: a Chrome trace of a step (Executable::trace), whose runs are shown beside the predicted
+/// ones; none if empty. Throws Error if it is no such trace.
+std::string report(const CompiledStep& step, const Cluster& cluster, const std::string& trace = "");
+
 /// The plan explained in words, for devices of `cluster`.
 std::string explain(const CompiledStep& step, const Cluster& cluster,
                     Detail detail = Detail::summary);

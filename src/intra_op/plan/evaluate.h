@@ -8,6 +8,7 @@
 #include "alpa/intra_op/plan.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/facts/graph_facts.h"
+#include "src/intra_op/facts/live_ranges.h"
 
 namespace alpa::intra_op {
 
@@ -43,6 +44,16 @@ struct PeakMemory {
   std::int64_t bytes = 0;
   int point = 0;  ///< a node, or the number of nodes for the end of the step
 };
+
+/// A value in its own layout, or a copy of it in another, and the points between which it is in
+/// the memory of the device with the largest shards.
+struct LiveBytes {
+  int value = -1;
+  bool is_copy = false;
+  LivePoints points = {};
+  std::int64_t bytes = 0;
+};
+std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& facts);
 
 /// Largest sum over the points of the step, and the first point where it is reached: values from
 /// where they are made to the last use that reads them or reshards them, copies from their first

@@ -47,28 +47,35 @@ PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
   return peak_memory(plan, GraphFacts(graph));
 }
 
-PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
+std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& facts) {
   const Graph& graph = facts.graph;
   const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
   const std::vector<LivePoints> ranges = live_ranges(graph, facts.classes, facts.lifetimes().points,
                                                      last_direct_reads(plan, facts, starts));
-  std::vector<std::int64_t> change(graph.nodes.size() + 2, 0);
-  const auto add = [&](int from, int to, int value, const ShardingSpec& spec) {
-    if (from >= to) return;
-    const std::int64_t bytes = shard_bytes(graph.type(value), spec, plan.mesh);
-    change[from] += bytes;
-    change[to] -= bytes;
+  std::vector<LiveBytes> live;
+  const auto add = [&](int value, bool is_copy, const LivePoints& points,
+                       const ShardingSpec& spec) {
+    if (points.from < points.to)
+      live.push_back({value, is_copy, points, shard_bytes(graph.type(value), spec, plan.mesh)});
   };
-  for (int v = 0; v < static_cast<int>(ranges.size()); ++v)
-    add(ranges[v].from, ranges[v].to, v, plan.specs[v]);
+  for (int v = 0; v < static_cast<int>(ranges.size()); ++v) add(v, false, ranges[v], plan.specs[v]);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const PlannedReshard& r = plan.reshards[i];
-    const LivePoints range = range_of(r, starts[i], graph);
-    add(range.from, range.to, r.value, r.path.steps.back().to);
+    add(r.value, true, range_of(r, starts[i], graph), r.path.steps.back().to);
+  }
+  return live;
+}
+
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
+  const auto points = static_cast<int>(facts.graph.nodes.size());
+  std::vector<std::int64_t> change(points + 2, 0);
+  for (const LiveBytes& live : live_bytes(plan, facts)) {
+    change[live.points.from] += live.bytes;
+    change[live.points.to] -= live.bytes;
   }
   PeakMemory peak;
   std::int64_t live = 0;
-  for (int point = 0; point <= static_cast<int>(graph.nodes.size()); ++point) {
+  for (int point = 0; point <= points; ++point) {
     live += change[point];
     if (live > peak.bytes) peak = {live, point};
   }

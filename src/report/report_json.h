@@ -1,0 +1,17 @@
+#pragma once
+/// What a report shows of a plan, as JSON: every number of its page is read from here.
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+#include "alpa/inter_op/plan.h"
+#include "alpa/mesh/cluster.h"
+
+namespace alpa {
+
+/// The plan's numbers, priced for devices of `cluster`. Seconds are of a step unless a key says
+/// otherwise, bytes those of a device. Keys: "summary", "stages", "time", "operators", "sharding",
+/// "memory", "timeline", "communication", "transfers", "assumptions", and those of the whole.
+nlohmann::ordered_json report_json(const Plan& plan, const Cluster& cluster,
+                                   std::int64_t memory_bytes);
+
+}  // namespace alpa

@@ -1,0 +1,32 @@
+#pragma once
+/// The parts of a report that are about one stage.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "src/intra_op/plan/evaluate.h"
+
+namespace alpa::report {
+
+/// "blocks.11.attention.query/einsum" as "blocks.*.attention.query/einsum", "dense2.kernel" as
+/// "dense*.kernel": layers share it.
+std::string pattern_of(const std::string& name);
+
+/// Per class of alike operators, the most seconds first: seconds, FLOPs and bytes of a step and
+/// device, what bounds them, their strategy, and the next best for the first ones.
+nlohmann::ordered_json operators_json(const intra_op::PricedPlan& priced, int stage);
+
+/// Seconds of a step by what bounds them: products, memory, communication.
+nlohmann::ordered_json time_json(const intra_op::PricedPlan& priced);
+
+/// Per layer, equal neighbours folded, how parameters and results of products are laid out.
+nlohmann::ordered_json sharding_json(const intra_op::PricedPlan& priced, int stage);
+
+/// Bytes that live at points of the step, by what they hold. `in_flight`: micro-batches whose
+/// activations are kept at the same time.
+nlohmann::ordered_json memory_json(const intra_op::PricedPlan& priced, int in_flight);
+
+/// Per mesh axis and kind of collective: calls, bytes sent and seconds of a step; and the largest
+/// ones, with what they are for.
+nlohmann::ordered_json communication_json(const intra_op::PricedPlan& priced, int stage);
+
+}  // namespace alpa::report

@@ -1,0 +1,159 @@
+// Reports of plans, as programs ask for them.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "src/base/file.h"
+#include "src/report/report_page.h"
+
+namespace report_test {
+
+using namespace alpa;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+TrainingStep mlp_step() {
+  const nn::Sequential model{nn::Dense(256), nn::ReLU(), nn::Dense(256), nn::ReLU(), nn::Dense(10)};
+  return training_step(
+      {{"x", {f32, {32, 64}}}, {"y", {f32, {32, 10}}}},
+      [=](const Batch& b) { return mean(square(model(b["x"]) - b["y"])); }, optim::Adam{});
+}
+
+/// The JSON that the page holds.
+Json numbers_of(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"numbers\">";
+  const std::size_t from = page.find(begin);
+  REQUIRE(from != page.npos);
+  return Json::parse(
+      page.substr(from + begin.size(), page.find("</script>", from) - from - begin.size()));
+}
+
+/// Checks every number on the page against its JSON; returns how many there are.
+int check_numbers(const std::string& page) {
+  const Json numbers = numbers_of(page);
+  const std::regex shown("data-n=\"([^\"]*)\" data-u=\"([^\"]*)\">([^<]*)<");
+  int count = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), shown), end; at != end; ++at, ++count) {
+    const std::string pointer = (*at)[1];
+    CAPTURE(pointer);
+    const double value = numbers.at(Json::json_pointer(pointer)).get<double>();
+    CHECK(report_number(value, std::string((*at)[2])) == (*at)[3].str());
+  }
+  return count;
+}
+
+double sum_of_times(const Json& time) {
+  return time["compute"].get<double>() + time["memory"].get<double>() +
+         time["communication"].get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("every number of a report is one of its JSON, which is the plan's") {
+  const Cluster cluster = Cluster::named("dgx-a100");
+  for (const Method& method :
+       {Method(ShardParallel{}),
+        Method(PipeshardParallel{
+            .num_micro_batches = 4, .layers = AutoLayers{3}, .stages = UniformStages{2}})}) {
+    const CompiledStep planned = plan_only(mlp_step(), method, cluster);
+    const std::string page = report(planned, cluster);
+    CHECK(check_numbers(page) > 40);
+    const Json numbers = numbers_of(page);
+    CHECK(numbers["seconds"].get<double>() == planned.plan.cost.objective_seconds);
+    CHECK(numbers["memory_bytes"].get<std::int64_t>() == planned.memory_bytes);
+    CHECK(numbers["summary"].size() == 5);
+    REQUIRE(numbers["stages"].size() == planned.plan.stages.size());
+    CHECK(numbers.contains("timeline") == (planned.plan.stages.size() > 1));
+    for (std::size_t s = 0; s < planned.plan.stages.size(); ++s) {
+      const PlanCost& cost = planned.plan.stages[s].plan.cost;
+      CHECK(sum_of_times(numbers["time"][s]) == doctest::Approx(cost.objective_seconds));
+      CHECK(numbers["time"][s]["communication"].get<double>() ==
+            doctest::Approx(cost.communication_seconds));
+      CHECK(numbers["stages"][s]["memory"]["total"].get<std::int64_t>() ==
+            planned.plan.stages[s].memory.total());
+    }
+  }
+}
+
+TEST_CASE(
+    "the communication of a report is that of the plan, and the most that lives is its peak") {
+  const Cluster cluster = Cluster::named("dgx-a100");
+  const CompiledStep planned = plan_only(mlp_step(), DataParallel{}, cluster);
+  const Json numbers = numbers_of(report(planned, cluster));
+  double seconds = 0, bytes = 0;
+  for (const Json& kind : numbers["communication"]["kinds"])
+    seconds += kind["seconds"].get<double>(), bytes += kind["bytes"].get<double>();
+  CHECK(seconds == doctest::Approx(planned.plan.cost.communication_seconds));
+  double sent = 0;
+  for (const auto& [kind, traffic] : planned.traffic()) sent += traffic.bytes;
+  CHECK(bytes == doctest::Approx(sent));
+  double most = 0, parameters = 0;
+  for (const Json& point : numbers["memory"][0]["points"]) {
+    double sum = 0;
+    for (const Json& of : point) sum += of.get<double>();
+    most = std::max(most, sum);
+    parameters = point[0].get<double>();
+  }
+  CHECK(parameters == 4 * (64 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10));
+  CHECK(most <= planned.memory_bytes);
+  CHECK(most > 0.3 * static_cast<double>(planned.memory_bytes));
+}
+
+TEST_CASE("equal layers of a report are folded, and a large model's page stays small") {
+  nn::Sequential model;
+  for (int i = 0; i < 24; ++i) model.add(nn::Dense(64));
+  const TrainingStep step = training_step(
+      {{"x", {f32, {16, 64}}}}, [=](const Batch& b) { return mean(square(model(b["x"]))); },
+      optim::Sgd{});
+  const Cluster cluster = Cluster::named("dgx-a100");
+  const std::string page = report(plan_only(step, DataParallel{}, cluster), cluster);
+  CHECK(page.size() < 200'000);
+  const Json layers = numbers_of(page).at("sharding");
+  CHECK(layers.size() <= 4);
+  int count = 0;
+  for (const Json& layer : layers) count += layer["count"].get<int>();
+  CHECK(count == 24);
+  CHECK(page.find("<script src") == page.npos);
+  CHECK(page.find("http") == page.npos);
+}
+
+TEST_CASE("a report of a run has its measured timeline, and one before any step has none") {
+  const std::string path = "report_test.html";
+  PipeshardParallel pipeline{
+      .num_micro_batches = 2, .layers = AutoLayers{2}, .stages = UniformStages{2}};
+  pipeline.executor.record_times = true;
+  const Executable step = parallelize(mlp_step(), pipeline, Cluster::local(2));
+  step.report(path);
+  CHECK_FALSE(numbers_of(read_file(path, {"report", 1 << 24})).contains("measured"));
+  TrainState state = step.init(1);
+  step.run(state,
+           {{"x", Array(TensorType{f32, {32, 64}})}, {"y", Array(TensorType{f32, {32, 10}})}})
+      .loss();
+  step.report(path);
+  const std::string page = read_file(path, {"report", 1 << 24});
+  std::filesystem::remove(path);
+  const Json measured = numbers_of(page).at("measured");
+  CHECK(measured["meshes"].size() == 2);
+  for (const Json& runs : measured["meshes"]) CHECK(runs.size() >= 5);  // F, B of two, apply
+  CHECK(measured["seconds"].get<double>() > 0);
+  check_numbers(page);
+}
+
+TEST_CASE("a trace of something else is refused by name") {
+  const Cluster cluster = Cluster::local(1);
+  const CompiledStep planned = plan_only(mlp_step(), Serial{}, cluster);
+  CHECK_THROWS_WITH_AS(report(planned, cluster, "{}"),
+                       "trace of the step: no traceEvents; expected a trace of a step, as --trace "
+                       "or Executable::trace writes it",
+                       Error);
+  CHECK_THROWS_WITH_AS(report(planned, cluster, "{\"traceEvents\": [3, {\"ph\": \"X\"}]}"),
+                       "trace of the step: no measured runs; expected a trace of a step, as "
+                       "--trace or Executable::trace writes it",
+                       Error);
+}
+
+}  // namespace report_test
