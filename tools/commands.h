@@ -5,6 +5,9 @@
 /// `solve FILE SECONDS`: solves an instance of the contest format (tools/solve.cc).
 int solve_command(int argc, char** argv);
 
+/// `diff PLAN PLAN`: prints what two plans do differently (tools/diff.cc).
+int diff_command(int argc, char** argv);
+
 /// `explain FILE`: prints why a plan is as it is (tools/explain.cc).
 int explain_command(int argc, char** argv);
 

@@ -32,6 +32,7 @@ int version_command(int argc, char** argv) {
 constexpr Command kCommands[] = {
     {"checkpoint", "list|verify|diff|export FOLDER",
      "list the checkpoints of a run, check, compare or export them", checkpoint_command},
+    {"diff", "PLAN PLAN", "say what two plans do differently, in seconds and bytes", diff_command},
     {"doctor", "[--json] [--seconds S]",
      "say what this machine offers, how fast it is, and what is missing", doctor_command},
     {"explain", "PLAN|MODEL [--full]",

@@ -81,6 +81,7 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
   const double limit = subject.flags.solver_seconds;
   int worse = 0, tried = 0;
   Method last = kind;
+  std::string other;
   const std::vector<int> numbers = numbers_of(
       subject, kind.index() == Method(ShardParallel{}).index() ? 1 : subject.cluster.num_devices());
   for (const int number : numbers) {
@@ -95,9 +96,12 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
       worse = better ? 0 : worse + 1;
       if (better) result.planned = std::move(next);
     } catch (const intra_op::OverBudget&) {
+      other.clear();
+    } catch (const Error& error) {  // such as fewer rows than devices
+      other = error.what();
     }
   }
-  if (!result.planned) result.failure = too_large_text(subject, last);
+  if (!result.planned) result.failure = other.empty() ? too_large_text(subject, last) : other;
   result.planning_seconds = watch.seconds();
   return result;
 }

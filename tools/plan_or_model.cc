@@ -4,6 +4,7 @@
 #include <alpa/alpa.h>
 
 #include "src/base/file.h"
+#include "src/compile/plan_file.h"
 #include "src/ops/all_ops.h"
 
 namespace tools {
@@ -74,6 +75,17 @@ PlanOrModel read_plan_or_model(const PlanOrModelFlags& flags) {
   cli::require_effect(flags.given, "--mesh", flags.method == "serial",
                       "with --method serial, which uses one device");
   return file;
+}
+
+CompiledStep read_plan(const PlanOrModelFlags& flags) {
+  return plan_for_readers(read_file(flags.file, kPlanOrModel), flags.file);
+}
+
+int devices_of(const Plan& plan) {
+  std::set<int> devices;
+  for (const StagePlan& stage : plan.stages)
+    devices.insert(stage.plan.mesh.devices().begin(), stage.plan.mesh.devices().end());
+  return static_cast<int>(devices.size());
 }
 
 Cluster cluster_of(const PlanOrModelFlags& flags, int devices) {

@@ -29,6 +29,11 @@ struct PlanOrModel {
 };
 PlanOrModel read_plan_or_model(const PlanOrModelFlags& flags);
 
+/// The plan in the file, for readers.
+alpa::CompiledStep read_plan(const PlanOrModelFlags& flags);
+/// Different devices of all stages.
+int devices_of(const alpa::Plan& plan);
+
 /// The cluster that is given, or so many devices of this machine.
 alpa::Cluster cluster_of(const PlanOrModelFlags& flags, int devices);
 /// That of a plan for so many devices. Throws Error if the cluster has fewer.

@@ -27,13 +27,6 @@ std::vector<cli::Flag> rows_of(ReportFlags& f) {
                                 "beside the predicted one")})});
 }
 
-int devices_of(const Plan& plan) {
-  std::set<int> devices;
-  for (const StagePlan& stage : plan.stages)
-    devices.insert(stage.plan.mesh.devices().begin(), stage.plan.mesh.devices().end());
-  return static_cast<int>(devices.size());
-}
-
 }  // namespace
 
 int report_command(int argc, char** argv) {

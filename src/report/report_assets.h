@@ -1,7 +1,7 @@
 #pragma once
 /// Style and script of the page of a report.
 
-namespace alpa::report {
+namespace alpa::page {
 
 inline constexpr const char* kStyle = R"(
 :root{--ink:#1c2430;--soft:#5b6675;--line:#d5dbe3;--page:#fff;--panel:#f6f8fa;--a:#3b76c4;--b:#e08a1e;
@@ -105,4 +105,4 @@ for (const bar of document.querySelectorAll('.zoom')) {
 }
 )";
 
-}  // namespace alpa::report
+}  // namespace alpa::page

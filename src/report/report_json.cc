@@ -159,16 +159,16 @@ Json report_json(const Plan& plan, const Cluster& cluster, std::int64_t memory_b
     const StagePlan& stage = plan.stages[s];
     const intra_op::PricedPlan priced(stage.plan, stage.graph, model);
     json["stages"].push_back(stage_json(stage, s));
-    Json time = report::time_json(priced);
+    Json time = page::time_json(priced);
     time["stage"] = s;
     const double busy = time["compute"].get<double>() + time["memory"].get<double>() +
                         time["communication"].get<double>();
     time["waiting"] = std::max(0.0, plan.cost.objective_seconds - busy);
     json["time"].push_back(std::move(time));
-    append(json["operators"], report::operators_json(priced, s));
-    append(json["sharding"], report::sharding_json(priced, s));
-    json["memory"].push_back(report::memory_json(priced, std::max(1, stage.memory.in_flight)));
-    Json communication = report::communication_json(priced, s);
+    append(json["operators"], page::operators_json(priced, s));
+    append(json["sharding"], page::sharding_json(priced, s));
+    json["memory"].push_back(page::memory_json(priced, std::max(1, stage.memory.in_flight)));
+    Json communication = page::communication_json(priced, s);
     append(json["communication"]["kinds"], std::move(communication["kinds"]));
     append(json["communication"]["largest"], std::move(communication["largest"]));
   }

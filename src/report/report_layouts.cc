@@ -7,7 +7,7 @@
 #include "report_parts.h"
 #include "src/ir/op_def.h"
 
-namespace alpa::report {
+namespace alpa::page {
 
 using Json = nlohmann::ordered_json;
 
@@ -217,4 +217,4 @@ Json communication_json(const intra_op::PricedPlan& priced, int stage) {
   return {{"kinds", std::move(kinds)}, {"largest", largest_json(priced, starts, stage)}};
 }
 
-}  // namespace alpa::report
+}  // namespace alpa::page

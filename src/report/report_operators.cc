@@ -9,7 +9,7 @@
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 
-namespace alpa::report {
+namespace alpa::page {
 
 using Json = nlohmann::ordered_json;
 
@@ -98,6 +98,20 @@ std::vector<Class> classes_of(const intra_op::PricedPlan& priced) {
   return sorted;
 }
 
+Json class_json(const Class& of) {
+  return {{"name", of.name},
+          {"operator", of.op},
+          {"region", of.region},
+          {"count", of.count},
+          {"seconds", of.seconds},
+          {"flops", of.flops},
+          {"bytes", of.bytes},
+          {"flops_per_second", of.flops / of.seconds},
+          {"flops_per_byte", of.bytes > 0 ? of.flops / of.bytes : 0},
+          {"bound_by", 2 * of.compute_bound_seconds >= of.seconds ? "compute" : "memory"},
+          {"strategy", of.strategy}};
+}
+
 }  // namespace
 
 std::string pattern_of(const std::string& name) {
@@ -116,6 +130,12 @@ std::string pattern_of(const std::string& name) {
   return pattern;
 }
 
+Json operator_classes_json(const intra_op::PricedPlan& priced) {
+  Json json = Json::array();
+  for (const Class& of : classes_of(priced)) json.push_back(class_json(of));
+  return json;
+}
+
 Json operators_json(const intra_op::PricedPlan& priced, int stage) {
   std::vector<Class> classes = classes_of(priced);
   if (classes.size() > kMostOperators) classes.resize(kMostOperators);
@@ -125,22 +145,11 @@ Json operators_json(const intra_op::PricedPlan& priced, int stage) {
   const auto alternatives = intra_op::next_best(nodes, priced);
   Json json = Json::array();
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    const Class& of = classes[c];
-    Json one = {{"stage", stage},
-                {"name", of.name},
-                {"operator", of.op},
-                {"region", of.region},
-                {"count", of.count},
-                {"seconds", of.seconds},
-                {"flops", of.flops},
-                {"bytes", of.bytes},
-                {"flops_per_second", of.flops / of.seconds},
-                {"flops_per_byte", of.bytes > 0 ? of.flops / of.bytes : 0},
-                {"bound_by", 2 * of.compute_bound_seconds >= of.seconds ? "compute" : "memory"},
-                {"strategy", of.strategy}};
+    Json one = class_json(classes[c]);
+    one["stage"] = stage;
     if (c < alternatives.size() && alternatives[c])
       one["next_best"] = {
-          {"strategy", intra_op::strategy_text(priced.facts.classes.of(of.first).rule,
+          {"strategy", intra_op::strategy_text(priced.facts.classes.of(classes[c].first).rule,
                                                alternatives[c]->strategy, priced.plan.mesh)},
           {"extra_seconds", alternatives[c]->extra_seconds}};
     json.push_back(std::move(one));
@@ -163,4 +172,4 @@ Json time_json(const intra_op::PricedPlan& priced) {
   return {{"compute", compute}, {"memory", memory}, {"communication", communication}};
 }
 
-}  // namespace alpa::report
+}  // namespace alpa::page

@@ -28,8 +28,8 @@ std::string with_prefix(double value, std::string_view unit) {
 std::string summary(const Json& report) {
   std::string html = "<dl>";
   for (const Json& line : report["summary"])
-    html += fmt::format("<dt>{}</dt><dd>{}</dd>", report::escaped(line["label"].get<std::string>()),
-                        report::escaped(line["text"].get<std::string>()));
+    html += fmt::format("<dt>{}</dt><dd>{}</dd>", page::escaped(line["label"].get<std::string>()),
+                        page::escaped(line["text"].get<std::string>()));
   return html + "</dl>\n";
 }
 
@@ -45,13 +45,13 @@ struct Panel {
   std::string (*html)(const Json&);
 };
 constexpr Panel kPanels[] = {
-    {"time", "Where the seconds go", report::time_panel},
-    {"sharding", "How tensors are split", report::sharding_panel},
-    {"memory", "Memory over the step", report::memory_panel},
-    {"timeline", "Timeline of the pipeline", report::timeline_panel},
-    {"communication", "Communication", report::communication_panel},
-    {"alternatives", "What else could be chosen", report::alternatives_panel},
-    {"assumptions", "What the planner assumed", report::assumptions_panel},
+    {"time", "Where the seconds go", page::time_panel},
+    {"sharding", "How tensors are split", page::sharding_panel},
+    {"memory", "Memory over the step", page::memory_panel},
+    {"timeline", "Timeline of the pipeline", page::timeline_panel},
+    {"communication", "Communication", page::communication_panel},
+    {"alternatives", "What else could be chosen", page::alternatives_panel},
+    {"assumptions", "What the planner assumed", page::assumptions_panel},
 };
 
 }  // namespace
@@ -83,8 +83,8 @@ std::string report_page(const Json& report) {
       "{}<nav>{}</nav>\n{}<div id=\"tip\" role=\"tooltip\"></div>\n"
       "<script type=\"application/json\" id=\"numbers\">{}</script>\n<script>{}</script>\n"
       "</body></html>\n",
-      report::escaped(report["summary"][0]["text"].get<std::string>()), report::kStyle,
-      summary(report), links, body, embedded(report), report::kScript);
+      page::escaped(report["summary"][0]["text"].get<std::string>()), page::kStyle, summary(report),
+      links, body, embedded(report), page::kScript);
 }
 
 void add_trace(Json& report, const std::string& trace, const std::string& origin) {

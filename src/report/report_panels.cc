@@ -9,7 +9,7 @@
 #include "alpa/base/error.h"
 #include "report_page.h"
 
-namespace alpa::report {
+namespace alpa::page {
 
 using Json = nlohmann::ordered_json;
 
@@ -436,4 +436,4 @@ std::string assumptions_panel(const Json& report) {
          table({"what", ">value"}, rows);
 }
 
-}  // namespace alpa::report
+}  // namespace alpa::page

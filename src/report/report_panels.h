@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace alpa::report {
+namespace alpa::page {
 
 /// `text` for HTML, in elements and in attributes.
 std::string escaped(std::string_view text);
@@ -21,4 +21,4 @@ std::string communication_panel(const nlohmann::ordered_json& report);
 std::string alternatives_panel(const nlohmann::ordered_json& report);
 std::string assumptions_panel(const nlohmann::ordered_json& report);
 
-}  // namespace alpa::report
+}  // namespace alpa::page

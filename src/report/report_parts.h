@@ -5,7 +5,7 @@
 
 #include "src/intra_op/plan/evaluate.h"
 
-namespace alpa::report {
+namespace alpa::page {
 
 /// "blocks.11.attention.query/einsum" as "blocks.*.attention.query/einsum", "dense2.kernel" as
 /// "dense*.kernel": layers share it.
@@ -14,6 +14,9 @@ std::string pattern_of(const std::string& name);
 /// Per class of alike operators, the most seconds first: seconds, FLOPs and bytes of a step and
 /// device, what bounds them, their strategy, and the next best for the first ones.
 nlohmann::ordered_json operators_json(const intra_op::PricedPlan& priced, int stage);
+
+/// All classes, without the next best.
+nlohmann::ordered_json operator_classes_json(const intra_op::PricedPlan& priced);
 
 /// Seconds of a step by what bounds them: products, memory, communication.
 nlohmann::ordered_json time_json(const intra_op::PricedPlan& priced);
@@ -29,4 +32,4 @@ nlohmann::ordered_json memory_json(const intra_op::PricedPlan& priced, int in_fl
 /// ones, with what they are for.
 nlohmann::ordered_json communication_json(const intra_op::PricedPlan& priced, int stage);
 
-}  // namespace alpa::report
+}  // namespace alpa::page

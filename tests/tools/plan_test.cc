@@ -106,6 +106,14 @@ TEST_CASE("the share of the peak is the FLOP/s over those of all devices' data s
         doctest::Approx(report["plan"]["flops_per_second"].get<double>()));
 }
 
+TEST_CASE("a method that a batch has too few rows for is a row with its reason") {
+  const Json report = json_of(plan_of({"mlp", "tiny", "--cluster", kCluster, "--batch", "16",
+                                       "--micro-batches", "4", "--compare", "zero2", "--json"}));
+  CHECK(report["plan"]["seconds"].get<double>() > 0);
+  const std::string failure = report["compared"][0]["failure"];
+  CHECK(failure.find("has 4 rows, too few to split over 8 devices") != failure.npos);
+}
+
 TEST_CASE("no method compared has a cheaper plan than the one found") {
   const std::vector<std::string> all = {"data",  "zero2",    "zero3",      "intra-zero2",
                                         "pp-dp", "megatron", "inter-only", "intra-only"};
