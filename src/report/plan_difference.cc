@@ -86,9 +86,10 @@ std::map<std::string, Alike> operators_of(const Plan& plan, const cost::CostMode
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const intra_op::PricedPlan priced(plan.stages[s].plan, plan.stages[s].graph, model);
     for (const Json& op : page::operator_classes_json(priced)) {
+      const std::string name = op["name"], kind = op["operator"];
       Alike& alike =
-          operators[fmt::format("{} {} ({})", op["operator"].get<std::string>(),
-                                op["name"].get<std::string>(), op["region"].get<std::string>())];
+          operators[fmt::format("{}{} ({})", name, name.ends_with(kind) ? "" : " (" + kind + ")",
+                                op["region"].get<std::string>())];
       alike.ways[op["strategy"].get<std::string>()] += op["count"].get<int>();
       alike.amount += op["seconds"].get<double>();
     }
@@ -104,7 +105,7 @@ double communication_of(const Json& report) {
 
 }  // namespace
 
-std::string difference_text(const CompiledStep& before, const CompiledStep& after,
+std::string difference_text(const LoweredPlan& before, const LoweredPlan& after,
                             const Cluster& cluster) {
   const Json a = report_json(before.plan, cluster, before.memory_bytes);
   const Json b = report_json(after.plan, cluster, after.memory_bytes);

@@ -1,15 +1,23 @@
 #pragma once
 /// What two plans do differently.
+#include <cstdint>
 #include <string>
 
-#include "alpa/compile/compiled_step.h"
+#include "alpa/inter_op/plan.h"
+#include "alpa/mesh/cluster.h"
 
 namespace alpa {
+
+/// A plan, and the exact peak of a device under it.
+struct LoweredPlan {
+  const Plan& plan;
+  std::int64_t memory_bytes = 0;
+};
 
 /// Two plans side by side, priced for devices of `cluster`: seconds, memory, communication and
 /// stages of the whole; layouts of tensors and ways to do operators that differ, by class of
 /// layers, with the seconds and bytes of a device that this changes.
-std::string difference_text(const CompiledStep& before, const CompiledStep& after,
+std::string difference_text(const LoweredPlan& before, const LoweredPlan& after,
                             const Cluster& cluster);
 
 }  // namespace alpa
