@@ -178,6 +178,15 @@ std::byte* LoadedDevice::placed_address(int buffer, int micro_batch) const {
   return offset >= 0 ? arena_ + offset : nullptr;
 }
 
+void LoadedDevice::fork(Stream origin, cudaEvent_t event) const {
+  const auto wait = [&](Stream stream) {
+    check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  };
+  if (compute() != origin) wait(compute());
+  if (communicates()) wait(communication());
+  if (overlap_stream_) wait(overlap_stream_.get());
+}
+
 void LoadedDevice::join(Stream origin) const {
   if (compute() != origin) order(compute(), compute_done_.get(), origin);
   if (communicates()) order(communication(), communication_done_.get(), origin);

@@ -43,7 +43,9 @@ class LoadedDevice {
   Stream stream_of(const Operation& operation) const {
     return operation.instruction->overlapped ? overlap_stream_.get() : compute();
   }
-  /// Makes later work on `origin` wait for all streams.
+  /// All streams come behind what `event` was recorded on `origin` for.
+  void fork(Stream origin, cudaEvent_t event) const;
+  /// Makes later work on `origin` wait for all streams, which `fork` has put behind it.
   void join(Stream origin) const;
   std::vector<Operation>& list(int list) { return lists_[list]; }
   /// The micro-batch that the list runs for first in a step; then come those that follow.

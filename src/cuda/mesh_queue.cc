@@ -112,12 +112,7 @@ bool MeshQueue::begins_clear() const {
 
 void MeshQueue::fork(Stream stream, cudaEvent_t event) const {
   check(cudaEventRecord(event, stream), "cudaEventRecord");
-  for (std::size_t m = 0; m < members_.size(); ++m) {
-    if (device(m).compute() != stream)
-      check(cudaStreamWaitEvent(device(m).compute(), event, 0), "cudaStreamWaitEvent");
-    if (device(m).communicates())
-      check(cudaStreamWaitEvent(device(m).communication(), event, 0), "cudaStreamWaitEvent");
-  }
+  for (std::size_t m = 0; m < members_.size(); ++m) device(m).fork(stream, event);
 }
 
 void MeshQueue::join(Stream stream) const {
