@@ -91,7 +91,7 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
     if (!side.index) continue;
     use_card(*devices_[*side.index]);
     side.over = make_event();
-    if (!one_card || &side == &sender) side.own_stream = make_stream();
+    if (!one_card || &side == &sender) side.own_stream = make_stream(Priority::high);
     side.stream = side.own_stream ? side.own_stream.get() : sender.stream;
   }
   lanes_.push_back(std::move(lane));

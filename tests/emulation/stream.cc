@@ -72,7 +72,7 @@ cudaStream_t make_stream(int device, bool blocking) {
 cudaError_t capture(CUstream_st& stream, Work work, NodeKind kind) {
   Capture& capture = *stream.capture;
   if (capture.invalid) return cudaErrorStreamCaptureInvalidated;
-  capture.nodes.push_back({std::move(work), std::move(stream.tail), kind});
+  capture.nodes.push_back({std::move(work), std::move(stream.tail), kind, stream.priority});
   stream.tail = {static_cast<int>(capture.nodes.size()) - 1};
   return cudaSuccess;
 }
@@ -145,6 +145,8 @@ using namespace alpa::emulation;
 
 namespace {
 
+constexpr int kLeast = 0, kGreatest = -5;  // priorities of streams, as of NVIDIA's cards
+
 cudaError_t fault_of(cudaStream_t stream) {
   return world().devices[static_cast<std::size_t>(stream->device)].fault;
 }
@@ -163,11 +165,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
     return cudaSuccess;
   });
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  const cudaError_t error = cudaStreamCreateWithFlags(stream, flags);
+  if (error == cudaSuccess) (*stream)->priority = std::clamp(priority, kGreatest, kLeast);
+  return error;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0, *greatest = -5;
+  *least = kLeast, *greatest = kGreatest;
   return cudaSuccess;
 }
 

@@ -2,6 +2,7 @@
 /// The emulated machine, for tests that want another one than the environment describes.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace alpa::emulation {
@@ -49,6 +50,9 @@ struct GraphNodes {
   int copies = 0;  ///< cudaMemcpyAsync and its kind
   int clears = 0;  ///< cudaMemsetAsync
   int others = 0;  ///< host functions, graphs in graphs
+  /// all of them by the priority of the stream that they were captured from; empty where the graph
+  /// runs with that of the stream that it is launched on
+  std::map<int, int> by_priority = {};
 };
 
 /// Nodes of the graph that was instantiated last; an executor does that for
