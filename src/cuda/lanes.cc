@@ -181,6 +181,16 @@ bool Lanes::meet(Lane& lane, bool checked) {
   return true;
 }
 
+/// A message starts when both sides that are here are ready: a side that came first would occupy
+/// multiprocessors until then.
+void Lanes::wait_for_both(const Post* const (&posts)[2]) {
+  for (const Post* waiting : posts)
+    for (const Post* ready : posts)
+      if (waiting && ready)
+        check(cudaStreamWaitEvent(waiting->end.stream, ready->ready.get(), 0),
+              "cudaStreamWaitEvent");
+}
+
 /// False: the message waits for another process.
 bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
   const auto& [send, receive] = posts;
@@ -193,10 +203,7 @@ bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
               lane.sides[0].device, to_string(message.extent), to_string(message.begin),
               lane.sides[1].device, to_string(received.extent), to_string(received.begin));
   }
-  if (!lane.begun)
-    for (const Post* post : posts)
-      if (post)
-        check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
+  if (!lane.begun) wait_for_both(posts);
   use_card(*devices_[*(send ? lane.sides[0] : lane.sides[1]).index]);
   lane.begun =
       !lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);

@@ -87,6 +87,7 @@ class Lanes {
   bool wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
             Stream stream) const;
   bool meet(Lane& lane, bool checked);
+  static void wait_for_both(const Post* const (&posts)[2]);
   bool go(Lane& lane, const Post* const (&posts)[2]) const;
   EventHandle take_event(int ordinal);
 

@@ -38,19 +38,18 @@ StepQueue::StepQueue(LoadedDevices& devices, bool captures, const MeshQueue::Mak
 }
 
 void StepQueue::queue(bool checked) {
-  for (const auto& mesh : meshes_) {
-    mesh->fork(origin(), begun_.get());
-    mesh->queue_clearing(checked);
-  }
+  for (const auto& mesh : meshes_) mesh->fork(origin(), begun_.get());
+  for (const auto& mesh : meshes_) mesh->queue_clearing(checked);
   walk(nullptr, checked);
   for (const auto& mesh : meshes_) mesh->join(origin());
   lanes_.join(origin());
 }
 
 void StepQueue::launch(StepGraphs& graphs) {
+  for (std::size_t m = 1; m < meshes_.size(); ++m)
+    order(origin(), begun_.get(), meshes_[m]->origin());
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
     MeshQueue& mesh = *meshes_[m];
-    if (m > 0) order(origin(), begun_.get(), mesh.origin());
     if (mesh.begins_clear()) continue;
     mesh.fork(mesh.origin(), mesh_begun_[m].get());
     mesh.queue_clearing(false);

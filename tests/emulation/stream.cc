@@ -42,6 +42,8 @@ void work_off(cudaStream_t stream) {
     Item& item = stream->queue.front();
     for (const TicketPtr& ticket : item.after) wait_for(lock, ticket);
     acquire_unseen(&item.ticket->issued);
+    const Device& device = world().devices[static_cast<std::size_t>(stream->device)];
+    if (item.kind != NodeKind::copy) wait_until(lock, [&] { return !item.work || !device.held; });
     if (item.work) run(lock, stream->device, item.work);
     lock.unlock();
     item.work = nullptr;  // what it holds is gone before anybody learns that it is done
@@ -110,7 +112,7 @@ cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind, std::vector<T
   std::erase(after, nullptr);
   stream->last = std::make_shared<Ticket>();
   release_unseen(&stream->last->issued);
-  stream->queue.push_back({std::move(work), std::move(after), stream->last});
+  stream->queue.push_back({std::move(work), kind, std::move(after), stream->last});
   if (ticket != nullptr) *ticket = stream->last;
   start(stream);
   notify();

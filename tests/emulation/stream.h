@@ -7,6 +7,7 @@ namespace alpa::emulation {
 
 struct Item {
   Work work;
+  NodeKind kind;
   std::vector<TicketPtr> after;  ///< of other streams
   TicketPtr ticket;
 };

@@ -40,6 +40,9 @@ void restart(const Machine& machine);
 /// The n-th kernel from now on ends in cudaErrorIllegalAddress.
 void fail_kernel(std::int64_t n);
 
+/// From now on no kernel, graph or call of a library begins to run on the device, or all do again.
+void hold(int device, bool held);
+
 /// cuDNN's engine that was queued last; -1: none since the machine started.
 int last_engine();
 
@@ -64,6 +67,7 @@ struct Totals {
   GraphNodes captured;     ///< nodes of all of them
   int graph_launches = 0;  ///< launches of any of them
   int kernels = 0;         ///< queued one by one
+  int messages = 0;        ///< groups of NCCL's sends and receives that began to run on a card
 };
 Totals totals();
 
