@@ -71,6 +71,9 @@ struct Totals {
 };
 Totals totals();
 
+/// The most communicators of NCCL that a device was a member of at once, since the machine started.
+int most_communicators(int device);
+
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);
 
