@@ -13,11 +13,11 @@
 #include "kernels/plan/strided_copy_plan.h"
 #include "loads.h"
 #include "placement.h"
-#include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
 #include "src/lower/kernel_call.h"
 #include "status.h"
+#include "watch.h"
 
 namespace alpa::cuda {
 namespace {
@@ -193,6 +193,23 @@ void LoadedDevice::join(Stream origin) const {
   if (overlap_stream_) order(overlap_stream_.get(), overlap_done_.get(), origin);
 }
 
+bool LoadedDevice::is_done() const noexcept {
+  for (const Stream stream : {compute(), communication(), overlap_stream_.get()})
+    if (stream != nullptr && cudaStreamQuery(stream) == cudaErrorNotReady) return false;
+  return true;
+}
+
+void LoadedDevice::queue_mark(int list, int at, Stream stream) const {
+  if (mark_ != nullptr)
+    check_queued(run_mark(reinterpret_cast<const StepNumbers*>(context_of(list)),
+                          Watch::place(list, at), mark_, stream),
+                 "run_mark");
+}
+
+void LoadedDevice::queue_last_mark() const {
+  if (mark_ != nullptr) check_queued(run_mark(nullptr, Watch::kOver, mark_, compute()), "run_mark");
+}
+
 void LoadedDevice::queue_clearing() const {
   std::vector<ClearedBytes> cleared;
   for (int buffer : device_.zeroed)
@@ -230,7 +247,7 @@ void LoadedDevice::queue_metrics() const {
 
 void LoadedDevice::blame(const Operation& operation, int micro_batch) const {
   const runtime::StepPlace place{0, operation.instruction, micro_batch};
-  rethrow_at(to_string(place, device_, program_), std::current_exception());
+  blame_on(to_string(place, device_, program_));
 }
 
 void LoadedDevice::queue_load(const Operation& operation) const {
