@@ -153,7 +153,8 @@ class ResidentStep {
     device().join(origin);
     cuda::check(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
     cuda::check(cudaGraphGetNodes(graph, nullptr, &launches_), "cudaGraphGetNodes");
-    cuda::check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    cuda::check(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority),
+                "cudaGraphInstantiate");
     graph_.reset(executable);
     cuda::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   }

@@ -12,6 +12,21 @@ constexpr int kPerThread = 4;
 
 __global__ void __launch_bounds__(1) next_micro_batch(StepNumbers* now) { ++now->micro_batch; }
 
+__device__ void store_for_host(std::uint64_t value, std::uint64_t* to) {
+#ifdef __CUDACC__
+  *static_cast<volatile std::uint64_t*>(to) = value;
+  __threadfence_system();
+#else
+  __atomic_store_n(to, value, __ATOMIC_RELAXED);
+#endif
+}
+
+__global__ void __launch_bounds__(1)
+    mark(const StepNumbers* now, std::uint64_t place, std::uint64_t* to) {
+  const std::int64_t micro_batch = now != nullptr ? now->micro_batch : 0;
+  store_for_host(place | static_cast<std::uint64_t>(micro_batch) << 32, to);
+}
+
 /// All words of a thread are loaded, the last word instead of those behind it,
 /// before the first is stored.
 template <class W>
@@ -44,6 +59,10 @@ int word_of(std::int64_t bytes) {
 
 Status run_next_micro_batch(StepNumbers* now, Stream stream) {
   return launch(next_micro_batch, 1, 1, 0, stream, now);
+}
+
+Status run_mark(const StepNumbers* now, std::uint64_t place, std::uint64_t* to, Stream stream) {
+  return launch(mark, 1, 1, 0, stream, now, place, to);
 }
 
 Status run_load_part(const StepNumbers* now, const void* parts, std::int64_t bytes, void* y,

@@ -15,6 +15,10 @@ struct StepNumbers {
 /// The list's next run is that of the next micro-batch. `now` is device memory, as everywhere here.
 Status run_next_micro_batch(StepNumbers* now, Stream stream);
 
+/// Tells the host where a list is: `to`, mapped memory that it reads at any time, becomes `place`,
+/// with the micro-batch in the upper 32 bits. `now` null: without it.
+Status run_mark(const StepNumbers* now, std::uint64_t place, std::uint64_t* to, Stream stream);
+
 /// y = part `now->micro_batch` of `parts`, which has `bytes` for every micro-batch, one after the
 /// other. `parts` and y begin at multiples of 16 bytes and do not overlap.
 Status run_load_part(const StepNumbers* now, const void* parts, std::int64_t bytes, void* y,

@@ -15,7 +15,8 @@ GraphExec finish_capture(cudaStream_t origin) {
   check(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
   const Handle<Opaque<cudaGraph_t>, cudaGraphDestroy> owner(graph);
   cudaGraphExec_t exec = nullptr;
-  check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  check(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagUseNodePriority),
+        "cudaGraphInstantiate");
   return GraphExec(exec);
 }
 

@@ -6,7 +6,8 @@
 namespace alpa::cuda {
 
 /// The graph of what `work` queues on `origin`, and on streams that it forks from there and joins
-/// again. Nothing runs. If `work` throws, nothing is left of the capture.
+/// again. Nodes keep the priorities of their streams. Nothing runs. If `work` throws, nothing is
+/// left of the capture.
 template <class Work>
 GraphExec capture(cudaStream_t origin, Work&& work);
 

@@ -1,8 +1,7 @@
 #pragma once
 /// Interface for sending boxes of tensors from one device to another.
 #include <memory>
-#include <optional>
-#include <string>
+#include <span>
 
 #include "kernels/cuda/launch.h"
 #include "nccl_group.h"
@@ -43,10 +42,10 @@ class Channel {
 /// come behind the sender's.
 std::unique_ptr<Channel> make_copy_channel();
 
-/// Between two cards, through a communicator of NCCL with this id. A side is the ordinal of its
-/// card; nullopt: it is in another process (`still_well` as in `make_nccl_group`). Returns when
-/// both have joined and are connected.
-std::unique_ptr<Channel> make_nccl_channel(const std::string& id, std::optional<int> from,
-                                           std::optional<int> to, const StillWell& still_well = {});
+/// Between two cards, through a communicator of NCCL, which it ends: rank 0 sends, rank 1
+/// receives. `sides`: those in this process. `still_well` as in `make_nccl_group`. Returns when
+/// both are connected.
+std::unique_ptr<Channel> make_nccl_channel(std::span<const NcclRank> sides,
+                                           const StillWell& still_well = {});
 
 }  // namespace alpa::cuda

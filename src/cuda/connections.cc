@@ -10,6 +10,7 @@
 
 #include "alpa/base/error.h"
 #include "discovery.h"
+#include "nccl_parent.h"
 #include "staged.h"
 
 namespace alpa::cuda {
@@ -70,25 +71,6 @@ LaunchCards cards_of_rank(const processes::World& world, const std::vector<std::
   return result;
 }
 
-bool shares_card(const std::vector<NcclRank>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](const NcclRank& rank) { return rank.ordinal == ranks[0].ordinal; });
-}
-
-/// Groups that make all_to_all, and whether on communication streams.
-std::set<std::pair<std::vector<int>, bool>> groups_in_pairs(
-    std::span<const lower::DeviceProgram> programs) {
-  using Kind = lower::Instruction::Kind;
-  std::set<std::pair<std::vector<int>, bool>> groups;
-  for (const lower::DeviceProgram& program : programs)
-    for (const lower::InstructionList& list : program.lists)
-      for (const lower::Instruction& instruction : list.instructions)
-        if ((instruction.kind == Kind::collective || instruction.kind == Kind::start) &&
-            instruction.call.kind == CollectiveKind::all_to_all)
-          groups.emplace(instruction.call.group, instruction.kind == Kind::start);
-  return groups;
-}
-
 }  // namespace
 
 std::vector<int> cards_of_devices(int devices) {
@@ -110,107 +92,119 @@ Connections::Connections(const LoadedDevices& devices, const runtime::Placement&
     : placement_(placement),
       still_well_(placement.world() ? [world = placement.world()] { world->require_alive(); }
                                     : StillWell()) {
-  for (const auto& device : devices) ordinals_[device->program().device] = device->card().ordinal;
-  if (!placement_.world()) return;
-  const std::vector<Shared> all = shared(everyone);
-  if (!staged)
+  std::set<int> cards;
+  std::vector<const lower::DeviceProgram*> all;
+  for (const auto& device : devices) {
+    ordinals_[device->program().device] = device->card().ordinal;
+    cards.insert(device->card().ordinal);
+    if (!placement_.world()) all.push_back(&device->program());
+  }
+  for (const lower::DeviceProgram& program : everyone) all.push_back(&program);
+  if (staged)
+    for (const Connection& connection : connections_of(all)) stage(connection);
+  else if (placement_.world() || cards.size() > 1)
     join_all(all);
-  else
-    for (const Shared& one : all) stage(one);
 }
 
-void Connections::join_all(const std::vector<Shared>& all) {
+void Connections::join_all(std::span<const lower::DeviceProgram* const> all) {
   // NCCL connects when ranks join, not at a first collective: a host thread would wait there for
   // processes that may wait for messages of this one.
   ::setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
-  const auto rank_of = [&](const Shared& one) { return placement_.rank_of(one.devices[0]); };
-  std::string own;
-  for (const Shared& one : all)
-    if (rank_of(one) == placement_.rank()) own += make_nccl_id();
-  std::vector<std::string> ids = placement_.world()->all_gather(own);
-  for (const Shared& one : all) {
-    std::string& rest = ids[rank_of(one)];
-    const std::string id = rest.substr(0, kNcclIdBytes);
-    rest.erase(0, kNcclIdBytes);
-    join(one, id);
+  std::map<int, int> rank_of;  // in the parent
+  std::vector<NcclCard> here;
+  for (const lower::DeviceProgram* program : all) {
+    const int rank = static_cast<int>(rank_of.size());
+    rank_of[program->device] = rank;
+    if (const auto own = ordinals_.find(program->device); own != ordinals_.end())
+      here.push_back({rank, own->second});
+  }
+  NcclParent parent(static_cast<int>(all.size()), parent_id(all[0]->device), here, still_well_);
+  for (const Connection& connection : connections_of(all)) {
+    if (std::set(connection.devices.begin(), connection.devices.end()).size() == 1) continue;
+    std::vector<int> ranks;
+    for (const int device : connection.devices) ranks.push_back(rank_of.at(device));
+    add(connection, parent.split(ranks));
   }
 }
 
-std::vector<Connections::Shared> Connections::shared(
-    std::span<const lower::DeviceProgram> everyone) const {
-  const auto in_pairs = groups_in_pairs(everyone);
-  std::vector<Shared> all;
-  for (const bool overlapped : {false, true})
-    for (const auto& [devices, tag] : placement_.groups(overlapped))
-      if (spans_processes(devices))
-        all.push_back({.devices = devices,
-                       .overlapped = overlapped,
-                       .pairs = in_pairs.contains({devices, overlapped})});
-  for (const auto& [lane, tag] : placement_.lanes()) {
-    const auto& [from, to, number] = lane;
-    if (spans_processes({from, to}))
-      all.push_back({.devices = {from, to}, .is_lane = true, .number = number});
-  }
-  return all;
+/// Made by the process that has the device.
+std::string Connections::parent_id(int first_device) const {
+  const std::string own = placement_.here(first_device) ? make_nccl_id() : "";
+  if (!placement_.world()) return own;
+  return placement_.world()->all_gather(own).at(placement_.rank_of(first_device));
 }
 
-/// Joins what devices of this process are members of.
-void Connections::join(const Shared& shared, const std::string& id) {
-  const std::vector<NcclRank> here = ranks_here(shared.devices);
-  if (here.empty()) return;
-  const int from = shared.devices[0], to = shared.devices[1];
-  if (shared.is_lane)
-    channels_[{from, to, shared.number}] =
-        make_nccl_channel(id, ordinal_here(from), ordinal_here(to), still_well_);
+/// All groups and lanes, each once, in the same order in all processes.
+std::vector<Connections::Connection> Connections::connections_of(
+    std::span<const lower::DeviceProgram* const> all) {
+  using Kind = lower::Instruction::Kind;
+  std::map<std::pair<bool, std::vector<int>>, bool> groups;  // value: whether in pairs
+  std::set<std::tuple<int, int, int>> lanes;
+  for (const lower::DeviceProgram* program : all)
+    for (const lower::InstructionList& list : program->lists)
+      for (const lower::Instruction& instruction : list.instructions) {
+        const Kind kind = instruction.kind;
+        if (kind == Kind::collective || kind == Kind::start) {
+          bool& pairs = groups[{kind == Kind::start, instruction.call.group}];
+          pairs = pairs || instruction.call.kind == CollectiveKind::all_to_all;
+        }
+        if (kind == Kind::send)
+          lanes.emplace(program->device, instruction.message.peer, instruction.message.lane);
+      }
+  std::vector<Connection> connections;
+  for (const auto& [group, pairs] : groups)
+    connections.push_back({.devices = group.second, .overlapped = group.first, .pairs = pairs});
+  for (const auto& [from, to, number] : lanes)
+    connections.push_back({.devices = {from, to}, .is_lane = true, .number = number});
+  return connections;
+}
+
+/// `ranks`: of its communicator, in this process.
+void Connections::add(const Connection& connection, std::vector<NcclRank> ranks) {
+  const std::vector<int>& devices = connection.devices;
+  if (ranks.empty()) return;
+  if (connection.is_lane)
+    channels_[{devices[0], devices[1], connection.number}] = make_nccl_channel(ranks, still_well_);
   else
-    groups_[shared.overlapped][shared.devices] = make_nccl_group(
-        static_cast<int>(shared.devices.size()), id, here, still_well_, shared.pairs);
+    groups_[connection.overlapped][devices] =
+        make_nccl_group(static_cast<int>(devices.size()), std::move(ranks), still_well_,
+                        connection.pairs && still_well_);
 }
 
-/// The same through host memory.
-void Connections::stage(const Shared& shared) {
-  const std::vector<int>& devices = shared.devices;
-  if (ranks_here(devices).empty()) return;
+/// What several processes share, through host memory.
+void Connections::stage(const Connection& connection) {
+  const std::vector<int>& devices = connection.devices;
+  if (!is_here(devices) || !spans_processes(devices)) return;
   processes::World& world = *placement_.world();
-  if (shared.is_lane) {
+  if (connection.is_lane) {
     const int from = devices[0], to = devices[1];
     const int peer = placement_.rank_of(placement_.here(from) ? to : from);
-    channels_[{from, to, shared.number}] =
-        make_staged_channel(world, peer, placement_.tag_of_lane(from, to, shared.number));
+    channels_[{from, to, connection.number}] =
+        make_staged_channel(world, peer, placement_.tag_of_lane(from, to, connection.number));
     return;
   }
   std::vector<int> ranks;
   for (const int device : devices) ranks.push_back(placement_.rank_of(device));
-  groups_[shared.overlapped][devices] = make_staged_group(
-      world, std::move(ranks), placement_.tag_of_group(devices, shared.overlapped));
+  groups_[connection.overlapped][devices] = make_staged_group(
+      world, std::move(ranks), placement_.tag_of_group(devices, connection.overlapped));
 }
 
 std::unique_ptr<CollectiveGroup> Connections::group(const std::vector<int>& devices,
                                                     bool overlapped) {
-  if (spans_processes(devices)) return std::move(groups_[overlapped].at(devices));
-  const std::vector<NcclRank> ranks = ranks_here(devices);
-  const auto size = static_cast<int>(devices.size());
-  if (shares_card(ranks)) return make_copy_group(size);
-  return make_nccl_group(size, make_nccl_id(), ranks);
+  const auto joined = groups_[overlapped].find(devices);
+  if (joined != groups_[overlapped].end()) return std::move(joined->second);
+  return make_copy_group(static_cast<int>(devices.size()));
 }
 
 std::unique_ptr<Channel> Connections::channel(int from, int to, int number) {
-  if (spans_processes({from, to})) return std::move(channels_.at({from, to, number}));
-  if (ordinal_here(from) == ordinal_here(to)) return make_copy_channel();
-  return make_nccl_channel(make_nccl_id(), ordinal_here(from), ordinal_here(to));
+  const auto joined = channels_.find({from, to, number});
+  return joined != channels_.end() ? std::move(joined->second) : make_copy_channel();
 }
 
-std::optional<int> Connections::ordinal_here(int device) const {
-  const auto found = ordinals_.find(device);
-  return found == ordinals_.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::vector<NcclRank> Connections::ranks_here(const std::vector<int>& devices) const {
-  std::vector<NcclRank> ranks;
-  for (int index = 0; index < static_cast<int>(devices.size()); ++index)
-    if (const std::optional<int> ordinal = ordinal_here(devices[index]))
-      ranks.push_back({index, *ordinal});
-  return ranks;
+/// Whether any of them is.
+bool Connections::is_here(const std::vector<int>& devices) const {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](int device) { return placement_.here(device); });
 }
 
 bool Connections::spans_processes(const std::vector<int>& devices) const {

@@ -3,7 +3,6 @@
 /// and the channels of their lanes, in this process or in several.
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -33,10 +32,10 @@ LaunchCards cards_of_launch(const runtime::Placement& placement,
 
 class Connections {
  public:
-  /// Collective: joins the communicators that these devices share with other processes, in an
-  /// order that is the same in all. `everyone`: the programs of all devices, if there are other
-  /// processes. `placement` outlives this. `staged`: what several processes share goes through host
-  /// memory (staged.h), not NCCL. Throws Error.
+  /// Collective: makes the communicators of all groups and lanes, in an order that is the same in
+  /// all processes. `everyone`: the programs of all devices, if there are other processes.
+  /// `placement` outlives this. `staged`: what several processes share goes through host memory
+  /// (staged.h), not NCCL. Throws Error.
   Connections(const LoadedDevices& devices, const runtime::Placement& placement,
               std::span<const lower::DeviceProgram> everyone, bool staged);
 
@@ -45,8 +44,8 @@ class Connections {
   std::unique_ptr<Channel> channel(int from, int to, int number);
 
  private:
-  /// What several processes share: a group, or the channel of a lane.
-  struct Shared {
+  /// A group, or the channel of a lane.
+  struct Connection {
     std::vector<int> devices;  ///< members, by id; of a lane the sender and the receiver
     bool is_lane = false;
     bool overlapped = false;  ///< of a group
@@ -54,19 +53,20 @@ class Connections {
     int number = 0;           ///< of a lane
   };
 
-  std::vector<Shared> shared(std::span<const lower::DeviceProgram> everyone) const;
-  void join_all(const std::vector<Shared>& all);
-  void join(const Shared& shared, const std::string& id);
-  void stage(const Shared& shared);
-  std::optional<int> ordinal_here(int device) const;
-  std::vector<NcclRank> ranks_here(const std::vector<int>& devices) const;
+  static std::vector<Connection> connections_of(std::span<const lower::DeviceProgram* const> all);
+  void join_all(std::span<const lower::DeviceProgram* const> all);
+  std::string parent_id(int first_device) const;
+  void add(const Connection& connection, std::vector<NcclRank> ranks);
+  void stage(const Connection& connection);
+  bool is_here(const std::vector<int>& devices) const;
   bool spans_processes(const std::vector<int>& devices) const;
 
   const runtime::Placement& placement_;
   const StillWell still_well_;   ///< null: there is one process
   std::map<int, int> ordinals_;  ///< of the cards of devices here
-  std::map<std::vector<int>, std::unique_ptr<CollectiveGroup>> groups_[2];  ///< shared, not taken
-  std::map<std::tuple<int, int, int>, std::unique_ptr<Channel>> channels_;  ///< shared, not taken
+  /// That are not taken yet; those of one card are made when they are.
+  std::map<std::vector<int>, std::unique_ptr<CollectiveGroup>> groups_[2];
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Channel>> channels_;
 };
 
 }  // namespace alpa::cuda

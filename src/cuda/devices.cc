@@ -23,6 +23,7 @@
 #include "step_queue.h"
 #include "uploads.h"
 #include "wait_until_done.h"
+#include "watch.h"
 
 namespace alpa::cuda {
 namespace {
@@ -35,12 +36,21 @@ using CapturedSteps = std::array<StepGraphs, lower::kStagedSteps>;
 /// The arenas of all devices, and the steps captured in them.
 class CudaMemory : public runtime::DeviceMemory {
  public:
+  explicit CudaMemory(std::shared_ptr<const bool> lost) : lost_(std::move(lost)) {}
+  ~CudaMemory() override {
+    if (!*lost_) return;  // else work that never ended may use it, and freeing would wait for that
+    for (DeviceBlock& block : blocks) static_cast<void>(block.release());
+  }
+
   std::int64_t bytes_in_use(int rank) const override { return bytes[rank]; }
 
   std::vector<DeviceBlock> blocks;
   std::vector<std::int64_t> bytes;
   /// By the number of the devices whose program was captured: several may share the memory.
   std::map<std::uint64_t, std::shared_ptr<CapturedSteps>> steps;
+
+ private:
+  const std::shared_ptr<const bool> lost_;
 };
 
 /// A card of this process, and what its devices share.
@@ -120,7 +130,10 @@ class CudaDevices : public runtime::Devices {
         [&](const std::vector<int>& devices, bool overlapped) {
           return connections.group(devices, overlapped);
         },
-        [&](int from, int to, int number) { return connections.channel(from, to, number); });
+        [&](int from, int to, int number) { return connections.channel(from, to, number); },
+        [this] { still_well(); });
+    watch_ = std::make_unique<Watch>(program_, devices_, placement_, request.everyone,
+                                     request.stall_seconds);
     uploads_ = std::make_unique<Uploads>(program_, devices_);
     metrics_ = allocate_mapped(lower::kStagedSteps * metrics_bytes());
   }
@@ -128,6 +141,7 @@ class CudaDevices : public runtime::Devices {
   /// Captured steps are freed before the groups whose collectives they
   /// contain; their memory may stay.
   ~CudaDevices() override {
+    if (lost()) return;  // never: the executor keeps it
     if (world() && world()->protocol().failed()) queue_->abort();
     drain();
     for (const auto& known : captured_)
@@ -139,7 +153,7 @@ class CudaDevices : public runtime::Devices {
   }
 
   std::unique_ptr<runtime::DeviceMemory> allocate(std::int64_t least_bytes) override {
-    auto memory = std::make_unique<CudaMemory>();
+    auto memory = std::make_unique<CudaMemory>(lost_);
     for (const auto& device : devices_) {
       check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
       const std::int64_t bytes = std::max(device->program().arena_bytes, least_bytes);
@@ -160,12 +174,15 @@ class CudaDevices : public runtime::Devices {
              memory.arenas[index] + program(index).buffers[buffer].arena_offset_of(micro_batch));
   }
 
+  bool lost() const override { return *lost_; }
+
   int depth() const override { return lower::kStagedSteps; }
 
   void start(runtime::DeviceMemory& memory, const runtime::StepInputs& inputs) override {
     guarded([&] {
       const int slot = slot_of(started_);
       launched_ = false;
+      watch_->begin_step(inputs.step);
       uploads_->pack(inputs, slot);
       upload(slot, memory);
       run(static_cast<CudaMemory&>(memory), slot);
@@ -326,6 +343,7 @@ class CudaDevices : public runtime::Devices {
   void still_well() const {
     if (world()) world()->require_alive();
     queue_->check_health();
+    watch_->look();
   }
 
   /// After an exception no work is in flight, and other processes know of it. A card that CUDA
@@ -336,6 +354,11 @@ class CudaDevices : public runtime::Devices {
             broken_);
     try {
       body();
+    } catch (const Stalled& stall) {
+      broken_ = stall.what();
+      queue_->abort();
+      end_stall();
+      throw;
     } catch (const std::exception& error) {
       const bool under_way = started_ > finished_ || launched_, alone = !world() || !lost_peer();
       queue_->abort();
@@ -376,6 +399,18 @@ class CudaDevices : public runtime::Devices {
     }
   }
 
+  /// The collectives of a stalled step have been aborted. A card that is not done soon is given up.
+  void end_stall() noexcept {
+    constexpr auto kGrace = std::chrono::milliseconds(500);
+    const auto is_done = [](const auto& device) { return device->is_done(); };
+    for (const auto begin = Clock::now(); Clock::now() - begin < kGrace;) {
+      if (std::all_of(devices_.begin(), devices_.end(), is_done)) return drain();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    *lost_ = true;
+    finished_ = started_;
+  }
+
   void drain() noexcept {
     finished_ = started_;
     for (const auto& device : devices_) {
@@ -394,6 +429,9 @@ class CudaDevices : public runtime::Devices {
   std::vector<LocalGpu> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;
+  std::unique_ptr<Watch> watch_;
+  /// A card did not come back from a stalled step; shared with its memory.
+  std::shared_ptr<bool> lost_ = std::make_shared<bool>(false);
   std::unique_ptr<Uploads> uploads_;
   std::vector<Stream> upload_streams_;                  ///< per device
   std::set<int> published_;                             ///< metrics that the host reads

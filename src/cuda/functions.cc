@@ -1,4 +1,5 @@
 // src/cuda/functions.cc — the function table of libalpa_cuda.so; no exception leaves it
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string_view>
@@ -25,6 +26,15 @@ int guarded(CudaMessage* why, Body&& body) {
     set(why, error.what());
     return 1;
   }
+}
+
+/// What the driver and NCCL read once, unless the user has set it.
+void set_environment() {
+  // Streams that share a hardware queue wait for each other; a device of a pipeline has dozens.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  // Kernels of several communicators start on a card in the order in which the host queues them,
+  // so none takes the multiprocessors that an earlier one needs (from NCCL 2.26 on).
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
 }
 
 constexpr CudaFunctions kFunctions = {
@@ -59,4 +69,7 @@ constexpr CudaFunctions kFunctions = {
 }  // namespace
 }  // namespace alpa::cuda
 
-extern "C" const alpa::CudaFunctions* alpa_cuda_functions() { return &alpa::cuda::kFunctions; }
+extern "C" const alpa::CudaFunctions* alpa_cuda_functions() {
+  alpa::cuda::set_environment();
+  return &alpa::cuda::kFunctions;
+}

@@ -39,17 +39,14 @@ std::byte* device_address(const PinnedBlock& mapped) {
   return static_cast<std::byte*>(address);
 }
 
-StreamHandle make_stream() {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return StreamHandle(stream);
-}
-
-StreamHandle make_low_priority_stream() {
+StreamHandle make_stream(Priority priority) {
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  const int number = priority == Priority::low    ? least
+                     : priority == Priority::high ? greatest
+                                                  : (least + greatest) / 2;
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least),
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, number),
         "cudaStreamCreateWithPriority");
   return StreamHandle(stream);
 }

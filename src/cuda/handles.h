@@ -31,10 +31,10 @@ PinnedBlock allocate_pinned(std::int64_t bytes);
 PinnedBlock allocate_mapped(std::int64_t bytes);
 /// The device address of memory from `allocate_mapped`.
 std::byte* device_address(const PinnedBlock& mapped);
+/// Whose blocks get free multiprocessors first, where work of several streams is ready.
+enum class Priority { low, middle, high };
 /// A stream that does not wait for the legacy default stream.
-StreamHandle make_stream();
-/// The same, whose work waits where other streams' work is ready.
-StreamHandle make_low_priority_stream();
+StreamHandle make_stream(Priority priority = Priority::middle);
 /// An event for order alone, or one that keeps the time.
 EventHandle make_event(bool timed = false);
 

@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "src/lower/kernel_call.h"
 #include "status.h"
+#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -24,8 +25,8 @@ const lower::Instruction& awaited_by(const lower::DeviceProgram& program, int li
 
 }  // namespace
 
-Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel)
-    : devices_(devices), counts_(devices.size()) {
+Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel, const StillWell& still_well)
+    : devices_(devices), still_well_(still_well), counts_(devices.size()) {
   for (int index = 0; index < static_cast<int>(devices.size()); ++index)
     add(index, devices[index]->program(), make_channel);
 }
@@ -91,7 +92,7 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
     if (!side.index) continue;
     use_card(*devices_[*side.index]);
     side.over = make_event();
-    if (!one_card || &side == &sender) side.own_stream = make_stream();
+    if (!one_card || &side == &sender) side.own_stream = make_stream(Priority::high);
     side.stream = side.own_stream ? side.own_stream.get() : sender.stream;
   }
   lanes_.push_back(std::move(lane));
@@ -109,7 +110,7 @@ bool Lanes::pass(int index, const lower::ListRun& run, const Operation& operatio
   try {
     use_card(*devices_[behind]);
     if (operation.instruction->kind == Kind::wait)
-      return wait(index, run, *operation.instruction, devices_[behind]->compute());
+      return wait(index, run, operation, devices_[behind]->compute());
     post(index, run, operation, behind);
     Lane& lane = lanes_[flows_.at(operation.instruction).lane];
     while (meet(lane, checked)) {
@@ -148,14 +149,17 @@ EventHandle Lanes::take_event(int ordinal) {
   return event;
 }
 
-bool Lanes::wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
+bool Lanes::wait(int index, const lower::ListRun& run, const Operation& operation,
                  Stream stream) const {
+  const lower::Instruction& instruction = *operation.instruction;
   const Flow& flow = flows_.at(&awaited_by(devices_[index]->program(), run.list, instruction));
   const int wanted = instruction.behind == lower::Instruction::kAllRuns
                          ? flow.posted - 1
                          : run.micro_batch - instruction.behind;
   if (wanted < 0) return true;
   if (wanted >= flow.queued) return false;
+  const LoadedDevice& device = *devices_[index];
+  device.queue_mark(run.list, device.position_of(operation, run.list), stream);
   const EventHandle& done = flow.done[wanted % flow.done.size()];
   check(cudaStreamWaitEvent(stream, done.get(), 0), "cudaStreamWaitEvent");
   return true;
@@ -174,11 +178,21 @@ bool Lanes::meet(Lane& lane, bool checked) {
   for (Side& side : lane.sides) {
     if (!side.index) continue;
     Post& post = side.posted.front();
-    if (checked) check(cudaStreamSynchronize(post.end.stream), "cudaStreamSynchronize");
+    if (checked) wait_until_done([&] { return cudaStreamQuery(post.end.stream); }, still_well_);
     events_[post.ordinal].push_back(std::move(post.ready));
     side.posted.pop_front();
   }
   return true;
+}
+
+/// A message starts when both sides that are here are ready: a side that came first would occupy
+/// multiprocessors until then.
+void Lanes::wait_for_both(const Post* const (&posts)[2]) {
+  for (const Post* waiting : posts)
+    for (const Post* ready : posts)
+      if (waiting && ready)
+        check(cudaStreamWaitEvent(waiting->end.stream, ready->ready.get(), 0),
+              "cudaStreamWaitEvent");
 }
 
 /// False: the message waits for another process.
@@ -193,10 +207,7 @@ bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
               lane.sides[0].device, to_string(message.extent), to_string(message.begin),
               lane.sides[1].device, to_string(received.extent), to_string(received.begin));
   }
-  if (!lane.begun)
-    for (const Post* post : posts)
-      if (post)
-        check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
+  if (!lane.begun) wait_for_both(posts);
   use_card(*devices_[*(send ? lane.sides[0] : lane.sides[1]).index]);
   lane.begun =
       !lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);

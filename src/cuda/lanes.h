@@ -21,8 +21,8 @@ class Lanes {
   /// Makes the channel of a lane between devices of these ids; `number`: Message::lane.
   using MakeChannel = std::function<std::unique_ptr<Channel>(int from, int to, int number)>;
 
-  /// Channels are made here, never later.
-  Lanes(LoadedDevices& devices, const MakeChannel& make_channel);
+  /// Channels are made here, never later. `still_well`: asked while waiting.
+  Lanes(LoadedDevices& devices, const MakeChannel& make_channel, const StillWell& still_well);
 
   /// No message of the step was queued yet.
   void begin_step();
@@ -84,13 +84,14 @@ class Lanes {
   int lane_of(int from, int to, int number, const MakeChannel& make_channel);
   Side side_of(int device) const;
   void post(int index, const lower::ListRun& run, const Operation& operation, int behind);
-  bool wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
-            Stream stream) const;
+  bool wait(int index, const lower::ListRun& run, const Operation& operation, Stream stream) const;
   bool meet(Lane& lane, bool checked);
+  static void wait_for_both(const Post* const (&posts)[2]);
   bool go(Lane& lane, const Post* const (&posts)[2]) const;
   EventHandle take_event(int ordinal);
 
   LoadedDevices& devices_;
+  const StillWell still_well_;
   std::vector<Lane> lanes_;
   std::map<const lower::Instruction*, Flow> flows_;
   std::vector<comm::Counts> counts_;                ///< per device

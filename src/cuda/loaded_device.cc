@@ -13,11 +13,11 @@
 #include "kernels/plan/strided_copy_plan.h"
 #include "loads.h"
 #include "placement.h"
-#include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
 #include "src/lower/kernel_call.h"
 #include "status.h"
+#include "watch.h"
 
 namespace alpa::cuda {
 namespace {
@@ -68,8 +68,8 @@ LoadedDevice::LoadedDevice(const spmd::SpmdProgram& program, lower::DeviceProgra
       published_(std::move(published)),
       metric_(direct_metrics(device_, program, published_)),
       compute_(make_stream()),
-      communication_(make_stream()),
-      overlap_stream_(runs_overlapped(device_) ? make_low_priority_stream() : nullptr),
+      communication_(make_stream(Priority::high)),
+      overlap_stream_(runs_overlapped(device_) ? make_stream(Priority::low) : nullptr),
       compute_done_(make_event()),
       communication_done_(make_event()),
       overlap_begins_(make_event()),
@@ -178,10 +178,36 @@ std::byte* LoadedDevice::placed_address(int buffer, int micro_batch) const {
   return offset >= 0 ? arena_ + offset : nullptr;
 }
 
+void LoadedDevice::fork(Stream origin, cudaEvent_t event) const {
+  const auto wait = [&](Stream stream) {
+    check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  };
+  if (compute() != origin) wait(compute());
+  if (communicates()) wait(communication());
+  if (overlap_stream_) wait(overlap_stream_.get());
+}
+
 void LoadedDevice::join(Stream origin) const {
   if (compute() != origin) order(compute(), compute_done_.get(), origin);
   if (communicates()) order(communication(), communication_done_.get(), origin);
   if (overlap_stream_) order(overlap_stream_.get(), overlap_done_.get(), origin);
+}
+
+bool LoadedDevice::is_done() const noexcept {
+  for (const Stream stream : {compute(), communication(), overlap_stream_.get()})
+    if (stream != nullptr && cudaStreamQuery(stream) == cudaErrorNotReady) return false;
+  return true;
+}
+
+void LoadedDevice::queue_mark(int list, int at, Stream stream) const {
+  if (mark_ != nullptr)
+    check_queued(run_mark(reinterpret_cast<const StepNumbers*>(context_of(list)),
+                          Watch::place(list, at), mark_, stream),
+                 "run_mark");
+}
+
+void LoadedDevice::queue_last_mark() const {
+  if (mark_ != nullptr) check_queued(run_mark(nullptr, Watch::kOver, mark_, compute()), "run_mark");
 }
 
 void LoadedDevice::queue_clearing() const {
@@ -221,7 +247,7 @@ void LoadedDevice::queue_metrics() const {
 
 void LoadedDevice::blame(const Operation& operation, int micro_batch) const {
   const runtime::StepPlace place{0, operation.instruction, micro_batch};
-  rethrow_at(to_string(place, device_, program_), std::current_exception());
+  blame_on(to_string(place, device_, program_));
 }
 
 void LoadedDevice::queue_load(const Operation& operation) const {

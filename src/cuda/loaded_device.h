@@ -43,9 +43,16 @@ class LoadedDevice {
   Stream stream_of(const Operation& operation) const {
     return operation.instruction->overlapped ? overlap_stream_.get() : compute();
   }
-  /// Makes later work on `origin` wait for all streams.
+  /// All streams come behind what `event` was recorded on `origin` for.
+  void fork(Stream origin, cudaEvent_t event) const;
+  /// Makes later work on `origin` wait for all streams, which `fork` has put behind it.
   void join(Stream origin) const;
+  /// True if no work is left on its streams; throws nothing.
+  bool is_done() const noexcept;
   std::vector<Operation>& list(int list) { return lists_[list]; }
+  int position_of(const Operation& operation, int list) const {
+    return static_cast<int>(&operation - lists_[list].data());
+  }
   /// The micro-batch that the list runs for first in a step; then come those that follow.
   int first_micro_batch(int list) const { return counters_[list].first; }
   /// Runs of the list so many micro-batches apart use the same memory.
@@ -62,6 +69,12 @@ class LoadedDevice {
   /// Where a micro-batch has a buffer, and the scratch of an operation, in
   /// the arena that was placed.
   std::byte* placed_address(int buffer, int micro_batch) const;
+
+  /// Where the device tells the host how far it is; null: nowhere. See Watch.
+  void tell_at(std::uint64_t* mark) { mark_ = mark; }
+  /// Queues telling the host that instruction `at` of a list is next, or that the step is over.
+  void queue_mark(int list, int at, Stream stream) const;
+  void queue_last_mark() const;
 
   /// Queues clearing the accumulators.
   void queue_clearing() const;
@@ -101,6 +114,7 @@ class LoadedDevice {
   std::vector<std::vector<Operation>> lists_;
   std::vector<Counter> counters_;  ///< per list
   std::vector<int> placed_;        ///< per list: the slot that its calls point to; -1: none
+  std::uint64_t* mark_ = nullptr;
   std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;
 };
 

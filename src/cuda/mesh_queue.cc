@@ -7,15 +7,14 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
-#include "src/base/exception_text.h"
 #include "status.h"
+#include "wait_until_done.h"
+#include "watch.h"
 
 namespace alpa::cuda {
 namespace {
 
 using Kind = lower::Instruction::Kind;
-
-void wait_for(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
 /// Bytes in the ring formulas: those of the operands; for all_gather, of the results.
 std::int64_t payload_bytes(const Operation& operation) {
@@ -29,8 +28,12 @@ std::int64_t payload_bytes(const Operation& operation) {
 }  // namespace
 
 MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
-                     const MakeGroup& make_group)
-    : devices_(devices), members_(std::move(members)), few_(few), cursors_(members_.size()) {
+                     const MakeGroup& make_group, const StillWell& still_well)
+    : devices_(devices),
+      members_(std::move(members)),
+      few_(few),
+      still_well_(still_well),
+      cursors_(members_.size()) {
   std::vector<const lower::DeviceProgram*> programs;
   for (std::size_t m = 0; m < members_.size(); ++m) {
     programs.push_back(&device(m).program());
@@ -41,6 +44,10 @@ MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
   for (int list = 0; list < static_cast<int>(programs[0]->lists.size()); ++list)
     add_segments(segments_of(programs, list, few));
   for (std::size_t m = 0; m < members_.size(); ++m) join_groups(m, make_group);
+}
+
+void MeshQueue::wait_for(Stream stream) const {
+  wait_until_done([&] { return cudaStreamQuery(stream); }, still_well_);
 }
 
 /// Finds the group of every collective of a member, and counts what it exchanges in a step.
@@ -112,12 +119,7 @@ bool MeshQueue::begins_clear() const {
 
 void MeshQueue::fork(Stream stream, cudaEvent_t event) const {
   check(cudaEventRecord(event, stream), "cudaEventRecord");
-  for (std::size_t m = 0; m < members_.size(); ++m) {
-    if (device(m).compute() != stream)
-      check(cudaStreamWaitEvent(device(m).compute(), event, 0), "cudaStreamWaitEvent");
-    if (device(m).communicates())
-      check(cudaStreamWaitEvent(device(m).communication(), event, 0), "cudaStreamWaitEvent");
-  }
+  for (std::size_t m = 0; m < members_.size(); ++m) device(m).fork(stream, event);
 }
 
 void MeshQueue::join(Stream stream) const {
@@ -130,8 +132,7 @@ void MeshQueue::queue_clearing(bool checked) const {
       device(m).queue_clearing();
       if (checked) wait_for(device(m).compute());
     } catch (...) {
-      rethrow_at(fmt::format("device {}: clearing of the accumulators", device(m).program().device),
-                 std::current_exception());
+      blame_on(fmt::format("device {}: clearing of the accumulators", device(m).program().device));
     }
 }
 
@@ -183,13 +184,15 @@ void MeshQueue::finish(int list, bool checked) {
   for (std::size_t m = 0; m < members_.size(); ++m) try {
       check(cudaSetDevice(device(m).card().ordinal), "cudaSetDevice");
       device(m).queue_next(list);
-      if (list == schedule().back().list) device(m).queue_metrics();
+      if (list == schedule().back().list) {
+        device(m).queue_metrics();
+        device(m).queue_last_mark();
+      }
       if (checked) wait_for(device(m).compute());
     } catch (...) {
       const lower::DeviceProgram& program = device(m).program();
-      rethrow_at(
-          fmt::format("device {}: end of list \"{}\"", program.device, program.lists[list].name),
-          std::current_exception());
+      blame_on(
+          fmt::format("device {}: end of list \"{}\"", program.device, program.lists[list].name));
     }
 }
 
@@ -201,8 +204,10 @@ bool MeshQueue::advance(std::size_t member, const std::vector<int>& work, bool c
   while (cursor.at < work.size()) {
     const bool arrived = cursor.arrived;
     Operation& operation = device(member).list(run_.list)[work[cursor.at]];
+    if (!std::exchange(cursor.marked, true))
+      device(member).queue_mark(run_.list, work[cursor.at], device(member).compute());
     if (!pass(member, operation, checked)) return moved || cursor.arrived != arrived;
-    cursor.arrived = false;
+    cursor.marked = cursor.arrived = false;
     moved = true;
     ++cursor.at;
   }

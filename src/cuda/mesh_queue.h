@@ -12,6 +12,7 @@
 
 #include "collective_group.h"
 #include "loaded_device.h"
+#include "nccl_group.h"
 #include "segments.h"
 #include "src/comm/group.h"
 
@@ -29,8 +30,9 @@ class MeshQueue {
   /// `members`: the mesh's devices in this process, as places among `devices`; they run the same
   /// lists. Groups are made here, never later. `few`: segments are made for capture, see
   /// `segments_of`.
-  MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
-            const MakeGroup& make_group);
+  /// `still_well`: asked while waiting.
+  MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few, const MakeGroup& make_group,
+            const StillWell& still_well);
 
   /// The stream that a captured list begins and ends on.
   Stream origin() const { return device(0).compute(); }
@@ -83,10 +85,11 @@ class MeshQueue {
   };
   /// A member's position in the segment.
   struct Cursor {
-    bool arrived = false;
+    bool marked = false, arrived = false;
     std::size_t at = 0;
   };
 
+  void wait_for(Stream stream) const;
   LoadedDevice& device(std::size_t member) const { return *devices_[members_[member]]; }
   std::optional<int> member_of(int device) const;
   void join_groups(std::size_t member, const MakeGroup& make_group);
@@ -108,6 +111,7 @@ class MeshQueue {
   LoadedDevices& devices_;
   std::vector<int> members_;
   const bool few_;
+  const StillWell still_well_;
   std::vector<std::vector<Segment>> segments_;  ///< per list
   std::vector<Group> groups_;
   std::vector<std::vector<bool>> has_work_;  ///< per list and segment; the last one ends the list

@@ -28,16 +28,11 @@ struct Dense {
 
 class NcclChannel : public Channel {
  public:
-  NcclChannel(const std::string& id, std::optional<int> from, std::optional<int> to,
-              const StillWell& still_well)
-      : sides_{{from}, {to}}, still_well_(still_well) {
+  NcclChannel(std::span<const NcclRank> sides, const StillWell& still_well)
+      : still_well_(still_well) {
     const SameDevice same;
+    for (const NcclRank& side : sides) sides_[side.index] = Side{side.ordinal, side.comm};
     try {
-      grouped([&] {
-        for_each_side([&](int side, Side& own) {
-          join_communicator(own.comm, 2, id, side, *own.ordinal, blocks());
-        });
-      });
       wait_until_begun();
       if (!blocks()) connect();
     } catch (...) {
@@ -140,9 +135,9 @@ class NcclChannel : public Channel {
 
 }  // namespace
 
-std::unique_ptr<Channel> make_nccl_channel(const std::string& id, std::optional<int> from,
-                                           std::optional<int> to, const StillWell& still_well) {
-  return std::make_unique<NcclChannel>(id, from, to, still_well);
+std::unique_ptr<Channel> make_nccl_channel(std::span<const NcclRank> sides,
+                                           const StillWell& still_well) {
+  return std::make_unique<NcclChannel>(sides, still_well);
 }
 
 }  // namespace alpa::cuda

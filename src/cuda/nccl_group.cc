@@ -48,16 +48,10 @@ void unpack(const Packed& packed, Stream stream) {
 
 class NcclGroup : public CollectiveGroup {
  public:
-  NcclGroup(int size, const std::string& id, std::span<const NcclRank> ranks,
-            const StillWell& still_well, bool pairs)
-      : size_(size), still_well_(still_well) {
+  NcclGroup(int size, std::vector<NcclRank> ranks, const StillWell& still_well, bool pairs)
+      : size_(size), still_well_(still_well), ranks_(std::move(ranks)) {
     const SameDevice same;
-    for (const NcclRank& rank : ranks) ranks_.push_back({rank, nullptr});
     try {
-      grouped([&] {
-        for (Rank& rank : ranks_)
-          join_communicator(rank.comm, size_, id, rank.place.index, rank.place.ordinal, blocks());
-      });
       wait_until_begun();
       if (pairs) connect_pairs();
     } catch (...) {
@@ -67,53 +61,48 @@ class NcclGroup : public CollectiveGroup {
   }
 
   ~NcclGroup() override {
-    for (Rank& rank : ranks_) leave_communicator(rank.comm, blocks());
+    for (NcclRank& rank : ranks_) leave_communicator(rank.comm, blocks());
   }
 
   bool queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
     invariant(members.size() == ranks_.size(), "NCCL group: {} of {} members of this process",
               members.size(), ranks_.size());
     const SameDevice same;
-    for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
+    for_each(call, members, [&](const NcclRank& rank, const Member& member, const Tensor& t) {
       if (t.from.tensor == nullptr) return;
-      check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+      check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
       pack(t.from, member.stream);
     });
     grouped([&] {
-      for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
+      for_each(call, members, [&](const NcclRank& rank, const Member& member, const Tensor& t) {
         exchange(call, rank, t, member.stream);
       });
     });
     wait_until_begun();
-    for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
+    for_each(call, members, [&](const NcclRank& rank, const Member& member, const Tensor& t) {
       if (t.to.tensor == nullptr) return;
-      check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+      check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
       unpack(t.to, member.stream);
     });
     return true;
   }
 
   void check_health() override {
-    for (const Rank& rank : ranks_) check_communicator(rank.comm, rank.place.index, size_);
+    for (const NcclRank& rank : ranks_) check_communicator(rank.comm, rank.index, size_);
   }
 
   void abort() noexcept override {
-    for (Rank& rank : ranks_)
+    for (NcclRank& rank : ranks_)
       if (rank.comm != nullptr) ncclCommAbort(std::exchange(rank.comm, nullptr));
   }
 
  private:
-  struct Rank {
-    NcclRank place;
-    ncclComm_t comm;
-  };
-
   bool blocks() const { return still_well_ == nullptr; }
 
   void wait_until_begun() const {
     if (blocks()) return;
-    for (const Rank& rank : ranks_)
-      cuda::wait_until_begun(rank.comm, rank.place.index, size_, still_well_);
+    for (const NcclRank& rank : ranks_)
+      cuda::wait_until_begun(rank.comm, rank.index, size_, still_well_);
   }
 
   /// Sends a byte from every rank to every other one. Later no host thread waits for NCCL to
@@ -121,15 +110,15 @@ class NcclGroup : public CollectiveGroup {
   void connect_pairs() {
     std::vector<DeviceBlock> bytes;
     std::vector<StreamHandle> streams;
-    for (const Rank& rank : ranks_) {
-      check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+    for (const NcclRank& rank : ranks_) {
+      check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
       bytes.push_back(allocate_device(2 * size_));
       streams.push_back(make_stream());
     }
     grouped([&] {
       for (std::size_t r = 0; r < ranks_.size(); ++r)
         for (int peer = 0; peer < size_; ++peer) {
-          if (peer == ranks_[r].place.index) continue;
+          if (peer == ranks_[r].index) continue;
           std::byte* const data = static_cast<std::byte*>(bytes[r].get()) + 2 * peer;
           check_begun(ncclSend(data, 1, ncclUint8, peer, ranks_[r].comm, streams[r].get()),
                       "ncclSend");
@@ -167,9 +156,8 @@ class NcclGroup : public CollectiveGroup {
   void for_each(const lower::CollectiveCall& call, std::span<const Member> members,
                 const Visit& visit) const {
     for (std::size_t m = 0; m < members.size(); ++m) {
-      invariant(members[m].index == ranks_[m].place.index,
-                "NCCL group: member {} where {} is expected", members[m].index,
-                ranks_[m].place.index);
+      invariant(members[m].index == ranks_[m].index, "NCCL group: member {} where {} is expected",
+                members[m].index, ranks_[m].index);
       std::byte* scratch = members[m].tensors->workspace;
       for (std::size_t t = 0; t < members[m].tensors->inputs.size(); ++t) {
         Tensor tensor{&members[m].tensors->inputs[t], &members[m].tensors->outputs[t], {}, {}};
@@ -184,7 +172,7 @@ class NcclGroup : public CollectiveGroup {
     }
   }
 
-  void exchange(const lower::CollectiveCall& call, const Rank& rank, const Tensor& t,
+  void exchange(const lower::CollectiveCall& call, const NcclRank& rank, const Tensor& t,
                 Stream stream) const {
     switch (call.kind) {
       case CollectiveKind::all_reduce: return all_reduce(call, rank, t, stream);
@@ -195,7 +183,7 @@ class NcclGroup : public CollectiveGroup {
     }
   }
 
-  static void all_reduce(const lower::CollectiveCall& call, const Rank& rank, const Tensor& t,
+  static void all_reduce(const lower::CollectiveCall& call, const NcclRank& rank, const Tensor& t,
                          Stream stream) {
     const TensorType& type = t.in->type;
     if (type.elements() == 0) return;
@@ -205,7 +193,7 @@ class NcclGroup : public CollectiveGroup {
   }
 
   /// Shards of different sizes are reduced one by one, each to its rank.
-  void reduce_scatter(const lower::CollectiveCall& call, const Rank& rank, const Tensor& t,
+  void reduce_scatter(const lower::CollectiveCall& call, const NcclRank& rank, const Tensor& t,
                       Stream stream) const {
     const Packed& from = t.from;
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
@@ -222,7 +210,7 @@ class NcclGroup : public CollectiveGroup {
   }
 
   /// Shards of different sizes are sent one by one, each from its rank.
-  void all_gather(const Rank& rank, const Tensor& t, Stream stream) const {
+  void all_gather(const NcclRank& rank, const Tensor& t, Stream stream) const {
     const Packed& to = t.to;
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     if (to.blocks.even() && to.elements(0) > 0)
@@ -236,7 +224,7 @@ class NcclGroup : public CollectiveGroup {
             "ncclBroadcast");
   }
 
-  void all_to_all(const Rank& rank, const Tensor& t, Stream stream) const {
+  void all_to_all(const NcclRank& rank, const Tensor& t, Stream stream) const {
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     for (int j = 0; j < size_; ++j) {
       if (t.from.elements(j) > 0)
@@ -250,7 +238,7 @@ class NcclGroup : public CollectiveGroup {
 
   const int size_;
   const StillWell still_well_;  ///< null: all ranks are in this process
-  std::vector<Rank> ranks_;
+  std::vector<NcclRank> ranks_;
 };
 
 }  // namespace
@@ -262,16 +250,9 @@ std::string make_nccl_id() {
   return {id.internal, sizeof id.internal};
 }
 
-std::unique_ptr<CollectiveGroup> make_nccl_group(int size, const std::string& id,
-                                                 std::span<const NcclRank> ranks,
+std::unique_ptr<CollectiveGroup> make_nccl_group(int size, std::vector<NcclRank> ranks,
                                                  const StillWell& still_well, bool pairs) {
-  return std::make_unique<NcclGroup>(size, id, ranks, still_well, pairs);
-}
-
-std::unique_ptr<CollectiveGroup> make_nccl_group(std::span<const int> ordinals) {
-  std::vector<NcclRank> ranks;
-  for (int ordinal : ordinals) ranks.push_back({static_cast<int>(ranks.size()), ordinal});
-  return make_nccl_group(static_cast<int>(ordinals.size()), make_nccl_id(), ranks);
+  return std::make_unique<NcclGroup>(size, std::move(ranks), still_well, pairs);
 }
 
 }  // namespace alpa::cuda

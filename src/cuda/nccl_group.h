@@ -10,12 +10,19 @@
 
 #include "collective_group.h"
 
+struct ncclComm;  // of nccl.h
+
 namespace alpa::cuda {
 
-/// A rank of a group and the card it is on, in this process.
-struct NcclRank {
-  int index = 0;    ///< in the group
+/// A rank of a communicator and the card it is on, in this process.
+struct NcclCard {
+  int index = 0;    ///< the rank
   int ordinal = 0;  ///< of the card
+};
+/// The same, joined.
+struct NcclRank {
+  int index = 0, ordinal = 0;
+  ncclComm* comm = nullptr;
 };
 
 /// Throws Error if another process of the launch was lost; asked while waiting for them.
@@ -26,16 +33,11 @@ using StillWell = std::function<void()>;
 std::string make_nccl_id();
 inline constexpr std::size_t kNcclIdBytes = 128;
 
-/// The group of `size` ranks, of which `ranks` are in this process, on a card each. Returns when
-/// all ranks of all processes have joined: communicators are made here and never later.
-/// `still_well`: for ranks of several processes, which must not hang when one is lost; else null.
-/// `pairs`: every two ranks connect here, for all_to_all. Throws Error.
-std::unique_ptr<CollectiveGroup> make_nccl_group(int size, const std::string& id,
-                                                 std::span<const NcclRank> ranks,
+/// The group of a communicator of `size` ranks, of which `ranks` are in this process, which it
+/// ends. `still_well`: for ranks of several processes, which must not hang when one is lost; else
+/// null. `pairs`: every two ranks connect here, for all_to_all. Throws Error.
+std::unique_ptr<CollectiveGroup> make_nccl_group(int size, std::vector<NcclRank> ranks,
                                                  const StillWell& still_well = {},
                                                  bool pairs = false);
-
-/// A group whose ranks are all in this process, on these cards.
-std::unique_ptr<CollectiveGroup> make_nccl_group(std::span<const int> ordinals);
 
 }  // namespace alpa::cuda

@@ -24,33 +24,34 @@ std::vector<std::vector<int>> members_of_meshes(const LoadedDevices& devices) {
 }  // namespace
 
 StepQueue::StepQueue(LoadedDevices& devices, bool captures, const MeshQueue::MakeGroup& make_group,
-                     const Lanes::MakeChannel& make_channel)
-    : devices_(devices), lanes_(devices, make_channel) {
+                     const Lanes::MakeChannel& make_channel, StillWell still_well)
+    : devices_(devices),
+      still_well_(std::move(still_well)),
+      lanes_(devices, make_channel, still_well_) {
   for (std::vector<int>& members : members_of_meshes(devices)) {
     check(cudaSetDevice(devices[members[0]]->card().ordinal), "cudaSetDevice");
     mesh_begun_.push_back(make_event());
     mesh_done_.push_back(make_event());
-    meshes_.push_back(
-        std::make_unique<MeshQueue>(devices, std::move(members), captures, make_group));
+    meshes_.push_back(std::make_unique<MeshQueue>(devices, std::move(members), captures, make_group,
+                                                  still_well_));
   }
   check(cudaSetDevice(devices[meshes_[0]->members()[0]]->card().ordinal), "cudaSetDevice");
   begun_ = make_event();
 }
 
 void StepQueue::queue(bool checked) {
-  for (const auto& mesh : meshes_) {
-    mesh->fork(origin(), begun_.get());
-    mesh->queue_clearing(checked);
-  }
+  for (const auto& mesh : meshes_) mesh->fork(origin(), begun_.get());
+  for (const auto& mesh : meshes_) mesh->queue_clearing(checked);
   walk(nullptr, checked);
   for (const auto& mesh : meshes_) mesh->join(origin());
   lanes_.join(origin());
 }
 
 void StepQueue::launch(StepGraphs& graphs) {
+  for (std::size_t m = 1; m < meshes_.size(); ++m)
+    order(origin(), begun_.get(), meshes_[m]->origin());
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
     MeshQueue& mesh = *meshes_[m];
-    if (m > 0) order(origin(), begun_.get(), mesh.origin());
     if (mesh.begins_clear()) continue;
     mesh.fork(mesh.origin(), mesh_begun_[m].get());
     mesh.queue_clearing(false);
@@ -68,7 +69,7 @@ void StepQueue::walk(StepGraphs* graphs, bool checked) {
   for (const auto& mesh : meshes_)
     cursors_.push_back({0, 0, false, std::vector<std::size_t>(mesh->members().size())});
   wait_until_done([&] { return walk_on(graphs, checked) ? cudaSuccess : cudaErrorNotReady; },
-                  [&] { check_health(); });
+                  still_well_);
 }
 
 /// Queues what can be. Returns true at the end, false if the rest waits for other processes.

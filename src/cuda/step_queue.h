@@ -21,8 +21,9 @@ using StepGraphs = std::map<std::array<int, 4>, GraphExec>;
 class StepQueue {
  public:
   /// `captures`: steps may be captured. Groups and channels are made here, never later.
+  /// `still_well`: asked while waiting for cards or other processes; throws to end that.
   StepQueue(LoadedDevices& devices, bool captures, const MeshQueue::MakeGroup& make_group,
-            const Lanes::MakeChannel& make_channel);
+            const Lanes::MakeChannel& make_channel, StillWell still_well);
 
   /// The stream on which a step begins and ends.
   Stream origin() const { return meshes_[0]->origin(); }
@@ -56,6 +57,7 @@ class StepQueue {
   bool work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked);
 
   LoadedDevices& devices_;
+  const StillWell still_well_;
   std::vector<std::unique_ptr<MeshQueue>> meshes_;
   Lanes lanes_;
   std::vector<Cursor> cursors_;

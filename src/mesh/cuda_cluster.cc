@@ -24,11 +24,16 @@ constexpr double kPeerAlpha = 10e-6, kPeerBytesPerSecond = 150e9;  // NVLink
 // PCIe, through the host's memory
 constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;
 
+// Of NCCL, for a communicator: buffers of 4 MiB both ways in each of 16 channels, and the most
+// communicators that a card is a member of (groups of two mesh axes and both, lanes).
+constexpr std::int64_t kCommunicatorBytes = std::int64_t{2 * 16 * 4} << 20, kCommunicators = 8;
+
 /// Free memory that arenas leave to others: what CUDA and its libraries allocate
-/// late, fragments, a display.
-std::int64_t reserve_bytes(std::int64_t free_bytes) {
-  const std::int64_t reserve = std::max(std::int64_t{1} << 30, free_bytes / 50);
-  return std::min(reserve, free_bytes / 2);
+/// late, fragments, a display; between several cards NCCL's buffers.
+std::int64_t reserve_bytes(std::int64_t free_bytes, bool several_cards) {
+  const std::int64_t reserve = std::max(std::int64_t{1} << 30, free_bytes / 50),
+                     nccl = several_cards ? kCommunicators * kCommunicatorBytes : 0;
+  return std::min(reserve + nccl, free_bytes / 2);
 }
 
 }  // namespace
@@ -43,7 +48,7 @@ Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
   cluster.backend = "cuda";
   cluster.devices_per_host = n;
   cluster.device.memory_bytes =
-      (card.free_bytes - reserve_bytes(card.free_bytes)) / (shared ? n : 1);
+      (card.free_bytes - reserve_bytes(card.free_bytes, n > 1 && !shared)) / (shared ? n : 1);
   cluster.device.flops_per_second = {{f32, clocks * units.f32},
                                      {f64, clocks * units.f64},
                                      {bf16, clocks * units.half},

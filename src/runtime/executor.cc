@@ -62,11 +62,6 @@ struct Executor::Impl {
     require(options.stall_seconds >= 0,
             "stall_seconds is {}; give 0, or more for devices to be watched",
             options.stall_seconds);
-    require(
-        options.stall_seconds == 0 || backend.on_cores,
-        "stall_seconds: only devices of backend \"cpu\" are watched, this is \"{}\"; leave it at 0 "
-        "there",
-        backend.name);
     const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||

@@ -1,7 +1,7 @@
 // Collectives on real cards: as many as there are, and logical devices of one.
 #include "collective_checks.h"
-#include "src/cuda/nccl_group.h"
 #include "support/error_text.h"
+#include "support/nccl_on_cards.h"
 
 namespace alpa::collective_test {
 namespace {
@@ -24,15 +24,14 @@ TEST_CASE("cards exchange tensors through NCCL as threads do") {
   for (int n = 1; n <= std::min(cards, 4); ++n) {
     std::vector<int> ordinals;
     for (int i = 0; i < n; ++i) ordinals.push_back(i);
-    check_collectives(ordinals,
-                      [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
+    check_collectives(ordinals, nccl_group_on);
   }
 }
 
 TEST_CASE("an NCCL group that was aborted says so, and one that is well says nothing") {
   if (no_device()) return;
   const int card = 0;
-  const auto group = cuda::make_nccl_group({&card, 1});
+  const auto group = nccl_group_on({card});
   group->check_health();
   group->abort();
   CHECK(error_of([&] { group->check_health(); }) == "the NCCL group of rank 0 was aborted");

@@ -1,11 +1,11 @@
 // Messages between devices: boxes of any tensors, within one card and between two.
-#include "src/cuda/channel.h"
 
 #include "cuda/device_call.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"
 #include "src/cuda/handles.h"
 #include "support/error_text.h"
+#include "support/nccl_on_cards.h"
 
 namespace channel_test {
 
@@ -108,8 +108,8 @@ TEST_CASE("a box travels between logical devices of a card, and nothing else is 
 
 TEST_CASE("a box travels between two cards, through scratch where it is not dense") {
   emulation::restart({.devices = 2});
-  check_channel(*cuda::make_nccl_channel(cuda::make_nccl_id(), 0, 1), 0, 1);
-  check_channel(*cuda::make_nccl_channel(cuda::make_nccl_id(), 1, 0), 1, 0);
+  check_channel(*nccl_channel_on(0, 1), 0, 1);
+  check_channel(*nccl_channel_on(1, 0), 1, 0);
 }
 
 TEST_CASE("a box that a device does not hold is a bug") {

@@ -148,6 +148,7 @@ bool transfer_all(ncclComm& comm, const std::vector<Call>& calls, std::shared_pt
   Lock lock(world().mutex);
   if (!state) {
     const auto posts = std::make_shared<std::vector<PostPtr>>();
+    ++world().totals.messages;
     state = posts;
     for (const Call& call : calls)
       if (!is_over(comm)) posts->push_back(post(lock, comm, call));

@@ -47,12 +47,22 @@ struct Post {
   char begin = 0, end = 0;
 };
 
+/// A call of ncclCommSplit, as far as members have come to it. `made`: null if a member stays out.
+struct Split {
+  struct Member {
+    int color, key, rank;
+    std::shared_ptr<ncclComm> made;
+  };
+  std::vector<Member> members;
+};
+
 struct Clique {
   explicit Clique(int members) : size(members), comms(static_cast<std::size_t>(members), nullptr) {}
 
   const int size;
   std::vector<ncclComm_t> comms;  ///< null before they join and after they leave
   int joined = 0;
+  std::vector<Split> splits;         ///< in the order of the calls
   ncclResult_t error = ncclSuccess;  ///< of all members
   std::string message;
   std::map<std::uint64_t, Meeting> meetings;  ///< by number of the operation
@@ -67,12 +77,13 @@ struct Clique {
 
 /// One member.
 struct ncclComm {
-  std::shared_ptr<alpa::emulation::Clique> clique;
+  std::shared_ptr<alpa::emulation::Clique> clique;  ///< null until a split has all members
   int rank = 0, device = 0;
   bool blocking = true;
   bool aborted = false;
   ncclResult_t error = ncclSuccess;  ///< its own
   std::uint64_t operations = 0;      ///< collectives that it came to
+  std::size_t splits = 0;            ///< calls of ncclCommSplit that it came to
   std::thread::id thread;            ///< that queued last
   alpa::emulation::TicketPtr last;   ///< of what was queued last
   /// in which it was queued last, and as which node

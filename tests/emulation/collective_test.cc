@@ -1,11 +1,12 @@
 // NCCL groups on emulated machines of several cards, and of several
 // processes that lose one another.
 #include <future>
+#include <numeric>
 
 #include "cuda/collective_checks.h"
 #include "emulation.h"
-#include "src/cuda/nccl_group.h"
 #include "support/error_text.h"
+#include "support/nccl_on_cards.h"
 
 namespace collective_test {
 
@@ -17,11 +18,14 @@ namespace {
 /// The ranks of a group, each on a thread of its own, as processes would be: `part` gets its group.
 void run_ranks(int n, const std::function<void(int rank, cuda::CollectiveGroup& group)>& part) {
   const std::string id = cuda::make_nccl_id();
+  std::vector<int> all(n);
+  std::iota(all.begin(), all.end(), 0);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
-      const cuda::NcclRank own{rank, rank};
-      part(rank, *cuda::make_nccl_group(n, id, {&own, 1}));
+      const cuda::NcclCard own{rank, rank};
+      cuda::NcclParent parent(n, id, {&own, 1}, {});
+      part(rank, *cuda::make_nccl_group(n, parent.split(all)));
     });
   for (std::thread& thread : threads) thread.join();
 }
@@ -33,8 +37,7 @@ TEST_CASE("cards of one process exchange tensors through NCCL as threads do") {
     emulation::restart({.devices = n});
     std::vector<int> ordinals;
     for (int i = n; i-- > 0;) ordinals.push_back(i);  // in another order than the ranks
-    check_collectives(ordinals,
-                      [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
+    check_collectives(ordinals, nccl_group_on);
   }
 }
 
@@ -89,8 +92,8 @@ TEST_CASE("a rank whose peer is gone learns of it, and ends when it aborts") {
 
 TEST_CASE("ranks that cannot join are an error that names rank and card") {
   emulation::restart({.devices = 2});
-  const int same[] = {1, 1};
-  const std::string message = error_of([&] { cuda::make_nccl_group(same); });
+  const std::vector<int> same = {1, 1};
+  const std::string message = error_of([&] { nccl_group_on(same); });
   CHECK(message.starts_with("ncclCommInitRankConfig(rank 1 of 2, card 1): ncclInvalidUsage (5): "));
 }
 

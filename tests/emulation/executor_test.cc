@@ -67,7 +67,7 @@ TEST_CASE("accumulators that cannot be cleared are named with their device") {
   const auto state = fixture.executor->make_state(0);
   emulation::fail_kernel(2);
   const std::string text = error_of([&] { fixture.start(*state, 1).metrics(); });
-  CHECK(text.starts_with("device 1: clearing of the accumulators: cudaStreamSynchronize: "));
+  CHECK(text.starts_with("device 1: clearing of the accumulators: waiting for the card: "));
   CHECK(text.find("cudaErrorIllegalAddress") != text.npos);
 }
 

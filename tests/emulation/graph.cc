@@ -126,6 +126,8 @@ struct CUgraphExec_st {
 
 namespace {
 
+constexpr unsigned long long kKnownFlags = cudaGraphInstantiateFlagUseNodePriority;
+
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
 std::vector<CapturePtr>& captures() {
@@ -147,14 +149,17 @@ bool is_joined(const Capture& capture) {
   return std::find(followed.begin(), followed.end(), false) == followed.end();
 }
 
-GraphNodes count(const std::vector<Node>& nodes) {
+GraphNodes count(const std::vector<Node>& nodes, bool use_priority) {
   GraphNodes counts;
-  for (const Node& node : nodes) switch (node.kind) {
+  for (const Node& node : nodes) {
+    switch (node.kind) {
       case NodeKind::kernel: ++counts.kernels; break;
       case NodeKind::copy: ++counts.copies; break;
       case NodeKind::clear: ++counts.clears; break;
       case NodeKind::other: ++counts.others; break;
     }
+    if (use_priority) ++counts.by_priority[node.priority];
+  }
   return counts;
 }
 
@@ -231,11 +236,11 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
-                                 unsigned long long) {
+                                 unsigned long long flags) {
   return call([&](Lock&) {
-    if (graph == nullptr) return cudaErrorInvalidValue;
+    if (graph == nullptr || (flags & ~kKnownFlags) != 0) return cudaErrorInvalidValue;
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
-    const GraphNodes nodes = count(*graph->nodes);
+    const GraphNodes nodes = count(*graph->nodes, flags != 0);
     GraphNodes& all = world().totals.captured;
     all.kernels += nodes.kernels, all.copies += nodes.copies;
     all.clears += nodes.clears, all.others += nodes.others;

@@ -11,6 +11,7 @@ struct Node {
   Work work;
   std::vector<int> after;
   NodeKind kind;
+  int priority;  ///< of its stream
 };
 
 /// One capture sequence, from cudaStreamBeginCapture to cudaStreamEndCapture.

@@ -112,6 +112,29 @@ TEST_CASE("the nodes of the last graph are counted by kind") {
   CHECK(nodes.others == 0);
 }
 
+TEST_CASE("nodes have their streams' priorities only if the graph is made to use them") {
+  Fixture f;
+  cudaStream_t urgent;
+  REQUIRE(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, -9) == cudaSuccess);
+  f.begin();
+  f.queue(f.a, 0, 0, 1);
+  f.order(f.a, f.fork, urgent);
+  f.queue(urgent, 1, 0, 1);
+  f.order(urgent, f.join, f.a);
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  REQUIRE(f.end(&graph) == cudaSuccess);
+  CHECK(cudaGraphInstantiate(&executable, graph, 64) == cudaErrorInvalidValue);
+  for (const unsigned long long flags : {0, cudaGraphInstantiateFlagUseNodePriority}) {
+    REQUIRE(cudaGraphInstantiate(&executable, graph, flags) == cudaSuccess);
+    const std::map<int, int> none, both = {{0, 1}, {-5, 1}};
+    CHECK(alpa::emulation::last_graph().by_priority == (flags == 0 ? none : both));
+    cudaGraphExecDestroy(executable);
+  }
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(urgent);
+}
+
 #if !defined(__SANITIZE_THREAD__)  // which would report the race that is meant
 TEST_CASE("a dependency that was not captured shows within a few launches") {
   Fixture f;

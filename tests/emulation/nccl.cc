@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "clique.h"
@@ -77,6 +78,15 @@ ncclResult_t check_membership(const Clique& clique, int ranks, int rank, int dev
   return ncclSuccess;
 }
 
+CommPtr make_comm(int device) {
+  const auto comm = std::make_shared<ncclComm>();
+  comm->device = device;
+  comms()[comm.get()] = comm;
+  Device& own = world().devices[static_cast<std::size_t>(device)];
+  own.most_communicators = std::max(own.most_communicators, ++own.communicators);
+  return comm;
+}
+
 /// Makes a member known to the others.
 ncclResult_t join(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, int device) {
   *handle = nullptr;
@@ -90,22 +100,75 @@ ncclResult_t join(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
     clique->fail(error, "a communicator whose members disagree");
     return error;
   }
-  const auto comm = std::make_shared<ncclComm>();
-  comm->clique = clique, comm->rank = rank, comm->device = device;
-  comms()[comm.get()] = comm;
+  const CommPtr comm = make_comm(device);
+  comm->clique = clique, comm->rank = rank;
   clique->comms[static_cast<std::size_t>(rank)] = *handle = comm.get();
   ++clique->joined;
   notify();
   return ncclSuccess;
 }
 
-bool is_complete(const ncclComm& comm) { return comm.clique->joined == comm.clique->size; }
+/// Whether all members have joined, and have come to the splits that this one has come to.
+bool is_complete(const ncclComm& comm) {
+  if (!comm.clique || comm.clique->joined < comm.clique->size) return false;
+  return comm.splits == 0 || comm.clique->splits[comm.splits - 1].members.size() ==
+                                 static_cast<std::size_t>(comm.clique->size);
+}
+
+ncclResult_t error_of(const ncclComm& comm) {
+  return comm.clique && comm.clique->error != ncclSuccess ? comm.clique->error : comm.error;
+}
 
 /// Waits for the other members.
 ncclResult_t wait_for_members(Lock& lock, const ncclComm& comm) {
-  wait_until(
-      lock, [&] { return is_complete(comm) || comm.aborted || comm.clique->error != ncclSuccess; });
-  return comm.clique->error;
+  wait_until(lock,
+             [&] { return is_complete(comm) || comm.aborted || error_of(comm) != ncclSuccess; });
+  return error_of(comm);
+}
+
+/// What waits for other members: to the end of the group, if one is open.
+ncclResult_t await(Lock& lock, const CommPtr& comm) {
+  if (group.depth > 0) {
+    group.joining.push_back(comm);
+    return ncclSuccess;
+  }
+  return comm->blocking ? wait_for_members(lock, *comm) : ncclInProgress;
+}
+
+/// Members of one color become a communicator, in the order of their keys.
+void form(std::vector<Split::Member> members) {
+  std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.color, a.key, a.rank) < std::tie(b.color, b.key, b.rank);
+  });
+  for (std::size_t begin = 0, end = 0; begin < members.size(); begin = end) {
+    while (end < members.size() && members[end].color == members[begin].color) ++end;
+    if (members[begin].color == NCCL_SPLIT_NOCOLOR) continue;
+    const auto clique = std::make_shared<Clique>(static_cast<int>(end - begin));
+    for (std::size_t m = begin; m < end; ++m) {
+      ncclComm& made = *members[m].made;
+      made.clique = clique, made.rank = clique->joined++;
+      clique->comms[m - begin] = &made;
+    }
+  }
+}
+
+ncclResult_t split(Lock& lock, const CommPtr& parent, int color, int key, ncclComm_t* made) {
+  *made = nullptr;
+  if (!parent) return refuse(ncclInvalidArgument, "no such communicator");
+  if (!is_complete(*parent)) return refuse(ncclInvalidUsage, "the parent is not complete yet");
+  CommPtr child;
+  if (color != NCCL_SPLIT_NOCOLOR) {
+    child = make_comm(parent->device);
+    child->blocking = parent->blocking;
+    *made = child.get();
+  }
+  std::vector<Split>& splits = parent->clique->splits;
+  if (splits.size() == parent->splits) splits.emplace_back();
+  Split& own = splits[parent->splits++];
+  own.members.push_back({color, key, parent->rank, child});
+  if (own.members.size() == static_cast<std::size_t>(parent->clique->size)) form(own.members);
+  notify();
+  return await(lock, parent);
 }
 
 ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank,
@@ -117,32 +180,29 @@ ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, in
       return error;
     const CommPtr comm = find(*handle);
     comm->blocking = blocking;
-    if (group.depth > 0) {
-      group.joining.push_back(comm);
-      return ncclSuccess;
-    }
-    return blocking ? wait_for_members(lock, *comm) : ncclInProgress;
+    return await(lock, comm);
   });
 }
 
 /// The member leaves; the others learn of it if it had work to do with them.
 void leave(const CommPtr& comm, bool aborted) {
-  Clique& clique = *comm->clique;
   comm->aborted = comm->aborted || aborted;
+  comms().erase(comm.get());
+  --world().devices[static_cast<std::size_t>(comm->device)].communicators;
+  notify();
+  if (!comm->clique) return;
+  Clique& clique = *comm->clique;
   clique.comms[static_cast<std::size_t>(comm->rank)] = nullptr;
   if (aborted)
     for (const ncclComm_t other : clique.comms)
       if (other != nullptr && other->error == ncclSuccess) other->error = ncclRemoteError;
-  comms().erase(comm.get());
-  notify();
 }
 
 // ---- calls
 
 ncclResult_t check_call(const CommPtr& comm, const Call& call, cudaStream_t stream) {
   if (!comm) return refuse(ncclInvalidArgument, "no such communicator");
-  if (comm->error != ncclSuccess) return comm->error;
-  if (comm->clique->error != ncclSuccess) return comm->clique->error;
+  if (const ncclResult_t error = error_of(*comm); error != ncclSuccess) return error;
   if (!is_complete(*comm)) return refuse(ncclInvalidUsage, "the communicator is not complete yet");
   if (call.type < 0 || call.type > ncclBfloat16 || call.op < 0 || call.op > ncclAvg ||
       call.peer < 0 || call.peer >= comm->clique->size)
@@ -249,7 +309,7 @@ const char* ncclGetLastError(ncclComm_t handle) {
   const Unseen unseen;
   const Lock lock(world().mutex);
   const CommPtr comm = find(handle);
-  return comm ? comm->clique->message.c_str() : "";
+  return comm && comm->clique ? comm->clique->message.c_str() : "";
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
@@ -268,6 +328,13 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   return init_rank(comm, ranks, id, rank, config == nullptr || config->blocking != 0);
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* made, ncclConfig_t*) {
+  return nccl([&](Lock& lock) {
+    if (is_forbidden()) return ncclUnhandledCudaError;
+    return split(lock, find(parent), color, key, made);
+  });
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* handles, int devices, const int* list) {
@@ -290,7 +357,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
     const CommPtr comm = find(handle);
     if (!comm) return ncclInvalidArgument;
     wait_for(lock, comm->last);
-    return comm->clique->error;
+    return error_of(*comm);
   });
 }
 
@@ -317,10 +384,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
   return nccl([&](Lock&) {
     const CommPtr comm = find(handle);
     if (!comm) return ncclInvalidArgument;
-    *error = comm->clique->error != ncclSuccess ? comm->clique->error
-             : comm->error != ncclSuccess       ? comm->error
-             : is_complete(*comm)               ? ncclSuccess
-                                                : ncclInProgress;
+    *error = error_of(*comm);
+    if (*error == ncclSuccess && !is_complete(*comm)) *error = ncclInProgress;
     return ncclSuccess;
   });
 }

@@ -87,6 +87,26 @@ TEST_CASE("ranks of a group exchange in both directions at once") {
   CHECK(x.host(1, 8, 2) == Floats{0, 1});
 }
 
+TEST_CASE("ranks of a color split from a communicator in the order of their keys") {
+  Ranks x(3);
+  std::vector<ncclComm_t> parts(3);
+  CHECK(x.together([&](int r) {
+    const int color = r == 1 ? NCCL_SPLIT_NOCOLOR : 5;
+    CHECK(ncclCommSplit(x.comms[r], color, -r, &parts[r], nullptr) == ncclSuccess);
+  }) == ncclSuccess);
+  CHECK(parts[1] == nullptr);
+  int rank = -1, size = 0;
+  CHECK(ncclCommUserRank(parts[2], &rank) == ncclSuccess);
+  CHECK(ncclCommCount(parts[2], &size) == ncclSuccess);
+  CHECK(rank == 0);
+  CHECK(size == 2);
+  CHECK(x.together([&](int r) {
+    if (r != 1) ncclBroadcast(x.data[r], x.data[r] + 40, 1, ncclFloat, 0, parts[r], x.streams[r]);
+  }) == ncclSuccess);
+  CHECK(x.host(0, 40, 1) == Floats{200});
+  for (const int r : {0, 2}) CHECK(ncclCommDestroy(parts[r]) == ncclSuccess);
+}
+
 TEST_CASE("threads join a communicator and a graph may hold collectives") {
   alpa::emulation::restart({.devices = 2});
   ncclUniqueId id;

@@ -8,6 +8,7 @@
 #include "emulation.h"
 #include "src/ops/all_ops.h"
 #include "support/mlp_step.h"
+#include "support/staged_mlp.h"
 
 namespace overlapped_updates_test {
 
@@ -56,7 +57,58 @@ Run run(bool overlap, std::uint64_t seed) {
   return result;
 }
 
+constexpr int kRows = 32, kWidth = 16;
+
+/// Losses and parameters of three steps of four layers, the second and third of which are captured.
+std::vector<double> numbers_of(Method method, bool overlap, int devices) {
+  std::visit(
+      [&](auto& chosen) {
+        chosen.executor.tune = false;
+        chosen.executor.overlap_updates = overlap;
+        chosen.executor.capture = Capture::always;
+      },
+      method);
+  const Executable executable =
+      parallelize(staged_mlp_step(kRows, kWidth), method, Cluster::local(devices, "cuda"));
+  TrainState state = executable.init(0);
+  Array x({f32, {kRows, kWidth}});
+  float next = 0;
+  for (float& element : x.mutable_elements_as<float>()) element = std::sin(next += 0.7F);
+  std::vector<double> numbers;
+  for (int i = 0; i < 3; ++i) numbers.push_back(executable.run(state, {{"x", x}}).loss());
+  for (const std::string& name : state.names())
+    for (const double element : state[name].to_host().to_doubles()) numbers.push_back(element);
+  return numbers;
+}
+
+std::vector<Method> methods_of(int devices, int micro_batches) {
+  std::vector<Method> methods = {DataParallel{.num_micro_batches = micro_batches},
+                                 Zero2Parallel{.num_micro_batches = micro_batches},
+                                 Zero3Parallel{.num_micro_batches = micro_batches},
+                                 ShardParallel{.num_micro_batches = micro_batches}};
+  for (const int stages : {2, 4})
+    if (stages <= devices)
+      methods.push_back(
+          PipeshardParallel{.num_micro_batches = micro_batches, .stages = UniformStages{stages}});
+  return methods;
+}
+
 }  // namespace
+
+TEST_CASE("updates beside the backward pass change no bit, whatever devices, method and cards") {
+  for (const int devices : {2, 4})
+    for (const int micro_batches : {1, 2})
+      for (const Method& method : methods_of(devices, micro_batches))
+        for (const int cards : {1, devices}) {
+          CAPTURE(devices);
+          CAPTURE(micro_batches);
+          CAPTURE(method.index());
+          CAPTURE(cards);
+          emulation::restart({.devices = cards});
+          CHECK(numbers_of(method, true, devices) == numbers_of(method, false, devices));
+        }
+  emulation::restart({});
+}
 
 TEST_CASE(
     "updates beside the backward pass change no bit, in whatever order the graph's nodes run") {

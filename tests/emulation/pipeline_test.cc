@@ -2,8 +2,12 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "emulation.h"
-#include "support/error_text.h"
+#include "support/staged_mlp.h"
 
 namespace pipeline_test {
 
@@ -64,14 +68,28 @@ TEST_CASE("weights that cross the stages once per step are on cards what they ar
     }
 }
 
-TEST_CASE("only CPU devices are watched for stalls") {
-  emulation::restart({});
-  PipeshardParallel method;
-  method.executor.stall_seconds = 1;
-  CHECK(
-      alpa::testing::error_of([&] { losses(method, "cuda"); }) ==
-      "stall_seconds: only devices of backend \"cpu\" are watched, this is \"cuda\"; leave it at 0 "
-      "there");
+TEST_CASE("a stage's receive waits for its sender without occupying the card") {
+  for (const Capture capture : {Capture::never, Capture::always}) {
+    emulation::restart({.devices = 2});
+    PipeshardParallel method{.num_micro_batches = 4};
+    method.executor.tune = false;
+    method.executor.capture = capture;
+    const Executable train =
+        parallelize(alpa::testing::staged_mlp_step(16, 8), method, Cluster::local(2, "cuda"));
+    TrainState state = train.init(0);
+    Array x({f32, {16, 8}});
+    std::ranges::fill(x.mutable_elements_as<float>(), 0.5F);
+    const std::map<std::string, Array> batch = {{"x", x}};
+    train.run(state, batch).loss();
+    const int before = emulation::totals().messages;
+    emulation::hold(0, true);
+    const StepResult step = train.run(state, batch);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK(emulation::totals().messages == before);
+    emulation::hold(0, false);
+    CHECK(step.loss() > 0);
+    CHECK(emulation::totals().messages == before + 2 * 2 * 4);  // both ways, both sides
+  }
 }
 
 }  // namespace pipeline_test

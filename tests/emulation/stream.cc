@@ -42,6 +42,8 @@ void work_off(cudaStream_t stream) {
     Item& item = stream->queue.front();
     for (const TicketPtr& ticket : item.after) wait_for(lock, ticket);
     acquire_unseen(&item.ticket->issued);
+    const Device& device = world().devices[static_cast<std::size_t>(stream->device)];
+    if (item.kind != NodeKind::copy) wait_until(lock, [&] { return !item.work || !device.held; });
     if (item.work) run(lock, stream->device, item.work);
     lock.unlock();
     item.work = nullptr;  // what it holds is gone before anybody learns that it is done
@@ -72,7 +74,7 @@ cudaStream_t make_stream(int device, bool blocking) {
 cudaError_t capture(CUstream_st& stream, Work work, NodeKind kind) {
   Capture& capture = *stream.capture;
   if (capture.invalid) return cudaErrorStreamCaptureInvalidated;
-  capture.nodes.push_back({std::move(work), std::move(stream.tail), kind});
+  capture.nodes.push_back({std::move(work), std::move(stream.tail), kind, stream.priority});
   stream.tail = {static_cast<int>(capture.nodes.size()) - 1};
   return cudaSuccess;
 }
@@ -110,7 +112,7 @@ cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind, std::vector<T
   std::erase(after, nullptr);
   stream->last = std::make_shared<Ticket>();
   release_unseen(&stream->last->issued);
-  stream->queue.push_back({std::move(work), std::move(after), stream->last});
+  stream->queue.push_back({std::move(work), kind, std::move(after), stream->last});
   if (ticket != nullptr) *ticket = stream->last;
   start(stream);
   notify();
@@ -145,6 +147,8 @@ using namespace alpa::emulation;
 
 namespace {
 
+constexpr int kLeast = 0, kGreatest = -5;  // priorities of streams, as of NVIDIA's cards
+
 cudaError_t fault_of(cudaStream_t stream) {
   return world().devices[static_cast<std::size_t>(stream->device)].fault;
 }
@@ -163,11 +167,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
     return cudaSuccess;
   });
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  const cudaError_t error = cudaStreamCreateWithFlags(stream, flags);
+  if (error == cudaSuccess) (*stream)->priority = std::clamp(priority, kGreatest, kLeast);
+  return error;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0, *greatest = -5;
+  *least = kLeast, *greatest = kGreatest;
   return cudaSuccess;
 }
 

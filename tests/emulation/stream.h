@@ -7,6 +7,7 @@ namespace alpa::emulation {
 
 struct Item {
   Work work;
+  NodeKind kind;
   std::vector<TicketPtr> after;  ///< of other streams
   TicketPtr ticket;
 };
@@ -16,6 +17,7 @@ struct Item {
 struct CUstream_st {
   int device = 0;
   bool blocking = true;  ///< in order with the default stream
+  int priority = 0;
   bool closing = false, started = false;
   std::deque<alpa::emulation::Item> queue;
   alpa::emulation::TicketPtr last;      ///< of what was queued last; null at first

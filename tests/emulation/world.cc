@@ -63,7 +63,10 @@ void restart(const Machine& machine) {
   const Lock lock(world().mutex);
   world().machine = machine;
   world().kernels = 0, world().last_engine = -1;
-  for (Device& device : world().devices) device.fault = cudaSuccess;
+  for (Device& device : world().devices) {
+    device.fault = cudaSuccess, device.held = false;
+    device.most_communicators = device.communicators;
+  }
   if (world().devices.size() < static_cast<std::size_t>(machine.devices))
     world().devices.resize(static_cast<std::size_t>(machine.devices));
 }
@@ -72,6 +75,19 @@ void fail_kernel(std::int64_t n) {
   const Unseen unseen;
   const Lock lock(world().mutex);
   world().machine.fail_kernel = world().kernels + n;
+}
+
+void hold(int device, bool held) {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  world().devices[static_cast<std::size_t>(device)].held = held;
+  notify();
+}
+
+int most_communicators(int device) {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return world().devices[static_cast<std::size_t>(device)].most_communicators;
 }
 
 std::size_t allocations(int device) {

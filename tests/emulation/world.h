@@ -57,7 +57,9 @@ struct Allocation {
 
 struct Device {
   std::size_t used_bytes = 0, allocations = 0;
+  int communicators = 0, most_communicators = 0;
   cudaError_t fault = cudaSuccess;  ///< sticky
+  bool held = false;                ///< nothing but copies begins to run
   cudaStream_t legacy = nullptr;    ///< the default stream
   std::vector<cudaStream_t> streams;
 };

@@ -33,8 +33,9 @@ struct ExecutorOptions {
   bool check_finite = false;
   /// CPU: notes when each instruction of a step runs, for `Executable::trace`; about 50 ns each.
   bool record_times = false;
-  /// CPU: if no instruction finishes for so long, the step is an Error that names the devices, what
-  /// they do and who waits for whom. 0: devices may take any time.
+  /// If no instruction finishes for so long, the step is an Error that names the devices, what they
+  /// do and who waits for whom. 0: devices may take any time. On CUDA a small kernel per
+  /// instruction tells the host how far a device is.
   double stall_seconds = 0;
   std::int64_t bucket_bytes = 1 << 20;   ///< for `bucket_collectives`, per device
   Capture capture = Capture::automatic;  ///< of steps as CUDA graphs

@@ -150,6 +150,7 @@ struct cudaLaunchConfig_t {
 #define cudaStreamLegacy ((cudaStream_t)0x1)
 #define cudaStreamDefault 0x00
 #define cudaStreamNonBlocking 0x01
+#define cudaGraphInstantiateFlagUseNodePriority 8
 #define cudaEventDefault 0x00
 #define cudaEventBlockingSync 0x01
 #define cudaEventDisableTiming 0x02

@@ -2,6 +2,7 @@
 /// The emulated machine, for tests that want another one than the environment describes.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace alpa::emulation {
@@ -39,6 +40,9 @@ void restart(const Machine& machine);
 /// The n-th kernel from now on ends in cudaErrorIllegalAddress.
 void fail_kernel(std::int64_t n);
 
+/// From now on no kernel, graph or call of a library begins to run on the device, or all do again.
+void hold(int device, bool held);
+
 /// cuDNN's engine that was queued last; -1: none since the machine started.
 int last_engine();
 
@@ -49,6 +53,9 @@ struct GraphNodes {
   int copies = 0;  ///< cudaMemcpyAsync and its kind
   int clears = 0;  ///< cudaMemsetAsync
   int others = 0;  ///< host functions, graphs in graphs
+  /// all of them by the priority of the stream that they were captured from; empty where the graph
+  /// runs with that of the stream that it is launched on
+  std::map<int, int> by_priority = {};
 };
 
 /// Nodes of the graph that was instantiated last; an executor does that for
@@ -60,8 +67,12 @@ struct Totals {
   GraphNodes captured;     ///< nodes of all of them
   int graph_launches = 0;  ///< launches of any of them
   int kernels = 0;         ///< queued one by one
+  int messages = 0;        ///< groups of NCCL's sends and receives that began to run on a card
 };
 Totals totals();
+
+/// The most communicators of NCCL that a device was a member of at once, since the machine started.
+int most_communicators(int device);
 
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);
