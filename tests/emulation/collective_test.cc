@@ -1,6 +1,7 @@
 // NCCL groups on emulated machines of several cards, and of several
 // processes that lose one another.
 #include <future>
+#include <numeric>
 
 #include "cuda/collective_checks.h"
 #include "emulation.h"
@@ -35,6 +36,20 @@ TEST_CASE("cards of one process exchange tensors through NCCL as threads do") {
     for (int i = n; i-- > 0;) ordinals.push_back(i);  // in another order than the ranks
     check_collectives(ordinals,
                       [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
+  }
+}
+
+TEST_CASE("more ranks than a kernel reads at once combine what NCCL cannot along the same tree") {
+  constexpr int kRanks = 70;
+  emulation::restart({.devices = kRanks});
+  std::vector<int> ordinals(kRanks);
+  std::iota(ordinals.begin(), ordinals.end(), 0);
+  const auto group = cuda::make_nccl_group(ordinals);
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter}) {
+    const Exchange exchange =
+        make_exchange(kind, Combiner::log_sum_exp, f32, kRanks, {{3, 75, 2}, {1, 2, 1}}, 1, 0);
+    CHECK(agree(on_devices(exchange, *group, ordinals, false, false), on_threads(exchange),
+                Combiner::log_sum_exp));
   }
 }
 

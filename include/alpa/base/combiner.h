@@ -4,6 +4,13 @@
 
 namespace alpa {
 
-enum class Combiner : std::uint8_t { sum, max };  ///< how partial results are combined
+/// How partial results are combined. Each is associative; -∞ is neutral to all but sums.
+enum class Combiner : std::uint8_t {
+  sum,
+  max,
+  log_sum_exp,  ///< log(e^a + e^b), of floating elements
+};
+
+inline constexpr Combiner kCombiners[] = {Combiner::sum, Combiner::max, Combiner::log_sum_exp};
 
 }  // namespace alpa
