@@ -156,9 +156,9 @@ extern const KernelDef embedding;
 /// double. Held rows and wrong ids as for `embedding`.
 extern const KernelDef embedding_grad;
 
-/// (x [..., V], labels i32 [...]) → (log Σ exp(x), Σ target x) over the elements of V that are held,
-/// f32 or of f64 f64; -∞ and 0 for none. target = (1 - smoothing) · [v = label] + smoothing / V,
-/// real "smoothing", V that of the whole x; no element is that of a label outside of [0, V).
+/// (x [..., V], labels i32 [...]) → (log Σ exp(x), Σ target x) over the held part of V, f32 or of
+/// f64 f64; -∞ and 0 if it is empty. target = (1 - smoothing) · [v = label] + smoothing / V, real
+/// "smoothing", V that of the whole x; a label outside of [0, V) is that of no element.
 extern const KernelDef cross_entropy;
 /// (x, labels, lse, dlse, dtarget) → dx = exp(x - lse) · dlse + target · dtarget. In place.
 extern const KernelDef cross_entropy_grad;

@@ -78,7 +78,7 @@ __device__ void add_threads(RowSums<S>& sums) {
   }
 }
 
-/// A row as single elements up to a multiple of 16 bytes, whole packs, and the elements behind them.
+/// A row as single elements up to a multiple of 16 bytes, whole packs, and single elements again.
 template <class T, bool block>
 struct RowPacks {
   static constexpr int n = 16 / static_cast<int>(sizeof(T)), kLanes = block ? kThreads : 32;

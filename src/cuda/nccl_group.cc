@@ -51,9 +51,8 @@ void unpack(const Packed& packed, Stream stream) {
          packed.tensor->data, stream);
 }
 
-/// Partial results that lie one behind the other, combined along the tree of comm/combine.h into the
-/// places that `box` has in `target`. kMaxMembers neighbours are a subtree, and the first of them
-/// takes its result.
+/// Combines `parts` of `whole` along the tree of comm/combine.h into the places that `box` has in
+/// `target`. kMaxMembers neighbours are a subtree; its result goes to the first of them.
 void combine(DType dtype, Combiner combiner, std::vector<void*> parts, const CopyLaunch& whole,
              const CopyLaunch& box, void* target, Stream stream) {
   const auto run = [&](std::span<void*> some, const CopyLaunch& places, void* to) {

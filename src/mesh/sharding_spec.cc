@@ -52,8 +52,8 @@ std::string_view combiner_text(Combiner combiner) {
 [[noreturn]] void bad_spec(std::string_view text, std::string_view what) {
   fail(
       "sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split "
-      "over mesh axis 1, major axis first), \"P+@0\", \"Pmax@0\" or \"Plse@0\" (partial over mesh axis "
-      "0)",
+      "over mesh axis 1, major axis first), \"P+@0\", \"Pmax@0\" or \"Plse@0\" (partial over mesh "
+      "axis 0)",
       excerpt(text), excerpt(what, 200));
 }
 

@@ -1,7 +1,7 @@
 // src/ops/cross_entropy.cc — what the cross entropy of a row needs of its logits x, in one pass:
-// log Σ_v exp(x_v) and Σ_v target_v x_v, with target = (1 - smoothing) onehot(label) + smoothing / V;
-// and the gradient of both. A device with some of the vocabulary has partial results of a number
-// per row.
+// log Σ_v exp(x_v) and Σ_v target_v x_v, target = (1 - smoothing) onehot(label) + smoothing / V;
+// and the gradient of both. A device with some of the vocabulary has partial results, a number per
+// row each.
 #include "along_axis.h"
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
