@@ -9,6 +9,7 @@
 #include "cuda_call.h"
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/copy.h"
+#include "kernels/cuda/cross_entropy.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/update.h"
 #include "kernels/elementwise.h"
@@ -119,6 +120,30 @@ void add_reductions(All& all, const Setup& s) {
   add_sums(all, s, "all", {s.rows, s.columns}, {true, true});
 }
 
+/// Rows of as many classes as GPT-2 has tokens, an odd number.
+void add_cross_entropy(All& all, const Setup& s) {
+  const std::int64_t classes = std::min<std::int64_t>(50257, s.elements());
+  const cuda::CrossEntropyLaunch launch{
+      .dtype = s.dtype, .rows = s.elements() / classes, .width = classes};
+  const std::int64_t bytes = s.bytes() / s.elements() * classes * launch.rows;
+  const auto zeros = [&] {
+    void* const numbers = cuda::allocate_device(4 * launch.rows).release();
+    check(cudaMemset(numbers, 0, 4 * launch.rows));
+    return numbers;
+  };
+  const auto* const labels = static_cast<const std::int32_t*>(zeros());
+  void *const lse = zeros(), *const target = zeros();
+  all.push_back(
+      {fmt::format("cross entropy {}", name_of(s.dtype)), bytes, kAim, [=](Stream stream) {
+         check(cuda::run_cross_entropy(launch, s.buffers[0], labels, lse, target, stream));
+       }});
+  all.push_back({fmt::format("gradient of cross entropy {}", name_of(s.dtype)), 2 * bytes, kAim,
+                 [=](Stream stream) {
+                   check(cuda::run_cross_entropy_grad(
+                       launch, {s.buffers[0], labels, lse, lse, target, s.buffers[2]}, stream));
+                 }});
+}
+
 void add_transpose(All& all, const Setup& s) {
   const std::int64_t extent[] = {s.columns, s.rows}, from[] = {1, s.columns}, to[] = {s.rows, 1};
   cuda::CopyLaunch launch;
@@ -189,7 +214,7 @@ void add_all_reduce(All& all, const Setup& s) {
     members.push_back(static_cast<std::byte*>(s.buffers[2]) + i * (s.bytes() / kMembers));
   all.push_back({fmt::format("all_reduce of 8 logical devices {}", name_of(s.dtype)), 2 * s.bytes(),
                  kNoAim, [=](Stream stream) {
-                   check(cuda::run_combine(s.dtype, cuda::CombineOp::sum,
+                   check(cuda::run_combine(s.dtype, Combiner::sum,
                                            cuda::whole_box(s.elements() / kMembers), kMembers,
                                            const_cast<const void* const*>(members.data()), kMembers,
                                            members.data(), stream));
@@ -200,6 +225,7 @@ All measurements(const Setup& s) {
   All all;
   for (const Fused& fused : fused_programs()) add_elementwise(all, s, fused);
   add_reductions(all, s);
+  add_cross_entropy(all, s);
   add_transpose(all, s);
   add_updates(all, s);
   add_random(all, s);

@@ -1,5 +1,6 @@
 #pragma once
 /// Reads and writes blocks of tensors of any element type as float or double.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -35,6 +36,44 @@ const T* read_block(T* buffer, const KernelTensor& x, std::int64_t at, std::int6
   return buffer;
 }
 
+/// Up to `kSize` elements of a tensor as T: in place, or converted into the buffer.
+template <class T>
+class Block {
+ public:
+  static constexpr std::int64_t kSize = 1024;
+
+  const T* read(const KernelTensor& x, std::int64_t at, std::int64_t n) {
+    return read_block(buffer_, x, at, n);
+  }
+  /// Where to write elements from `at` on; `written` brings them there.
+  T* target(const KernelTensor& y, std::int64_t at) {
+    return is_stored_as<T>(y.type.dtype) ? y.as<T>() + at : buffer_;
+  }
+  void written(const KernelTensor& y, std::int64_t at, std::int64_t n) {
+    if (!is_stored_as<T>(y.type.dtype)) store_block(y.data, y.type.dtype, at, buffer_, n);
+  }
+
+ private:
+  T buffer_[kSize];
+};
+
+/// visit(first, n) for the blocks of [0, width).
+template <class Visit>
+void for_blocks(std::int64_t width, const Visit& visit) {
+  for (std::int64_t i = 0; i < width; i += Block<float>::kSize)
+    visit(i, std::min(Block<float>::kSize, width - i));
+}
+
+/// One element.
+inline double element(const KernelTensor& x, std::int64_t at) {
+  double value = 0;
+  load_block(&value, x.data, x.type.dtype, at, 1);
+  return value;
+}
+inline void put_element(const KernelTensor& y, std::int64_t at, double value) {
+  store_block(y.data, y.type.dtype, at, &value, 1);
+}
+
 /// Quotient and remainder of non-negative numbers; most are small, and a 32-bit
 /// division is three times faster.
 struct Division {
@@ -47,10 +86,6 @@ inline Division divide(std::int64_t a, std::int64_t b) {
 }
 
 /// A scalar operand.
-inline double load_scalar(const KernelTensor& tensor) {
-  double value = 0;
-  load_block(&value, tensor.data, tensor.type.dtype, 0, 1);
-  return value;
-}
+inline double load_scalar(const KernelTensor& tensor) { return element(tensor, 0); }
 
 }  // namespace alpa::cpu

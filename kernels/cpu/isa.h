@@ -90,6 +90,20 @@ struct LayerNormTable {
   LayerNormLoops<double> f64;
 };
 
+/// Parts of the cross entropy of n logits of a row.
+template <class T>
+struct CrossEntropyLoops {
+  T (*maximum)(const T* x, std::int64_t n);  ///< NaN if one element is; n >= 1
+  /// Σ exp(x - shift)
+  double (*exponentials)(const T* x, T shift, std::int64_t n);
+  /// dx = exp(x - shift) · factor + term
+  void (*gradient)(T* dx, const T* x, T shift, T factor, T term, std::int64_t n);
+};
+struct CrossEntropyTable {
+  CrossEntropyLoops<float> f32;
+  CrossEntropyLoops<double> f64;
+};
+
 /// Parts of attention over n probabilities of a query.
 template <class T>
 struct AttentionLoops {
@@ -134,6 +148,7 @@ struct Isa {
   const RandomTable& random;
   const LayerNormTable& layer_norm;
   const AttentionTable& attention;
+  const CrossEntropyTable& cross_entropy;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -144,6 +159,7 @@ const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
+const CrossEntropyTable& cross_entropy_table();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

@@ -156,6 +156,13 @@ extern const KernelDef embedding;
 /// double. Held rows and wrong ids as for `embedding`.
 extern const KernelDef embedding_grad;
 
+/// (x [..., V], labels i32 [...]) → (log Σ exp(x), Σ target x) over the held part of V, f32 or of
+/// f64 f64; -∞ and 0 if it is empty. target = (1 - smoothing) · [v = label] + smoothing / V, real
+/// "smoothing", V that of the whole x; a label outside of [0, V) is that of no element.
+extern const KernelDef cross_entropy;
+/// (x, labels, lse, dlse, dtarget) → dx = exp(x - lse) · dlse + target · dtarget. In place.
+extern const KernelDef cross_entropy_grad;
+
 /// 2-D convolutions, NHWC, floating: x [B, H, W, C], kernel [kh, kw, C / groups, F], y [B, H', W',
 /// F]; attributes as for `kernels::convolution_shape`. (x, kernel) → y.
 extern const KernelDef conv2d;

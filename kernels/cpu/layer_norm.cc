@@ -12,44 +12,8 @@
 namespace alpa::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kPiece = 32 * 1024;  ///< elements that one piece aims at
 constexpr std::int64_t kMaxPieces = 16;
-
-/// Elements [at, at + n) of a tensor as T: in place, or converted into the buffer.
-template <class T>
-class Block {
- public:
-  const T* read(const KernelTensor& x, std::int64_t at, std::int64_t n) {
-    return read_block(buffer_, x, at, n);
-  }
-  /// Where to write elements from `at` on; `written` brings them there.
-  T* target(const KernelTensor& y, std::int64_t at) {
-    return is_stored_as<T>(y.type.dtype) ? y.as<T>() + at : buffer_;
-  }
-  void written(const KernelTensor& y, std::int64_t at, std::int64_t n) {
-    if (!is_stored_as<T>(y.type.dtype)) store_block(y.data, y.type.dtype, at, buffer_, n);
-  }
-
- private:
-  T buffer_[kBlock];
-};
-
-double element(const KernelTensor& x, std::int64_t at) {
-  double value = 0;
-  load_block(&value, x.data, x.type.dtype, at, 1);
-  return value;
-}
-
-void put_element(const KernelTensor& y, std::int64_t at, double value) {
-  store_block(y.data, y.type.dtype, at, &value, 1);
-}
-
-/// visit(first, n) for the blocks of [0, width).
-template <class Visit>
-void for_blocks(std::int64_t width, const Visit& visit) {
-  for (std::int64_t i = 0; i < width; i += kBlock) visit(i, std::min(kBlock, width - i));
-}
 
 /// Which normalisation: layer_norm centres rows and adds a bias.
 enum class Norm : std::uint8_t { layer, rms };
@@ -66,7 +30,7 @@ double mean_of_row(const KernelTensor& x, std::int64_t begin, std::int64_t width
 }
 
 template <class T>
-constexpr T kNoBias[kBlock] = {};
+constexpr T kNoBias[Block<T>::kSize] = {};
 
 template <class T, Norm kind>
 void normalize_row(const KernelCall& call, std::int64_t row, std::int64_t width, double epsilon) {

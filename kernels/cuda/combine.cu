@@ -1,6 +1,8 @@
 // kernels/cuda/combine.cu — reductions and copies between logical devices of one card
 #include "kernels/cuda/combine.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/copy_place.h"
 
 namespace alpa::cuda {
@@ -42,14 +44,25 @@ __device__ inline typename Wide<T>::type widen(T x) {
   return Element<T>::template widen<typename Wide<T>::type>(x);
 }
 
-template <bool is_max, class W>
+__device__ inline float log_of_one_plus_exp(float x) { return ::log1pf(::expf(x)); }
+__device__ inline double log_of_one_plus_exp(double x) { return ::log1p(::exp(x)); }
+
+template <Combiner op, class W>
 __device__ inline W combine(W a, W b) {
-  if constexpr (is_max) return a >= b || a != a ? a : b;
-  return static_cast<W>(a + b);
+  if constexpr (op == Combiner::sum) {
+    return static_cast<W>(a + b);
+  } else {
+    const W largest = a >= b || a != a ? a : b;
+    if constexpr (op == Combiner::max) return largest;
+    if constexpr (op == Combiner::log_sum_exp)
+      // of infinite ones the difference may be NaN
+      return largest - largest == W(0) ? largest + log_of_one_plus_exp(a < b ? a - b : b - a)
+                                       : largest;
+  }
 }
-template <bool is_max>
+template <Combiner op>
 __device__ inline std::int32_t combine(std::int32_t a, std::int32_t b) {
-  if constexpr (is_max) return a >= b ? a : b;
+  if constexpr (op == Combiner::max) return a >= b ? a : b;
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
 }
 
@@ -63,21 +76,21 @@ __device__ inline T narrow(typename Wide<T>::type x) {
 }
 
 /// The first `count` sources of a batch: (0 ⊕ 1) ⊕ (2 ⊕ 3).
-template <bool is_max, class W, class T, int n>
+template <Combiner op, class W, class T, int n>
 __device__ inline void combine_batch(W (&result)[n], const T (&batch)[kBatch][n], int count) {
 #pragma unroll
   for (int k = 0; k < n; ++k) {
     W left = widen(batch[0][k]);
-    if (count > 1) left = combine<is_max>(left, widen(batch[1][k]));
+    if (count > 1) left = combine<op>(left, widen(batch[1][k]));
     W right = widen(batch[2][k]);
-    if (count > 3) right = combine<is_max>(right, widen(batch[3][k]));
-    result[k] = count > 2 ? combine<is_max>(left, right) : left;
+    if (count > 3) right = combine<op>(right, widen(batch[3][k]));
+    result[k] = count > 2 ? combine<op>(left, right) : left;
   }
 }
 
 /// Adds batch number `index`. levels[l] holds 2^l batches if bit l of the batches so far is set, as
 /// in a binary counter; the batch carries. No level's number is computed, so all are in registers.
-template <bool is_max, class W, int n, int num_levels>
+template <Combiner op, class W, int n, int num_levels>
 __device__ inline void push_batch(W (&levels)[num_levels][n], W (&batch)[n], int index) {
   bool carries = true;
 #pragma unroll
@@ -85,7 +98,7 @@ __device__ inline void push_batch(W (&levels)[num_levels][n], W (&batch)[n], int
     const bool held = index >> l & 1;
 #pragma unroll
     for (int k = 0; k < n; ++k) {
-      if (carries && held) batch[k] = combine<is_max>(levels[l][k], batch[k]);
+      if (carries && held) batch[k] = combine<op>(levels[l][k], batch[k]);
       if (carries && !held) levels[l][k] = batch[k];
     }
     carries = carries && held;
@@ -93,7 +106,7 @@ __device__ inline void push_batch(W (&levels)[num_levels][n], W (&batch)[n], int
 }
 
 /// All `count` batches: the lowest level, and from the left what higher levels hold.
-template <bool is_max, class W, int n, int num_levels>
+template <Combiner op, class W, int n, int num_levels>
 __device__ inline void combine_levels(W (&result)[n], const W (&levels)[num_levels][n], int count) {
   bool first = true;
 #pragma unroll
@@ -101,14 +114,14 @@ __device__ inline void combine_levels(W (&result)[n], const W (&levels)[num_leve
     const bool held = count >> l & 1;
 #pragma unroll
     for (int k = 0; k < n; ++k)
-      if (held) result[k] = first ? levels[l][k] : combine<is_max>(levels[l][k], result[k]);
+      if (held) result[k] = first ? levels[l][k] : combine<op>(levels[l][k], result[k]);
     first = first && !held;
   }
 }
 
 /// Packs of n elements that are neighbours on both sides, at multiples of n. The loads of kBatch
 /// sources are issued before the first is used.
-template <class T, bool is_max, int n, int num_levels>
+template <class T, Combiner op, int n, int num_levels>
 __global__ void __launch_bounds__(kThreads, num_levels* n > 16 ? 2 : 4)
     combine_packs(const __grid_constant__ CombineLaunch p) {
   using W = typename Wide<T>::type;
@@ -127,10 +140,10 @@ __global__ void __launch_bounds__(kThreads, num_levels* n > 16 ? 2 : 4)
       for (int b = 0; b < kBatch; ++b)
         if (s + b < p.num_sources)
           load_words(next[b], static_cast<const T*>(p.sources[s + b]) + place[0].x);
-      combine_batch<is_max>(result, next, p.num_sources - s);
-      push_batch<is_max>(levels, result, batches++);
+      combine_batch<op>(result, next, p.num_sources - s);
+      push_batch<op>(levels, result, batches++);
     }
-    combine_levels<is_max>(result, levels, batches);
+    combine_levels<op>(result, levels, batches);
 #pragma unroll
     for (int k = 0; k < n; ++k) next[0][k] = narrow<T>(result[k]);
     for (int t = 0; t < p.num_targets; ++t)
@@ -151,25 +164,25 @@ bool is_packed(const CombineLaunch& p, std::int64_t n) {
   return packed;
 }
 
-template <class T, bool is_max, int num_levels>
+template <class T, Combiner op, int num_levels>
 Status run_as(const CombineLaunch& p, Stream stream) {
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   if (is_packed(p, n))
-    return launch(combine_packs<T, is_max, n, num_levels>, blocks_for(p.box.elements, kThreads * n),
+    return launch(combine_packs<T, op, n, num_levels>, blocks_for(p.box.elements, kThreads * n),
                   kThreads, 0, stream, p);
-  return launch(combine_packs<T, is_max, 1, num_levels>, blocks_for(p.box.elements, kThreads),
-                kThreads, 0, stream, p);
+  return launch(combine_packs<T, op, 1, num_levels>, blocks_for(p.box.elements, kThreads), kThreads,
+                0, stream, p);
 }
 
-template <class T, bool is_max>
+template <class T, Combiner op>
 Status run_as(const CombineLaunch& p, Stream stream) {
-  return p.num_sources <= kBatch << (kFewLevels - 1) ? run_as<T, is_max, kFewLevels>(p, stream)
-                                                     : run_as<T, is_max, kAllLevels>(p, stream);
+  return p.num_sources <= kBatch << (kFewLevels - 1) ? run_as<T, op, kFewLevels>(p, stream)
+                                                     : run_as<T, op, kAllLevels>(p, stream);
 }
 
 }  // namespace
 
-Status run_combine(DType dtype, CombineOp op, const CopyLaunch& box, int num_sources,
+Status run_combine(DType dtype, Combiner op, const CopyLaunch& box, int num_sources,
                    const void* const* sources, int num_targets, void* const* targets,
                    Stream stream) {
   if (num_sources < 1 || num_sources > kMaxMembers || num_targets > kMaxMembers)
@@ -179,7 +192,11 @@ Status run_combine(DType dtype, CombineOp op, const CopyLaunch& box, int num_sou
   for (int t = 0; t < num_targets; ++t) p.targets[t] = targets[t];
   return with_element(dtype, [&](auto t) {
     using T = decltype(t);
-    return op == CombineOp::max ? run_as<T, true>(p, stream) : run_as<T, false>(p, stream);
+    if constexpr (std::is_floating_point_v<typename Wide<T>::type>)
+      if (op == Combiner::log_sum_exp) return run_as<T, Combiner::log_sum_exp>(p, stream);
+    if (op == Combiner::log_sum_exp) return Status{cudaErrorInvalidValue};
+    return op == Combiner::max ? run_as<T, Combiner::max>(p, stream)
+                               : run_as<T, Combiner::sum>(p, stream);
   });
 }
 

@@ -1,14 +1,14 @@
 #pragma once
 /// Collectives between logical devices that share a card: one kernel reads all members' buffers and
 /// writes all targets'. Elements are combined along the tree of the sources, as by `comm::combine`:
-/// bf16 and f16 in f32, rounded once; i32 and u8 wrap; a maximum is NaN if one element is.
+/// bf16 and f16 in f32, rounded once; i32 and u8 wrap; a maximum or a log_sum_exp, which is of
+/// floating elements, is NaN if one element is.
+#include "alpa/base/combiner.h"
 #include "kernels/cuda/copy.h"
 
 namespace alpa::cuda {
 
 inline constexpr int kMaxMembers = 64;
-
-enum class CombineOp : std::uint8_t { sum, max };
 
 /// `elements` neighbours from the beginning.
 inline CopyLaunch whole_box(std::int64_t elements) {
@@ -22,7 +22,7 @@ inline CopyLaunch whole_box(std::int64_t elements) {
 /// is; all_gather: a call per member, the only source.
 /// 1 to kMaxMembers sources, 0 to kMaxMembers targets (arrays in host memory of device pointers). A
 /// target may be a source if both boxes are equal; there must be no other overlap.
-Status run_combine(DType dtype, CombineOp op, const CopyLaunch& box, int num_sources,
+Status run_combine(DType dtype, Combiner op, const CopyLaunch& box, int num_sources,
                    const void* const* sources, int num_targets, void* const* targets,
                    Stream stream);
 

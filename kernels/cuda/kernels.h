@@ -54,6 +54,7 @@ Load load_rms_norm, load_rms_norm_grad;                                  // load
 Load load_rotary;                                                        // load/attention.cc
 Load load_attention, load_attention_grad;                                // load/attention.cc
 Load load_embedding, load_embedding_grad;                                // load/embedding.cc
+Load load_cross_entropy, load_cross_entropy_grad;                        // load/cross_entropy.cc
 Load load_convolution;                                                   // load/convolution.cc
 Load load_max_pool, load_max_pool_grad;                                  // load/pooling.cc
 Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load/update.cc
@@ -94,6 +95,8 @@ inline constexpr KernelRow kKernels[] = {
     {"attention_grad", load_attention_grad},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
+    {"cross_entropy", load_cross_entropy},
+    {"cross_entropy_grad", load_cross_entropy_grad},
     {"conv2d", load_convolution, convolution_scratch},
     {"conv2d_grad_x", load_convolution, convolution_scratch},
     {"conv2d_grad_kernel", load_convolution, convolution_scratch},

@@ -9,16 +9,15 @@
 namespace alpa::cuda {
 namespace {
 
-/// `full` blocks of `chunk` from dimension position `first` on, as a copy
-/// from the tensor into them.
+/// `full` blocks of `chunk` from dimension position `first` on, as a copy from the tensor to
+/// position `to`.
 CopyLaunch pack_alike(const ShardBlocks& b, int element, std::int64_t first, std::int64_t full,
-                      std::int64_t chunk) {
+                      std::int64_t chunk, std::int64_t to) {
   const std::int64_t extent[] = {full, b.outer, chunk * b.inner},
                      tensor[] = {chunk * b.inner, b.extent * b.inner, 1},
                      block[] = {b.outer * chunk * b.inner, chunk * b.inner, 1};
   CopyLaunch copy;
-  const bool planned = plan_copy(copy, element, 3, extent, tensor, block, first * b.inner,
-                                 b.outer * first * b.inner);
+  const bool planned = plan_copy(copy, element, 3, extent, tensor, block, first * b.inner, to);
   invariant(planned, "packing blocks: more than {} dimensions", kMaxDims);
   return copy;
 }
@@ -47,9 +46,11 @@ BlockCopies pack_blocks(const ShardBlocks& blocks, int element) {
   BlockCopies result;
   const std::int64_t full = blocks.chunk == 0 ? 0 : blocks.extent / blocks.chunk,
                      rest = blocks.extent - full * blocks.chunk;
-  if (full > 0) result.copies[result.count++] = pack_alike(blocks, element, 0, full, blocks.chunk);
+  if (full > 0)
+    result.copies[result.count++] = pack_alike(blocks, element, 0, full, blocks.chunk, 0);
   if (rest > 0)
-    result.copies[result.count++] = pack_alike(blocks, element, full * blocks.chunk, 1, rest);
+    result.copies[result.count++] = pack_alike(blocks, element, full * blocks.chunk, 1, rest,
+                                               blocks.outer * full * blocks.chunk * blocks.inner);
   return result;
 }
 
@@ -62,9 +63,16 @@ BlockCopies unpack_blocks(const ShardBlocks& blocks, int element) {
   return result;
 }
 
+CopyLaunch block_copy(const ShardBlocks& blocks, int element, int block) {
+  return pack_alike(blocks, element, block * blocks.chunk, 1, blocks.extent_of(block), 0);
+}
+
 std::int64_t block_scratch_bytes(const ShardBlocks& blocks, const TensorType& type) {
-  if (blocks.in_place()) return 0;
-  return (type.bytes() + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  return blocks.in_place() ? 0 : gathered_scratch_bytes(type, 1);
+}
+
+std::int64_t gathered_scratch_bytes(const TensorType& type, int count) {
+  return (type.bytes() * count + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
 }  // namespace alpa::cuda

@@ -34,9 +34,14 @@ struct BlockCopies {
 BlockCopies pack_blocks(const ShardBlocks& blocks, int element);
 BlockCopies unpack_blocks(const ShardBlocks& blocks, int element);
 
+/// Copy of one block from the tensor into a dense one, in elements of `element` bytes.
+CopyLaunch block_copy(const ShardBlocks& blocks, int element, int block);
+
 /// Scratch for the blocks of a tensor of `type`: 0 if the tensor already consists of its blocks.
 /// Parts of scratch begin at multiples of kBlockAlignment.
 std::int64_t block_scratch_bytes(const ShardBlocks& blocks, const TensorType& type);
 inline constexpr std::int64_t kBlockAlignment = 256;
+/// Scratch for a tensor of each of `count` ranks.
+std::int64_t gathered_scratch_bytes(const TensorType& type, int count);
 
 }  // namespace alpa::cuda

@@ -1,10 +1,11 @@
-// src/comm/combine.cc — sums and maxima over the members of a group
+// src/comm/combine.cc — partial results of the members of a group, combined
 #include "combine.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -50,6 +51,15 @@ struct Max {
   template <class Wide>
   Wide operator()(Wide a, Wide b) const {
     return (a >= b || a != a) ? a : b;  // NaN in either place stays
+  }
+};
+
+struct LogSumExp {
+  template <class Wide>
+  Wide operator()(Wide a, Wide b) const {
+    const Wide largest = Max{}(a, b);
+    if (!std::isfinite(largest)) return largest;  // their difference may be NaN
+    return largest + std::log1p(std::exp(-std::abs(a - b)));
   }
 };
 
@@ -188,10 +198,13 @@ void combine_as(Combiner combiner, Parts parts, std::span<std::byte* const> targ
     else
       combine_blocks<E, E, Op>(parts, targets, count);
   };
-  if (combiner == Combiner::sum)
-    run(SumType{}, Sum{});
-  else
-    run(T{}, Max{});
+  switch (combiner) {
+    case Combiner::sum: return run(SumType{}, Sum{});
+    case Combiner::max: return run(T{}, Max{});
+    case Combiner::log_sum_exp:
+      if constexpr (std::is_floating_point_v<WideOf<T>>) return run(T{}, LogSumExp{});
+      bug("combine: log_sum_exp of integers");
+  }
 }
 
 void append_subtrees(std::span<const int> members, int begin, int end,

@@ -34,9 +34,10 @@ struct Part {
 DType partial_dtype(DType dtype);
 
 /// Combines `parts`, which are ascending and make up a subtree, into every target: `count`
-/// elements. Integers wrap; a maximum is NaN if one element is. A target may be the memory of a
-/// part of the same element size. Targets have elements of `dtype`, or, if `partial`, of
-/// `partial_dtype(dtype)`. Throws Bug if the parts do not make up a subtree.
+/// elements. Integers wrap; a maximum or a log_sum_exp is NaN if one element is. A target may be
+/// the memory of a part of the same element size. Targets have elements of `dtype`, or, if
+/// `partial`, of `partial_dtype(dtype)`. Throws Bug if the parts do not make up a subtree, or if a
+/// log_sum_exp is of integers.
 void combine(DType dtype, Combiner combiner, std::span<const Part> parts,
              std::span<std::byte* const> targets, std::int64_t count, bool partial = false);
 

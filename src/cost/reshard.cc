@@ -60,7 +60,7 @@ class Search {
     const bool reduces =
         move.kind == CollectiveKind::all_reduce || move.kind == CollectiveKind::reduce_scatter;
     if (reduces && (move.axes & ~partial_axes_)) return false;
-    // never from sums to maxima
+    // never from one combiner to another
     return !combiners_ || !(graph_.list.partials[move.to] & ~combiners_);
   }
 

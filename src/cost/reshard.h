@@ -36,15 +36,21 @@ struct ReshardModel {
 };
 
 /// All specs of a value of this type on the mesh: every assignment of axes to {replicated, a
-/// dimension, partial sum or max if `partials` allows it}, in every order where axes share a
+/// dimension, partial if `partials` allows the combiner}, in every order where axes share a
 /// dimension, with at most one combiner. No dimension is split into more parts than it has
 /// elements; axes of size 1 are replicated. The replicated spec comes first.
 std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh,
                                     std::uint32_t partials);
-inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2;
+/// Sets of combiners.
+constexpr std::uint32_t partials_of(Combiner combiner) {
+  return 1u << static_cast<unsigned>(combiner);
+}
+inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = partials_of(Combiner::sum),
+                               kPartialMax = partials_of(Combiner::max),
+                               kPartialLogSumExp = partials_of(Combiner::log_sum_exp);
 
-/// Cheapest path; nullopt if `to` cannot be reached (partial sums never become partial maxima or
-/// the reverse, and options may forbid collectives). Empty if the specs are equal. The path
+/// Cheapest path; nullopt if `to` cannot be reached (partial results never change their
+/// combiner, and options may forbid collectives). Empty if the specs are equal. The path
 /// reduces only over axes that are partial in `from`, so zeros made by to_partial are never
 /// sent. Ties: fewest steps, then the order of CollectiveKind, axes and dimensions of the last
 /// steps. A collective over uneven parts is charged n times its largest part: bytes as in

@@ -55,15 +55,15 @@ class Enumeration {
 
   void choose_partials(const ShardingSpec& spec) {
     emit(spec, 0);
-    if (limits_.partials & kPartialSum) add_partials(spec, 0, Combiner::sum);
-    if (limits_.partials & kPartialMax) add_partials(spec, 0, Combiner::max);
+    for (Combiner combiner : kCombiners)
+      if (limits_.partials & partials_of(combiner)) add_partials(spec, 0, combiner);
   }
 
   void add_partials(const ShardingSpec& spec, int first_axis, Combiner combiner) {
     for (int axis = first_axis; axis < mesh_.num_axes(); ++axis) {
       if (spec.axes[axis].kind != Kind::replicated || !usable(axis)) continue;
       const ShardingSpec more = spec.partial(axis, combiner);
-      emit(more, combiner == Combiner::sum ? kPartialSum : kPartialMax);
+      emit(more, partials_of(combiner));
       add_partials(more, axis + 1, combiner);
     }
   }
@@ -91,8 +91,7 @@ void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& m
               "{} is not a spec of {} on a mesh of {} axes", to_string(spec), to_string(type),
               mesh.num_axes());
     if (mesh.size(axis) == 1) limits.unit_axes |= 1u << axis;
-    if (a.kind == Kind::partial)
-      limits.partials |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
+    if (a.kind == Kind::partial) limits.partials |= partials_of(a.combiner);
   }
 }
 
@@ -100,7 +99,7 @@ std::uint64_t code_of(const ShardingSpec& spec) {
   std::uint64_t code = 0;
   for (const AxisPlacement& a : spec.axes) {
     code = code << 16 | static_cast<std::uint64_t>(a.dim) << 8 |
-           static_cast<std::uint64_t>(a.order) << 4 | static_cast<std::uint64_t>(a.kind) << 1 |
+           static_cast<std::uint64_t>(a.order) << 4 | static_cast<std::uint64_t>(a.kind) << 2 |
            static_cast<std::uint64_t>(a.combiner);
   }
   return code;
@@ -230,7 +229,7 @@ class MoveBuilder {
   void leave_replicated(int axis) {
     for (int dim = 0; dim < graph_.list.rank; ++dim)
       add(source().split(axis, dim), CollectiveKind::slice, 1u << axis, dim);
-    for (Combiner combiner : {Combiner::sum, Combiner::max})
+    for (Combiner combiner : kCombiners)
       add(source().partial(axis, combiner), CollectiveKind::to_partial, 1u << axis);
   }
 

@@ -14,7 +14,7 @@ namespace alpa::cost {
 struct SpecList {
   int rank = 0;
   std::vector<ShardingSpec> specs;
-  std::vector<std::uint32_t> partials;  ///< per spec: 0, kPartialSum or kPartialMax
+  std::vector<std::uint32_t> partials;  ///< per spec: 0 or `partials_of` its combiner
   /// rank numbers per spec: the nominal chunk of every dimension
   std::vector<std::int64_t> extents;
 
@@ -25,7 +25,7 @@ struct SpecList {
 
 /// What `enumerate_specs` produces beyond splits into at most as many parts as there are elements.
 struct SpecLimits {
-  std::uint32_t partials = 0;   ///< kPartialSum | kPartialMax
+  std::uint32_t partials = 0;   ///< set of combiners
   std::uint32_t unit_axes = 0;  ///< bits of axes of size 1 that may split or be partial
   bool more_parts_than_elements = false;
   bool operator==(const SpecLimits&) const = default;

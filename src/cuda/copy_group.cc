@@ -11,10 +11,6 @@
 namespace alpa::cuda {
 namespace {
 
-CombineOp combine_op(Combiner combiner) {
-  return combiner == Combiner::sum ? CombineOp::sum : CombineOp::max;
-}
-
 /// The box of `extent` elements that begins at `from_at` along dimension `from_dim` of a tensor of
 /// shape `from`, and at `to_at` along `to_dim` of one of shape `to`.
 CopyLaunch box_between(const Shape& from, int from_dim, std::int64_t from_at, const Shape& to,
@@ -54,7 +50,7 @@ Pointers targets_of(std::span<const Member> members, std::size_t t) {
   return pointers;
 }
 
-void combine(DType dtype, CombineOp op, const CopyLaunch& box, const Pointers& from,
+void combine(DType dtype, Combiner op, const CopyLaunch& box, const Pointers& from,
              const Pointers& to, Stream stream) {
   check(static_cast<cudaError_t>(run_combine(dtype, op, box, from.count, from.data.data(), to.count,
                                              to.data.data(), stream)),
@@ -67,7 +63,7 @@ void all_reduce(const lower::CollectiveCall& call, std::span<const Member> membe
   for (const Member& member : members)
     invariant(in(member, t).type == type && out(member, t).type == type, "all_reduce: {} with {}",
               to_string(type), to_string(in(member, t).type));
-  combine(type.dtype, combine_op(call.combiner), whole_box(type.elements()), sources_of(members, t),
+  combine(type.dtype, call.combiner, whole_box(type.elements()), sources_of(members, t),
           targets_of(members, t), stream);
 }
 
@@ -79,8 +75,7 @@ void reduce_scatter(const lower::CollectiveCall& call, std::span<const Member> m
     const TensorType &whole = in(member, t).type, &part = out(member, t).type;
     const CopyLaunch box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape,
                                        cut.dim, 0, part.shape);
-    combine(part.dtype, combine_op(call.combiner), box, sources, targets_of({&member, 1}, t),
-            stream);
+    combine(part.dtype, call.combiner, box, sources, targets_of({&member, 1}, t), stream);
   }
 }
 
@@ -92,7 +87,7 @@ void all_gather(const lower::CollectiveCall& call, std::span<const Member> membe
     const TensorType &part = in(member, t).type, &whole = out(member, t).type;
     const CopyLaunch box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
                                        member.index * cut.chunk, part.shape);
-    combine(part.dtype, CombineOp::sum, box, sources_of({&member, 1}, t), targets, stream);
+    combine(part.dtype, Combiner::sum, box, sources_of({&member, 1}, t), targets, stream);
   }
 }
 
@@ -106,7 +101,7 @@ void all_to_all(const lower::CollectiveCall& call, std::span<const Member> membe
       const CopyLaunch box =
           box_between(source.shape, split.dim, to.index * split.chunk, target.shape, gathered.dim,
                       from.index * gathered.chunk, extent);
-      combine(source.dtype, CombineOp::sum, box, sources_of({&from, 1}, 0), targets_of({&to, 1}, 0),
+      combine(source.dtype, Combiner::sum, box, sources_of({&from, 1}, 0), targets_of({&to, 1}, 0),
               stream);
     }
 }

@@ -1,5 +1,5 @@
 // src/cuda/nccl_group.cc — collectives through NCCL: packs tensors into one dense block per shard
-// where necessary, and exchanges the blocks
+// where necessary, and exchanges the blocks. What NCCL cannot combine is gathered.
 #include "nccl_group.h"
 
 #include <algorithm>
@@ -7,14 +7,19 @@
 
 #include "alpa/base/error.h"
 #include "handles.h"
+#include "kernels/cuda/combine.h"
 #include "kernels/cuda/shard_blocks.h"
 #include "nccl_calls.h"
+#include "src/lower/memory_rules.h"
 #include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
 
-ncclRedOp_t nccl_op(Combiner combiner) { return combiner == Combiner::sum ? ncclSum : ncclMax; }
+ncclRedOp_t nccl_op(Combiner combiner) {
+  invariant(combiner != Combiner::log_sum_exp, "NCCL has no log_sum_exp");
+  return combiner == Combiner::sum ? ncclSum : ncclMax;
+}
 
 int element_of(const TensorType& type) { return static_cast<int>(size_of(type.dtype)); }
 
@@ -44,6 +49,27 @@ void unpack(const Packed& packed, Stream stream) {
   if (packed.moved())
     copy(unpack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.data,
          packed.tensor->data, stream);
+}
+
+/// Combines `parts` of `whole` along the tree of comm/combine.h into the places that `box` has in
+/// `target`. kMaxMembers neighbours are a subtree; its result goes to the first of them.
+void combine(DType dtype, Combiner combiner, std::vector<void*> parts, const CopyLaunch& whole,
+             const CopyLaunch& box, void* target, Stream stream) {
+  const auto run = [&](std::span<void*> some, const CopyLaunch& places, void* to) {
+    check(static_cast<cudaError_t>(run_combine(
+              dtype, combiner, places, static_cast<int>(some.size()), some.data(), 1, &to, stream)),
+          "run_combine");
+  };
+  while (parts.size() > kMaxMembers) {
+    std::vector<void*> firsts;
+    for (std::size_t p = 0; p < parts.size(); p += kMaxMembers) {
+      const std::size_t n = std::min<std::size_t>(kMaxMembers, parts.size() - p);
+      run(std::span(parts).subspan(p, n), whole, parts[p]);
+      firsts.push_back(parts[p]);
+    }
+    parts = std::move(firsts);
+  }
+  run(parts, box, target);
 }
 
 class NcclGroup : public CollectiveGroup {
@@ -80,9 +106,10 @@ class NcclGroup : public CollectiveGroup {
     });
     wait_until_begun();
     for_each(call, members, [&](const NcclRank& rank, const Member& member, const Tensor& t) {
-      if (t.to.tensor == nullptr) return;
+      const bool gathers = lower::nccl_gathers(call);
+      if (t.to.tensor == nullptr && !gathers) return;
       check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
-      unpack(t.to, member.stream);
+      gathers ? combine_gathered(call, rank, t, member.stream) : unpack(t.to, member.stream);
     });
     return true;
   }
@@ -137,15 +164,21 @@ class NcclGroup : public CollectiveGroup {
   }
 
   /// The blocks of one tensor that a member sends and receives; `from` or `to` is empty
-  /// where no blocks are needed.
+  /// where no blocks are needed. `gathered`: workspace for the operands of all ranks, if they are
+  /// to be combined here.
   struct Tensor {
     const KernelTensor *in, *out;
     Packed from, to;
+    std::byte* gathered = nullptr;
   };
+
+  ShardBlocks blocks_of(const KernelTensor& tensor, const ShardedDim& cut) const {
+    return shard_blocks(tensor.type.shape, cut.dim, cut.chunk, size_);
+  }
 
   /// Blocks of `tensor`; packed ones take workspace at `scratch`, which advances.
   Packed packed(const KernelTensor& tensor, const ShardedDim& cut, std::byte*& scratch) const {
-    Packed result{shard_blocks(tensor.type.shape, cut.dim, cut.chunk, size_), &tensor, tensor.data};
+    Packed result{blocks_of(tensor, cut), &tensor, tensor.data};
     const std::int64_t bytes = block_scratch_bytes(result.blocks, tensor.type);
     if (bytes > 0) result.data = std::exchange(scratch, scratch + bytes);
     return result;
@@ -161,7 +194,14 @@ class NcclGroup : public CollectiveGroup {
       std::byte* scratch = members[m].tensors->workspace;
       for (std::size_t t = 0; t < members[m].tensors->inputs.size(); ++t) {
         Tensor tensor{&members[m].tensors->inputs[t], &members[m].tensors->outputs[t], {}, {}};
-        if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
+        const bool gathers = lower::nccl_gathers(call),
+                   scatters = call.kind == CollectiveKind::reduce_scatter;
+        if (gathers)
+          tensor.gathered =
+              std::exchange(scratch, scratch + gathered_scratch_bytes(tensor.in->type, size_));
+        if (gathers && scatters)
+          tensor.from = {blocks_of(*tensor.in, call.dims[t]), tensor.in, tensor.in->data};
+        else if (scatters || call.kind == CollectiveKind::all_to_all)
           tensor.from = packed(*tensor.in, call.dims[t], scratch);
         if (call.kind == CollectiveKind::all_gather)
           tensor.to = packed(*tensor.out, call.dims[t], scratch);
@@ -174,6 +214,7 @@ class NcclGroup : public CollectiveGroup {
 
   void exchange(const lower::CollectiveCall& call, const NcclRank& rank, const Tensor& t,
                 Stream stream) const {
+    if (lower::nccl_gathers(call)) return gather(rank, t, stream);
     switch (call.kind) {
       case CollectiveKind::all_reduce: return all_reduce(call, rank, t, stream);
       case CollectiveKind::reduce_scatter: return reduce_scatter(call, rank, t, stream);
@@ -181,6 +222,27 @@ class NcclGroup : public CollectiveGroup {
       case CollectiveKind::all_to_all: return all_to_all(rank, t, stream);
       default: bug("{} is no collective of a mesh", name_of(call.kind));
     }
+  }
+
+  static void gather(const NcclRank& rank, const Tensor& t, Stream stream) {
+    const TensorType& type = t.in->type;
+    if (type.elements() == 0) return;
+    check_begun(ncclAllGather(t.in->data, t.gathered, type.elements(), nccl_type(type.dtype),
+                              rank.comm, stream),
+                "ncclAllGather");
+  }
+
+  void combine_gathered(const lower::CollectiveCall& call, const NcclRank& rank, const Tensor& t,
+                        Stream stream) const {
+    const TensorType& type = t.in->type;
+    const CopyLaunch whole = whole_box(type.elements());
+    const CopyLaunch box = call.kind == CollectiveKind::reduce_scatter
+                               ? block_copy(t.from.blocks, 1, rank.index)
+                               : whole;
+    if (box.elements == 0) return;
+    std::vector<void*> parts;
+    for (int j = 0; j < size_; ++j) parts.push_back(t.gathered + j * type.bytes());
+    combine(type.dtype, call.combiner, parts, whole, box, t.out->data, stream);
   }
 
   static void all_reduce(const lower::CollectiveCall& call, const NcclRank& rank, const Tensor& t,

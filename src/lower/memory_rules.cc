@@ -36,6 +36,12 @@ const MemoryRules kCuda = {.alignment = 256,
 
 }  // namespace
 
+bool nccl_gathers(const CollectiveCall& call) {
+  const bool reduces =
+      call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter;
+  return reduces && call.combiner == Combiner::log_sum_exp;
+}
+
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors) {
   std::int64_t bytes = 0;
   const auto add = [&](const KernelTensor& tensor, const ShardedDim& cut) {
@@ -44,6 +50,11 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
         cuda::shard_blocks(tensor.type.shape, cut.dim, cut.chunk, ranks), tensor.type);
   };
   for (std::size_t t = 0; t < tensors.inputs.size(); ++t) {
+    if (nccl_gathers(call)) {
+      bytes +=
+          cuda::gathered_scratch_bytes(tensors.inputs[t].type, static_cast<int>(call.group.size()));
+      continue;
+    }
     if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
       add(tensors.inputs[t], call.dims[t]);
     if (call.kind == CollectiveKind::all_gather) add(tensors.outputs[t], call.dims[t]);

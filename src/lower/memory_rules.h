@@ -25,8 +25,12 @@ struct MemoryRules {
   bool staged_inputs = false;
 };
 
+/// Whether NCCL has no such reduction, so that every rank gathers all partial results and combines
+/// them itself.
+bool nccl_gathers(const CollectiveCall& call);
+
 /// Scratch of a collective through NCCL: the shards of tensors split along a
-/// dimension other than the first.
+/// dimension other than the first, or partial results gathered.
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors);
 
 /// Scratch of a message through NCCL: a box that is not contiguous.

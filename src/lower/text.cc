@@ -1,6 +1,7 @@
 // src/lower/text.cc — text form of device programs
 #include <fmt/core.h>
 
+#include "alpa/base/error.h"
 #include "src/ir/op_def.h"
 #include "src/lower/device_program.h"
 
@@ -24,6 +25,15 @@ std::string buffer_line(const DeviceProgram& device, int b) {
   return buffer.arena_offset >= 0 ? text + fmt::format(" @{}", buffer.arena_offset) : text;
 }
 
+std::string_view name_of(Combiner combiner) {
+  switch (combiner) {
+    case Combiner::sum: return "sum";
+    case Combiner::max: return "max";
+    case Combiner::log_sum_exp: return "log_sum_exp";
+  }
+  bug("unknown combiner {}", static_cast<int>(combiner));
+}
+
 std::string call_text(const CollectiveCall& call) {
   std::string text = fmt::format(" {}", name_of(call.kind));
   if (call.kind == CollectiveKind::all_to_all)
@@ -32,7 +42,7 @@ std::string call_text(const CollectiveCall& call) {
     text += fmt::format("{} dim {} chunk {}", &sharded == call.dims.data() ? "" : ",", sharded.dim,
                         sharded.chunk);
   if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
-    text += call.combiner == Combiner::sum ? " sum" : " max";
+    text += fmt::format(" {}", name_of(call.combiner));
   text += " over";
   for (int rank : call.group) text += fmt::format(" {}", rank);
   return text;

@@ -41,13 +41,19 @@ AxisPlacement& replicated_axis(ShardingSpec& spec, int axis) {
 }
 
 std::string_view combiner_text(Combiner combiner) {
-  return combiner == Combiner::sum ? "+" : "max";
+  switch (combiner) {
+    case Combiner::sum: return "+";
+    case Combiner::max: return "max";
+    case Combiner::log_sum_exp: return "lse";
+  }
+  bug("unknown combiner {}", static_cast<int>(combiner));
 }
 
 [[noreturn]] void bad_spec(std::string_view text, std::string_view what) {
   fail(
       "sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split "
-      "over mesh axis 1, major axis first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)",
+      "over mesh axis 1, major axis first), \"P+@0\", \"Pmax@0\" or \"Plse@0\" (partial over mesh "
+      "axis 0)",
       excerpt(text), excerpt(what, 200));
 }
 
@@ -73,19 +79,19 @@ int take_axis(std::string_view text, std::string_view& word, const ShardingSpec&
 }
 
 Combiner take_combiner(std::string_view text, std::string_view& word) {
-  for (Combiner combiner : {Combiner::sum, Combiner::max}) {
+  for (Combiner combiner : kCombiners) {
     const std::string_view name = combiner_text(combiner);
     if (word.substr(0, name.size()) != name) continue;
     word.remove_prefix(name.size());
     return combiner;
   }
-  bad_spec(text, fmt::format("expected \"+\" or \"max\" after \"P\" at \"{}\"", word));
+  bad_spec(text, fmt::format("expected \"+\", \"max\" or \"lse\" after \"P\" at \"{}\"", word));
 }
 
 void check_one_combiner(std::string_view text, const ShardingSpec& spec, Combiner combiner) {
   for (const AxisPlacement& a : spec.axes) {
     if (a.kind == Kind::partial && a.combiner != combiner)
-      bad_spec(text, "sums and maxima cannot be mixed");
+      bad_spec(text, "partial results of several kinds cannot be mixed");
   }
 }
 
@@ -219,7 +225,7 @@ std::size_t std::hash<alpa::ShardingSpec>::operator()(
   std::uint64_t packed = 0;
   for (const alpa::AxisPlacement& a : spec.axes) {
     const unsigned order_and_kind =
-        a.order << 3 | static_cast<unsigned>(a.kind) << 1 | static_cast<unsigned>(a.combiner);
+        a.order << 4 | static_cast<unsigned>(a.kind) << 2 | static_cast<unsigned>(a.combiner);
     packed = packed << 16 | static_cast<unsigned>(a.dim) << 8 | order_and_kind;
   }
   packed = (packed ^ packed >> 31) *

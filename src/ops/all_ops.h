@@ -29,6 +29,7 @@ extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
 extern const OpDef layer_norm, layer_norm_grad;
 extern const OpDef embedding, embedding_grad;
+extern const OpDef cross_entropy, cross_entropy_grad;
 extern const OpDef slice, pad, concatenate;
 extern const OpDef take_along_axis, take_along_axis_grad;
 extern const OpDef cumulative_sum, argmax, top_k;
@@ -95,6 +96,8 @@ inline constexpr const OpDef* kAll[] = {
     &attention_grad,
     &embedding,
     &embedding_grad,
+    &cross_entropy,
+    &cross_entropy_grad,
     &slice,
     &pad,
     &concatenate,

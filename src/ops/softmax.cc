@@ -1,5 +1,5 @@
-// src/ops/softmax.cc — softmax and what is made of it, composed so that every reduction
-// is visible to the planner
+// src/ops/softmax.cc — softmax, log_softmax and one_hot, composed so that every reduction is
+// visible to the planner
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "simplify.h"
@@ -14,13 +14,6 @@ Value shifted(std::string_view op, Value x, std::int64_t axis) {
   require(is_floating(x.dtype()), "{}: {} is not a floating type; cast it", op,
           to_string(x.type()));
   return x - stop_gradient(max(x, {ops::checked_axis(op, axis, x.type())}, true));
-}
-
-/// u8: where the index along a new last dimension of extent `classes` equals the label.
-Value label_mask(Value labels, std::int64_t classes) {
-  Shape column = labels.shape();
-  column.push_back(1);
-  return eq(iota(*labels.builder, {labels.dtype(), {classes}}), reshape(labels, column));
 }
 
 }  // namespace
@@ -38,26 +31,9 @@ Value log_softmax(Value x, std::int64_t axis) {
 Value one_hot(Value labels, std::int64_t classes, DType dtype) {
   require(labels && labels.dtype() == i32, "one_hot: labels must be i32");
   require(classes >= 1, "one_hot: the number of classes must be at least 1, not {}", classes);
-  return cast(label_mask(labels, classes), dtype);
-}
-
-Value softmax_cross_entropy(Value logits, Value labels, CrossEntropyOptions options) {
-  require(logits && labels && logits.rank() >= 1,
-          "softmax_cross_entropy: needs logits [..., V] and labels [...]");
-  const Shape rows(logits.shape().begin(), logits.shape().end() - 1);
-  require(
-      labels.dtype() == i32 && labels.shape() == rows,
-      "softmax_cross_entropy: logits {} need labels {}, not {}; pass class indices, one per row",
-      to_string(logits.type()), to_string(TensorType{i32, rows}), to_string(labels.type()));
-  const double smoothing = options.label_smoothing;
-  require(smoothing >= 0 && smoothing < 1,
-          "softmax_cross_entropy: label smoothing {} is not in [0, 1)", smoothing);
-  const Value z = shifted("softmax_cross_entropy", logits, -1);
-  Value expected = sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
-  if (smoothing > 0) expected = expected * (1 - smoothing) + mean(z, {-1}) * smoothing;
-  const Value loss = log(sum(exp(z), {-1})) - expected;
-  if (!options.ignored_label) return loss;
-  return where(eq(labels, static_cast<double>(*options.ignored_label)), 0.0, loss);
+  Shape column = labels.shape();
+  column.push_back(1);
+  return cast(eq(iota(*labels.builder, {i32, {classes}}), reshape(labels, column)), dtype);
 }
 
 }  // namespace alpa

@@ -20,11 +20,16 @@ namespace {
 using Ranges = std::vector<std::pair<int, int>>;
 using Bytes = std::vector<std::byte>;
 
-constexpr Combiner kCombiners[] = {Combiner::sum, Combiner::max};
-
 /// a ⊕ b of elements that are computed in f32, except f64 and whole numbers, which wrap.
 double pair(DType dtype, Combiner combiner, double a, double b) {
-  if (combiner == Combiner::max) return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
+  if (combiner != Combiner::sum && (std::isnan(a) || std::isnan(b))) return std::isnan(a) ? a : b;
+  if (combiner == Combiner::max) return std::max(a, b);
+  if (combiner == Combiner::log_sum_exp && std::isinf(std::max(a, b))) return std::max(a, b);
+  if (combiner == Combiner::log_sum_exp && dtype == f64)
+    return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+  if (combiner == Combiner::log_sum_exp)
+    return static_cast<float>(std::max(a, b)) +
+           std::log1p(std::exp(-std::abs(static_cast<float>(a) - static_cast<float>(b))));
   if (dtype == f64) return a + b;
   if (dtype == u8) return static_cast<int>(a + b) % 256;
   if (dtype == i32)
@@ -42,8 +47,8 @@ double tree(DType dtype, Combiner combiner, const std::vector<double>& values, i
               tree(dtype, combiner, values, begin + left, end));
 }
 
-/// The elements of all members: magnitudes differ, so that sums depend on their order; maxima
-/// meet NaN.
+/// The elements of all members: magnitudes differ, so that sums depend on their order; others
+/// meet NaN, log_sum_exp also -∞.
 struct Members {
   DType dtype;
   Combiner combiner;
@@ -62,8 +67,10 @@ struct Members {
       for (std::int64_t i = 0; i < count; ++i) {
         double value = is_floating(dtype) ? std::exp(2 * normal(random)) * normal(random)
                                           : static_cast<double>(whole(random));
-        if (is_floating(dtype) && combiner == Combiner::max && random() % 8 == 0)
+        if (is_floating(dtype) && combiner != Combiner::sum && random() % 8 == 0)
           value = std::numeric_limits<double>::quiet_NaN();
+        if (is_floating(dtype) && combiner == Combiner::log_sum_exp && random() % 4 == 0)
+          value = -std::numeric_limits<double>::infinity();
         store_element(dtype, &own[i * size_of(dtype)], value);
       }
     }
@@ -117,6 +124,7 @@ template <class Body>
 void for_each_case(const Body& body) {
   for (const DType dtype : kDTypes)
     for (const Combiner combiner : kCombiners) {
+      if (combiner == Combiner::log_sum_exp && !is_floating(dtype)) continue;
       CAPTURE(name_of(dtype));
       CAPTURE(static_cast<int>(combiner));
       body(dtype, combiner);

@@ -286,7 +286,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sums are taken along the tree, in f32 for bf16, and a maximum keeps NaN") {
+TEST_CASE(
+    "sums are taken along the tree, in f32 for bf16, a maximum keeps NaN, and a log_sum_exp "
+    "leaves out members with nothing") {
   constexpr int n = 4;
   auto group = comm::make_thread_group(n);
   // (1e8 + 1) + (-1e8 + 1) = 0 in f32; from left to right it is 1
@@ -294,10 +296,12 @@ TEST_CASE("sums are taken along the tree, in f32 for bf16, and a maximum keeps N
   // 258 in f32; 256 if every step were rounded to bf16
   const float halves[n] = {256, 1, 1, 0};
   run_members(n, [&](int m) {
-    Tensor single({f32, {1}}), half({bf16, {1}}), nan({f32, {1}});
+    Tensor single({f32, {1}}), half({bf16, {1}}), nan({f32, {1}}), logs({f32, {1}});
     single.set(0, values[m]);
     half.set(0, halves[m]);
     nan.set(0, m == 1 ? std::numeric_limits<double>::quiet_NaN() : m);
+    logs.set(0, m == 1 ? -std::numeric_limits<double>::infinity() : 100 + std::log(m + 1));
+    group->all_reduce(m, {&logs.view, 1}, {&logs.view, 1}, Combiner::log_sum_exp);
     group->all_reduce(m, {&single.view, 1}, {&single.view, 1}, Combiner::sum);
     group->all_reduce(m, {&half.view, 1}, {&half.view, 1}, Combiner::sum);
     group->all_reduce(m, {&nan.view, 1}, {&nan.view, 1}, Combiner::max);
@@ -305,6 +309,7 @@ TEST_CASE("sums are taken along the tree, in f32 for bf16, and a maximum keeps N
     CHECK(single.get(0) == 0);
     CHECK(half.get(0) == 258);
     CHECK(std::isnan(nan.get(0)));
+    CHECK(logs.get(0) == doctest::Approx(100 + std::log(1 + 3 + 4)));
   });
 }
 

@@ -52,7 +52,9 @@ ShardingSpec random_spec(Random& random, const TensorType& type, const DeviceMes
   std::vector<int> axes(mesh.num_axes());
   for (int a = 0; a < mesh.num_axes(); ++a) axes[a] = a;
   std::shuffle(axes.begin(), axes.end(), random);
-  const Combiner combiner = below(random, 3) ? Combiner::sum : Combiner::max;
+  const Combiner combiner = below(random, 3)   ? Combiner::sum
+                            : below(random, 2) ? Combiner::max
+                                               : Combiner::log_sum_exp;
   ShardingSpec spec;
   for (int axis : axes) {
     const int role = below(random, 3);

@@ -164,9 +164,11 @@ TEST_CASE("on 2x3 every path of sums ends in the right numbers at the priced byt
   check_mesh({2, 3}, cost::kPartialSum);
 }
 
-TEST_CASE("maxima are combined like sums") {
-  check_mesh({3}, cost::kPartialMax);
-  check_mesh({2, 2}, cost::kPartialMax);
+TEST_CASE("maxima and logarithms of sums of exponentials are combined like sums") {
+  for (const std::uint32_t partials : {cost::kPartialMax, cost::kPartialLogSumExp}) {
+    check_mesh({3}, partials);
+    check_mesh({2, 2}, partials);
+  }
 }
 
 TEST_CASE("layouts with more parts than elements are left and reached correctly") {

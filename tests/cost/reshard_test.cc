@@ -197,11 +197,13 @@ TEST_CASE(
     CHECK(static_cast<int>(sums.size()) == (rank + 2) * (rank + 2) + rank);
     CHECK(static_cast<int>(cost::all_specs(type, mesh, cost::kNoPartials).size()) ==
           (rank + 1) * (rank + 1) + rank);
-    // Either combiner: those with maxima are the specs with at least one
-    // partial axis, 2(r+1)+1, again.
-    CHECK(static_cast<int>(
-              cost::all_specs(type, mesh, cost::kPartialSum | cost::kPartialMax).size()) ==
+    // Every other combiner: the specs with at least one partial axis, 2(r+1)+1, again.
+    const std::uint32_t two = cost::kPartialSum | cost::kPartialMax,
+                        three = two | cost::kPartialLogSumExp;
+    CHECK(static_cast<int>(cost::all_specs(type, mesh, two).size()) ==
           (rank + 2) * (rank + 2) + rank + 2 * (rank + 1) + 1);
+    CHECK(static_cast<int>(cost::all_specs(type, mesh, three).size()) ==
+          (rank + 2) * (rank + 2) + rank + 2 * (2 * (rank + 1) + 1));
     CHECK(sums[0].is_replicated());
     std::set<std::string> texts;
     for (const ShardingSpec& spec : sums) texts.insert(to_string(spec));

@@ -3,13 +3,14 @@
 /// ShardingSpec and CollectiveKind alone. A device's memory is the whole tensor with a mark on the
 /// elements it holds, so no index arithmetic of the library is reused.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include "src/cost/reshard.h"
+#include "support/combine.h"
 
 namespace alpa::testing::simulated {
 
@@ -110,14 +111,6 @@ inline std::vector<int> partial_axes(const alpa::ShardingSpec& spec) {
   return axes;
 }
 
-inline double identity(alpa::Combiner combiner) {
-  return combiner == alpa::Combiner::sum ? 0 : -std::numeric_limits<double>::infinity();
-}
-
-inline double combine(alpa::Combiner combiner, double a, double b) {
-  return combiner == alpa::Combiner::sum ? a + b : std::max(a, b);
-}
-
 /// Element `e` combined over a group of devices.
 inline double combined(const Tensor& t, const std::vector<int>& group, alpa::Combiner combiner,
                        std::size_t e) {
@@ -126,7 +119,15 @@ inline double combined(const Tensor& t, const std::vector<int>& group, alpa::Com
   return value;
 }
 
-/// `whole` laid out as `spec`; partial results are irregular whole numbers that combine to it.
+/// What is left of `rest` for another member after `part`.
+inline double without(alpa::Combiner combiner, double rest, double part) {
+  if (combiner == alpa::Combiner::sum) return rest - part;
+  if (combiner == alpa::Combiner::max) return rest;
+  return rest + std::log1p(-std::exp(part - rest));
+}
+
+/// `whole` laid out as `spec`; partial results are irregular and combine to it. Of sums and maxima
+/// they are whole numbers.
 inline Tensor distribute(const std::vector<double>& whole, const alpa::Shape& shape,
                          const alpa::ShardingSpec& spec, const alpa::DeviceMesh& mesh) {
   Tensor t{mesh, shape, spec, {}};
@@ -134,7 +135,7 @@ inline Tensor distribute(const std::vector<double>& whole, const alpa::Shape& sh
   for (int device = 0; device < mesh.num_devices(); ++device)
     t.devices.push_back({elements_held(shape, spec, mesh, device), whole});
   if (axes.empty()) return t;
-  const bool sum = spec.axes[axes[0]].combiner == alpa::Combiner::sum;
+  const alpa::Combiner combiner = spec.axes[axes[0]].combiner;
   for (int first = 0; first < mesh.num_devices(); ++first) {
     const std::vector<int> group = group_of(mesh, first, axes);
     if (group[0] != first) continue;
@@ -144,11 +145,12 @@ inline Tensor distribute(const std::vector<double>& whole, const alpa::Shape& sh
       double rest = whole[e];
       for (std::size_t m = 0; m < group.size(); ++m) {
         if (m == full) continue;
-        const double part = static_cast<double>((7 * e + 5 * m + 3) % 11);
-        t.devices[group[m]].value[e] = sum ? part : whole[e] - 1 - part;
-        rest -= part;
+        const double number = static_cast<double>((7 * e + 5 * m + 3) % 11);
+        const double part = combiner == alpa::Combiner::sum ? number : whole[e] - 3 - number;
+        t.devices[group[m]].value[e] = part;
+        rest = without(combiner, rest, part);
       }
-      t.devices[group[full]].value[e] = sum ? rest : whole[e];
+      t.devices[group[full]].value[e] = rest;
     }
   }
   return t;
@@ -165,7 +167,7 @@ inline bool represents(const Tensor& t, const std::vector<double>& whole) {
       if (!memory.here[e]) continue;
       const double value =
           axes.empty() ? memory.value[e] : combined(t, group, t.spec.axes[axes[0]].combiner, e);
-      if (value != whole[e]) return false;
+      if (!(std::abs(value - whole[e]) <= 1e-9)) return false;  // whole numbers, or rounded ones
     }
   }
   return true;

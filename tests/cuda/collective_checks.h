@@ -1,5 +1,6 @@
 #pragma once
 /// Collective groups of devices against comm::Group, the group of threads, tensor by tensor.
+#include <cmath>
 #include <stdexcept>
 #include <thread>
 
@@ -170,6 +171,27 @@ inline std::vector<std::vector<HostTensor>> on_devices(const Exchange& exchange,
 using MakeGroup =
     std::function<std::unique_ptr<cuda::CollectiveGroup>(const std::vector<int>& ordinals)>;
 
+/// Combiners that a collective is tried with.
+inline std::vector<Combiner> combiners_of(CollectiveKind kind, DType dtype) {
+  std::vector<Combiner> all{dtype == f16 || dtype == i32 ? Combiner::max : Combiner::sum};
+  const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+  if (reduces && (dtype == f32 || dtype == f64)) all.push_back(Combiner::log_sum_exp);
+  return all;
+}
+
+/// Bit for bit; of functions of the card, within its rounding.
+inline bool agree(const std::vector<std::vector<HostTensor>>& got,
+                  const std::vector<std::vector<HostTensor>>& expected, Combiner combiner) {
+  if (combiner != Combiner::log_sum_exp) return got == expected;
+  for (std::size_t m = 0; m < expected.size(); ++m)
+    for (std::size_t t = 0; t < expected[m].size(); ++t)
+      for (std::int64_t i = 0; i < expected[m][t].type.elements(); ++i)
+        if (!(std::abs(got[m][t].get(i) - expected[m][t].get(i)) <=
+              16 * epsilon(expected[m][t].type.dtype)))
+          return false;
+  return true;
+}
+
 /// All kinds, types, shapes (even, uneven, empty shards) and dimensions over members on these
 /// cards.
 inline void check_collectives(const std::vector<int>& ordinals, const MakeGroup& make_group) {
@@ -186,17 +208,22 @@ inline void check_collectives(const std::vector<int>& ordinals, const MakeGroup&
           if (reduces && dim > 0) continue;
           std::vector<Shape> shapes = {shape, {shape[2], shape[1], shape[0]}, {n, n, n}};
           if (turns) shapes.resize(1);
-          const Combiner combiner = dtype == f16 || dtype == i32 ? Combiner::max : Combiner::sum;
-          const Exchange exchange = make_exchange(kind, combiner, dtype, n, shapes, dim, from_dim);
-          const auto expected = on_threads(exchange);
-          CAPTURE(name_of(kind));
-          CAPTURE(name_of(dtype));
-          CAPTURE(to_string(shape));
-          CAPTURE(dim);
-          CAPTURE(n);
-          for (const bool captured : {false, true})
-            CHECK(on_devices(exchange, *group, ordinals, false, captured) == expected);
-          if (reduces) CHECK(on_devices(exchange, *group, ordinals, true, false) == expected);
+          for (const Combiner combiner : combiners_of(kind, dtype)) {
+            const Exchange exchange =
+                make_exchange(kind, combiner, dtype, n, shapes, dim, from_dim);
+            const auto expected = on_threads(exchange);
+            CAPTURE(name_of(kind));
+            CAPTURE(name_of(dtype));
+            CAPTURE(static_cast<int>(combiner));
+            CAPTURE(to_string(shape));
+            CAPTURE(dim);
+            CAPTURE(n);
+            for (const bool captured : {false, true})
+              CHECK(agree(on_devices(exchange, *group, ordinals, false, captured), expected,
+                          combiner));
+            if (reduces)
+              CHECK(agree(on_devices(exchange, *group, ordinals, true, false), expected, combiner));
+          }
         }
 }
 

@@ -50,8 +50,8 @@ constexpr Expected kExpected[] = {
     {"transpose_tiles<uint2, 2>", 2, 32, 48},
     {"copy_elements<uint4>", 4, 64, 48},
     {"copy_elements<unsigned short>", 4, 8, 48},
-    {"combine_packs<alpa::Bf16, false, 8, 2>", 4, 64, 64},
-    {"combine_packs<float, false, 4, 2>", 4, 64, 64},
+    {"combine_packs<alpa::Bf16, (alpa::Combiner)0, 8, 2>", 4, 64, 64},
+    {"combine_packs<float, (alpa::Combiner)0, 4, 2>", 4, 64, 64},
     // Two packs of each state and of the gradient; 24 warps with 128 bytes a thread
     // are 98 KB under way per SM.
     {"update_packs<float, float, Adam, 24>", 8, 128, 80, 6},
@@ -72,6 +72,10 @@ constexpr Expected kExpected[] = {
     {"differentiate_rows<float, 4, true>", 8, 128, 80},
     {"sum_rows<alpa::Bf16, 8>", 8, 128, 112},
     {"sum_rows<float, 4>", 8, 128, 80},
+    {"sum_classes<alpa::Bf16, true>", 4, 64, 64},
+    {"sum_classes<float, false>", 4, 64, 64},
+    {"differentiate_classes<alpa::Bf16, true>", 4, 64, 64, 4},
+    {"differentiate_classes<float, false>", 4, 64, 64, 4},
     {"pick_rows<alpa::Bf16, 8>", 4, 64, 48, 4},
     {"pick_rows<float, 4>", 4, 64, 48, 4},
     {"relu_mask<alpa::Bf16, true>", 4, 64, 64},

@@ -41,6 +41,20 @@ TEST_CASE("cards of one process exchange tensors through NCCL as threads do") {
   }
 }
 
+TEST_CASE("more ranks than a kernel reads at once combine what NCCL cannot along the same tree") {
+  constexpr int kRanks = 70;
+  emulation::restart({.devices = kRanks});
+  std::vector<int> ordinals(kRanks);
+  std::iota(ordinals.begin(), ordinals.end(), 0);
+  const auto group = cuda::make_nccl_group(ordinals);
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter}) {
+    const Exchange exchange =
+        make_exchange(kind, Combiner::log_sum_exp, f32, kRanks, {{3, 75, 2}, {1, 2, 1}}, 1, 0);
+    CHECK(agree(on_devices(exchange, *group, ordinals, false, false), on_threads(exchange),
+                Combiner::log_sum_exp));
+  }
+}
+
 TEST_CASE("one process per card, that is one host thread per rank, gives the same") {
   constexpr int kRanks = 3;
   emulation::restart({.devices = kRanks});

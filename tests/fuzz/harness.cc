@@ -123,7 +123,7 @@ const std::vector<Harness>& harnesses() {
       {"spec",
        fuzz_spec,
        spec_seeds,
-       {"S", "P", "R", "@", " ", "+", "max", "S0@1", "P+@0", "Pmax@3", "S255@0"}},
+       {"S", "P", "R", "@", " ", "+", "max", "lse", "S0@1", "P+@0", "Pmax@3", "S255@0"}},
       {"plan", fuzz_plan, plan_seeds, kJsonTokens},
       {"cluster", fuzz_cluster, cluster_seeds, kJsonTokens},
       {"contest", fuzz_contest, contest_seeds, kJsonTokens},

@@ -103,7 +103,7 @@ int fuzz_spec(const std::uint8_t* data, std::size_t size) {
 }
 
 std::vector<std::string> spec_seeds() {
-  return {"R", "S0@1", "S0@1 S0@0 S3@2", "P+@0 S1@1", "Pmax@0 Pmax@3"};
+  return {"R", "S0@1", "S0@1 S0@0 S3@2", "P+@0 S1@1", "Pmax@0 Pmax@3", "Plse@1"};
 }
 
 }  // namespace alpa::fuzz

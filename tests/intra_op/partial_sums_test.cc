@@ -1,4 +1,4 @@
-// PS1 to PS8 of the reference: where reductions go when partial sums are layouts like any
+// PS1 to PS8 of the reference: where reductions go when partial results are layouts like any
 // other. M: bytes of the output.
 #include <doctest/doctest.h>
 
@@ -16,9 +16,9 @@ using namespace alpa::testing;
 namespace {
 
 /// Computing is dear, so that contractions too thin to be split elsewhere are split along k.
-cost::CostModel dear_compute() {
+cost::CostModel dear_compute(double flops_per_second = 1e-3) {
   cost::CostModel model;
-  model.device.flops_per_second[f32] = 1e-3;
+  model.device.flops_per_second[f32] = flops_per_second;
   return model;
 }
 
@@ -171,6 +171,33 @@ TEST_CASE("PS8: a tied embedding's two gradients are added as partial sums and r
       plan_on(g.finish(), mesh_of({4}), cost::CostModel{}, intra_op::data_parallel_options());
   CHECK(plan.cost.communication_seconds ==
         doctest::Approx(all_reduce(vocabulary * hidden * 4, 4) + all_reduce(4, 4)));
+}
+
+TEST_CASE("a loss over a split vocabulary combines numbers per row alone, under their combiners") {
+  Recorder g;
+  const std::int64_t tokens = 6, vocabulary = 1000, hidden = 16;
+  const Value h = g.input(InputKind::batch, "h", {f32, {tokens, hidden}}),
+              next = g.input(InputKind::batch, "next", {i32, {tokens}}),
+              w = g.parameter("head", {f32, {vocabulary, hidden}}, {});
+  const Value loss = sum(softmax_cross_entropy(einsum("th,vh->tv", h, w), next));
+  const Values gradients = gradient(loss, {w});
+  g.set_region(Region::apply);
+  g.update(w, w - gradients[0] * 0.1);
+  g.metric("loss", loss);
+  const Graph graph = g.finish();
+  // What is done per row alone is not worth splitting.
+  const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute(1e3));
+  for (const Node& node : graph.nodes) {
+    if (node.op == &ops::cross_entropy) {
+      CHECK(to_string(plan.specs[node.operands[0]]) == "S1@0");
+      CHECK(to_string(plan.specs[node.results[0]]) == "Plse@0");
+      CHECK(to_string(plan.specs[node.results[1]]) == "P+@0");
+    }
+    if (node.op == &ops::cross_entropy_grad)
+      CHECK(to_string(plan.specs[node.results[0]]) == "S1@0");
+  }
+  CHECK(count_steps(plan) == std::map<std::string, int>{{"all_reduce", 2}});
+  CHECK(plan.cost.communication_seconds <= 2 * all_reduce(tokens * 4, 4) * (1 + 1e-9));
 }
 
 }  // namespace partial_sums_test

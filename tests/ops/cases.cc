@@ -423,6 +423,37 @@ void lookups() {
   add_embedding(f16, 11, 8, {7});
 }
 
+/// Some labels are outside of the classes.
+void add_cross_entropy(DType dtype, const Shape& rows, std::int64_t classes, double smoothing) {
+  Shape shape = rows;
+  shape.push_back(classes);
+  double points = double(classes);
+  for (std::int64_t extent : rows) points *= double(extent);
+  const Operand x{{dtype, shape}}, labels{{i32, rows}, -1, double(classes)};
+  const TensorType numbers{dtype == f64 ? f64 : f32, rows};
+  const Attributes attributes{{"smoothing", smoothing}};
+  table.push_back(
+      {&ops::cross_entropy, {x, labels}, cross_entropy(smoothing), 11 * points, attributes});
+  table.push_back({&ops::cross_entropy_grad,
+                   {x, labels, {numbers, 1, 4}, {numbers}, {numbers}},
+                   cross_entropy_grad(smoothing),
+                   11 * points,
+                   attributes});
+}
+
+void cross_entropies() {
+  add_cross_entropy(f64, {5}, 6, 0);
+  add_cross_entropy(f64, {2, 3}, 5, 0.25);
+  add_cross_entropy(f64, {4}, 1, 0);
+  add_cross_entropy(f32, {}, 9, 0);
+  add_cross_entropy(f32, {7}, 2, 0.5);
+  // more than a block of the CPU's, a block of CUDA's threads, rows at odd addresses
+  add_cross_entropy(f32, {3}, 4111, 0.125);
+  add_cross_entropy(bf16, {3, 2}, 2051, 0);
+  add_cross_entropy(bf16, {9}, 37, 0.25);
+  add_cross_entropy(f16, {5}, 64, 0);
+}
+
 void add_take(DType dtype, const Shape& shape, std::int64_t axis, std::int64_t taken) {
   Shape ids = shape;
   ids[axis] = taken;
@@ -549,8 +580,9 @@ std::string Case::label() const {
 
 const std::vector<Case>& all() {
   if (!table.empty()) return table;
-  for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
-                    movements, pieces, sources, normalisations, lookups, lines, squares, updates})
+  for (auto part :
+       {arithmetic, functions, conditions, conversions, contractions, reductions, movements, pieces,
+        sources, normalisations, lookups, cross_entropies, lines, squares, updates})
     part();
   for (auto part : {transformer_cases, window_cases})
     for (Case& row : part()) table.push_back(std::move(row));

@@ -86,6 +86,29 @@ TEST_CASE("softmax does not overflow") {
   check_close(value_of({x}, [](const Values& v) { return softmax(v[0]); }), {0.25, 0.75}, 1e-4);
 }
 
+TEST_CASE("cross-entropy is of f32, and does not overflow where logits are large or infinite") {
+  const auto losses = [](const testing::HostTensor& x, const std::vector<double>& labels) {
+    return value_of({x, testing::tensor({i32, {x.type.shape[0]}}, labels)},
+                    [](const Values& v) { return softmax_cross_entropy(v[0], v[1]); });
+  };
+  check_close(losses(testing::tensor({bf16, {2, 2}}, {128, 129, -30000, 0}), {0, 1}),
+              {std::log(1 + std::exp(1)), 0}, 1e-6);
+  check_close(
+      losses(testing::tensor({f32, {2, 2}}, {1000, 1000 + std::log(3.0f), -1e30, 0}), {0, 0}),
+      {std::log(4), 1e30}, 1e-4);
+  check_close(losses(testing::tensor({f64, {1, 3}}, {-INFINITY, 2, 2}), {2}), {std::log(2)});
+  // a row without a true class
+  check_close(losses(testing::tensor({f64, {2, 2}}, {5, 5, 0, 0}), {-1, 2}),
+              {5 + std::log(2), std::log(2)});
+  CHECK(std::isnan(losses(testing::tensor({f32, {1, 2}}, {NAN, 1}), {1})[0]));
+  Recorder b;
+  const Value x = b.input(InputKind::batch, "x", {bf16, {2, 3}}),
+              labels = b.input(InputKind::batch, "y", {i32, {2}});
+  const Value loss = softmax_cross_entropy(x, labels);
+  CHECK(loss.type() == TensorType{f32, {2}});
+  CHECK(gradient(sum(loss), {x})[0].type() == x.type());
+}
+
 TEST_CASE("gradients of the composed losses are those of the calculus") {
   const std::vector<double> p = softmax_rows();
   const auto labels = testing::tensor({i32, {2}}, {2, 0});

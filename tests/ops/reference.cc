@@ -221,6 +221,46 @@ Reference embedding_grad(std::int64_t rows) {
   };
 }
 
+namespace {
+
+/// Weight of class `c` of `classes` in the target of a row.
+double target_of(double label, std::size_t c, std::size_t classes, double smoothing) {
+  return smoothing / double(classes) + (label == double(c) ? 1 - smoothing : 0);
+}
+
+}  // namespace
+
+Reference cross_entropy(double smoothing) {
+  return [smoothing](const std::vector<Tensor>& v) {
+    Tensor lse = empty(v[1].shape), target = lse;
+    const std::size_t rows = lse.data.size(), classes = v[0].data.size() / rows;
+    for (std::size_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (std::size_t c = 0; c < classes; ++c) {
+        const double x = v[0].data[r * classes + c];
+        sum += std::exp(x);
+        target.data[r] += target_of(v[1].data[r], c, classes, smoothing) * x;
+      }
+      lse.data[r] = std::log(sum);
+    }
+    return std::vector<Tensor>{lse, target};
+  };
+}
+
+Reference cross_entropy_grad(double smoothing) {
+  return [smoothing](const std::vector<Tensor>& v) {
+    Tensor dx = v[0];
+    const std::size_t rows = v[1].data.size(), classes = dx.data.size() / rows;
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < classes; ++c) {
+        double& x = dx.data[r * classes + c];
+        x = std::exp(x - v[2].data[r]) * v[3].data[r] +
+            target_of(v[1].data[r], c, classes, smoothing) * v[4].data[r];
+      }
+    return std::vector<Tensor>{dx};
+  };
+}
+
 Reference take_along_axis(std::int64_t axis) {
   return [axis](const std::vector<Tensor>& v) {
     Tensor y = empty(v[1].shape);

@@ -45,6 +45,11 @@ Reference embedding();
 /// (dy, ids) → the rows of dy summed by id.
 Reference embedding_grad(std::int64_t rows);
 
+/// (x, labels) → (log Σ exp(x), Σ target x) of every row, with the target of Szegedy et al. 2016.
+Reference cross_entropy(double smoothing);
+/// (x, labels, lse, dlse, dtarget) → dx, whatever lse is.
+Reference cross_entropy_grad(double smoothing);
+
 /// (x, ids) → x by index along `axis`.
 Reference take_along_axis(std::int64_t axis);
 /// (dy, ids) → dy's elements summed by index along `axis`, which has `extent` elements.

@@ -6,6 +6,7 @@
 #include "reference.h"
 #include "run_case.h"
 #include "src/intra_op/facts/strategy.h"
+#include "support/combine.h"
 #include "support/difference.h"
 
 namespace strategy_test {
@@ -70,26 +71,25 @@ int replica_of(const ShardingSpec& spec, const DeviceMesh& mesh, const std::vect
   return replica;
 }
 
-bool is_max(const ShardingSpec& spec) {
+Combiner combiner_of(const ShardingSpec& spec) {
   for (const AxisPlacement& axis : spec.axes)
-    if (axis.kind == Kind::partial && axis.combiner == Combiner::max) return true;
-  return false;
+    if (axis.kind == Kind::partial) return axis.combiner;
+  return Combiner::sum;
 }
 
 void collect(std::map<int, Assembled>& replicas, const HostTensor& local, const ShardingSpec& spec,
              const DeviceMesh& mesh, const std::vector<int>& at) {
   Assembled& all = replicas[replica_of(spec, mesh, at)];
   const std::size_t n = static_cast<std::size_t>(num_elements(local.global_shape));
-  const bool max = is_max(spec);
+  const Combiner combiner = combiner_of(spec);
   if (all.value.empty())
-    all = {std::vector<double>(n, max ? -std::numeric_limits<double>::infinity() : 0),
-           std::vector<int>(n)};
+    all = {std::vector<double>(n, testing::identity(combiner)), std::vector<int>(n)};
   std::int64_t i = 0;
   for_each(local.type.shape, [&](Shape index) {
     for (std::size_t d = 0; d < index.size(); ++d) index[d] += local.offset[d];
     const std::int64_t e = testing::flat_index(local.global_shape, index);
     const double value = local.get(i++);
-    all.value[e] = max ? std::max(all.value[e], value) : all.value[e] + value;
+    all.value[e] = testing::combine(combiner, all.value[e], value);
     ++all.pieces[e];
   });
 }

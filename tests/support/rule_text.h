@@ -7,7 +7,7 @@
 
 namespace alpa::testing {
 
-/// Factors as size and kind ("+" sum, "^" max, "!" whole, "e" even only), then the
+/// Factors as size and kind ("+" sum, "^" max, "l" log_sum_exp, "!" whole, "e" even only), then the
 /// factors of every dimension.
 inline std::string text_of(const Rule& rule) {
   std::string result;
@@ -15,7 +15,7 @@ inline std::string text_of(const Rule& rule) {
     const Factor& f = rule.factors[i];
     const std::optional<Combiner> combiner = reduction(rule, 0, static_cast<int>(i));
     result += std::to_string(f.size);
-    if (combiner) result += *combiner == Combiner::sum ? '+' : '^';
+    if (combiner) result += "+^l"[static_cast<int>(*combiner)];
     if (f.whole) result += '!';
     if (f.even_only && !f.whole) result += 'e';
     result += ' ';

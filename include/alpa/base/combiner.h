@@ -4,6 +4,14 @@
 
 namespace alpa {
 
-enum class Combiner : std::uint8_t { sum, max };  ///< how partial results are combined
+/// How partial results are combined. Each is associative; -∞ is neutral to all but sums.
+enum class Combiner : std::uint8_t {
+  sum,          ///< a + b
+  max,          ///< the larger of a and b
+  log_sum_exp,  ///< log(e^a + e^b), of floating elements
+};
+
+/// All of them.
+inline constexpr Combiner kCombiners[] = {Combiner::sum, Combiner::max, Combiner::log_sum_exp};
 
 }  // namespace alpa

@@ -57,7 +57,8 @@ struct ShardingSpec {
 
 /// "R" if fully replicated, else one word per axis that is not replicated, by dimension and major
 /// first: "S0@1 S0@0 P+@2" (tensor dim 0 split over mesh axis 1, then over axis 0; partial sums
-/// over axis 2; "Pmax@a" for maxima). `parse_spec` reads it back.
+/// over axis 2; "Pmax@a" for maxima, "Plse@a" for logarithms of sums of exponentials). `parse_spec`
+/// reads it back.
 std::string to_string(const ShardingSpec& spec);
 /// Inverse of `to_string`. Throws Error on any other text.
 ShardingSpec parse_spec(std::string_view text);

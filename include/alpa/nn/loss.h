@@ -1,5 +1,5 @@
 #pragma once
-/// Losses and metrics: scalars, averaged over the batch. Of half precision, they are computed and
+/// Losses and metrics: scalars, averaged over the batch. Of half precision, losses are computed and
 /// returned in f32.
 #include "alpa/ops/ops.h"
 
@@ -18,7 +18,7 @@ inline Value mean_squared_error(Value prediction, Value target) {
 /// Mean of `softmax_cross_entropy` over the rows that are not ignored, 0 if all are; logits
 /// [..., V], labels i32 [...]. With micro-batches it is the mean of their means.
 inline Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options = {}) {
-  const Value losses = softmax_cross_entropy(at_least_f32(logits), labels, options);
+  const Value losses = softmax_cross_entropy(logits, labels, options);
   if (!options.ignored_label) return mean(losses);
   const Value counted = ne(labels, static_cast<double>(*options.ignored_label));
   return sum(losses) / maximum(sum(cast(counted, losses.dtype())), 1);

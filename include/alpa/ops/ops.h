@@ -230,9 +230,10 @@ struct CrossEntropyOptions {
   std::optional<std::int64_t> ignored_label = {};
 };
 /// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...],
-/// result [...]. Any other label outside [0, V) means a row without a true class: its loss is the
-/// log of the sum of exponentials. The vocabulary V can be split; devices then exchange numbers per
-/// row only.
+/// result [...], computed in f32, of f64 in f64. Any other label outside [0, V) means a row without
+/// a true class: its loss is the log of the sum of exponentials. Logits are read once, and the
+/// gradient may take their place. The vocabulary V can be split; devices then exchange two numbers
+/// per row.
 Value softmax_cross_entropy(Value logits, Value labels, CrossEntropyOptions options = {});
 
 }  // namespace alpa
