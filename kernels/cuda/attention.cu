@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention.h"
 
 #include "kernels/cuda/attention_scores.h"
+#include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
@@ -237,6 +238,7 @@ __global__ void __launch_bounds__(kThreads)
 
 Status run_attention(const AttentionShape& s, const AttentionTensors& tensors,
                      const StepNumbers* step, Stream stream) {
+  if (suits_tiles(s)) return run_attention_tiles(s, tensors, step, stream);
   return with_floating(s.dtype, [&](auto element) {
     using T = decltype(element);
     return launch(attend<T>, blocks_for(s.batch * s.heads * s.queries, kWarps, 65535), kThreads, 0,
@@ -251,6 +253,7 @@ Status run_attention_grad(const AttentionShape& s, const AttentionGradTensors& t
     const unsigned blocks = blocks_for(s.batch * s.heads * s.queries, kWarps, 65535);
     Status status = launch(sum_products<T>, blocks, kThreads, 0, stream, s, tensors);
     if (status != cudaSuccess) return status;
+    if (suits_tiles(s)) return run_attention_grad_tiles(s, tensors, step, stream);
     status = launch(differentiate_queries<T>, blocks, kThreads, 0, stream, s, tensors, step);
     if (status != cudaSuccess) return status;
     return launch(differentiate_keys<T>, blocks_for(s.batch * s.key_heads * s.keys, kWarps, 65535),

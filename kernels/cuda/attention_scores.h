@@ -17,7 +17,10 @@ __device__ S kept(const kernels::AttentionShape& s, const StepNumbers* step, std
   const auto index = static_cast<std::uint64_t>(s.draws + batch * s.draws_of_row +
                                                 head * s.draws_of_head + t * s.keys + key);
   const Philox4 words = random_words(stream, index / 4);
-  const double number = unit_interval(static_cast<double>(words.word[index % 4]));
+  // Of constant places, so that no word is in memory.
+  const std::uint32_t low = index % 2 != 0 ? words.word[1] : words.word[0],
+                      high = index % 2 != 0 ? words.word[3] : words.word[2];
+  const double number = unit_interval(static_cast<double>(index % 4 >= 2 ? high : low));
   return number >= s.dropout ? static_cast<S>(1 / (1 - s.dropout)) : S(0);
 }
 

@@ -137,6 +137,33 @@ TEST_CASE("what cuDNN is not asked for runs on kernels of our own") {
   }
 }
 
+TEST_CASE("kernels of our own on tensor cores give what the CPU gives, in several tiles, too") {
+  const On machine({.refused_engines = {kFirst, kSecond, kFallback}});
+  DnnPlans dnn(kUntuned);
+  for (const Problem& problem :
+       {Problem{.queries = 70, .keys = 70, .key_heads = 4},
+        Problem{.batch = 1, .queries = 67, .keys = 130, .width = 64},
+        Problem{.batch = 1,
+        .queries = 130,
+        .heads = 2,
+        .keys = 35,
+        .key_heads = 1,
+        .width = 72,
+        .causal = false,
+        .dtype = f16},
+        Problem{.batch = 1, .queries = 40, .keys = 70, .width = 128, .dtype = f16},
+        Problem{.queries = 3, .keys = 70, .width = 128, .dropout = 0.25},
+        Problem{.queries = 70, .keys = 40, .width = 20, .causal = false, .dropout = 0.25},
+        Problem{.queries = 33, .keys = 66, .width = 20, .mask = true},
+        Problem{.queries = 33, .keys = 66, .width = 24, .causal = false, .mask = true},
+        Problem{.queries = 20, .keys = 80, .first_query = 40, .all_queries = 80}}) {
+    CAPTURE(problem.queries);
+    CAPTURE(problem.width);
+    CHECK(problem.error(dnn) <= 4);  // sums of more probabilities that were rounded
+    CHECK(emulation::last_engine() == -1);
+  }
+}
+
 TEST_CASE("engines that cuDNN refuses are passed over, then kernels of our own compute") {
   const On machine({.refused_engines = {kFirst}});
   const Problem problem;
