@@ -1,11 +1,11 @@
-// Convolutions of a Wide-ResNet in bf16, forward and both gradients: cuDNN's engine as programs
+// DnnPlans of a Wide-ResNet in bf16, forward and both gradients: cuDNN's engine as programs
 // load it against the first one that cuDNN proposes.
 //   bench_cuda_convolution --help
 // One JSON object per line; bench/peers/convolution.py measures PyTorch on the same layers.
 #include "arguments.h"
 #include "cuda_call.h"
 #include "report.h"
-#include "src/cuda/convolutions.h"
+#include "src/cuda/dnn_plans.h"
 
 using namespace alpa;
 
@@ -42,7 +42,7 @@ struct Measured {
 };
 
 void add_layer(std::vector<Measured>& all, const Layer& layer, std::int64_t batch, cuda::Gpu card,
-               cuda::Convolutions& chosen, cuda::Convolutions& first) {
+               cuda::DnnPlans& chosen, cuda::DnnPlans& first) {
   using Numbers = std::vector<std::int64_t>;
   const std::int64_t out = (layer.side - 1) / layer.stride + 1;
   const TensorType x{bf16, {batch, layer.side, layer.side, layer.channels}},
@@ -58,8 +58,8 @@ void add_layer(std::vector<Measured>& all, const Layer& layer, std::int64_t batc
   };
   const auto add = [&](const char* pass, const OpDef& op, const TensorType& a, const TensorType& b,
                        const Numbers& extents) {
-    const auto loaded = [&](cuda::Convolutions& convolutions) {
-      card.convolutions = &convolutions;
+    const auto loaded = [&](cuda::DnnPlans& dnn) {
+      card.dnn = &dnn;
       return bench::loaded(op, attributes(extents), {a, b}, card);
     };
     const double flops = 2.0 * 9 * static_cast<double>(y.elements() * layer.channels);
@@ -87,7 +87,7 @@ void print(const Measured& m) {
 void measure(const Sizes& sizes) {
   if (!bench::have_card()) return;
   cuda::Matmuls products;
-  cuda::Convolutions chosen({.cached = false}), first({.measured = false, .cached = false});
+  cuda::DnnPlans chosen({.cached = false}), first({.measured = false, .cached = false});
   std::vector<Measured> all;
   for (const Layer& layer : layers_of(sizes.tiny))
     add_layer(all, layer, sizes.batch, bench::first_card(products), chosen, first);
@@ -105,10 +105,10 @@ void measure(const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  return bench::run(argc, argv, "Convolutions of a Wide-ResNet through cuDNN.",
+  return bench::run(argc, argv, "DnnPlans of a Wide-ResNet through cuDNN.",
                     {cli::whole("--batch", &sizes.batch, "Images", 1, 4096),
                      cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
-                     cli::whole("--runs", &sizes.runs, "Convolutions in a row", 1, 1000),
+                     cli::whole("--runs", &sizes.runs, "DnnPlans in a row", 1, 1000),
                      cli::on("--tiny", &sizes.tiny, "One small layer")},
                     [&] { measure(sizes); });
 }

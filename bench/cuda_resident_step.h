@@ -14,7 +14,7 @@
 #include "alpa/alpa.h"
 #include "cuda_call.h"
 #include "kernels/cuda/copy.h"
-#include "src/cuda/convolutions.h"
+#include "src/cuda/dnn_plans.h"
 #include "src/cuda/mesh_queue.h"
 #include "src/cuda/uploads.h"
 #include "src/lower/memory_plan.h"
@@ -31,12 +31,12 @@ class ResidentStep {
   ResidentStep(const TrainingStep& step, const Serial& method, const BatchData& batch)
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
         products_({.tf32 = method.executor.tf32}),
-        convolutions_({.tf32 = method.executor.tf32}) {
+        dnn_({.tf32 = method.executor.tf32}) {
     const spmd::SpmdProgram& program = *planned_.program;
     lower::DeviceProgram lowered = lower::lower(program, 0, true, lower::memory_rules("cuda"));
     std::vector<lower::Reported> metrics = lowered.reported;
     cuda::Gpu card = first_card(products_);
-    card.convolutions = &convolutions_;
+    card.dnn = &dnn_;
     devices_.push_back(std::make_unique<cuda::LoadedDevice>(program, std::move(lowered), card,
                                                             std::move(metrics)));
     queue_ = std::make_unique<cuda::MeshQueue>(
@@ -218,7 +218,7 @@ class ResidentStep {
 
   CompiledStep planned_;
   cuda::Matmuls products_;
-  cuda::Convolutions convolutions_;
+  cuda::DnnPlans dnn_;
   cuda::LoadedDevices devices_;
   std::unique_ptr<cuda::MeshQueue> queue_;
   cuda::DeviceBlock arena_;

@@ -41,6 +41,10 @@ target_compile_definitions(test_cuda_loader PRIVATE ALPA_FAKE_CUDA_FOLDER="${PRO
   ALPA_HAS_CUDA=$<BOOL:$<TARGET_EXISTS:alpa_cuda>>)
 if(TARGET alpa_cuda)
   add_dependencies(test_cuda_loader alpa_cuda)
+  # cuDNN finds it by its name where there is no driver.
+  alpa_add_fake_library(cuda fake_driver driver.cc)
+  target_link_options(fake_driver PRIVATE LINKER:-soname,libcuda.so.1)
+  target_compile_definitions(test_cuda PRIVATE ALPA_FAKE_DRIVER="$<TARGET_FILE:fake_driver>")
 endif()
 
 # tests/processes/programs/<x>.cc -> processes_<x>, which tests of that folder start as several processes.

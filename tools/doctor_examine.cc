@@ -163,10 +163,9 @@ Cuda examine_cuda(double seconds) {
 std::vector<Missing> missing_for_cuda(const Cuda& cuda) {
   const bool no_dnn = !cuda.library.empty() && cuda.versions.cudnn[0] == '\0';
   constexpr const char* kDnn =
-      "convolutions run on plain kernels, which are slow: apt-get install -y libcudnn9-cuda-13 "
-      "(from NVIDIA's "
-      "Debian repository), or pip install nvidia-cudnn-cu13 and name its folder in "
-      "LD_LIBRARY_PATH";
+      "convolutions and attention run on plain kernels, which are slow: apt-get install -y "
+      "libcudnn9-cuda-13 (from NVIDIA's Debian repository), or pip install nvidia-cudnn-cu13 and "
+      "name its folder in LD_LIBRARY_PATH";
   if (cuda.reason.empty())
     return no_dnn ? std::vector<Missing>{{"cuDNN", kDnn}} : std::vector<Missing>{};
   constexpr const char* kToolkit =

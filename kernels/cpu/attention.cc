@@ -62,10 +62,10 @@ Panel<T> transposed(Panel<T> p) {
   return p;
 }
 
-/// A number of [B, T, H].
-template <class T>
-T statistic(const KernelTensor& x, std::int64_t row, std::int64_t t, std::int64_t head) {
-  return x.as<T>()[(row * x.type.shape[1] + t) * x.type.shape[2] + head];
+/// Place of a query's number in [B, H, T].
+std::int64_t place_of(const AttentionShape& s, std::int64_t row, std::int64_t head,
+                      std::int64_t t) {
+  return (row * s.heads + head) * s.queries + t;
 }
 
 /// Key mask of a row of the batch; null: no mask.
@@ -150,7 +150,7 @@ void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
     loops<T>(isa().attention).scale(values, sum > 0 ? 1 / sum : T(0), s.width);
     store_block(out.tensor.data, s.dtype, out.element(tile.query + t), values, s.width);
     // A query that sees nothing has probabilities exp(x - infinity) = 0 in the gradient.
-    call.outputs[1].as<T>()[(tile.row * s.queries + tile.query + t) * s.heads + tile.head] =
+    call.outputs[1].as<T>()[place_of(s, tile.row, tile.head, tile.query + t)] =
         sum > 0 ? running.largest[t] + std::log(sum) : std::numeric_limits<T>::infinity();
   }
 }
@@ -205,10 +205,33 @@ struct KeySums {
   T dk[kKeys * kMostHeadWidth], dv[kKeys * kMostHeadWidth];
 };
 
+/// Σ dy·y of every query, [B, H, T] at the start of the workspace.
+template <class T>
+T* deltas(const KernelCall& call) {
+  return reinterpret_cast<T*>(call.workspace);
+}
+
 /// Where dq is summed over the blocks of keys: in place, or in the workspace in f32.
 template <class T>
 T* dq_sums(const KernelCall& call, const AttentionShape& s) {
-  return is_stored_as<T>(s.dtype) ? call.outputs[0].as<T>() : reinterpret_cast<T*>(call.workspace);
+  if (is_stored_as<T>(s.dtype)) return call.outputs[0].as<T>();
+  return deltas<T>(call) + s.batch * s.heads * s.queries;
+}
+
+template <class T>
+void write_deltas(const KernelCall& call, const AttentionShape& s) {
+  const auto& sum = loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)];
+  call.team->parallel_for(s.batch * s.queries, 16, [&](std::int64_t begin, std::int64_t end) {
+    T dy[kMostHeadWidth], y[kMostHeadWidth];
+    for (std::int64_t i = begin * s.heads; i < end * s.heads; ++i) {
+      load_block(dy, call.inputs[0].data, s.dtype, i * s.width, s.width);
+      load_block(y, call.inputs[4].data, s.dtype, i * s.width, s.width);
+      for (std::int64_t d = 0; d < s.width; ++d) dy[d] *= y[d];
+      const std::int64_t query = i / s.heads;
+      deltas<T>(call)[place_of(s, query / s.queries, i % s.heads, query % s.queries)] =
+          static_cast<T>(sum.line(dy, s.width));
+    }
+  });
 }
 
 /// Products p and dp of line t to probabilities and their gradients.
@@ -216,17 +239,18 @@ template <class T>
 void probabilities(const KernelCall& call, const AttentionShape& s, const Tile& tile,
                    std::int64_t t, T* p, T* dp) {
   const auto& loops_of = loops<T>(isa().attention);
-  const std::int64_t n = seen(s, tile, t), at = tile.query + t;
+  const std::int64_t n = seen(s, tile, t);
+  const std::int64_t at = place_of(s, tile.row, tile.head, tile.query + t);
   std::fill(p + n, p + tile.keys, T(0));
   std::fill(dp + n, dp + tile.keys, T(0));
   if (n == 0) return;
   const T scale = static_cast<T>(s.scale);
-  loops_of.exponentials(p, scale, statistic<T>(call.inputs[4], tile.row, at, tile.head), n);
+  loops_of.exponentials(p, scale, call.inputs[5].as<T>()[at], n);
   if (tile.mask != nullptr)
     for (std::int64_t j = 0; j < n; ++j)
       if (tile.hides(j)) p[j] = 0;
   if (s.dropout > 0) drop(call, s, tile, t, dp, n);
-  loops_of.gradient(dp, p, statistic<T>(call.inputs[5], tile.row, at, tile.head), scale, n);
+  loops_of.gradient(dp, p, deltas<T>(call)[at], scale, n);
   if (s.dropout > 0) drop(call, s, tile, t, p, n);
 }
 
@@ -282,6 +306,7 @@ void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
 
 template <class T>
 void run_backward(const KernelCall& call, const AttentionShape& s) {
+  write_deltas<T>(call, s);
   call.team->parallel_for(s.batch * s.key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       for (std::int64_t key = 0; key < s.keys; key += kKeys)
@@ -300,11 +325,12 @@ void run_attention_grad(const KernelCall& call) {
   s.dtype == f64 ? run_backward<double>(call, s) : run_backward<float>(call, s);
 }
 
-/// dq in f32, of 16-bit types.
+/// deltas, and dq in f32, of 16-bit types.
 std::int64_t grad_workspace(const KernelCall& call) {
-  const TensorType& q = call.inputs[1].type;
-  return q.dtype == bf16 || q.dtype == f16 ? q.elements() * static_cast<std::int64_t>(sizeof(float))
-                                           : 0;
+  const TensorType &q = call.inputs[1].type, &lse = call.inputs[5].type;
+  const bool is_summed_apart = q.dtype == bf16 || q.dtype == f16;
+  const std::int64_t numbers = lse.elements() + (is_summed_apart ? q.elements() : 0);
+  return numbers * static_cast<std::int64_t>(size_of(lse.dtype));
 }
 
 }  // namespace

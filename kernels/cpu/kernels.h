@@ -139,13 +139,12 @@ extern const KernelDef dropout;
 /// "backward" (turns the other way). In place.
 extern const KernelDef rotary;
 
-/// (q [B, T, H, D], k and v [B, S, K, D], maybe mask u8 [B, S]) → (y like q, lse [B, T, H]): y =
+/// (q [B, T, H, D], k and v [B, S, K, D], maybe mask u8 [B, S]) → (y like q, lse [B, H, T]): y =
 /// softmax(scale · q kᵀ) v of every head, lse the logarithm of its sums of exponentials, f32 or of
 /// f64 f64. Integer "causal", real "scale"; reals "dropout" and integer "stream" of probabilities.
 extern const KernelDef attention;
 
-/// (dy, q, k, v, lse, delta [B, T, H], maybe mask) → (dq, dk, dv), where delta is Σ dy·y over the
-/// last dimension less the gradient of lse.
+/// (dy, q, k, v, y, lse, maybe mask) → (dq, dk, dv), where y and lse are the results of attention.
 extern const KernelDef attention_grad;
 
 /// (table, ids) → rows of the table, which may hold some rows of the whole one: ids in others give

@@ -1,8 +1,9 @@
 // kernels/cuda/attention.cu — attention and its gradient
 #include "kernels/cuda/attention.h"
 
+#include "kernels/cuda/attention_scores.h"
+#include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/floating.h"
-#include "src/base/philox.h"
 
 namespace alpa::cuda {
 namespace {
@@ -77,30 +78,6 @@ __device__ void put_row(T* out, const Sum<T> (&sums)[kParts], Sum<T> factor, std
   }
 }
 
-/// What dropout multiplies a probability with.
-template <class S>
-__device__ S kept(const AttentionShape& s, const StepNumbers* step, std::int64_t batch,
-                  std::int64_t head, std::int64_t t, std::int64_t key) {
-  if (s.dropout <= 0) return S(1);
-  const RandomStream stream = random_stream(step->seed, s.stream, step->step, step->micro_batch);
-  const auto index = static_cast<std::uint64_t>(s.draws + batch * s.draws_of_row +
-                                                head * s.draws_of_head + t * s.keys + key);
-  const Philox4 words = random_words(stream, index / 4);
-  const double number = unit_interval(static_cast<double>(words.word[index % 4]));
-  return number >= s.dropout ? static_cast<S>(1 / (1 - s.dropout)) : S(0);
-}
-
-/// Number of keys that query t sees, masks apart.
-__device__ inline std::int64_t seen_keys(const AttentionShape& s, std::int64_t t) {
-  const std::int64_t n = t + s.visible;
-  return n < 0 ? 0 : n < s.keys ? n : s.keys;
-}
-
-__device__ inline bool is_seen(const AttentionShape& s, const std::uint8_t* mask,
-                               std::int64_t batch, std::int64_t t, std::int64_t key) {
-  return key < seen_keys(s, t) && (mask == nullptr || mask[batch * s.keys + key] != 0);
-}
-
 struct Place {
   std::int64_t batch, i, head;
 };
@@ -161,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
         static_cast<T*>(x.y) + ((at.batch * s.queries + at.i) * s.heads + at.head) * s.width;
     put_row<T>(y, values, sum > 0 ? 1 / sum : S(0), s.width);
     if (threadIdx.x % 32 == 0)
-      static_cast<S*>(x.lse)[(at.batch * s.queries + at.i) * s.heads + at.head] =
+      static_cast<S*>(x.lse)[number_of(s, at.batch, at.head, at.i)] =
           sum > 0 ? largest + logarithm(sum) : infinity<S>();
   });
 }
@@ -178,7 +155,7 @@ __device__ Pair<Sum<T>> differentiate(const AttentionShape& s, const AttentionGr
                                       std::int64_t head, std::int64_t t, std::int64_t key) {
   using S = Sum<T>;
   const std::int64_t key_head = head / s.group;
-  const std::int64_t number = (batch * s.queries + t) * s.heads + head;
+  const std::int64_t number = number_of(s, batch, head, t);
   const T *const q = row_of<T>(x.q, batch, s.queries, t, s.heads, head, s.width),
                  *const dy = row_of<T>(x.dy, batch, s.queries, t, s.heads, head, s.width),
                  *const k = row_of<T>(x.k, batch, s.keys, key, s.key_heads, key_head, s.width),
@@ -188,6 +165,25 @@ __device__ Pair<Sum<T>> differentiate(const AttentionShape& s, const AttentionGr
   const S keeps = kept<S>(s, step, batch, head, t, key);
   const S dp = dot<T>(dy, v, s.width) * keeps - static_cast<const S*>(x.delta)[number];
   return {p * keeps, p * dp * scale};
+}
+
+/// delta = Σ dy·y of every query.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    sum_products(const __grid_constant__ AttentionShape s, const AttentionGradTensors x) {
+  using S = Sum<T>;
+  for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
+    const auto row = [&](const void* tensor) {
+      return row_of<T>(tensor, at.batch, s.queries, at.i, s.heads, at.head, s.width);
+    };
+    const T *const dy = row(x.dy), *const y = row(x.y);
+    S sum = 0;
+    for (std::int64_t i = threadIdx.x % 32; i < s.width; i += 32)
+      sum += widened_at(dy, i) * widened_at(y, i);
+    sum = sum_lanes(sum);
+    if (threadIdx.x % 32 == 0)
+      static_cast<S*>(x.delta)[number_of(s, at.batch, at.head, at.i)] = sum;
+  });
 }
 
 template <class T>
@@ -242,6 +238,7 @@ __global__ void __launch_bounds__(kThreads)
 
 Status run_attention(const AttentionShape& s, const AttentionTensors& tensors,
                      const StepNumbers* step, Stream stream) {
+  if (suits_tiles(s)) return run_attention_tiles(s, tensors, step, stream);
   return with_floating(s.dtype, [&](auto element) {
     using T = decltype(element);
     return launch(attend<T>, blocks_for(s.batch * s.heads * s.queries, kWarps, 65535), kThreads, 0,
@@ -253,9 +250,11 @@ Status run_attention_grad(const AttentionShape& s, const AttentionGradTensors& t
                           const StepNumbers* step, Stream stream) {
   return with_floating(s.dtype, [&](auto element) {
     using T = decltype(element);
-    const Status status =
-        launch(differentiate_queries<T>, blocks_for(s.batch * s.heads * s.queries, kWarps, 65535),
-               kThreads, 0, stream, s, tensors, step);
+    const unsigned blocks = blocks_for(s.batch * s.heads * s.queries, kWarps, 65535);
+    Status status = launch(sum_products<T>, blocks, kThreads, 0, stream, s, tensors);
+    if (status != cudaSuccess) return status;
+    if (suits_tiles(s)) return run_attention_grad_tiles(s, tensors, step, stream);
+    status = launch(differentiate_queries<T>, blocks, kThreads, 0, stream, s, tensors, step);
     if (status != cudaSuccess) return status;
     return launch(differentiate_keys<T>, blocks_for(s.batch * s.key_heads * s.keys, kWarps, 65535),
                   kThreads, 0, stream, s, tensors, step);

@@ -18,10 +18,11 @@ struct AttentionTensors {
 Status run_attention(const kernels::AttentionShape& shape, const AttentionTensors& tensors,
                      const StepNumbers* step, Stream stream);
 
+/// `delta`: scratch, a number for every query as in lse.
 struct AttentionGradTensors {
-  const void *dy, *q, *k, *v, *lse, *delta;
+  const void *dy, *q, *k, *v, *y, *lse;
   const std::uint8_t* mask;
-  void *dq, *dk, *dv;
+  void *delta, *dq, *dk, *dv;
 };
 Status run_attention_grad(const kernels::AttentionShape& shape, const AttentionGradTensors& tensors,
                           const StepNumbers* step, Stream stream);

@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/convolution_plan.h"
 #include "kernels/cuda/einsum_plan.h"
 #include "kernels/cuda/embedding.h"
@@ -65,6 +66,10 @@ std::int64_t embedding_grad_scratch(std::string_view, const KernelCall& call) {
 
 std::int64_t convolution_scratch(std::string_view op, const KernelCall& call) {
   return convolution_scratch(convolution_launch(op, call)).bytes;
+}
+
+std::int64_t attention_scratch(std::string_view, const KernelCall& call) {
+  return attention_scratch(attention_launch(call)).bytes;
 }
 
 bool has_row(std::string_view op) { return row_of(op) != nullptr; }

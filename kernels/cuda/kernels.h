@@ -52,7 +52,7 @@ Load load_dropout;                                                       // load
 Load load_layer_norm, load_layer_norm_grad;                              // load/layer_norm.cc
 Load load_rms_norm, load_rms_norm_grad;                                  // load/layer_norm.cc
 Load load_rotary;                                                        // load/attention.cc
-Load load_attention, load_attention_grad;                                // load/attention.cc
+Load load_attention;                                                     // load/attention.cc
 Load load_embedding, load_embedding_grad;                                // load/embedding.cc
 Load load_cross_entropy, load_cross_entropy_grad;                        // load/cross_entropy.cc
 Load load_convolution;                                                   // load/convolution.cc
@@ -61,7 +61,7 @@ Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load
 
 // kernels.cc
 Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,
-    embedding_grad_scratch, convolution_scratch;
+    embedding_grad_scratch, convolution_scratch, attention_scratch;
 
 /// Operators with an elementwise formula need no row: `load_elementwise` loads them.
 inline constexpr KernelRow kKernels[] = {
@@ -91,8 +91,8 @@ inline constexpr KernelRow kKernels[] = {
     {"rms_norm_grad", load_rms_norm_grad, layer_norm_grad_scratch},
     {"dropout", load_dropout},
     {"rotary", load_rotary},
-    {"attention", load_attention},
-    {"attention_grad", load_attention_grad},
+    {"attention", load_attention, attention_scratch},
+    {"attention_grad", load_attention, attention_scratch},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
     {"cross_entropy", load_cross_entropy},

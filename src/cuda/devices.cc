@@ -15,8 +15,8 @@
 
 #include "alpa/base/error.h"
 #include "connections.h"
-#include "convolutions.h"
 #include "discovery.h"
+#include "dnn_plans.h"
 #include "matmul.h"
 #include "src/tensor/element.h"
 #include "status.h"
@@ -58,15 +58,15 @@ struct LocalGpu {
   LocalGpu(int ordinal, const MatmulOptions& options) {
     check(cudaSetDevice(ordinal), "cudaSetDevice");
     products = std::make_unique<Matmuls>(options);
-    convolutions = std::make_unique<Convolutions>(options);
+    dnn = std::make_unique<DnnPlans>(options);
     const CudaDevice properties = device(ordinal);
-    card = {ordinal, properties.major * 10 + properties.minor, products.get(), convolutions.get()};
+    card = {ordinal, properties.major * 10 + properties.minor, products.get(), dnn.get()};
     upload_stream = make_stream();
     uploaded = make_event();
   }
 
   std::unique_ptr<Matmuls> products;
-  std::unique_ptr<Convolutions> convolutions;
+  std::unique_ptr<DnnPlans> dnn;
   Gpu card;
   StreamHandle upload_stream;
   EventHandle uploaded;
@@ -265,7 +265,7 @@ class CudaDevices : public runtime::Devices {
     if (leads) load(request, cards, "");
     std::string choices;
     for (const LocalGpu& local : cards_)
-      choices += local.products->choices() + local.convolutions->choices();
+      choices += local.products->choices() + local.dnn->choices();
     const std::vector<std::string> all = world()->all_gather(choices);
     if (!leads) load(request, cards, std::accumulate(all.rbegin(), all.rend(), std::string()));
   }

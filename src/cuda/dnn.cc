@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "discovery.h"
+#include "dnn_attention.h"
 #include "dnn_convolution.h"
 #include "dnn_library.h"
 #include "src/base/half.h"
@@ -40,10 +41,10 @@ struct Bf16Tensor {
 float ones(std::size_t) { return 1; }
 float zeros(std::size_t) { return 0; }
 
-/// Runs the operation on the first engine that takes it.
-void run(cudnnHandle_t handle, const DnnDescriptor& operation, DnnTensors tensors) {
-  const std::vector<DnnEngine> engines = dnn_engines({.handle = handle}, operation);
-  require(!engines.empty(), "cuDNN proposes no engine for the operation");
+/// Runs the operations on the first engine that takes them.
+void run(cudnnHandle_t handle, std::span<const DnnDescriptor> operations, DnnTensors tensors) {
+  const std::vector<DnnEngine> engines = dnn_engines({.handle = handle}, operations);
+  require(!engines.empty(), "cuDNN proposes no engine");
   for (std::size_t i = 0; i < engines.size(); ++i) try {
       const DnnPlan plan({.handle = handle}, engines[i]);
       const DeviceBlock workspace = allocate_device(plan.workspace_bytes());
@@ -67,7 +68,7 @@ void try_convolution(cudnnHandle_t handle) {
       y(launch.y_elements(), zeros);
   const std::pair<std::int64_t, void*> tensors[] = {
       {kDnnX, x.data.get()}, {kDnnKernel, kernel.data.get()}, {kDnnY, y.data.get()}};
-  run(handle, dnn_convolution(launch), tensors);
+  run(handle, convolution_problem(launch).operations(), tensors);
   const std::vector<float> results = y.download();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::size_t row = i / kChannels / kSide, column = i / kChannels % kSide;
@@ -77,40 +78,32 @@ void try_convolution(cudnnHandle_t handle) {
   }
 }
 
-#if CUDNN_VERSION >= 91300
-DnnDescriptor attention_operation(const Shape& shape, const Shape& strides) {
-  const auto tensor = [&](std::int64_t number) { return dnn_tensor(number, bf16, shape, strides); };
-  const Shape one{1, 1, 1, 1};
-  DnnDescriptor operation(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, tensor(1));
-  operation.set(CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, tensor(2));
-  operation.set(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, tensor(3));
-  operation.set(CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, tensor(4));
-  operation.set(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, dnn_tensor(5, f32, one, one, true));
-  return std::move(operation.finalize());
-}
-
 /// Equal queries and keys: every result is the mean of the values, which are 0 and 1 in turns.
 void try_attention(cudnnHandle_t handle) {
-  constexpr std::int64_t kHeads = 2, kLength = 64, kWidth = 64;
-  const Shape shape{1, kHeads, kLength, kWidth},
-      strides{kHeads * kLength * kWidth, kLength * kWidth, kWidth, 1};
-  const Bf16Tensor q(num_elements(shape), ones), k(num_elements(shape), ones),
-      v(num_elements(shape), [](std::size_t i) { return static_cast<float>(i / kWidth % 2); }),
-      o(num_elements(shape), zeros);
-  float scale = 0.125F;
-  const std::pair<std::int64_t, void*> tensors[] = {
-      {1, q.data.get()}, {2, k.data.get()}, {3, v.data.get()}, {4, o.data.get()}, {5, &scale}};
-  run(handle, attention_operation(shape, strides), tensors);
+  constexpr std::int64_t kHeads = 2, kLength = 64, kWidth = 64,
+                         kElements = kHeads * kLength * kWidth;
+  const AttentionPiece piece = attention_piece({.shape = {.dtype = bf16,
+                                                          .queries = kLength,
+                                                          .heads = kHeads,
+                                                          .keys = kLength,
+                                                          .key_heads = kHeads,
+                                                          .width = kWidth,
+                                                          .scale = 0.125,
+                                                          .visible = kLength}});
+  const DnnAttentionNumbers numbers(piece);
+  const auto value = [](std::size_t i) { return static_cast<float>(i / (kHeads * kWidth) % 2); };
+  const Bf16Tensor q(kElements, ones), k(kElements, ones), v(kElements, value), o(kElements, zeros);
+  const DeviceBlock lse = allocate_device(kHeads * kLength * sizeof(float));
+  std::vector<std::pair<std::int64_t, void*>> tensors = {{kDnnQ, q.data.get()},
+                                                         {kDnnK, k.data.get()},
+                                                         {kDnnV, v.data.get()},
+                                                         {kDnnO, o.data.get()},
+                                                         {kDnnLse, lse.get()}};
+  tensors.insert(tensors.end(), numbers.tensors.begin(), numbers.tensors.end());
+  run(handle, dnn_attention(piece), tensors);
   for (const float result : o.download())
     require(std::abs(result - 0.5F) <= 0.01F, "a result is {} instead of 0.5", result);
 }
-#else
-void try_attention(cudnnHandle_t) {
-  fail("cuDNN {}.{} has no such operation, 9.13 and later do", CUDNN_VERSION / 10000,
-       CUDNN_VERSION / 100 % 100);
-}
-#endif
 
 /// "" or why it failed.
 std::string failure_of(const std::function<void()>& trial) {

@@ -33,7 +33,7 @@ constexpr Names kNames[] = {
 /// channels are neighbours in memory.
 DnnDescriptor images(std::int64_t number, DType dtype, std::int64_t count, std::int64_t channels,
                      std::int64_t rows, std::int64_t columns) {
-  return dnn_tensor(number, dtype, {count, channels, rows, columns},
+  return dnn_tensor(number, dnn_type(dtype), {count, channels, rows, columns},
                     {rows * columns * channels, 1, columns * channels, channels});
 }
 
@@ -64,6 +64,22 @@ DnnDescriptor dnn_convolution(const ConvolutionLaunch& launch) {
   operation.set(names.convolution, windows(s.h, s.w));
   operation.set(names.alpha, 1.0F).set(names.beta, 0.0F);
   return std::move(operation.finalize());
+}
+
+DnnProblem convolution_problem(const ConvolutionLaunch& launch) {
+  const auto operations = [launch] {
+    std::vector<DnnDescriptor> one;
+    one.push_back(dnn_convolution(launch));
+    return one;
+  };
+  return {.key = to_string(launch),
+          .subject = "convolutions run",
+          .operations = operations,
+          .operands = {{kDnnX, launch.dtype, launch.x_elements()},
+                       {kDnnKernel, launch.dtype, launch.kernel_elements()},
+                       {kDnnY, launch.dtype, launch.y_elements()}},
+          .workspace_bytes = convolution_scratch(launch).workspace_bytes,
+          .has_f32_products = launch.dtype == f32};
 }
 
 }  // namespace alpa::cuda

@@ -21,18 +21,6 @@ constexpr std::size_t kMaxPacks = 16;
 constexpr auto kHeuristicProperties = static_cast<cudnnBackendAttributeName_t>(204),
                kPlanProperties = static_cast<cudnnBackendAttributeName_t>(407);
 
-cudnnDataType_t dnn_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return CUDNN_DATA_FLOAT;
-    case DType::bf16: return CUDNN_DATA_BFLOAT16;
-    case DType::f16: return CUDNN_DATA_HALF;
-    case DType::f64: return CUDNN_DATA_DOUBLE;
-    case DType::i32: return CUDNN_DATA_INT32;
-    case DType::u8: return CUDNN_DATA_UINT8;
-  }
-  bug("unknown element type");
-}
-
 /// With the reason that cuDNN gives for a failure.
 void check_call(cudnnStatus_t status, const char* call, const char* file = __builtin_FILE(),
                 int line = __builtin_LINE()) {
@@ -42,11 +30,14 @@ void check_call(cudnnStatus_t status, const char* call, const char* file = __bui
   check(status, fmt::format("{} [{}]", call, reason.data()).c_str(), file, line);
 }
 
-DnnDescriptor graph_of(const DnnTarget& target, const DnnDescriptor& operation) {
+DnnDescriptor graph_of(const DnnTarget& target, std::span<const DnnDescriptor> operations) {
   DnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (target.handle != nullptr)
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const DnnDescriptor& operation : operations) handles.push_back(operation.get());
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+            static_cast<std::int64_t>(handles.size()), handles.data());
   return std::move(graph.finalize());
 }
 
@@ -146,15 +137,30 @@ DnnDescriptor& DnnDescriptor::finalize() {
   return *this;
 }
 
-DnnDescriptor dnn_tensor(std::int64_t number, DType dtype, const Shape& shape, const Shape& strides,
-                         bool by_value) {
+cudnnDataType_t dnn_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDNN_DATA_FLOAT;
+    case DType::bf16: return CUDNN_DATA_BFLOAT16;
+    case DType::f16: return CUDNN_DATA_HALF;
+    case DType::f64: return CUDNN_DATA_DOUBLE;
+    case DType::i32: return CUDNN_DATA_INT32;
+    case DType::u8: return CUDNN_DATA_UINT8;
+  }
+  bug("unknown element type");
+}
+
+DnnDescriptor dnn_tensor(std::int64_t number, cudnnDataType_t type, const Shape& shape,
+                         const Shape& strides, DnnStorage storage) {
   DnnDescriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  const cudnnDataType_t type = dnn_type(dtype);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
   tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape).set(CUDNN_ATTR_TENSOR_STRIDES, strides);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, Shape{number})
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Shape{16});
-  if (by_value) tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
+  const bool is_true = true;
+  if (storage == DnnStorage::by_value)
+    tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &is_true);
+  if (storage == DnnStorage::nowhere)
+    tensor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_true);
   return std::move(tensor.finalize());
 }
 
@@ -162,13 +168,14 @@ bool DnnEngine::has(cudnnBackendNumericalNote_t note) const {
   return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-std::vector<DnnEngine> dnn_engines(const DnnTarget& target, const DnnDescriptor& operation) {
-  const DnnDescriptor graph = graph_of(target, operation);
+std::vector<DnnEngine> dnn_engines(const DnnTarget& target,
+                                   std::span<const DnnDescriptor> operations) {
+  const DnnDescriptor graph = graph_of(target, operations);
   std::vector<DnnEngine> engines;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) try {
       add_engines(engines, target, graph, mode);
     } catch (const Error&) {
-      // an operation that a mode does not know; the last one's failure tells why there is none
+      // operations that a mode does not know; the last one's failure tells why there is none
       if (mode == CUDNN_HEUR_MODE_FALLBACK && engines.empty()) throw;
     }
   return engines;

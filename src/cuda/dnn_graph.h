@@ -1,6 +1,6 @@
 #pragma once
 /// cuDNN's graph interface behind checked calls: descriptors that free themselves, the engines that
-/// cuDNN proposes for one operation, and their plans. Thread rule: what belongs to one handle
+/// cuDNN proposes for operations, and their plans. Thread rule: what belongs to one handle
 /// belongs to one host thread.
 #include <cudnn.h>
 
@@ -42,9 +42,18 @@ class DnnDescriptor {
   Handle<Opaque<cudnnBackendDescriptor_t>, destroy_dnn_descriptor> handle_;
 };
 
-/// A dense tensor that pointers are bound to by number; `by_value`: a number in host memory.
-DnnDescriptor dnn_tensor(std::int64_t number, DType dtype, const Shape& shape, const Shape& strides,
-                         bool by_value = false);
+cudnnDataType_t dnn_type(DType dtype);
+
+/// Where the elements of a tensor are.
+enum class DnnStorage : std::uint8_t {
+  device,    ///< in memory of the card
+  by_value,  ///< one number in host memory
+  nowhere,   ///< between operations of a graph: never bound to a pointer
+};
+
+/// A tensor that pointers are bound to by number.
+DnnDescriptor dnn_tensor(std::int64_t number, cudnnDataType_t type, const Shape& shape,
+                         const Shape& strides, DnnStorage storage = DnnStorage::device);
 
 /// Where operations are to run: a card of this machine by its handle, or any card by its properties
 /// (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), for which plans can be made but not run.
@@ -61,9 +70,10 @@ struct DnnEngine {
   bool has(cudnnBackendNumericalNote_t note) const;
 };
 
-/// The configurations for one operation, the most promising first, those of the fallback list last.
-/// Empty if cuDNN has none.
-std::vector<DnnEngine> dnn_engines(const DnnTarget& target, const DnnDescriptor& operation);
+/// The configurations for a graph of operations, the most promising first, those of the fallback
+/// list last. Empty if cuDNN has none.
+std::vector<DnnEngine> dnn_engines(const DnnTarget& target,
+                                   std::span<const DnnDescriptor> operations);
 
 /// Where the elements of tensors are, by number.
 using DnnTensors = std::span<const std::pair<std::int64_t, void*>>;

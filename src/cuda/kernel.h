@@ -7,7 +7,7 @@
 
 namespace alpa::cuda {
 
-class Convolutions;
+class DnnPlans;
 class Matmuls;
 
 /// How elementwise programs run: tests and benchmarks force either.
@@ -30,8 +30,8 @@ struct Gpu {
   int ordinal = 0;
   int architecture = 0;         ///< 90 for compute capability 9.0
   Matmuls* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/matmul.h)
-  /// convolutions through cuDNN (src/cuda/convolutions.h); null: plain kernels compute all of them
-  Convolutions* convolutions = nullptr;
+  /// convolutions and attention through cuDNN (src/cuda/dnn_plans.h); null: through plain kernels
+  DnnPlans* dnn = nullptr;
   ElementwiseForm elementwise = ElementwiseForm::automatic;
   EpilogueForm epilogues = EpilogueForm::automatic;
   /// relu of a NaN is NaN, as everywhere else. Else it may be 0, as cuBLASLt's relu has it.

@@ -17,7 +17,7 @@ DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
 /// Factors of both records.
 struct Heads {
   std::vector<Factor> factors;
-  DimFactors q, k, rows, mask;   ///< rows: [B, T, H]
+  DimFactors q, k, rows, mask;   ///< rows: [B, H, T]
   std::vector<Reduced> in_keys;  ///< what is summed into gradients of keys
 };
 
@@ -34,7 +34,7 @@ Heads heads_of(const Shape& q, const Shape& k) {
       compound ? std::vector<int>{head, group} : std::vector<int>{head};
   h.q = {{batch}, {query}, query_heads, {width}};
   h.k = {{batch}, {key}, shared ? std::vector<int>{} : std::vector<int>{head}, {width}};
-  h.rows = {{batch}, {query}, query_heads};
+  h.rows = {{batch}, query_heads, {query}};
   h.mask = {{batch}, {key}};
   h.in_keys = {{query}};
   if (shared) h.in_keys.push_back({head});
@@ -89,18 +89,18 @@ Rule attention_rule(const OpQuery& query) {
   return rule;
 }
 
-/// (dy, q, k, v, lse, delta, maybe mask) -> (dq, dk, dv)
+/// (dy, q, k, v, y, lse, maybe mask) -> (dq, dk, dv)
 Rule attention_grad_rule(const OpQuery& query) {
   require_shapes(query, 1, 6);
   const std::span<const TensorType> all = query.operands;
   const TensorType rows{statistics_type(all[1].dtype),
-                        {all[1].shape[0], all[1].shape[1], all[1].shape[2]}};
-  if (all[0] != all[1] || all[4] != rows || all[5] != rows)
-    fail("attention_grad: dy must be {}, lse and delta {} ({})", to_string(all[1]), to_string(rows),
+                        {all[1].shape[0], all[1].shape[2], all[1].shape[1]}};
+  if (all[0] != all[1] || all[4] != all[1] || all[5] != rows)
+    fail("attention_grad: dy and y must be {}, lse {} ({})", to_string(all[1]), to_string(rows),
          to_string(all));
   const Heads h = heads_of(all[1].shape, all[2].shape);
   Rule rule{.factors = h.factors,
-            .operands = {h.q, h.q, h.k, h.k, h.rows, h.rows},
+            .operands = {h.q, h.q, h.k, h.k, h.q, h.rows},
             .results = {h.q, h.k, h.k},
             .reduced = {{}, h.in_keys, h.in_keys},
             .linear = query.op->linear,
@@ -111,11 +111,9 @@ Rule attention_grad_rule(const OpQuery& query) {
 }
 
 Values attention_vjp(Recorder& g, const Node& n, const Values& dys) {
-  const Value q = g.operand(n, 0), y = g.result(n, 0), lse = g.result(n, 1);
-  const Value dy = dys[0] ? dys[0] : constant(g, 0, y.dtype(), y.shape());
-  Value delta = sum(cast(dy, lse.dtype()) * cast(y, lse.dtype()), {-1});
-  if (dys[1]) delta = delta - dys[1];
-  Values operands = {dy, q, g.operand(n, 1), g.operand(n, 2), lse, delta};
+  invariant(dys[0] && !dys[1], "the log-sum-exp of attention is for its gradient alone");
+  Values operands = {dys[0],          g.operand(n, 0), g.operand(n, 1),
+                     g.operand(n, 2), g.result(n, 0),  g.result(n, 1)};
   if (n.operands.size() == 4) operands.push_back(g.operand(n, 3));
   Values gradients = g.emit(ops::attention_grad, operands, n.attributes);
   gradients.resize(n.operands.size());
@@ -146,7 +144,7 @@ const OpDef ops::attention_grad = {
     .result_dtypes =
         [](const OpQuery& query) { return std::vector<DType>(3, query.operands[1].dtype); },
     .flops_per_point = 10,
-    .linear = {0b100001},
+    .linear = {0b1},
     .work = Work::heavy,
     .cpu = &cpu::attention_grad,
 };

@@ -5,12 +5,12 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
-#include <optional>
 #include <vector>
 
 #include "device_call.h"
+#include "dnn_cards.h"
 #include "ops/run_case.h"
-#include "src/cuda/convolutions.h"
+#include "src/cuda/dnn_convolution.h"
 #include "support/error_text.h"
 
 namespace alpa::convolution_test {
@@ -20,6 +20,9 @@ namespace cases = testing::cases;
 using cuda::ConvolutionLaunch;
 using cuda::ConvolutionResult;
 using kernels::WindowDim;
+using testing::Card;
+using testing::kCards;
+using testing::properties_of;
 
 constexpr ConvolutionResult kResults[] = {ConvolutionResult::y, ConvolutionResult::x,
                                           ConvolutionResult::kernel};
@@ -57,46 +60,6 @@ TEST_CASE("scratch is the kernel's copy and twice the tensors, at most 256 MiB o
   CHECK(cuda::convolution_scratch(launch).bytes == 0);
 }
 
-/// A card as cuDNN describes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, cuDNN 9.8 and later).
-struct Card {
-  const char* name;
-  int version, multiprocessors;
-  std::int64_t shared_bytes, l2_bytes, memory_bytes;
-};
-constexpr Card kCards[] = {
-    {"NVIDIA A100", 800, 108, 166912, 41943040, 85000000000},
-    {"NVIDIA H200", 900, 132, 232448, 62914560, 150000000000},
-};
-
-std::string json_of(const Card& card) {
-  return fmt::format(
-      R"({{"deviceName":"{}","deviceVer":{},"multiProcessorCount":{},"maxSharedMemoryPerBlockOptin":)"
-      R"({},"l2CacheSize":{},"totalGlobalMem":{},"driverVer":13000,"warpSize":32,)"
-      R"("maxSharedMemoryPerBlock":49152,"reservedSharedMemoryPerBlock":1024,"regsPerBlock":65536,)"
-      R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
-      R"("maxThreadsPerSM":2048,"pciDeviceId":0,"cudaDeviceId":0,"isTccDriver":0,)"
-      R"("supportCoopLaunch":1,"smClockRateKHz":1755000,"memClockRateKHz":2619000,)"
-      R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64]}})",
-      card.name, card.version, card.multiprocessors, card.shared_bytes, card.l2_bytes,
-      card.memory_bytes);
-}
-
-/// Nothing, and one line that says why, where cuDNN is absent or knows no such descriptor.
-std::optional<cuda::DnnDescriptor> properties_of(const Card& card) {
-  constexpr auto kProperties = static_cast<cudnnBackendDescriptorType_t>(38);
-  constexpr auto kJson = static_cast<cudnnBackendAttributeName_t>(2702);
-  constexpr auto kCharacters = static_cast<cudnnBackendAttributeType_t>(24);
-  const std::string json = json_of(card);
-  try {
-    cuda::DnnDescriptor properties(kProperties);
-    properties.set(kJson, kCharacters, static_cast<std::int64_t>(json.size()) + 1, json.c_str());
-    return std::move(properties.finalize());
-  } catch (const Error& error) {
-    fmt::print("skipped: no cuDNN that plans for absent cards: {}\n", error.what());
-    return std::nullopt;
-  }
-}
-
 struct Layer {
   const char* name;
   kernels::ConvolutionShape shape;
@@ -129,7 +92,8 @@ TEST_CASE(
           const ConvolutionLaunch launch{result, dtype, layer.shape};
           CAPTURE(std::string(card.name));
           CAPTURE(cuda::to_string(launch));
-          const cuda::ConvolutionEngines engines({.properties = &*properties}, launch, false);
+          const cuda::DnnEngines engines({.properties = &*properties},
+                                         cuda::convolution_problem(launch), false);
           const auto plans = engines.plans(1);
           REQUIRE(plans.size() == 1);
           CHECK(plans[0].plan->workspace_bytes() <=
@@ -151,8 +115,9 @@ TEST_CASE("cuDNN has an engine for every convolution of the case table that is n
         row.op->name, testing::planned_call(operands, cases::result_types(row), attributes));
     if (!cuda::suits_dnn(launch)) continue;
     CAPTURE(cuda::to_string(launch));
-    CHECK(cuda::ConvolutionEngines({.properties = &*properties}, launch, false).plans(1).size() ==
-          1);
+    CHECK(cuda::DnnEngines({.properties = &*properties}, cuda::convolution_problem(launch), false)
+              .plans(1)
+              .size() == 1);
     ++rows;
   }
   CHECK(rows >= 40);

@@ -2,7 +2,7 @@
 /// Operators on the device, as the executor loads and queues them.
 #include "device_call.h"
 #include "kernels/cuda/kernels.h"
-#include "src/cuda/convolutions.h"
+#include "src/cuda/dnn_plans.h"
 #include "src/cuda/kernel.h"
 #include "src/cuda/matmul.h"
 #include "src/ir/op_def.h"
@@ -18,7 +18,7 @@ struct DeviceRun {
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
   cuda::EpilogueForm epilogues = cuda::EpilogueForm::automatic;
   cuda::Matmuls* products = nullptr;           ///< null: the first ones that cuBLASLt proposes
-  cuda::Convolutions* convolutions = nullptr;  ///< null: the first ones that cuDNN proposes
+  cuda::DnnPlans* dnn = nullptr;  ///< null: the first ones that cuDNN proposes
 };
 
 /// The current device.
@@ -63,9 +63,9 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   call.attributes = &run.attributes;
   const cuda::MatmulOptions untuned{.measured = false, .cached = false};
   cuda::Matmuls first(untuned);
-  cuda::Convolutions first_convolutions(untuned);
+  cuda::DnnPlans first_dnn(untuned);
   cuda::Gpu card = this_card(run.products == nullptr ? first : *run.products);
-  card.convolutions = run.convolutions == nullptr ? &first_convolutions : run.convolutions;
+  card.dnn = run.dnn == nullptr ? &first_dnn : run.dnn;
   card.elementwise = run.elementwise;
   card.epilogues = run.epilogues;
   cuda::Load* const load = cuda::find_kernel(op);

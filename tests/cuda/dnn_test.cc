@@ -1,7 +1,5 @@
 #include "src/cuda/discovery.h"
 
-#include <cudnn.h>
-
 #include "device_call.h"
 #include "src/cuda/dnn_library.h"
 #include "support/error_text.h"
@@ -9,15 +7,11 @@
 namespace alpa::dnn_test {
 namespace {
 
-TEST_CASE("cuDNN runs a convolution and an attention, or says in one line what it does not") {
+TEST_CASE("cuDNN runs a convolution and an attention, or does not load") {
   if (testing::no_device()) return;
   const std::string report = cuda::try_dnn(0);
   if (report.starts_with("cuDNN does not load: ")) return;
-  CHECK(report.find('\n') == std::string::npos);
-  if (CUDNN_VERSION >= 91300)
-    CHECK(report == "cuDNN convolution and attention run");
-  else
-    CHECK(report.find("; attention fails: cuDNN ") != std::string::npos);
+  CHECK(report == "cuDNN convolution and attention run");
 }
 
 TEST_CASE("a cuDNN that is not there is one line that says how to get it") {

@@ -112,6 +112,40 @@ TEST_CASE("the kernels of the library have their loads under way before the firs
   }
 }
 
+/// Products on tensor cores: of 16 queries or keys of each warp, with a tile of the others.
+struct ExpectedProducts {
+  const char* kernel;
+  int tensor, registers, wide_loads;
+};
+constexpr ExpectedProducts kExpectedProducts[] = {
+    // q kᵀ and p v of 32 keys
+    {"attend_tiles<(Form)1, alpa::Bf16, 64>", 32, 128, 4},
+    {"attend_tiles<(Form)1, alpa::F16, 128>", 64, 192, 6},
+    {"attend_tiles<(Form)0, alpa::Bf16, 128>", 64, 192, 0},
+    // q kᵀ, dy vᵀ and ds k of 32 keys
+    {"differentiate_query_tiles<(Form)1, alpa::Bf16, 64>", 48, 168, 0},
+    {"differentiate_query_tiles<(Form)1, alpa::F16, 128>", 96, 255, 0},
+    // k qᵀ, v dyᵀ, pᵀ dy and dsᵀ q of 32 queries, or of 16
+    {"differentiate_key_tiles<(Form)1, alpa::Bf16, 64>", 64, 168, 8},
+    {"differentiate_key_tiles<(Form)1, alpa::F16, 128>", 64, 255, 12},
+};
+
+TEST_CASE("attention's products are on tensor cores, of keys loaded 16 bytes at a time") {
+  const std::optional<std::vector<KernelReport>> reports = library_report();
+  if (!reports) return;
+  for (const ExpectedProducts& expected : kExpectedProducts) {
+    CAPTURE(expected.kernel);
+    const auto found = std::find_if(reports->begin(), reports->end(), [&](const KernelReport& r) {
+      return r.kernel == expected.kernel;
+    });
+    REQUIRE(found != reports->end());
+    CHECK(found->tensor == expected.tensor);
+    CHECK(found->registers <= expected.registers);
+    CHECK(testing::accesses(found->widths, 128) >= expected.wide_loads);
+    CHECK(found->spills == 0);
+  }
+}
+
 /// A kernel of 256 threads and 32 registers as cuobjdump prints it: `body` is its
 /// instructions, `;` after each.
 std::string disassembly(const std::string& body) {
@@ -150,18 +184,20 @@ TEST_CASE("loads count up to the first instruction that needs one, be it a conve
   CHECK(serial.registers == 32);
   CHECK(serial.blocks == 8);
   CHECK(serial.shared == 64);
+  CHECK(serial.tensor == 0);
 
   const KernelReport parallel = report_of(
       "LDG.E.128 R4, desc[UR6][R2.64]\n@P0 LDG.E.128.CONSTANT R8, desc[UR6][R2.64+0x10]\n@P1 BRA "
       "0x90\n"
       "LDG.E.U16 R12, desc[UR6][R2.64+0x20]\nFADD R4, R11, R20\nLDG.E R16, desc[UR6][R2.64+0x30]\n"
-      "STG.E.128 desc[UR6][R2.64], R4\nEXIT\nLDL R1, [R1]");
+      "STG.E.128 desc[UR6][R2.64], R4\nHMMA.16816.F32.BF16 R4, R8, R12, R4\nEXIT\nLDL R1, [R1]");
   CHECK(parallel.loads == 3);
   CHECK(parallel.bytes == 34);
   CHECK(parallel.widths == "2x128+1x16");
   CHECK(parallel.instructions == 7);
   CHECK(parallel.stores == "1x128");
   CHECK(parallel.spills == 1);
+  CHECK(parallel.tensor == 1);
 }
 
 TEST_CASE(

@@ -9,7 +9,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/convolution_plan.h"
 #include "src/cuda/cache_folder.h"
-#include "src/cuda/dnn_library.h"
+#include "src/cuda/dnn_convolution.h"
 #include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
@@ -17,7 +17,7 @@ namespace alpa::convolution_test {
 namespace {
 
 using namespace testing;
-using cuda::Convolutions;
+using cuda::DnnPlans;
 using cuda::MatmulOptions;
 
 constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
@@ -43,14 +43,14 @@ struct Problem {
   HostTensor x = random_tensor({dtype, {2, 6, 5, 8}}, 1),
              kernel = random_tensor({dtype, {3, 3, 8, 16}}, 2), y{TensorType{dtype, {2, 3, 5, 16}}};
 
-  HostTensor on_card(Convolutions& convolutions, bool captured = false) const {
+  HostTensor on_card(DnnPlans& dnn, bool captured = false) const {
     return run_on_device(
         ops::conv2d, {x, kernel}, {y},
-        {.attributes = kWindows, .captured = captured, .convolutions = &convolutions})[0];
+        {.attributes = kWindows, .captured = captured, .dnn = &dnn})[0];
   }
-  double error(Convolutions& convolutions, bool captured = false) const {
+  double error(DnnPlans& dnn, bool captured = false) const {
     const auto expected = run_kernel(cpu::conv2d, {x, kernel}, {y}, {.attributes = kWindows});
-    return difference(on_card(convolutions, captured), values_of(expected[0]));
+    return difference(on_card(dnn, captured), values_of(expected[0]));
   }
 };
 
@@ -62,16 +62,16 @@ double bound(DType dtype, bool tf32 = false) {
 
 /// The engine that a convolution is run on.
 int engine_of(DType dtype, const MatmulOptions& options) {
-  Convolutions convolutions(options);
-  CHECK(Problem{dtype}.error(convolutions) <= bound(dtype, options.tf32));
+  DnnPlans dnn(options);
+  CHECK(Problem{dtype}.error(dnn) <= bound(dtype, options.tf32));
   return emulation::last_engine();
 }
 
 TEST_CASE("a convolution is right with cuDNN and without") {
-  Convolutions first(kUntuned), second(kUntuned);  // one line on stderr
-  for (Convolutions* convolutions : {&first, &second})
+  DnnPlans first(kUntuned), second(kUntuned);  // one line on stderr
+  for (DnnPlans* dnn : {&first, &second})
     for (const DType dtype : {f32, bf16})
-      CHECK(Problem{dtype}.error(*convolutions) <= bound(dtype));
+      CHECK(Problem{dtype}.error(*dnn) <= bound(dtype));
 }
 
 TEST_CASE("the first engine that keeps numerics and workspace is taken, without tuning") {
@@ -84,7 +84,7 @@ TEST_CASE("the first engine that keeps numerics and workspace is taken, without 
 
 TEST_CASE("TF32 rounds f32 only where it is allowed") {
   const On machine({});
-  Convolutions exact(kUntuned), rounding({.tf32 = true, .measured = false, .cached = false});
+  DnnPlans exact(kUntuned), rounding({.tf32 = true, .measured = false, .cached = false});
   const Problem problem{f32};
   CHECK(problem.error(exact) <= 1e-5);
   CHECK(problem.error(rounding) > 1e-4);
@@ -100,7 +100,7 @@ TEST_CASE("engines that cuDNN refuses are passed over, those of the fallback lis
 TEST_CASE("the plain kernel computes what no engine of cuDNN takes, and what none can run") {
   const std::vector<int> all = {kTensorCores, kCopies, kNoWorkspace, kFallback};
   const On machine({.refused_engines = all});
-  Convolutions untuned(kUntuned), tuned;
+  DnnPlans untuned(kUntuned), tuned;
   const Problem problem{f32};
   CHECK(problem.error(untuned) <= bound(f32));
   emulation::restart({.failing_engines = all});
@@ -127,8 +127,8 @@ TEST_CASE("a remembered engine that no longer fits is measured anew") {
 
 TEST_CASE("an engine that fails when it was not tried is an error with cuDNN's reason") {
   const On machine({.failing_engines = {kCopies}});
-  Convolutions convolutions(kUntuned);
-  const std::string text = error_of([&] { Problem{f32}.on_card(convolutions); });
+  DnnPlans dnn(kUntuned);
+  const std::string text = error_of([&] { Problem{f32}.on_card(dnn); });
   CAPTURE(text);
   CHECK(
       text.starts_with("cudnnBackendExecute [the engine fails]: CUDNN_STATUS_EXECUTION_FAILED "
@@ -149,8 +149,8 @@ TEST_CASE("extents that do not belong together are an error with cuDNN's reason"
 
 TEST_CASE("a captured convolution is its engine and a kernel that transposes the kernel") {
   const On machine({});
-  Convolutions convolutions(kUntuned);
-  CHECK(Problem{bf16}.error(convolutions, true) <= epsilon(bf16));
+  DnnPlans dnn(kUntuned);
+  CHECK(Problem{bf16}.error(dnn, true) <= epsilon(bf16));
   CHECK(emulation::last_graph().kernels == 2);
   CHECK(emulation::last_graph().copies + emulation::last_graph().clears == 0);
 }

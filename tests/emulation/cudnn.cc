@@ -1,12 +1,13 @@
-// cuDNN: the graph interface, as far as it describes, chooses and runs single convolutions
+// cuDNN: the graph interface, as far as it describes, chooses and runs convolutions and attention
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 
-#include "convolution.h"
+#include "dataflow.h"
 #include "library_data.h"
 #include "stream.h"
 
@@ -38,7 +39,9 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, Value> values = {};
-  std::optional<Convolution> convolution = {};  ///< of an operation, and what is made of one
+  /// Of an operation, and what is made of one or several: one of the two.
+  std::optional<Convolution> convolution = {};
+  std::shared_ptr<const Dataflow> dataflow = nullptr;
   std::optional<Engine> engine = {};
 
   template <class T>
@@ -97,6 +100,67 @@ constexpr OperationNames kOperations[] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, Convolution::Result::kernel}};
 
+/// The operations that graphs of several consist of: their result and operands, of which some are
+/// optional, and the descriptor of how.
+struct NodeNames {
+  int operation;
+  Operation::Kind kind;
+  int y, x, how;
+  std::array<int, 2> more;
+  bool needs_more;
+};
+constexpr int kNone = -1;
+constexpr NodeNames kNodes[] = {
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+     Operation::Kind::product,
+     CUDNN_ATTR_OPERATION_MATMUL_CDESC,
+     CUDNN_ATTR_OPERATION_MATMUL_ADESC,
+     CUDNN_ATTR_OPERATION_MATMUL_DESC,
+     {CUDNN_ATTR_OPERATION_MATMUL_BDESC, kNone},
+     true},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+     Operation::Kind::reduction,
+     CUDNN_ATTR_OPERATION_REDUCTION_YDESC,
+     CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
+     CUDNN_ATTR_OPERATION_REDUCTION_DESC,
+     {kNone, kNone},
+     false},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+     Operation::Kind::reshape,
+     CUDNN_ATTR_OPERATION_RESHAPE_YDESC,
+     CUDNN_ATTR_OPERATION_RESHAPE_XDESC,
+     kNone,
+     {kNone, kNone},
+     false},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+     Operation::Kind::pointwise,
+     CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+     CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+     CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+     {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
+     false}};
+
+void add_node_fields(std::vector<Field>& fields) {
+  constexpr int kPart = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+  for (const NodeNames& names : kNodes) {
+    for (const int part : {names.y, names.x, names.how})
+      if (part != kNone) fields.push_back({names.operation, part, kPart, 1, 1, true});
+    for (const int part : names.more)
+      if (part != kNone) fields.push_back({names.operation, part, kPart, 1, 1, names.needs_more});
+  }
+  constexpr int kPointwise = CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+                kReduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
+  const std::vector<Field> how = {
+      {CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1,
+       true},
+      {kReduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, true},
+      {kReduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, 1, true},
+      {kPointwise, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, 1, true},
+      {kPointwise, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, 1, true},
+      {kPointwise, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, 1, false}};
+  fields.insert(fields.end(), how.begin(), how.end());
+}
+
 std::vector<Field> all_fields() {
   constexpr int kTensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR,
                 kWindows = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
@@ -112,6 +176,7 @@ std::vector<Field> all_fields() {
       {kTensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, 1, true},
       {kTensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, 1, true},
       {kTensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, 1, false},
+      {kTensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, 1, false},
       {kWindows, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, 1, true},
       {kWindows, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, true},
       {kWindows, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, 1, true},
@@ -120,7 +185,7 @@ std::vector<Field> all_fields() {
       {kWindows, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, 2, true},
       {kWindows, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, 2, true},
       {kGraph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, true},
-      {kGraph, CUDNN_ATTR_OPERATIONGRAPH_OPS, kPart, 1, 1, true},
+      {kGraph, CUDNN_ATTR_OPERATIONGRAPH_OPS, kPart, 1, kMany, true},
       {kHeuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, kPart, 1, 1, true},
       {kHeuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, 1, true},
       {kPlan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, true},
@@ -128,6 +193,7 @@ std::vector<Field> all_fields() {
       {kPack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1, kMany, true},
       {kPack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, kMany, true},
       {kPack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, 1, true}};
+  add_node_fields(fields);
   for (const OperationNames& names : kOperations) {
     for (const int part : {names.x, names.kernel, names.y, names.windows})
       fields.push_back({names.operation, part, kPart, 1, 1, true});
@@ -188,6 +254,48 @@ ImageTensor image_of(const Descriptor& d) {
   return tensor;
 }
 
+GraphTensor graph_tensor_of(const Descriptor& d) {
+  GraphTensor tensor{image_of(d)};
+  tensor.by_value = d.values.contains(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+  tensor.between = d.values.contains(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  return tensor;
+}
+
+/// Null unless it is an operation of graphs of several.
+std::shared_ptr<const Dataflow> node_of(const Descriptor& d) {
+  const auto* const names = std::find_if(std::begin(kNodes), std::end(kNodes),
+                                         [&](const NodeNames& n) { return n.operation == d.type; });
+  if (names == std::end(kNodes)) return nullptr;
+  Operation op{.kind = names->kind,
+               .y = graph_tensor_of(d.part(names->y)),
+               .x = {graph_tensor_of(d.part(names->x))}};
+  for (const int more : names->more)
+    if (d.values.contains(more)) op.x.push_back(graph_tensor_of(d.part(more)));
+  if (op.kind == Operation::Kind::reduction)
+    op.mode = d.part(names->how).one<std::int32_t>(CUDNN_ATTR_REDUCTION_OPERATOR);
+  if (op.kind == Operation::Kind::pointwise) {
+    const Descriptor& how = d.part(names->how);
+    op.mode = how.one<std::int32_t>(CUDNN_ATTR_POINTWISE_MODE);
+    if (how.values.contains(CUDNN_ATTR_POINTWISE_AXIS))
+      op.axis = how.one<std::int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
+  }
+  return std::make_shared<const Dataflow>(Dataflow{op});
+}
+
+std::string interpret_graph(Descriptor& d) {
+  const std::vector<Part>& parts = d.values.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).parts;
+  d.convolution = parts[0]->convolution;
+  if (d.convolution) return parts.size() == 1 ? "" : "a graph with a convolution and more";
+  Dataflow all;
+  for (const Part& part : parts) {
+    if (!part->dataflow) return "a graph with an operation that is not emulated";
+    all.insert(all.end(), part->dataflow->begin(), part->dataflow->end());
+  }
+  std::string fault = fault_of(all);
+  d.dataflow = std::make_shared<const Dataflow>(std::move(all));
+  return fault;
+}
+
 Convolution convolution_of(const Descriptor& d, const OperationNames& names) {
   Convolution c;
   c.result = names.result;
@@ -237,9 +345,14 @@ bool lists(std::vector<int> Machine::*engines, int number) {
   return std::find(listed.begin(), listed.end(), number) != listed.end();
 }
 
+void inherit(Descriptor& d, const Descriptor& from) {
+  d.convolution = from.convolution, d.dataflow = from.dataflow;
+}
+
 /// What it is made of passes on what it means.
 cudnnStatus_t interpret(Descriptor& d) {
   std::string fault;
+  d.dataflow = node_of(d);
   for (const OperationNames& names : kOperations)
     if (names.operation == d.type) {
       d.convolution = convolution_of(d, names);
@@ -248,15 +361,13 @@ cudnnStatus_t interpret(Descriptor& d) {
   switch (d.type) {
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR: fault = tensor_fault(d); break;
     case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: fault = window_fault(d); break;
-    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-      d.convolution = d.part(CUDNN_ATTR_OPERATIONGRAPH_OPS).convolution;
-      break;
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: fault = interpret_graph(d); break;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-      d.convolution = d.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).convolution;
+      inherit(d, d.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
       break;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
       const Descriptor& engine = d.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-      d.convolution = engine.convolution, d.engine = engine.engine;
+      inherit(d, engine), d.engine = engine.engine;
       if (lists(&Machine::refused_engines, d.engine->number))
         return refuse("the engine does not take it", CUDNN_STATUS_NOT_SUPPORTED);
       break;
@@ -276,18 +387,19 @@ cudnnStatus_t finalize(Descriptor& d) {
 }
 
 /// Makes what a program created the descriptor of an engine or its configuration.
-void become(cudnnBackendDescriptor_t handle, const Convolution& convolution, const Engine& engine) {
+void become(cudnnBackendDescriptor_t handle, const Descriptor& from, const Engine& engine) {
   Descriptor& d = at(handle);
-  d.finalized = true, d.convolution = convolution, d.engine = engine;
+  inherit(d, from);
+  d.finalized = true, d.engine = engine;
 }
 
 cudnnStatus_t propose(const Descriptor& d, std::int64_t room, std::int64_t* count,
                       cudnnBackendDescriptor_t* results) {
   const bool fallback = d.one<std::int32_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK;
   *count = 0;
-  for (const Engine& engine : engines_for(*d.convolution))
-    if (engine.fallback == fallback && *count < room)
-      become(results[(*count)++], *d.convolution, engine);
+  for (const Engine& engine :
+       d.convolution ? engines_for(*d.convolution) : engines_for(*d.dataflow))
+    if (engine.fallback == fallback && *count < room) become(results[(*count)++], d, engine);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -298,7 +410,7 @@ cudnnStatus_t get(const Descriptor& d, int name, std::int64_t room, std::int64_t
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
       return propose(d, room, count, static_cast<cudnnBackendDescriptor_t*>(values));
     case CUDNN_ATTR_ENGINECFG_ENGINE:
-      become(*static_cast<cudnnBackendDescriptor_t*>(values), *d.convolution, *d.engine);
+      become(*static_cast<cudnnBackendDescriptor_t*>(values), d, *d.engine);
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
@@ -318,60 +430,91 @@ cudnnStatus_t get(const Descriptor& d, int name, std::int64_t room, std::int64_t
 // ---- the call
 
 /// Null if the pack does not place the tensor, or less aligned than promised.
-void* place_of(const Descriptor& pack, const ImageTensor& tensor) {
+void* place_of(const Descriptor& pack, const ImageTensor& tensor, std::int64_t alignment) {
   const auto numbers = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto places = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   for (std::size_t i = 0; i < std::min(numbers.size(), places.size()); ++i)
-    if (numbers[i] == tensor.number &&
-        reinterpret_cast<std::uintptr_t>(places[i]) % tensor.alignment == 0)
+    if (numbers[i] == tensor.number && reinterpret_cast<std::uintptr_t>(places[i]) % alignment == 0)
       return places[i];
   return nullptr;
 }
 
-/// With the world's mutex held.
-bool is_addressable(const Convolution& c, const ImagePlaces& places, void* workspace,
-                    std::size_t bytes) {
-  return allocation_of(places.x, c.x.bytes()) && allocation_of(places.kernel, c.kernel.bytes()) &&
-         allocation_of(places.y, c.y.bytes()) && (bytes == 0 || allocation_of(workspace, bytes));
+/// What an engine does: the memory it touches, and the computation.
+struct Task {
+  std::vector<std::pair<void*, std::size_t>> memory;
+  std::function<void()> compute;
+};
+
+Task task_of(const Convolution& c, const Engine& engine, const ImagePlaces& places) {
+  return {{{places.x, c.x.bytes()}, {places.kernel, c.kernel.bytes()}, {places.y, c.y.bytes()}},
+          [=] { compute(c, engine, places); }};
 }
 
-Work work_of(const Convolution& c, const Engine& engine, const ImagePlaces& places, void* workspace,
-             bool slow) {
-  const auto bytes = static_cast<std::size_t>(engine.workspace_bytes);
+/// Numbers by value are read at once.
+Task task_of(const std::shared_ptr<const Dataflow>& graph, const Engine& engine,
+             const Descriptor& pack) {
+  Task task;
+  Bindings bindings;
+  for (const GraphTensor& t : bound_tensors(*graph)) {
+    void* const place = place_of(pack, t, t.by_value ? 4 : t.alignment);
+    if (t.by_value && place != nullptr) {
+      bindings.values[t.number] = read_number(t.type, place);
+      continue;
+    }
+    bindings.places[t.number] = place;
+    const std::size_t element = t.bytes() / static_cast<std::size_t>(t.elements());
+    task.memory.emplace_back(place, static_cast<std::size_t>(t.span()) * element);
+  }
+  task.compute = [=] { compute(*graph, engine, bindings); };
+  return task;
+}
+
+Task task_of(const Descriptor& plan, const Descriptor& pack) {
+  if (plan.dataflow) return task_of(plan.dataflow, *plan.engine, pack);
+  const Convolution& c = *plan.convolution;
+  const auto place = [&](const ImageTensor& t) { return place_of(pack, t, t.alignment); };
+  return task_of(c, *plan.engine, {place(c.x), place(c.kernel), place(c.y)});
+}
+
+Work work_of(const Task& task, void* workspace, std::size_t bytes, bool slow) {
   return [=](std::shared_ptr<void>&) {
     {
       const Lock lock(world().mutex);
-      if (!is_addressable(c, places, workspace, bytes)) {
-        std::fprintf(stderr, "emulated CUDA: a tensor of a convolution leaves its memory\n");
+      bool is_addressable = bytes == 0 || allocation_of(workspace, bytes);
+      for (const auto& [place, size] : task.memory)
+        is_addressable = is_addressable && allocation_of(place, size);
+      if (!is_addressable) {
+        std::fprintf(stderr, "emulated CUDA: a tensor of cuDNN leaves its memory\n");
         throw cudaErrorIllegalAddress;
       }
       if (slow) ++world().lag;
     }
     const Seen seen;
     scribble(workspace, bytes);
-    compute(c, engine, places);
+    task.compute();
     return true;
   };
 }
 
 cudnnStatus_t execute(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pack) {
-  const Convolution& c = *plan.convolution;
   const Engine& engine = *plan.engine;
-  const ImagePlaces places = {place_of(pack, c.x), place_of(pack, c.kernel), place_of(pack, c.y)};
+  const Task task = task_of(plan, pack);
   void* const workspace = pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  if (!places.x || !places.kernel || !places.y)
-    return refuse("a tensor has no pointer, or one less aligned than its descriptor says");
+  for (const auto& [place, size] : task.memory)
+    if (place == nullptr)
+      return refuse("a tensor has no pointer, or one less aligned than its descriptor says");
   if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
     return refuse("the workspace is not aligned to 256 bytes");
   if (lists(&Machine::failing_engines, engine.number))
     return refuse("the engine fails", CUDNN_STATUS_EXECUTION_FAILED);
   const bool slow = lists(&Machine::slow_engines, engine.number);
+  const auto bytes = static_cast<std::size_t>(engine.workspace_bytes);
   const cudaError_t queued = call([&](Lock&) {
     const int device = resolve(handle->stream)->device;
     if (device != current_device() || device != handle->device)
       return cudaErrorInvalidResourceHandle;
     world().last_engine = engine.number;
-    return enqueue(resolve(handle->stream), work_of(c, engine, places, workspace, slow),
+    return enqueue(resolve(handle->stream), work_of(task, workspace, bytes, slow),
                    NodeKind::kernel);
   });
   return queued == cudaSuccess ? CUDNN_STATUS_SUCCESS

@@ -121,7 +121,7 @@ double probability(const AttentionCase& c, double scale, const Tensor& q, const 
 
 Reference attention(const AttentionCase& c, double scale) {
   return [=](const std::vector<Tensor>& v) {
-    Tensor y = empty(v[0].shape), lse = empty({c.batch, c.queries, c.heads});
+    Tensor y = empty(v[0].shape), lse = empty({c.batch, c.heads, c.queries});
     const Tensor* const mask = c.mask ? &v[3] : nullptr;
     for_each({c.batch, c.queries, c.heads}, [&](const Shape& at) {
       double sum = 0;
@@ -132,7 +132,7 @@ Reference attention(const AttentionCase& c, double scale) {
         for (std::int64_t d = 0; d < c.width; ++d)
           values[std::size_t(d)] += p * v[2].at({at[0], s, at[2] / (c.heads / c.key_heads), d});
       }
-      lse.at(at) = sum > 0 ? std::log(sum) : INFINITY;
+      lse.at({at[0], at[2], at[1]}) = sum > 0 ? std::log(sum) : INFINITY;
       for (std::int64_t d = 0; d < c.width; ++d)
         y.at({at[0], at[1], at[2], d}) = sum > 0 ? values[std::size_t(d)] / sum : 0;
     });
@@ -140,7 +140,7 @@ Reference attention(const AttentionCase& c, double scale) {
   };
 }
 
-/// (dy, q, k, v, lse, delta, maybe mask) → (dq, dk, dv), whatever lse and delta are.
+/// (dy, q, k, v, y, lse, maybe mask) → (dq, dk, dv), whatever y and lse are.
 Reference attention_grad(const AttentionCase& c, double scale) {
   return [=](const std::vector<Tensor>& v) {
     Tensor dq = empty(v[1].shape), dk = empty(v[2].shape), dv = dk;
@@ -148,10 +148,10 @@ Reference attention_grad(const AttentionCase& c, double scale) {
     for_each({c.batch, c.queries, c.heads, c.keys}, [&](const Shape& at) {
       const std::int64_t b = at[0], t = at[1], h = at[2], s = at[3],
                          kh = h / (c.heads / c.key_heads);
-      const double p = probability(c, scale, v[1], v[2], mask, b, t, h, s, v[4].at({b, t, h}));
-      double dp = -v[5].at({b, t, h});
+      const double p = probability(c, scale, v[1], v[2], mask, b, t, h, s, v[5].at({b, h, t}));
+      double dp = 0;
       for (std::int64_t d = 0; d < c.width; ++d)
-        dp += v[0].at({b, t, h, d}) * v[3].at({b, s, kh, d});
+        dp += v[0].at({b, t, h, d}) * (v[3].at({b, s, kh, d}) - v[4].at({b, t, h, d}));
       for (std::int64_t d = 0; d < c.width; ++d) {
         dq.at({b, t, h, d}) += p * dp * scale * v[2].at({b, s, kh, d});
         dk.at({b, s, kh, d}) += p * dp * scale * v[1].at({b, t, h, d});
@@ -168,8 +168,8 @@ void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c
       {"causal", std::int64_t{c.causal}}, {"scale", scale}, {"dropout", 0.0}};
   const Operand q{{dtype, {c.batch, c.queries, c.heads, c.width}}, -1, 1},
       k{{dtype, {c.batch, c.keys, c.key_heads, c.width}}, -1, 1},
-      rows{{statistics_of(dtype), {c.batch, c.queries, c.heads}}, 0.5, 2};
-  std::vector<Operand> forward{q, k, k}, backward{q, q, k, k, rows, rows};
+      rows{{statistics_of(dtype), {c.batch, c.heads, c.queries}}, 0.5, 2};
+  std::vector<Operand> forward{q, k, k}, backward{q, q, k, k, q, rows};
   if (c.mask)
     for (auto* operands : {&forward, &backward})
       operands->push_back({{u8, {c.batch, c.keys}}, 0, 1});
@@ -190,9 +190,9 @@ void add_dropped(std::vector<Case>& table) {
       {"causal", std::int64_t{1}}, {"scale", 0.5}, {"dropout", 0.25}, {"stream", std::int64_t{3}}};
   for (DType dtype : {f64, f32}) {
     const Operand q{{dtype, {2, 3, 4, 2}}, -1, 1}, k{{dtype, {2, 5, 2, 2}}, -1, 1},
-        rows{{dtype, {2, 3, 4}}, 0.5, 2};
+        rows{{dtype, {2, 4, 3}}, 0.5, 2};
     table.push_back({&ops::attention, {q, k, k}, {}, 240 * 4, attention});
-    table.push_back({&ops::attention_grad, {q, q, k, k, rows, rows}, {}, 240 * 10, attention});
+    table.push_back({&ops::attention_grad, {q, q, k, k, q, rows}, {}, 240 * 10, attention});
   }
 }
 
@@ -221,6 +221,7 @@ std::vector<Case> transformer_cases() {
   add_attention(table, f32, {1, 5, 1, 3, 1, 33});
   add_attention(table, bf16, {2, 4, 2, 4, 2, 8, true});
   add_attention(table, f16, {1, 3, 2, 5, 1, 4});
+  add_attention(table, f16, {2, 3, 4, 5, 2, 16, true});
   add_dropped(table);
   return table;
 }

@@ -18,7 +18,7 @@ struct KernelReport {
   std::string widths;
   int instructions = 0;
   std::string stores;
-  int registers = 0, spills = 0, shared = 0, blocks = 0;
+  int registers = 0, spills = 0, shared = 0, tensor = 0, blocks = 0;
   std::string kernel;
 };
 
@@ -44,7 +44,7 @@ inline std::optional<std::vector<KernelReport>> sass_report(const std::string& f
   std::string line;
   std::getline(lines, line);  // the columns' names
   for (KernelReport r; lines >> r.loads >> r.bytes >> r.widths >> r.instructions >> r.stores >>
-                           r.registers >> r.spills >> r.shared >> r.blocks &&
+                           r.registers >> r.spills >> r.shared >> r.tensor >> r.blocks &&
                        std::getline(lines >> std::ws, r.kernel);)
     reports.push_back(r);
   return reports;

@@ -240,7 +240,7 @@ TEST_CASE("a machine without cuDNN says so, and what else is there is used") {
   CHECK(report_text(report).find(", cuBLASLt 13.1.1, cuDNN not found, NCCL 2.28.9, ") !=
         std::string::npos);
   CHECK(report_text(report).ends_with(
-      "missing     cuDNN: convolutions run on plain kernels, which are slow: "
+      "missing     cuDNN: convolutions and attention run on plain kernels, which are slow: "
       "apt-get install -y libcudnn9-cuda-13 (from NVIDIA's Debian repository), "
       "or pip install nvidia-cudnn-cu13 and name its folder in LD_LIBRARY_PATH\n"));
   CHECK(Json::parse(report_json(report)).at("cuda").at("versions").at("cudnn").is_null());

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "kernels/cuda/copy.h"
-#include "src/cuda/convolutions.h"
+#include "src/cuda/dnn_convolution.h"
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {
@@ -61,8 +61,8 @@ void DnnCall::queue(const KernelCall& now, Stream stream) const {
 
 Launch load_convolution(const OpDef& op, const KernelCall& call, const Gpu& card) {
   const ConvolutionLaunch launch = convolution_launch(op.name, call);
-  if (!suits_dnn(launch) || card.convolutions == nullptr) return load_plain(op.name, launch);
-  std::shared_ptr<const DnnPlan> plan = card.convolutions->load(launch);
+  if (!suits_dnn(launch) || card.dnn == nullptr) return load_plain(op.name, launch);
+  std::shared_ptr<const DnnPlan> plan = card.dnn->load(convolution_problem(launch));
   if (!plan) return load_plain(op.name, launch);
   const bool to_dnn = launch.result != ConvolutionResult::kernel;
   const auto loaded = std::make_shared<DnnCall>(DnnCall{

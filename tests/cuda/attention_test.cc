@@ -1,0 +1,153 @@
+// How attention is described to cuDNN, and what it proposes on cards that need not be there.
+#include "kernels/cuda/attention_plan.h"
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "dnn_cards.h"
+#include "src/cuda/dnn_attention.h"
+
+namespace alpa::attention_test {
+namespace {
+
+using cuda::AttentionLaunch;
+using cuda::AttentionPiece;
+using kernels::AttentionShape;
+using testing::Card;
+using testing::kCards;
+using testing::properties_of;
+
+struct Layer {
+  const char* name;
+  std::int64_t batch, queries, heads, keys, key_heads, width, visible;
+};
+
+AttentionLaunch launch_of(const Layer& layer, DType dtype, bool is_gradient) {
+  return {{.dtype = dtype,
+           .batch = layer.batch,
+           .queries = layer.queries,
+           .heads = layer.heads,
+           .keys = layer.keys,
+           .key_heads = layer.key_heads,
+           .width = layer.width,
+           .group = layer.heads / layer.key_heads,
+           .scale = 0.125,
+           .visible = layer.visible},
+          is_gradient};
+}
+
+// ---- what is planned
+
+TEST_CASE("cuDNN is asked for 16-bit attention without masks, dropout and odd widths") {
+  const auto refusal = [&](const auto& change) {
+    AttentionLaunch launch = launch_of({"", 2, 6, 4, 8, 2, 64, 8}, bf16, false);
+    change(launch, launch.shape);
+    return cuda::dnn_refusal(launch);
+  };
+  CHECK(refusal([](AttentionLaunch&, AttentionShape&) {}).empty());
+  CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.dtype = f16; }).empty());
+  CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.dtype = f32; }) ==
+        "cuDNN's attention is in bf16 and f16, not in f32");
+  CHECK(refusal([](AttentionLaunch& l, AttentionShape&) { l.has_mask = true; }) ==
+        "cuDNN's attention has no key mask");
+  CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.dropout = 0.1; }) ==
+        "cuDNN's attention draws other numbers for dropout");
+  CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.width = 60; }) ==
+        "heads are 60 wide, not a multiple of 8 up to 128");
+  CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.width = 136; }) ==
+        "heads are 136 wide, not a multiple of 8 up to 128");
+  CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.visible = 2; }) ==
+        "the diagonal neither starts at the first key nor ends at the last");
+  CHECK_FALSE(cuda::suits_dnn(launch_of({"", 0, 6, 4, 8, 2, 64, 8}, bf16, false)));
+}
+
+TEST_CASE("the diagonal of causal attention starts at the first key or ends at the last") {
+  const auto suits = [&](std::int64_t visible) {
+    return cuda::suits_dnn(launch_of({"", 2, 4, 4, 8, 2, 64, visible}, bf16, false));
+  };
+  CHECK(suits(1));
+  CHECK(suits(5));
+  CHECK(suits(8));
+  CHECK_FALSE(suits(3));  // a part from the middle of the queries
+  CHECK_FALSE(suits(0));  // the first query sees nothing
+  CHECK_FALSE(cuda::suits_dnn(launch_of({"", 2, 8, 4, 4, 2, 64, -3}, bf16, false)));
+}
+
+TEST_CASE("the gradient is cut into equal pieces of at most 512 MiB: rows first, then heads") {
+  const auto text = [](const Layer& layer, bool is_gradient = true) {
+    return cuda::to_string(cuda::attention_piece(launch_of(layer, bf16, is_gradient)));
+  };
+  // A head of 4096 queries and keys needs 32 MiB.
+  const Layer layer{"", 6, 4096, 8, 4096, 8, 64, 1};
+  CHECK(text(layer) ==
+        "attention_grad bf16 q 2,4096,8,64 of 8 k 4096,8 of 8 causal from the first key");
+  CHECK(text(layer, false) ==
+        "attention bf16 q 6,4096,8,64 of 8 k 4096,8 of 8 causal from the first key");
+  CHECK(text({"", 2, 4096, 24, 4096, 24, 64, 4096}) ==
+        "attention_grad bf16 q 1,4096,12,64 of 24 k 4096,12 of 24");
+  CHECK(text({"", 2, 32768, 4, 32768, 2, 64, 32768}) ==
+        "attention_grad bf16 q 1,32768,2,64 of 4 k 32768,1 of 2");
+}
+
+TEST_CASE("scratch is a number for every query, and two bytes for every score of a piece") {
+  const Layer gpt{"", 8, 1024, 16, 1024, 16, 64, 1};
+  cuda::AttentionScratch scratch = cuda::attention_scratch(launch_of(gpt, bf16, true));
+  CHECK(scratch.workspace == 4 * 8 * 16 * 1024);
+  CHECK(scratch.workspace_bytes == 2 * 8 * 16 * 1024 * 1024 + 256);
+  CHECK(scratch.bytes == scratch.workspace + scratch.workspace_bytes + 256);
+  scratch = cuda::attention_scratch(launch_of(gpt, f32, true));
+  CHECK(scratch.bytes == 4 * 8 * 16 * 1024 + 256);
+  CHECK(cuda::attention_scratch(launch_of(gpt, bf16, false)).bytes == 512);
+  CHECK(cuda::attention_scratch(launch_of(gpt, f64, false)).bytes == 0);
+}
+
+// ---- what cuDNN answers
+
+/// cuDNN compiles attention for a card only where there is a driver.
+void have_driver() {
+#ifdef ALPA_FAKE_DRIVER
+  if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) dlopen(ALPA_FAKE_DRIVER, RTLD_LAZY);
+#endif
+}
+
+constexpr Layer kLayers[] = {
+    {"GPT 350M", 8, 1024, 16, 1024, 16, 64, 1},
+    {"GPT 1.3B", 8, 1024, 16, 1024, 16, 128, 1},
+    {"Llama", 4, 2048, 32, 2048, 8, 128, 1},
+    {"BERT", 32, 128, 12, 128, 12, 64, 128},
+    {"ViT", 64, 197, 12, 197, 12, 64, 197},
+    {"second half of the queries", 8, 512, 16, 1024, 16, 64, 513},
+    {"first half of the queries", 8, 512, 16, 1024, 16, 64, 1},
+    {"one key head", 2, 200, 8, 200, 1, 96, 1},
+    {"some heads of a piece", 1, 8192, 16, 8192, 16, 64, 1},
+    {"small", 1, 4, 2, 4, 2, 8, 1},
+};
+
+TEST_CASE("cuDNN has an engine within the workspace for every layer, with or without a card") {
+  have_driver();
+  for (const Card& card : kCards) {
+    const auto properties = properties_of(card);
+    if (!properties) return;
+    for (const Layer& layer : kLayers)
+      for (const bool is_gradient : {false, true}) {
+        const AttentionLaunch launch = launch_of(layer, is_gradient ? bf16 : f16, is_gradient);
+        const AttentionPiece piece = cuda::attention_piece(launch);
+        CAPTURE(std::string(card.name));
+        CAPTURE(cuda::to_string(piece));
+        const cuda::DnnAttentionNumbers numbers(piece);
+        const std::int64_t bytes = cuda::attention_scratch(launch).workspace_bytes;
+        const auto plans = cuda::DnnEngines({.properties = &*properties},
+                                            cuda::attention_problem(piece, bytes, numbers), false)
+                               .plans(1);
+        REQUIRE(plans.size() == 1);
+        CHECK(plans[0].place == 0);
+        CHECK(plans[0].plan->workspace_bytes() <= bytes);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace alpa::attention_test

@@ -1,0 +1,256 @@
+// Attention through cuDNN: its results, engines and pieces, what runs where cuDNN refuses, and a
+// training step of it on cards.
+#include <cmath>
+
+#include "alpa/alpa.h"
+#include "cuda/device_run.h"
+#include "cuda/own_cache.h"
+#include "emulation.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cuda/attention_plan.h"
+#include "src/ops/all_ops.h"
+
+namespace alpa::attention_test {
+namespace {
+
+using namespace testing;
+using cuda::DnnPlans;
+using cuda::MatmulOptions;
+
+constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
+/// Engines of the emulation (dataflow.cc): with as much workspace as was planned, with less, and of
+/// the fallback list.
+constexpr int kFirst = 62, kSecond = 28, kFallback = 0;
+
+/// A machine of its own, and a cache.
+struct On {
+  explicit On(const emulation::Machine& machine) { emulation::restart(machine); }
+  ~On() { emulation::restart({}); }
+  OwnCache cache = {};
+};
+
+/// q [B, T, H, D], k and v [B, S, K, D].
+struct Problem {
+  std::int64_t batch = 2, queries = 5, heads = 4, keys = 5, key_heads = 2, width = 16;
+  bool causal = true;
+  DType dtype = bf16;
+  double dropout = 0;
+  bool mask = false;
+  std::int64_t first_query = 0, all_queries = queries;  ///< of a part of the queries
+
+  TensorType q_type() const { return {dtype, {batch, queries, heads, width}}; }
+  TensorType k_type() const { return {dtype, {batch, keys, key_heads, width}}; }
+  TensorType lse_type() const { return {f32, {batch, heads, queries}}; }
+  HostTensor part(const TensorType& type, unsigned seed) const {
+    HostTensor tensor = random_tensor(type, seed);
+    tensor.offset = {0, first_query, 0, 0};
+    tensor.global_shape = {batch, all_queries, heads, width};
+    return tensor;
+  }
+  Attributes attributes() const {
+    Attributes all{{"causal", std::int64_t{causal}}, {"scale", 0.3}, {"dropout", dropout}};
+    if (dropout > 0) all.set("stream", std::int64_t{3});
+    return all;
+  }
+  std::vector<HostTensor> operands() const {
+    std::vector<HostTensor> all = {part(q_type(), 1), random_tensor(k_type(), 2),
+                                   random_tensor(k_type(), 3)};
+    if (mask) all.push_back(random_tensor({u8, {batch, keys}}, 4));
+    return all;
+  }
+  /// y and lse, then dq, dk and dv, of this machine or the CPU.
+  std::vector<HostTensor> results(DnnPlans* dnn, bool captured = false) const;
+  double error(DnnPlans& dnn, bool captured = false) const;
+  int engine_of(const MatmulOptions& options) const;
+};
+
+std::vector<HostTensor> Problem::results(DnnPlans* dnn, bool captured) const {
+  const auto run = [&](const OpDef& op, const KernelDef& cpu, const std::vector<HostTensor>& in,
+                       const std::vector<HostTensor>& out) {
+    const StepContext step{.seed = 5, .step = 1, .micro_batch = 0};
+    if (dnn == nullptr) return run_kernel(cpu, in, out, {.attributes = attributes(), .step = step});
+    return run_on_device(
+        op, in, out, {.attributes = attributes(), .step = step, .captured = captured, .dnn = dnn});
+  };
+  std::vector<HostTensor> in = operands();
+  std::vector<HostTensor> all =
+      run(ops::attention, cpu::attention, in, {HostTensor(q_type()), HostTensor(lse_type())});
+  // What the CPU computed, so that only the gradient's own error counts.
+  const std::vector<HostTensor> saved = dnn == nullptr ? all : results(nullptr);
+  std::vector<HostTensor> backward = {part(q_type(), 5), in[0], in[1], in[2], saved[0], saved[1]};
+  if (mask) backward.push_back(in[3]);
+  const std::vector<HostTensor> gradients =
+      run(ops::attention_grad, cpu::attention_grad, backward,
+          {HostTensor(q_type()), HostTensor(k_type()), HostTensor(k_type())});
+  all.insert(all.end(), gradients.begin(), gradients.end());
+  return all;
+}
+
+/// The largest, of what rounding explains.
+double Problem::error(DnnPlans& dnn, bool captured) const {
+  const std::vector<HostTensor> expected = results(nullptr), got = results(&dnn, captured);
+  double largest = 0;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    largest = std::max(largest, difference(got[i], values_of(expected[i])) / epsilon(dtype));
+  return largest;
+}
+
+int Problem::engine_of(const MatmulOptions& options) const {
+  DnnPlans dnn(options);
+  CHECK(error(dnn) <= 2);
+  return emulation::last_engine();
+}
+
+TEST_CASE("attention is right with cuDNN and without") {
+  DnnPlans first(kUntuned), second(kUntuned);  // one line on stderr
+  for (DnnPlans* dnn : {&first, &second})
+    for (const DType dtype : {bf16, f16}) CHECK(Problem{.dtype = dtype}.error(*dnn) <= 2);
+}
+
+TEST_CASE("every kind of attention that cuDNN is asked for gives what the CPU gives") {
+  const On machine({});
+  for (const Problem& problem :
+       {Problem{}, Problem{.causal = false}, Problem{.queries = 3, .keys = 7},
+        Problem{.queries = 3, .keys = 7, .causal = false}, Problem{.heads = 6, .key_heads = 6},
+        Problem{.heads = 6, .key_heads = 1}, Problem{.queries = 70, .keys = 70, .width = 8},
+        Problem{.queries = 3, .keys = 6, .first_query = 0, .all_queries = 6},
+        Problem{.queries = 3, .keys = 6, .first_query = 3, .all_queries = 6}})
+    for (const bool captured : {false, true}) {
+      CAPTURE(problem.queries);
+      CAPTURE(problem.first_query);
+      DnnPlans dnn(kUntuned);
+      emulation::restart({});
+      CHECK(problem.error(dnn, captured) <= 2);
+      CHECK(emulation::last_engine() == kFirst);
+    }
+}
+
+TEST_CASE("what cuDNN is not asked for runs on kernels of our own") {
+  for (const Problem& problem :
+       {Problem{.width = 12}, Problem{.width = 136}, Problem{.dropout = 0.25},
+        Problem{.mask = true}, Problem{.dtype = f32},
+        Problem{.queries = 2, .keys = 6, .first_query = 2, .all_queries = 6}}) {
+    const On machine({});
+    DnnPlans dnn(kUntuned);
+    CHECK(problem.error(dnn) <= (problem.dtype == f32 ? 30 : 2));
+    CHECK(emulation::last_engine() == -1);
+  }
+}
+
+TEST_CASE("kernels of our own on tensor cores give what the CPU gives, in several tiles, too") {
+  const On machine({.refused_engines = {kFirst, kSecond, kFallback}});
+  DnnPlans dnn(kUntuned);
+  for (const Problem& problem :
+       {Problem{.queries = 70, .keys = 70, .key_heads = 4},
+        Problem{.batch = 1, .queries = 67, .keys = 130, .width = 64},
+        Problem{.batch = 1,
+        .queries = 130,
+        .heads = 2,
+        .keys = 35,
+        .key_heads = 1,
+        .width = 72,
+        .causal = false,
+        .dtype = f16},
+        Problem{.batch = 1, .queries = 40, .keys = 70, .width = 128, .dtype = f16},
+        Problem{.queries = 3, .keys = 70, .width = 128, .dropout = 0.25},
+        Problem{.queries = 70, .keys = 40, .width = 20, .causal = false, .dropout = 0.25},
+        Problem{.queries = 33, .keys = 66, .width = 20, .mask = true},
+        Problem{.queries = 33, .keys = 66, .width = 24, .causal = false, .mask = true},
+        Problem{.queries = 20, .keys = 80, .first_query = 40, .all_queries = 80}}) {
+    CAPTURE(problem.queries);
+    CAPTURE(problem.width);
+    CHECK(problem.error(dnn) <= 4);  // sums of more probabilities that were rounded
+    CHECK(emulation::last_engine() == -1);
+  }
+}
+
+TEST_CASE("engines that cuDNN refuses are passed over, then kernels of our own compute") {
+  const On machine({.refused_engines = {kFirst}});
+  const Problem problem;
+  CHECK(problem.engine_of(kUntuned) == kSecond);
+  emulation::restart({.refused_engines = {kFirst, kSecond}});
+  CHECK(problem.engine_of(kUntuned) == kFallback);
+  emulation::restart({.refused_engines = {kFirst, kSecond, kFallback}});
+  CHECK(problem.engine_of(kUntuned) == -1);
+  emulation::restart({.failing_engines = {kFirst, kSecond, kFallback}});
+  CHECK(problem.engine_of({}) == -1);
+}
+
+TEST_CASE("the fastest engine is taken and remembered") {
+  const On machine({.slow_engines = {kFirst, kFallback}});
+  const Problem problem;
+  CHECK(problem.engine_of({}) == kSecond);
+  emulation::restart({.slow_engines = {kSecond}});
+  CHECK(problem.engine_of({}) == kSecond);
+  CHECK(problem.engine_of(kUntuned) == kFirst);
+}
+
+TEST_CASE("a captured attention is one kernel") {
+  const On machine({});
+  DnnPlans dnn(kUntuned);
+  CHECK(Problem{}.error(dnn, true) <= 2);
+  CHECK(emulation::last_graph().kernels == 1);
+  CHECK(emulation::last_graph().copies + emulation::last_graph().clears == 0);
+}
+
+TEST_CASE("a gradient whose workspace is above the limit runs in pieces of rows, or of heads") {
+  // A query and a key in each head need 16 KiB; 512 MiB have room for 32768 of them.
+  constexpr std::int64_t kMany = 40960;
+  for (const Problem& problem :
+       {Problem{.batch = kMany, .queries = 1, .heads = 1, .keys = 1, .key_heads = 1, .width = 8},
+        Problem{
+            .batch = 1, .queries = 1, .heads = kMany, .keys = 1, .key_heads = kMany, .width = 8}}) {
+    const On machine({});
+    DnnPlans dnn(kUntuned);
+    CHECK(problem.error(dnn, true) <= 2);
+    CHECK(emulation::last_engine() == kFirst);
+    CHECK(emulation::last_graph().kernels == 2);
+  }
+}
+
+// ---- a step
+
+TrainingStep attention_step() {
+  const nn::SelfAttention layer(32, 4, {.key_heads = 2});
+  return training_step(
+      {{"x", {f32, {4, 6, 32}}}},
+      [=](const Batch& batch) {
+        return nn::mean_squared_error(cast(layer(cast(batch["x"], bf16)), f32), batch["x"]);
+      },
+      optim::Sgd{.learning_rate = 0.1});
+}
+
+struct Run {
+  std::vector<double> losses;
+  std::int64_t planned, measured;
+};
+
+Run run(int devices, const std::string& backend, bool tune) {
+  ShardParallel method;
+  method.executor.tune = tune;
+  Executable executable = parallelize(attention_step(), method, Cluster::local(devices, backend));
+  TrainState state = executable.init(0);
+  std::vector<float> x(4 * 6 * 32);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.7F * static_cast<float>(i));
+  Run result;
+  for (int i = 0; i < 4; ++i)
+    result.losses.push_back(executable.run(state, {{"x", Array(x, {4, 6, 32})}}).loss());
+  result.planned = executable.memory_bytes(), result.measured = executable.measured_bytes(state);
+  return result;
+}
+
+TEST_CASE("a step of attention gives the CPU's losses on one card and several, as planned") {
+  const Run expected = run(1, "cpu", false);
+  for (const int cards : {1, 2})
+    for (const bool tune : {false, true}) {
+      const On machine({.devices = cards});
+      const Run got = run(2, "cuda", tune);
+      for (std::size_t i = 0; i < got.losses.size(); ++i)
+        CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-2));
+      CHECK(got.measured == got.planned);
+      CHECK(emulation::last_engine() >= 0);
+    }
+}
+
+}  // namespace
+}  // namespace alpa::attention_test
