@@ -70,7 +70,8 @@ class Layers {
   std::vector<int> of_node_;
 };
 
-/// The layer of an input: that of the forward and backward nodes that read it or a copy of it.
+/// The layer of an input: that of the forward and backward nodes that read it. A copy that is marked
+/// with a layer is read there.
 int layer_of_input(const Graph& graph, const Readers& readers, Layers& layers, const Input& input) {
   Agreement agreement;
   const auto add = [&](int value) {
@@ -79,7 +80,13 @@ int layer_of_input(const Graph& graph, const Readers& readers, Layers& layers, c
   };
   add(input.value);
   const auto [first, last] = readers.copies.equal_range(input.name);
-  for (auto copy = first; copy != last; ++copy) add(copy->second->value);
+  for (auto copy = first; copy != last; ++copy) {
+    const int value = copy->second->value;
+    if (const int marked = graph.producer(value).layer; marked >= 0)
+      agreement.add(marked);
+    else
+      add(value);
+  }
   return agreement.layer() == kMixed ? -1 : agreement.layer();
 }
 

@@ -61,10 +61,16 @@ void assign_rest(Graph& graph, int last) {
   }
 }
 
-/// Forward and backward nodes, but not inputs.
+/// Forward and backward nodes, but of inputs only copies that are marked with a layer.
 void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
-  for (Node& node : graph.nodes) {
-    if (is_input(node) || node.region == Region::apply)
+  std::vector<bool> marked(graph.nodes.size(), false);
+  for (const auto& [state, copy] : copies_by_state(graph)) {
+    const int n = graph.values[copy->value].producer;
+    marked[n] = graph.nodes[n].layer >= 0;
+  }
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node& node = graph.nodes[n];
+    if ((is_input(node) && !marked[n]) || node.region == Region::apply)
       node.layer = -1;
     else if (node.layer >= 0)
       node.layer = stage_of_layer.at(node.layer);

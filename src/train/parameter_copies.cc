@@ -57,7 +57,14 @@ Node copy_node(const Graph& graph, const Input& parameter, DType dtype) {
 /// Replaces the conversions of `keys` in a graph.
 class Copying {
  public:
-  Copying(const Graph& graph, const std::set<CopyKey>& keys) : graph_(graph), keys_(keys) {}
+  Copying(const Graph& graph, const std::set<CopyKey>& keys) : graph_(graph), keys_(keys) {
+    for (const Node& node : graph.nodes) {
+      const CopyKey key = converted_by(graph, node);
+      if (!keys.contains(key)) continue;
+      int& layer = layers_.try_emplace(key, node.layer).first->second;
+      if (layer != node.layer) layer = -1;
+    }
+  }
 
   Graph run() && {
     for (const Node& node : graph_.nodes) add(node);
@@ -102,6 +109,8 @@ class Copying {
     const int value = copies_[{parameter.name, dtype}] =
         new_value({dtype, graph_.type(parameter.value).shape});
     node.results = {value};
+    const auto layer = layers_.find({parameter.name, dtype});
+    node.layer = layer == layers_.end() ? -1 : layer->second;
     inputs_.push_back({value, InputKind::state, node.name, parameter.name});
     nodes_.push_back(std::move(node));
   }
@@ -139,6 +148,7 @@ class Copying {
   std::vector<Node> nodes_;
   std::vector<std::size_t> places_;  ///< in `nodes_`, of the graph's nodes
   std::vector<Input> inputs_;
+  std::map<CopyKey, int> layers_;     ///< of the conversions; -1: of several or none
   std::map<CopyKey, int> copies_;     ///< values
   std::map<int, int> copy_of_value_;  ///< of results of conversions
 };

@@ -120,7 +120,7 @@ TEST_CASE("no micro-batch converts a parameter") {
     return launches(plan_only(step_of(copied, kOptimizers[0]), method, Cluster::local(1)), "cast");
   };
   CHECK(casts(true) == 3 * 1);   // x; that of the result is part of a loop
-  CHECK(casts(false) == 3 * 3);  // and both parameters
+  CHECK(casts(false) == 3 * 5);  // and both parameters and their gradients
 }
 
 TEST_CASE("copies are neither named nor saved; a restored run goes on to the bit") {
