@@ -26,7 +26,7 @@ std::string names_of(const std::map<std::string, T>& values) {
 
 /// Throws Error naming the known names.
 const Input& known_state(const Graph& graph, const std::string& name) {
-  const Input* input = find_input(graph, InputKind::state, name);
+  const Input* input = find_state(graph, name);
   if (input == nullptr)
     fail("no parameter or optimizer state is called \"{}\"; known are {}", name,
          quoted_names(input_names(graph, InputKind::state)));
@@ -81,7 +81,7 @@ Array DistributedArray::to_host() const { return executor_->read(*state_, name_)
 
 const DeviceMesh& DistributedArray::mesh() const {
   const spmd::SpmdProgram& program = executor_->program();
-  return program.mesh_of(find_input(program.graph, InputKind::state, name_)->value);
+  return program.mesh_of(find_state(program.graph, name_)->value);
 }
 
 std::string to_string(const DistributedArray& array) {
@@ -132,7 +132,7 @@ int TrainState::copy_from(const TrainState& other) {
   const Graph& to = executor().program().graph;
   int copied = 0;
   for (const Input& input : to.inputs) {
-    const Input* source = find_input(from, InputKind::state, input.name);
+    const Input* source = find_state(from, input.name);
     if (input.kind != InputKind::state || source == nullptr) continue;
     if (from.type(source->value) != to.type(input.value)) continue;
     (*this)[input.name] = other[input.name].to_host();

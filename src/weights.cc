@@ -146,7 +146,7 @@ TypeOf types_of(const TrainState& state) {
 
 TypeOf types_of(const Graph& graph) {
   return [&](const std::string& name) {
-    const Input* input = find_input(graph, InputKind::state, name);
+    const Input* input = find_state(graph, name);
     require(input != nullptr, "weight map: the model has no parameter \"{}\"", excerpt(name));
     return graph.type(input->value);
   };

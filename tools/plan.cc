@@ -59,6 +59,9 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                          text("--given", &f.given_plan,
                               "price the stages of this file, or a saved plan, too")}),
        in_group("Output", {output_file("--save", &f.save, "write the plan to this file"),
+                           on("--counts", &f.counts,
+                              "print the kernels of a step on the first device, too: launches, "
+                              "bytes and FLOPs by kind"),
                            on("--json", &f.as_json, "print everything as JSON")})});
 }
 
@@ -110,6 +113,7 @@ int run_plan(const PlanFlags& flags) {
     fmt::print("{}\n", report_json(subject, results).dump(2));
   } else {
     fmt::print("{}", plan_text(subject, *results.front().planned));
+    if (flags.counts) fmt::print("\n{}", counts_text(*results.front().planned));
     if (results.size() > 1) fmt::print("\n{}", methods_text(subject, results));
   }
   return interrupt.came() ? kInterrupted : 0;

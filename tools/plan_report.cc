@@ -10,6 +10,7 @@
 #include "models/common/training.h"
 #include "src/ir/rule.h"
 #include "src/report/plan_summary.h"
+#include "src/report/step_counts.h"
 
 namespace plan {
 
@@ -189,6 +190,24 @@ std::vector<std::string> row_of(const Subject& subject, const MethodResult& resu
           runs_text(planned.plan, mesh_text) + (result.tried.empty() ? "" : "; " + result.tried)};
 }
 
+/// Of the first device; the last row is the sum.
+std::vector<KindCount> counts_of(const CompiledStep& planned) {
+  std::vector<KindCount> rows = count_step(*planned.program, planned.lowered->firsts.front());
+  rows.push_back(total_of(rows));
+  return rows;
+}
+
+Json counts_json(const CompiledStep& planned) {
+  Json rows = Json::array();
+  for (const KindCount& row : counts_of(planned))
+    rows.push_back({{"kind", row.kind},
+                    {"launches", row.launches},
+                    {"in_micro_batches", row.in_micro_batches},
+                    {"bytes", row.bytes},
+                    {"flops", row.flops}});
+  return rows;
+}
+
 Json stage_json(const StagePlan& stage) {
   const StageMemory& memory = stage.memory;
   return {{"layers", {stage.first_layer, stage.last_layer}},
@@ -257,6 +276,16 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
   return text;
 }
 
+std::string counts_text(const CompiledStep& planned) {
+  std::vector<std::vector<std::string>> rows = {
+      {"kind", "launches", "in micro-batches", "GB", "TFLOP"}};
+  for (const KindCount& row : counts_of(planned))
+    rows.push_back({row.kind, std::to_string(row.launches), std::to_string(row.in_micro_batches),
+                    fmt::format("{:.3f}", row.bytes * 1e-9),
+                    fmt::format("{:.4f}", row.flops * 1e-12)});
+  return models::table_text(rows);
+}
+
 std::string methods_text(const Subject& subject, const std::vector<MethodResult>& results) {
   std::vector<std::vector<std::string>> rows = {
       {"method", "step", "ratio", "PFLOP/s", "memory", "micro-batches", "planned in", "meshes"}};
@@ -270,14 +299,16 @@ Json report_json(const Subject& subject, const std::vector<MethodResult>& result
   Json compared = Json::array();
   for (std::size_t i = 1; i < results.size(); ++i)
     compared.push_back(plan_json(subject, results[i]));
-  return {{"model", subject.model.name},
-          {"cluster", subject.flags.cluster},
-          {"hosts", subject.cluster.num_hosts},
-          {"devices", subject.cluster.num_devices()},
-          {"device_bytes", device_bytes(subject.flags, subject.cluster)},
-          {"item", subject.model.item},
-          {"plan", plan_json(subject, results.at(0))},
-          {"compared", std::move(compared)}};
+  Json report{{"model", subject.model.name},
+              {"cluster", subject.flags.cluster},
+              {"hosts", subject.cluster.num_hosts},
+              {"devices", subject.cluster.num_devices()},
+              {"device_bytes", device_bytes(subject.flags, subject.cluster)},
+              {"item", subject.model.item},
+              {"plan", plan_json(subject, results.at(0))},
+              {"compared", std::move(compared)}};
+  if (subject.flags.counts) report["counts"] = counts_json(*results.at(0).planned);
+  return report;
 }
 
 }  // namespace plan

@@ -28,6 +28,9 @@ struct Subject {
 /// Ten lines: stages, meshes, layouts, memory, seconds, speed and proof.
 std::string plan_text(const Subject& subject, const alpa::CompiledStep& planned);
 
+/// What a step queues on the first device: a line per kind of kernel, and their sums.
+std::string counts_text(const alpa::CompiledStep& planned);
+
 /// A line per method; seconds as multiples of those of the first.
 std::string methods_text(const Subject& subject, const std::vector<MethodResult>& results);
 

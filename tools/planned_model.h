@@ -14,7 +14,7 @@ struct PlanFlags : models::CommonFlags {
   std::optional<std::int64_t> sequence, vocabulary, image;
   std::string methods;  ///< of --compare
   std::string given_plan, save;
-  bool as_json = false;
+  bool as_json = false, counts = false;
 
   PlanFlags();  ///< the defaults of `alpa plan`
 };

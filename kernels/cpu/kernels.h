@@ -182,7 +182,8 @@ extern const KernelDef max_pool_grad;
 /// "decoupled": 1 decays w itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step
 /// are scalars. f32, bf16, f16 or f64; g and the scalars may have another type. Of n
 /// parameters: operands w, m, v of every one after the other, their n gradients, and the
-/// scalars; results w, m, v of every one. In place.
+/// scalars; results w, m, v of every one. In place. With one more result per parameter behind all
+/// others, each is the new w, rounded to the result's type.
 extern const KernelDef multi_tensor_adam;
 
 /// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity =

@@ -1,5 +1,6 @@
 // kernels/cpu/update.cc — multi_tensor_adam and multi_tensor_sgd, for one or several parameters.
-// Operands: the states, parameter by parameter; then the gradients; then the scalars.
+// Operands: the states, parameter by parameter; then the gradients; then the scalars. Results: the
+// states, then the copies, if there are any.
 #include <algorithm>
 
 #include "kernels/cpu/block_io.h"
@@ -13,19 +14,21 @@ namespace {
 constexpr int kMaxArrays = 4;
 constexpr std::int64_t kBlock = 1024;
 
-/// One parameter: its states, old and new, and its gradient.
+/// One parameter: its states, old and new, its gradient, and where a copy of w goes, or null.
 struct Member {
   const KernelTensor* inputs[kMaxArrays];
   const KernelTensor* outputs[kMaxArrays];
   int states;
+  const KernelTensor* copy;
 };
 
 /// Visits all members of a call with `scalars` operands behind the gradients.
 template <class Visit>
 void for_each_member(const KernelCall& call, int states, int scalars, const Visit& visit) {
   const int members = (static_cast<int>(call.inputs.size()) - scalars) / (states + 1);
+  const bool copies = static_cast<int>(call.outputs.size()) > members * states;
   for (int m = 0; m < members; ++m) {
-    Member member{{}, {}, states};
+    Member member{{}, {}, states, copies ? &call.outputs[members * states + m] : nullptr};
     for (int s = 0; s < states; ++s) {
       member.inputs[s] = &call.inputs[m * states + s];
       member.outputs[s] = &call.outputs[m * states + s];
@@ -35,50 +38,56 @@ void for_each_member(const KernelCall& call, int states, int scalars, const Visi
   }
 }
 
-/// The arrays of a member, block after block, in place where they are stored as T.
+/// The arrays of a member, in place where they are stored as T, else converted block by block.
 template <class T>
 class UpdateWalk {
  public:
-  explicit UpdateWalk(const Member& member) : member_(member) {
-    plain_ = true;
-    for (int i = 0; i <= member.states; ++i)
-      plain_ = plain_ && is_stored_as<T>(member.inputs[i]->type.dtype);
-    for (int i = 0; i < member.states; ++i)
-      plain_ = plain_ && is_stored_as<T>(member.outputs[i]->type.dtype);
+  explicit UpdateWalk(const Member& member) : member_(member), plain_(member.copy == nullptr) {
+    for (int i = 0; i <= member.states; ++i) plain_ = plain_ && is_plain(*member.inputs[i]);
+    for (int i = 0; i < member.states; ++i) plain_ = plain_ && is_plain(*member.outputs[i]);
   }
 
   template <class Update>
   void run(std::int64_t begin, std::int64_t end, const Update& update) const {
     const std::int64_t lanes = loops<T>(isa().elementwise).lanes;
-    const std::int64_t whole = plain_ ? (end - begin) / lanes * lanes : 0;
-    if (whole > 0) in_place(begin, whole, update);
-    for (std::int64_t i = begin + whole; i < end; i += kBlock)
-      converted(i, std::min(kBlock, end - i), lanes, update);
+    const std::int64_t whole = (end - begin) / lanes * lanes,
+                       block = plain_ ? std::max<std::int64_t>(whole, kBlock) : kBlock;
+    for (std::int64_t i = begin; i < begin + whole; i += block)
+      part(i, std::min(block, begin + whole - i), lanes, update);
+    if (begin + whole < end) part(begin + whole, end - begin - whole, lanes, update);
   }
 
  private:
-  template <class Update>
-  void in_place(std::int64_t begin, std::int64_t n, const Update& update) const {
-    T *in[kMaxArrays], *out[kMaxArrays];
-    for (int i = 0; i <= member_.states; ++i) in[i] = member_.inputs[i]->template as<T>() + begin;
-    for (int i = 0; i < member_.states; ++i) out[i] = member_.outputs[i]->template as<T>() + begin;
-    update(out, in, n);
-  }
+  static bool is_plain(const KernelTensor& tensor) { return is_stored_as<T>(tensor.type.dtype); }
 
+  /// Elements [begin, begin + n): at most a block unless all are in place.
   template <class Update>
-  void converted(std::int64_t begin, std::int64_t n, std::int64_t lanes,
-                 const Update& update) const {
+  void part(std::int64_t begin, std::int64_t n, std::int64_t lanes, const Update& update) const {
     T buffer[kMaxArrays][kBlock];
-    T* arrays[kMaxArrays];
+    T *in[kMaxArrays], *out[kMaxArrays];
     const std::int64_t padded = (n + lanes - 1) / lanes * lanes;
     for (int i = 0; i <= member_.states; ++i) {
-      arrays[i] = buffer[i];
-      load_block(buffer[i], member_.inputs[i]->data, member_.inputs[i]->type.dtype, begin, n);
+      const KernelTensor& from = *member_.inputs[i];
+      in[i] = buffer[i];
+      if (n == padded && is_plain(from)) {
+        in[i] = from.template as<T>() + begin;
+        continue;
+      }
+      load_block(buffer[i], from.data, from.type.dtype, begin, n);
       std::fill(buffer[i] + n, buffer[i] + padded, T(0));
     }
-    update(arrays, arrays, padded);
-    for (int i = 0; i < member_.states; ++i)
-      store_block(member_.outputs[i]->data, member_.outputs[i]->type.dtype, begin, buffer[i], n);
+    for (int i = 0; i < member_.states; ++i) {
+      const KernelTensor& to = *member_.outputs[i];
+      out[i] = n == padded && is_plain(to) ? to.template as<T>() + begin : buffer[i];
+    }
+    update(out, in, padded);
+    for (int i = 0; i < member_.states; ++i) store(*member_.outputs[i], begin, out[i], n);
+    if (member_.copy) store(*member_.copy, begin, out[0], n);
+  }
+
+  static void store(const KernelTensor& to, std::int64_t begin, const T* from, std::int64_t n) {
+    if (!is_plain(to) || to.template as<T>() + begin != from)
+      store_block(to.data, to.type.dtype, begin, from, n);
   }
 
   const Member& member_;

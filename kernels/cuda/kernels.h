@@ -104,6 +104,8 @@ inline constexpr KernelRow kKernels[] = {
     {"max_pool_grad", load_max_pool_grad},
     {"multi_tensor_adam", load_multi_tensor_adam},
     {"multi_tensor_sgd", load_multi_tensor_sgd},
+    {"multi_tensor_adam_copy", load_multi_tensor_adam},
+    {"multi_tensor_sgd_copy", load_multi_tensor_sgd},
     {"squared_norms", load_squared_norms, norms_scratch},
 };
 

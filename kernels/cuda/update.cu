@@ -128,6 +128,15 @@ struct Packs {
 #pragma unroll
     for (int s = 0; s < Rule::kStates; ++s)
       store_pack(static_cast<T*>(new_state(t, s)) + at, results[s]);
+    if (t.copy != nullptr) store_copy(t, at, results[0]);
+  }
+
+  template <int n>
+  __device__ static void store_copy(const UpdateTensor& t, std::int64_t at, const float (&w)[n]) {
+    if (t.copy_type == DType::bf16)
+      store_pack(static_cast<Bf16*>(t.copy) + at, w);
+    else
+      store_pack(static_cast<F16*>(t.copy) + at, w);
   }
 
   __device__ static void load(Raw& raw, const UpdateTensor& t, std::int64_t at) {
@@ -207,6 +216,7 @@ __device__ void update_element(const UpdateTensor& t, std::int64_t at,
     state[s][0] = now[s];
     store_typed(new_state(t, s), types[s], state[s], at, 1);
   }
+  if (t.copy != nullptr) store_typed(t.copy, t.copy_type, state[0], at, 1);
 }
 
 __host__ __device__ inline bool is_wide(DType dtype) {
@@ -258,14 +268,15 @@ constexpr DType dtype_of<F16> = DType::f16;
 template <class Rule>
 bool is_aligned(const UpdateTensor& t) {
   const bool third = Rule::kStates < 3 || (aligned16(t.second) && aligned16(t.new_second));
-  return third && aligned16(t.w) && aligned16(t.new_w) && aligned16(t.first) &&
+  return third && aligned16(t.copy) && aligned16(t.w) && aligned16(t.new_w) && aligned16(t.first) &&
          aligned16(t.new_first) && aligned16(t.gradient);
 }
 
 template <class Rule, class T, class G>
 bool belongs(Types<T, G>, const UpdateTensor& t) {
   return is_aligned<Rule>(t) && t.w_type == dtype_of<T> && t.first_type == dtype_of<T> &&
-         (Rule::kStates < 3 || t.second_type == dtype_of<T>)&&t.gradient_type == dtype_of<G>;
+         (Rule::kStates < 3 || t.second_type == dtype_of<T>)&&t.gradient_type == dtype_of<G> &&
+         (t.copy == nullptr || sizeof(T) == sizeof(float));
 }
 
 template <class Rule, class... Kinds>

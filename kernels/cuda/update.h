@@ -11,7 +11,7 @@ inline constexpr std::int64_t kUpdateChunk = 8192;  ///< elements that a block h
 
 /// Tensors that a launch takes; more are several launches, and for optimizers so are tensors of
 /// other element types. A kernel's parameters are 32764 bytes at most.
-inline constexpr int kMaxTableTensors = 400;
+inline constexpr int kMaxTableTensors = 368;
 
 /// A scalar operand in device memory.
 struct DeviceScalar {
@@ -21,11 +21,12 @@ struct DeviceScalar {
 
 /// One parameter: results may be the operands' buffers. `second` is Adam's v and absent for SGD,
 /// where `first` is the velocity. Computed in double if one type is f64 or i32, else in float.
+/// `copy`, if there is one, becomes the new w in a narrower type.
 struct UpdateTensor {
   const void *w = nullptr, *first = nullptr, *second = nullptr, *gradient = nullptr;
-  void *new_w = nullptr, *new_first = nullptr, *new_second = nullptr;
+  void *new_w = nullptr, *new_first = nullptr, *new_second = nullptr, *copy = nullptr;
   DType w_type = DType::f32, first_type = DType::f32, second_type = DType::f32,
-        gradient_type = DType::f32;
+        gradient_type = DType::f32, copy_type = DType::bf16;
   std::int64_t elements = 0;
 };
 

@@ -22,7 +22,7 @@ void compare_names(const Manifest& manifest, const Graph& graph, const std::stri
     if (matches(pattern, name) && !manifest.tensors.contains(name))
       restored.missing.push_back(name);
   for (const auto& [name, tensor] : manifest.tensors)
-    if (matches(pattern, name) && find_input(graph, InputKind::state, name) == nullptr)
+    if (matches(pattern, name) && find_state(graph, name) == nullptr)
       restored.left_over.push_back(name);
 }
 

@@ -42,7 +42,7 @@ void write_new_file(const std::string& path, std::string_view text) {
 std::map<std::string, StoredTensor> tensors_of(const Snapshot& snapshot) {
   std::map<std::string, StoredTensor> tensors;
   for (const Input& input : snapshot.graph->inputs)
-    if (input.kind == InputKind::state)
+    if (input.kind == InputKind::state && !is_copy(*snapshot.graph, input))
       tensors[input.name] = {
           snapshot.graph->type(input.value), std::string(alpa::name_of(role_of(input))), {}};
   std::set<int> writers;

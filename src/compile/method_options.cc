@@ -6,6 +6,7 @@
 
 #include "alpa/base/error.h"
 #include "src/intra_op/facts/strategy.h"
+#include "src/ir/input.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -118,8 +119,9 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, double tr
 }
 
 void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path) {
+  const std::vector<bool> held = held_like_optimizer_state(graph);
   for (const Input& input : graph.inputs) {
-    if (input.of.empty() && input.kind != InputKind::accumulator) continue;
+    if (!held[input.value] && input.kind != InputKind::accumulator) continue;
     const int node = graph.values[input.value].producer;
     const int own = intra_op::devices_used(plan.strategies[node], plan.mesh);
     int most = 1;

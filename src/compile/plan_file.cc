@@ -192,7 +192,7 @@ CompiledStep plan_from_json(const std::string& text, const TrainingStep& step,
   const nlohmann::json json = parse_json(text, title);
   const Place file(json, title);
   if (!has_stages(file)) {
-    CompiledStep planned{step.trace(num_micro_batches.value_or(1)), {}};
+    CompiledStep planned{trace(step, num_micro_batches.value_or(1)), {}};
     planned.plan = plan_of_one_stage(planned.graph, plan_from_json(text, planned.graph, origin));
     return planned;
   }

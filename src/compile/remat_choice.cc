@@ -12,6 +12,7 @@
 #include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/program/assemble_plan.h"
 #include "src/intra_op/space/auto_shard_options.h"
+#include "trace.h"
 
 namespace alpa {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 /// What each of `layers` costs and frees on one device.
 std::vector<RecomputedLayer> on_one_device(const TrainingStep& step, const std::vector<int>& layers,
                                            int num_micro_batches, const cost::CostModel& model) {
-  const Graph graph = with_remat(step, layers).trace(num_micro_batches);
+  const Graph graph = trace(with_remat(step, layers), num_micro_batches);
   const intra_op::GraphFacts facts(graph);
   const DeviceMesh mesh = DeviceMesh({{"x", 1, 0, 0}}, {0});
   cost::ReshardPrices prices(mesh, model.reshard);
@@ -78,7 +79,7 @@ CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<
 
 CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
                                  const cost::CostModel& model, const PlanStep& plan) {
-  const double share = share_of_a_plan(remat_layers(step.trace(num_micro_batches)).size());
+  const double share = share_of_a_plan(remat_layers(trace(step, num_micro_batches)).size());
   std::exception_ptr failure;
   try {
     return plan(with_remat(step, {}), share);
@@ -86,7 +87,7 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
     failure = std::current_exception();
   }
   const std::vector<int> order = layers_worth_recomputing(
-      step, remat_layers(step.trace(num_micro_batches)), num_micro_batches, model);
+      step, remat_layers(trace(step, num_micro_batches)), num_micro_batches, model);
   if (order.empty()) std::rethrow_exception(failure);
   try {
     return with_fewest_recomputed(step, order, with_first(step, order, order.size(), share, plan),

@@ -215,7 +215,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   if (!step.chooses_remat)
     return plan_variants(request, variants_of(step, numbers, {{}}), request.method).searched;
   const auto& tuning = kCompileTuning.micro_batches;
-  const Graph graph = step.trace(numbers.front());
+  const Graph graph = trace(step, numbers.front());
   const std::vector<int> layers = remat_layers(graph);
   if (layers.size() <= tuning.few_layers && graph.nodes.size() <= tuning.small_nodes)
     return plan_variants(request, variants_of(step, numbers, all_sets(layers)), request.method)
@@ -256,7 +256,7 @@ CompiledStep search_plan(const PlanRequest& request) {
   if (!searches) return best_of_micro_batches(request, choices);
   const auto search = [&] { return plan_in_stages(request, choices); };
   if (method.options.plan_cache_dir.empty()) return search().step;
-  return cached_or_search(request, request.step.trace(choices.front()), method, search);
+  return cached_or_search(request, trace(request.step, choices.front()), method, search);
 }
 
 CompiledStep plan_from_text(const PlanRequest& request, const std::string& text,

@@ -11,6 +11,7 @@
 #include "src/ir/layers.h"
 #include "src/ir/op_def.h"
 #include "src/ir/stages.h"
+#include "src/train/parameter_copies.h"
 
 namespace alpa {
 namespace {
@@ -116,20 +117,24 @@ std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
 
 }  // namespace
 
+Graph trace(const TrainingStep& step, const TraceOptions& tracing) {
+  return with_parameter_copies(step.trace(tracing));
+}
+
 Graph trace(const TrainingStep& step, const MethodOptions& method) {
   const int micro_batches = method.options.num_micro_batches.value();
   const auto* automatic = std::get_if<AutoLayers>(&method.options.layers);
-  if (method.kind != MethodKind::pipeline || !automatic) return step.trace(micro_batches);
-  const Graph graph = step.trace({micro_batches, /*per_node=*/true});
+  if (method.kind != MethodKind::pipeline || !automatic) return trace(step, micro_batches);
+  const Graph graph = trace(step, {micro_batches, /*per_node=*/true});
   return with_layers_of_forward_nodes(
       graph, inter_op::cluster_layers(graph, automatic->count, automatic->tolerance));
 }
 
 Graph trace(const TrainingStep& step, int num_micro_batches, const std::vector<int>& layers,
             const std::string& origin) {
-  const Graph marked = step.trace(num_micro_batches);
+  const Graph marked = trace(step, num_micro_batches);
   if (layers_of_nodes(marked) == layers) return marked;
-  const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
+  const Graph graph = trace(step, {num_micro_batches, /*per_node=*/true});
   require(
       layers.size() == graph.nodes.size(),
       "plan {}: layers: found those of {} nodes, but the step has {} with {} micro-batches; plan "
@@ -142,9 +147,12 @@ Graph trace_following(const CompiledStep& leader, const TrainingStep& given,
                       int num_micro_batches) {
   const TrainingStep step =
       given.chooses_remat ? with_remat(given, recomputed_layers(leader.graph)) : given;
-  const Graph marked = step.trace(num_micro_batches);
+  const auto traced = [&](const TraceOptions& tracing) {
+    return with_parameter_copies_of(leader.graph, step.trace(tracing));
+  };
+  const Graph marked = traced(num_micro_batches);
   if (leader.plan.stages.size() == 1 || has_state_of(leader.graph, marked)) return marked;
-  const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
+  const Graph graph = traced({num_micro_batches, /*per_node=*/true});
   return with_layers_of_forward_nodes(graph, layers_of(leader.graph, graph));
 }
 

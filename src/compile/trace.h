@@ -9,6 +9,10 @@
 
 namespace alpa {
 
+/// The step's graph, with copies of parameters that are read in half precision
+/// (src/train/parameter_copies.h). What plans are made for; all graphs of this header have them.
+Graph trace(const TrainingStep& step, const TraceOptions& tracing);
+
 /// The step's graph for this method: for `AutoLayers` with the layers that are found.
 Graph trace(const TrainingStep& step, const MethodOptions& method);
 

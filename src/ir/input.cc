@@ -11,11 +11,13 @@
 namespace alpa {
 namespace {
 
+constexpr const char* kCopied = "copy";
+
 /// Checks the attributes that define a state's initial content.
 void check_initializer(const Attributes& attributes) {
   const std::string& init = attributes.string("init");
-  require(init == "constant" || init == "normal" || init == "uniform",
-          "input: init is \"{}\"; it is constant, normal or uniform", excerpt(init));
+  require(init == "constant" || init == "normal" || init == "uniform" || init == kCopied,
+          "input: init is \"{}\"; it is constant, normal, uniform or copy", excerpt(init));
   attributes.real("a"), attributes.real("b");
 }
 
@@ -52,6 +54,32 @@ const Input* find_input(const Graph& graph, InputKind kind, const std::string& n
   return nullptr;
 }
 
+const Input* find_state(const Graph& graph, const std::string& name) {
+  const Input* state = find_input(graph, InputKind::state, name);
+  return state && !is_copy(graph, *state) ? state : nullptr;
+}
+
+bool is_copy(const Graph& graph, const Input& input) {
+  return input.kind == InputKind::state && !input.of.empty() &&
+         graph.producer(input.value).attributes.string("init") == kCopied;
+}
+
+StateCopies copies_by_state(const Graph& graph) {
+  StateCopies copies;
+  for (const Input& input : graph.inputs)
+    if (is_copy(graph, input)) copies.emplace(input.of, &input);
+  return copies;
+}
+
+std::vector<bool> held_like_optimizer_state(const Graph& graph) {
+  const StateCopies copies = copies_by_state(graph);
+  std::vector<bool> held(graph.values.size(), false);
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state)
+      held[input.value] = input.of.empty() ? copies.contains(input.name) : !is_copy(graph, input);
+  return held;
+}
+
 bool is_scalar_input(const Graph& graph, int value) {
   const Input* input = find_input(graph, value);
   return input && input->kind == InputKind::scalar;
@@ -60,7 +88,8 @@ bool is_scalar_input(const Graph& graph, int value) {
 std::vector<std::string> input_names(const Graph& graph, InputKind kind) {
   std::vector<std::string> names;
   for (const Input& input : graph.inputs)
-    if (input.kind == kind && std::find(names.begin(), names.end(), input.name) == names.end())
+    if (input.kind == kind && !is_copy(graph, input) &&
+        std::find(names.begin(), names.end(), input.name) == names.end())
       names.push_back(input.name);
   return names;
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// The operator record of graph inputs, the only operator that module `ir` needs.
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,18 +12,31 @@ namespace alpa {
 namespace ops {
 
 /// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", …), dtype, shape, and
-/// for state init ("constant", "normal", "uniform") with reals a and b as in `Initializer`. The
-/// node's name is the input's name.
+/// for state init ("constant", "normal", "uniform", or "copy": `is_copy`) with reals a and b as in
+/// `Initializer`. The node's name is the input's name.
 extern const OpDef input;
 
 }  // namespace ops
 
 /// The graph's input of this kind and name, or nullptr.
 const Input* find_input(const Graph& graph, InputKind kind, const std::string& name);
+/// The state of this name, or nullptr; copies are not found.
+const Input* find_state(const Graph& graph, const std::string& name);
 /// Whether `value` is an input of kind `scalar`.
 bool is_scalar_input(const Graph& graph, int value);
-/// Names of the graph's inputs of this kind, in order, each once.
+/// Names of the graph's inputs of this kind, in order, each once; without copies.
 std::vector<std::string> input_names(const Graph& graph, InputKind kind);
+
+/// Whether a state is the copy of another one, its `Input::of`, in a narrower element type. A step
+/// that updates the one updates both. Copies are neither seen by users nor saved.
+bool is_copy(const Graph& graph, const Input& input);
+/// All copies, by the name of the state that they are copies of. Points into `graph`.
+using StateCopies = std::multimap<std::string, const Input*>;
+StateCopies copies_by_state(const Graph& graph);
+
+/// Per value, whether it is a state that the planner holds as it holds optimizer state: also a
+/// parameter that has a copy. The copy is then held as parameters are.
+std::vector<bool> held_like_optimizer_state(const Graph& graph);
 
 /// What an input is to a model.
 enum class StateRole : std::uint8_t {

@@ -30,12 +30,14 @@ struct Readers {
   std::vector<std::vector<int>> nodes;  ///< per value
   std::vector<int> updated;             ///< per value, the input that it updates, or -1
   std::vector<bool> taken;              ///< per value, by a metric or an output
+  StateCopies copies;                   ///< of states
 };
 
 Readers readers_of(const Graph& graph) {
   Readers readers{.nodes = consumers(graph),
                   .updated = std::vector<int>(graph.values.size(), -1),
-                  .taken = std::vector<bool>(graph.values.size(), false)};
+                  .taken = std::vector<bool>(graph.values.size(), false),
+                  .copies = copies_by_state(graph)};
   for (const Update& update : graph.updates) readers.updated[update.value] = update.input;
   for (const Metric& metric : graph.metrics) readers.taken[metric.value] = true;
   for (const Output& output : graph.outputs) readers.taken[output.value] = true;
@@ -68,11 +70,23 @@ class Layers {
   std::vector<int> of_node_;
 };
 
-/// The layer of an input: that of the forward and backward nodes that read it.
-int layer_of_input(const Graph& graph, const Readers& readers, Layers& layers, int value) {
+/// The layer of an input: that of the forward and backward nodes that read it. A copy that is marked
+/// with a layer is read there.
+int layer_of_input(const Graph& graph, const Readers& readers, Layers& layers, const Input& input) {
   Agreement agreement;
-  for (int reader : readers.nodes[value])
-    if (is_marked(graph.nodes[reader])) agreement.add(layers.of_node(reader));
+  const auto add = [&](int value) {
+    for (int reader : readers.nodes[value])
+      if (is_marked(graph.nodes[reader])) agreement.add(layers.of_node(reader));
+  };
+  add(input.value);
+  const auto [first, last] = readers.copies.equal_range(input.name);
+  for (auto copy = first; copy != last; ++copy) {
+    const int value = copy->second->value;
+    if (const int marked = graph.producer(value).layer; marked >= 0)
+      agreement.add(marked);
+    else
+      add(value);
+  }
   return agreement.layer() == kMixed ? -1 : agreement.layer();
 }
 
@@ -122,7 +136,7 @@ std::vector<int> assign_layers(const Graph& graph) {
     if (is_marked(graph.nodes[n])) layers.of_node(n) = graph.nodes[n].layer;
   for (const Input& input : graph.inputs)
     if (input.kind != InputKind::accumulator)
-      layers.of_value(input.value) = layer_of_input(graph, readers, layers, input.value);
+      layers.of_value(input.value) = layer_of_input(graph, readers, layers, input);
   for (int n = 0; n < size; ++n)
     if (graph.nodes[n].region == Region::apply ||
         (accumulates(graph, readers, n) && layers.of_node(n) < 0))

@@ -23,21 +23,39 @@ auto operands_of(const Members& members, std::size_t count, std::size_t m, const
   return own;
 }
 
+/// The same of results.
+template <class Items>
+auto results_of(const Members& members, std::size_t count, std::size_t m, const Items& items) {
+  const auto first = items.begin() + static_cast<std::ptrdiff_t>(m * members.each);
+  std::vector<typename Items::value_type> own(first,
+                                              first + static_cast<std::ptrdiff_t>(members.each));
+  if (members.copies) own.push_back(items[count * members.each + m]);
+  return own;
+}
+
 DimFactors numbered_from(DimFactors dims, int first) {
   for (std::vector<int>& factors : dims)
     for (int& factor : factors) factor += first;
   return dims;
 }
 
-/// Adds the rule of one member; `places` are those of its operands in the whole node.
-void append(Rule& rule, const Rule& member, const std::vector<int>& places) {
+/// Where a member's tensors are in the whole node.
+struct Places {
+  std::vector<int> operands, results;
+};
+
+/// Adds the rule of one member.
+void append(Rule& rule, const Rule& member, const Places& places) {
   const int first = static_cast<int>(rule.factors.size());
-  for (std::size_t i = 0; i < places.size(); ++i)
-    rule.operands[places[i]] = numbered_from(member.operands[i], first);
-  for (const DimFactors& dims : member.results) rule.results.push_back(numbered_from(dims, first));
-  for (std::vector<Reduced> reduced : member.reduced) {
+  for (std::size_t i = 0; i < places.operands.size(); ++i)
+    rule.operands[places.operands[i]] = numbered_from(member.operands[i], first);
+  for (std::size_t i = 0; i < places.results.size(); ++i)
+    rule.results[places.results[i]] = numbered_from(member.results[i], first);
+  for (std::size_t i = 0; i < member.reduced.size(); ++i) {
+    rule.reduced.resize(rule.results.size());
+    std::vector<Reduced>& reduced = rule.reduced[places.results[i]];
+    reduced = member.reduced[i];
     for (Reduced& one : reduced) one.factor += first;
-    rule.reduced.push_back(std::move(reduced));
   }
   rule.factors.insert(rule.factors.end(), member.factors.begin(), member.factors.end());
   std::vector<int>& work = rule.work.emplace_back();
@@ -55,25 +73,32 @@ std::size_t num_members(const OpDef& op, std::size_t operands) {
 Rule rule_of_members(const OpDef& op, const OpQuery& query) {
   const std::size_t count = num_members(op, query.operands.size());
   if (count <= 1) return rule_of_notation(op, query);
-  std::vector<int> places(query.operands.size());
-  std::iota(places.begin(), places.end(), 0);
+  const Members& members = *op.members;
+  std::vector<int> operands(query.operands.size()),
+      results(count * (members.each + (members.copies ? 1 : 0)));
+  std::iota(operands.begin(), operands.end(), 0);
+  std::iota(results.begin(), results.end(), 0);
   Rule rule;
-  rule.operands.resize(places.size());
+  rule.operands.resize(operands.size());
+  rule.results.resize(results.size());
   rule.flops_per_point = op.flops_per_point;
   for (std::size_t m = 0; m < count; ++m) {
-    const std::vector<TensorType> types = operands_of(*op.members, count, m, query.operands);
+    const std::vector<TensorType> types = operands_of(members, count, m, query.operands);
     append(rule, rule_of_notation(op, {types, query.attributes}),
-           operands_of(*op.members, count, m, places));
+           {operands_of(members, count, m, operands), results_of(members, count, m, results)});
   }
   return rule;
+}
+
+std::size_t num_states(const Node& node) {
+  return num_members(*node.op, node.operands.size()) * node.op->members->each;
 }
 
 std::vector<Node> members_of(const Node& node) {
   const Members& members = *node.op->members;
   std::vector<Node> nodes(num_members(*node.op, node.operands.size()), node);
   for (std::size_t m = 0; m < nodes.size(); ++m) {
-    const auto first = node.results.begin() + static_cast<std::ptrdiff_t>(m * members.each);
-    nodes[m].results = {first, first + static_cast<std::ptrdiff_t>(members.each)};
+    nodes[m].results = results_of(members, nodes.size(), m, node.results);
     nodes[m].operands = operands_of(members, nodes.size(), m, node.operands);
   }
   return nodes;
@@ -83,14 +108,19 @@ Node joined(const std::vector<const Node*>& nodes) {
   Node result = *nodes.front();
   const auto shared = static_cast<std::ptrdiff_t>(result.op->members->shared);
   result.operands.clear(), result.results.clear();
-  std::vector<int> last;  // gradients, then what all share
+  std::vector<int> gradients, copies;
+  const auto append_range = [](std::vector<int>& to, auto first, auto last) {
+    to.insert(to.end(), first, last);
+  };
   for (const Node* node : nodes) {
-    const auto states = node->operands.begin() + static_cast<std::ptrdiff_t>(node->results.size());
-    result.operands.insert(result.operands.end(), node->operands.begin(), states);
-    last.insert(last.end(), states, node->operands.end() - shared);
-    result.results.insert(result.results.end(), node->results.begin(), node->results.end());
+    const auto states = static_cast<std::ptrdiff_t>(num_states(*node));
+    append_range(result.operands, node->operands.begin(), node->operands.begin() + states);
+    append_range(gradients, node->operands.begin() + states, node->operands.end() - shared);
+    append_range(result.results, node->results.begin(), node->results.begin() + states);
+    append_range(copies, node->results.begin() + states, node->results.end());
   }
-  result.operands.insert(result.operands.end(), last.begin(), last.end());
+  append_range(result.operands, gradients.begin(), gradients.end());
+  append_range(result.results, copies.begin(), copies.end());
   const std::vector<int>& operands = nodes.back()->operands;
   result.operands.insert(result.operands.end(), operands.end() - shared, operands.end());
   result.name += fmt::format("+{}", nodes.size() - 1);

@@ -15,6 +15,9 @@ std::size_t num_members(const OpDef& op, std::size_t operands);
 /// its own. Throws Error on bad operands.
 Rule rule_of_members(const OpDef& op, const OpQuery& query);
 
+/// The number of operands of a node that its first results replace: the states of all members.
+std::size_t num_states(const Node& node);
+
 /// The members of a node as nodes of one member each.
 std::vector<Node> members_of(const Node& node);
 

@@ -49,10 +49,11 @@ enum class InPlace : std::uint8_t {
 /// Operands of a variadic operator, whose nodes have one or more members of equal attributes. A
 /// node has the first `each` operands of every member, member by member; then, if `gradients`, the
 /// next operand of every member; then the `shared` operands of all. It has `each` results of every
-/// member, in the same order.
+/// member, in the same order; then, if `copies`, one more of every member.
 struct Members {
   std::size_t each = 1;
   bool gradients = false;
+  bool copies = false;
   std::size_t shared = 0;
 };
 

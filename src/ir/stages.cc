@@ -61,10 +61,16 @@ void assign_rest(Graph& graph, int last) {
   }
 }
 
-/// Forward and backward nodes, but not inputs.
+/// Forward and backward nodes, but of inputs only copies that are marked with a layer.
 void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
-  for (Node& node : graph.nodes) {
-    if (is_input(node) || node.region == Region::apply)
+  std::vector<bool> marked(graph.nodes.size(), false);
+  for (const auto& [state, copy] : copies_by_state(graph)) {
+    const int n = graph.values[copy->value].producer;
+    marked[n] = graph.nodes[n].layer >= 0;
+  }
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node& node = graph.nodes[n];
+    if ((is_input(node) && !marked[n]) || node.region == Region::apply)
       node.layer = -1;
     else if (node.layer >= 0)
       node.layer = stage_of_layer.at(node.layer);
@@ -76,18 +82,25 @@ void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
   assign_rest(graph, *std::max_element(stage_of_layer.begin(), stage_of_layer.end()));
 }
 
-/// Inputs that several stages read: where forward nodes read them first; optimizer
-/// state beside its parameter.
+/// Inputs that several stages read: where forward nodes read them first; copies and optimizer
+/// state beside their parameter.
 void assign_inputs(Graph& graph) {
   const std::vector<std::vector<int>> readers = consumers(graph);
+  const StateCopies copies = copies_by_state(graph);
   std::map<std::string, int> of_state;
   for (const Input& input : graph.inputs) {
     Node& node = graph.nodes[graph.values[input.value].producer];
+    std::vector<int> own = readers[input.value];  // of the input, or of a copy of it
+    const auto [first, last] = copies.equal_range(input.name);
+    for (auto copy = first; copy != last; ++copy) {
+      const std::vector<int>& of_copy = readers[copy->second->value];
+      own.insert(own.end(), of_copy.begin(), of_copy.end());
+    }
     std::vector<int> stages;
-    for (int reader : readers[input.value])
+    for (int reader : own)
       if (graph.nodes[reader].region == Region::forward)
         stages.push_back(graph.nodes[reader].layer);
-    for (int reader : readers[input.value])
+    for (int reader : own)
       if (stages.empty()) stages = {graph.nodes[reader].layer};
     const bool owned = !input.of.empty() && input.of != input.name;
     if (node.layer < 0) node.layer = owned ? of_state[input.of] : first_of(stages, -1);

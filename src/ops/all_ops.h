@@ -41,6 +41,8 @@ extern const OpDef max_pool, max_pool_grad;
 extern const OpDef squared_norms;
 /// Variadic: one node updates any number of parameters, whose specs may differ.
 extern const OpDef multi_tensor_adam, multi_tensor_sgd;
+/// The same, and each parameter in element type "copy" beside it.
+extern const OpDef multi_tensor_adam_copy, multi_tensor_sgd_copy;
 
 /// `all_ops()`.
 inline constexpr const OpDef* kAll[] = {
@@ -114,6 +116,8 @@ inline constexpr const OpDef* kAll[] = {
     &squared_norms,
     &multi_tensor_adam,
     &multi_tensor_sgd,
+    &multi_tensor_adam_copy,
+    &multi_tensor_sgd_copy,
 };
 
 }  // namespace ops

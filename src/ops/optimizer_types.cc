@@ -16,6 +16,14 @@ std::vector<DType> state_dtypes(const OpQuery& query) {
            to_string(query.operands));
     if (dtypes.size() < states) dtypes.push_back(type.dtype);
   }
+  const Members& members = *query.op->members;
+  if (!members.copies) return dtypes;
+  const DType copy = query.attributes.dtype("copy");
+  for (std::size_t w = 0; w < states; w += members.each)
+    if (!is_floating(copy) || size_of(copy) >= size_of(dtypes[w]))
+      fail("{}: a {} parameter has no copy in {}, which is not narrower", query.op->name,
+           name_of(dtypes[w]), name_of(copy));
+  dtypes.insert(dtypes.end(), states / members.each, copy);
   return dtypes;
 }
 

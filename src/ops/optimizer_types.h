@@ -7,7 +7,8 @@
 
 namespace alpa::ops {
 
-/// Types of the states of all members. Throws Error unless all operands are floating.
+/// Types of the states of all members and, if the operator makes copies, of those: "copy", which w
+/// must be wider than. Throws Error unless all operands are floating.
 std::vector<DType> state_dtypes(const OpQuery& query);
 
 /// Throws Bug unless the node has these attributes, which its kernels read.

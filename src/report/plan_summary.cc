@@ -8,6 +8,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "src/intra_op/plan/evaluate.h"
+#include "src/ir/input.h"
 #include "src/ir/op_def.h"
 
 namespace alpa {
@@ -157,7 +158,8 @@ class Summary {
     double parameters = 0, optimizer = 0;
     for (const Input& input : graph_.inputs)
       if (input.kind == InputKind::state)
-        (input.of.empty() ? parameters : optimizer) += device_bytes(input);
+        (input.of.empty() || is_copy(graph_, input) ? parameters : optimizer) +=
+            device_bytes(input);
     const auto bytes =
         static_cast<double>(exact ? *exact : intra_op::peak_memory(plan_, priced_.facts).bytes);
     return fmt::format("{}{} per device: parameters {}, optimizer state {}, values of the step {}",
@@ -186,7 +188,7 @@ class Summary {
     return text;
   }
 
-  /// The layout of a parameter; with that of its optimizer state if it is another one.
+  /// The layout of a parameter; with that of its copy or optimizer state if it is another one.
   std::string parameter_text(const Input& parameter) const {
     const std::string layout = layout_text(parameter);
     for (const Input& input : graph_.inputs) {
@@ -194,7 +196,11 @@ class Summary {
           graph_.type(input.value).shape != graph_.type(parameter.value).shape)
         continue;
       if (const std::string other = layout_text(input); other != layout)
-        return fmt::format("{}; optimizer state {}", layout, other);
+        return fmt::format("{}; {} {}", layout,
+                           is_copy(graph_, input)
+                               ? fmt::format("as {}", name_of(graph_.type(input.value).dtype))
+                               : "optimizer state",
+                           other);
     }
     return layout;
   }

@@ -84,7 +84,10 @@ struct Executor::Impl {
       if (input.kind == InputKind::state) directory[input.name] = parts_of(input.value, programs);
     for (const Output& output : program.graph.outputs)
       returned[output.name] = parts_of(output.value, programs);
-    boxes = boxes_of(directory, programs, placement);
+    copies = copies_by_state(graph());
+    Directory saved = directory;
+    for (const auto& [name, copy] : copies) saved.erase(copy->name);
+    boxes = boxes_of(saved, programs, placement);
     boxes_here = held_here(boxes);
     join(sharing);
   }
@@ -182,7 +185,7 @@ struct Executor::Impl {
   // ---- state
 
   const Input& known_state(const std::string& name) const {
-    const Input* input = find_input(graph(), InputKind::state, name);
+    const Input* input = find_state(graph(), name);
     if (input == nullptr)
       fail("no state is called \"{}\"; known are {}", name,
            quoted_names(input_names(graph(), InputKind::state)));
@@ -224,12 +227,13 @@ struct Executor::Impl {
   void enlarge(DeviceState& state) {
     settle_shared();
     require_usable(state);
-    std::vector<std::byte> content(snapshot_bytes(boxes_here));
-    read_boxes(boxes_here, *devices, *state.memory, content.data());
+    const std::vector<StateBox> held = held_here(boxes_of(directory, programs, placement));
+    std::vector<std::byte> content(snapshot_bytes(held));
+    read_boxes(held, *devices, *state.memory, content.data());
     const auto place_in = [&](std::int64_t bytes) {
       state.memory = devices->allocate(bytes);
       state.arena_bytes = bytes;
-      write_boxes(boxes_here, *devices, *state.memory, content.data());
+      write_boxes(held, *devices, *state.memory, content.data());
     };
     const std::int64_t before = state.arena_bytes;
     state.memory.reset();
@@ -281,7 +285,22 @@ struct Executor::Impl {
     return outputs;
   }
 
+  /// A state and its copies.
   void write(DeviceState& state, const Input& input, const Array& array) {
+    write_one(state, input, array);
+    const auto [first, last] = copies.equal_range(input.name);
+    for (auto copy = first; copy != last; ++copy)
+      write_one(state, *copy->second, array.cast(graph().type(copy->second->value).dtype));
+  }
+
+  /// All copies of states whose content has been restored. Every process calls it.
+  void write_copies(DeviceState& state) {
+    for (const auto& [name, copy] : copies)
+      write_one(state, *copy,
+                read(state, *find_state(graph(), name)).cast(graph().type(copy->value).dtype));
+  }
+
+  void write_one(DeviceState& state, const Input& input, const Array& array) {
     std::vector<std::byte> host;
     for (const HeldPart& held : directory.at(input.name)) {
       if (!here.has(held.device)) continue;
@@ -389,8 +408,9 @@ struct Executor::Impl {
   std::vector<lower::DeviceProgram> everyone;  ///< of all processes; empty if there is one
   Programs programs;                           ///< of all devices
   DevicesHere here;
-  Directory directory, returned;                             ///< of state and of outputs
-  std::vector<StateBox> boxes, boxes_here;                   ///< of the state
+  Directory directory, returned;            ///< of state and of outputs
+  std::vector<StateBox> boxes, boxes_here;  ///< of the state, without copies
+  StateCopies copies;
   std::deque<std::shared_ptr<RunningStep::Step>> under_way;  ///< oldest first
 
   // Of the one that makes the states; its mutex guards all that share them:
@@ -541,7 +561,10 @@ void Executor::restore(DeviceState& state, const std::vector<StateBox>& boxes,
   home.check_owner(state);
   home.settle_shared();
   Impl::require_usable(state);
-  home.telling([&] { write_boxes(boxes, *home.devices, *state.memory, from); });
+  home.telling([&] {
+    write_boxes(boxes, *home.devices, *state.memory, from);
+    home.write_copies(state);
+  });
   if (counters) state.seed = counters->seed, state.steps = counters->steps;
 }
 

@@ -1,11 +1,14 @@
 // src/runtime/initialize.cc — initialises state inputs from a seed
 #include "initialize.h"
 
+#include <cstring>
 #include <set>
 #include <vector>
 
+#include "alpa/tensor/array.h"
 #include "kernels/cpu/kernels.h"
 #include "src/base/fnv.h"
+#include "src/ir/input.h"
 
 namespace alpa::runtime {
 void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
@@ -27,6 +30,20 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
   kernel.run(call);
 }
 
+namespace {
+
+/// A copy's first content: that of its state, in its type.
+void initialize_copy(const KernelTensor& shard, const Node& state, std::uint64_t seed,
+                     ThreadTeam& team) {
+  Array wide({state.attributes.dtype("dtype"), shard.type.shape});
+  initialize({wide.mutable_data(), wide.type(), shard.offset, shard.global_shape}, state.name,
+             state.attributes, seed, team);
+  const Array narrow = wide.cast(shard.type.dtype);
+  std::memcpy(shard.data, narrow.data(), static_cast<std::size_t>(narrow.bytes()));
+}
+
+}  // namespace
+
 void fill_state(const Graph& graph, const Directory& directory, const Programs& programs,
                 DevicesHere here, Devices& devices, DeviceState& state) {
   ThreadTeam team(usable_cores());
@@ -39,8 +56,13 @@ void fill_state(const Graph& graph, const Directory& directory, const Programs& 
       if (!here.has(first.device) || !drawn.insert(first.owner).second) continue;
       const lower::Buffer& buffer = programs[first.device]->buffers[first.buffer];
       host.resize(buffer.type.bytes());
-      initialize({host.data(), buffer.type, buffer.offset, buffer.global_shape}, input.name,
-                 graph.producer(input.value).attributes, state.seed, team);
+      const KernelTensor shard{host.data(), buffer.type, buffer.offset, buffer.global_shape};
+      const Input& source = is_copy(graph, input) ? *find_state(graph, input.of) : input;
+      const Node& node = graph.producer(source.value);
+      if (&source == &input)
+        initialize(shard, input.name, node.attributes, state.seed, team);
+      else
+        initialize_copy(shard, node, state.seed, team);
       for (const HeldPart& part : parts)
         if (part.owner == first.owner && here.has(part.device))
           devices.write(*state.memory, part.device - here.first, part.buffer, host.data());

@@ -24,7 +24,7 @@ std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool up
        ++i)
     kind += fmt::format(" %{}", node.operands[i]);
   if (node.attributes.contains(kOverlapped))
-    kind += fmt::format(" of {}", graph.values[node.operands[node.results.size()]].producer);
+    kind += fmt::format(" of {}", graph.values[node.operands[num_states(node)]].producer);
   return kind;
 }
 

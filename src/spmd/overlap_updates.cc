@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "rewrite.h"
+#include "src/ir/members.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::spmd {
@@ -31,24 +32,29 @@ bool are_read(const Original& original, const std::vector<int>& values) {
   });
 }
 
-/// The last node that must precede update n: producers of its operands and other readers of its
-/// states. nullopt if n is not an update, if its results are read, or if its gradient comes from
+/// The states whose new content update n makes.
+std::vector<int> replaced_by(const Graph& graph, int n) {
+  std::vector<int> states;
+  for (const Update& update : graph.updates)
+    if (graph.values[update.value].producer == n) states.push_back(update.input);
+  return states;
+}
+
+/// The last node that must precede update n: producers of its operands and other readers of the
+/// states it replaces. nullopt if n is not an update, if its results are read, or if its gradient comes from
 /// other devices, which would have to be waited for.
 std::optional<int> ready_after(const Original& original, int n) {
   const Graph& graph = original.graph;
   const Node& node = graph.nodes[n];
   if (!is_update(node) || are_read(original, node.results)) return std::nullopt;
-  const std::size_t states = node.results.size();
-  if (is_collective(graph.producer(node.operands[states]))) return std::nullopt;
+  if (is_collective(graph.producer(node.operands[num_states(node)]))) return std::nullopt;
   int last = -1;
-  for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    const int value = node.operands[i];
+  for (int value : node.operands)
     if (graph.producer(value).op != &ops::input)
       last = std::max(last, graph.values[value].producer);
-    if (i >= states) continue;
-    for (int reader : original.readers[value])
+  for (int state : replaced_by(graph, n))
+    for (int reader : original.readers[state])
       if (reader != n) last = std::max(last, reader);
-  }
   return last < n ? std::optional(last) : std::nullopt;
 }
 

@@ -19,14 +19,25 @@ void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weigh
   recorder(w).update(w, cast(old - direction * cast(learning_rate, dtype), w.dtype()));
 }
 
+/// A gradient that was widened on its way here as it was before: updates read any floating type.
+Value unwidened(Value gradient) {
+  Recorder& builder = recorder(gradient);
+  const Node& node = builder.node(builder.producer(gradient.id));
+  if (node.op != &ops::cast) return gradient;
+  const Value narrow = builder.value(node.operands[0]);
+  const bool widened =
+      is_floating(narrow.dtype()) && size_of(narrow.dtype()) < size_of(gradient.dtype());
+  return widened ? narrow : gradient;
+}
+
 void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learning_rate) {
   Builder& builder = *w.builder;
   const Value velocity = builder.optimizer_state(w, "velocity");
-  const Values results =
-      recorder(builder).emit(ops::multi_tensor_sgd, {w, velocity, gradient, learning_rate},
-                             {{"momentum", sgd.momentum},
-                              {"weight_decay", sgd.weight_decay},
-                              {"nesterov", std::int64_t{sgd.nesterov}}});
+  const Values results = recorder(builder).emit(ops::multi_tensor_sgd,
+                                                {w, velocity, unwidened(gradient), learning_rate},
+                                                {{"momentum", sgd.momentum},
+                                                 {"weight_decay", sgd.weight_decay},
+                                                 {"nesterov", std::int64_t{sgd.nesterov}}});
   builder.update(w, results[0]);
   builder.update(velocity, results[1]);
 }
@@ -41,7 +52,7 @@ Optimizer adam(LearningRate rate, double beta1, double beta2, double epsilon, do
                              Value step) {
     const Value m = builder.optimizer_state(w, "adam_m"), v = builder.optimizer_state(w, "adam_v");
     const Values results = recorder(builder).emit(
-        ops::multi_tensor_adam, {w, m, v, gradient, learning_rate, step}, attributes);
+        ops::multi_tensor_adam, {w, m, v, unwidened(gradient), learning_rate, step}, attributes);
     builder.update(w, results[0]);
     builder.update(m, results[1]);
     builder.update(v, results[2]);

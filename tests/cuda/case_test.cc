@@ -146,16 +146,21 @@ TEST_CASE("a device that holds nothing of an operand gives the reduction of noth
 TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
   if (no_device()) return;
   for (const auto& [op, states] :
-       {std::pair(&ops::multi_tensor_adam, 3), std::pair(&ops::multi_tensor_sgd, 2)}) {
-    std::vector<HostTensor> operands, results, gradients;
+       {std::pair(&ops::multi_tensor_adam, 3), std::pair(&ops::multi_tensor_sgd, 2),
+        std::pair(&ops::multi_tensor_adam_copy, 3), std::pair(&ops::multi_tensor_sgd_copy, 2)}) {
+    std::vector<HostTensor> operands, results, gradients, copies;
+    const bool copying = op->members->copies;
     for (int member = 0; member < 30; ++member) {  // more than a small table holds
-      const DType dtype = member % 3 == 0 ? bf16 : f32;
+      const DType dtype = member % 3 == 0 ? (copying ? f64 : bf16) : f32;
       const Shape shape{member % 5 == 4 ? 0 : member * 401 + 1};
       for (int s = 0; s < states; ++s)
         operands.push_back(random_tensor({dtype, shape}, 7 * member + s, 0, 1));
       for (int s = 0; s < states; ++s) results.emplace_back(TensorType{dtype, shape});
-      gradients.push_back(random_tensor({f32, shape}, 7 * member + 5));
+      gradients.push_back(random_tensor({member % 2 ? f32 : bf16, shape}, 7 * member + 5));
+      if (copying) copies.emplace_back(TensorType{bf16, shape});
     }
+    const std::size_t in_place = results.size();
+    results.insert(results.end(), copies.begin(), copies.end());
     operands.insert(operands.end(), gradients.begin(), gradients.end());
     operands.push_back(random_tensor({f32, {}}, 1, 0.01, 0.1));
     if (states == 3) operands.push_back(random_tensor({f32, {}}, 2, 3, 4));
@@ -168,7 +173,7 @@ TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
       run.captured = captured;
       check_close(run_on_device(*op, operands, results, run), expected);
     }
-    for (std::size_t i = 0; i < results.size(); ++i) run.in_place.emplace_back(i, i);
+    for (std::size_t i = 0; i < in_place; ++i) run.in_place.emplace_back(i, i);
     check_close(run_on_device(*op, operands, results, run), expected);
   }
 }

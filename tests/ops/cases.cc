@@ -567,6 +567,20 @@ void updates() {
                        two_members(sgd_one, 2),
                        (15 + 4) * 6,
                        sgd_settings});
+      for (const DType copy : {bf16, dtype == f64 ? f32 : f16}) {
+        Attributes adam_copies = adam_settings, sgd_copies = sgd_settings;
+        adam_copies.set("copy", copy), sgd_copies.set("copy", copy);
+        table.push_back({&ops::multi_tensor_adam_copy,
+                         {w, w, v, other, other, other_v, w, other, rate, step},
+                         two_members(with_copy(adam_one), 3),
+                         (15 + 4) * 14,
+                         adam_copies});
+        table.push_back({&ops::multi_tensor_sgd_copy,
+                         {w, w, other, other, w, other, rate},
+                         two_members(with_copy(sgd_one), 2),
+                         (15 + 4) * 6,
+                         sgd_copies});
+      }
     }
 }
 

@@ -339,13 +339,24 @@ Reference top_k(std::int64_t k, bool descending) {
 
 Reference two_members(const Reference& one, int states) {
   return [=](const std::vector<Tensor>& in) {
-    std::vector<Tensor> results;
+    std::vector<Tensor> results, copies;
     for (int m = 0; m < 2; ++m) {
       std::vector<Tensor> own(in.begin() + m * states, in.begin() + (m + 1) * states);
       own.push_back(in[2 * states + m]);
       own.insert(own.end(), in.begin() + 2 * states + 2, in.end());
-      for (Tensor& result : one(own)) results.push_back(std::move(result));
+      for (Tensor& result : one(own))
+        (static_cast<int>(results.size()) < (m + 1) * states ? results : copies)
+            .push_back(std::move(result));
     }
+    results.insert(results.end(), copies.begin(), copies.end());
+    return results;
+  };
+}
+
+Reference with_copy(const Reference& update) {
+  return [=](const std::vector<Tensor>& in) {
+    std::vector<Tensor> results = update(in);
+    results.push_back(Tensor(results[0]));
     return results;
   };
 }

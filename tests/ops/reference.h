@@ -70,6 +70,9 @@ Reference squared_norms();
 /// Of a node with two members of so many states each: `one` for each member.
 Reference two_members(const Reference& one, int states);
 
+/// An update whose last result is the new parameter once more.
+Reference with_copy(const Reference& update);
+
 Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled);
 
 /// Sutskever et al. 2013.

@@ -34,6 +34,8 @@ const std::map<std::string_view, std::string_view> kNotDifferentiable{
     {"max_pool_grad", "second derivatives of max_pool are not offered"},
     {"multi_tensor_adam", "the step ends with it"},
     {"multi_tensor_sgd", "the step ends with it"},
+    {"multi_tensor_adam_copy", "the step ends with it"},
+    {"multi_tensor_sgd_copy", "the step ends with it"},
     {"output", "no operator reads its result"},
 };
 

@@ -288,4 +288,42 @@ TEST_CASE("given plans that fit neither model nor cluster are refused with the p
   CHECK(refused(given_stages("")) == start + "stages: there are none; give at least one\n");
 }
 
+/// Launches of a kind in a step of GPT-350M on one H200, 8 x 1024 tokens a micro-batch.
+std::map<std::string, Json> counts_of_gpt(int micro_batches) {
+  const Json report = json_of(plan_of(
+      {"gpt", "350M", "--cluster", "hgx-h200", "--method", "serial", "--precision", "bf16_mixed",
+       "--sequence", "1024", "--batch", std::to_string(8 * micro_batches), "--micro-batches",
+       std::to_string(micro_batches), "--remat", "none", "--counts", "--json"}));
+  std::map<std::string, Json> counts;
+  for (const Json& row : report.at("counts")) counts[row.at("kind")] = row;
+  return counts;
+}
+
+TEST_CASE("a step of GPT-350M launches at most 771 kernels") {  // to reach: 620
+  auto counts = counts_of_gpt(1);
+  CHECK(counts["all"]["launches"] <= 771);
+  CHECK(counts["all"]["launches"] > 400);
+  // Products: six FLOPs a parameter and token. Attention: two products of T·width each forward, five
+  // backward.
+  const double tokens = 8 * 1024, width = 1024, layers = 24,
+               products = 6 * (12 * layers * width * width + 51200 * width),
+               attention = 2 * 7 * layers * width * 1024;
+  CHECK(counts["all"]["flops"].get<double>() ==
+        doctest::Approx(tokens * (products + attention)).epsilon(0.01));
+}
+
+TEST_CASE("micro-batches of GPT-350M convert no parameter and no gradient by itself") {
+  auto counts = counts_of_gpt(3);
+  CHECK(counts["cast"]["launches"] <= 3);  // the logits, once a micro-batch
+  CHECK(counts["multi_tensor_adam_copy"]["launches"] == 1);
+  CHECK(counts["multi_tensor_adam_copy"]["in_micro_batches"] == 0);
+}
+
+TEST_CASE("counts are a table behind the plan") {
+  const ProgramOutput output = plan_mlp({"--method", "data", "--counts"});
+  CHECK(output.status == 0);
+  CHECK(output.text.find("kind") != std::string::npos);
+  CHECK(output.text.find("all_reduce") != std::string::npos);
+}
+
 }  // namespace plan_test

@@ -19,6 +19,11 @@ SgdSettings sgd_settings(const Attributes& a) {
 
 DeviceScalar scalar(const KernelTensor& tensor) { return {tensor.data, tensor.type.dtype}; }
 
+/// Whether results behind the states are copies of the parameters.
+bool has_copies(const KernelCall& call, std::size_t members, int states) {
+  return call.outputs.size() > members * states;
+}
+
 /// Types and sizes of a call's tensors, one row per parameter; their memory is not known yet.
 std::vector<UpdateTensor> rows_of(const KernelCall& call, int states, int scalars) {
   const std::size_t members = (call.inputs.size() - scalars) / (states + 1);
@@ -29,6 +34,8 @@ std::vector<UpdateTensor> rows_of(const KernelCall& call, int states, int scalar
     if (states == 3) rows[m].second_type = state[2].type.dtype;
     rows[m].gradient_type = call.inputs[members * states + m].type.dtype;
     rows[m].elements = state[0].type.elements();
+    if (has_copies(call, members, states))
+      rows[m].copy_type = call.outputs[members * states + m].type.dtype;
   }
   return rows;
 }
@@ -41,6 +48,8 @@ void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) 
     rows[m].first = old[1].data, rows[m].new_first = made[1].data;
     if (states == 3) rows[m].second = old[2].data, rows[m].new_second = made[2].data;
     rows[m].gradient = call.inputs[rows.size() * states + m].data;
+    if (has_copies(call, rows.size(), states))
+      rows[m].copy = call.outputs[rows.size() * states + m].data;
   }
 }
 

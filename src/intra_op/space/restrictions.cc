@@ -109,9 +109,9 @@ std::uint32_t whole_updates(const AxisLimits& limits) {
   return limits.only_batch & ~(limits.split_optimizer_state | limits.any_state);
 }
 
-void restrict_input(const Input& input, const AxisLimits& limits, Restriction& r) {
+/// `optimizer`: a state is held as optimizer state is.
+void restrict_input(const Input& input, bool optimizer, const AxisLimits& limits, Restriction& r) {
   if (input.kind == InputKind::state) {
-    const bool optimizer = !input.of.empty();
     r.whole_axes = optimizer ? limits.whole_optimizer_state : limits.whole_parameters;
     r.most_split_axes = optimizer ? limits.split_optimizer_state : limits.split_parameters;
   }
@@ -129,17 +129,25 @@ bool follows_split_state(const Node& node, bool updates, const AxisLimits& limit
   return node.op == &ops::input ? r.most_split_axes != 0 : updates;
 }
 
+/// What a restriction depends on beside its node.
+struct RestrictedGraph {
+  const Graph& graph;
+  std::set<int> accumulations;        ///< nodes
+  std::vector<bool> optimizer_state;  ///< per value
+};
+
 /// The restriction of node n but for `linear_axes`. `tensor` is empty without axes of tensors.
-Restriction restriction_of(const Graph& graph, const std::set<int>& accumulations, int n,
-                           int batch_factor, const std::vector<TensorFactors>& tensor,
-                           const AxisLimits& limits) {
+Restriction restriction_of(const RestrictedGraph& of, int n, int batch_factor,
+                           const std::vector<TensorFactors>& tensor, const AxisLimits& limits) {
+  const Graph& graph = of.graph;
   const Node& node = graph.nodes[n];
-  const bool updates = updates_state(graph, accumulations, n);
+  const bool updates = updates_state(graph, of.accumulations, n);
   Restriction r;
   r.batch_factor = batch_factor;
   if (batch_factor >= 0) r.batch_axes = limits.batch;
   if (node.op == &ops::input)
-    restrict_input(*find_input(graph, node.results[0]), limits, r);
+    restrict_input(*find_input(graph, node.results[0]), of.optimizer_state[node.results[0]], limits,
+                   r);
   else if (batch_factor < 0)  // the batch's axes split tensors without it only where state is split
     r.whole_axes = updates ? whole_updates(limits) : limits.only_batch;
   if (!tensor.empty() && !follows_split_state(node, updates, limits, r)) {
@@ -224,10 +232,10 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
   std::vector<TensorFactors> tensor;
   if (limits.tensor)
     tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), batch);
-  const std::set<int> accumulations = accumulations_of(graph);
+  const RestrictedGraph of{graph, accumulations_of(graph), held_like_optimizer_state(graph)};
   std::vector<Restriction> result;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-    result.push_back(restriction_of(graph, accumulations, n, batch[n], tensor, limits));
+    result.push_back(restriction_of(of, n, batch[n], tensor, limits));
   add_linear_axes(graph, classes, mesh, options.part.whole_boundary_inputs, result);
   return result;
 }

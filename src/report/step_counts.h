@@ -1,0 +1,27 @@
+#pragma once
+/// What a step queues on one device, counted from its program: no device is needed.
+#include <string>
+#include <vector>
+
+#include "src/runtime/executor.h"
+
+namespace alpa {
+
+/// All instructions of one kind in a step: of an operator, of a collective, or "send", "copy", ….
+struct KindCount {
+  std::string kind;
+  std::int64_t launches = 0;          ///< calls of kernels and of collectives
+  std::int64_t in_micro_batches = 0;  ///< of those, the ones that are not once per step
+  double bytes = 0;                   ///< read and written by operators; of messages, sent
+  double flops = 0;
+};
+
+/// One row per kind, most launches first. Loads of inputs and waits are no launches. A call of a
+/// kernel may be several launches of a card: sums in pieces, copies before products.
+std::vector<KindCount> count_step(const spmd::SpmdProgram& program,
+                                  const lower::DeviceProgram& device);
+
+/// The sums of all rows, of kind "all".
+KindCount total_of(const std::vector<KindCount>& rows);
+
+}  // namespace alpa
