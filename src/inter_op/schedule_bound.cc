@@ -290,10 +290,27 @@ struct Interval {
   bool operator<(const Interval& other) const { return seconds > other.seconds; }
 };
 
-/// The distinct seconds of stages, ascending.
-std::vector<double> seconds_of_stages(const PartitionTables& tables) {
+/// Seconds that some stage takes at least: the devices share the least work of all layers.
+double least_slowest(const ScheduleBoundProblem& problem, const PartitionTables& tables) {
+  std::vector<double> work(tables.layers + 1, kInfinity);  // of the layers from one on
+  work[tables.layers] = 0;
+  for (int first = tables.layers - 1; first >= 0; --first)
+    for (int last = first; last < tables.layers; ++last)
+      for (int m = 0; m < tables.submeshes; ++m)
+        if (const PartitionOption* option = tables.option(first, last, m, 0))
+          work[first] =
+              std::min(work[first], option->seconds * problem.stages.submeshes[m].num_devices() +
+                                        work[last + 1]);
+  return work[0] / problem.stages.cluster.num_devices();
+}
+
+/// The distinct seconds that the slowest stage may take, ascending.
+std::vector<double> seconds_of_slowest(const ScheduleBoundProblem& problem,
+                                       const PartitionTables& tables) {
+  const double least = least_slowest(problem, tables) * (1 - 1e-9);
   std::vector<double> seconds;
-  for (const PartitionOption& option : tables.options) seconds.push_back(option.seconds);
+  for (const PartitionOption& option : tables.options)
+    if (option.seconds >= least) seconds.push_back(option.seconds);
   std::sort(seconds.begin(), seconds.end());
   seconds.erase(std::unique(seconds.begin(), seconds.end()), seconds.end());
   return seconds;
@@ -307,7 +324,7 @@ class BoundSearch {
       : problem_(problem),
         tables_(tables),
         tiling_(tiling),
-        slowest_(seconds_of_stages(tables)),
+        slowest_(seconds_of_slowest(problem, tables)),
         most_counted_(cells(tables.most_counted) <= kTuning.schedule_bound.most_cells
                           ? tables.most_counted
                           : 0),

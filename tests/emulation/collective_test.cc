@@ -46,7 +46,7 @@ TEST_CASE("more ranks than a kernel reads at once combine what NCCL cannot along
   emulation::restart({.devices = kRanks});
   std::vector<int> ordinals(kRanks);
   std::iota(ordinals.begin(), ordinals.end(), 0);
-  const auto group = cuda::make_nccl_group(ordinals);
+  const auto group = nccl_group_on(ordinals);
   for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter}) {
     const Exchange exchange =
         make_exchange(kind, Combiner::log_sum_exp, f32, kRanks, {{3, 75, 2}, {1, 2, 1}}, 1, 0);
