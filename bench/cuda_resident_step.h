@@ -43,7 +43,8 @@ class ResidentStep {
         devices_, std::vector<int>{0}, true,
         [](const std::vector<int>&, bool) -> std::unique_ptr<cuda::CollectiveGroup> {
           bug("a step of one device has no collectives");
-        });
+        },
+        [] {});
     arena_ = cuda::allocate_device(device().program().arena_bytes);
     memory_.arenas = {static_cast<std::byte*>(arena_.get())};
     initialize_state();
