@@ -70,8 +70,8 @@ class Layers {
   std::vector<int> of_node_;
 };
 
-/// The layer of an input: that of the forward and backward nodes that read it. A copy that is marked
-/// with a layer is read there.
+/// The layer of an input: that of the forward and backward nodes that read it. A copy that is
+/// marked with a layer is read there.
 int layer_of_input(const Graph& graph, const Readers& readers, Layers& layers, const Input& input) {
   Agreement agreement;
   const auto add = [&](int value) {

@@ -15,7 +15,6 @@
 #include "held_parts.h"
 #include "initialize.h"
 #include "src/base/exception_text.h"
-#include "src/base/thread_team.h"
 #include "src/ir/input.h"
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
@@ -84,7 +83,6 @@ struct Executor::Impl {
       if (input.kind == InputKind::state) directory[input.name] = parts_of(input.value, programs);
     for (const Output& output : program.graph.outputs)
       returned[output.name] = parts_of(output.value, programs);
-    copies = copies_by_state(graph());
     Directory saved = directory;
     for (const auto& [name, copy] : copies) saved.erase(copy->name);
     boxes = boxes_of(saved, programs, placement);
@@ -192,13 +190,6 @@ struct Executor::Impl {
     return *input;
   }
 
-  /// A part of a state input in `host`, which is resized.
-  KernelTensor shard(const HeldPart& part, std::vector<std::byte>& host) const {
-    const lower::Buffer& buffer = programs[part.device]->buffers[part.buffer];
-    host.resize(buffer.type.bytes());
-    return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
-  }
-
   /// Waits for every started step: only then is it known which states are usable.
   void settle_all() {
     while (!under_way.empty()) settle();
@@ -259,7 +250,7 @@ struct Executor::Impl {
     std::vector<std::byte> host;
     for (const HeldPart& held : parts) {
       if (held.owner != held.device) continue;
-      const KernelTensor part = shard(held, host);
+      const KernelTensor part = part_in(host, held, programs);
       if (here.has(held.device))
         devices->read(*state.memory, held.device - here.first, held.buffer, micro_batch, part.data);
       if (world()) world()->broadcast(part.data, part.type.bytes(), rank_of(held.device));
@@ -287,29 +278,16 @@ struct Executor::Impl {
 
   /// A state and its copies.
   void write(DeviceState& state, const Input& input, const Array& array) {
-    write_one(state, input, array);
-    const auto [first, last] = copies.equal_range(input.name);
-    for (auto copy = first; copy != last; ++copy)
-      write_one(state, *copy->second, array.cast(graph().type(copy->second->value).dtype));
-  }
-
-  /// All copies of states whose content has been restored. Every process calls it.
-  void write_copies(DeviceState& state) {
+    const DType dtype = graph().type(input.value).dtype;
+    write_parts(array.dtype() == dtype ? array : array.cast(dtype), directory.at(input.name),
+                programs, here, *devices, *state.memory);
     for (const auto& [name, copy] : copies)
-      write_one(state, *copy,
-                read(state, *find_state(graph(), name)).cast(graph().type(copy->value).dtype));
+      if (name == input.name) write(state, *copy, array);
   }
 
-  void write_one(DeviceState& state, const Input& input, const Array& array) {
-    std::vector<std::byte> host;
-    for (const HeldPart& held : directory.at(input.name)) {
-      if (!here.has(held.device)) continue;
-      const KernelTensor part = shard(held, host);
-      const Shape origin(part.offset.size(), 0);
-      BoxCopy::make(part.global_shape, part.offset, part.type.shape, origin, part.type.shape)
-          .copy(array.data(), part.data, size_of(part.type.dtype));
-      devices->write(*state.memory, held.device - here.first, held.buffer, part.data);
-    }
+  /// All copies, of what has been restored. Every process calls it.
+  void write_copies(DeviceState& state) {
+    for (const auto& [name, copy] : copies) write(state, *copy, read(state, known_state(name)));
   }
 
   // ---- steps
@@ -410,7 +388,7 @@ struct Executor::Impl {
   DevicesHere here;
   Directory directory, returned;            ///< of state and of outputs
   std::vector<StateBox> boxes, boxes_here;  ///< of the state, without copies
-  StateCopies copies;
+  StateCopies copies = copies_by_state(program.graph);
   std::deque<std::shared_ptr<RunningStep::Step>> under_way;  ///< oldest first
 
   // Of the one that makes the states; its mutex guards all that share them:

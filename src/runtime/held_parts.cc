@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/base/thread_team.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa::runtime {
 namespace {
@@ -49,6 +50,25 @@ std::vector<HeldPart> parts_of(int value, const Programs& programs) {
     parts.push_back({d, held, same != parts.end() ? same->owner : d});
   }
   return parts;
+}
+
+KernelTensor part_in(std::vector<std::byte>& host, const HeldPart& part, const Programs& programs) {
+  const lower::Buffer& buffer = programs[part.device]->buffers[part.buffer];
+  host.resize(buffer.type.bytes());
+  return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
+}
+
+void write_parts(const Array& whole, const std::vector<HeldPart>& parts, const Programs& programs,
+                 DevicesHere here, Devices& devices, DeviceMemory& memory) {
+  std::vector<std::byte> host;
+  for (const HeldPart& held : parts) {
+    if (!here.has(held.device)) continue;
+    const KernelTensor part = part_in(host, held, programs);
+    const Shape origin(part.offset.size(), 0);
+    BoxCopy::make(part.global_shape, part.offset, part.type.shape, origin, part.type.shape)
+        .copy(whole.data(), part.data, size_of(part.type.dtype));
+    devices.write(memory, held.device - here.first, held.buffer, part.data);
+  }
 }
 
 DevicesHere devices_here(const Programs& programs, const Placement& placement) {

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "alpa/tensor/array.h"
 #include "src/runtime/devices.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::runtime {
 
@@ -38,12 +40,19 @@ struct StateBox {
   std::vector<int> ranks = {};  ///< of the processes that hold it, ascending
 };
 
+/// A part of a tensor in host memory: `host`, which is resized.
+KernelTensor part_in(std::vector<std::byte>& host, const HeldPart& part, const Programs& programs);
+
 /// The devices of this process among all: consecutive ones.
 struct DevicesHere {
   int first = 0, count = 0;
   bool has(int device) const { return device >= first && device < first + count; }
 };
 DevicesHere devices_here(const Programs& programs, const Placement& placement);
+
+/// Copies a whole tensor to its parts on devices of this process.
+void write_parts(const Array& whole, const std::vector<HeldPart>& parts, const Programs& programs,
+                 DevicesHere here, Devices& devices, DeviceMemory& memory);
 
 /// The distinct boxes of all tensors of a directory, each once. In a snapshot they lie one behind
 /// the other in this order, larger elements first, so that each is aligned to its elements.

@@ -41,8 +41,8 @@ std::vector<int> replaced_by(const Graph& graph, int n) {
 }
 
 /// The last node that must precede update n: producers of its operands and other readers of the
-/// states it replaces. nullopt if n is not an update, if its results are read, or if its gradient comes from
-/// other devices, which would have to be waited for.
+/// states it replaces. nullopt if n is not an update, if its results are read, or if its gradient
+/// comes from other devices, which would have to be waited for.
 std::optional<int> ready_after(const Original& original, int n) {
   const Graph& graph = original.graph;
   const Node& node = graph.nodes[n];

@@ -6,6 +6,7 @@
 #include "composed_update.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
+#include "src/ops/simplify.h"
 
 namespace alpa {
 namespace {
@@ -21,13 +22,12 @@ void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weigh
 
 /// A gradient that was widened on its way here as it was before: updates read any floating type.
 Value unwidened(Value gradient) {
-  Recorder& builder = recorder(gradient);
-  const Node& node = builder.node(builder.producer(gradient.id));
-  if (node.op != &ops::cast) return gradient;
-  const Value narrow = builder.value(node.operands[0]);
-  const bool widened =
-      is_floating(narrow.dtype()) && size_of(narrow.dtype()) < size_of(gradient.dtype());
-  return widened ? narrow : gradient;
+  const Node* conversion = ops::producer_if(gradient, ops::cast);
+  if (!conversion) return gradient;
+  const Value narrow = recorder(gradient).operand(*conversion, 0);
+  return is_floating(narrow.dtype()) && size_of(narrow.dtype()) < size_of(gradient.dtype())
+             ? narrow
+             : gradient;
 }
 
 void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learning_rate) {

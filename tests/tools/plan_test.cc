@@ -303,8 +303,8 @@ TEST_CASE("a step of GPT-350M launches at most 771 kernels") {  // to reach: 620
   auto counts = counts_of_gpt(1);
   CHECK(counts["all"]["launches"] <= 771);
   CHECK(counts["all"]["launches"] > 400);
-  // Products: six FLOPs a parameter and token. Attention: two products of T·width each forward, five
-  // backward.
+  // Products: six FLOPs a parameter and token. Attention: two products of T·width each forward,
+  // five backward.
   const double tokens = 8 * 1024, width = 1024, layers = 24,
                products = 6 * (12 * layers * width * width + 51200 * width),
                attention = 2 * 7 * layers * width * 1024;
