@@ -14,8 +14,9 @@ namespace {
 using kernels::AttentionShape;
 
 constexpr std::int64_t kMostDnnWidth = 128;
-/// A piece of one key head may need more.
+/// A piece of one key head may need more, up to kMostOfKeyHead.
 constexpr std::int64_t kMostWorkspace = std::int64_t{512} << 20;
+constexpr std::int64_t kMostOfKeyHead = std::int64_t{2} << 30;
 
 std::int64_t rounded_up(std::int64_t x, std::int64_t unit) { return (x + unit - 1) / unit * unit; }
 
@@ -62,6 +63,9 @@ std::string dnn_refusal(const AttentionLaunch& launch) {
     return fmt::format("heads are {} wide, not a multiple of 8 up to {}", s.width, kMostDnnWidth);
   if (!sees_all(s) && !starts_at_first_key(s) && !ends_at_last_key(s))
     return "the diagonal neither starts at the first key nor ends at the last";
+  if (launch.is_gradient && head_bytes(s) * s.group > kMostOfKeyHead)
+    return fmt::format("the gradient of a key head needs {} bytes of workspace, more than {}",
+                       head_bytes(s) * s.group, kMostOfKeyHead);
   return "";
 }
 

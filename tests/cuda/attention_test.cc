@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
-#include <vector>
+#include <span>
 
 #include "dnn_cards.h"
 #include "src/cuda/dnn_attention.h"
@@ -88,8 +88,11 @@ TEST_CASE("the gradient is cut into equal pieces of at most 512 MiB: rows first,
         "attention bf16 q 6,4096,8,64 of 8 k 4096,8 of 8 causal from the first key");
   CHECK(text({"", 2, 4096, 24, 4096, 24, 64, 4096}) ==
         "attention_grad bf16 q 1,4096,12,64 of 24 k 4096,12 of 24");
-  CHECK(text({"", 2, 32768, 4, 32768, 2, 64, 32768}) ==
-        "attention_grad bf16 q 1,32768,2,64 of 4 k 32768,1 of 2");
+  CHECK(text({"", 2, 16384, 4, 16384, 2, 64, 16384}) ==
+        "attention_grad bf16 q 1,16384,2,64 of 4 k 16384,1 of 2");
+  CHECK(cuda::dnn_refusal(launch_of({"", 2, 32768, 4, 32768, 2, 64, 32768}, bf16, true)) ==
+        "the gradient of a key head needs 4311744512 bytes of workspace, more than 2147483648");
+  CHECK(cuda::dnn_refusal(launch_of({"", 2, 32768, 4, 32768, 2, 64, 32768}, bf16, false)).empty());
 }
 
 TEST_CASE("scratch is a number for every query, and two bytes for every score of a piece") {
@@ -131,7 +134,8 @@ TEST_CASE("cuDNN has an engine within the workspace for every layer, with or wit
   for (const Card& card : kCards) {
     const auto properties = properties_of(card);
     if (!properties) return;
-    for (const Layer& layer : kLayers)
+    const std::size_t layers = card.version >= 900 ? std::size(kLayers) : 3;  // a plan takes long
+    for (const Layer& layer : std::span(kLayers).first(layers))
       for (const bool is_gradient : {false, true}) {
         const AttentionLaunch launch = launch_of(layer, is_gradient ? bf16 : f16, is_gradient);
         const AttentionPiece piece = cuda::attention_piece(launch);

@@ -1,6 +1,8 @@
 // kernels/cuda/load/attention.cc — loads attention, its gradient, and rotary position embeddings
 #include "kernels/cuda/attention.h"
 
+#include <array>
+
 #include "kernels/cuda/convolution_plan.h"
 #include "kernels/cuda/rotary.h"
 #include "src/cuda/dnn_attention.h"
@@ -45,7 +47,10 @@ Launch load_plain(const AttentionLaunch& launch) {
 /// Attention through cuDNN, with the variant packs of its pieces.
 struct DnnCall {
   explicit DnnCall(const AttentionLaunch& launch)
-      : launch(launch), piece(attention_piece(launch)), scratch(attention_scratch(launch)) {}
+      : launch(launch), piece(attention_piece(launch)), scratch(attention_scratch(launch)) {
+    packs.resize(launch.shape.batch / piece.shape.batch *
+                 (launch.shape.key_heads / piece.shape.key_heads));
+  }
 
   AttentionLaunch launch;
   AttentionPiece piece;
@@ -61,7 +66,6 @@ struct DnnCall {
 
 void DnnCall::queue(const KernelCall& now, Stream stream) {
   const AttentionShape &all = launch.shape, &one = piece.shape;
-  packs.resize(all.batch / one.batch * (all.key_heads / one.key_heads));
   std::size_t number = 0;
   for (std::int64_t row = 0; row < all.batch; row += one.batch)
     for (std::int64_t head = 0; head < all.key_heads; head += one.key_heads)
@@ -72,10 +76,11 @@ void DnnCall::queue_piece(const KernelCall& now, std::int64_t row, std::int64_t 
                           DnnPacks& packs, Stream stream) const {
   const AttentionShape& s = launch.shape;
   const std::int64_t head = key_head * s.group;
-  std::vector<std::pair<std::int64_t, void*>> tensors = numbers.tensors;
+  std::array<std::pair<std::int64_t, void*>, kDnnQueries> tensors;
+  std::size_t count = 0;
   const auto put = [&](std::int64_t number, const KernelTensor& tensor, std::int64_t element) {
-    tensors.emplace_back(
-        number, tensor.data + element * static_cast<std::int64_t>(size_of(tensor.type.dtype)));
+    const auto bytes = static_cast<std::int64_t>(size_of(tensor.type.dtype));
+    tensors[count++] = {number, tensor.data + element * bytes};
   };
   const std::int64_t of_queries = (row * s.queries * s.heads + head) * s.width,
                      of_keys = (row * s.keys * s.key_heads + key_head) * s.width,
@@ -91,9 +96,11 @@ void DnnCall::queue_piece(const KernelCall& now, std::int64_t row, std::int64_t 
     put(kDnnDo, now.inputs[0], of_queries);
     put(kDnnDq, now.outputs[0], of_queries);
     put(kDnnDk, now.outputs[1], of_keys), put(kDnnDv, now.outputs[2], of_keys);
-    tensors.emplace_back(kDnnDelta, memory);
+    tensors[count++] = {kDnnDelta, memory};
   }
-  plan->run(packs.of(tensors, memory + scratch.workspace), stream);
+  for (const auto& number : numbers.tensors) tensors[count++] = number;
+  const DnnTensors all = std::span(tensors).first(count);
+  plan->run(packs.of(all, memory + scratch.workspace), stream);
 }
 
 }  // namespace
