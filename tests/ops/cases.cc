@@ -530,60 +530,6 @@ void lines() {
   add_order(i32, {4, 50}, 1, 45, 5);
 }
 
-void squares() {
-  for (DType dtype : {f64, f32, bf16, f16}) {
-    const Attributes result{{"dtype", dtype == f64 ? f64 : f32}};
-    table.push_back({&ops::squared_norms, {{{dtype, {5, 3}}}}, squared_norms(), 15 * 2, result});
-    table.push_back({&ops::squared_norms,
-                     {{{dtype, {}}}, {{dtype, {2, 3, 2}}}, {{dtype, {7}}}},
-                     squared_norms(),
-                     (1 + 12 + 7) * 2,
-                     result});
-  }
-}
-
-void updates() {
-  for (DType dtype : {f64, f32})
-    for (bool flag : {false, true}) {
-      const Operand w{{dtype, {5, 3}}}, v{{dtype, {5, 3}}, 0, 1}, rate{{f32, {}}, 0.01, 0.1},
-          step{{f32, {}}, 3, 3}, other{{dtype, {4}}}, other_v{{dtype, {4}}, 0, 1};
-      const Attributes adam_settings{{"beta1", 0.9},
-                                     {"beta2", 0.99},
-                                     {"epsilon", 1e-6},
-                                     {"weight_decay", 0.1},
-                                     {"decoupled", std::int64_t{flag}}},
-          sgd_settings{{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", std::int64_t{flag}}};
-      const Reference adam_one = adam(0.9, 0.99, 1e-6, 0.1, flag), sgd_one = sgd(0.9, 0.1, flag);
-      table.push_back(
-          {&ops::multi_tensor_adam, {w, w, v, w, rate, step}, adam_one, 15 * 14, adam_settings});
-      table.push_back({&ops::multi_tensor_adam,
-                       {w, w, v, other, other, other_v, w, other, rate, step},
-                       two_members(adam_one, 3),
-                       (15 + 4) * 14,
-                       adam_settings});
-      table.push_back({&ops::multi_tensor_sgd, {w, w, w, rate}, sgd_one, 15 * 6, sgd_settings});
-      table.push_back({&ops::multi_tensor_sgd,
-                       {w, w, other, other, w, other, rate},
-                       two_members(sgd_one, 2),
-                       (15 + 4) * 6,
-                       sgd_settings});
-      for (const DType copy : {bf16, dtype == f64 ? f32 : f16}) {
-        Attributes adam_copies = adam_settings, sgd_copies = sgd_settings;
-        adam_copies.set("copy", copy), sgd_copies.set("copy", copy);
-        table.push_back({&ops::multi_tensor_adam_copy,
-                         {w, w, v, other, other, other_v, w, other, rate, step},
-                         two_members(with_copy(adam_one), 3),
-                         (15 + 4) * 14,
-                         adam_copies});
-        table.push_back({&ops::multi_tensor_sgd_copy,
-                         {w, w, other, other, w, other, rate},
-                         two_members(with_copy(sgd_one), 2),
-                         (15 + 4) * 6,
-                         sgd_copies});
-      }
-    }
-}
-
 }  // namespace
 
 std::string Case::label() const {
@@ -594,11 +540,10 @@ std::string Case::label() const {
 
 const std::vector<Case>& all() {
   if (!table.empty()) return table;
-  for (auto part :
-       {arithmetic, functions, conditions, conversions, contractions, reductions, movements, pieces,
-        sources, normalisations, lookups, cross_entropies, lines, squares, updates})
+  for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
+                    movements, pieces, sources, normalisations, lookups, cross_entropies, lines})
     part();
-  for (auto part : {transformer_cases, window_cases})
+  for (auto part : {transformer_cases, window_cases, update_cases})
     for (Case& row : part()) table.push_back(std::move(row));
   return table;
 }

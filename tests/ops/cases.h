@@ -55,6 +55,7 @@ struct Case {
 /// Rows of the table that are in files of their own.
 std::vector<Case> transformer_cases();
 std::vector<Case> window_cases();
+std::vector<Case> update_cases();
 
 /// The whole table.
 const std::vector<Case>& all();
