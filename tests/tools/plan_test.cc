@@ -299,9 +299,9 @@ std::map<std::string, Json> counts_of_gpt(int micro_batches) {
   return counts;
 }
 
-TEST_CASE("a step of GPT-350M launches at most 771 kernels") {  // to reach: 620
+TEST_CASE("a step of GPT-350M launches at most 717 kernels") {  // to reach: 620
   auto counts = counts_of_gpt(1);
-  CHECK(counts["all"]["launches"] <= 771);
+  CHECK(counts["all"]["launches"] <= 717);
   CHECK(counts["all"]["launches"] > 400);
   // Products: six FLOPs a parameter and token. Attention: two products of T·width each forward,
   // five backward.
@@ -312,9 +312,9 @@ TEST_CASE("a step of GPT-350M launches at most 771 kernels") {  // to reach: 620
         doctest::Approx(tokens * (products + attention)).epsilon(0.01));
 }
 
-TEST_CASE("micro-batches of GPT-350M convert no parameter and no gradient by itself") {
+TEST_CASE("micro-batches of GPT-350M convert nothing by itself") {
   auto counts = counts_of_gpt(3);
-  CHECK(counts["cast"]["launches"] <= 3);  // the logits, once a micro-batch
+  CHECK_FALSE(counts.contains("cast"));
   CHECK(counts["multi_tensor_adam_copy"]["launches"] == 1);
   CHECK(counts["multi_tensor_adam_copy"]["in_micro_batches"] == 0);
 }
