@@ -6,6 +6,8 @@
 //
 // What runs once per step: with u seconds of it at stage s, T counts u / B, and the step ends u
 // after its last run. Other stages may have as much, so their runs take their seconds less u / B.
+// If one has U more, the step is U longer, and a sum of other stages' runs at most a·U / B shorter,
+// where a is how often the sum counts them.
 //
 // What stages wait: to show that all take at least E seconds, partitions are left out whose
 // micro-batches in flight at some stage alone take as long.
@@ -79,9 +81,14 @@ class BoundProgram {
         weights_(weights_of(problem.schedule, most_stages_, problem.stages.micro_batches)),
         befores_(tables.transfers ? tables.submeshes : 1),
         counts_(most_counted + 1),
+        runs_(tables.range(tables.layers, 0, 0)),
         rows_(static_cast<std::size_t>(tables.layers + 1) * counts_ * befores_,
               Sums(tiling.states)),
-        begun_(counts_, Sums(tiling.states)) {}
+        begun_(counts_, Sums(tiling.states)) {
+    for_each_range([&](int first, int last, int m) {
+      runs_[tables_.range(first, last, m)] = problem_.runs(first, last, m);
+    });
+  }
 
   /// Seconds of the step, at least, where the slowest stage takes from `least` to `most` seconds
   /// and nothing waits for `enough`; infinite: there are no such stages.
@@ -152,7 +159,7 @@ class BoundProgram {
         const Sums& rest = row(last + 1, after, m);
         const PartitionOption* option = tables_.option(first, last, m, after);
         if (!rest.used || !option || option->seconds > most_) continue;
-        const LeastRuns parts = problem_.runs(first, last, m);
+        const LeastRuns& parts = runs_[tables_.range(first, last, m)];
         const double runs = least_runs(parts, option->seconds);
         const StageTime stage{runs, std::max(parts.forward, parts.backward), after,
                               option->seconds >= least_};
@@ -185,7 +192,7 @@ class BoundProgram {
         const Sums& rest = row(last + 1, after, m);
         const PartitionOption* option = tables_.option(place.first, last, m, after);
         if (!rest.used || !option || option->seconds > most_) continue;
-        const LeastRuns parts = problem_.runs(place.first, last, m);
+        const LeastRuns& parts = runs_[tables_.range(place.first, last, m)];
         const double runs = least_runs(parts, option->seconds);
         const double longer = std::max(parts.forward, parts.backward);
         for (const TilingStep& step : tiling_.steps[m]) {
@@ -239,12 +246,17 @@ class BoundProgram {
   }
 
   /// Seconds that a micro-batch may take from a stage, of `runs` seconds, to the last one and back:
-  /// n in flight take them once per round of n, and the last ones run one after the other.
+  /// n in flight take them once per round of n, and those of the last round run one after another.
   double most_to_end(int after, double runs) const {
     if (!counts_waits()) return kInfinity;
-    const int in_flight = tables_.in_flight[after];
-    const int rounds = (problem_.stages.micro_batches + in_flight - 1) / in_flight;
-    return (enough_ - (in_flight - 1) * runs / 2) / rounds;
+    const int micro_batches = problem_.stages.micro_batches, in_flight = tables_.in_flight[after];
+    const int rounds = (micro_batches + in_flight - 1) / in_flight;
+    const double last_ones = (micro_batches - (rounds - 1) * in_flight - 1) / 2.0;
+    // Stages that have more to do once per step make the step longer, but their runs shorter.
+    const int stages = after < tables_.most_counted ? after + 1 : most_stages_;
+    const double counted = std::max(1.0, (rounds * stages + last_ones) / micro_batches);
+    const double most = std::max(enough_, counted * (enough_ - micro_batches * once_));
+    return (most - last_ones * runs) / rounds;
   }
 
   /// Of forward and backward of a micro-batch, in a stage that is not the slowest one.
@@ -255,19 +267,24 @@ class BoundProgram {
   /// Seconds per micro-batch that the slowest stage can have of what runs once per step. Infinite:
   /// others may have more, as the step is not the longer for it.
   double most_once() const {
-    if (problem_.hides_gradients ||
-        weights_.behind * (most_stages_ - 1) > problem_.stages.micro_batches)
+    const int counted = weights_.waits ? 2 : 1;  // how often at most, see `waited`
+    if (problem_.hides_gradients || counted * (most_stages_ - 1) > problem_.stages.micro_batches)
       return kInfinity;
     double most = 0;
+    for_each_range([&](int first, int last, int m) {
+      const PartitionOption* option = tables_.option(first, last, m, 0);
+      if (!option || option->seconds < least_ || option->seconds > most_) return;
+      const LeastRuns& parts = runs_[tables_.range(first, last, m)];
+      most = std::max(most, option->seconds - parts.forward - parts.backward);
+    });
+    return most;
+  }
+
+  template <class Visit>
+  void for_each_range(const Visit& visit) const {
     for (int first = 0; first < tables_.layers; ++first)
       for (int last = first; last < tables_.layers; ++last)
-        for (int m = 0; m < tables_.submeshes; ++m)
-          if (const PartitionOption* option = tables_.option(first, last, m, 0);
-              option && option->seconds >= least_ && option->seconds <= most_) {
-            const LeastRuns parts = problem_.runs(first, last, m);
-            most = std::max(most, option->seconds - parts.forward - parts.backward);
-          }
-    return most;
+        for (int m = 0; m < tables_.submeshes; ++m) visit(first, last, m);
   }
 
   const ScheduleBoundProblem& problem_;
@@ -275,10 +292,11 @@ class BoundProgram {
   const Tiling& tiling_;
   const int most_stages_;
   const Weights weights_;
-  const int befores_;        ///< submeshes that a row distinguishes before its layers
-  const int counts_;         ///< numbers of stages that a row distinguishes in its layers
-  std::vector<Sums> rows_;   ///< per (first layer, stages, submesh before)
-  std::vector<Sums> begun_;  ///< per stages
+  const int befores_;            ///< submeshes that a row distinguishes before its layers
+  const int counts_;             ///< numbers of stages that a row distinguishes in its layers
+  std::vector<LeastRuns> runs_;  ///< per range and submesh, as tables number them
+  std::vector<Sums> rows_;       ///< per (first layer, stages, submesh before)
+  std::vector<Sums> begun_;      ///< per stages
   double least_ = 0, most_ = 0, enough_ = 0, once_ = 0;
 };
 
@@ -325,7 +343,8 @@ class BoundSearch {
         tables_(tables),
         tiling_(tiling),
         slowest_(seconds_of_slowest(problem, tables)),
-        most_counted_(cells(tables.most_counted) <= kTuning.schedule_bound.most_cells
+        most_counted_(problem.counts_waits &&
+                              cells(tables.most_counted) <= kTuning.schedule_bound.most_cells
                           ? tables.most_counted
                           : 0),
         most_programs_(std::clamp(kTuning.schedule_bound.work / cells(most_counted_),
@@ -336,8 +355,8 @@ class BoundSearch {
   /// The most E up to `enough` that all stages are found to take, and stages that may take less
   /// than `enough`.
   ScheduleBound run() {
-    double proven = std::min(bound(problem_.enough), problem_.enough);
-    const StagePartition least = least_stages_;
+    StagePartition least;
+    double proven = std::min(bound(problem_.enough, &least), problem_.enough);
     double refuted = problem_.enough;  // not found
     for (int step = 0; step < kSteps && proven < refuted * (1 - kNarrow) && !is_over(); ++step) {
       const double middle = (proven + refuted) / 2;
@@ -364,8 +383,9 @@ class BoundSearch {
            problem_.stages.is_over && problem_.stages.is_over();
   }
 
-  /// Seconds of those stages that nothing waits `enough` for.
-  double bound(double enough) {
+  /// Seconds of those stages that nothing waits `enough` for; if they are less than that, `stages`
+  /// are such ones.
+  double bound(double enough, StagePartition* stages = nullptr) {
     if (slowest_.empty()) return kInfinity;
     std::priority_queue<Interval> open;
     const auto solve = [&](std::size_t begin, std::size_t end) {
@@ -382,12 +402,12 @@ class BoundSearch {
       const auto cut = std::upper_bound(slowest_.begin(), slowest_.end(), (from + to) / 2);
       solve(least.begin, cut - slowest_.begin()), solve(cut - slowest_.begin(), least.end);
     }
-    least_stages_ = {};
-    if (open.top().seconds < enough) {
-      program_.solve(slowest_[open.top().begin], slowest_[open.top().end - 1], enough);
-      least_stages_ = program_.stages();
+    const Interval& least = open.top();
+    if (stages && least.seconds < enough) {
+      program_.solve(slowest_[least.begin], slowest_[least.end - 1], enough);
+      *stages = program_.stages();
     }
-    return open.top().seconds;
+    return least.seconds;
   }
 
   const ScheduleBoundProblem& problem_;
@@ -398,7 +418,6 @@ class BoundSearch {
   const double most_programs_;
   BoundProgram program_;
   int programs_ = 0;
-  StagePartition least_stages_;
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ struct ScheduleBoundProblem {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   /// Whether reductions of gradients may hide behind the last backward run.
   bool hides_gradients = false;
+  /// Whether it is counted what stages wait, as far as that takes little time.
+  bool counts_waits = true;
   double enough = 0;  ///< seconds; no larger bound is sought
 };
 
@@ -39,8 +41,8 @@ struct ScheduleBound {
 ///   Σ (before s) + B·T + max(0, R - (n - 1)·forward) + max(0, R - (n - 1)·backward):
 /// the first micro-batch must come to s; s computes; it waits for the first and the last
 /// micro-batch to come back, while it runs no more than n - 1 others forward, or backward. And any
-/// stage of t seconds takes at least (R + t)·⌈B / n⌉ + (n - 1)·t / 2: each round of n begins when
-/// those before come back, and those of the last round run one after another.
+/// stage of t seconds takes at least (R + t)·⌈B / n⌉ + (m - 1)·t / 2: each round of n begins when
+/// those before come back, and the m of the last round run one after another.
 ScheduleBound schedule_bound(const ScheduleBoundProblem& problem);
 
 }  // namespace alpa::inter_op
