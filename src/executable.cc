@@ -286,10 +286,9 @@ std::string Executable::explain(Detail detail) const {
 }
 
 void Executable::report(const std::string& path) const {
-  const std::vector<runtime::DeviceTimes> times = impl_->executor->times();
-  const bool has_run = std::any_of(times.begin(), times.end(),
-                                   [](const auto& device) { return !device.own.empty(); });
-  write_file(path, alpa::report(impl_->planned, impl_->cluster, has_run ? trace() : ""));
+  const auto measured = trace_if_recorded(impl_->planned.plan, *impl_->executor);
+  write_file(path, alpa::report(impl_->planned, impl_->cluster,
+                                measured ? chrome_trace(*measured) : std::string()));
 }
 
 std::string Executable::trace() const {

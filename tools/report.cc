@@ -1,8 +1,12 @@
 // tools/report.cc — alpa report FILE -o PAGE: a plan as one HTML page
 #include <alpa/alpa.h>
 
+#include <nlohmann/json.hpp>
+
 #include "src/base/file.h"
 #include "src/compile/plan_file.h"
+#include "src/report/report_json.h"
+#include "src/report/report_page.h"
 #include "tools/commands.h"
 #include "tools/plan_or_model.h"
 
@@ -39,13 +43,14 @@ int report_command(int argc, char** argv) {
   require(!flags.output.empty(),
           "--output is missing; give the name of the page, such as plan.html");
   const PlanOrModel file = read_plan_or_model(flags);
-  const std::string trace = flags.trace.empty() ? "" : read_file(flags.trace, kTrace);
   const bool is_plan = !file.is_model;
   const CompiledStep read = is_plan ? plan_for_readers(file.text, flags.file) : CompiledStep{};
   const Cluster cluster =
       is_plan ? cluster_of_plan(flags, devices_of(read.plan)) : cluster_of_model(flags);
-  write_file(flags.output,
-             report(is_plan ? read : planned_model(flags, file.text, cluster), cluster, trace));
+  const CompiledStep step = is_plan ? read : planned_model(flags, file.text, cluster);
+  nlohmann::ordered_json numbers = report_json(step.plan, cluster, step.memory_bytes);
+  if (!flags.trace.empty()) add_trace(numbers, read_file(flags.trace, kTrace), flags.trace);
+  write_file(flags.output, report_page(numbers));
   fmt::print("{}\n", flags.output);
   return 0;
 }

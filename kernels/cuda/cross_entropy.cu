@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/approximate.h"
 #include "kernels/cuda/floating.h"
+#include "kernels/cuda/row_walk.h"
 
 namespace alpa::cuda {
 namespace {
@@ -115,23 +116,13 @@ struct RowPacks {
   }
 };
 
-/// Rows first, first + step, … of this thread: a block or a warp each. (All threads
-/// of a block leave together.)
-template <bool block>
-struct RowWalk {
-  std::int64_t first, step;
-  __device__ RowWalk()
-      : first(block ? blockIdx.x : blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32),
-        step(block ? gridDim.x : gridDim.x * std::int64_t{kWarps}) {}
-};
-
 template <class T, bool block>
 __global__ void __launch_bounds__(kThreads)
     sum_classes(const __grid_constant__ CrossEntropyLaunch launch, const T* x,
                 const std::int32_t* labels, Sum<T>* lse, Sum<T>* target) {
   using S = Sum<T>;
   using Packs = RowPacks<T, block>;
-  const RowWalk<block> walk;
+  const RowWalk<block, kWarps> walk;
   for (std::int64_t r = walk.first; r < launch.rows; r += walk.step) {
     const T* const row = x + r * launch.width;
     const Packs packs(row, launch.width);
@@ -173,7 +164,7 @@ __global__ void __launch_bounds__(kThreads)
                           const CrossEntropyGradTensors t, bool apart) {
   using S = Sum<T>;
   using Packs = RowPacks<T, block>;
-  const RowWalk<block> walk;
+  const RowWalk<block, kWarps> walk;
   for (std::int64_t r = walk.first; r < launch.rows; r += walk.step) {
     const T* const row = static_cast<const T*>(t.x) + r * launch.width;
     T* const out = static_cast<T*>(t.dx) + r * launch.width;

@@ -2,6 +2,7 @@
 #include "kernels/cuda/layer_norm.h"
 
 #include "kernels/cuda/floating.h"
+#include "kernels/cuda/row_walk.h"
 
 namespace alpa::cuda {
 namespace {
@@ -69,21 +70,11 @@ class Share {
   T kept_[kKept][n];
 };
 
-/// Rows first, first + step, … of this thread: a block or a warp each. (All threads
-/// of a block leave together.)
-template <bool block>
-struct RowWalk {
-  std::int64_t first, step;
-  __device__ RowWalk()
-      : first(block ? blockIdx.x : blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32),
-        step(block ? gridDim.x : gridDim.x * std::int64_t{kWarps}) {}
-};
-
 template <class T, int n, bool block>
 __global__ void __launch_bounds__(kThreads)
     normalize_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormTensors t) {
   using S = Sum<T>;
-  const RowWalk<block> walk;
+  const RowWalk<block, kWarps> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
     const Share<T, n, block> x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
@@ -127,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
     differentiate_rows(const __grid_constant__ LayerNormLaunch launch,
                        const LayerNormGradTensors t) {
   using S = Sum<T>;
-  const RowWalk<block> walk;
+  const RowWalk<block, kWarps> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
     const S mean = mean_of<S>(t, row), rstd = static_cast<const S*>(t.rstd)[row];

@@ -49,6 +49,10 @@ class JsonPlace {
     if (!json_.is_string()) bad("a text");
     return json_.get<std::string>();
   }
+  bool boolean() const {
+    if (!json_.is_boolean()) bad("true or false");
+    return json_.get<bool>();
+  }
   double number() const {
     if (!json_.is_number()) bad("a number");
     return json_.get<double>();

@@ -7,6 +7,7 @@
 #include "src/intra_op/plan/plan_file.h"
 #include "src/ir/stages.h"
 #include "src/report/plan_text.h"
+#include "src/train/parameter_copies.h"
 #include "trace.h"
 
 namespace alpa {
@@ -17,6 +18,8 @@ using Place = JsonPlace;
 
 constexpr const char *kSchema = "alpa.plan/2", *kOlderStages = "alpa.pipeline/1",
                      *kOlderSharding = "alpa.plan/1";
+/// Present and true: every micro-batch converts parameters to half precision.
+constexpr const char* kConverts = "converts_parameters";
 
 /// The layers of a stage that follows `before`.
 StagePlan layers_of(const Place& stage, const std::vector<StagePlan>& before) {
@@ -118,6 +121,19 @@ std::vector<StagePlan> read_layers(const Place& file, const Graph& graph) {
   return stages;
 }
 
+/// A stage with its graph, and with what was predicted of it.
+StagePlan read_stage(const Place& place, const std::vector<StagePlan>& before,
+                     const std::string& origin) {
+  StagePlan stage = layers_of(place, before);
+  const std::string text = place.at("plan").dump();
+  const std::string where = fmt::format("{}: stages[{}].plan", origin, before.size());
+  stage.graph = graph_from_plan_json(text, where);
+  stage.plan = plan_from_json(text, stage.graph, where);
+  stage.seconds = read_seconds(place.at("seconds"));
+  stage.memory = read_memory(place.at("memory_bytes"));
+  return stage;
+}
+
 }  // namespace
 
 std::vector<std::string> sharding_plans(const std::string& text, const std::string& origin) {
@@ -135,35 +151,27 @@ CompiledStep plan_for_readers(const std::string& text, const std::string& origin
   const nlohmann::json json = parse_json(text, title);
   const Place file(json, title);
   CompiledStep planned;
+  if (!has_stages(file)) {
+    planned.graph = graph_from_plan_json(text, origin);
+    planned.plan = plan_of_one_stage(planned.graph, plan_from_json(text, planned.graph, origin));
+    planned.memory_bytes =
+        intra_op::peak_memory(planned.plan.sharding(), planned.plan.stages.front().graph).bytes;
+    return planned;
+  }
   Plan& plan = planned.plan;
-  const bool whole = has_stages(file);
-  const std::vector<Place> stages = whole ? file.at("stages").items() : std::vector<Place>{};
-  const std::vector<std::string> texts = sharding_plans(text, origin);
-  for (std::size_t s = 0; s < texts.size(); ++s) {
-    const std::string place = whole ? fmt::format("{}: stages[{}].plan", origin, s) : origin;
-    StagePlan stage = whole ? layers_of(stages[s], plan.stages) : StagePlan{};
-    stage.graph = graph_from_plan_json(texts[s], place);
-    stage.plan = plan_from_json(texts[s], stage.graph, place);
-    if (whole) stage.seconds = read_seconds(stages[s].at("seconds"));
-    if (whole) stage.memory = read_memory(stages[s].at("memory_bytes"));
-    planned.memory_bytes = std::max(
-        planned.memory_bytes,
-        whole ? stage.memory.total() : intra_op::peak_memory(stage.plan, stage.graph).bytes);
-    plan.stages.push_back(std::move(stage));
+  for (const Place& place : file.at("stages").items()) {
+    plan.stages.push_back(read_stage(place, plan.stages, origin));
+    planned.memory_bytes = std::max(planned.memory_bytes, plan.stages.back().memory.total());
   }
   if (plan.stages.empty()) file.at("stages").bad("at least one stage");
-  plan.method =
-      whole && file.contains("method") ? file.at("method").text() : plan.stages.front().plan.method;
-  if (whole && file.contains("schedule"))
-    plan.schedule = file.at("schedule").parsed(parse_schedule);
+  plan.method = file.at("method").text();
+  if (file.contains("schedule")) plan.schedule = file.at("schedule").parsed(parse_schedule);
   plan.cost = plan.stages.front().plan.cost;
-  if (whole) {
-    plan.cost.objective_seconds = file.at("predicted_seconds").number();
-    plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
-    plan.bubble = file.at("bubble").number();
-    for (const Place& transfer : file.at("transfers").items())
-      plan.transfers.push_back(read_transfer(transfer, static_cast<int>(plan.stages.size())));
-  }
+  plan.cost.objective_seconds = file.at("predicted_seconds").number();
+  plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
+  plan.bubble = file.at("bubble").number();
+  for (const Place& transfer : file.at("transfers").items())
+    plan.transfers.push_back(read_transfer(transfer, static_cast<int>(plan.stages.size())));
   return planned;
 }
 
@@ -181,16 +189,19 @@ std::string to_json(const CompiledStep& step) {
                {"bubble", plan.bubble},
                {"transfers", transfers_json(plan.transfers)}};
   if (plan.schedule) file["schedule"] = std::string(name_of(*plan.schedule));
+  if (converts_parameters(step.graph)) file[kConverts] = true;
   file["layers"] = std::move(layers);
   file["stages"] = stages_json(plan.stages);
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-CompiledStep plan_from_json(const std::string& text, const TrainingStep& step,
+CompiledStep plan_from_json(const std::string& text, const TrainingStep& given,
                             std::optional<int> num_micro_batches, const std::string& origin) {
   const std::string title = "plan " + origin;
   const nlohmann::json json = parse_json(text, title);
   const Place file(json, title);
+  TrainingStep step = given;
+  step.keeps_copies = !file.contains(kConverts) || !file.at(kConverts).boolean();
   if (!has_stages(file)) {
     CompiledStep planned{trace(step, num_micro_batches.value_or(1)), {}};
     planned.plan = plan_of_one_stage(planned.graph, plan_from_json(text, planned.graph, origin));

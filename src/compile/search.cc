@@ -7,6 +7,7 @@
 #include <set>
 
 #include "alpa/base/error.h"
+#include "copies_choice.h"
 #include "plan_cache.h"
 #include "plan_file.h"
 #include "remat_choice.h"
@@ -245,9 +246,8 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   return {std::move(fewest)};  // not proven: with other numbers of layers
 }
 
-}  // namespace
-
-CompiledStep search_plan(const PlanRequest& request) {
+/// The best plan, of the step as it is.
+CompiledStep best_plan(const PlanRequest& request) {
   const MethodOptions& method = request.method;
   const auto given = method.options.num_micro_batches;
   const bool searches = searches_stages(method), chooses_remat = request.step.chooses_remat;
@@ -257,6 +257,28 @@ CompiledStep search_plan(const PlanRequest& request) {
   const auto search = [&] { return plan_in_stages(request, choices); };
   if (method.options.plan_cache_dir.empty()) return search().step;
   return cached_or_search(request, trace(request.step, choices.front()), method, search);
+}
+
+/// The same, where micro-batches convert parameters or read copies that are kept.
+CompiledStep best_plan(const PlanRequest& request, bool keeps_copies) {
+  TrainingStep step = request.step;
+  step.keeps_copies = keeps_copies;
+  return best_plan({step, request.method, request.cluster, request.log, request.lower,
+                    request.budget, request.model, request.watch});
+}
+
+}  // namespace
+
+CompiledStep search_plan(const PlanRequest& request) {
+  if (!request.step.keeps_copies) return best_plan(request, false);
+  const Copies copies = copies_of(request.step, request.method, request.cluster);
+  if (copies == Copies::too_large) return best_plan(request, false);
+  try {
+    return best_plan(request, true);
+  } catch (const intra_op::OverBudget&) {
+    if (copies == Copies::none || is_over(request)) throw;
+  }
+  return best_plan(request, false);
 }
 
 CompiledStep plan_from_text(const PlanRequest& request, const std::string& text,

@@ -118,7 +118,8 @@ std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
 }  // namespace
 
 Graph trace(const TrainingStep& step, const TraceOptions& tracing) {
-  return with_parameter_copies(step.trace(tracing));
+  Graph graph = step.trace(tracing);
+  return step.keeps_copies ? with_parameter_copies(graph) : graph;
 }
 
 Graph trace(const TrainingStep& step, const MethodOptions& method) {

@@ -22,6 +22,12 @@ struct CompileTuning {
     double share = 0.1, of_tracing = 8, most_share = 0.5;
   } lowering;
 
+  struct Copies {
+    /// Share of all devices' memory that state, sums of gradients and copies of parameters may
+    /// take, if copies are to be kept.
+    double most_share = 0.6;
+  } copies;
+
   struct MicroBatches {
     /// Share of the time in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;

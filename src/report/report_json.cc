@@ -106,7 +106,6 @@ Json assumptions_json(const Cluster& cluster) {
 
 /// Five lines; numbers in them are those of other keys.
 Json summary_json(const Plan& plan, const Json& report) {
-  std::string title = to_string(plan);
   const auto line = [](const char* label, std::string text) {
     return Json{{"label", label}, {"text", std::move(text)}};
   };

@@ -35,17 +35,16 @@ double seconds_between(std::int64_t begin, std::int64_t end) {
 
 class Reader {
  public:
-  Reader(const spmd::SpmdProgram& program, const runtime::Executor& executor)
-      : program_(program), executor_(executor), times_(executor.times()) {
-    require(!times_.empty(),
-            "no times of instructions were recorded; set ExecutorOptions::record_times");
+  Reader(const runtime::Executor& executor, std::vector<runtime::DeviceTimes> times)
+      : program_(executor.program()), executor_(executor), times_(std::move(times)) {
     for (const runtime::DeviceTimes& device : times_)
       if (!device.own.empty()) {
         first_ = std::min(first_, device.own.front().begin);
         last_ = std::max(last_, device.own.back().end);
       }
-    require(last_ > first_, "trace: no step has run yet; run one first");
   }
+
+  bool has_run() const { return last_ > first_; }
 
   double seconds() const { return seconds_between(first_, last_); }
 
@@ -121,8 +120,18 @@ int parts_of(const StepTrace& trace) { return static_cast<int>(trace.predicted.m
 }  // namespace
 
 StepTrace trace_of(const Plan& plan, const runtime::Executor& executor) {
-  const Reader reader(executor.program(), executor);
+  std::vector<runtime::DeviceTimes> times = executor.times();
+  require(!times.empty(),
+          "no times of instructions were recorded; set ExecutorOptions::record_times");
+  const Reader reader(executor, std::move(times));
+  require(reader.has_run(), "trace: no step has run yet; run one first");
   return {reader.devices(), reader.seconds(), forecast(plan)};
+}
+
+std::optional<StepTrace> trace_if_recorded(const Plan& plan, const runtime::Executor& executor) {
+  const Reader reader(executor, executor.times());
+  if (!reader.has_run()) return std::nullopt;
+  return StepTrace{reader.devices(), reader.seconds(), forecast(plan)};
 }
 
 StepTrace predicted_trace_of(const Plan& plan) {

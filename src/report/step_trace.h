@@ -1,6 +1,7 @@
 #pragma once
 /// What ran when in a step, beside what was predicted.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct StepTrace {
 
 /// The last step of `executor`, which runs by `plan`. Throws Error if no times were recorded.
 StepTrace trace_of(const Plan& plan, const runtime::Executor& executor);
+
+/// The same; none if no times were recorded, or no step has run.
+std::optional<StepTrace> trace_if_recorded(const Plan& plan, const runtime::Executor& executor);
 
 /// A step that has not run: all devices of the plan, with what is predicted alone.
 StepTrace predicted_trace_of(const Plan& plan);

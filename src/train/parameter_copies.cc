@@ -167,6 +167,12 @@ Graph with_parameter_copies(const Graph& graph) {
   return with_copies(graph, keys);
 }
 
+bool converts_parameters(const Graph& graph) {
+  return trains(graph) && std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
+           return !converted_by(graph, n).first.empty();
+         });
+}
+
 Graph with_parameter_copies_of(const Graph& leader, const Graph& graph) {
   std::set<CopyKey> keys;
   for (const auto& [name, copy] : copies_by_state(leader))

@@ -184,4 +184,75 @@ TEST_CASE("ZeRO-2 gathers copies: half the bytes of parameters in f32") {
   CHECK(gathered(bf16_mixed) > 0);
 }
 
+namespace {
+
+/// Layers that are computed again, each with its own parameters, so that conversions live shortly.
+TrainingStep recomputed_stack(std::int64_t rows) {
+  const std::vector<nn::Sequential> blocks(
+      6, nn::Sequential{nn::Dense(96), nn::ReLU(), nn::Dense(96)});
+  return training_step({{"x", {f32, {rows, 96}}}},
+                       [=](const Batch& b) {
+                         Value x = b["x"];
+                         for (std::size_t i = 0; i < blocks.size(); ++i) {
+                           const nn::Scope in(*x.builder, "blocks", i);
+                           x = nn::remat(blocks[i])(x);
+                         }
+                         return mean(square(nn::at_least_f32(x)));
+                       },
+                       optim::Adam{}, {.precision = bf16_mixed});
+}
+
+bool has_copies(const CompiledStep& planned) {
+  const std::vector<Input>& inputs = planned.graph.inputs;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Input& input) { return input.name.ends_with(".bf16"); });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "where memory is short, micro-batches convert parameters: what fitted without copies fits") {
+  const Cluster cluster = Cluster::local(2);
+  for (const std::int64_t rows : {16, 4096}) {  // state, or what is computed, takes most
+    const TrainingStep step = recomputed_stack(rows);
+    TrainingStep converting = step;
+    converting.keeps_copies = false;
+    const CompiledStep kept = plan_only(step, DataParallel{}, cluster);
+    const std::int64_t with = kept.memory_bytes;
+    const std::int64_t without = plan_only(converting, DataParallel{}, cluster).memory_bytes;
+    CHECK(has_copies(kept));
+    REQUIRE(without < with);
+    for (const std::int64_t budget : {without, (without + with) / 2, with - 1}) {
+      const CompiledStep planned =
+          plan_only(step, DataParallel{.memory_budget_bytes = budget}, cluster);
+      CHECK(planned.memory_bytes <= budget);
+      CHECK_FALSE(has_copies(planned));
+    }
+    CHECK_THROWS_AS(plan_only(step, DataParallel{.memory_budget_bytes = without / 2}, cluster),
+                    Error);
+  }
+}
+
+TEST_CASE("a plan without copies is loaded as it was made, and computes the same bits") {
+  const TrainingStep step = recomputed_stack(16);
+  TrainingStep converting = step;
+  converting.keeps_copies = false;
+  const Cluster cluster = Cluster::local(2);
+  const std::int64_t budget = plan_only(converting, DataParallel{}, cluster).memory_bytes;
+  const DataParallel tight{.memory_budget_bytes = budget};
+  const TemporaryFolder folder("parameter_copies_plan");
+  std::filesystem::create_directory(folder.path());
+  const std::string path = folder.path() + "/plan.json";
+  parallelize(step, tight, cluster).save_plan(path);
+  const Executable loaded = load_plan(step, DataParallel{}, cluster, path);
+  CHECK_FALSE(has_copies(loaded.planned()));
+  const Executable kept = parallelize(step, DataParallel{}, cluster);
+  TrainState a = loaded.init(1), b = kept.init(1);
+  std::vector<float> x(16 * 96);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  for (int i = 0; i < 3; ++i)
+    CHECK(loaded.run(a, {{"x", Array(x, {16, 96})}}).loss() ==
+          kept.run(b, {{"x", Array(x, {16, 96})}}).loss());
+}
+
 }  // namespace parameter_copies_test

@@ -17,8 +17,8 @@ struct DeviceRun {
   bool captured = false;                           ///< launched by a CUDA graph
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
   cuda::EpilogueForm epilogues = cuda::EpilogueForm::automatic;
-  cuda::Matmuls* products = nullptr;           ///< null: the first ones that cuBLASLt proposes
-  cuda::DnnPlans* dnn = nullptr;  ///< null: the first ones that cuDNN proposes
+  cuda::Matmuls* products = nullptr;  ///< null: the first ones that cuBLASLt proposes
+  cuda::DnnPlans* dnn = nullptr;      ///< null: the first ones that cuDNN proposes
 };
 
 /// The current device.

@@ -4,8 +4,9 @@
 
 #include "alpa/alpa.h"
 #include "cuda/device_run.h"
-#include "cuda/own_cache.h"
 #include "emulation.h"
+#include "emulation/on_machine.h"
+#include "emulation/step_on_cards.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/attention_plan.h"
 #include "src/ops/all_ops.h"
@@ -21,13 +22,6 @@ constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
 /// Engines of the emulation (dataflow.cc): with as much workspace as was planned, with less, and of
 /// the fallback list.
 constexpr int kFirst = 62, kSecond = 28, kFallback = 0;
-
-/// A machine of its own, and a cache.
-struct On {
-  explicit On(const emulation::Machine& machine) { emulation::restart(machine); }
-  ~On() { emulation::restart({}); }
-  OwnCache cache = {};
-};
 
 /// q [B, T, H, D], k and v [B, S, K, D].
 struct Problem {
@@ -220,36 +214,10 @@ TrainingStep attention_step() {
       optim::Sgd{.learning_rate = 0.1});
 }
 
-struct Run {
-  std::vector<double> losses;
-  std::int64_t planned, measured;
-};
-
-Run run(int devices, const std::string& backend, bool tune) {
-  ShardParallel method;
-  method.executor.tune = tune;
-  Executable executable = parallelize(attention_step(), method, Cluster::local(devices, backend));
-  TrainState state = executable.init(0);
+TEST_CASE("a step of attention gives the CPU's losses on one card and several, as planned") {
   std::vector<float> x(4 * 6 * 32);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.7F * static_cast<float>(i));
-  Run result;
-  for (int i = 0; i < 4; ++i)
-    result.losses.push_back(executable.run(state, {{"x", Array(x, {4, 6, 32})}}).loss());
-  result.planned = executable.memory_bytes(), result.measured = executable.measured_bytes(state);
-  return result;
-}
-
-TEST_CASE("a step of attention gives the CPU's losses on one card and several, as planned") {
-  const Run expected = run(1, "cpu", false);
-  for (const int cards : {1, 2})
-    for (const bool tune : {false, true}) {
-      const On machine({.devices = cards});
-      const Run got = run(2, "cuda", tune);
-      for (std::size_t i = 0; i < got.losses.size(); ++i)
-        CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-2));
-      CHECK(got.measured == got.planned);
-      CHECK(emulation::last_engine() >= 0);
-    }
+  check_step_on_cards(attention_step(), {{"x", Array(x, {4, 6, 32})}}, 1e-2);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include "cuda/device_run.h"
 #include "cuda/epilogue_call.h"
-#include "cuda/own_cache.h"
 #include "emulation.h"
+#include "emulation/on_machine.h"
 #include "kernels/cpu/kernels.h"
 #include "src/cuda/cache_folder.h"
 #include "src/cuda/choice_file.h"
@@ -20,13 +20,6 @@ using emulation::ProductsOf;
 
 constexpr ProductsOf kWithEpilogue{.epilogue = 0}, kWithout{.epilogue = CUBLASLT_EPILOGUE_DEFAULT},
     kEvery{}, kFirstAlgorithm{.algorithm = 21};
-
-/// A machine of its own, and a cache.
-struct On {
-  explicit On(const emulation::Machine& machine) { emulation::restart(machine); }
-  ~On() { emulation::restart({}); }
-  OwnCache cache = {};
-};
 
 const EpilogueCase kCases[] = {
     {"mk,kn->mn", "bias", {32, 48}, {48, 128}},

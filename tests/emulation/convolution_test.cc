@@ -4,8 +4,9 @@
 
 #include "alpa/alpa.h"
 #include "cuda/device_run.h"
-#include "cuda/own_cache.h"
 #include "emulation.h"
+#include "emulation/on_machine.h"
+#include "emulation/step_on_cards.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/convolution_plan.h"
 #include "src/cuda/cache_folder.h"
@@ -25,13 +26,6 @@ constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
 /// tensors; without a workspace; of the fallback list.
 constexpr int kTensorCores = 62, kCopies = 70, kNoWorkspace = 28, kFallback = 0;
 
-/// A machine of its own, and a cache.
-struct On {
-  explicit On(const emulation::Machine& machine) { emulation::restart(machine); }
-  ~On() { emulation::restart({}); }
-  OwnCache cache = {};
-};
-
 const Attributes kWindows{{"stride", std::vector<std::int64_t>{2, 1}},
                           {"dilation", std::vector<std::int64_t>{1, 1}},
                           {"padding", std::vector<std::int64_t>{0, 1, 1, 1}},
@@ -44,9 +38,8 @@ struct Problem {
              kernel = random_tensor({dtype, {3, 3, 8, 16}}, 2), y{TensorType{dtype, {2, 3, 5, 16}}};
 
   HostTensor on_card(DnnPlans& dnn, bool captured = false) const {
-    return run_on_device(
-        ops::conv2d, {x, kernel}, {y},
-        {.attributes = kWindows, .captured = captured, .dnn = &dnn})[0];
+    return run_on_device(ops::conv2d, {x, kernel}, {y},
+                         {.attributes = kWindows, .captured = captured, .dnn = &dnn})[0];
   }
   double error(DnnPlans& dnn, bool captured = false) const {
     const auto expected = run_kernel(cpu::conv2d, {x, kernel}, {y}, {.attributes = kWindows});
@@ -70,8 +63,7 @@ int engine_of(DType dtype, const MatmulOptions& options) {
 TEST_CASE("a convolution is right with cuDNN and without") {
   DnnPlans first(kUntuned), second(kUntuned);  // one line on stderr
   for (DnnPlans* dnn : {&first, &second})
-    for (const DType dtype : {f32, bf16})
-      CHECK(Problem{dtype}.error(*dnn) <= bound(dtype));
+    for (const DType dtype : {f32, bf16}) CHECK(Problem{dtype}.error(*dnn) <= bound(dtype));
 }
 
 TEST_CASE("the first engine that keeps numerics and workspace is taken, without tuning") {
@@ -177,33 +169,8 @@ std::map<std::string, Array> images() {
   return batch;
 }
 
-struct Run {
-  std::vector<double> losses;
-  std::int64_t planned, measured;
-};
-
-Run run(int devices, const std::string& backend, bool tune) {
-  ShardParallel method;
-  method.executor.tune = tune;
-  Executable executable = parallelize(convolution_step(), method, Cluster::local(devices, backend));
-  TrainState state = executable.init(0);
-  Run result;
-  for (int i = 0; i < 5; ++i) result.losses.push_back(executable.run(state, images()).loss());
-  result.planned = executable.memory_bytes(), result.measured = executable.measured_bytes(state);
-  return result;
-}
-
 TEST_CASE("a step of convolutions gives the CPU's losses on one card and several, as planned") {
-  const Run expected = run(1, "cpu", false);
-  for (const int cards : {1, 2})
-    for (const bool tune : {false, true}) {
-      const On machine({.devices = cards});
-      const Run got = run(2, "cuda", tune);
-      for (std::size_t i = 0; i < got.losses.size(); ++i)
-        CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-5));
-      CHECK(got.measured == got.planned);
-      CHECK(emulation::last_engine() >= 0);
-    }
+  check_step_on_cards(convolution_step(), images(), 1e-5);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "support/program.h"
 #include "support/temporary_file.h"
+#include "support/temporary_folder.h"
 
 namespace flag_combination_test {
 
@@ -34,19 +35,10 @@ std::string mistake(const std::string& program, const Words& more) {
   return output.text.substr(program.size() + 2, output.text.size() - program.size() - 3);
 }
 
-/// A folder in the working folder, gone at the end of the test.
-struct TemporaryFolder {
-  explicit TemporaryFolder(const char* name) : path(name) {
-    std::filesystem::create_directory(path);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::size_t files() const {
-    const std::filesystem::directory_iterator here(path);
-    return static_cast<std::size_t>(std::distance(begin(here), end(here)));
-  }
-
-  const std::filesystem::path path;
-};
+std::size_t files_in(const std::string& folder) {
+  const std::filesystem::directory_iterator here(folder);
+  return static_cast<std::size_t>(std::distance(begin(here), end(here)));
+}
 
 }  // namespace
 
@@ -64,7 +56,9 @@ TEST_CASE("of a flag that is given twice the last one counts") {
 
 TEST_CASE("outputs that can't be written are refused before the training, and none is left") {
   const TemporaryFolder folder("flags_test");
-  const TemporaryFile file("flags_test/kept.txt", "kept");
+  std::filesystem::create_directory(folder.path());
+  const TemporaryFile file(folder.path() + "/kept.txt", "kept");
+  const std::string log = folder.path() + "/a.txt";
   const auto refused = [&](const std::string& program, const std::string& flag,
                            const std::string& path) {
     return mistake(program, {flag, path});
@@ -74,19 +68,18 @@ TEST_CASE("outputs that can't be written are refused before the training, and no
     CHECK(refused("alpa-mlp", flag, "/nowhere/x") ==
           start + "/nowhere/x: cannot be written: No such file or directory");
     CHECK(refused("alpa-mlp", flag, "/tmp") == start + "/tmp: cannot be written: Is a directory");
-    CHECK(refused("alpa-mlp", flag, "flags_test/kept.txt/x") ==
-          start + "flags_test/kept.txt/x: cannot be written: Not a directory");
-    CHECK(run_small("alpa-mlp", {flag, "flags_test/kept.txt", "--plan-only", "--method", "x"})
-              .status == 2);
+    CHECK(refused("alpa-mlp", flag, file.path() + "/x") ==
+          start + file.path() + "/x: cannot be written: Not a directory");
+    CHECK(run_small("alpa-mlp", {flag, file.path(), "--plan-only", "--method", "x"}).status == 2);
   }
   CHECK(refused("alpa-gpt", "--save", "/nowhere/x") ==
         "--save: /nowhere/x: cannot be written: No such file or directory");
-  CHECK(refused("alpa-mlp", "--dump", "flags_test/kept.txt/x/y") ==
-        "--dump: flags_test/kept.txt/x/y: cannot be written: Not a directory");
-  CHECK(mistake("alpa-mlp", {"--log", "flags_test/a.txt", "--plot", "./flags_test/a.txt"}) ==
-        "--log and --plot both write ./flags_test/a.txt; give them different names");
+  CHECK(refused("alpa-mlp", "--dump", file.path() + "/x/y") ==
+        "--dump: " + file.path() + "/x/y: cannot be written: Not a directory");
+  CHECK(mistake("alpa-mlp", {"--log", log, "--plot", "./" + log}) ==
+        "--log and --plot both write ./" + log + "; give them different names");
   CHECK(file.content() == "kept");
-  CHECK(folder.files() == 1);
+  CHECK(files_in(folder.path()) == 1);
 }
 
 TEST_CASE("flags that have no effect beside others are refused") {

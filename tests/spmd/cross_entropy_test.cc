@@ -33,12 +33,12 @@ std::int64_t bytes_of_logits(const spmd::SpmdProgram& program) {
 TEST_CASE("a loss of bf16 logits reads them twice and writes their gradient once, in bf16") {
   for (const CrossEntropyOptions& options :
        {CrossEntropyOptions{}, CrossEntropyOptions{.label_smoothing = 0.1, .ignored_label = -1}}) {
-    const TrainingStep step = training_step(
-        {{"x", {f32, {kRows, 16}}}, {"y", {i32, {kRows}}}},
-        [&, head = nn::Dense(kClasses, {.bias = false})](const Batch& b) {
-          return nn::cross_entropy(head(b["x"]), b["y"], options);
-        },
-        optim::Sgd{}, {.precision = bf16_mixed});
+    const TrainingStep step =
+        training_step({{"x", {f32, {kRows, 16}}}, {"y", {i32, {kRows}}}},
+                      [&, head = nn::Dense(kClasses, {.bias = false})](const Batch& b) {
+                        return nn::cross_entropy(head(b["x"]), b["y"], options);
+                      },
+                      optim::Sgd{}, {.precision = bf16_mixed});
     const std::int64_t numbers = kRows * 4;  // labels, and numbers per row
     CHECK(bytes_of_logits(*plan_only(step, Serial{}, Cluster::local(1)).program) ==
           6 * kRows * kClasses + 3 * numbers + 4 * numbers);

@@ -4,6 +4,7 @@
 
 #include "support/program.h"
 #include "support/temporary_file.h"
+#include "tools/small_step.h"
 
 namespace diff_test {
 
@@ -13,11 +14,7 @@ using namespace alpa::testing;
 namespace {
 
 CompiledStep planned(const Method& method) {
-  const nn::Sequential mlp{nn::Dense(64), nn::ReLU(), nn::Dense(64), nn::ReLU(), nn::Dense(16)};
-  const TrainingStep step = training_step(
-      {{"x", {f32, {32, 16}}}, {"y", {f32, {32, 16}}}},
-      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
-  return plan_only(step, method, Cluster::named("dgx-a100"));
+  return plan_only(make_step(), method, Cluster::named("dgx-a100"));
 }
 
 ProgramOutput diff(const std::string& before, const std::string& after) {

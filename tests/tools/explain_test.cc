@@ -5,6 +5,7 @@
 #include "src/cost/cost_model.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
+#include "tools/small_step.h"
 
 namespace explain_test {
 
@@ -12,13 +13,6 @@ using namespace alpa;
 using namespace alpa::testing;
 
 namespace {
-
-TrainingStep make_step() {
-  nn::Sequential mlp{nn::Dense(64), nn::ReLU(), nn::Dense(16)};
-  return training_step(
-      {{"x", {f32, {32, 16}}}, {"y", {f32, {32, 16}}}},
-      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
-}
 
 ProgramOutput explain_file(const std::string& path, std::vector<std::string> more = {}) {
   more.insert(more.begin(), {"explain", path});

@@ -5,6 +5,7 @@
 #include "src/base/file.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
+#include "tools/small_step.h"
 
 namespace report_tool_test {
 
@@ -12,13 +13,6 @@ using namespace alpa;
 using namespace alpa::testing;
 
 namespace {
-
-TrainingStep make_step() {
-  nn::Sequential mlp{nn::Dense(64), nn::ReLU(), nn::Dense(16)};
-  return training_step(
-      {{"x", {f32, {32, 16}}}, {"y", {f32, {32, 16}}}},
-      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
-}
 
 constexpr const char* kPage = "report_test_page.html";
 
@@ -84,9 +78,10 @@ TEST_CASE("mistakes of a report are one line each") {
                             "{\"schema\": \"alpa.plan/2\", \"stages\": []}");
   CHECK(mistake(other.path(), {"--output", kPage}) ==
         "alpa: plan report_test_other.json: stages: found a list, expected at least one stage\n");
-  CHECK(mistake(file.path(), {"--output", kPage, "--trace", other.path()}) ==
-        "alpa: trace of the step: no traceEvents; expected a trace of a step, as --trace or "
-        "Executable::trace writes it\n");
+  CHECK(
+      mistake(file.path(), {"--output", kPage, "--trace", other.path()}) ==
+      "alpa: trace report_test_other.json: no traceEvents; expected a trace of a step, as --trace or "
+      "Executable::trace writes it\n");
   CHECK(run_report(file.path(), {"--help"}).status == 0);
 }
 

@@ -72,6 +72,9 @@ struct TrainingStep {
   /// The same step for a batch of another number of rows; null: it has none.
   std::function<TrainingStep(std::int64_t rows)> with_batch = {};
   bool chooses_remat = false;  ///< the planner chooses what is rematerialised
+  /// Layers read copies of parameters in half precision, which are kept; false: every micro-batch
+  /// converts them, as the planner chooses where memory is short.
+  bool keeps_copies = true;
 };
 
 /// What of a model is computed again in the backward pass instead of being kept (rematerialisation,
