@@ -80,8 +80,8 @@ TEST_CASE("mistakes of a report are one line each") {
         "alpa: plan report_test_other.json: stages: found a list, expected at least one stage\n");
   CHECK(
       mistake(file.path(), {"--output", kPage, "--trace", other.path()}) ==
-      "alpa: trace report_test_other.json: no traceEvents; expected a trace of a step, as --trace or "
-      "Executable::trace writes it\n");
+      "alpa: trace report_test_other.json: no traceEvents; expected a trace of a step, as --trace "
+      "or Executable::trace writes it\n");
   CHECK(run_report(file.path(), {"--help"}).status == 0);
 }
 

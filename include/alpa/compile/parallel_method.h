@@ -127,9 +127,9 @@ struct ParallelMethod {
   const std::atomic<bool>* stop = nullptr;
   /// Called on the planning thread whenever the best plan or the bound improves.
   ProgressCallback progress = {};
-  /// Directory where plans are kept whose search ended by itself, at `relative_gap`: one that depends
-  /// on nothing that has changed (step, options, cluster, version) is taken without a search. Empty:
-  /// none.
+  /// Directory where plans are kept whose search ended by itself, at `relative_gap`. One that
+  /// depends on nothing that has changed (step, options, cluster, version) is taken without a
+  /// search. Empty: none.
   std::string plan_cache_dir = {};
   /// Directory for the result of every pass: 01_graph.txt, 02_plan.json, …; empty: no files.
   std::string dump_dir = {};
