@@ -12,7 +12,9 @@
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/inter_op/partition_tables.h"
+#include "src/inter_op/reach.h"
 #include "src/inter_op/tiling.h"
+#include "src/inter_op/tuning.h"
 
 namespace alpa::inter_op {
 
@@ -59,11 +61,14 @@ class PartitionProgram {
         befores_(tables.transfers ? tables.submeshes : 1),
         counts_(most_counted + 1),
         rows_(static_cast<std::size_t>(tables.layers + 1) * counts_ * befores_),
-        begun_(static_cast<std::size_t>(counts_) * tables.submeshes) {}
+        begun_(static_cast<std::size_t>(counts_) * tables.submeshes),
+        least_(tiling.states) {}
 
   /// The stages with the least sum, none longer than `bound`; none if there are none.
   std::vector<Choice> solve(double bound) {
     bound_ = bound;
+    in_reach_ = states_in_reach(tables_, tiling_, bound);
+    if (in_reach_[0].empty()) return {};
     for (Row& row : rows_) row.used = false;
     for (int before = 0; before < befores_; ++before) {
       row(tables_.layers, 0, before).use(tiling_.states);
@@ -97,7 +102,7 @@ class PartitionProgram {
         if (!cheapest || cheapest->seconds > bound_) continue;
         for (int count = 0; count < counts_; ++count) add_stage(first, last, m, count);
       }
-      drop_dominated([&](int count) -> Row& { return begun(count, m); });
+      drop_dominated(first, [&](int count) -> Row& { return begun(count, m); });
     }
   }
 
@@ -109,14 +114,15 @@ class PartitionProgram {
     Row& to = begun(count_with_stage(count), m);
     to.use(tiling_.states);
     const double most = most_seconds(count);
-    for (const TilingStep& step : tiling_.steps[m]) {
-      const double* source = &from.sums[step.from];
-      double* target = &to.sums[step.to];
-      for (int i = 0; i < step.count; ++i) {
-        const double sum = option->seconds + source[i];
-        target[i] = std::min(target[i], sum <= most ? sum : kInfinity);
-      }
-    }
+    for (const TilingStep& step : tiling_.steps[m])
+      visit_step(step, in_reach_[last + 1], in_reach_[first],
+                 [&](int source, int target, int states) {
+                   for (int i = 0; i < states; ++i) {
+                     const double sum = option->seconds + from.sums[source + i];
+                     double& least = to.sums[target + i];
+                     least = std::min(least, sum <= most ? sum : kInfinity);
+                   }
+                 });
   }
 
   bool waits() const { return counts_ > 1 && !tables_.in_flight.empty(); }
@@ -134,11 +140,11 @@ class PartitionProgram {
           const double seconds = tables_.transfer_seconds(first, before, m);
           if (!from.used || seconds > bound_) continue;
           to.use(tiling_.states);
-          for (int i = 0; i < tiling_.states; ++i)
+          for (int i = in_reach_[first].begin; i < in_reach_[first].end; ++i)
             to.sums[i] = std::min(to.sums[i], seconds + from.sums[i]);
         }
       }
-      drop_dominated([&](int count) -> Row& { return row(first, count, before); });
+      drop_dominated(first, [&](int count) -> Row& { return row(first, count, before); });
     }
   }
 
@@ -147,17 +153,18 @@ class PartitionProgram {
   /// must be larger by what these may take. (From one number of stages to the next, fewer and fewer
   /// are added.)
   template <class RowOf>
-  void drop_dominated(const RowOf& row_of) const {
+  void drop_dominated(int first, const RowOf& row_of) {
     if (counts_ == 1) return;
-    std::vector<double> least(tiling_.states, kInfinity);
+    const auto [begin, end] = in_reach_[first];
+    std::fill(least_.begin() + begin, least_.begin() + end, kInfinity);
     for (int count = 0; count < counts_; ++count) {
       Row& row = row_of(count);
       if (!row.used) continue;
       row.used = false;
       const double more = waits() ? most_seconds(count) : 0;
-      for (int i = 0; i < tiling_.states; ++i) {
-        if (row.sums[i] < kInfinity && row.sums[i] - more < least[i]) {
-          least[i] = row.sums[i] - more;
+      for (int i = begin; i < end; ++i) {
+        if (row.sums[i] < kInfinity && row.sums[i] - more < least_[i]) {
+          least_[i] = row.sums[i] - more;
           row.used = true;
         } else {
           row.sums[i] = kInfinity;
@@ -216,6 +223,8 @@ class PartitionProgram {
   std::vector<Row> rows_;   ///< per (first layer, stages, submesh before)
   std::vector<Row> begun_;  ///< per (stages, submesh)
   double bound_ = 0;
+  std::vector<StateRange> in_reach_;  ///< under the bound, per layer
+  std::vector<double> least_;         ///< scratch, per state
 };
 
 /// What the stages wait for micro-batches in flight, per micro-batch; 0 if that is not counted.
@@ -269,13 +278,14 @@ class BoundSearch {
               PartitionResult& best)
       : problem_(problem),
         tables_(tables),
+        tiling_(tiling),
         relaxed_(tables, tiling, 0),
         program_(tables, tiling, tables.most_counted),
         best_(best) {}
 
   void run() {
     if (tables_.bounds.empty()) return;
-    solve(0, tables_.bounds.size(), tables_.bounds.size() - 1, 0);
+    solve(0, tables_.bounds.size(), first_bound(), 0);
     while (!open_.empty() && !(problem_.is_over && problem_.is_over())) {
       Interval interval = open_.top();
       open_.pop();
@@ -288,6 +298,19 @@ class BoundSearch {
  private:
   double seconds(double sum, double bound) const {
     return sum + (problem_.micro_batches - 1) * bound;
+  }
+
+  /// A little above the least one for which the devices suffice: programs of larger ones take far
+  /// longer, as more states are in reach, and the best stages are mostly found near it.
+  std::size_t first_bound() const {
+    const std::vector<double>& bounds = tables_.bounds;
+    const auto least = std::partition_point(bounds.begin(), bounds.end(), [&](double bound) {
+      return states_in_reach(tables_, tiling_, bound).front().empty();
+    });
+    if (least == bounds.end()) return bounds.size() - 1;
+    const auto first =
+        std::upper_bound(least, bounds.end(), *least * kTuning.partition.first_bound);
+    return static_cast<std::size_t>(first - bounds.begin()) - 1;
   }
 
   /// The end of those bounds that may have something better than the best.
@@ -336,6 +359,7 @@ class BoundSearch {
 
   const PartitionProblem& problem_;
   const PartitionTables& tables_;
+  const Tiling& tiling_;
   PartitionProgram relaxed_, program_;
   PartitionResult& best_;
   std::priority_queue<Interval> open_;

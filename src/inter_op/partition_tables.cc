@@ -35,11 +35,13 @@ std::vector<int> in_flight_of(const PartitionProblem& problem) {
   return in_flight;
 }
 
-/// Appends the options of one range on one submesh that are best for some number of stages.
+/// Appends the options of one range on one submesh that are best for some number of stages. `all`
+/// is scratch.
 void append_options(const PartitionProblem& problem, const std::vector<int>& in_flight, int first,
-                    int last, int m, std::vector<PartitionOption>& options) {
+                    int last, int m, std::vector<PartitionOption>& all,
+                    std::vector<PartitionOption>& options) {
   const PartitionCosts& costs = problem.costs;
-  std::vector<PartitionOption> all;
+  all.clear();
   for (int c = 0; c < costs.configurations; ++c) {
     const std::size_t at = costs.index(first, last, m, c);
     const auto fits = std::upper_bound(in_flight.begin(), in_flight.end(), costs.max_in_flight[at]);
@@ -47,8 +49,8 @@ void append_options(const PartitionProblem& problem, const std::vector<int>& in_
     if (most_after >= 0 && costs.seconds[at] < kInfinity)
       all.push_back({costs.seconds[at], most_after, c});
   }
-  std::stable_sort(all.begin(), all.end(), [](const PartitionOption& a, const PartitionOption& b) {
-    return a.seconds < b.seconds;
+  std::sort(all.begin(), all.end(), [](const PartitionOption& a, const PartitionOption& b) {
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.configuration < b.configuration;
   });
   int most_after = -1;
   for (const PartitionOption& option : all) {
@@ -81,11 +83,13 @@ void refine_bounds(std::vector<double>& bounds) {
 
 void set_options(const PartitionProblem& problem, PartitionTables& tables) {
   const std::vector<int> in_flight = in_flight_of(problem);
+  std::vector<PartitionOption> scratch;
   for (int first = 0; first < tables.layers; ++first)
     for (int last = 0; last < tables.layers; ++last)
       for (int m = 0; m < tables.submeshes; ++m) {
         tables.begin.push_back(tables.options.size());
-        if (last >= first) append_options(problem, in_flight, first, last, m, tables.options);
+        if (last >= first)
+          append_options(problem, in_flight, first, last, m, scratch, tables.options);
       }
   tables.begin.push_back(tables.options.size());
   for (const PartitionOption& option : tables.options)

@@ -15,10 +15,12 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/inter_op/partition_tables.h"
+#include "src/inter_op/reach.h"
 #include "src/inter_op/tiling.h"
 #include "src/inter_op/tuning.h"
 
@@ -56,11 +58,12 @@ Weights weights_of(ScheduleKind schedule, int most_stages, int micro_batches) {
 
 /// Least sums of the layers from one on, per state of the tiling.
 struct Sums {
-  explicit Sums(int states) : all(states), behind(states), with_slowest(states) { reset(); }
+  explicit Sums(int states)
+      : all(states, kInfinity), behind(states, kInfinity), with_slowest(states, kInfinity) {}
   void reset() {
+    if (!std::exchange(used, false)) return;
     for (std::vector<double>* sums : {&all, &behind, &with_slowest})
       std::fill(sums->begin(), sums->end(), kInfinity);
-    used = false;
   }
 
   std::vector<double> all;           ///< seconds of a micro-batch there and back
@@ -68,6 +71,11 @@ struct Sums {
   std::vector<double> with_slowest;  ///< weighed, the slowest stage among them
   bool used = false;
 };
+
+/// Runs of the slowest stage that the step takes at least.
+int counted_runs(const ScheduleBoundProblem& problem) {
+  return problem.stages.micro_batches - (problem.hides_gradients ? 1 : 0);
+}
 
 /// Counts the stages to the end up to `most_counted`, as far as waits distinguish them.
 class BoundProgram {
@@ -95,7 +103,9 @@ class BoundProgram {
   double solve(double least, double most, double enough) {
     least_ = least, most_ = most, enough_ = enough;
     once_ = most_once();
+    in_reach_ = states_in_reach(tables_, tiling_, most);
     for (Sums& sums : rows_) sums.reset();
+    if (in_reach_[0].empty()) return kInfinity;
     for (int before = 0; before < befores_; ++before) {
       Sums& end = row(tables_.layers, 0, before);
       end.all[0] = end.behind[0] = 0;
@@ -108,12 +118,11 @@ class BoundProgram {
         for (int count = 0; count < counts_; ++count) {
           if (first == 0) sum = std::min(sum, begun_[count].with_slowest[tiling_.full]);
           for (int before = 0; first > 0 && before < befores_ && begun_[count].used; ++before)
-            pass_on(begun_[count], tables_.transfer_seconds(first, before, m),
+            pass_on(in_reach_[first], begun_[count], tables_.transfer_seconds(first, before, m),
                     row(first, count, before));
         }
       }
-    const int micro_batches = problem_.stages.micro_batches - (problem_.hides_gradients ? 1 : 0);
-    return micro_batches * least + sum;
+    return counted_runs(problem_) * least + sum;
   }
 
   /// The stages that the last answer is of, if it is finite.
@@ -141,9 +150,9 @@ class BoundProgram {
                  (befores_ == 1 ? 0 : before)];
   }
 
-  void pass_on(const Sums& from, double seconds, Sums& to) const {
+  void pass_on(StateRange states, const Sums& from, double seconds, Sums& to) const {
     const auto add = [&](const std::vector<double>& sums, double more, std::vector<double>& least) {
-      for (int i = 0; i < tiling_.states; ++i) least[i] = std::min(least[i], sums[i] + more);
+      for (int i = states.begin; i < states.end; ++i) least[i] = std::min(least[i], sums[i] + more);
     };
     add(from.all, seconds, to.all);
     add(from.behind, weights_.behind * seconds, to.behind);
@@ -164,10 +173,14 @@ class BoundProgram {
         const StageTime stage{runs, std::max(parts.forward, parts.backward), after,
                               option->seconds >= least_};
         Sums& to = begun_[std::min(after + 1, counts_ - 1)];
+        const double most = most_to_end(after, runs);
         for (const TilingStep& step : tiling_.steps[m])
-          for (int i = 0; i < step.count; ++i)
-            if (rest.all[step.from + i] + runs <= most_to_end(after, runs))
-              add_stage(rest, step.from + i, stage, to, step.to + i);
+          visit_step(step, in_reach_[last + 1], in_reach_[first],
+                     [&](int from, int state, int states) {
+                       for (int i = 0; i < states; ++i)
+                         if (rest.all[from + i] + runs <= most)
+                           add_stage(rest, from + i, stage, to, state + i);
+                     });
       }
   }
 
@@ -298,6 +311,7 @@ class BoundProgram {
   std::vector<Sums> rows_;       ///< per (first layer, stages, submesh before)
   std::vector<Sums> begun_;      ///< per stages
   double least_ = 0, most_ = 0, enough_ = 0, once_ = 0;
+  std::vector<StateRange> in_reach_;  ///< with stages up to `most_`, per layer
 };
 
 /// Seconds of the slowest stage: from those at `begin` to those at `end` - 1.
@@ -386,13 +400,17 @@ class BoundSearch {
   /// Seconds of those stages that nothing waits `enough` for; if they are less than that, `stages`
   /// are such ones.
   double bound(double enough, StagePartition* stages = nullptr) {
-    if (slowest_.empty()) return kInfinity;
+    // Slower ones alone take `enough`.
+    const auto short_enough = std::partition_point(
+        slowest_.begin(), slowest_.end(),
+        [&](double seconds) { return counted_runs(problem_) * seconds < enough; });
+    if (short_enough == slowest_.begin()) return slowest_.empty() ? kInfinity : enough;
     std::priority_queue<Interval> open;
     const auto solve = [&](std::size_t begin, std::size_t end) {
       ++programs_;
       open.push({begin, end, program_.solve(slowest_[begin], slowest_[end - 1], enough)});
     };
-    solve(0, slowest_.size());
+    solve(0, short_enough - slowest_.begin());
     while (open.top().seconds < enough && !is_over()) {
       const Interval least = open.top();
       const double from = slowest_[least.begin], to = slowest_[least.end - 1];
@@ -407,7 +425,7 @@ class BoundSearch {
       program_.solve(slowest_[least.begin], slowest_[least.end - 1], enough);
       *stages = program_.stages();
     }
-    return least.seconds;
+    return short_enough == slowest_.end() ? least.seconds : std::min(least.seconds, enough);
   }
 
   const ScheduleBoundProblem& problem_;

@@ -318,8 +318,8 @@ struct StageSearch::Impl {
   /// ranges alone, the best stages are a bound of all.
   void raise_counted_bound() {
     if (!costs_.is_memory_bound()) return;
-    if (const auto least = search(RangeCosts::Ask::proven))
-      bound_ = std::max(bound_, least->lower_bound);
+    const auto least = search(RangeCosts::Ask::proven);
+    if (least && costs_.seconds_left() > 0) bound_ = std::max(bound_, least->lower_bound);
   }
 
   double best_seconds() const { return best_ ? best_->seconds : kInfinity; }

@@ -40,7 +40,8 @@ Tiling counting(const Submesh& cluster, const std::vector<Submesh>& submeshes,
   int unit = cluster.num_devices();
   for (const Submesh& submesh : submeshes) unit = std::gcd(unit, submesh.num_devices());
   const int units = cluster.num_devices() / unit;
-  Tiling tiling{.states = units + 1, .full = units, .steps = {}};
+  Tiling tiling{.states = units + 1, .full = units, .steps = {}, .devices = {}};
+  for (int used = 0; used <= units; ++used) tiling.devices.push_back(used * unit);
   for (const Submesh& submesh : submeshes) {
     std::vector<TilingStep>& steps = tiling.steps.emplace_back();
     const int size = submesh.num_devices() / unit;
@@ -110,15 +111,13 @@ std::set<Filling> next_fillings(const Submesh& cluster, const Filling& filling,
   return next;
 }
 
-/// Orders fillings by devices used.
+int devices_of(const Filling& filling) {
+  return std::accumulate(filling.begin(), filling.end(), 0);
+}
+
 struct ByDevices {
   bool operator()(const Filling& a, const Filling& b) const {
-    const auto used = [](const Filling& f) {
-      int sum = 0;
-      for (int devices : f) sum += devices;
-      return sum;
-    };
-    const int in_a = used(a), in_b = used(b);
+    const int in_a = devices_of(a), in_b = devices_of(b);
     return in_a != in_b ? in_a < in_b : a < b;
   }
 };
@@ -134,8 +133,11 @@ Tiling of_fillings(const Submesh& cluster, const std::vector<Submesh>& submeshes
   int next_number = 0;
   for (auto& [filling, n] : number) n = next_number++;
   const auto full = number.find(Filling(cluster.hosts, cluster.devices));
-  Tiling tiling{
-      .states = next_number, .full = full == number.end() ? -1 : full->second, .steps = {}};
+  Tiling tiling{.states = next_number,
+                .full = full == number.end() ? -1 : full->second,
+                .steps = {},
+                .devices = {}};
+  for (const auto& [filling, n] : number) tiling.devices.push_back(devices_of(filling));
   for (const Submesh& submesh : submeshes) {
     std::vector<TilingStep>& steps = tiling.steps.emplace_back();
     for (const auto& [filling, n] : number)

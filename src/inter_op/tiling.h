@@ -17,6 +17,7 @@ struct Tiling {
   int states = 1;
   int full = 0;
   std::vector<std::vector<TilingStep>> steps;  ///< per submesh; none: it is not used
+  std::vector<int> devices;                    ///< used in each state, ascending
 };
 
 /// Automata that accept lists of `submeshes` that `place` can place: a list is accepted if one of

@@ -44,6 +44,11 @@ struct Tuning {
     int proof_rounds = 4;
   } stage_search;
 
+  struct Partition {
+    /// The first bound on stages that is tried, in parts of the least one that has any.
+    double first_bound = 1.1;
+  } partition;
+
   struct ScheduleBound {
     /// Sums of a program that counts what stages wait, at most.
     double most_cells = 1e7;
