@@ -188,8 +188,9 @@ namespace {
 
 /// Layers that are computed again, each with its own parameters, so that conversions live shortly.
 TrainingStep recomputed_stack(std::int64_t rows) {
-  const std::vector<nn::Sequential> blocks(
-      6, nn::Sequential{nn::Dense(96), nn::ReLU(), nn::Dense(96)});
+  std::vector<nn::Sequential> blocks;
+  for (int i = 0; i < 6; ++i)
+    blocks.push_back(nn::Sequential{nn::Dense(96), nn::ReLU(), nn::Dense(96)});
   return training_step({{"x", {f32, {rows, 96}}}},
                        [=](const Batch& b) {
                          Value x = b["x"];

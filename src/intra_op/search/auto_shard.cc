@@ -349,7 +349,8 @@ struct AutoSharding::Impl {
     std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();  // on all meshes
     std::vector<MeshSearch*> open = by_best();
     for (int round = 0; round == 0 || (best(budget) == nullptr && !open.empty()); ++round) {
-      if (round > 0 && time.is_over()) fail_in_time(budget);
+      const bool is_most = work_within >= kTuning.auto_shard.most_work;
+      if (round > 0 && (time.is_over() || is_most)) fail_in_time(budget);
       if (round > 0)
         work_within =
             std::min(kTuning.auto_shard.more_work * work_within, kTuning.auto_shard.most_work);
