@@ -88,8 +88,9 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
       text("--pipeline-layers", &f.pipeline_layers,
            "layers that the stages are made of; auto finds their number, too", "auto or a number",
            is_auto_or_number),
-      choice("--schedule", &f.schedule, "order in which the stages run micro-batches",
-             {"gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b", "zero_bubble"}),
+      choice("--schedule", &f.schedule,
+             "order in which the stages run micro-batches; auto chooses if stages are searched for",
+             {"auto", "gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b", "zero_bubble"}),
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
@@ -191,7 +192,8 @@ void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
     options.stages = UniformStages{stages, flags.schedule == "interleaved_1f1b" ? 2 : 1};
   options.layers =
       AutoLayers{flags.pipeline_layers == "auto" ? stages : std::stoi(flags.pipeline_layers)};
-  options.schedule = parse_schedule(flags.schedule);
+  options.schedule = kAutoSchedule;
+  if (flags.schedule != "auto") options.schedule = parse_schedule(flags.schedule);
   if (flags.micro_batches == "auto")
     options.num_micro_batches = kAutoMicroBatches;
   else

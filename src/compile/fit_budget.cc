@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "alpa/base/error.h"
+#include "src/base/infinity.h"
 #include "src/inter_op/cut_stages.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "tuning.h"
@@ -131,7 +132,8 @@ class PipelineSearch : public PlanSearch {
   }
 
   std::optional<Plan> other(double seconds) override {
-    if (!planner_->choose_other(seconds)) return std::nullopt;
+    if (!planner_->choose_other(seconds) && !planner_->choose_fewest_in_flight(seconds))
+      return std::nullopt;
     return in_stages(planner_->plan({}));
   }
 
@@ -155,14 +157,16 @@ class PipelineSearch : public PlanSearch {
   Plan in_stages(std::vector<StagePlan> stages) const {
     return {.method = std::string(name_of(method_.kind)),
             .stages = std::move(stages),
-            .schedule = method_.options.schedule};
+            .schedule = planner_->schedule()};
   }
 
-  /// Other stages, for a budget that is lower by what lowering added; false: there are none.
+  /// Other stages, with fewer micro-batches in flight, or for a budget that is lower by what lowering
+  /// added; false: there are none.
   bool choose_again() {
     if (!searches_stages(method_) || choices_ == kTuning.attempts) return false;
     try {
-      planner_->choose(budget_ - ++choices_ * uncounted_);
+      if (!planner_->choose_fewest_in_flight(kInfinity))
+        planner_->choose(budget_ - ++choices_ * uncounted_);
     } catch (const intra_op::OverBudget&) {
       failure_ = std::current_exception();
       return false;

@@ -40,6 +40,10 @@ MethodOptions options_of(const Method& method) {
   return std::visit([](const auto& m) { return MethodOptions{m.kind, all_options(m)}; }, method);
 }
 
+std::string_view schedule_name(const PipeshardParallel& options) {
+  return options.schedule ? name_of(*options.schedule) : "auto";
+}
+
 bool searches_stages(const MethodOptions& method) {
   return method.kind == MethodKind::pipeline &&
          std::holds_alternative<AutoStages>(method.options.stages);

@@ -2,6 +2,7 @@
 /// A parallel method's options, whatever its kind, as the driver reads them.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alpa/compile/parallel_method.h"
@@ -19,6 +20,9 @@ struct MethodOptions {
 };
 
 MethodOptions options_of(const Method& method);
+
+/// Of its schedule, "auto" if the planner may choose.
+std::string_view schedule_name(const PipeshardParallel& options);
 
 /// Whether the planner searches for stages.
 bool searches_stages(const MethodOptions& method);

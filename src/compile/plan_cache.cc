@@ -58,7 +58,7 @@ Json options_json(const MethodOptions& method) {
     json["layers"] = layers_json(method.options.layers);
     json["stages"] =
         std::visit([](const auto& stages) { return stages_json(stages); }, method.options.stages);
-    json["schedule"] = std::string(name_of(method.options.schedule));
+    json["schedule"] = std::string(schedule_name(method.options));
   }
   return json;
 }

@@ -113,6 +113,12 @@ std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::
   return submeshes;
 }
 
+/// Schedules that searched stages may have, the one with the fewest micro-batches in flight first.
+std::vector<ScheduleKind> schedules_of(const PipeshardParallel& options) {
+  if (options.schedule) return {*options.schedule};
+  return {ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap};
+}
+
 StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
                              const MethodOptions& method, const Cluster& cluster,
                              std::int64_t budget) {
@@ -121,15 +127,17 @@ StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
   question.submeshes =
       submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
   question.mesh_shapes = allowed_shapes(automatic, method.options);
-  question.in_flight = [schedule = method.options.schedule,
-                        most_stages = std::min(num_layers(graph), cluster.num_devices()),
-                        micro_batches = graph.num_micro_batches](int after) {
-    return pipeline::most_in_flight(schedule, after, most_stages, micro_batches);
-  };
+  for (const ScheduleKind kind : schedules_of(method.options))
+    question.schedules.push_back(
+        {.in_flight =
+             [kind, most_stages = std::min(num_layers(graph), cluster.num_devices()),
+              micro_batches = graph.num_micro_batches](int after) {
+               return pipeline::most_in_flight(kind, after, most_stages, micro_batches);
+             },
+         .waits_in_flight = kind != ScheduleKind::zero_bubble,
+         .played = played_seconds(kind, graph.num_micro_batches),
+         .kind = kind});
   question.templates = uniform_partitions(graph, cluster);
-  question.waits_in_flight = method.options.schedule != ScheduleKind::zero_bubble;
-  question.played = played_seconds(method.options.schedule, graph.num_micro_batches);
-  question.schedule = method.options.schedule;
   return question;
 }
 
@@ -146,7 +154,7 @@ void check_stages(const PipeshardParallel& pipeline, const Graph& graph) {
   require((pipeline.schedule == ScheduleKind::interleaved_one_f_one_b) == (per_part > 1),
           "method pipeline: schedule {} with {} stages on each part of the devices; "
           "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
-          name_of(pipeline.schedule), per_part);
+          schedule_name(pipeline), per_part);
   require(num_layers(graph) > 1 || !uniform || uniform->count == 1 ||
               std::holds_alternative<AutoLayers>(pipeline.layers),
           "method pipeline: the model is a single layer, which cannot be cut into {} stages; mark "
@@ -193,7 +201,8 @@ StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, cons
       method_(method),
       cluster_(cluster),
       model_(cost::CostModel::of(cluster)),
-      options_(search_options(method, trace_seconds)) {
+      options_(search_options(method, trace_seconds)),
+      schedule_(method.options.schedule.value_or(ScheduleKind::one_f_one_b)) {
   options_.part.whole_boundary_inputs = true;
 }
 
@@ -231,6 +240,13 @@ void StagePlanner::choose(std::int64_t budget) {
   take(std::move(found));
 }
 
+bool StagePlanner::choose_fewest_in_flight(double seconds) {
+  if (!search_ || schedule_ == schedules_of(method_.options).front()) return false;
+  std::optional<FoundStages> other = search_->with_fewest_in_flight(seconds);
+  if (other) take(*std::move(other));
+  return other.has_value();
+}
+
 bool StagePlanner::choose_other(double seconds) {
   if (!search_ || watch_.seconds() >= options_.limits.seconds) return false;
   std::optional<FoundStages> other = search_->other(seconds);
@@ -242,14 +258,15 @@ void StagePlanner::take(FoundStages found) {
   if (std::holds_alternative<AutoStages>(method_.options.stages))
     for (inter_op::Stage& stage : found.partition.stages)
       stage.configuration = -1;  // the planner's choice
+  if (search_) schedule_ = schedules_of(method_.options)[found.schedule];
   requests_ = requests_for(found.partition, method_, cluster_);
   found_plans_ = std::move(found.plans);
 }
 
 int StagePlanner::in_flight(std::size_t stage) const {
   const int count = static_cast<int>(requests_.size());
-  return pipeline::most_in_flight(method_.options.schedule, count - static_cast<int>(stage) - 1,
-                                  count, graph_.num_micro_batches);
+  return pipeline::most_in_flight(schedule_, count - static_cast<int>(stage) - 1, count,
+                                  graph_.num_micro_batches);
 }
 
 std::int64_t StagePlanner::counted(const std::vector<StagePlan>& stages, std::size_t stage) const {

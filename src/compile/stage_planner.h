@@ -48,6 +48,10 @@ class StagePlanner {
   /// Throws Error if the stages fit neither the layers nor the devices.
   void choose(std::int64_t budget);
 
+  /// Chooses the best stages of that search with the schedule of the fewest micro-batches in flight,
+  /// if they take less than `seconds`. False: there are none, or the chosen ones have it.
+  bool choose_fewest_in_flight(double seconds);
+
   /// Chooses other stages of that search, which it found to take less than `seconds`, if time is
   /// left. False: there are none.
   bool choose_other(double seconds);
@@ -60,6 +64,9 @@ class StagePlanner {
   bool is_complete() const { return is_complete_; }
   /// Seconds that no stages are proven to take less than; 0 if they were given.
   double lower_bound() const { return lower_bound_; }
+
+  /// Of the chosen stages.
+  ScheduleKind schedule() const { return schedule_; }
 
   /// What the planner counts for a stage of the result.
   std::int64_t counted(const std::vector<StagePlan>& stages, std::size_t stage) const;
@@ -82,6 +89,7 @@ class StagePlanner {
     double bound = kInfinity;
     bool complete = true;
   } others_;
+  ScheduleKind schedule_;
   std::vector<UnplannedStage> requests_;
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
   bool is_complete_ = false;

@@ -36,9 +36,10 @@ bool are_equal(const inter_op::StagePartition& a, const inter_op::StagePartition
 }  // namespace
 
 struct StageSearch::Impl {
-  /// One of few partitions.
+  /// One of few partitions, under one schedule.
   struct Few {
     inter_op::StagePartition partition;
+    int schedule = 0;
     bool is_played = false;
     double seconds = 0;  ///< if it is played; infinite: it does not fit the memory
     double proven = 0;   ///< by the proofs of its stages' plans
@@ -53,11 +54,12 @@ struct StageSearch::Impl {
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
         cuts_(question_.graph, question_.cluster, costs_.parts()) {
     const auto& tuning = inter_op::kTuning.stage_search;
-    if (!question_.played || question_.graph.nodes.size() > tuning.most_nodes_played) return;
-    for (inter_op::StagePartition& partition :
+    if (!is_played() || question_.graph.nodes.size() > tuning.most_nodes_played) return;
+    for (const inter_op::StagePartition& partition :
          inter_op::all_partitions({question_.cluster.num_hosts, question_.cluster.devices_per_host},
                                   costs_.parts(), costs_.ranges().layers(), tuning.most_played))
-      few_.push_back({std::move(partition)});
+      for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
+        few_.push_back({partition, schedule});
   }
 
   /// Short rounds.
@@ -66,6 +68,12 @@ struct StageSearch::Impl {
     options.limits.effort = inter_op::kTuning.stage_search.effort;
     options.limits.least_gain = inter_op::kTuning.stage_search.least_gain;
     return options;
+  }
+
+  bool is_played() const { return question_.schedules.front().played != nullptr; }
+  /// That may differ: one for a single stage.
+  int num_schedules(const inter_op::StagePartition& partition) const {
+    return partition.stages.size() == 1 ? 1 : static_cast<int>(question_.schedules.size());
   }
 
   /// The best stages under the bounds. What is not known of them is found out: first bounds of
@@ -92,7 +100,7 @@ struct StageSearch::Impl {
       return true;
     if (is_first && has_passed(tuning.until_template) && consider_next_template()) return true;
     if (is_first && has_passed(tuning.until_plan)) consider(cheapest->partition, cutoff);
-    const std::vector<RangeQuery> queries = queries_of(cheapest->partition);
+    const std::vector<RangeQuery> queries = queries_of(cheapest->partition, cheapest->schedule);
     const bool more = costs_.bound(queries);
     const bool is_slow = costs_.ranges().layers() > tuning.many_layers;
     while (more && is_slow && costs_.bound(queries)) {  // a round takes longer than bounds do
@@ -132,42 +140,45 @@ struct StageSearch::Impl {
     if (least >= enough(cutoff)) return false;
     if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
     if (least >= enough(best_seconds())) return false;
-    if (!costs_.bound(queries_of(next->partition))) play(*next);
+    if (!costs_.bound(queries_of(next->partition, next->schedule))) play(*next);
     return true;
   }
 
   /// Its slowest stage's work: no schedule takes less.
   double busiest(const Few& of, RangeCosts::Ask ask) {
     double slowest = 0;
-    for (const RangeQuery& query : queries_of(of.partition))
+    for (const RangeQuery& query : queries_of(of.partition, of.schedule))
       slowest = std::max(slowest, costs_.seconds(query, ask));
     return question_.graph.num_micro_batches * slowest;
   }
 
   void play(Few& of) {
-    consider(of.partition);
+    consider(of.partition, of.schedule, kInfinity);
     of.is_played = true;
-    const FoundStages* found = planned_before(of.partition);
+    const FoundStages* found = planned_before(of.partition, of.schedule);
     of.seconds = found ? found->seconds : kInfinity;
     if (!found) return;
     double share = 1;  // that is proven of what its stages take
-    for (const RangeQuery& query : queries_of(of.partition))
+    for (const RangeQuery& query : queries_of(of.partition, of.schedule))
       share = std::min(
           share, costs_.seconds(query, RangeCosts::Ask::proven) / costs_.planned_seconds(query));
     of.proven = share * of.seconds;
   }
 
-  FoundStages* planned_before(const inter_op::StagePartition& partition) {
-    const auto found = std::find_if(
-        planned_.begin(), planned_.end(),
-        [&](const FoundStages& planned) { return are_equal(planned.partition, partition); });
+  FoundStages* planned_before(const inter_op::StagePartition& partition, int schedule) {
+    const auto found =
+        std::find_if(planned_.begin(), planned_.end(), [&](const FoundStages& planned) {
+          return planned.schedule == schedule && are_equal(planned.partition, partition);
+        });
     return found == planned_.end() ? nullptr : &*found;
   }
 
   /// The search goes on with what stages wait for micro-batches in flight, which takes more time.
   /// False: it has.
   bool count_waits() {
-    if (!question_.waits_in_flight || std::exchange(counts_waits_, true)) return false;
+    const bool any = std::any_of(question_.schedules.begin(), question_.schedules.end(),
+                                 [](const ScheduleChoice& of) { return of.waits_in_flight; });
+    if (!any || std::exchange(counts_waits_, true)) return false;
     if (!best_) return true;
     least_counted_ = kInfinity;
     consider(inter_op::StagePartition(best_->partition));
@@ -179,33 +190,43 @@ struct StageSearch::Impl {
   double proven_seconds(double enough) {
     double proven = 0;
     for (int round = 0; round < inter_op::kTuning.stage_search.proof_rounds; ++round) {
-      const inter_op::ScheduleBound bound = schedule_bound(enough);
+      const ProvenBound bound = schedule_bound(enough);
       proven = std::max(proven, bound.seconds);
       if (proven >= enough || bound.least.stages.empty() || costs_.seconds_left() <= 0 ||
-          !costs_.bound(queries_of(bound.least)))
+          !costs_.bound(queries_of(bound.least, bound.schedule)))
         break;
     }
     return proven;
   }
 
-  inter_op::ScheduleBound schedule_bound(double enough) {
-    if (!few_.empty() || !question_.schedule) return {bound_, {}};
+  /// Of the schedule that may take least.
+  struct ProvenBound : inter_op::ScheduleBound {
+    int schedule = 0;
+  };
+
+  ProvenBound schedule_bound(double enough) {
+    if (!few_.empty() || !question_.schedules.front().kind) return {{bound_, {}}};
     const double overlap = question_.cluster.software.gradient_overlap;
     if (overlap > 0 && overlap < 1) return {};  // a share of the reductions takes no time at all
     const inter_op::PartitionCosts costs = costs_.table(RangeCosts::Ask::proven);
-    const inter_op::PartitionProblem stages =
-        problem_of(costs, [this](int layer, int before, int after) {
-          return cuts_.least(layer, before, after).per_micro_batch;
-        });
-    return inter_op::schedule_bound({.stages = stages,
-                                     .runs =
-                                         [this](int first, int last, int part) {
-                                           return costs_.least_runs(
-                                               costs_.ranges().class_of(first, last), part);
-                                         },
-                                     .schedule = *question_.schedule,
-                                     .hides_gradients = overlap > 0,
-                                     .enough = enough});
+    ProvenBound least{{kInfinity, {}}};
+    for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
+      const inter_op::PartitionProblem stages =
+          problem_of(costs, s, [this](int layer, int before, int after) {
+            return cuts_.least(layer, before, after).per_micro_batch;
+          });
+      inter_op::ScheduleBound bound = inter_op::schedule_bound(
+          {.stages = stages,
+           .runs =
+               [this](int first, int last, int part) {
+                 return costs_.least_runs(costs_.ranges().class_of(first, last), part);
+               },
+           .schedule = *question_.schedules[s].kind,
+           .hides_gradients = overlap > 0,
+           .enough = enough});
+      if (bound.seconds < least.seconds) least = {std::move(bound), s};
+    }
+    return least;
   }
 
   FoundStages finish() {
@@ -232,15 +253,23 @@ struct StageSearch::Impl {
     const FoundStages* best = nullptr;
     for (const FoundStages& of : planned_)
       if (of.seconds < (best ? best->seconds : seconds) &&
-          std::none_of(returned_.begin(), returned_.end(),
-                       [&](const auto& known) { return are_equal(known, of.partition); }))
+          std::none_of(returned_.begin(), returned_.end(), [&](const FoundStages& known) {
+            return known.schedule == of.schedule && are_equal(known.partition, of.partition);
+          }))
         best = &of;
     return best ? std::optional(returned(*best)) : std::nullopt;
   }
 
+  std::optional<FoundStages> with_fewest_in_flight(double seconds) {
+    const FoundStages* best = nullptr;
+    for (const FoundStages& of : planned_)
+      if (of.schedule == 0 && of.seconds < (best ? best->seconds : seconds)) best = &of;
+    return best ? std::optional(returned(*best)) : std::nullopt;
+  }
+
   FoundStages returned(FoundStages found) {
-    returned_.push_back(found.partition);
-    for (const RangeQuery& query : queries_of(found.partition))
+    returned_.push_back(found);
+    for (const RangeQuery& query : queries_of(found.partition, found.schedule))
       found.plans.push_back(costs_.found_plan(query));
     return found;
   }
@@ -250,8 +279,8 @@ struct StageSearch::Impl {
     for (const inter_op::StagePartition& partition : question_.templates) {
       if (partition.stages.size() != 1 || !is_allowed(partition) || costs_.seconds_left() <= 0)
         continue;
-      const std::vector<RangeQuery> queries = queries_of(partition);
-      const double bound = seconds_of(partition, [&](const RangeQuery& query) {
+      const std::vector<RangeQuery> queries = queries_of(partition, 0);
+      const double bound = seconds_of(partition, 0, [&](const RangeQuery& query) {
         return costs_.seconds(query, RangeCosts::Ask::proven);
       });
       if (bound < enough(best_seconds()) && costs_.plan_longer(queries.front()))
@@ -305,11 +334,11 @@ struct StageSearch::Impl {
 
   /// Then it is planned once, early: other searches need not go on if they are above it.
   bool is_one_stage_with_room(const inter_op::StagePartition& partition) const {
-    return partition.stages.size() == 1 && costs_.has_room(queries_of(partition).front());
+    return partition.stages.size() == 1 && costs_.has_room(queries_of(partition, 0).front());
   }
 
   bool may_fit(const inter_op::StagePartition& partition) {
-    const std::vector<RangeQuery> queries = queries_of(partition);
+    const std::vector<RangeQuery> queries = queries_of(partition, 0);
     return std::all_of(queries.begin(), queries.end(),
                        [&](const RangeQuery& query) { return costs_.may_fit(query); });
   }
@@ -352,26 +381,46 @@ struct StageSearch::Impl {
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
-  std::optional<inter_op::PartitionResult> search(RangeCosts::Ask ask) {
+  /// Under the schedule that takes least in the search's count.
+  struct Cheapest : inter_op::PartitionResult {
+    int schedule = 0;
+  };
+
+  std::optional<Cheapest> search(RangeCosts::Ask ask) {
     const inter_op::PartitionCosts costs = costs_.table(ask);
-    return inter_op::best_partition(problem_of(costs, [this](int layer, int before, int after) {
-      return counted(cuts_.least(layer, before, after));
-    }));
+    std::optional<Cheapest> cheapest;
+    double lower_bound = kInfinity;
+    // As long as waits are not counted, the one with the fewest in flight is never dearer.
+    const std::size_t schedules = counts_waits_ ? question_.schedules.size() : 1;
+    for (std::size_t s = 0; s < schedules; ++s) {
+      auto found = inter_op::best_partition(
+          problem_of(costs, static_cast<int>(s), [this](int layer, int before, int after) {
+            return counted(cuts_.least(layer, before, after));
+          }));
+      if (!found) continue;
+      lower_bound = std::min(lower_bound, found->lower_bound);
+      if (!cheapest || found->seconds < cheapest->seconds)
+        cheapest = {*std::move(found), static_cast<int>(s)};
+    }
+    if (cheapest) cheapest->lower_bound = lower_bound;
+    return cheapest;
   }
 
-  inter_op::PartitionProblem problem_of(const inter_op::PartitionCosts& costs,
+  inter_op::PartitionProblem problem_of(const inter_op::PartitionCosts& costs, int schedule,
                                         std::function<double(int, int, int)> transfers) {
+    const ScheduleChoice& choice = question_.schedules[schedule];
     return {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
             .submeshes = costs_.parts(),
             .costs = costs,
             .micro_batches = question_.graph.num_micro_batches,
-            .in_flight = question_.in_flight,
-            .waits_in_flight = counts_waits_,
+            .in_flight = choice.in_flight,
+            .waits_in_flight = counts_waits_ && choice.waits_in_flight,
             .transfer_seconds = std::move(transfers),
             .is_over = [this] { return costs_.seconds_left() <= 0; }};
   }
 
-  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition) const {
+  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition,
+                                     int schedule) const {
     std::vector<RangeQuery> queries;
     int after = static_cast<int>(partition.stages.size());
     for (const inter_op::Stage& stage : partition.stages) {
@@ -380,36 +429,53 @@ struct StageSearch::Impl {
                 stage.submesh);
       queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
                          static_cast<int>(part - costs_.parts().begin()),
-                         question_.in_flight(--after)});
+                         question_.schedules[schedule].in_flight(--after)});
     }
     return queries;
   }
 
-  /// Plans the stages, and keeps them if they are the best. A single one need not be planned well
-  /// that is above the cutoff. False: all were planned before.
+  /// Plans the stages, and keeps them if they are the best, under every schedule that may be
+  /// better. A single one need not be planned well that is above the cutoff. False: all were
+  /// planned before.
   bool consider(const inter_op::StagePartition& partition, double cutoff = kInfinity) {
-    const std::vector<RangeQuery> queries = queries_of(partition);
+    bool any = consider(partition, 0, cutoff);
+    for (int schedule = 1; schedule < num_schedules(partition); ++schedule)
+      if (may_be_better(partition, schedule)) any |= consider(partition, schedule, cutoff);
+    return any;
+  }
+
+  /// Than the best stages, if more micro-batches in flight ask for no other plans than the fewest.
+  bool may_be_better(const inter_op::StagePartition& partition, int schedule) {
+    const FoundStages* fewest = planned_before(partition, 0);
+    return fewest && (!is_played() || played(partition, 0, schedule) < best_seconds());
+  }
+
+  bool consider(const inter_op::StagePartition& partition, int schedule, double cutoff) {
+    const std::vector<RangeQuery> queries = queries_of(partition, schedule);
     const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
     bool any = false;
     for (const RangeQuery& query : queries) any |= costs_.plan(query, cutoff_of_range);
-    const double counted = seconds_of(
-        partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
+    const double counted = seconds_of(partition, schedule, [&](const RangeQuery& query) {
+      return costs_.planned_seconds(query);
+    });
     least_counted_ = std::min(least_counted_, counted);
-    const double seconds = question_.played && counted < kInfinity ? played(partition) : counted;
-    if (FoundStages* before = planned_before(partition))
+    const double seconds =
+        is_played() && counted < kInfinity ? played(partition, schedule, schedule) : counted;
+    if (FoundStages* before = planned_before(partition, schedule))
       before->seconds = std::min(before->seconds, seconds);
     else if (seconds < kInfinity)
-      planned_.push_back({partition, seconds});
+      planned_.push_back({partition, schedule, seconds});
     if (seconds < best_seconds()) {
-      best_ = FoundStages{partition, seconds};
+      best_ = FoundStages{partition, schedule, seconds};
       tell();
     }
     return any;
   }
 
-  /// Of planned stages, by the schedule.
-  double played(const inter_op::StagePartition& partition) {
-    const std::vector<RangeQuery> queries = queries_of(partition);
+  /// By the schedule, of stages that are planned for the micro-batches in flight of schedule
+  /// `planned_for`.
+  double played(const inter_op::StagePartition& partition, int planned_for, int schedule) {
+    const std::vector<RangeQuery> queries = queries_of(partition, planned_for);
     std::vector<StageSeconds> stages;
     for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
     std::vector<double> transfers;
@@ -424,7 +490,7 @@ struct StageSearch::Impl {
       if (s + 1 == queries.size()) stages.back().apply += cut.per_step / 2;
       if (s == 1) stages.front().apply += cut.per_step / 2;
     }
-    return question_.played(stages, transfers);
+    return question_.schedules[schedule].played(stages, transfers);
   }
 
   /// Per stage, the host where it is placed; -1: on several.
@@ -445,20 +511,28 @@ struct StageSearch::Impl {
   }
 
   double least_seconds(const inter_op::StagePartition& partition) {
-    return seconds_of(partition, [&](const RangeQuery& query) { return costs_.seconds(query); });
+    double least = kInfinity;
+    for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
+      least = std::min(least, seconds_of(partition, schedule, [&](const RangeQuery& query) {
+                         return costs_.seconds(query);
+                       }));
+    return least;
   }
 
   /// As the stage search counts them.
   template <class SecondsOf>
-  double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
-    const std::vector<RangeQuery> queries = queries_of(partition);
+  double seconds_of(const inter_op::StagePartition& partition, int schedule,
+                    const SecondsOf& seconds_of_range) {
+    const ScheduleChoice& choice = question_.schedules[schedule];
+    const std::vector<RangeQuery> queries = queries_of(partition, schedule);
     const auto count = static_cast<int>(queries.size());
     double to_end = 0, slowest = 0;
     for (int s = count - 1; s >= 0; --s) {
       const double seconds = seconds_of_range(queries[s]);
       to_end += seconds;
       slowest = std::max(slowest, seconds);
-      if (counts_waits_) slowest = std::max(slowest, to_end / question_.in_flight(count - 1 - s));
+      if (counts_waits_ && choice.waits_in_flight)
+        slowest = std::max(slowest, to_end / choice.in_flight(count - 1 - s));
       if (s == 0) continue;
       const double cut = counted(
           cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
@@ -496,8 +570,8 @@ struct StageSearch::Impl {
   bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
        counts_waits_ = false;
   std::optional<FoundStages> best_;
-  std::vector<FoundStages> planned_;                ///< all, without their plans
-  std::vector<inter_op::StagePartition> returned_;  ///< the best ones and others
+  std::vector<FoundStages> planned_;   ///< all, without their plans
+  std::vector<FoundStages> returned_;  ///< the best ones and others
 };
 
 StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& planning)
@@ -511,6 +585,9 @@ double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }
 FoundStages StageSearch::finish() { return impl_->finish(); }
+std::optional<FoundStages> StageSearch::with_fewest_in_flight(double seconds) {
+  return impl_->with_fewest_in_flight(seconds);
+}
 std::optional<FoundStages> StageSearch::other(double seconds) { return impl_->other(seconds); }
 
 }  // namespace alpa

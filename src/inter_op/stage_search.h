@@ -15,6 +15,18 @@
 
 namespace alpa {
 
+/// A schedule that stages may have.
+struct ScheduleChoice {
+  /// Micro-batches in flight at a stage with so many stages after it.
+  std::function<int(int stages_after)> in_flight = {};
+  /// Whether it lets stages wait for micro-batches in flight (inter_op::PartitionProblem).
+  bool waits_in_flight = false;
+  /// By which planned stages are compared; empty: as the search counts them.
+  PlayedSeconds played = {};
+  /// Of what is played, so that the least of all stages is bounded; none: in the search's count.
+  std::optional<ScheduleKind> kind = {};
+};
+
 /// What stages are searched for.
 struct StageSearchSpace {
   const Graph& graph;
@@ -22,21 +34,15 @@ struct StageSearchSpace {
   std::int64_t budget = 0;  ///< bytes of a device, as `counted_bytes` counts them
   std::vector<inter_op::Submesh> submeshes = {};   ///< that stages may have
   std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
-  /// Micro-batches in flight at a stage with so many stages after it.
-  std::function<int(int stages_after)> in_flight = {};
+  /// At least one; the first has the fewest micro-batches in flight at every stage.
+  std::vector<ScheduleChoice> schedules = {};
   /// Other stages that the result may not be dearer than: a single one, equal ones.
   std::vector<inter_op::StagePartition> templates = {};
-  /// Whether the schedule lets stages wait for micro-batches in flight
-  /// (inter_op::PartitionProblem).
-  bool waits_in_flight = false;
-  /// By which planned stages are compared; empty: as the search counts them.
-  PlayedSeconds played = {};
-  /// Of what is played, so that the least of all stages is bounded; none: in the search's count.
-  std::optional<ScheduleKind> schedule = {};
 };
 
 struct FoundStages {
   inter_op::StagePartition partition;
+  int schedule = 0;        ///< number among the choices
   double seconds = 0;      ///< predicted for the step, by its schedule if that is known
   double lower_bound = 0;  ///< no stages take less, by the schedule if that is known
   /// In the search's count: whether the least of any stages that were planned is within the
@@ -73,6 +79,10 @@ class StageSearch {
   /// The best stages so far; a single stage and equal stages are compared with them. Throws
   /// intra_op::OverBudget if no stages fit.
   FoundStages finish();
+
+  /// The best of the stages that were planned with the first schedule, which has the fewest
+  /// micro-batches in flight. None: they do not take less than `seconds`.
+  std::optional<FoundStages> with_fewest_in_flight(double seconds);
 
   /// The next best of the stages that were planned, or of all if they are few, behind those that
   /// were returned: real transfers may take longer than predicted. None: no others take less than

@@ -115,7 +115,7 @@ struct Instance {
 bool is_within_budget(int seed) { return seed % 6 == 0; }
 
 /// Some within a share of the memory that their best plan takes otherwise.
-Instance random_instance(int seed, ScheduleKind schedule) {
+Instance random_instance(int seed, std::optional<ScheduleKind> schedule) {
   Random random(static_cast<std::uint64_t>(seed) * 7919 + 1);
   const Size size = seed % 20 == 1   ? Size{3, 1, 2}
                     : seed % 20 == 2 ? Size{2, 1, 3}
@@ -188,7 +188,8 @@ std::optional<CompiledStep> planned(const TrainingStep& step, const PipeshardPar
 }
 
 std::string text_of(const CompiledStep& step) {
-  std::string text = fmt::format("{} micro-batches,", step.graph.num_micro_batches);
+  std::string text = fmt::format("{} {} micro-batches,", name_of(*step.plan.schedule),
+                                 step.graph.num_micro_batches);
   for (const StagePlan& stage : step.plan.stages)
     text += fmt::format(" [{}-{} on {}]", stage.first_layer, stage.last_layer,
                         shape_text(stage.plan.mesh));
@@ -197,26 +198,31 @@ std::string text_of(const CompiledStep& step) {
   return text;
 }
 
-/// The fastest of all plans with given stages, micro-batches and recomputed layers; with the state
-/// of the optimizer split, too, if it is asked for.
+/// The fastest of all plans with given stages, micro-batches, schedules and recomputed layers; with
+/// the state of the optimizer split, too, if it is asked for.
 Choice brute_force(const Instance& instance, bool with_split_state) {
   Choice best;
+  std::vector<std::optional<ScheduleKind>> schedules = {instance.method.schedule};
+  if (schedules == std::vector{kAutoSchedule})
+    schedules = {ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap};
   const int marked = static_cast<int>(remat_layers(instance.step.trace(1)).size());
   for (const std::vector<int>& set : all_sets(marked)) {
     const TrainingStep step = with_remat(instance.step, set);
     for (const int number : micro_batch_choices(step))
       for (const ManualStages& stages : all_stages(instance.layers, instance.cluster.num_devices()))
-        for (const bool split_state : {false, true}) {
-          if (split_state && !with_split_state) continue;
-          PipeshardParallel given = instance.method;
-          given.num_micro_batches = number;
-          given.stages = stages;
-          given.shard_optimizer_state = split_state;
-          const std::optional<CompiledStep> plan = planned(step, given, instance.cluster);
-          if (plan && plan->plan.cost.objective_seconds < best.seconds)
-            best = {plan->plan.cost.objective_seconds,
-                    text_of(*plan) + (split_state ? ", split state" : "")};
-        }
+        for (const std::optional<ScheduleKind>& schedule : schedules)
+          for (const bool split_state : {false, true}) {
+            if (split_state && !with_split_state) continue;
+            PipeshardParallel given = instance.method;
+            given.num_micro_batches = number;
+            given.stages = stages;
+            given.schedule = schedule;
+            given.shard_optimizer_state = split_state;
+            const std::optional<CompiledStep> plan = planned(step, given, instance.cluster);
+            if (plan && plan->plan.cost.objective_seconds < best.seconds)
+              best = {plan->plan.cost.objective_seconds,
+                      text_of(*plan) + (split_state ? ", split state" : "")};
+          }
   }
   return best;
 }
@@ -227,7 +233,7 @@ struct Outcome {
   std::int64_t budget = 0;
 };
 
-Outcome outcome_of(int seed, ScheduleKind schedule) {
+Outcome outcome_of(int seed, std::optional<ScheduleKind> schedule) {
   const Instance instance = random_instance(seed, schedule);
   const std::int64_t memory = instance.cluster.device.memory_bytes;
   return {planned(instance.step, instance.method, instance.cluster),
@@ -235,7 +241,7 @@ Outcome outcome_of(int seed, ScheduleKind schedule) {
           instance.method.memory_budget_bytes.value_or(memory)};
 }
 
-void compare(ScheduleKind schedule, int first_seed, int count) {
+void compare(std::optional<ScheduleKind> schedule, int first_seed, int count) {
   std::vector<Outcome> outcomes(count);
   ThreadTeam(usable_cores()).parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
@@ -243,8 +249,9 @@ void compare(ScheduleKind schedule, int first_seed, int count) {
   });
   for (int i = 0; i < count; ++i) {
     const auto& [found, best, budget] = outcomes[i];
-    INFO(name_of(schedule), ", seed ", first_seed + i, ": the best of all takes ", best.seconds,
-         " s, ", best.text);
+    const std::string_view name = schedule ? name_of(*schedule) : "any schedule";
+    INFO(name, ", seed ", first_seed + i, ": the best of all takes ", best.seconds, " s, ",
+         best.text);
     CHECK(found.has_value() == (best.seconds < kInfinite));
     if (!found) continue;
     INFO(text_of(*found));
@@ -272,6 +279,10 @@ TEST_CASE("what is searched for GPipe is as fast as the fastest of all choices")
 
 TEST_CASE("what is searched for eager 1F1B is as fast as the fastest of all choices") {
   compare(ScheduleKind::one_f_one_b_overlap, 2000, 20);
+}
+
+TEST_CASE("where the schedule is chosen, too, the step is as fast as the fastest of all choices") {
+  compare(kAutoSchedule, 4000, 20);
 }
 
 TEST_CASE("what is searched for zero bubble is as fast as the fastest of all choices") {

@@ -170,7 +170,7 @@ void check_model(const Model& model) {
   for (int micro_batches : {1, 2, 4, 8}) {
     const Outcome serial = run(model, Serial{.num_micro_batches = micro_batches}, 1);
     const auto check = [&](const PipeshardParallel& method, int devices, const std::string& text) {
-      INFO(model.name << ", " << micro_batches << " micro-batches, " << name_of(method.schedule)
+      INFO(model.name << ", " << micro_batches << " micro-batches, " << name_of(*method.schedule)
                       << ", " << devices << " devices, " << text);
       try {
         const Outcome here = run(model, method, devices);

@@ -282,7 +282,7 @@ Placement random_placement(Random& random, const RandomStep& model, int micro_ba
   if (automatic) pipeline.layers = AutoLayers{4};
   const int devices = parts * (parts == 2 && chance(random, 0.4) ? 2 : 1);
   return {pipeline, devices,
-          fmt::format("{} on {} devices in {} parts{}", name_of(pipeline.schedule), devices, parts,
+          fmt::format("{} on {} devices in {} parts{}", name_of(*pipeline.schedule), devices, parts,
                       automatic ? ", layers found" : "")};
 }
 

@@ -78,7 +78,7 @@ struct Case {
     StageSearchSpace question{graph, cluster};
     question.budget = budget;
     question.submeshes = submeshes;
-    question.in_flight = one_f_one_b;
+    question.schedules = {{.in_flight = one_f_one_b}};
     return question;
   }
 
@@ -149,7 +149,8 @@ TEST_CASE("of the stages that were planned, those win that the schedule takes le
   const std::size_t counted = found_stages(question, c.planning).partition.stages.size();
   REQUIRE(counted > 1);
   question.templates = {{{{0, 7, {2, c.cluster.devices_per_host}}}}};
-  question.played = [&](const std::vector<StageSeconds>& stages, const std::vector<double>&) {
+  question.schedules.front().played = [&](const std::vector<StageSeconds>& stages,
+                                          const std::vector<double>&) {
     return stages.size() == 1 ? 1.0 : 1e9;
   };
   StageSearch search(question, c.planning);

@@ -77,6 +77,11 @@ struct AutoStages {
 /// about powers of two, by the predicted seconds of a step.
 inline constexpr std::optional<int> kAutoMicroBatches = std::nullopt;
 
+/// `schedule` of PipeshardParallel: where stages are searched for, 1F1B or 1F1B that overlaps
+/// transfers, whichever is predicted to take less within the memory; otherwise 1F1B. Where memory
+/// is short, the search takes longer than with one of them.
+inline constexpr std::optional<ScheduleKind> kAutoSchedule = std::nullopt;
+
 /// The type of an option that only PipeshardParallel has, in the other methods: no value of
 /// another type converts to it.
 struct OnlyPipeline {
@@ -99,8 +104,9 @@ struct ParallelMethod {
   Option<std::variant<ManualLayers, AutoLayers>> layers = {};  ///< default: ManualLayers
   /// how layers become stages; default: UniformStages
   Option<std::variant<UniformStages, ManualStages, AutoStages>> stages = {};
-  /// order of the micro-batches
-  Option<ScheduleKind> schedule = Option<ScheduleKind>(ScheduleKind::one_f_one_b);
+  /// Order of the micro-batches, or kAutoSchedule.
+  Option<std::optional<ScheduleKind>> schedule =
+      Option<std::optional<ScheduleKind>>(ScheduleKind::one_f_one_b);
   /// Logical mesh, e.g. {2, 4}; of each stage, unless ManualStages says it. Empty: every shape is
   /// tried and the cheapest taken.
   std::vector<int> mesh_shape = {};
