@@ -18,6 +18,7 @@
 #include "discovery.h"
 #include "dnn_plans.h"
 #include "matmul.h"
+#include "ranges.h"
 #include "src/tensor/element.h"
 #include "status.h"
 #include "step_queue.h"
@@ -62,6 +63,7 @@ struct LocalGpu {
     const CudaDevice properties = device(ordinal);
     card = {ordinal, properties.major * 10 + properties.minor, products.get(), dnn.get()};
     upload_stream = make_stream();
+    name_stream(upload_stream.get(), fmt::format("GPU {} upload", ordinal));
     uploaded = make_event();
   }
 
@@ -70,6 +72,7 @@ struct LocalGpu {
   Gpu card;
   StreamHandle upload_stream;
   EventHandle uploaded;
+  CardClock clock = {};
 };
 
 constexpr std::size_t kNamed = 3;  ///< largest tensors in a message
@@ -119,9 +122,12 @@ class CudaDevices : public runtime::Devices {
   explicit CudaDevices(runtime::DevicesRequest request)
       : program_(request.program),
         placement_(std::move(request.placement)),
-        check_instructions_(request.check_instructions) {
+        check_instructions_(request.check_instructions),
+        record_times_(request.record_times) {
+    name_this_thread("alpa: queues steps");
     load_in_turns(request);
-    captures_ = !staged_ && request.capture.value_or(cards_.size() == 1 && !world());
+    captures_ =
+        !staged_ && !record_times_ && request.capture.value_or(cards_.size() == 1 && !world());
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
     for (EventHandle& done : done_) done = make_event();
     Connections connections(devices_, placement_, request.everyone, staged_);
@@ -176,13 +182,14 @@ class CudaDevices : public runtime::Devices {
 
   bool lost() const override { return *lost_; }
 
-  int depth() const override { return lower::kStagedSteps; }
+  int depth() const override { return record_times_ ? 1 : lower::kStagedSteps; }
 
   void start(runtime::DeviceMemory& memory, const runtime::StepInputs& inputs) override {
     guarded([&] {
       const int slot = slot_of(started_);
       launched_ = false;
       watch_->begin_step(inputs.step);
+      if (record_times_) set_clocks();
       uploads_->pack(inputs, slot);
       upload(slot, memory);
       run(static_cast<CudaMemory&>(memory), slot);
@@ -197,9 +204,15 @@ class CudaDevices : public runtime::Devices {
       const int slot = slot_of(finished_);
       wait_until_done([&] { return cudaEventQuery(done_[slot].get()); }, [&] { still_well(); });
       ++finished_;
+      timed_ = record_times_;
       metrics = metrics_of(slot);
     });
     return metrics;
+  }
+
+  runtime::DeviceTimes times(int index) const override {
+    if (!timed_) return {};
+    return devices_[index]->times().read(cards_[index % cards_.size()].clock);
   }
 
   std::vector<std::pair<int, comm::Counts>> counts(int index) const override {
@@ -210,6 +223,16 @@ class CudaDevices : public runtime::Devices {
   /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had
   /// it before is over, because no more than `depth()` are under way.
   static int slot_of(std::int64_t step) { return static_cast<int>(step % lower::kStagedSteps); }
+
+  /// Before a recorded step, when nothing is under way.
+  void set_clocks() {
+    timed_ = false;
+    for (const auto& device : devices_) device->times().begin_step();
+    for (LocalGpu& local : cards_) {
+      check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
+      local.clock.set(local.upload_stream.get());
+    }
+  }
 
   /// Queues the upload of a step's inputs; the step waits for it.
   void upload(int slot, const runtime::DeviceMemory& memory) {
@@ -294,6 +317,7 @@ class CudaDevices : public runtime::Devices {
       std::vector<lower::Reported> published = published_by(request.programs[index]);
       devices_.push_back(std::make_unique<LoadedDevice>(
           program_, std::move(request.programs[index]), local.card, std::move(published)));
+      if (record_times_) devices_.back()->record_times();
       upload_streams_.push_back(local.upload_stream.get());
     }
   }
@@ -423,9 +447,10 @@ class CudaDevices : public runtime::Devices {
   const std::uint64_t number_ = next_number();  ///< in the process, never given twice
   const spmd::SpmdProgram& program_;
   const runtime::Placement placement_;
-  const bool check_instructions_;
+  const bool check_instructions_, record_times_;
   bool captures_ = true;
   bool staged_ = false;  ///< what processes exchange goes through host memory
+  bool timed_ = false;   ///< the last step is over, and its instructions were recorded
   std::vector<LocalGpu> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;

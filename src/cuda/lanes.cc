@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "ranges.h"
 #include "src/lower/kernel_call.h"
 #include "status.h"
 #include "wait_until_done.h"
@@ -93,6 +94,10 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
     use_card(*devices_[*side.index]);
     side.over = make_event();
     if (!one_card || &side == &sender) side.own_stream = make_stream(Priority::high);
+    if (side.own_stream)
+      name_stream(side.own_stream.get(),
+                  fmt::format("device {} to {}, lane {}, {}", from, to, number,
+                              &side == &sender ? "sender" : "receiver"));
     side.stream = side.own_stream ? side.own_stream.get() : sender.stream;
   }
   lanes_.push_back(std::move(lane));
@@ -109,12 +114,18 @@ bool Lanes::pass(int index, const lower::ListRun& run, const Operation& operatio
                  bool checked) {
   try {
     use_card(*devices_[behind]);
-    if (operation.instruction->kind == Kind::wait)
-      return wait(index, run, operation, devices_[behind]->compute());
-    post(index, run, operation, behind);
-    Lane& lane = lanes_[flows_.at(operation.instruction).lane];
-    while (meet(lane, checked)) {
+    const Range range(devices_[index]->node_of(operation).name);
+    const int at = devices_[index]->position_of(operation, run.list);
+    devices_[index]->times().begin(run, at);
+    const bool waits = operation.instruction->kind == Kind::wait;
+    if (waits && !wait(index, run, operation, devices_[behind]->compute())) return false;
+    if (!waits) {
+      post(index, run, operation, behind);
+      Lane& lane = lanes_[flows_.at(operation.instruction).lane];
+      while (meet(lane, checked)) {
+      }
     }
+    devices_[index]->times().end(run, at);
     return true;
   } catch (...) {
     devices_[index]->blame(operation, run.micro_batch);
@@ -129,7 +140,7 @@ void Lanes::post(int index, const lower::ListRun& run, const Operation& operatio
   Side& side = lanes_[flow.lane].sides[sends ? 0 : 1];
   const int buffer = sends ? instruction.inputs[0] : instruction.outputs[0],
             ordinal = devices_[behind]->card().ordinal;
-  Post post{&flow, &operation, {}, ordinal, take_event(ordinal)};
+  Post post{&flow, run, &operation, {}, ordinal, take_event(ordinal)};
   post.end.tensor = lower::kernel_tensor(device.program(), buffer);
   post.end.tensor.data = device.placed_address(buffer, run.micro_batch);
   if (instruction.workspace >= 0)
@@ -207,19 +218,35 @@ bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
               lane.sides[0].device, to_string(message.extent), to_string(message.begin),
               lane.sides[1].device, to_string(received.extent), to_string(received.begin));
   }
-  if (!lane.begun) wait_for_both(posts);
+  if (!lane.begun) {
+    wait_for_both(posts);
+    for (int s = 0; s < 2; ++s)
+      if (posts[s]) begin(lane.sides[s], *posts[s]);
+  }
   use_card(*devices_[*(send ? lane.sides[0] : lane.sides[1]).index]);
   lane.begun =
       !lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);
   if (lane.begun) return false;
-  for (int s = 0; s < 2; ++s) {
-    if (!posts[s]) continue;
-    Flow& flow = *posts[s]->flow;
-    use_card(*devices_[*lane.sides[s].index]);
-    check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), posts[s]->end.stream),
-          "cudaEventRecord");
-  }
+  for (int s = 0; s < 2; ++s)
+    if (posts[s]) end(lane.sides[s], *posts[s]);
   return true;
+}
+
+void Lanes::begin(const Side& side, const Post& post) const {
+  LoadedDevice& own = *devices_[*side.index];
+  own.times().begin_beside(post.run, own.position_of(*post.operation, post.run.list),
+                           post.end.stream);
+}
+
+/// Marks the end of a message, which waits wait for.
+void Lanes::end(const Side& side, const Post& post) const {
+  LoadedDevice& own = *devices_[*side.index];
+  Flow& flow = *post.flow;
+  use_card(own);
+  own.times().end_beside(post.run, own.position_of(*post.operation, post.run.list),
+                         post.end.stream);
+  check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), post.end.stream),
+        "cudaEventRecord");
 }
 
 bool Lanes::meet_begun() {

@@ -59,6 +59,7 @@ class Lanes {
   /// One side of a message that was come to.
   struct Post {
     Flow* flow;
+    lower::ListRun run;
     const Operation* operation;
     MessageEnd end;
     int ordinal;  ///< of the card that `ready` belongs to
@@ -88,6 +89,8 @@ class Lanes {
   bool meet(Lane& lane, bool checked);
   static void wait_for_both(const Post* const (&posts)[2]);
   bool go(Lane& lane, const Post* const (&posts)[2]) const;
+  void begin(const Side& side, const Post& post) const;
+  void end(const Side& side, const Post& post) const;
   EventHandle take_event(int ordinal);
 
   LoadedDevices& devices_;

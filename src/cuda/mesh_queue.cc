@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
+#include "ranges.h"
 #include "status.h"
 #include "wait_until_done.h"
 #include "watch.h"
@@ -44,6 +45,10 @@ MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
   for (int list = 0; list < static_cast<int>(programs[0]->lists.size()); ++list)
     add_segments(segments_of(programs, list, few));
   for (std::size_t m = 0; m < members_.size(); ++m) join_groups(m, make_group);
+  name_ = fmt::format("stage {}", programs[0]->mesh);
+  for (const lower::ListRun& run : schedule())
+    names_[{run.list, run.micro_batch}] =
+        fmt::format("{}, micro-batch {}", programs[0]->lists[run.list].name, run.micro_batch);
 }
 
 void MeshQueue::wait_for(Stream stream) const {
@@ -201,12 +206,17 @@ bool MeshQueue::advance(std::size_t member, const std::vector<int>& work, bool c
   check(cudaSetDevice(device(member).card().ordinal), "cudaSetDevice");
   Cursor& cursor = cursors_[member];
   bool moved = false;
+  LayerRange layers;
   while (cursor.at < work.size()) {
     const bool arrived = cursor.arrived;
     Operation& operation = device(member).list(run_.list)[work[cursor.at]];
     if (!std::exchange(cursor.marked, true))
       device(member).queue_mark(run_.list, work[cursor.at], device(member).compute());
+    layers.enter(device(member).node_of(operation).layer);
+    const Range range(device(member).node_of(operation).name);
+    device(member).times().begin(run_, work[cursor.at]);
     if (!pass(member, operation, checked)) return moved || cursor.arrived != arrived;
+    device(member).times().end(run_, work[cursor.at]);
     cursor.marked = cursor.arrived = false;
     moved = true;
     ++cursor.at;
@@ -225,7 +235,7 @@ bool MeshQueue::pass(std::size_t member, Operation& operation, bool checked) {
       return groups_[operation.group].met > operation.meeting;
     case Kind::start:
       at(member, operation,
-         [&] { order(own.compute(), operation.done.get(), own.communication()); });
+         [&] { check(cudaEventRecord(operation.done.get(), own.compute()), "cudaEventRecord"); });
       arrive(member, operation, checked);
       return true;
     case Kind::wait: {
@@ -289,16 +299,31 @@ bool MeshQueue::meet(Group& group, bool checked) {
                        &operation->call});
     operations.push_back(operation);
   }
+  if (group.overlapped && !group.begun)
+    for (std::size_t m = 0; m < members.size(); ++m)
+      begin_started(device(group.members[m]), *operations[m]);
   group.begun = !group.collectives->queue(operations[0]->instruction->call, members);
   if (group.begun) return false;
   for (std::size_t m = 0; m < members.size(); ++m) {
     group.waiting[m].pop_front();
-    if (group.overlapped)
-      check(cudaEventRecord(operations[m]->done.get(), members[m].stream), "cudaEventRecord");
+    if (group.overlapped) finish_started(device(group.members[m]), *operations[m]);
     if (checked) wait_for(members[m].stream);
   }
   ++group.met;
   return true;
+}
+
+/// The communication stream waits for where the collective was started. Not before that is queued:
+/// earlier collectives, which may still wait for members, would wait for it, too.
+void MeshQueue::begin_started(LoadedDevice& own, const Operation& started) const {
+  check(cudaStreamWaitEvent(own.communication(), started.done.get(), 0), "cudaStreamWaitEvent");
+  own.times().begin_beside(run_, own.position_of(started, run_.list), own.communication());
+}
+
+/// Marks the end of a collective on the communication stream.
+void MeshQueue::finish_started(LoadedDevice& own, const Operation& started) const {
+  own.times().end_beside(run_, own.position_of(started, run_.list), own.communication());
+  check(cudaEventRecord(started.done.get(), own.communication()), "cudaEventRecord");
 }
 
 template <class Body>

@@ -5,8 +5,10 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,11 @@ class MeshQueue {
   Stream origin() const { return device(0).compute(); }
   const std::vector<lower::ListRun>& schedule() const { return device(0).program().schedule; }
   const std::vector<int>& members() const { return members_; }
+  /// For tools: "stage 1"; "forward, micro-batch 2".
+  const std::string& name() const { return name_; }
+  const std::string& name_of(const lower::ListRun& run) const {
+    return names_.at({run.list, run.micro_batch});
+  }
   const std::vector<Segment>& segments(const lower::ListRun& run) const {
     return segments_[run.list];
   }
@@ -103,6 +110,8 @@ class MeshQueue {
   void meet_all(Group& group, bool checked);
   bool meet_begun(bool checked);
   bool meet(Group& group, bool checked);
+  void begin_started(LoadedDevice& own, const Operation& started) const;
+  void finish_started(LoadedDevice& own, const Operation& started) const;
   void finish(int list, bool checked);
   void add_segments(std::vector<Segment> segments);
   template <class Body>
@@ -112,7 +121,9 @@ class MeshQueue {
   std::vector<int> members_;
   const bool few_;
   const StillWell still_well_;
-  std::vector<std::vector<Segment>> segments_;  ///< per list
+  std::string name_;
+  std::map<std::pair<int, int>, std::string> names_;  ///< of runs, by list and micro-batch
+  std::vector<std::vector<Segment>> segments_;        ///< per list
   std::vector<Group> groups_;
   std::vector<std::vector<bool>> has_work_;  ///< per list and segment; the last one ends the list
   lower::ListRun run_;                       ///< that was queued last, and its segment

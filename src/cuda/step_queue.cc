@@ -5,6 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "captured_step.h"
+#include "ranges.h"
 #include "status.h"
 #include "wait_until_done.h"
 
@@ -95,6 +96,7 @@ bool StepQueue::advance(int mesh, StepGraphs* graphs, bool checked) {
   bool moved = false;
   while (cursor.run < schedule.size()) {
     const lower::ListRun& run = schedule[cursor.run];
+    const Range stage(meshes_[mesh]->name()), of_run(meshes_[mesh]->name_of(run));
     if (!pass_messages(mesh, run, graphs != nullptr, checked, moved)) return moved;
     cursor.waits =
         meshes_[mesh]->has_work(run, cursor.segment) && !work(mesh, run, graphs, checked);
