@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -124,17 +125,15 @@ class CudaDevices : public runtime::Devices {
         placement_(std::move(request.placement)),
         check_instructions_(request.check_instructions),
         record_times_(request.record_times) {
-    name_this_thread("alpa: queues steps");
     load_in_turns(request);
-    captures_ =
-        !staged_ && !record_times_ && request.capture.value_or(cards_.size() == 1 && !world());
+    captures_ = !staged_ && !record_times_ && request.capture.value_or(!world());
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
     for (EventHandle& done : done_) done = make_event();
     Connections connections(devices_, placement_, request.everyone, staged_);
     queue_ = std::make_unique<StepQueue>(
         devices_, captures_,
-        [&](const std::vector<int>& devices, bool overlapped) {
-          return connections.group(devices, overlapped);
+        [&](const std::vector<int>& devices, bool overlapped, int ordinal) {
+          return connections.group(devices, overlapped, ordinal);
         },
         [&](int from, int to, int number) { return connections.channel(from, to, number); },
         [this] { still_well(); });
@@ -202,7 +201,7 @@ class CudaDevices : public runtime::Devices {
     std::vector<double> metrics;
     guarded([&] {
       const int slot = slot_of(finished_);
-      wait_until_done([&] { return cudaEventQuery(done_[slot].get()); }, [&] { still_well(); });
+      await([&] { return cudaEventQuery(done_[slot].get()); });
       ++finished_;
       timed_ = record_times_;
       metrics = metrics_of(slot);
@@ -360,11 +359,32 @@ class CudaDevices : public runtime::Devices {
     if (bytes == 0 || program(index).buffers[buffer].arena_offset < 0) return;
     guarded([&] {
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, origin()), "cudaMemcpyAsync");
-      wait_until_done([&] { return cudaStreamQuery(origin()); }, [&] { still_well(); });
+      await([&] { return cudaStreamQuery(origin()); });
     });
   }
 
+  /// Waits for work that all cards may take part in. Nothing is captured meanwhile.
+  template <class Query>
+  void await(Query&& query) const {
+    wait_until_done(query, [&] {
+      still_well();
+      check(fault(), "waiting for the cards");
+    });
+  }
+
+  /// The error of a card that CUDA refuses to use; cudaSuccess if there is none.
+  cudaError_t fault() const {
+    for (const auto& device : devices_) {
+      cudaSetDevice(device->card().ordinal);
+      const cudaError_t status = cudaStreamQuery(device->compute());
+      if (status != cudaSuccess && status != cudaErrorNotReady) return status;
+    }
+    return cudaSuccess;
+  }
+
+  /// Called on the threads of all cards.
   void still_well() const {
+    const std::lock_guard lock(still_well_);
     if (world()) world()->require_alive();
     queue_->check_health();
     watch_->look();
@@ -387,7 +407,7 @@ class CudaDevices : public runtime::Devices {
       const bool under_way = started_ > finished_ || launched_, alone = !world() || !lost_peer();
       queue_->abort();
       drain();
-      const cudaError_t status = cudaStreamQuery(origin());
+      const cudaError_t status = fault();
       if (cards_.size() > 1 || world() || status != cudaSuccess) broken_ = error.what();
       if (!alone) await_failure();
       if (status == cudaSuccess || !under_way) {
@@ -463,7 +483,8 @@ class CudaDevices : public runtime::Devices {
   std::array<EventHandle, lower::kStagedSteps> done_;   ///< by slot
   std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory handed out
   PinnedBlock metrics_;                                 ///< mapped, kStagedSteps parts
-  std::int64_t started_ = 0, finished_ = 0;             ///< steps
+  mutable std::mutex still_well_;
+  std::int64_t started_ = 0, finished_ = 0;  ///< steps
   /// the step that is being started may run already
   bool launched_ = false;
   std::string broken_;

@@ -55,7 +55,7 @@ TEST_CASE("kernels of a queued step are in ranges of stage, micro-batch, layer a
   CHECK(layers > 0);
 }
 
-TEST_CASE("streams and the thread that queues steps have names") {
+TEST_CASE("streams and the threads that queue steps have names") {
   emulation::restart({.devices = 2});
   PipeshardParallel method{.num_micro_batches = 2};
   method.executor.tune = false;
@@ -69,7 +69,7 @@ TEST_CASE("streams and the thread that queues steps have names") {
   for (const char* name :
        {"device 0 compute", "device 1 compute", "device 1 communication", "device 0 updates",
         "device 0 to 1, lane 0, sender", "device 0 to 1, lane 0, receiver", "GPU 1 upload",
-        "alpa: queues steps"}) {
+        "alpa: queues for GPU 1"}) {
     CAPTURE(name);
     CHECK(names.contains(name));
   }

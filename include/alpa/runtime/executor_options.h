@@ -13,14 +13,12 @@ enum class Overlap : std::uint8_t {
   never,   ///< each collective is awaited at once
 };
 
-/// CUDA: whether a step of all devices is captured as one graph, which is one launch.
+/// CUDA: whether what a step runs on a card is captured as one graph, which is one launch.
 /// Results are bitwise the same.
 enum class Capture : std::uint8_t {
-  /// unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
-  /// the collectives of several
-  automatic,
-  always,  ///< on every backend
-  never,   ///< instructions are queued one by one, asynchronously
+  automatic,  ///< unless there are several processes
+  always,     ///< on every backend
+  never,      ///< instructions are queued one by one, asynchronously
 };
 
 /// How an executable runs its steps.
