@@ -40,11 +40,11 @@ class ResidentStep {
     devices_.push_back(std::make_unique<cuda::LoadedDevice>(program, std::move(lowered), card,
                                                             std::move(metrics)));
     queue_ = std::make_unique<cuda::MeshQueue>(
-        devices_, std::vector<int>{0}, true,
-        [](const std::vector<int>&, bool) -> std::unique_ptr<cuda::CollectiveGroup> {
+        devices_, std::vector<int>{0}, std::vector<int>{0}, true,
+        [](const std::vector<int>&, bool, int) -> std::unique_ptr<cuda::CollectiveGroup> {
           bug("a step of one device has no collectives");
         },
-        [] {});
+        cuda::Waiting{[] {}, [] {}});
     arena_ = cuda::allocate_device(device().program().arena_bytes);
     memory_.arenas = {static_cast<std::byte*>(arena_.get())};
     initialize_state();

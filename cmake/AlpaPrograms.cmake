@@ -21,7 +21,8 @@ if(ALPA_BUILD_TOOLS)
   # The subcommands, for the program and for tests/tools.
   add_library(alpa_commands STATIC ${sources})
   alpa_compile_together(alpa_commands)
-  target_link_libraries(alpa_commands PUBLIC alpa alpa_models alpa_common PRIVATE alpa_settings nlohmann_json::nlohmann_json)
+  target_link_libraries(alpa_commands PUBLIC alpa alpa_models alpa_common
+    PRIVATE alpa_settings nlohmann_json::nlohmann_json Eigen3::Eigen DNNL::dnnl Cbc::Cbc)  # the last three for `alpa doctor`
   add_executable(alpa_tool tools/main.cc)
   set_target_properties(alpa_tool PROPERTIES OUTPUT_NAME alpa)
   target_link_libraries(alpa_tool PRIVATE alpa_commands alpa_settings)

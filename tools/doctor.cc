@@ -19,6 +19,7 @@ int doctor_command(int argc, char** argv) {
   if (!doctor::speaks()) return 0;  // and it measures alone
   doctor::Report report = doctor::examine(seconds);
   report.launch = launch;
+  report.libraries = doctor::libraries(report.cuda, launch);
   fmt::print("{}", json ? doctor::report_json(report) : doctor::report_text(report));
   return 0;
 }

@@ -51,11 +51,15 @@ std::string processor_text(const Processor& p) {
                                            gibibytes(p.available_bytes)));
 }
 
-std::string versions_text(const alpa::CudaVersions& v) {
-  return fmt::format(
-      "runtime {}, {}, cuBLAS {}, cuBLASLt {}, cuDNN {}, NCCL {}, NVRTC {}", v.runtime,
-      v.driver[0] == '\0' ? "no driver" : fmt::format("driver for {}", v.driver), v.cublas,
-      v.cublas_lt, v.cudnn[0] == '\0' ? "not found" : v.cudnn, v.nccl, v.nvrtc);
+std::string libraries_text(const std::vector<Library>& libraries) {
+  std::string text;
+  for (const Library& library : libraries) {
+    const std::string found = library.version.empty() ? "" : " " + library.version,
+                      tested = library.tested.empty() ? "" : ", tested with " + library.tested;
+    text += line(text.empty() ? "libraries" : "",
+                 fmt::format("{}{}{}: {}", library.name, found, tested, verdict(library)));
+  }
+  return text;
 }
 
 std::string gpu_text(std::size_t index, const Gpu& gpu) {
@@ -75,7 +79,6 @@ std::string gpu_text(std::size_t index, const Gpu& gpu) {
 std::string cuda_text(const Cuda& cuda) {
   std::string text =
       line("cuda", cuda.reason.empty() ? fmt::format("{} devices", cuda.gpus.size()) : cuda.reason);
-  if (!cuda.library.empty()) text += line("", versions_text(cuda.versions));
   for (std::size_t i = 0; i < cuda.gpus.size(); ++i) text += gpu_text(i, cuda.gpus[i]);
   for (const GpuLink& l : cuda.links)
     text +=
@@ -155,10 +158,14 @@ Json processor_json(const Processor& p) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-Json versions_json(const alpa::CudaVersions& v) {
-  return {{"runtime", v.runtime},     {"driver", text_or_null(v.driver)}, {"cublas", v.cublas},
-          {"cublas_lt", v.cublas_lt}, {"cudnn", text_or_null(v.cudnn)},   {"nccl", v.nccl},
-          {"nvrtc", v.nvrtc}};
+Json libraries_json(const std::vector<Library>& libraries) {
+  Json all = Json::array();
+  for (const Library& library : libraries)
+    all.push_back({{"name", library.name},
+                   {"version", text_or_null(library.version)},
+                   {"tested", text_or_null(library.tested)},
+                   {"status", verdict(library)}});
+  return all;
 }
 
 Json gpu_json(const Gpu& gpu) {
@@ -187,7 +194,6 @@ Json cuda_json(const Cuda& cuda) {
   return {{"reason", text_or_null(cuda.reason)},
           {"library", text_or_null(cuda.library)},
           {"cards_seen", cuda.cards_seen},
-          {"versions", cuda.library.empty() ? Json(nullptr) : versions_json(cuda.versions)},
           {"devices", gpus},
           {"links", links}};
 }
@@ -217,6 +223,7 @@ std::string report_text(const Report& report) {
   std::string text =
       line("alpa", report.version) + processor_text(report.processor) + cuda_text(report.cuda);
   if (report.launch) text += launch_text(*report.launch);
+  text += libraries_text(report.libraries);
   for (const Missing& missing : report.missing)
     text += line("missing", missing.what + ": " + missing.remedy);
   return text;
@@ -230,6 +237,7 @@ std::string report_json(const Report& report) {
                      {"processor", processor_json(report.processor)},
                      {"cuda", cuda_json(report.cuda)},
                      {"launch", report.launch ? launch_json(*report.launch) : Json(nullptr)},
+                     {"libraries", libraries_json(report.libraries)},
                      {"missing", missing}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

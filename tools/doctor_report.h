@@ -1,5 +1,6 @@
 #pragma once
-/// The report of `alpa doctor`: collected in doctor_examine.cc, printed in doctor_report.cc.
+/// The report of `alpa doctor`: collected in doctor_examine.cc, doctor_launch.cc and
+/// doctor_libraries.cc, printed in doctor_report.cc.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,6 +71,13 @@ struct Launch {
   std::vector<std::string> wrong = {};  ///< what is wrong with the launch, and how it is mended
 };
 
+/// A library that alpa uses.
+struct Library {
+  std::string name;
+  std::string version;  ///< "" if it is not found
+  std::string tested;   ///< the version that alpa was tested with; "" if with none
+};
+
 /// Something that is not there, and how it gets there.
 struct Missing {
   std::string what, remedy;
@@ -81,6 +89,7 @@ struct Report {
   Processor processor;
   Cuda cuda;
   std::optional<Launch> launch;
+  std::vector<Library> libraries;
   std::vector<Missing> missing;
 };
 
@@ -89,6 +98,13 @@ Report examine(double seconds);
 
 /// Collective: finds the other processes of the launch, if there are any.
 Launch examine_launch();
+
+/// Those of CUDA, if its backend is there, of MPI and of the core.
+std::vector<Library> libraries(const Cuda& cuda, const Launch& launch);
+
+/// "ok", "older than tested", "newer than tested", "not tested" or "not found"; by the numbers that
+/// both versions have.
+std::string verdict(const Library& library);
 
 /// What is wrong with bindings and numbers of processes; a line each.
 std::vector<std::string> wrong_bindings(const Launch& launch);

@@ -196,8 +196,8 @@ class Executable {
   void report(const std::string& path) const;
   /// The last step as a Chrome trace (JSON, for chrome://tracing or Perfetto). Per device lanes of
   /// what is predicted, of what ran by stage and micro-batch, and of its instructions: compute,
-  /// communication, transfer, waiting. Throws Error unless `ExecutorOptions::record_times` is set
-  /// and a step has run.
+  /// communication, transfer, waiting, and what runs beside them. Throws Error unless
+  /// `ExecutorOptions::record_times` is set and a step has run.
   std::string trace() const;
   /// That trace in lines: seconds, measured and predicted; the share in which devices wait; the
   /// slowest stage. Throws Error as `trace`.

@@ -23,8 +23,8 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Queues that `box` of one tensor is copied to where the other one has it. Null: that side is in
-  /// another process, which queues its part. Waits for nothing. False: it cannot be queued before
+  /// Queues that `box` of one tensor is copied to where the other one has it. Null: that side's
+  /// part is queued by another process or thread. Waits for nothing. False: it cannot be queued before
   /// the other process has come to it; to be called again, with the same arguments. Throws Error
   /// with the message of CUDA or NCCL.
   virtual bool queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
@@ -43,8 +43,7 @@ class Channel {
 std::unique_ptr<Channel> make_copy_channel();
 
 /// Between two cards, through a communicator of NCCL, which it ends: rank 0 sends, rank 1
-/// receives. `sides`: those in this process. `still_well` as in `make_nccl_group`. Returns when
-/// both are connected.
+/// receives. `sides`: those in this process. `still_well` as in `make_nccl_group`.
 std::unique_ptr<Channel> make_nccl_channel(std::span<const NcclRank> sides,
                                            const StillWell& still_well = {});
 

@@ -22,7 +22,7 @@ std::map<std::string, std::string> read_choices(const std::string& name);
 /// add at once, one may be lost.
 void add_choice(const std::string& name, const std::string& key, const std::string& choice);
 
-/// The choices made so far, by this process and by others. Belongs to one host thread.
+/// The choices made so far, by this process and by others. Belongs to one host thread at a time.
 class Choices {
  public:
   /// `file`: where they are kept; "": nowhere. `known`: texts of those made before, of any files.

@@ -160,15 +160,17 @@ std::vector<Connections::Connection> Connections::connections_of(
 }
 
 /// `ranks`: of its communicator, in this process.
-void Connections::add(const Connection& connection, std::vector<NcclRank> ranks) {
+void Connections::add(const Connection& connection, const std::vector<NcclRank>& ranks) {
   const std::vector<int>& devices = connection.devices;
+  const auto size = static_cast<int>(devices.size());
   if (ranks.empty()) return;
+  if (connection.is_lane || connection.pairs) connect_pairs(size, ranks, still_well_);
   if (connection.is_lane)
     channels_[{devices[0], devices[1], connection.number}] = make_nccl_channel(ranks, still_well_);
   else
-    groups_[connection.overlapped][devices] =
-        make_nccl_group(static_cast<int>(devices.size()), std::move(ranks), still_well_,
-                        connection.pairs && still_well_);
+    for (const NcclRank& rank : ranks)
+      groups_[connection.overlapped][{devices, rank.ordinal}] =
+          make_nccl_group(size, {rank}, still_well_);
 }
 
 /// What several processes share, through host memory.
@@ -185,13 +187,13 @@ void Connections::stage(const Connection& connection) {
   }
   std::vector<int> ranks;
   for (const int device : devices) ranks.push_back(placement_.rank_of(device));
-  groups_[connection.overlapped][devices] = make_staged_group(
+  groups_[connection.overlapped][{devices, ordinals_.begin()->second}] = make_staged_group(
       world, std::move(ranks), placement_.tag_of_group(devices, connection.overlapped));
 }
 
 std::unique_ptr<CollectiveGroup> Connections::group(const std::vector<int>& devices,
-                                                    bool overlapped) {
-  const auto joined = groups_[overlapped].find(devices);
+                                                    bool overlapped, int ordinal) {
+  const auto joined = groups_[overlapped].find({devices, ordinal});
   if (joined != groups_[overlapped].end()) return std::move(joined->second);
   return make_copy_group(static_cast<int>(devices.size()));
 }

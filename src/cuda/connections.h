@@ -39,8 +39,9 @@ class Connections {
   Connections(const LoadedDevices& devices, const runtime::Placement& placement,
               std::span<const lower::DeviceProgram> everyone, bool staged);
 
-  /// To be called once for each.
-  std::unique_ptr<CollectiveGroup> group(const std::vector<int>& devices, bool overlapped);
+  /// To be called once for each, groups once for each card of their members.
+  std::unique_ptr<CollectiveGroup> group(const std::vector<int>& devices, bool overlapped,
+                                         int ordinal);
   std::unique_ptr<Channel> channel(int from, int to, int number);
 
  private:
@@ -56,7 +57,7 @@ class Connections {
   static std::vector<Connection> connections_of(std::span<const lower::DeviceProgram* const> all);
   void join_all(std::span<const lower::DeviceProgram* const> all);
   std::string parent_id(int first_device) const;
-  void add(const Connection& connection, std::vector<NcclRank> ranks);
+  void add(const Connection& connection, const std::vector<NcclRank>& ranks);
   void stage(const Connection& connection);
   bool is_here(const std::vector<int>& devices) const;
   bool spans_processes(const std::vector<int>& devices) const;
@@ -65,7 +66,7 @@ class Connections {
   const StillWell still_well_;   ///< null: there is one process
   std::map<int, int> ordinals_;  ///< of the cards of devices here
   /// That are not taken yet; those of one card are made when they are.
-  std::map<std::vector<int>, std::unique_ptr<CollectiveGroup>> groups_[2];
+  std::map<std::pair<std::vector<int>, int>, std::unique_ptr<CollectiveGroup>> groups_[2];
   std::map<std::tuple<int, int, int>, std::unique_ptr<Channel>> channels_;
 };
 

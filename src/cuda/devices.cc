@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "discovery.h"
 #include "dnn_plans.h"
 #include "matmul.h"
+#include "ranges.h"
 #include "src/tensor/element.h"
 #include "status.h"
 #include "step_queue.h"
@@ -62,6 +64,7 @@ struct LocalGpu {
     const CudaDevice properties = device(ordinal);
     card = {ordinal, properties.major * 10 + properties.minor, products.get(), dnn.get()};
     upload_stream = make_stream();
+    name_stream(upload_stream.get(), fmt::format("GPU {} upload", ordinal));
     uploaded = make_event();
   }
 
@@ -70,6 +73,7 @@ struct LocalGpu {
   Gpu card;
   StreamHandle upload_stream;
   EventHandle uploaded;
+  CardClock clock = {};
 };
 
 constexpr std::size_t kNamed = 3;  ///< largest tensors in a message
@@ -119,16 +123,17 @@ class CudaDevices : public runtime::Devices {
   explicit CudaDevices(runtime::DevicesRequest request)
       : program_(request.program),
         placement_(std::move(request.placement)),
-        check_instructions_(request.check_instructions) {
+        check_instructions_(request.check_instructions),
+        record_times_(request.record_times) {
     load_in_turns(request);
-    captures_ = !staged_ && request.capture.value_or(cards_.size() == 1 && !world());
+    captures_ = !staged_ && !record_times_ && request.capture.value_or(!world());
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
     for (EventHandle& done : done_) done = make_event();
     Connections connections(devices_, placement_, request.everyone, staged_);
     queue_ = std::make_unique<StepQueue>(
         devices_, captures_,
-        [&](const std::vector<int>& devices, bool overlapped) {
-          return connections.group(devices, overlapped);
+        [&](const std::vector<int>& devices, bool overlapped, int ordinal) {
+          return connections.group(devices, overlapped, ordinal);
         },
         [&](int from, int to, int number) { return connections.channel(from, to, number); },
         [this] { still_well(); });
@@ -176,13 +181,14 @@ class CudaDevices : public runtime::Devices {
 
   bool lost() const override { return *lost_; }
 
-  int depth() const override { return lower::kStagedSteps; }
+  int depth() const override { return record_times_ ? 1 : lower::kStagedSteps; }
 
   void start(runtime::DeviceMemory& memory, const runtime::StepInputs& inputs) override {
     guarded([&] {
       const int slot = slot_of(started_);
       launched_ = false;
       watch_->begin_step(inputs.step);
+      if (record_times_) set_clocks();
       uploads_->pack(inputs, slot);
       upload(slot, memory);
       run(static_cast<CudaMemory&>(memory), slot);
@@ -195,11 +201,17 @@ class CudaDevices : public runtime::Devices {
     std::vector<double> metrics;
     guarded([&] {
       const int slot = slot_of(finished_);
-      wait_until_done([&] { return cudaEventQuery(done_[slot].get()); }, [&] { still_well(); });
+      await([&] { return cudaEventQuery(done_[slot].get()); });
       ++finished_;
+      timed_ = record_times_;
       metrics = metrics_of(slot);
     });
     return metrics;
+  }
+
+  runtime::DeviceTimes times(int index) const override {
+    if (!timed_) return {};
+    return devices_[index]->times().read(cards_[index % cards_.size()].clock);
   }
 
   std::vector<std::pair<int, comm::Counts>> counts(int index) const override {
@@ -210,6 +222,16 @@ class CudaDevices : public runtime::Devices {
   /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had
   /// it before is over, because no more than `depth()` are under way.
   static int slot_of(std::int64_t step) { return static_cast<int>(step % lower::kStagedSteps); }
+
+  /// Before a recorded step, when nothing is under way.
+  void set_clocks() {
+    timed_ = false;
+    for (const auto& device : devices_) device->times().begin_step();
+    for (LocalGpu& local : cards_) {
+      check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
+      local.clock.set(local.upload_stream.get());
+    }
+  }
 
   /// Queues the upload of a step's inputs; the step waits for it.
   void upload(int slot, const runtime::DeviceMemory& memory) {
@@ -294,6 +316,7 @@ class CudaDevices : public runtime::Devices {
       std::vector<lower::Reported> published = published_by(request.programs[index]);
       devices_.push_back(std::make_unique<LoadedDevice>(
           program_, std::move(request.programs[index]), local.card, std::move(published)));
+      if (record_times_) devices_.back()->record_times();
       upload_streams_.push_back(local.upload_stream.get());
     }
   }
@@ -336,11 +359,32 @@ class CudaDevices : public runtime::Devices {
     if (bytes == 0 || program(index).buffers[buffer].arena_offset < 0) return;
     guarded([&] {
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, origin()), "cudaMemcpyAsync");
-      wait_until_done([&] { return cudaStreamQuery(origin()); }, [&] { still_well(); });
+      await([&] { return cudaStreamQuery(origin()); });
     });
   }
 
+  /// Waits for work that all cards may take part in. Nothing is captured meanwhile.
+  template <class Query>
+  void await(Query&& query) const {
+    wait_until_done(query, [&] {
+      still_well();
+      check(fault(), "waiting for the cards");
+    });
+  }
+
+  /// The error of a card that CUDA refuses to use; cudaSuccess if there is none.
+  cudaError_t fault() const {
+    for (const auto& device : devices_) {
+      cudaSetDevice(device->card().ordinal);
+      const cudaError_t status = cudaStreamQuery(device->compute());
+      if (status != cudaSuccess && status != cudaErrorNotReady) return status;
+    }
+    return cudaSuccess;
+  }
+
+  /// Called on the threads of all cards.
   void still_well() const {
+    const std::lock_guard lock(still_well_);
     if (world()) world()->require_alive();
     queue_->check_health();
     watch_->look();
@@ -363,7 +407,7 @@ class CudaDevices : public runtime::Devices {
       const bool under_way = started_ > finished_ || launched_, alone = !world() || !lost_peer();
       queue_->abort();
       drain();
-      const cudaError_t status = cudaStreamQuery(origin());
+      const cudaError_t status = fault();
       if (cards_.size() > 1 || world() || status != cudaSuccess) broken_ = error.what();
       if (!alone) await_failure();
       if (status == cudaSuccess || !under_way) {
@@ -423,9 +467,10 @@ class CudaDevices : public runtime::Devices {
   const std::uint64_t number_ = next_number();  ///< in the process, never given twice
   const spmd::SpmdProgram& program_;
   const runtime::Placement placement_;
-  const bool check_instructions_;
+  const bool check_instructions_, record_times_;
   bool captures_ = true;
   bool staged_ = false;  ///< what processes exchange goes through host memory
+  bool timed_ = false;   ///< the last step is over, and its instructions were recorded
   std::vector<LocalGpu> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;
@@ -438,7 +483,8 @@ class CudaDevices : public runtime::Devices {
   std::array<EventHandle, lower::kStagedSteps> done_;   ///< by slot
   std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory handed out
   PinnedBlock metrics_;                                 ///< mapped, kStagedSteps parts
-  std::int64_t started_ = 0, finished_ = 0;             ///< steps
+  mutable std::mutex still_well_;
+  std::int64_t started_ = 0, finished_ = 0;  ///< steps
   /// the step that is being started may run already
   bool launched_ = false;
   std::string broken_;

@@ -1,7 +1,7 @@
 #pragma once
 /// cuDNN's graph interface behind checked calls: descriptors that free themselves, the engines that
 /// cuDNN proposes for operations, and their plans. Thread rule: what belongs to one handle
-/// belongs to one host thread.
+/// belongs to one host thread at a time.
 #include <cudnn.h>
 
 #include <span>

@@ -3,7 +3,7 @@
 /// the numerics of matrix products (matmul.h) and whose workspace fits into what was planned.
 /// Excluded are engines that round f32 (unless TF32 is allowed), convert inputs to fewer bits, sum
 /// in fewer bits than f32, or give other bits from run to run. Thread rule: a `DnnPlans` and what
-/// it loads belong to one host thread.
+/// it loads belong to one host thread at a time.
 #include <functional>
 #include <map>
 #include <memory>

@@ -14,7 +14,7 @@ namespace alpa::cuda {
 /// The product of the steps, with this epilogue.
 MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
 
-/// The steps of one call, loaded. Belongs to one host thread.
+/// The steps of one call, loaded. Belongs to one host thread at a time.
 class EinsumLaunch {
  public:
   /// `op` is named in errors. Null if cuBLASLt has no algorithm for the product with this epilogue;

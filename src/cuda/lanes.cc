@@ -2,9 +2,11 @@
 #include "lanes.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "ranges.h"
 #include "src/lower/kernel_call.h"
 #include "status.h"
 #include "wait_until_done.h"
@@ -25,8 +27,9 @@ const lower::Instruction& awaited_by(const lower::DeviceProgram& program, int li
 
 }  // namespace
 
-Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel, const StillWell& still_well)
-    : devices_(devices), still_well_(still_well), counts_(devices.size()) {
+Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel, const StillWell& still_well,
+             Progress& progress)
+    : devices_(devices), still_well_(still_well), progress_(progress), counts_(devices.size()) {
   for (int index = 0; index < static_cast<int>(devices.size()); ++index)
     add(index, devices[index]->program(), make_channel);
 }
@@ -70,11 +73,15 @@ void Lanes::count(int index, const lower::Instruction& instruction, int runs) {
 
 /// Without a stream yet.
 Lanes::Side Lanes::side_of(int device) const {
-  Side side{device, std::nullopt, {}, nullptr, {}, {}};
+  Side side;
+  side.device = device;
   const auto at = std::find_if(devices_.begin(), devices_.end(), [&](const auto& known) {
     return known->program().device == device;
   });
-  if (at != devices_.end()) side.index = static_cast<int>(at - devices_.begin());
+  if (at != devices_.end()) {
+    side.index = static_cast<int>(at - devices_.begin());
+    side.ordinal = (*at)->card().ordinal;
+  }
   return side;
 }
 
@@ -85,14 +92,16 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
       return static_cast<int>(lane);
   Lane lane{{side_of(from), side_of(to)}, number, make_channel(from, to, number)};
   auto& [sender, receiver] = lane.sides;
-  const bool one_card =
-      sender.index && receiver.index &&
-      devices_[*sender.index]->card().ordinal == devices_[*receiver.index]->card().ordinal;
+  lane.one_card = sender.index && receiver.index && sender.ordinal == receiver.ordinal;
   for (Side& side : lane.sides) {
     if (!side.index) continue;
     use_card(*devices_[*side.index]);
     side.over = make_event();
-    if (!one_card || &side == &sender) side.own_stream = make_stream(Priority::high);
+    if (!lane.one_card || &side == &sender) side.own_stream = make_stream(Priority::high);
+    if (side.own_stream)
+      name_stream(side.own_stream.get(),
+                  fmt::format("device {} to {}, lane {}, {}", from, to, number,
+                              &side == &sender ? "sender" : "receiver"));
     side.stream = side.own_stream ? side.own_stream.get() : sender.stream;
   }
   lanes_.push_back(std::move(lane));
@@ -102,23 +111,30 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
 void Lanes::begin_step() {
   for (auto& [instruction, flow] : flows_) flow.posted = flow.queued = 0;
   for (Lane& lane : lanes_)
-    for (Side& side : lane.sides) side.posted.clear();
+    for (Side& side : lane.sides) {
+      side.posted.clear();
+      side.first = side.came = side.went = 0;
+    }
 }
 
 bool Lanes::pass(int index, const lower::ListRun& run, const Operation& operation, int behind,
                  bool checked) {
   try {
     use_card(*devices_[behind]);
-    if (operation.instruction->kind == Kind::wait)
-      return wait(index, run, operation, devices_[behind]->compute());
-    post(index, run, operation, behind);
-    Lane& lane = lanes_[flows_.at(operation.instruction).lane];
-    while (meet(lane, checked)) {
-    }
-    return true;
+    const Range range(devices_[index]->node_of(operation).name);
+    const int at = devices_[index]->position_of(operation, run.list);
+    devices_[index]->times().begin(run, at);
+    const bool waits = operation.instruction->kind == Kind::wait;
+    if (waits && !wait(index, run, operation, devices_[behind]->compute())) return false;
+    if (!waits) post(index, run, operation, behind);
+    devices_[index]->times().end(run, at);
+    if (waits) return true;
   } catch (...) {
     devices_[index]->blame(operation, run.micro_batch);
   }
+  Lane& lane = lanes_[flows_.at(operation.instruction).lane];
+  go_on(lane, devices_[index]->card().ordinal, checked);
+  return true;
 }
 
 void Lanes::post(int index, const lower::ListRun& run, const Operation& operation, int behind) {
@@ -129,7 +145,7 @@ void Lanes::post(int index, const lower::ListRun& run, const Operation& operatio
   Side& side = lanes_[flow.lane].sides[sends ? 0 : 1];
   const int buffer = sends ? instruction.inputs[0] : instruction.outputs[0],
             ordinal = devices_[behind]->card().ordinal;
-  Post post{&flow, &operation, {}, ordinal, take_event(ordinal)};
+  Post post{&flow, index, run, &operation, {}, ordinal, take_event(ordinal)};
   post.end.tensor = lower::kernel_tensor(device.program(), buffer);
   post.end.tensor.data = device.placed_address(buffer, run.micro_batch);
   if (instruction.workspace >= 0)
@@ -137,16 +153,25 @@ void Lanes::post(int index, const lower::ListRun& run, const Operation& operatio
   post.end.stream = side.stream;
   check(cudaEventRecord(post.ready.get(), devices_[behind]->compute()), "cudaEventRecord");
   ++flow.posted;
-  side.posted.push_back(std::move(post));
+  ++side.came;
+  {
+    const std::lock_guard lock(mutex_);
+    side.posted.push_back(std::move(post));
+  }
+  progress_.note();
 }
 
 /// An event of the current card.
 EventHandle Lanes::take_event(int ordinal) {
-  std::vector<EventHandle>& free = events_[ordinal];
-  if (free.empty()) return make_event();
-  EventHandle event = std::move(free.back());
-  free.pop_back();
-  return event;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::vector<EventHandle>& free = events_[ordinal]; !free.empty()) {
+      EventHandle event = std::move(free.back());
+      free.pop_back();
+      return event;
+    }
+  }
+  return make_event();
 }
 
 bool Lanes::wait(int index, const lower::ListRun& run, const Operation& operation,
@@ -165,38 +190,60 @@ bool Lanes::wait(int index, const lower::ListRun& run, const Operation& operatio
   return true;
 }
 
-/// Queues the oldest message of the lane that its sides here have reached; false if there is none,
-/// or it waits for another process.
-bool Lanes::meet(Lane& lane, bool checked) {
-  const Post* posts[2] = {};
-  for (int s = 0; s < 2; ++s) {
-    if (!lane.sides[s].index) continue;
-    if (lane.sides[s].posted.empty()) return false;
-    posts[s] = &lane.sides[s].posted.front();
-  }
-  if (!go(lane, posts)) return false;
-  for (Side& side : lane.sides) {
-    if (!side.index) continue;
-    Post& post = side.posted.front();
-    if (checked) wait_until_done([&] { return cudaStreamQuery(post.end.stream); }, still_well_);
-    events_[post.ordinal].push_back(std::move(post.ready));
-    side.posted.pop_front();
+bool Lanes::go_on(int ordinal, bool checked) {
+  bool moved = false;
+  for (Lane& lane : lanes_) moved = go_on(lane, ordinal, checked) || moved;
+  return moved;
+}
+
+bool Lanes::go_on(Lane& lane, int ordinal, bool checked) {
+  bool moved = false;
+  for (int side = 0; side < (lane.one_card ? 1 : 2); ++side)
+    if (lane.sides[side].ordinal == ordinal)
+      while (queue_next(lane, side, checked)) moved = true;
+  return moved;
+}
+
+/// Queues the next message of one side of a lane, or of both on one card. False: there is none to
+/// which all sides here have come, or it waits for another process.
+bool Lanes::queue_next(Lane& lane, int side, bool checked) {
+  const Posts posts = next_of(lane, side);
+  if (posts[side] == nullptr) return false;
+  Posts going = posts;
+  if (!lane.one_card) going[1 - side] = nullptr;
+  const Post& own = lane.one_card ? *posts[1] : *posts[side];
+  const Operation& operation = *own.operation;
+  const int micro_batch = own.run.micro_batch, index = *lane.sides[lane.one_card ? 1 : side].index;
+  const Stream stream = own.end.stream;
+  try {
+    if (!go(lane, posts, going)) return false;
+    note_gone(lane, going);
+    if (checked) wait_for(stream, devices_[index]->card().ordinal);
+  } catch (...) {
+    devices_[index]->blame(operation, micro_batch);
   }
   return true;
 }
 
-/// A message starts when both sides that are here are ready: a side that came first would occupy
-/// multiprocessors until then.
-void Lanes::wait_for_both(const Post* const (&posts)[2]) {
-  for (const Post* waiting : posts)
-    for (const Post* ready : posts)
-      if (waiting && ready)
-        check(cudaStreamWaitEvent(waiting->end.stream, ready->ready.get(), 0),
-              "cudaStreamWaitEvent");
+/// The message that a side queues next, or nulls if a side here has not come to it. What it points
+/// to stays until the side has queued it.
+Lanes::Posts Lanes::next_of(const Lane& lane, int side) const {
+  const std::lock_guard lock(mutex_);
+  Posts posts = {};
+  for (int s = 0; s < 2; ++s) {
+    const Side& of = lane.sides[s];
+    if (!of.index) continue;
+    const std::int64_t at = lane.sides[side].went - of.first;
+    if (at >= static_cast<std::int64_t>(of.posted.size())) return {};
+    posts[s] = &of.posted[at];
+  }
+  return posts;
 }
 
-/// False: the message waits for another process.
-bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
+/// Queues the sides `going` of a message; `posts`: those here. It starts when all sides here are
+/// ready: a side that came first would occupy multiprocessors until then. False: it waits for
+/// another process.
+bool Lanes::go(Lane& lane, const Posts& posts, const Posts& going) const {
   const auto& [send, receive] = posts;
   const lower::Message& message = (send ? send : receive)->operation->instruction->message;
   if (send && receive) {
@@ -207,31 +254,76 @@ bool Lanes::go(Lane& lane, const Post* const (&posts)[2]) const {
               lane.sides[0].device, to_string(message.extent), to_string(message.begin),
               lane.sides[1].device, to_string(received.extent), to_string(received.begin));
   }
-  if (!lane.begun) wait_for_both(posts);
-  use_card(*devices_[*(send ? lane.sides[0] : lane.sides[1]).index]);
-  lane.begun =
-      !lane.channel->queue(message, send ? &send->end : nullptr, receive ? &receive->end : nullptr);
-  if (lane.begun) return false;
-  for (int s = 0; s < 2; ++s) {
-    if (!posts[s]) continue;
-    Flow& flow = *posts[s]->flow;
-    use_card(*devices_[*lane.sides[s].index]);
-    check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), posts[s]->end.stream),
-          "cudaEventRecord");
-  }
+  use_card(*devices_[*(going[0] ? lane.sides[0] : lane.sides[1]).index]);
+  for (const Post* waiting : going)
+    for (const Post* ready : posts)
+      if (waiting && ready && !lane.begun)
+        check(cudaStreamWaitEvent(waiting->end.stream, ready->ready.get(), 0),
+              "cudaStreamWaitEvent");
+  for (const Post* beginning : going)
+    if (beginning && !lane.begun) begin(*beginning);
+  if (!lane.channel->queue(message, going[0] ? &going[0]->end : nullptr,
+                           going[1] ? &going[1]->end : nullptr))
+    return !(lane.begun = true);
+  if (lane.begun) lane.begun = false;  // not written by the threads of two cards
+  for (const Post* gone : going)
+    if (gone) end(*gone);
   return true;
 }
 
-bool Lanes::meet_begun() {
-  bool moved = false;
-  for (Lane& lane : lanes_)
-    if (lane.begun)
-      while (meet(lane, /*checked=*/false)) moved = true;
-  return moved;
+void Lanes::begin(const Post& post) const {
+  LoadedDevice& own = *devices_[post.index];
+  own.times().begin_beside(post.run, own.position_of(*post.operation, post.run.list),
+                           post.end.stream);
 }
 
-bool Lanes::waits() const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.begun; });
+/// Marks the end of a message, which waits wait for.
+void Lanes::end(const Post& post) const {
+  LoadedDevice& own = *devices_[post.index];
+  Flow& flow = *post.flow;
+  own.times().end_beside(post.run, own.position_of(*post.operation, post.run.list),
+                         post.end.stream);
+  check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), post.end.stream),
+        "cudaEventRecord");
+}
+
+/// Counts a message that sides have queued, and drops those that all sides here have.
+void Lanes::note_gone(Lane& lane, const Posts& going) {
+  const std::lock_guard lock(mutex_);
+  std::int64_t gone = std::numeric_limits<std::int64_t>::max();
+  for (int s = 0; s < 2; ++s) {
+    if (going[s]) ++lane.sides[s].went;
+    if (lane.sides[s].index) gone = std::min(gone, lane.sides[s].went);
+  }
+  for (Side& side : lane.sides)
+    for (; side.index && side.first < gone; ++side.first) {
+      events_[side.posted.front().ordinal].push_back(std::move(side.posted.front().ready));
+      side.posted.pop_front();
+    }
+}
+
+/// For a message of a card, which may wait for others of it.
+void Lanes::wait_for(Stream stream, int ordinal) {
+  wait_until_done(
+      [&] {
+        go_on(ordinal, /*checked=*/false);
+        return cudaStreamQuery(stream);
+      },
+      still_well_);
+}
+
+bool Lanes::waits(int ordinal) const {
+  for (const Lane& lane : lanes_)
+    for (const Side& side : lane.sides)
+      if (side.ordinal == ordinal && side.went < side.came) return true;
+  return false;
+}
+
+bool Lanes::waits_for_processes(int ordinal) const {
+  for (const Lane& lane : lanes_)
+    for (const Side& side : lane.sides)
+      if (side.ordinal == ordinal && side.went < side.came && lane.begun) return true;
+  return false;
 }
 
 void Lanes::join(Stream stream) const {

@@ -13,6 +13,7 @@
 #include "kernels/plan/strided_copy_plan.h"
 #include "loads.h"
 #include "placement.h"
+#include "ranges.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
 #include "src/lower/kernel_call.h"
@@ -79,6 +80,10 @@ LoadedDevice::LoadedDevice(const spmd::SpmdProgram& program, lower::DeviceProgra
     lists_.push_back(load_list(device_.lists[list].instructions));
     counters_.push_back(count(list));
   }
+  const std::string name = fmt::format("device {} ", device_.device);
+  name_stream(compute(), name + "compute");
+  name_stream(communication(), name + "communication");
+  if (overlap_stream_) name_stream(overlap_stream_.get(), name + "updates");
 }
 
 LoadedDevice::Counter LoadedDevice::count(int list) const {
@@ -156,6 +161,7 @@ void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
 }
 
 void LoadedDevice::place_list(const lower::ListRun& run) {
+  run_ = run;
   const int slot = run.micro_batch % slots(run.list);
   if (std::exchange(placed_[run.list], slot) == slot) return;
   for (Operation& operation : lists_[run.list]) {
@@ -223,9 +229,17 @@ std::byte* LoadedDevice::context_of(int list) const { return slot_ + list * size
 
 void LoadedDevice::queue(const Operation& operation) const {
   if (operation.instruction->kind == Kind::load) return queue_load(operation);
-  if (operation.instruction->overlapped)
-    order(compute(), overlap_begins_.get(), overlap_stream_.get());
-  operation.launch(operation.call, stream_of(operation));
+  if (operation.instruction->overlapped) return queue_overlapped(operation);
+  operation.launch(operation.call, compute());
+}
+
+void LoadedDevice::queue_overlapped(const Operation& operation) const {
+  const Stream stream = overlap_stream_.get();
+  const int at = position_of(operation, run_.list);
+  order(compute(), overlap_begins_.get(), stream);
+  times_.begin_beside(run_, at, stream);
+  operation.launch(operation.call, stream);
+  times_.end_beside(run_, at, stream);
 }
 
 void LoadedDevice::queue_next(int list) const {

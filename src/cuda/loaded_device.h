@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "handles.h"
+#include "instruction_times.h"
 #include "kernel.h"
 #include "src/lower/staging.h"
 #include "src/runtime/devices.h"
@@ -18,7 +19,7 @@ struct Operation {
   bool sliced = false;          ///< load: every micro-batch has its own part
   int group = -1, member = -1;  ///< collective and start: set by the mesh's queue, as is
   int meeting = 0;              ///< how many collectives of the group came before in this list
-  EventHandle done;             ///< start: the collective is over
+  EventHandle done;             ///< start: it was reached; then its collective is over
 };
 
 /// Bytes apart that metrics lie in the host's memory.
@@ -32,6 +33,9 @@ class LoadedDevice {
                std::vector<lower::Reported> published);
 
   const lower::DeviceProgram& program() const { return device_; }
+  const Node& node_of(const Operation& operation) const {
+    return program_.graph.nodes[operation.instruction->node];
+  }
   const lower::StagingLayout& staging() const { return staging_; }
   const Gpu& card() const { return card_; }
   Stream compute() const { return compute_.get(); }
@@ -70,6 +74,10 @@ class LoadedDevice {
   /// the arena that was placed.
   std::byte* placed_address(int buffer, int micro_batch) const;
 
+  /// From the next step on, notes when its instructions run; the current card is its own.
+  void record_times() { times_ = InstructionTimes(device_, compute()); }
+  InstructionTimes& times() { return times_; }
+
   /// Where the device tells the host how far it is; null: nowhere. See Watch.
   void tell_at(std::uint64_t* mark) { mark_ = mark; }
   /// Queues telling the host that instruction `at` of a list is next, or that the step is over.
@@ -99,6 +107,7 @@ class LoadedDevice {
   Operation load(const lower::Instruction& instruction);
   std::byte* context_of(int list) const;
   void queue_load(const Operation& operation) const;
+  void queue_overlapped(const Operation& operation) const;
 
   const spmd::SpmdProgram& program_;
   lower::DeviceProgram device_;
@@ -114,6 +123,8 @@ class LoadedDevice {
   std::vector<std::vector<Operation>> lists_;
   std::vector<Counter> counters_;  ///< per list
   std::vector<int> placed_;        ///< per list: the slot that its calls point to; -1: none
+  lower::ListRun run_;             ///< that was placed last
+  InstructionTimes times_;
   std::uint64_t* mark_ = nullptr;
   std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;
 };

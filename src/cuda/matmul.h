@@ -3,7 +3,7 @@
 /// tensors (cuBLASLt computes the column-major Cᵀ = Bᵀ Aᵀ). Takes the fastest on this card of the
 /// algorithms that cuBLASLt proposes. Algorithms that accumulate partial sums in place in the
 /// result are excluded, so that equal operands give equal bits in every run. Thread rule: a
-/// `Matmuls` and what it loads belong to one host thread.
+/// `Matmuls` and what it loads belong to one host thread at a time.
 #include <cublasLt.h>
 
 #include <map>

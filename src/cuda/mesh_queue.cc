@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
+#include "ranges.h"
 #include "status.h"
 #include "wait_until_done.h"
 #include "watch.h"
@@ -27,27 +28,36 @@ std::int64_t payload_bytes(const Operation& operation) {
 
 }  // namespace
 
-MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
-                     const MakeGroup& make_group, const StillWell& still_well)
+MeshQueue::MeshQueue(LoadedDevices& devices, const std::vector<int>& mesh, std::vector<int> members,
+                     bool few, const MakeGroup& make_group, Waiting waiting)
     : devices_(devices),
       members_(std::move(members)),
       few_(few),
-      still_well_(still_well),
+      waiting_(std::move(waiting)),
       cursors_(members_.size()) {
   std::vector<const lower::DeviceProgram*> programs;
-  for (std::size_t m = 0; m < members_.size(); ++m) {
-    programs.push_back(&device(m).program());
-    invariant(programs[m]->schedule == programs[0]->schedule,
+  for (const int index : mesh) {
+    programs.push_back(&devices_[index]->program());
+    invariant(programs.back()->schedule == programs[0]->schedule,
               "devices {} and {} of a mesh have different schedules", programs[0]->device,
-              programs[m]->device);
+              programs.back()->device);
   }
   for (int list = 0; list < static_cast<int>(programs[0]->lists.size()); ++list)
-    add_segments(segments_of(programs, list, few));
+    add_segments(segments_of(programs, list, few), mesh);
   for (std::size_t m = 0; m < members_.size(); ++m) join_groups(m, make_group);
+  name_ = fmt::format("stage {}", programs[0]->mesh);
+  for (const lower::ListRun& run : schedule())
+    names_[{run.list, run.micro_batch}] =
+        fmt::format("{}, micro-batch {}", programs[0]->lists[run.list].name, run.micro_batch);
 }
 
 void MeshQueue::wait_for(Stream stream) const {
-  wait_until_done([&] { return cudaStreamQuery(stream); }, still_well_);
+  wait_until_done(
+      [&] {
+        waiting_.meanwhile();
+        return cudaStreamQuery(stream);
+      },
+      waiting_.still_well);
 }
 
 /// Finds the group of every collective of a member, and counts what it exchanges in a step.
@@ -73,8 +83,16 @@ MeshQueue::Group& MeshQueue::group_of(const std::vector<int>& devices, bool over
                                       const MakeGroup& make_group) {
   for (Group& group : groups_)
     if (group.devices == devices && group.overlapped == overlapped) return group;
-  groups_.push_back(
-      {devices, overlapped, make_group(devices, overlapped), {}, {}, 0, false, {}, {}, {}});
+  groups_.push_back({devices,
+                     overlapped,
+                     make_group(devices, overlapped, ordinal()),
+                     {},
+                     {},
+                     0,
+                     false,
+                     {},
+                     {},
+                     {}});
   Group& group = groups_.back();
   for (std::size_t place = 0; place < devices.size(); ++place)
     if (const std::optional<int> member = member_of(devices[place])) {
@@ -88,15 +106,25 @@ MeshQueue::Group& MeshQueue::group_of(const std::vector<int>& devices, bool over
   return group;
 }
 
-/// nullopt: the device is in another process.
+/// nullopt: the device is on another card.
 std::optional<int> MeshQueue::member_of(int id) const {
   for (std::size_t member = 0; member < members_.size(); ++member)
     if (device(member).program().device == id) return static_cast<int>(member);
   return std::nullopt;
 }
 
-/// Adds the segments of one more list. The list's end is queued after its last work.
-void MeshQueue::add_segments(std::vector<Segment> segments) {
+/// Adds the members' part of the segments of one more list, which are cut for all of the mesh: a
+/// wait must not come before a collective that the sender is behind. The list's end is queued after
+/// its last work.
+void MeshQueue::add_segments(const std::vector<Segment>& of_mesh, const std::vector<int>& mesh) {
+  std::vector<Segment> segments(of_mesh.size());
+  for (const int index : members_) {
+    const auto at = std::find(mesh.begin(), mesh.end(), index) - mesh.begin();
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      segments[s].messages.push_back(of_mesh[s].messages[at]);
+      segments[s].work.push_back(of_mesh[s].work[at]);
+    }
+  }
   std::vector<bool> has_work;
   for (const Segment& segment : segments)
     has_work.push_back(std::any_of(segment.work.begin(), segment.work.end(),
@@ -201,12 +229,17 @@ bool MeshQueue::advance(std::size_t member, const std::vector<int>& work, bool c
   check(cudaSetDevice(device(member).card().ordinal), "cudaSetDevice");
   Cursor& cursor = cursors_[member];
   bool moved = false;
+  LayerRange layers;
   while (cursor.at < work.size()) {
     const bool arrived = cursor.arrived;
     Operation& operation = device(member).list(run_.list)[work[cursor.at]];
     if (!std::exchange(cursor.marked, true))
       device(member).queue_mark(run_.list, work[cursor.at], device(member).compute());
+    layers.enter(device(member).node_of(operation).layer);
+    const Range range(device(member).node_of(operation).name);
+    device(member).times().begin(run_, work[cursor.at]);
     if (!pass(member, operation, checked)) return moved || cursor.arrived != arrived;
+    device(member).times().end(run_, work[cursor.at]);
     cursor.marked = cursor.arrived = false;
     moved = true;
     ++cursor.at;
@@ -225,7 +258,7 @@ bool MeshQueue::pass(std::size_t member, Operation& operation, bool checked) {
       return groups_[operation.group].met > operation.meeting;
     case Kind::start:
       at(member, operation,
-         [&] { order(own.compute(), operation.done.get(), own.communication()); });
+         [&] { check(cudaEventRecord(operation.done.get(), own.compute()), "cudaEventRecord"); });
       arrive(member, operation, checked);
       return true;
     case Kind::wait: {
@@ -289,16 +322,31 @@ bool MeshQueue::meet(Group& group, bool checked) {
                        &operation->call});
     operations.push_back(operation);
   }
+  if (group.overlapped && !group.begun)
+    for (std::size_t m = 0; m < members.size(); ++m)
+      begin_started(device(group.members[m]), *operations[m]);
   group.begun = !group.collectives->queue(operations[0]->instruction->call, members);
   if (group.begun) return false;
   for (std::size_t m = 0; m < members.size(); ++m) {
     group.waiting[m].pop_front();
-    if (group.overlapped)
-      check(cudaEventRecord(operations[m]->done.get(), members[m].stream), "cudaEventRecord");
+    if (group.overlapped) finish_started(device(group.members[m]), *operations[m]);
     if (checked) wait_for(members[m].stream);
   }
   ++group.met;
   return true;
+}
+
+/// The communication stream waits for where the collective was started. Not before that is queued:
+/// earlier collectives, which may still wait for members, would wait for it, too.
+void MeshQueue::begin_started(LoadedDevice& own, const Operation& started) const {
+  check(cudaStreamWaitEvent(own.communication(), started.done.get(), 0), "cudaStreamWaitEvent");
+  own.times().begin_beside(run_, own.position_of(started, run_.list), own.communication());
+}
+
+/// Marks the end of a collective on the communication stream.
+void MeshQueue::finish_started(LoadedDevice& own, const Operation& started) const {
+  own.times().end_beside(run_, own.position_of(started, run_.list), own.communication());
+  check(cudaEventRecord(started.done.get(), own.communication()), "cudaEventRecord");
 }
 
 template <class Body>

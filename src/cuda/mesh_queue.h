@@ -1,12 +1,14 @@
 #pragma once
-/// Queues the lists of one mesh's devices, segment by segment: every device's
-/// instructions in order, a collective once all members have reached it. Runs on one
+/// Queues the lists of those devices of a mesh that share a card, segment by segment: every
+/// device's instructions in order, a collective once all members there have reached it. Runs on one
 /// thread, which never waits for a card.
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,24 +22,36 @@ namespace alpa::cuda {
 
 using LoadedDevices = std::vector<std::unique_ptr<LoadedDevice>>;
 
+/// What a thread does that waits for a card after every instruction.
+struct Waiting {
+  StillWell still_well;             ///< asked now and then; throws to end it
+  std::function<void()> meanwhile;  ///< lets others go on, whom the card may wait for
+};
+
 class MeshQueue {
  public:
-  /// Makes the group of devices of these ids, some of them perhaps of other processes, for
+  /// Makes the group of devices of these ids, as its members on card `ordinal` see it, for
   /// collectives among compute streams or (`overlapped`) communication streams.
   using MakeGroup = std::function<std::unique_ptr<CollectiveGroup>(const std::vector<int>& devices,
-                                                                   bool overlapped)>;
+                                                                   bool overlapped, int ordinal)>;
 
-  /// `members`: the mesh's devices in this process, as places among `devices`; they run the same
-  /// lists. Groups are made here, never later. `few`: segments are made for capture, see
-  /// `segments_of`.
+  /// `mesh`: the mesh's devices in this process, as places among `devices`; they run the same
+  /// lists. `members`: those of one card. Groups are made here, never later. `few`: segments are
+  /// made for capture, see `segments_of`.
   /// `still_well`: asked while waiting.
-  MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few, const MakeGroup& make_group,
-            const StillWell& still_well);
+  MeshQueue(LoadedDevices& devices, const std::vector<int>& mesh, std::vector<int> members,
+            bool few, const MakeGroup& make_group, Waiting waiting);
 
   /// The stream that a captured list begins and ends on.
   Stream origin() const { return device(0).compute(); }
   const std::vector<lower::ListRun>& schedule() const { return device(0).program().schedule; }
   const std::vector<int>& members() const { return members_; }
+  /// For tools: "stage 1"; "forward, micro-batch 2".
+  const std::string& name() const { return name_; }
+  const std::string& name_of(const lower::ListRun& run) const {
+    return names_.at({run.list, run.micro_batch});
+  }
+  int ordinal() const { return device(0).card().ordinal; }
   const std::vector<Segment>& segments(const lower::ListRun& run) const {
     return segments_[run.list];
   }
@@ -103,16 +117,20 @@ class MeshQueue {
   void meet_all(Group& group, bool checked);
   bool meet_begun(bool checked);
   bool meet(Group& group, bool checked);
+  void begin_started(LoadedDevice& own, const Operation& started) const;
+  void finish_started(LoadedDevice& own, const Operation& started) const;
   void finish(int list, bool checked);
-  void add_segments(std::vector<Segment> segments);
+  void add_segments(const std::vector<Segment>& of_mesh, const std::vector<int>& mesh);
   template <class Body>
   void at(std::size_t member, const Operation& operation, Body&& body) const;
 
   LoadedDevices& devices_;
   std::vector<int> members_;
   const bool few_;
-  const StillWell still_well_;
-  std::vector<std::vector<Segment>> segments_;  ///< per list
+  const Waiting waiting_;
+  std::string name_;
+  std::map<std::pair<int, int>, std::string> names_;  ///< of runs, by list and micro-batch
+  std::vector<std::vector<Segment>> segments_;        ///< per list
   std::vector<Group> groups_;
   std::vector<std::vector<bool>> has_work_;  ///< per list and segment; the last one ends the list
   lower::ListRun run_;                       ///< that was queued last, and its segment

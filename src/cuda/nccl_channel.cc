@@ -3,11 +3,9 @@
 #include <utility>
 
 #include "channel.h"
-#include "handles.h"
 #include "kernels/cuda/message_box.h"
 #include "nccl_calls.h"
 #include "nccl_group.h"
-#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -30,15 +28,7 @@ class NcclChannel : public Channel {
  public:
   NcclChannel(std::span<const NcclRank> sides, const StillWell& still_well)
       : still_well_(still_well) {
-    const SameDevice same;
     for (const NcclRank& side : sides) sides_[side.index] = Side{side.ordinal, side.comm};
-    try {
-      wait_until_begun();
-      if (!blocks()) connect();
-    } catch (...) {
-      abort();
-      throw;
-    }
   }
 
   ~NcclChannel() override {
@@ -97,30 +87,12 @@ class NcclChannel : public Channel {
   void exchange(std::int64_t elements, ncclDataType_t type, const std::byte* from, Stream sender,
                 std::byte* to, Stream receiver) {
     grouped([&] {
-      if (sides_[0].ordinal)
+      if (sender != nullptr)
         check_begun(ncclSend(from, elements, type, 1, sides_[0].comm, sender), "ncclSend");
-      if (sides_[1].ordinal)
+      if (receiver != nullptr)
         check_begun(ncclRecv(to, elements, type, 0, sides_[1].comm, receiver), "ncclRecv");
     });
     wait_until_begun();
-  }
-
-  /// Sends a byte, so that later no host thread waits for NCCL to connect to the other process,
-  /// which may be far from its part of the message then.
-  void connect() {
-    for_each_side([&](int, const Side& own) {
-      check(cudaSetDevice(*own.ordinal), "cudaSetDevice");
-      const DeviceBlock byte = allocate_device(1);
-      const StreamHandle stream = make_stream();
-      const auto data = static_cast<std::byte*>(byte.get());
-      try {
-        exchange(1, ncclUint8, data, stream.get(), data, stream.get());
-        wait_until_done([&] { return cudaStreamQuery(stream.get()); }, still_well_);
-      } catch (...) {
-        abort();  // before the memory is freed, which waits for the message
-        throw;
-      }
-    });
   }
 
   static void copy(int ordinal, const CopyLaunch& launch, const std::byte* from, std::byte* to,

@@ -6,12 +6,10 @@
 #include <cstring>
 
 #include "alpa/base/error.h"
-#include "handles.h"
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/shard_blocks.h"
 #include "nccl_calls.h"
 #include "src/lower/memory_rules.h"
-#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
@@ -74,17 +72,8 @@ void combine(DType dtype, Combiner combiner, std::vector<void*> parts, const Cop
 
 class NcclGroup : public CollectiveGroup {
  public:
-  NcclGroup(int size, std::vector<NcclRank> ranks, const StillWell& still_well, bool pairs)
-      : size_(size), still_well_(still_well), ranks_(std::move(ranks)) {
-    const SameDevice same;
-    try {
-      wait_until_begun();
-      if (pairs) connect_pairs();
-    } catch (...) {
-      abort();
-      throw;
-    }
-  }
+  NcclGroup(int size, std::vector<NcclRank> ranks, const StillWell& still_well)
+      : size_(size), still_well_(still_well), ranks_(std::move(ranks)) {}
 
   ~NcclGroup() override {
     for (NcclRank& rank : ranks_) leave_communicator(rank.comm, blocks());
@@ -130,37 +119,6 @@ class NcclGroup : public CollectiveGroup {
     if (blocks()) return;
     for (const NcclRank& rank : ranks_)
       cuda::wait_until_begun(rank.comm, rank.index, size_, still_well_);
-  }
-
-  /// Sends a byte from every rank to every other one. Later no host thread waits for NCCL to
-  /// connect two ranks, whose processes may be far apart in their programs then.
-  void connect_pairs() {
-    std::vector<DeviceBlock> bytes;
-    std::vector<StreamHandle> streams;
-    for (const NcclRank& rank : ranks_) {
-      check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
-      bytes.push_back(allocate_device(2 * size_));
-      streams.push_back(make_stream());
-    }
-    grouped([&] {
-      for (std::size_t r = 0; r < ranks_.size(); ++r)
-        for (int peer = 0; peer < size_; ++peer) {
-          if (peer == ranks_[r].index) continue;
-          std::byte* const data = static_cast<std::byte*>(bytes[r].get()) + 2 * peer;
-          check_begun(ncclSend(data, 1, ncclUint8, peer, ranks_[r].comm, streams[r].get()),
-                      "ncclSend");
-          check_begun(ncclRecv(data + 1, 1, ncclUint8, peer, ranks_[r].comm, streams[r].get()),
-                      "ncclRecv");
-        }
-    });
-    try {
-      wait_until_begun();
-      for (const StreamHandle& stream : streams)
-        wait_until_done([&] { return cudaStreamQuery(stream.get()); }, still_well_);
-    } catch (...) {
-      abort();  // before the memory is freed, which waits for the messages
-      throw;
-    }
   }
 
   /// The blocks of one tensor that a member sends and receives; `from` or `to` is empty
@@ -313,8 +271,8 @@ std::string make_nccl_id() {
 }
 
 std::unique_ptr<CollectiveGroup> make_nccl_group(int size, std::vector<NcclRank> ranks,
-                                                 const StillWell& still_well, bool pairs) {
-  return std::make_unique<NcclGroup>(size, std::move(ranks), still_well, pairs);
+                                                 const StillWell& still_well) {
+  return std::make_unique<NcclGroup>(size, std::move(ranks), still_well);
 }
 
 }  // namespace alpa::cuda

@@ -33,11 +33,10 @@ using StillWell = std::function<void()>;
 std::string make_nccl_id();
 inline constexpr std::size_t kNcclIdBytes = 128;
 
-/// The group of a communicator of `size` ranks, of which `ranks` are in this process, which it
-/// ends. `still_well`: for ranks of several processes, which must not hang when one is lost; else
-/// null. `pairs`: every two ranks connect here, for all_to_all. Throws Error.
+/// The group of a communicator of `size` ranks, as `ranks` see it, which one thread queues for; it
+/// ends them. `still_well`: for ranks of several processes, which must not hang when one is lost;
+/// else null.
 std::unique_ptr<CollectiveGroup> make_nccl_group(int size, std::vector<NcclRank> ranks,
-                                                 const StillWell& still_well = {},
-                                                 bool pairs = false);
+                                                 const StillWell& still_well = {});
 
 }  // namespace alpa::cuda

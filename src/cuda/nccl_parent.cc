@@ -4,10 +4,21 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "handles.h"
 #include "nccl_calls.h"
+#include "wait_until_done.h"
 
 namespace alpa::cuda {
 namespace {
+
+void send_to_all(int size, const NcclRank& rank, std::byte* bytes, Stream stream) {
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank.index) continue;
+    std::byte* const data = bytes + 2 * peer;
+    check_begun(ncclSend(data, 1, ncclUint8, peer, rank.comm, stream), "ncclSend");
+    check_begun(ncclRecv(data + 1, 1, ncclUint8, peer, rank.comm, stream), "ncclRecv");
+  }
+}
 
 void abort_all(std::vector<NcclRank>& ranks) {
   for (NcclRank& rank : ranks)
@@ -61,6 +72,32 @@ std::vector<NcclRank> NcclParent::split(const std::vector<int>& members) {
   std::sort(made.begin(), made.end(),
             [](const NcclRank& a, const NcclRank& b) { return a.index < b.index; });
   return made;
+}
+
+void connect_pairs(int size, std::span<const NcclRank> ranks, const StillWell& still_well) {
+  const SameDevice same;
+  std::vector<DeviceBlock> bytes;
+  std::vector<StreamHandle> streams;
+  for (const NcclRank& rank : ranks) {
+    check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
+    bytes.push_back(allocate_device(2 * size));
+    streams.push_back(make_stream());
+  }
+  try {
+    grouped([&] {
+      for (std::size_t r = 0; r < ranks.size(); ++r)
+        send_to_all(size, ranks[r], static_cast<std::byte*>(bytes[r].get()), streams[r].get());
+    });
+    if (still_well)
+      for (const NcclRank& rank : ranks) wait_until_begun(rank.comm, rank.index, size, still_well);
+    for (const StreamHandle& stream : streams)
+      wait_until_done([&] { return cudaStreamQuery(stream.get()); },
+                      [&] { still_well ? still_well() : void(); });
+  } catch (...) {
+    // before the memory is freed, which waits for the messages
+    for (const NcclRank& rank : ranks) ncclCommAbort(rank.comm);
+    throw;
+  }
 }
 
 void NcclParent::wait_until_begun() const {

@@ -33,4 +33,9 @@ class NcclParent {
   std::vector<NcclRank> ranks_;
 };
 
+/// Sends a byte from every rank of a communicator of `size` to every other one; `ranks`: those in
+/// this process. Later no host thread waits for NCCL to connect two ranks, whose threads or
+/// processes may be far apart in their programs then. Collective. Throws Error.
+void connect_pairs(int size, std::span<const NcclRank> ranks, const StillWell& still_well);
+
 }  // namespace alpa::cuda

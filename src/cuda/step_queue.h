@@ -1,22 +1,28 @@
 #pragma once
 /// Queues whole steps: every mesh's schedule in its order, lists as graphs or instruction by
-/// instruction, messages between meshes once both sides have reached them. Runs on one thread,
-/// which never waits for a card, unless processes share one (staged.h).
+/// instruction, messages between meshes once both sides have reached them. Each card has a thread,
+/// which captures and queues what runs there; NVIDIA warns of deadlocks where one thread captures
+/// the collectives of several. None waits for a card, unless processes share one (staged.h).
 #include <array>
+#include <atomic>
+#include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "handles.h"
 #include "lanes.h"
 #include "mesh_queue.h"
+#include "progress.h"
+#include "src/runtime/device_threads.h"
 
 namespace alpa::cuda {
 
-/// Captured segments of lists: mesh, list, which of the copies that several
+/// Captured segments of lists, by mesh and card: list, which of the copies that several
 /// micro-batches have, segment.
-using StepGraphs = std::map<std::array<int, 4>, GraphExec>;
+using StepGraphs = std::vector<std::map<std::array<int, 3>, GraphExec>>;
 
 class StepQueue {
  public:
@@ -26,7 +32,7 @@ class StepQueue {
             const Lanes::MakeChannel& make_channel, StillWell still_well);
 
   /// The stream on which a step begins and ends.
-  Stream origin() const { return meshes_[0]->origin(); }
+  Stream origin() const { return queues_[0]->origin(); }
 
   /// Queues one step, in the arenas where the devices are placed: instruction by instruction, if
   /// `checked` waiting after each, so that what fails there is blamed on it. Throws Error naming
@@ -50,19 +56,41 @@ class StepQueue {
     std::vector<std::size_t> messages;  ///< per member: of the segment, that it has come past
   };
 
+  /// What one thread queues.
+  struct Card {
+    int ordinal = 0;
+    std::vector<int> queues;
+  };
+
+  /// What a card's thread waits for.
+  enum class Waits { for_nothing, for_cards, for_processes };
+
+  void add_queue(const std::vector<int>& mesh, std::vector<int> members, bool captures,
+                 const MeshQueue::MakeGroup& make_group);
+  void begin_step();
   void walk(StepGraphs* graphs, bool checked);
-  bool walk_on(StepGraphs* graphs, bool checked);
-  bool advance(int mesh, StepGraphs* graphs, bool checked);
-  bool pass_messages(int mesh, const lower::ListRun& run, bool captured, bool checked, bool& moved);
-  bool work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked);
+  void fail() noexcept;
+  void walk_card(int card, StepGraphs* graphs, bool checked);
+  Waits walk_on(const Card& card, StepGraphs* graphs, bool checked);
+  bool advance(int queue, StepGraphs* graphs, bool checked);
+  bool pass_messages(int queue, const lower::ListRun& run, bool captured, bool checked,
+                     bool& moved);
+  bool work(int queue, const lower::ListRun& run, StepGraphs* graphs, bool checked);
+  void require_running() const;
 
   LoadedDevices& devices_;
   const StillWell still_well_;
-  std::vector<std::unique_ptr<MeshQueue>> meshes_;
+  std::vector<std::unique_ptr<MeshQueue>> queues_;  ///< per mesh and card
+  std::vector<Card> cards_;
+  std::mutex mutex_;            ///< of the next
+  std::exception_ptr failure_;  ///< the first of a step
+  std::atomic<bool> failed_{false};
+  Progress progress_;
   Lanes lanes_;
   std::vector<Cursor> cursors_;
   EventHandle begun_;
-  std::vector<EventHandle> mesh_begun_, mesh_done_;  ///< per mesh
+  std::vector<EventHandle> queue_begun_, queue_done_;  ///< per mesh and card
+  runtime::DeviceThreads threads_;                     ///< last: they use all of the above
 };
 
 }  // namespace alpa::cuda

@@ -29,6 +29,17 @@ TraceLane lane_of(Kind kind) {
   }
 }
 
+/// Each has a thread or a stream of its own.
+std::string beside_of(const lower::Instruction& instruction) {
+  const lower::Message& message = instruction.message;
+  switch (instruction.kind) {
+    case Kind::send: return fmt::format("to device {}, lane {}", message.peer, message.lane);
+    case Kind::receive: return fmt::format("from device {}, lane {}", message.peer, message.lane);
+    case Kind::start: return "collectives";
+    default: return "updates";
+  }
+}
+
 double seconds_between(std::int64_t begin, std::int64_t end) {
   return static_cast<double>(end - begin) * 1e-9;
 }
@@ -41,6 +52,7 @@ class Reader {
       if (!device.own.empty()) {
         first_ = std::min(first_, device.own.front().begin);
         last_ = std::max(last_, device.own.back().end);
+        for (const auto& timed : device.beside) last_ = std::max(last_, timed.end);
       }
   }
 
@@ -71,8 +83,10 @@ class Reader {
       if (trace.spans.back().lane != TraceLane::waiting)
         trace.busy += trace.spans.back().end - trace.spans.back().begin;
     }
-    for (const runtime::TimedInstruction& timed : times_[index].communication)
+    for (const runtime::TimedInstruction& timed : times_[index].beside) {
       trace.beside.push_back(span_of(timed));
+      trace.beside.back().beside = beside_of(*timed.instruction);
+    }
     std::size_t next = 0;
     for (const lower::ListRun& run : device.schedule) {
       const lower::InstructionList& list = device.lists[run.list];
@@ -93,18 +107,17 @@ class Reader {
 
 /// Threads of a device's process in the trace.
 enum Thread { kPredicted, kRuns, kCompute, kCommunication, kTransfer, kWaiting, kBeside };
-constexpr const char* kThreads[] = {"predicted",           "measured", "compute",
-                                    "communication",       "transfer", "waiting",
-                                    "communication thread"};
+constexpr const char* kThreads[] = {"predicted",     "measured", "compute",
+                                    "communication", "transfer", "waiting"};
 
 Thread thread_of(TraceLane lane) { return static_cast<Thread>(kCompute + static_cast<int>(lane)); }
 
-Json event(const std::string& name, int device, Thread thread, int stage, int micro_batch,
+Json event(const std::string& name, int device, int thread, int stage, int micro_batch,
            double begin, double end) {
   return {{"name", name},
           {"ph", "X"},
           {"pid", device},
-          {"tid", static_cast<int>(thread)},
+          {"tid", thread},
           {"ts", begin * 1e6},
           {"dur", (end - begin) * 1e6},
           {"args", {{"stage", stage}, {"micro_batch", micro_batch}}}};
@@ -161,9 +174,14 @@ std::string chrome_trace(const StepTrace& trace) {
     for (const TraceSpan& span : device.spans)
       events.push_back(event(span.name, id, thread_of(span.lane), stage, span.micro_batch,
                              span.begin, span.end));
+    std::map<std::string, int> beside;
+    for (const TraceSpan& span : device.beside) beside[span.beside];
+    int last = kBeside;
+    for (auto& [what, thread] : beside)
+      events.push_back(named("thread_name", id, thread = last++, "beside: " + what));
     for (const TraceSpan& span : device.beside)
       events.push_back(
-          event(span.name, id, kBeside, stage, span.micro_batch, span.begin, span.end));
+          event(span.name, id, beside[span.beside], stage, span.micro_batch, span.begin, span.end));
   }
   const Json file = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   return file.dump(0, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -38,7 +38,7 @@ struct DevicesRequest {
   /// CUDA: capture steps as graphs; nullopt: only on one card
   std::optional<bool> capture = {};
   bool keeps_nan = false;     ///< CUDA: relu of a NaN is NaN, not 0
-  bool record_times = false;  ///< CPU: note when the instructions of a step run
+  bool record_times = false;  ///< note when the instructions of a step run
   double stall_seconds = 0;   ///< as ExecutorOptions has it
   /// Where the devices of the whole program are; `programs` are those that are here.
   Placement placement = {};

@@ -53,10 +53,6 @@ struct Executor::Impl {
     if (options.capture != Capture::automatic) request.capture = options.capture == Capture::always;
     request.keeps_nan = options.check_finite;
     request.record_times = options.record_times;
-    require(!options.record_times || backend.on_cores,
-            "record_times: times of instructions are recorded on the backend \"cpu\" only, this is "
-            "\"{}\"; use Nsight Systems there",
-            backend.name);
     request.stall_seconds = options.stall_seconds;
     require(options.stall_seconds >= 0,
             "stall_seconds is {}; give 0, or more for devices to be watched",

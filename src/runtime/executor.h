@@ -148,8 +148,8 @@ class Executor {
   /// Collective calls of the last step per kind, and the bytes sent by the formulas of `traffic`,
   /// from the tensors actually exchanged; of the busiest device.
   std::map<std::string, Traffic> measured_traffic() const;
-  /// When instructions ran in the last step, per device, of all processes; empty unless
-  /// `ExecutorOptions::record_times` is set.
+  /// When instructions ran in the last step, per device, of all processes. Empty unless
+  /// `ExecutorOptions::record_times` is set; nothing of a device before the first step.
   std::vector<DeviceTimes> times() const;
 
  private:

@@ -18,8 +18,11 @@ struct TimedInstruction {
 
 /// The instructions that a device ran in a step, in order.
 struct DeviceTimes {
-  std::vector<TimedInstruction> own;            ///< on the device's thread, all of its lists
-  std::vector<TimedInstruction> communication;  ///< on its communication thread
+  /// On the device's thread or compute stream: all of its lists.
+  std::vector<TimedInstruction> own;
+  /// Started collectives on its communication thread or stream. On CUDA also messages and
+  /// overlapped updates, which have streams of their own.
+  std::vector<TimedInstruction> beside;
 };
 
 /// Notes when the instructions of one thread ran. Allocates nothing during a step.

@@ -82,7 +82,7 @@ std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
   for (int i = 0; i < here.count; ++i) {
     const DeviceTimes times = devices.times(i);
     own += packed(times.own, devices.program(i));
-    own += packed(times.communication, devices.program(i));
+    own += packed(times.beside, devices.program(i));
   }
   std::map<int, std::vector<DeviceTimes>> of_host;
   std::map<int, std::vector<std::size_t>> places;
@@ -95,7 +95,7 @@ std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
     const int host = world.processes()[rank].host;
     DeviceTimes times;
     times.own = unpacked(all[rank], at[rank], *programs[next]);
-    times.communication = unpacked(all[rank], at[rank], *programs[next]);
+    times.beside = unpacked(all[rank], at[rank], *programs[next]);
     of_host[host].push_back(std::move(times));
     places[host].push_back(next);
   }
@@ -105,7 +105,7 @@ std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
     const std::int64_t by = begin - first_begin(times);
     for (std::size_t i = 0; i < times.size(); ++i) {
       shift(times[i].own, by);
-      shift(times[i].communication, by);
+      shift(times[i].beside, by);
       result[places[host][i]] = std::move(times[i]);
     }
   }

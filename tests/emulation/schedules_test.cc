@@ -2,6 +2,8 @@
 // devices: lists beyond forward, backward and apply, and messages of a device to itself.
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "emulation.h"
 #include "src/cuda_loader/cuda_library.h"
 #include "src/runtime/executor.h"
@@ -34,7 +36,8 @@ std::vector<Stage> stages_on(bool interleaved) {
 
 }  // namespace
 
-TEST_CASE("interleaved 1F1B and zero_bubble compute what one device does, captured and queued") {
+TEST_CASE(
+    "interleaved 1F1B and zero_bubble compute what one device does, captured, queued and checked") {
   const Graph graph = graph_of_stages();
   runtime::Executor one(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   const StepOutcome expected = run_steps_of(graph, one, 2);
@@ -44,14 +47,17 @@ TEST_CASE("interleaved 1F1B and zero_bubble compute what one device does, captur
                                       : pipeline::zero_bubble(kStages, kMicroBatches);
     const int devices = static_cast<int>(spmd::devices_of(program).size());
     for (const int cards : {1, devices})
-      for (const Capture capture : {Capture::always, Capture::never}) {
+      for (const auto& [capture, checked] :
+           {std::pair{Capture::always, false}, {Capture::never, false}, {Capture::never, true}}) {
         CAPTURE(interleaved);
         CAPTURE(cards);
+        CAPTURE(checked);
         emulation::restart({.devices = cards});
         REQUIRE(cuda_support().usable());
         ExecutorOptions options;
         options.tune = false;
         options.capture = capture;
+        options.check_instructions = checked;
         runtime::Executor executor(program, options, "cuda", schedule);
         CHECK(largest_difference(run_steps_of(graph, executor, 2), expected) < 1e-5);
         CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.memory_bytes());

@@ -100,7 +100,10 @@ cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind, std::vector<T
                     TicketPtr* ticket) {
   if (ticket != nullptr) ticket->reset();
   if (stream->capture) return capture(*stream, std::move(work), kind);
-  if (kind == NodeKind::kernel) ++world().totals.kernels;
+  if (kind == NodeKind::kernel) {
+    ++world().totals.kernels;
+    if (!open_ranges().empty()) ++world().kernels_by_ranges[open_ranges()];
+  }
   Device& device = world().devices[static_cast<std::size_t>(stream->device)];
   if (stream == device.legacy) {
     if (is_captured(device)) return cudaErrorStreamCaptureImplicit;

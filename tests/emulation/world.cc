@@ -63,6 +63,7 @@ void restart(const Machine& machine) {
   const Lock lock(world().mutex);
   world().machine = machine;
   world().kernels = 0, world().last_engine = -1;
+  world().kernels_by_ranges.clear(), world().given_names.clear();
   for (Device& device : world().devices) {
     device.fault = cudaSuccess, device.held = false;
     device.most_communicators = device.communicators;

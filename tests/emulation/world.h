@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cuda_runtime_api.h"
@@ -78,6 +80,8 @@ struct World {
   int last_engine = -1;                         ///< of cuDNN
   GraphNodes last_graph;                        ///< of the graph that was instantiated last
   Totals totals;
+  std::map<std::vector<std::string>, int> kernels_by_ranges;  ///< of NVTX, since `restart`
+  std::set<std::string> given_names;
 };
 
 /// Never destroyed: threads of streams outlive `main`. May be called without the mutex.
@@ -95,6 +99,8 @@ void wait_until(Lock& lock, Condition condition) {
 void forget_kernel(const void* kernel);
 
 int current_device();
+/// NVTX's, of the calling thread, the outermost first.
+const std::vector<std::string>& open_ranges();
 /// What this thread's cudaGetLastError returns.
 cudaError_t& last_error();
 

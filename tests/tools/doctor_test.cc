@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "src/base/thread_team.h"
@@ -114,7 +115,13 @@ TEST_CASE("the report of this machine as JSON has every part, with rates above z
   CHECK(processor.at("ceilings").at("copy_bytes_per_second") > 1e6);
   const Json& cuda = json.at("cuda");
   CHECK(cuda.at("reason").is_null() == !cuda.at("devices").empty());
-  CHECK(cuda.at("library").is_null() == cuda.at("versions").is_null());
+  std::map<std::string, std::string> status;
+  for (const Json& library : json.at("libraries")) {
+    CHECK(library.at("version").is_null() == (library.at("status") == "not found"));
+    status[library.at("name")] = library.at("status");
+  }
+  CHECK(status.contains("NCCL") == !cuda.at("library").is_null());
+  for (const char* name : {"CBC", "oneDNN", "Eigen", "fmt"}) CHECK(status.at(name) != "not found");
   CHECK(json.at("missing").is_array());
 }
 
@@ -135,8 +142,6 @@ TEST_CASE("the text of a machine with the toolkit, but neither card nor driver")
   CHECK(report_text(report_of(without_driver())) ==
         std::string(kProcessorText) +
             "cuda        CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)\n"
-            "            runtime 13.0, no driver, cuBLAS 13.1.0, cuBLASLt 13.1.1, cuDNN 9.13.1, "
-            "NCCL 2.28.9, NVRTC 13.0\n"
             "missing     NVIDIA GPU: none is on the PCI bus; alpa runs on the CPU\n");
 }
 
@@ -145,8 +150,6 @@ TEST_CASE("the text of a machine with two devices") {
       report_text(report_of(with_two_devices())) ==
       std::string(kProcessorText) +
           "cuda        2 devices\n"
-          "            runtime 13.0, driver for 13.1, cuBLAS 13.1.0, cuBLASLt 13.1.1, "
-          "cuDNN 9.13.1, NCCL 2.28.9, NVRTC 13.0\n"
           "gpu 0       NVIDIA Z1, sm_90, 132 multiprocessors up to 1.98 GHz, 80.0 GiB, "
           "79.0 GiB free, L2 50 MiB\n"
           "            matmul f32 50.0 TFLOP/s, bf16 750 TFLOP/s; copy 4.25 TB/s read and written\n"
@@ -229,21 +232,53 @@ TEST_CASE("the JSON of a machine with two devices") {
   CHECK(cuda.at("devices").at(1).at("error").get<std::string>().starts_with("cudaMalloc"));
   CHECK(cuda.at("links").at(0) ==
         Json{{"from", 0}, {"to", 1}, {"peer", true}, {"atomics", true}, {"performance_rank", 0}});
-  CHECK(cuda.at("versions").at("driver") == "13.1");
 }
 
 TEST_CASE("a machine without cuDNN says so, and what else is there is used") {
   Cuda cuda = with_two_devices();
   set(cuda.versions.cudnn, "");
   cuda.gpus[0].dnn = "";
-  const Report report = report_of(cuda);
-  CHECK(report_text(report).find(", cuBLASLt 13.1.1, cuDNN not found, NCCL 2.28.9, ") !=
+  Report report = report_of(cuda);
+  report.libraries = libraries(cuda, {});
+  CHECK(report_text(report).find("\n            cuDNN, tested with 9.19.0: not found\n") !=
         std::string::npos);
   CHECK(report_text(report).ends_with(
       "missing     cuDNN: convolutions and attention run on plain kernels, which are slow: "
       "apt-get install -y libcudnn9-cuda-13 (from NVIDIA's Debian repository), "
       "or pip install nvidia-cudnn-cu13 and name its folder in LD_LIBRARY_PATH\n"));
-  CHECK(Json::parse(report_json(report)).at("cuda").at("versions").at("cudnn").is_null());
+  CHECK(Json::parse(report_json(report)).at("libraries").at(4).at("version").is_null());
+}
+
+TEST_CASE("libraries are compared with the tested versions by number") {
+  const auto of = [](const char* version, const char* tested) {
+    return verdict({"x", version, tested});
+  };
+  CHECK(of("9.19.0", "9.19.0") == "ok");
+  CHECK(of("13.0", "13.0.2") == "ok");
+  CHECK(of("9.8.0", "9.19.0") == "older than tested");
+  CHECK(of("9.19.1", "9.19.0") == "newer than tested");
+  CHECK(of("10", "9.19.0") == "newer than tested");
+  CHECK(of("2.1rc1", "2.1") == "ok");
+  CHECK(of("13.1", "") == "not tested");
+  CHECK(of("", "9.19.0") == "not found");
+}
+
+TEST_CASE("the libraries of CUDA, MPI and the core are listed, those of CUDA with its backend") {
+  const Launch launch{.version = "Open MPI v5.0.1"};
+  Report report = report_of(with_two_devices());
+  report.libraries = libraries(report.cuda, launch);
+  CHECK(report_text(report).find("\nlibraries   CUDA runtime 13.0, tested with 13.0: ok\n"
+                                 "            CUDA driver 13.1: not tested\n") !=
+        std::string::npos);
+  CHECK(Json::parse(report_json(report)).at("libraries").at(7) ==
+        Json{{"name", "Open MPI"},
+             {"version", "5.0.1"},
+             {"tested", "4.1.4"},
+             {"status", "newer than tested"}});
+  CHECK(libraries(report.cuda, launch).size() == 12);
+  CHECK(libraries({}, launch).size() == 5);
+  CHECK(verdict(libraries({}, {}).front()) == "not found");
+  CHECK(verdict(libraries({}, {.version = "MPICH 4.2"}).front()) == "not tested");
 }
 
 TEST_CASE("what is missing comes with what to do") {

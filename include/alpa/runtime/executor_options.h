@@ -13,14 +13,12 @@ enum class Overlap : std::uint8_t {
   never,   ///< each collective is awaited at once
 };
 
-/// CUDA: whether a step of all devices is captured as one graph, which is one launch.
+/// CUDA: whether what a step runs on a card is captured as one graph, which is one launch.
 /// Results are bitwise the same.
 enum class Capture : std::uint8_t {
-  /// unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
-  /// the collectives of several
-  automatic,
-  always,  ///< on every backend
-  never,   ///< instructions are queued one by one, asynchronously
+  automatic,  ///< unless there are several processes
+  always,     ///< on every backend
+  never,      ///< instructions are queued one by one, asynchronously
 };
 
 /// How an executable runs its steps.
@@ -31,7 +29,8 @@ struct ExecutorOptions {
   /// propagates NaN. Without it, cuBLASLt's product with relu, which is sometimes
   /// faster, may turn a NaN into 0.
   bool check_finite = false;
-  /// CPU: notes when each instruction of a step runs, for `Executable::trace`; about 50 ns each.
+  /// Notes when each instruction of a step runs, for `Executable::trace`. CPU: about 50 ns each.
+  /// CUDA: two events each; steps are queued, whatever `capture` says, and awaited one by one.
   bool record_times = false;
   /// If no instruction finishes for so long, the step is an Error that names the devices, what they
   /// do and who waits for whom. 0: devices may take any time. On CUDA a small kernel per

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace alpa::emulation {
@@ -73,6 +75,12 @@ Totals totals();
 
 /// The most communicators of NCCL that a device was a member of at once, since the machine started.
 int most_communicators(int device);
+
+/// Kernels that were queued one by one in ranges of NVTX since the machine started: by the names of
+/// all ranges around, the outermost first.
+std::map<std::vector<std::string>, int> kernels_by_ranges();
+/// Names of streams and threads that NVTX was told since then.
+std::set<std::string> given_names();
 
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);

@@ -1,0 +1,81 @@
+// tools/doctor_libraries.cc — alpa doctor: versions of libraries, beside those alpa was tested with
+#include <Cbc_C_Interface.h>
+#include <dnnl.h>
+#include <fmt/format.h>
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "tools/doctor_report.h"
+
+namespace doctor {
+namespace {
+
+/// The versions that alpa's tests have run with; "": none has, because no card was at hand.
+constexpr std::pair<const char*, const char*> kTested[] = {
+    {"CUDA runtime", "13.0"}, {"CUDA driver", ""}, {"cuBLAS", "13.1.0"}, {"cuBLASLt", "13.1.0"},
+    {"cuDNN", "9.19.0"},      {"NCCL", "2.28.9"},  {"NVRTC", "13.0"},    {"Open MPI", "4.1.4"},
+    {"CBC", "2.10.8"},        {"oneDNN", "2.6.3"}, {"Eigen", "3.4.0"},   {"fmt", "9.1.0"},
+};
+
+Library library(const std::string& name, const std::string& version) {
+  const auto* const tested = std::find_if(std::begin(kTested), std::end(kTested),
+                                          [&](const auto& known) { return known.first == name; });
+  return {name, version, tested != std::end(kTested) ? tested->second : ""};
+}
+
+std::string dnnl_number() {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+/// The number that `text` begins with, which is cut off with what follows up to the next one.
+long next_number(std::string& text) {
+  char* end = nullptr;
+  const long number = std::strtol(text.c_str(), &end, 10);
+  text.erase(0, static_cast<std::size_t>(end - text.c_str()) + (*end == '.' ? 1 : 0));
+  return number;
+}
+
+/// "Open MPI v4.1.4" has a tested version, no other MPI has.
+Library mpi_library(const std::string& version) {
+  constexpr std::string_view kOpenMpi = "Open MPI v";
+  if (version.empty() || version.starts_with(kOpenMpi))
+    return library("Open MPI", version.substr(std::min(version.size(), kOpenMpi.size())));
+  return library("MPI", version);
+}
+
+}  // namespace
+
+std::string verdict(const Library& library) {
+  if (library.version.empty()) return "not found";
+  if (library.tested.empty()) return "not tested";
+  for (std::string found = library.version, tested = library.tested;
+       !found.empty() && !tested.empty();) {
+    const long difference = next_number(found) - next_number(tested);
+    if (difference != 0) return difference < 0 ? "older than tested" : "newer than tested";
+  }
+  return "ok";
+}
+
+std::vector<Library> libraries(const Cuda& cuda, const Launch& launch) {
+  const alpa::CudaVersions& v = cuda.versions;
+  std::vector<Library> all;
+  if (!cuda.library.empty())
+    all = {library("CUDA runtime", v.runtime), library("CUDA driver", v.driver),
+           library("cuBLAS", v.cublas),        library("cuBLASLt", v.cublas_lt),
+           library("cuDNN", v.cudnn),          library("NCCL", v.nccl),
+           library("NVRTC", v.nvrtc)};
+  all.push_back(mpi_library(launch.version));
+  all.push_back(library("CBC", Cbc_getVersion()));
+  all.push_back(library("oneDNN", dnnl_number()));
+  all.push_back(library("Eigen", fmt::format("{}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
+                                             EIGEN_MINOR_VERSION)));
+  all.push_back(library("fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+                                           FMT_VERSION % 100)));
+  return all;
+}
+
+}  // namespace doctor
