@@ -23,10 +23,10 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Queues that `box` of one tensor is copied to where the other one has it. Null: that side's
-  /// part is queued by another process or thread. Waits for nothing. False: it cannot be queued before
-  /// the other process has come to it; to be called again, with the same arguments. Throws Error
-  /// with the message of CUDA or NCCL.
+  /// Queues that `box` of one tensor is copied to where the other one has it. Null: another process
+  /// or thread queues that side's part. Waits for nothing. False: it cannot be queued before the
+  /// other process has come to it; to be called again, with the same arguments. Throws Error with
+  /// the message of CUDA or NCCL.
   virtual bool queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
 
   /// Throws Error if the peer was lost or a queued message failed.

@@ -1,7 +1,7 @@
 #pragma once
 /// Collectives among CUDA devices. One host thread queues for all members on a card, so that what
-/// several devices do there can be captured as a whole; comm::Group, by contrast, is called by every
-/// member's own thread.
+/// several devices do there can be captured as a whole; comm::Group, by contrast, is called by
+/// every member's own thread.
 #include <memory>
 #include <span>
 #include <vector>

@@ -96,6 +96,23 @@ TEST_CASE("pipelines on 2, 4 and 8 cards compute the bits of one card") {
   emulation::restart({});
 }
 
+TEST_CASE("a captured step of one micro-batch is one launch on each card, and nothing else") {
+  for (const int cards : {2, 8}) {
+    emulation::restart({.devices = cards});
+    const Executable executable = executable_of(DataParallel{}, cards, kCaptured);
+    TrainState state = executable.init(3);
+    const BatchData batch = {{"x", linear_dataset(kBatch, kWidth, 1).x}};
+    for (int i = 0; i < 4; ++i) executable.run(state, batch).loss();  // all graphs are there
+    const emulation::Totals before = emulation::totals();
+    executable.run(state, batch).loss();
+    const emulation::Totals after = emulation::totals();
+    CHECK(after.graph_launches - before.graph_launches == cards);
+    CHECK(after.kernels == before.kernels);
+    CHECK(after.graphs == before.graphs);
+  }
+  emulation::restart({});
+}
+
 TEST_CASE("a kernel that fails on one card ends the step on all, with the message of that card") {
   const PipeshardParallel method{.num_micro_batches = 4, .stages = UniformStages{4}};
   for (const bool first : {true, false}) {
