@@ -34,7 +34,8 @@ CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& tar
   program = log.check("partitioned.txt", std::move(program));
   if (target.backend.fuses_epilogue)
     program = log.check("epilogues.txt", fuse_epilogues(program, target.backend.fuses_epilogue));
-  if (target.backend.launches) program = log.check("squared_norms.txt", fuse_squares(program));
+  if (target.backend.launches)
+    program = log.check("squared_norms.txt", fuse_small_sums(fuse_squares(program)));
   program = log.check("fused.txt", fuse_elementwise(program));
   log.finished("partitioning and fusing");
   return lower_within_budget(planned, program, target);  // buckets collectives, lowers

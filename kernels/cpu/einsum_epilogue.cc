@@ -16,53 +16,104 @@ namespace {
 struct Part {
   const KernelDef* kernel;
   Attributes attributes;
-  std::vector<int> inputs, outputs;  ///< operands of ours; kResult and up: results
-  std::int64_t workspace = 0;        ///< where its scratch begins
-  mutable KernelCall call = {};      ///< a call belongs to one thread
+  /// operands of ours; kResult and up: results; kScratch and up: tensors in the workspace
+  std::vector<int> inputs, outputs;
+  std::int64_t workspace = 0;    ///< where its scratch begins
+  mutable KernelCall call = {};  ///< a call belongs to one thread
 };
-constexpr int kResult = 16;
+constexpr int kResult = 16, kScratch = 32;
+
+/// A tensor in the workspace.
+struct Scratch {
+  KernelTensor tensor;
+  std::int64_t offset;
+};
 
 struct Prepared {
   Epilogue epilogue;
   std::vector<Part> parts;
+  std::vector<Scratch> scratch;
   std::int64_t workspace_bytes = 0;
+
+  std::int64_t take(std::int64_t bytes) {
+    const std::int64_t offset = workspace_bytes;
+    workspace_bytes += (bytes + 63) / 64 * 64;
+    return offset;
+  }
 };
 
-const KernelTensor& tensor_of(const KernelCall& call, int which) {
+const KernelTensor& tensor_of(const Prepared& prepared, const KernelCall& call, int which) {
+  if (which >= kScratch) return prepared.scratch.at(which - kScratch).tensor;
   return which >= kResult ? call.outputs.at(which - kResult) : call.inputs.at(which);
+}
+
+std::byte* data_of(const Prepared& prepared, const KernelCall& call, int which) {
+  return which >= kScratch ? call.workspace + prepared.scratch[which - kScratch].offset
+                           : tensor_of(prepared, call, which).data;
+}
+
+/// A tensor in the workspace, like result `result` but of this type. Returns its number.
+int scratch_like(Prepared& prepared, const KernelCall& call, int result, DType dtype) {
+  KernelTensor tensor = call.outputs.at(result);
+  tensor.type.dtype = dtype;
+  prepared.scratch.push_back({tensor, prepared.take(tensor.type.bytes())});
+  return kScratch + static_cast<int>(prepared.scratch.size()) - 1;
 }
 
 void add_part(Prepared& prepared, const KernelCall& call, Part part) {
   part.call.threads = call.threads;
   part.call.attributes = &part.attributes;
-  for (int which : part.inputs) part.call.inputs.push_back(tensor_of(call, which));
-  for (int which : part.outputs) part.call.outputs.push_back(tensor_of(call, which));
+  for (int which : part.inputs) part.call.inputs.push_back(tensor_of(prepared, call, which));
+  for (int which : part.outputs) part.call.outputs.push_back(tensor_of(prepared, call, which));
   if (part.kernel->prepare) part.call.prepared = part.kernel->prepare(part.call);
-  part.workspace = prepared.workspace_bytes;
-  if (part.kernel->workspace_bytes)
-    prepared.workspace_bytes += (part.kernel->workspace_bytes(part.call) + 63) / 64 * 64;
+  part.workspace =
+      prepared.take(part.kernel->workspace_bytes ? part.kernel->workspace_bytes(part.call) : 0);
   part.call.attributes = nullptr;  // the part moves; what it says has been read
   prepared.parts.push_back(std::move(part));
 }
 
+/// The sums, rounded to the operand's type as if they were stored.
+void add_sums(Prepared& prepared, const KernelCall& call) {
+  const int operand = prepared.epilogue.sums_of;
+  const DType stored = call.inputs[operand].type.dtype;
+  const bool converted = call.outputs.at(1).type.dtype != stored;
+  const int sums = converted ? scratch_like(prepared, call, 1, stored) : kResult + 1;
+  const std::vector<std::int64_t> axes =
+      kernels::summed_dims(call.attributes->string("equation"), operand);
+  add_part(prepared, call, {&reduce<ReduceOp::sum>, {{"axes", axes}}, {operand}, {sums}});
+  if (!converted) return;
+  ElementwiseProgram copy;
+  copy.num_inputs = 1;
+  copy.steps = {{static_cast<int>(ElementwiseOp::copy), 0, -1, -1}};
+  copy.outputs = {1};
+  add_part(prepared, call, {&fused, to_attributes(copy), {sums}, {kResult + 1}});
+}
+
+/// What an elementwise program computes of the product, which is `product`.
+void add_elementwise(Prepared& prepared, const KernelCall& call, int product) {
+  const Epilogue& epilogue = prepared.epilogue;
+  const DType stored = call.inputs[0].type.dtype;
+  Part part{&fused, to_attributes(epilogue_program(epilogue, stored)), {product}, {kResult}};
+  for (int input = 2; input < static_cast<int>(call.inputs.size()); ++input)
+    part.inputs.push_back(input);
+  if (epilogue.keep && epilogue.function == Epilogue::Function::gelu)
+    part.outputs.push_back(kResult + 1);
+  add_part(prepared, call, std::move(part));
+}
+
+/// The result may be in the addend's place, so the product is made in the workspace then.
 std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   auto prepared = std::make_shared<Prepared>();
   const Epilogue epilogue = prepared->epilogue =
       parse_epilogue(call.attributes->string("epilogue"));
   const std::string& equation = call.attributes->string("equation");
-  add_part(*prepared, call, {&einsum, {{"equation", equation}}, {0, 1}, {kResult}});
-  if (epilogue.sums_of >= 0) {
-    const std::vector<std::int64_t> axes = kernels::summed_dims(equation, epilogue.sums_of);
-    add_part(*prepared, call,
-             {&reduce<ReduceOp::sum>, {{"axes", axes}}, {epilogue.sums_of}, {kResult + 1}});
-  }
+  const int product =
+      epilogue.add ? scratch_like(*prepared, call, 0, call.inputs[0].type.dtype) : kResult;
+  add_part(*prepared, call, {&einsum, {{"equation", equation}}, {0, 1}, {product}});
+  if (epilogue.sums_of >= 0) add_sums(*prepared, call);
   const bool reads_bits = epilogue.gradient && epilogue.function == Epilogue::Function::relu;
-  if (epilogue.sums_of >= 0 || reads_bits) return prepared;
-  const ElementwiseProgram program = epilogue_program(epilogue, call.outputs[0].type.dtype);
-  Part elementwise{&fused, to_attributes(program), {kResult}, {kResult}};
-  if (program.num_inputs == 2) elementwise.inputs.push_back(2);
-  if (program.outputs.size() == 2) elementwise.outputs.push_back(kResult + 1);
-  add_part(*prepared, call, std::move(elementwise));
+  if (!reads_bits && (epilogue.sums_of < 0 || epilogue.add))
+    add_elementwise(*prepared, call, product);
   return prepared;
 }
 
@@ -100,9 +151,9 @@ void run(const KernelCall& call) {
   const Prepared& prepared = *static_cast<const Prepared*>(call.prepared.get());
   for (const Part& part : prepared.parts) {
     for (std::size_t i = 0; i < part.inputs.size(); ++i)
-      part.call.inputs[i].data = tensor_of(call, part.inputs[i]).data;
+      part.call.inputs[i].data = data_of(prepared, call, part.inputs[i]);
     for (std::size_t o = 0; o < part.outputs.size(); ++o)
-      part.call.outputs[o].data = tensor_of(call, part.outputs[o]).data;
+      part.call.outputs[o].data = data_of(prepared, call, part.outputs[o]);
     part.call.workspace = call.workspace + part.workspace;
     part.call.team = call.team;
     part.kernel->run(part.call);

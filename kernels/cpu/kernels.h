@@ -192,6 +192,9 @@ extern const KernelDef multi_tensor_adam;
 /// `multi_tensor_adam`. In place.
 extern const KernelDef multi_tensor_sgd;
 
+/// (sum, x) → sum + x, in the sum's type; several sums as for `multi_tensor_adam`. In place.
+extern const KernelDef multi_tensor_add;
+
 /// (x, …) → (sum of x², …): scalars of any type, carried in double.
 extern const KernelDef squared_norms;
 

@@ -87,11 +87,12 @@ template <class T, Norm kind>
 void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t width, double* dscale,
                        double* dbias) {
   const KernelTensor &dy = call.inputs[0], &x = call.inputs[1], &scale = call.inputs[2];
+  constexpr std::size_t rstds = kind == Norm::layer ? 4 : 3;
   const double mean = kind == Norm::layer ? element(call.inputs[3], row) : 0;
-  const double rstd = element(call.inputs.back(), row);
+  const double rstd = element(call.inputs[rstds], row);
   const std::int64_t begin = row * width;
   const auto& norm = loops<T>(isa().layer_norm);
-  Block<T> dys, xs, scales, dxs;
+  Block<T> dys, xs, scales, addends, dxs;
   double means[2] = {0, 0};
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
     norm.dots(means, dys.read(dy, begin + i, n), xs.read(x, begin + i, n), scales.read(scale, i, n),
@@ -101,8 +102,13 @@ void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t wi
   if (kind == Norm::rms) means[0] = 0;  // the mean does not depend on x
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
     const T *g = dys.read(dy, begin + i, n), *values = xs.read(x, begin + i, n);
-    norm.gradient(dxs.target(call.outputs[0], begin + i), g, values, scales.read(scale, i, n),
-                  static_cast<T>(mean), static_cast<T>(rstd), means, n);
+    T* const dx = dxs.target(call.outputs[0], begin + i);
+    norm.gradient(dx, g, values, scales.read(scale, i, n), static_cast<T>(mean),
+                  static_cast<T>(rstd), means, n);
+    if (call.inputs.size() > rstds + 1) {
+      const T* const addend = addends.read(call.inputs[rstds + 1], begin + i, n);
+      for (std::int64_t j = 0; j < n; ++j) dx[j] += addend[j];
+    }
     dxs.written(call.outputs[0], begin + i, n);
     norm.add_columns(dscale + i, dbias + i, g, values, mean, rstd, n);
   });

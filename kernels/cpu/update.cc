@@ -1,4 +1,4 @@
-// kernels/cpu/update.cc — multi_tensor_adam and multi_tensor_sgd, for one or several parameters.
+// kernels/cpu/update.cc — multi_tensor_adam, _sgd and _add, for one or several parameters.
 // Operands: the states, parameter by parameter; then the gradients; then the scalars. Results: the
 // states, then the copies, if there are any.
 #include <algorithm>
@@ -152,8 +152,15 @@ void run_sgd(const KernelCall& call) {
              });
 }
 
+void run_add(const KernelCall& call) {
+  update_all(call, 1, 0, [](const auto&, auto* const* out, const auto* const* in, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) out[0][i] = in[0][i] + in[1][i];
+  });
+}
+
 }  // namespace
 
+const KernelDef multi_tensor_add{run_add, nullptr, nullptr};
 const KernelDef multi_tensor_adam{run_adam, nullptr, nullptr};
 const KernelDef multi_tensor_sgd{run_sgd, nullptr, nullptr};
 

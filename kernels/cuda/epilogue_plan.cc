@@ -12,6 +12,8 @@ namespace {
 // cuBLASLt's requirement on the rows of a kept matrix, in bits or elements.
 constexpr std::int64_t kBitsMultiple = 128, kElementsMultiple = 8;
 
+std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
+
 bool has(const std::string& letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
@@ -24,12 +26,17 @@ std::string own_letters(const kernels::EinsumPlan& plan, const kernels::EinsumOp
   return letters;
 }
 
+/// Products that are made where the result is, perhaps onto an addend.
+bool is_made_in_place(const EinsumSteps& e) {
+  return e.kind == EinsumSteps::Kind::product && e.product == kNowhere;
+}
+
 /// One product of a matrix by a matrix, made where the result is: m × n, rows
 /// densely one after another.
 bool is_plain_product(const EinsumSteps& e) {
   const kernels::MatmulShape& s = e.shape;
-  return e.kind == EinsumSteps::Kind::product && e.outer.empty() && s.batch.empty() &&
-         e.product == kNowhere && e.operands != f64 && s.n > 1 && (s.m == 1 || s.c_m == s.n);
+  return is_made_in_place(e) && e.outer.empty() && s.batch.empty() && s.n > 1 &&
+         (s.m == 1 || s.c_m == s.n);
 }
 
 /// Whether the bias has an element for every column.
@@ -55,8 +62,11 @@ bool are_sums_in_order(const EinsumSteps& e, int operand) {
 bool is_joint(const EpilogueSteps& steps, const KernelCall& call) {
   const EinsumSteps& e = steps.einsum;
   const Epilogue& epilogue = steps.of_product;
+  if (e.operands == f64) return false;
+  if (epilogue.is_plain()) return is_made_in_place(e);
   if (!is_plain_product(e)) return false;
-  if (epilogue.bias && !is_bias_of_columns(e, call)) return false;
+  const DType vector = epilogue.bias ? call.inputs[2].type.dtype : e.product_type;
+  if (vector != e.product_type || (epilogue.bias && !is_bias_of_columns(e, call))) return false;
   if (epilogue.sums_of >= 0) return are_sums_in_order(e, epilogue.sums_of);
   const bool bits = epilogue.function == Epilogue::Function::relu;
   return !epilogue.has_kept() || e.shape.n % (bits ? kBitsMultiple : kElementsMultiple) == 0;
@@ -84,8 +94,13 @@ EpilogueSteps plan_epilogue(const KernelCall& call) {
   if (steps.epilogue.sums_of >= 0 && steps.einsum.plan.swapped)
     steps.of_product.sums_of = 1 - steps.epilogue.sums_of;
   steps.joint = is_joint(steps, call);
-  steps.scratch_bytes = steps.sums_workspace = steps.einsum.scratch_bytes;
+  steps.scratch_bytes = steps.einsum.scratch_bytes;
+  if (steps.epilogue.add && !is_made_in_place(steps.einsum)) {
+    steps.before_addend = steps.scratch_bytes;
+    steps.scratch_bytes += rounded_up(call.outputs.at(0).type.bytes(), kScratchAlignment);
+  }
   if (steps.epilogue.sums_of < 0) return steps;
+  steps.sums_workspace = steps.scratch_bytes;
   steps.sums = sums_of(call, steps.epilogue.sums_of);
   steps.scratch_bytes += reduce_workspace_bytes(*steps.sums);
   return steps;

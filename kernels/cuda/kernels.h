@@ -57,7 +57,8 @@ Load load_embedding, load_embedding_grad;                                // load
 Load load_cross_entropy, load_cross_entropy_grad;                        // load/cross_entropy.cc
 Load load_convolution;                                                   // load/convolution.cc
 Load load_max_pool, load_max_pool_grad;                                  // load/pooling.cc
-Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load/update.cc
+Load load_multi_tensor_adam, load_multi_tensor_sgd;                      // load/update.cc
+Load load_multi_tensor_add, load_squared_norms;                          // load/update.cc
 
 // kernels.cc
 Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,
@@ -106,6 +107,7 @@ inline constexpr KernelRow kKernels[] = {
     {"multi_tensor_sgd", load_multi_tensor_sgd},
     {"multi_tensor_adam_copy", load_multi_tensor_adam},
     {"multi_tensor_sgd_copy", load_multi_tensor_sgd},
+    {"multi_tensor_add", load_multi_tensor_add},
     {"squared_norms", load_squared_norms, norms_scratch},
 };
 

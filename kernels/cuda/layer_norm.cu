@@ -145,6 +145,12 @@ __global__ void __launch_bounds__(kThreads)
       read(at, pack);
 #pragma unroll
       for (int i = 0; i < n; ++i) g[i] = (g[i] - first - normal[i] * second) * rstd;
+      if (t.addend != nullptr) {
+        S more[n];
+        load_pack(more, static_cast<const T*>(t.addend) + row * launch.width + at);
+#pragma unroll
+        for (int i = 0; i < n; ++i) g[i] += more[i];
+      }
       store_pack(static_cast<T*>(t.dx) + row * launch.width + at, g);
     });
   }
@@ -283,7 +289,7 @@ Status run_layer_norm_grad(const LayerNormLaunch& launch, const LayerNormGradTen
                            double* workspace, Stream stream) {
   return with_floating(launch.dtype, [&](auto element) {
     using T = decltype(element);
-    return are_packed<T>(launch.width, t.dy, t.x, t.scale, t.dx)
+    return are_packed<T>(launch.width, t.dy, t.x, t.scale, t.addend, t.dx)
                ? differentiate<T, 16 / static_cast<int>(sizeof(T))>(launch, t, workspace, stream)
                : differentiate<T, 1>(launch, t, workspace, stream);
   });

@@ -22,8 +22,9 @@ struct LayerNormTensors {
 Status run_layer_norm(const LayerNormLaunch& launch, const LayerNormTensors& tensors,
                       Stream stream);
 
+/// `addend`, if it is not null, is added to dx.
 struct LayerNormGradTensors {
-  const void *dy, *x, *scale, *mean, *rstd;
+  const void *dy, *x, *scale, *mean, *rstd, *addend;
   void *dx, *dscale, *dbias;
 };
 Status run_layer_norm_grad(const LayerNormLaunch& launch, const LayerNormGradTensors& tensors,

@@ -1,4 +1,4 @@
-// kernels/cuda/update.cu — Adam and SGD. Tensors of equal element types share a launch, whose
+// kernels/cuda/update.cu — Adam, SGD and sums. Tensors of equal element types share a launch, whose
 // kernel is compiled for those types. A thread issues all loads of its packs, 16 bytes each, before
 // it converts the first one.
 #include "kernels/cuda/update.h"
@@ -82,6 +82,22 @@ struct Sgd {
   template <class S, class N>
   __device__ static void apply(N (&state)[kStates], N g, const Factors<S>& factors) {
     elementwise::sgd<S>(state[0], state[1], g, factors);
+  }
+};
+
+/// The gradient is added.
+struct Add {
+  static constexpr int kStates = 1;
+  template <class S>
+  struct Factors {};
+
+  template <class S>
+  __device__ Factors<S> factors() const {
+    return {};
+  }
+  template <class S, class N>
+  __device__ static void apply(N (&state)[kStates], N g, const Factors<S>& /*factors*/) {
+    state[0] = state[0] + g;
   }
 };
 
@@ -316,6 +332,10 @@ Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream
 Status run_adam(const UpdateTensor* tensors, int count, const AdamSettings& settings,
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream) {
   return run_rule(tensors, count, Adam{settings, learning_rate, step}, stream);
+}
+
+Status run_add(const UpdateTensor* tensors, int count, Stream stream) {
+  return run_rule(tensors, count, Add{}, stream);
 }
 
 Status run_sgd(const UpdateTensor* tensors, int count, const SgdSettings& settings,

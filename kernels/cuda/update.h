@@ -1,7 +1,7 @@
 #pragma once
-/// Optimizers over all parameters in one launch, and the squared norms of all gradients: contracts
-/// of `cpu::multi_tensor_adam`, `cpu::multi_tensor_sgd` and `cpu::squared_norms`. The tensors are a
-/// table in host memory, read before the call returns: it is passed as a kernel parameter, so that
+/// Optimizers over all parameters in one launch, sums of gradients, and the squared norms of all:
+/// contracts of `cpu::multi_tensor_adam`, `_sgd`, `_add` and `cpu::squared_norms`. The tensors are
+/// a table in host memory, read before the call returns: it is a kernel parameter, so that
 /// a captured launch keeps it.
 #include "kernels/cuda/launch.h"
 
@@ -21,7 +21,8 @@ struct DeviceScalar {
 
 /// One parameter: results may be the operands' buffers. `second` is Adam's v and absent for SGD,
 /// where `first` is the velocity. Computed in double if one type is f64 or i32, else in float.
-/// `copy`, if there is one, becomes the new w in a narrower type.
+/// `copy`, if there is one, becomes the new w in a narrower type. Sums have w alone, and
+/// `first_type` and `second_type` are its type.
 struct UpdateTensor {
   const void *w = nullptr, *first = nullptr, *second = nullptr, *gradient = nullptr;
   void *new_w = nullptr, *new_first = nullptr, *new_second = nullptr, *copy = nullptr;
@@ -47,6 +48,9 @@ Status run_adam(const UpdateTensor* tensors, int count, const AdamSettings& sett
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream);
 Status run_sgd(const UpdateTensor* tensors, int count, const SgdSettings& settings,
                DeviceScalar learning_rate, Stream stream);
+
+/// w + gradient of every tensor.
+Status run_add(const UpdateTensor* tensors, int count, Stream stream);
 
 /// A tensor and where the sum of its squares goes.
 struct NormTensor {

@@ -22,6 +22,7 @@ std::string to_string(const Epilogue& epilogue) {
   add(epilogue.gradient, "gradient");
   add(epilogue.sums_of == 0, "sums0");
   add(epilogue.sums_of == 1, "sums1");
+  add(epilogue.add, "add");
   return text;
 }
 
@@ -38,6 +39,7 @@ Epilogue parse_epilogue(std::string_view text) {
     if (word == "gradient") epilogue.gradient = true;
     if (word == "sums0") epilogue.sums_of = 0;
     if (word == "sums1") epilogue.sums_of = 1;
+    if (word == "add") epilogue.add = true;
   }
   invariant(to_string(epilogue) == text, "epilogue \"{}\" is not one that to_string writes", text);
   return epilogue;
@@ -73,7 +75,8 @@ ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype) {
   invariant(!(epilogue.gradient && relu), "epilogue \"{}\" is not an elementwise program",
             to_string(epilogue));
   ElementwiseProgram program;
-  program.num_inputs = epilogue.bias || epilogue.gradient ? 2 : 1;
+  program.num_inputs =
+      1 + static_cast<int>(epilogue.bias || epilogue.gradient) + static_cast<int>(epilogue.add);
   Steps steps(program, dtype);
   if (epilogue.gradient) {
     program.outputs = {
@@ -84,6 +87,7 @@ ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype) {
   int after = before;
   if (epilogue.function != Epilogue::Function::none)
     after = steps.add(relu ? ElementwiseOp::relu : ElementwiseOp::gelu, before);
+  if (epilogue.add) after = steps.add(ElementwiseOp::add, after, program.num_inputs - 1);
   program.outputs = {after};
   if (epilogue.keep && !relu) program.outputs.push_back(before);
   return program;

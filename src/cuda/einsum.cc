@@ -78,8 +78,8 @@ std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op,
   const MatmulProblem shape = product_shape(steps, epilogue);
   loaded->product_ = card.products->load(shape);
   if (loaded->product_) return loaded;
-  require(epilogue != Epilogue{}, "{}: cuBLASLt has no algorithm for the product {} on this card",
-          op, to_string(shape));
+  require(!epilogue.is_plain(), "{}: cuBLASLt has no algorithm for the product {} on this card", op,
+          to_string(shape));
   return nullptr;
 }
 
@@ -99,28 +99,28 @@ std::byte* EinsumLaunch::bring(const KernelCall& call, const OperandSteps& o,
   return call.workspace + o.packed;
 }
 
-void EinsumLaunch::multiply(const KernelCall& call, std::byte* vector, std::byte* kept,
-                            Stream stream) const {
+void EinsumLaunch::multiply(const KernelCall& call, std::byte* result,
+                            const EpilogueBuffers& epilogue, Stream stream) const {
   const std::byte* const a = bring(call, steps_.a, a_, stream);
   const std::byte* const b = bring(call, steps_.b, b_, stream);
-  std::byte* const c =
-      steps_.product == kNowhere ? call.outputs[0].data : call.workspace + steps_.product;
+  std::byte* const c = steps_.product == kNowhere ? result : call.workspace + steps_.product;
   std::byte* const workspace = aligned(call.workspace + steps_.workspace, kProductAlignment);
   std::int64_t count = 1;
   for (const kernels::BatchDim& dim : steps_.outer) count *= dim.extent;
   for (std::int64_t i = 0; i < count; ++i) {
     const kernels::BatchOffsets at = kernels::batch_offsets(steps_.outer, i);
+    const std::int64_t offset = at.c * bytes_of(steps_.product_type);
     product_->run({.a = a + at.a * bytes_of(steps_.operands),
                    .b = b + at.b * bytes_of(steps_.operands),
-                   .c = c + at.c * bytes_of(steps_.product_type),
-                   .vector = vector,
-                   .kept = kept},
+                   .c = c + offset,
+                   .vector = epilogue.vector,
+                   .kept = epilogue.kept,
+                   .addend = epilogue.addend ? epilogue.addend + offset : nullptr},
                   workspace, stream);
   }
 }
 
-void EinsumLaunch::deliver(const KernelCall& call, Stream stream) const {
-  std::byte* const z = call.outputs[0].data;
+void EinsumLaunch::deliver(const KernelCall& call, std::byte* z, Stream stream) const {
   const bool convert = call.outputs[0].type.dtype != steps_.product_type;
   std::byte* made = steps_.product == kNowhere ? z : call.workspace + steps_.product;
   if (steps_.unpack) {
@@ -131,25 +131,27 @@ void EinsumLaunch::deliver(const KernelCall& call, Stream stream) const {
   if (convert) result_.run({made}, z, stream);
 }
 
-void EinsumLaunch::run(const KernelCall& call, std::byte* vector, std::byte* kept,
+void EinsumLaunch::run(const KernelCall& call, std::byte* result, const EpilogueBuffers& epilogue,
                        Stream stream) const {
-  const KernelTensor& z = call.outputs[0];
+  const TensorType& z = call.outputs[0].type;
   switch (steps_.kind) {
     case EinsumSteps::Kind::nothing: return;
     case EinsumSteps::Kind::zeros:
-      return check_queued(run_fill(z.data, z.type.dtype, z.type.elements(), 0, stream), "zeros");
+      return check_queued(run_fill(result, z.dtype, z.elements(), 0, stream), "zeros");
     case EinsumSteps::Kind::multiply:
-      return a_.run({call.inputs[0].data, call.inputs[1].data}, z.data, stream);
+      return a_.run({call.inputs[0].data, call.inputs[1].data}, result, stream);
     case EinsumSteps::Kind::product:
-      multiply(call, vector, kept, stream);
-      return deliver(call, stream);
+      multiply(call, result, epilogue, stream);
+      return deliver(call, result, stream);
   }
 }
 
 Launch load_einsum(const OpDef& op, const KernelCall& call, const Gpu& card) {
   const EinsumSteps steps = plan_einsum_steps(call);
-  return [einsum = EinsumLaunch::load(op.name, steps, call, card)](
-             const KernelCall& now, Stream stream) { einsum->run(now, nullptr, nullptr, stream); };
+  return [einsum = EinsumLaunch::load(op.name, steps, call, card)](const KernelCall& now,
+                                                                   Stream stream) {
+    einsum->run(now, now.outputs[0].data, {}, stream);
+  };
 }
 
 }  // namespace alpa::cuda

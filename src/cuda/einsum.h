@@ -14,17 +14,25 @@ namespace alpa::cuda {
 /// The product of the steps, with this epilogue.
 MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
 
+/// What a product's epilogue reads and writes beside the operands and the result.
+struct EpilogueBuffers {
+  std::byte* vector = nullptr;  ///< the bias, or the destination of the sums
+  std::byte* kept = nullptr;
+  const std::byte* addend = nullptr;
+};
+
 /// The steps of one call, loaded. Belongs to one host thread at a time.
 class EinsumLaunch {
  public:
   /// `op` is named in errors. Null if cuBLASLt has no algorithm for the product with this epilogue;
-  /// without one that is an Error.
+  /// for a plain one that is an Error.
   static std::shared_ptr<const EinsumLaunch> load(std::string_view op, const EinsumSteps& steps,
                                                   const KernelCall& call, const Gpu& card,
                                                   const Epilogue& epilogue = {});
 
-  /// Queues all steps for operands and result 0 of `call`; `vector` and `kept` are the epilogue's.
-  void run(const KernelCall& call, std::byte* vector, std::byte* kept, Stream stream) const;
+  /// Queues all steps for the operands of `call`, with result 0 at `result`.
+  void run(const KernelCall& call, std::byte* result, const EpilogueBuffers& epilogue,
+           Stream stream) const;
 
  private:
   /// An elementwise program over tensors that are known when it is queued.
@@ -38,8 +46,9 @@ class EinsumLaunch {
   explicit EinsumLaunch(const EinsumSteps& steps) : steps_(steps) {}
   std::byte* bring(const KernelCall& call, const OperandSteps& operand, const Pass& conversion,
                    Stream stream) const;
-  void multiply(const KernelCall& call, std::byte* vector, std::byte* kept, Stream stream) const;
-  void deliver(const KernelCall& call, Stream stream) const;
+  void multiply(const KernelCall& call, std::byte* result, const EpilogueBuffers& epilogue,
+                Stream stream) const;
+  void deliver(const KernelCall& call, std::byte* result, Stream stream) const;
 
   EinsumSteps steps_;
   Pass a_, b_, result_;  ///< conversions, or in a_ the whole of a `multiply`

@@ -143,13 +143,13 @@ void Matmul::run(const cublasLtMatmulAlgo_t& algorithm, const MatmulBuffers& buf
     set(matmul_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.kept);
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
-  const bool wide = shape_.operands == f64;
-  const void* const alpha = wide ? static_cast<const void*>(&wide_one) : &one;
-  const void* const beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
-  const cublasStatus_t status =
-      cublasLtMatmul(lt_, matmul_.get(), alpha, buffers.b, b_.get(), buffers.a, a_.get(), beta,
-                     buffers.c, c_.get(), buffers.c, c_.get(), &algorithm, workspace,
-                     static_cast<std::size_t>(shape_.workspace_bytes), stream);
+  const bool wide = shape_.operands == f64, adds = shape_.epilogue.add;
+  const void *const number_one = wide ? static_cast<const void*>(&wide_one) : &one,
+                    *const number_zero = wide ? static_cast<const void*>(&wide_zero) : &zero;
+  const cublasStatus_t status = cublasLtMatmul(
+      lt_, matmul_.get(), number_one, buffers.b, b_.get(), buffers.a, a_.get(),
+      adds ? number_one : number_zero, adds ? buffers.addend : buffers.c, c_.get(), buffers.c,
+      c_.get(), &algorithm, workspace, static_cast<std::size_t>(shape_.workspace_bytes), stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     check(status, fmt::format("cublasLtMatmul({})", to_string(shape_)).c_str());
 }

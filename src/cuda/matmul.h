@@ -44,6 +44,7 @@ struct MatmulBuffers {
   void* c = nullptr;
   void* vector = nullptr;  ///< the bias, or the destination of the sums
   void* kept = nullptr;
+  const void* addend = nullptr;  ///< laid out as C; may be C
 };
 
 /// A matrix product with its algorithm chosen.

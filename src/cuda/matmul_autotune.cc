@@ -44,10 +44,11 @@ std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
                      b = elements_between(s.k, s.b_k, s.n, s.b_n) + last * batch.b,
                      c = elements_between(s.m, s.c_m, s.n, 1) + last * batch.c,
                      vector = shape.epilogue.has_vector() ? std::max(s.m, s.n) : 0,
-                     kept = shape.epilogue.has_kept() ? s.m * s.n : 0;
+                     kept = shape.epilogue.has_kept() ? s.m * s.n : 0,
+                     addend = shape.epilogue.add ? c : 0;
   std::optional<Trial> trial =
-      Trial::of((a + b) * bytes_of(shape.operands) + (c + vector + kept) * bytes_of(shape.result) +
-                shape.workspace_bytes);
+      Trial::of((a + b) * bytes_of(shape.operands) +
+                (c + vector + kept + addend) * bytes_of(shape.result) + shape.workspace_bytes);
   if (!trial) return std::nullopt;
   MatmulBuffers buffers;
   buffers.a = trial->random(shape.operands, a);
@@ -55,6 +56,7 @@ std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
   buffers.c = trial->random(shape.result, c);
   if (vector > 0) buffers.vector = trial->random(shape.result, vector);
   if (kept > 0) buffers.kept = trial->random(shape.result, kept);
+  if (addend > 0) buffers.addend = trial->random(shape.result, addend);
   void* const workspace = trial->scratch(shape.workspace_bytes);
   return MatmulTrial{std::move(*trial), buffers, workspace};
 }

@@ -2,6 +2,7 @@
 #include "src/ir/op_def.h"
 
 #include "alpa/base/error.h"
+#include "alpa/ir/graph.h"
 #include "members.h"
 #include "notation.h"
 
@@ -10,6 +11,10 @@ namespace alpa {
 Rule rule_of(const OpDef& op, const OpQuery& query) {
   if (op.rule) return op.rule({query.operands, query.attributes, &op});
   return op.members ? rule_of_members(op, query) : rule_of_notation(op, query);
+}
+
+InPlace in_place(const Node& node) {
+  return node.op->in_place_of ? node.op->in_place_of(node.attributes) : node.op->in_place;
 }
 
 std::vector<TensorType> result_types(const OpDef& op, const OpQuery& query) {

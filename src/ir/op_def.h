@@ -43,6 +43,7 @@ enum class Work : std::uint8_t {
 enum class InPlace : std::uint8_t {
   none,
   paired,  ///< result i may reuse operand i's buffer
+  last,    ///< result 0 may reuse the last operand's buffer
   any,     ///< a result may reuse any operand's buffer: each element is read before it is written
 };
 
@@ -86,6 +87,7 @@ struct OpDef {
   bool elementwise_program = false;
   Work work = Work::normal;
   InPlace in_place = InPlace::none;
+  InPlace (*in_place_of)(const Attributes&) = nullptr;  ///< where it depends on attributes
   /// The result has operand 0's bytes under another type. No kernel runs on a device where both
   /// have equally many elements.
   bool alias = false;
@@ -101,6 +103,9 @@ struct OpDef {
 /// The rule of a node of operator `op`, from its notation or its rule function.
 /// Throws Error on bad operands.
 Rule rule_of(const OpDef& op, const OpQuery& query);
+
+/// Whether results of the node may reuse buffers of its operands.
+InPlace in_place(const Node& node);
 
 /// Types of the results. Throws Error on bad operands.
 std::vector<TensorType> result_types(const OpDef& op, const OpQuery& query);

@@ -52,6 +52,9 @@ struct Rule {
   /// Factors of what attention keeps in registers, its scores; empty: other operators. A system
   /// without a fused kernel writes and reads them (SoftwareModel::attention_passes).
   std::vector<int> scores = {};
+  /// An operand that is added to result 0, with its dimensions: partial where the result is. -1:
+  /// none.
+  int addend = -1;
 };
 
 /// Shape of a tensor with these dimensions.

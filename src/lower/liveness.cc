@@ -178,11 +178,12 @@ bool may_overwrite(const DeviceProgram& device, const spmd::SpmdProgram& program
   if (instruction.kind != Kind::compute && instruction.kind != Kind::collective &&
       instruction.kind != Kind::start)
     return false;
-  const OpDef* op = program.graph.nodes[instruction.node].op;
-  if (op->in_place == InPlace::none) return false;
-  return (op->in_place == InPlace::any || input == output) &&
-         device.buffers[instruction.inputs[input]].type ==
-             device.buffers[instruction.outputs[output]].type;
+  const InPlace allowed = in_place(program.graph.nodes[instruction.node]);
+  const bool fits =
+      allowed == InPlace::any || (allowed == InPlace::paired && input == output) ||
+      (allowed == InPlace::last && output == 0 && input + 1 == instruction.inputs.size());
+  return fits && device.buffers[instruction.inputs[input]].type ==
+                     device.buffers[instruction.outputs[output]].type;
 }
 
 }  // namespace alpa::lower

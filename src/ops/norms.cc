@@ -9,6 +9,35 @@
 namespace alpa {
 namespace {
 
+/// `plain`, or with another operand, a gradient of x from elsewhere that is added, `onto`.
+Rule grad_rule(const OpDef& plain, const OpDef& onto, std::size_t operands, const OpQuery& query) {
+  return rule_of(query.operands.size() > operands ? onto : plain, query);
+}
+
+Rule layer_norm_grad_rule(const OpQuery& query) {
+  static const OpDef plain{.name = "layer_norm_grad",
+                           .dims = "...c!, ...c!, c!, ..., ... -> ...c!, c!, c!",
+                           .flops_per_point = 13,
+                           .linear = {0b00001}},
+      onto{.name = "layer_norm_grad",
+           .dims = "...c!, ...c!, c!, ..., ..., ...c! -> ...c!, c!, c!",
+           .flops_per_point = 14,
+           .linear = {0b100001}};
+  return grad_rule(plain, onto, 5, query);
+}
+
+Rule rms_norm_grad_rule(const OpQuery& query) {
+  static const OpDef plain{.name = "rms_norm_grad",
+                           .dims = "...c!, ...c!, c!, ... -> ...c!, c!",
+                           .flops_per_point = 9,
+                           .linear = {0b0001}},
+      onto{.name = "rms_norm_grad",
+           .dims = "...c!, ...c!, c!, ..., ...c! -> ...c!, c!",
+           .flops_per_point = 10,
+           .linear = {0b10001}};
+  return grad_rule(plain, onto, 4, query);
+}
+
 DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
 
 /// Types of the result and of the row statistics: mean and rstd, or rstd alone.
@@ -98,13 +127,11 @@ const OpDef ops::layer_norm = {
     .cpu = &cpu::layer_norm,
 };
 
-// dy, x, scale, mean, rstd -> dx, dscale, dbias
+// dy, x, scale, mean, rstd[, addend] -> dx (+ addend), dscale, dbias
 const OpDef ops::layer_norm_grad = {
     .name = "layer_norm_grad",
-    .dims = "...c!, ...c!, c!, ..., ... -> ...c!, c!, c!",
+    .rule = layer_norm_grad_rule,
     .result_dtypes = layer_norm_grad_dtypes,
-    .flops_per_point = 13,
-    .linear = {0b00001},
     .cpu = &cpu::layer_norm_grad,
 };
 
@@ -117,13 +144,11 @@ const OpDef ops::rms_norm = {
     .cpu = &cpu::rms_norm,
 };
 
-// dy, x, scale, rstd -> dx, dscale
+// dy, x, scale, rstd[, addend] -> dx (+ addend), dscale
 const OpDef ops::rms_norm_grad = {
     .name = "rms_norm_grad",
-    .dims = "...c!, ...c!, c!, ... -> ...c!, c!",
+    .rule = rms_norm_grad_rule,
     .result_dtypes = rms_norm_grad_dtypes,
-    .flops_per_point = 9,
-    .linear = {0b0001},
     .cpu = &cpu::rms_norm_grad,
 };
 

@@ -1,4 +1,5 @@
-// src/spmd/einsum_epilogue.cc — the operator of an einsum fused with a bias, activation or gradient
+// src/spmd/einsum_epilogue.cc — the operator of an einsum fused with a bias, activation, gradient
+// or addend
 #include <algorithm>
 
 #include "alpa/base/error.h"
@@ -53,7 +54,8 @@ void forbid_partial(Rule& rule) {
 
 Rule epilogue_rule(const OpQuery& query) {
   const Epilogue epilogue = parse_epilogue(query.attributes.string("epilogue"));
-  const std::size_t operands = epilogue.bias || epilogue.gradient ? 3 : 2;
+  const std::size_t operands =
+      2 + static_cast<std::size_t>(epilogue.bias || epilogue.gradient) + epilogue.add;
   invariant(query.operands.size() == operands, "einsum_epilogue \"{}\": {} operands",
             to_string(epilogue), query.operands.size());
   Rule rule = rule_of(ops::einsum, {query.operands.first(2), query.attributes});
@@ -66,6 +68,10 @@ Rule epilogue_rule(const OpQuery& query) {
     if (!epilogue.gradient) forbid_partial(rule);
   if (epilogue.bias)
     rule.operands.push_back(last_dims(rule.results[0], query.operands[2].shape.size()));
+  if (epilogue.add) {
+    rule.addend = static_cast<int>(rule.operands.size());
+    rule.operands.push_back(rule.results[0]);
+  }
   if (!epilogue.has_kept()) return rule;
   const bool bits = epilogue.function == Epilogue::Function::relu;
   const DimFactors kept = bits ? divide_into_bytes(rule) : rule.results[0];
@@ -75,10 +81,14 @@ Rule epilogue_rule(const OpQuery& query) {
 
 std::vector<DType> epilogue_dtypes(const OpQuery& query) {
   const Epilogue epilogue = parse_epilogue(query.attributes.string("epilogue"));
-  const DType dtype = query.operands[0].dtype;
+  const DType dtype = query.operands[epilogue.add ? query.operands.size() - 1 : 0].dtype;
   if (epilogue.keep) return {dtype, epilogue.function == Epilogue::Function::relu ? u8 : dtype};
   if (epilogue.sums_of >= 0) return {dtype, dtype};
   return {dtype};
+}
+
+InPlace in_place_of(const Attributes& attributes) {
+  return parse_epilogue(attributes.string("epilogue")).add ? InPlace::last : InPlace::none;
 }
 
 }  // namespace
@@ -88,6 +98,7 @@ const OpDef ops::einsum_epilogue = {
     .rule = epilogue_rule,
     .result_dtypes = epilogue_dtypes,
     .work = Work::heavy,
+    .in_place_of = in_place_of,
     .cpu = &cpu::einsum_epilogue,
 };
 

@@ -1,5 +1,5 @@
 // src/spmd/fuse_epilogues.cc — fuses einsums with the bias, activation,
-// gradient or sums beside them
+// gradient, sums or addend beside them
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -59,6 +59,14 @@ class Rewriting {
     return dtype == f32 || dtype == bf16 || dtype == f16;
   }
 
+  /// Whether `value` is made before node n, as the program is now.
+  bool is_ready(int value, int n) const {
+    return producer(value) != n && place_[producer(value)] <= n;
+  }
+
+  /// Node n makes `value` from now on.
+  void set_producer(int value, int n) { program.graph.values[value].producer = n; }
+
   /// Makes `value` ready before node n: inputs and nodes of n's region that are ready there
   /// are moved to stand just before n, together with what they read. Returns false, and
   /// moves nothing, if one is not.
@@ -101,10 +109,6 @@ class Rewriting {
   }
 
  private:
-  bool is_ready(int value, int n) const {
-    return producer(value) != n && place_[producer(value)] <= n;
-  }
-
   /// Appends to `moved` what must be moved before node n for `value` to be ready there, in order.
   bool collect(int value, int n, std::vector<int>& moved) const {
     const int p = producer(value);
@@ -191,7 +195,7 @@ Tail with_function(const Rewriting& r, int n, Tail tail) {
 }
 
 void fuse_tail(Rewriting& r, int n) {
-  if (r.is_partial(r.nodes[n].results[0])) return;
+  if (!r.is_einsum(n) || r.is_partial(r.nodes[n].results[0])) return;
   Tail bias;
   bias.results = r.nodes[n].results;
   match_bias(r, n, bias);
@@ -255,6 +259,7 @@ std::optional<Slope> match_slope(const Rewriting& r, int n) {
 }
 
 void fuse_gradient(Rewriting& r, int n) {
+  if (!r.is_einsum(n)) return;
   const std::optional<Slope> slope = match_slope(r, n);
   if (!slope) return;
   Epilogue epilogue;
@@ -300,6 +305,7 @@ int place_of(const Rewriting& r, int n, int sum) {
 }
 
 void fuse_sums(Rewriting& r, int n) {
+  if (!r.is_einsum(n)) return;
   for (int i : {0, 1}) {
     const int sum = match_sums(r, n, i);
     if (sum < 0 || r.nodes[n].operands[0] == r.nodes[n].operands[1]) continue;
@@ -315,11 +321,95 @@ void fuse_sums(Rewriting& r, int n) {
   }
 }
 
-SpmdProgram for_each_einsum(const SpmdProgram& program, FusesEpilogue fuses,
-                            void (*fuse)(Rewriting&, int n)) {
+// ---- what is added to the product
+
+/// The epilogue of node n, if it may have an addend, too.
+std::optional<Epilogue> epilogue_before_addend(const Rewriting& r, int n) {
+  if (r.is_einsum(n)) return Epilogue{};
+  if (r.nodes[n].op != &ops::einsum_epilogue) return std::nullopt;
+  const Epilogue epilogue = parse_epilogue(r.nodes[n].attributes.string("epilogue"));
+  if (epilogue.function != Function::none || epilogue.add) return std::nullopt;
+  return epilogue;
+}
+
+/// A value that one node reads, perhaps behind a conversion.
+struct Converted {
+  int value;            ///< what that node reads
+  int conversion = -1;  ///< the node that makes it of another value
+};
+
+Converted converted(const Rewriting& r, int value, int n) {
+  const int cast = r.only_reader(value, n);
+  if (cast < 0 || r.nodes[cast].op != &ops::cast) return {value};
+  return {r.nodes[cast].results[0], cast};
+}
+
+/// A node that adds `addend` to another value.
+struct Addition {
+  int node, addend;
+};
+
+/// Whether `value` can be read by node n, or moved before it, without waiting for other devices.
+bool may_be_added(const Rewriting& r, int value, int n) {
+  const Node& producer = r.nodes[r.producer(value)];
+  if (!r.is_ready(value, n)) return producer.op == &ops::input;
+  return !producer.op || (!is_collective(producer) && !is_transfer(producer));
+}
+
+/// The only reader of `value`, if it adds a value of that type that node n may read.
+std::optional<Addition> match_addition(const Rewriting& r, int value, int n) {
+  const int add = r.only_reader(value, n);
+  if (add < 0 || r.nodes[add].op != &ops::add) return std::nullopt;
+  const int addend = r.other_operand(add, value);
+  if (addend < 0 || r.type(addend) != r.type(value) || !may_be_added(r, addend, n))
+    return std::nullopt;
+  return Addition{add, addend};
+}
+
+/// Node n becomes `node`, which makes what the addition made, and nodes `dropped` go.
+void replace(Rewriting& r, int n, Node node, const std::vector<int>& dropped) {
+  for (int joined : dropped) r.nodes[joined].op = nullptr;
+  for (int result : node.results) r.set_producer(result, n);
+  r.nodes[n] = std::move(node);
+}
+
+void fuse_addend(Rewriting& r, int n) {
+  std::optional<Epilogue> epilogue = epilogue_before_addend(r, n);
+  if (!epilogue) return;
+  std::vector<int> results = r.nodes[n].results, dropped;
+  for (std::size_t i = 0; i < results.size(); ++i) {  // sums beside z have its type
+    if (i > 0 && dropped.empty()) break;
+    const Converted result = converted(r, results[i], n);
+    results[i] = result.value;
+    if (result.conversion >= 0) dropped.push_back(result.conversion);
+  }
+  const std::optional<Addition> sum = match_addition(r, results[0], n);
+  if (!sum || r.type(results.back()).dtype != r.type(results[0]).dtype) return;
+  dropped.push_back(sum->node);
+  results[0] = r.nodes[sum->node].results[0];
+  epilogue->add = true;
+  Node node = epilogue_node(r.nodes[n], *epilogue, {sum->addend}, results, r.nodes[sum->node].name);
+  if (r.is_joint(node) && r.bring_before(sum->addend, n)) replace(r, n, std::move(node), dropped);
+}
+
+/// What is added to a normalisation's gradient of x: that of the residual beside it.
+void fuse_onto_norm_gradient(Rewriting& r, int n) {
+  Node node = r.nodes[n];
+  if (node.op != &ops::layer_norm_grad && node.op != &ops::rms_norm_grad) return;
+  const std::optional<Addition> sum = match_addition(r, node.results[0], n);
+  if (!sum) return;
+  node.operands.push_back(sum->addend);
+  node.results[0] = r.nodes[sum->node].results[0];
+  node.name += "+" + r.nodes[sum->node].name;
+  if (follows_a_strategy(r.program, node) && r.bring_before(sum->addend, n))
+    replace(r, n, std::move(node), {sum->node});
+}
+
+SpmdProgram for_each_node(const SpmdProgram& program, FusesEpilogue fuses,
+                          void (*fuse)(Rewriting&, int n)) {
   Rewriting rewriting(program, fuses);
   for (int n = 0; n < static_cast<int>(rewriting.nodes.size()); ++n)
-    if (rewriting.is_einsum(n)) fuse(rewriting, n);
+    if (rewriting.nodes[n].op) fuse(rewriting, n);
   return rewriting.finish();
 }
 
@@ -327,8 +417,9 @@ SpmdProgram for_each_einsum(const SpmdProgram& program, FusesEpilogue fuses,
 
 SpmdProgram fuse_epilogues(const SpmdProgram& program, FusesEpilogue fuses) {
   SpmdProgram result = program;
-  for (const auto fuse : {fuse_tail, fuse_gradient, fuse_sums})
-    result = for_each_einsum(result, fuses, fuse);
+  for (const auto fuse :
+       {fuse_tail, fuse_gradient, fuse_sums, fuse_addend, fuse_onto_norm_gradient})
+    result = for_each_node(result, fuses, fuse);
   return result;
 }
 

@@ -14,12 +14,13 @@
 namespace alpa::spmd {
 namespace {
 
-/// Members have equal settings, shared operands and region; concurrent ones (kOverlapped) also
-/// have gradients from one node.
-std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
+/// Members have equal settings, shared operands, region and mesh; gradients of concurrent ones
+/// (kOverlapped) also come from one node.
+std::optional<std::string> kind_of(const SpmdProgram& program, const Node& node, bool updates) {
+  const Graph& graph = program.graph;
   if (!node.op->members || node.op->members->gradients != updates) return std::nullopt;
-  std::string kind =
-      fmt::format("{} {} {}", node.op->name, to_string(node.attributes), name_of(node.region));
+  std::string kind = fmt::format("{} {} {} on {}", node.op->name, to_string(node.attributes),
+                                 name_of(node.region), program.mesh_index(node.results.front()));
   for (std::size_t i = node.operands.size() - node.op->members->shared; i < node.operands.size();
        ++i)
     kind += fmt::format(" %{}", node.operands[i]);
@@ -34,7 +35,7 @@ constexpr std::int64_t kMostGuardedBytes = 64 << 20;
 
 SpmdProgram join(const SpmdProgram& program, bool updates) {
   const std::vector<std::vector<int>> readers = consumers(program.graph);
-  const auto kind = [&](const Node& node) { return kind_of(program.graph, node, updates); };
+  const auto kind = [&](const Node& node) { return kind_of(program, node, updates); };
   const auto guarded_bytes = [&](const Node& node) {
     std::int64_t bytes = 0;
     for (int result : node.results)

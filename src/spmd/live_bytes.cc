@@ -42,7 +42,7 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
 bool LiveBytes::takes_over_operand(int value) const {
   const int n = graph_.values[value].producer;
   const Node& node = graph_.nodes[n];
-  return node.op->in_place != InPlace::none &&
+  return in_place(node) != InPlace::none &&
          std::any_of(node.operands.begin(), node.operands.end(), [&](int operand) {
            return last_use_[operand] == n && bytes_[operand] == bytes_[value];
          });

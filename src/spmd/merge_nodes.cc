@@ -100,14 +100,14 @@ class NodeMerger {
       freed += live_.freed_by(n);
       held += live_.freed_by(n) - live_.allocated_by(n);
     }
-    const bool in_place = node(to).op->in_place != InPlace::none;
+    const bool in_place = alpa::in_place(node(to)) != InPlace::none;
     return {{unit.place + 1, to, held}, {to, to + 1, in_place ? held : freed}};
   }
 
   /// The results are made, and operands freed, earlier.
   std::vector<Growth> growth_up(int n, int to) const {
     const std::int64_t made = live_.allocated_by(n), freed = live_.freed_by(n);
-    const bool in_place = node(n).op->in_place != InPlace::none;
+    const bool in_place = alpa::in_place(node(n)) != InPlace::none;
     return {{to, to + 1, in_place ? std::max<std::int64_t>(made - freed, 0) : made},
             {to + 1, n, made - freed},
             {n, n + 1, -freed}};

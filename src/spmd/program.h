@@ -28,9 +28,11 @@ extern const OpDef transfer;
 /// An elementwise program as one node with several results of one shape. Attributes: those of the
 /// ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of the results.
 extern const OpDef fused;
-/// (x, y[, bias or kept]) → (z[, kept or sums]): an einsum fused with the bias, activation or
-/// gradient that attribute "epilogue" (kernels/plan/epilogue.h) names.
+/// (x, y[, bias or kept][, addend]) → (z[, kept or sums]): an einsum fused with the bias,
+/// activation, gradient or addend that attribute "epilogue" (kernels/plan/epilogue.h) names.
 extern const OpDef einsum_epilogue;
+/// (sum, x) → sum + x in the sum's type, of one or many sums.
+extern const OpDef multi_tensor_add;
 }  // namespace alpa::ops
 
 namespace alpa::spmd {
@@ -122,7 +124,15 @@ using FusesEpilogue = bool (*)(const KernelCall& node);
 /// einsum's result is not partial (sums of the operand may be as partial as the einsum). In bf16
 /// and f16 the intermediate value is not rounded. A bias defined after the einsum moves before it,
 /// with the nodes that compute it, if these are inputs or nodes of the einsum's region.
+/// A product that is added to another value of its layout, converted first perhaps, is made onto
+/// that value: sums of gradients, residuals, accumulators. Partial sums are added to partial sums.
+/// The value must be ready, an input, and not what a collective or transfer brings.
 SpmdProgram fuse_epilogues(const SpmdProgram& program, FusesEpilogue fuses);
+
+/// Replaces the addition to an accumulator of less than 1 MiB per device, and a conversion before
+/// it, by a multi_tensor_add, which `fuse_optimizer_updates` merges: one launch a micro-batch for
+/// all vectors. Runs before `fuse_elementwise`.
+SpmdProgram fuse_small_sums(const SpmdProgram& program);
 
 /// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow; with
 /// one micro-batch, reductions of gradients move into the backward pass. Then merges small
@@ -139,8 +149,8 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
 std::int64_t estimated_bytes(const SpmdProgram& program);
 
 /// Merges optimizer updates of region apply with equal settings and the same scalar operands into
-/// one node, for backends where a launch costs time. The node is placed as a bucket of collectives
-/// is, with the same limit on memory.
+/// one node, for backends where a launch costs time; nodes of multi_tensor_add, too. The node is
+/// placed as a bucket of collectives is, with the same limit on memory.
 SpmdProgram fuse_optimizer_updates(const SpmdProgram& program);
 
 /// Replaces reduce_sum(square(x)) over all dimensions by squared_norms(x), if nothing else reads

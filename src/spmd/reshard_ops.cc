@@ -57,9 +57,9 @@ namespace alpa::spmd {
 
 std::span<const OpDef* const> partitioned_ops() {
   static constexpr const OpDef* kOps[] = {
-      &ops::all_reduce, &ops::reduce_scatter,  &ops::all_gather,
-      &ops::all_to_all, &ops::slice_shard,     &ops::to_partial,
-      &ops::fused,      &ops::einsum_epilogue, &ops::transfer,
+      &ops::all_reduce,       &ops::reduce_scatter, &ops::all_gather, &ops::all_to_all,
+      &ops::slice_shard,      &ops::to_partial,     &ops::fused,      &ops::einsum_epilogue,
+      &ops::multi_tensor_add, &ops::transfer,
   };
   return kOps;
 }

@@ -9,6 +9,7 @@ namespace alpa::testing {
 struct EpilogueCase {
   const char *equation, *epilogue;
   Shape x, y;
+  bool wide = false;  ///< bf16 and f16 are added to f32
 };
 
 /// Random operands, and results of the right types.
@@ -33,6 +34,7 @@ inline EpilogueCall prepare(const EpilogueCase& c, DType dtype, unsigned seed) {
     types.push_back({bits ? u8 : dtype, z.shape});
     if (bits) types.back().shape.back() /= 8;
   }
+  if (epilogue.add) types.push_back({c.wide && dtype != f64 ? f32 : dtype, z.shape});
   for (const TensorType& type : types) p.inputs.push_back(random_tensor(type, seed++));
   if (types.back().dtype == u8)
     for (std::byte& byte : p.inputs.back().bytes)

@@ -162,6 +162,18 @@ TEST_CASE("all parameters are updated as SGD on the CPU does one by one") {
   }
 }
 
+TEST_CASE("what is added to sums of all types and sizes is the CPU's, bit for bit") {
+  if (no_device()) return;
+  const std::vector<Parameter> all = parameters(1);
+  std::vector<UpdateTensor> table = rows_of(all);
+  for (UpdateTensor& row : table) row.first_type = row.second_type = row.w_type;
+  check(cuda::run_add(table.data(), static_cast<int>(table.size()), nullptr));
+  for (const Parameter& p : all)
+    CHECK(p.buffers[0].download(p.host[0].type) == run_kernel(cpu::multi_tensor_add,
+                                                              {p.host[0], p.host.back()},
+                                                              {HostTensor(p.host[0].type)})[0]);
+}
+
 TEST_CASE("the squared norms are the sums of the tensors' squares, the same bits every time") {
   if (no_device()) return;
   const std::vector<Parameter> all = parameters(1);

@@ -8,6 +8,7 @@
 
 #include "alpa/alpa.h"
 #include "emulation.h"
+#include "models/gpt.h"
 
 namespace gpt_step_test {
 
@@ -39,7 +40,43 @@ double last_loss(const TrainingStep& step, const Method& method, int devices,
   return loss;
 }
 
+/// A step of a decoder of models/gpt.h. Widths of which every epilogue has its kernel.
+TrainingStep decoder_step(models::DecoderKind kind, Precision precision) {
+  const models::Decoder decoder({.kind = kind,
+                                 .layers = 2,
+                                 .hidden = 32,
+                                 .heads = 2,
+                                 .sequence = kSequence,
+                                 .vocabulary = kVocabulary});
+  const TensorType tokens{i32, {kBatch, kSequence}};
+  return training_step({{"x", tokens}, {"y", tokens}},
+                       [=](const Batch& b) { return decoder.loss(b["x"], b["y"]); },
+                       optim::Adam{.learning_rate = 0.01}, {.precision = precision});
+}
+
 }  // namespace
+
+TEST_CASE("decoders of nn layers have the CPU's loss where products are made onto sums") {
+  emulation::restart({});
+  const auto check = [](models::DecoderKind kind, Precision precision, int devices,
+                        const Method& method, int micro_batches) {
+    const bool llama = kind == models::DecoderKind::llama,
+               rounded = precision == Precision::bf16_mixed;
+    CAPTURE(llama);
+    CAPTURE(rounded);
+    CAPTURE(devices);
+    const TrainingStep step = decoder_step(kind, precision);
+    CHECK(last_loss(step, method, devices, "cuda") ==
+          doctest::Approx(last_loss(step, Serial{.num_micro_batches = micro_batches}, 1, "cpu"))
+              .epsilon(rounded ? 5e-3 : 1e-5));
+  };
+  using models::DecoderKind;
+  check(DecoderKind::gpt, Precision::as_written, 1, Serial{}, 1);
+  check(DecoderKind::gpt, Precision::bf16_mixed, 1, Serial{.num_micro_batches = 3}, 3);
+  check(DecoderKind::gpt, Precision::as_written, 2,
+        ShardParallel{.num_micro_batches = 3, .solver_seconds = 2}, 3);
+  check(DecoderKind::llama, Precision::as_written, 2, Zero2Parallel{.num_micro_batches = 3}, 3);
+}
 
 TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped and spread") {
   emulation::restart({});

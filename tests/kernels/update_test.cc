@@ -91,5 +91,19 @@ TEST_CASE("multi_tensor_sgd is gradient descent with momentum, plain or Nesterov
     }
 }
 
+TEST_CASE("multi_tensor_add is a conversion and a sum, bit for bit, in place too") {
+  for (const DType dtype : {f32, bf16, f16})
+    for (const std::int64_t n : {0, 1, 15, 64, 40000}) {
+      const std::vector<HostTensor> in = {
+          random_tensor({f32, {n}}, 1), random_tensor({f32, {7}}, 2),
+          random_tensor({dtype, {n}}, 3), random_tensor({dtype, {7}}, 4)};
+      const auto got = run_kernel(cpu::multi_tensor_add, in, {in[0], in[1]}, {});
+      for (int member : {0, 1})
+        for (std::int64_t i = 0; i < in[member].type.elements(); ++i)
+          CHECK(got[member].get(i) ==
+                static_cast<float>(in[member].get(i)) + static_cast<float>(in[member + 2].get(i)));
+    }
+}
+
 }  // namespace
 }  // namespace alpa::update_test

@@ -385,6 +385,11 @@ void add_layer_norm(DType dtype, const Shape& rows, std::int64_t width) {
                    {x, x, scale, {{statistics, rows}, -0.5, 0.5}, {{statistics, rows}, 0.5, 1.5}},
                    layer_norm_grad(),
                    13 * points});
+  const Operand statistic{{statistics, rows}, 0.5, 1.5};
+  table.push_back({&ops::layer_norm_grad,
+                   {x, x, scale, statistic, statistic, x},
+                   onto_last(layer_norm_grad()),
+                   14 * points});
 }
 
 void normalisations() {

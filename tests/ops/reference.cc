@@ -198,6 +198,14 @@ Reference layer_norm_grad() {
   };
 }
 
+Reference onto_last(const Reference& of) {
+  return [of](const std::vector<Tensor>& v) {
+    std::vector<Tensor> results = of({v.begin(), v.end() - 1});
+    for (std::size_t i = 0; i < results[0].data.size(); ++i) results[0].data[i] += v.back().data[i];
+    return results;
+  };
+}
+
 Reference embedding() {
   return [](const std::vector<Tensor>& v) {
     Shape shape = v[1].shape;

@@ -39,6 +39,8 @@ Reference same_order(const Shape& result);
 Reference layer_norm(double epsilon);
 /// (dy, x, scale, mean, rstd) → (dx, dscale, dbias), whatever mean and rstd are.
 Reference layer_norm_grad();
+/// `of` the operands but the last, which is added to the first result.
+Reference onto_last(const Reference& of);
 
 /// (table, ids) → rows of the table.
 Reference embedding();

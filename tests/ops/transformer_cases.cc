@@ -67,6 +67,10 @@ void add_rms_norm(std::vector<Case>& table, DType dtype, const Shape& rows, std:
                    {x, x, scale, {{statistics_of(dtype), rows}, 0.5, 1.5}},
                    rms_norm_grad(),
                    9 * points});
+  table.push_back({&ops::rms_norm_grad,
+                   {x, x, scale, {{statistics_of(dtype), rows}, 0.5, 1.5}, x},
+                   onto_last(rms_norm_grad()),
+                   10 * points});
 }
 
 // ---- rotary position embedding

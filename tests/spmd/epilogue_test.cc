@@ -204,21 +204,97 @@ TEST_CASE(
   CHECK(joined(other.keeping(product + b)) == "einsum einsum_epilogue[bias]");
 }
 
-TEST_CASE("a product that others read, a sum of two products and other types stay as they are") {
+TEST_CASE("a product that others read and other types stay as they are") {
   Graphs twice;
   {
     const Value x = twice.rows(kWide), z = matmul(x, twice.parameter({kWide, kWide}));
     CHECK(joined(twice.keeping((z + twice.parameter({kWide})) * z)) == "einsum add mul");
   }
-  Graphs residual;
-  {
-    const Value x = residual.rows(kWide), w = residual.parameter({kWide, kWide});
-    CHECK(joined(residual.keeping(matmul(x, w) + x)) == "einsum add");
-  }
   Graphs wide(f64);
   const Value x = wide.rows(kWide);
   const Value w = wide.parameter({kWide, kWide}), b = wide.parameter({kWide});
   CHECK(joined(wide.keeping(matmul(x, w) + b)) == "einsum add");
+}
+
+TEST_CASE("a product is made onto what is added to it, once that is there") {
+  Graphs residual;
+  {
+    const Value x = residual.rows(kWide), w = residual.parameter({kWide, kWide});
+    CHECK(joined(residual.keeping(x + matmul(x, w))) == "einsum_epilogue[add]");
+  }
+  Graphs biased;
+  {
+    const Value x = biased.rows(kWide), w = biased.parameter({kWide, kWide});
+    CHECK(joined(biased.keeping(matmul(x, w) + biased.parameter({kWide}) + x)) ==
+          "einsum_epilogue[bias add]");
+  }
+  Graphs three;
+  {
+    const Value x = three.rows(kWide), a = matmul(x, three.parameter({kWide, kWide})),
+                b = matmul(x, three.parameter({kWide, kWide})),
+                c = matmul(x, three.parameter({kWide, kWide}));
+    CHECK(joined(three.keeping(a + b + c)) == "einsum einsum_epilogue[add] einsum_epilogue[add]");
+  }
+  Graphs later;
+  const Value x = later.rows(kWide), product = matmul(x, later.parameter({kWide, kWide}));
+  CHECK(joined(later.keeping(product + tanh(x))) == "einsum tanh add");
+}
+
+TEST_CASE("what an all_reduce or a gather brings is added behind the product") {
+  Graphs graphs;
+  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}),
+              more = graphs.parameter({kRows, kWide});
+  const Graph graph = graphs.keeping(matmul(x, w) + more);
+  CHECK(joined(graph) == "einsum_epilogue[add]");
+  CHECK(operators(with_cuda_epilogues(
+            spmd::partition(graph, laid_out_plan(graph, mesh_of({2}), {{"w1", "S0@0"}})))) ==
+        "einsum all_gather add");
+}
+
+/// matmul(x, w) + accumulator on two devices that split the contraction, so the product is partial.
+spmd::SpmdProgram accumulated(const std::string& accumulator) {
+  Recorder g(2);
+  const Value x = g.input(InputKind::batch, "x", {f32, {kRows, kWide}}),
+              w = g.parameter("w", {f32, {kWide, kWide}}, Initializer::normal(0, 0.1));
+  const Value product = matmul(x, w);
+  const Value sum = g.input(InputKind::accumulator, "sum", product.type());
+  const Value after = sum + product;
+  g.update(sum, after);
+  const Graph graph = g.finish();
+  return spmd::partition(graph, laid_out_plan(graph, mesh_of({2}),
+                                              {{"x", "S1@0"},
+                                               {"w", "S0@0"},
+                                               {"%" + std::to_string(product.id), "P+@0"},
+                                               {"sum", accumulator},
+                                               {"%" + std::to_string(after.id), accumulator}}));
+}
+
+TEST_CASE("partial sums are made onto partial sums alone") {
+  spmd::SpmdProgram joined = with_cuda_epilogues(accumulated("P+@0"));
+  CHECK(operators(joined) == "einsum_epilogue[add]");
+  verify(joined);
+  CHECK(operators(with_cuda_epilogues(accumulated("R"))) == "einsum all_reduce add");
+  for (const Input& input : joined.graph.inputs)
+    if (input.kind == InputKind::accumulator) joined.specs[input.value] = {};
+  CHECK_THROWS(verify(joined));
+}
+
+TEST_CASE("gradients are made onto their accumulators, small sums in one node") {
+  const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(
+      spmd::fuse_small_sums(with_cuda_epilogues(partitioned(mlp(ops::gelu, bf16, 2, 3)))));
+  verify(program);
+  const std::string text = operators(program);
+  CAPTURE(text);
+  CHECK(text.find("add einsum_epilogue[sums1 add]") == std::string::npos);
+  int products = 0, sums = 0;
+  for (const Node& node : program.graph.nodes) {
+    if (node.op == &ops::multi_tensor_add) sums += 1, CHECK(node.results.size() == 4);
+    products +=
+        node.op == &ops::einsum_epilogue && node.attributes.string("epilogue") == "sums1 add" ? 1
+                                                                                              : 0;
+  }
+  CHECK(products == 3);
+  CHECK(sums == 1);  // of three biases and the loss
 }
 
 TEST_CASE("rows that cuBLASLt cannot keep bits or operands of keep the function apart") {

@@ -17,11 +17,13 @@ namespace {
 /// Files that ask, and why no record could tell them.
 const std::map<std::string, std::string> kReasons = {
     {"src/spmd/fuse_epilogues.cc",
-     "looks for named patterns: a product, and the bias and activation it can take in"},
+     "looks for named patterns: a product, and the bias, activation and addend it can take in"},
     {"src/inter_op/stage_graph.cc",
      "looks for a named pattern: the terms that are added to an accumulator"},
     {"src/train/parameter_copies.cc",
      "looks for named patterns: a parameter's conversion, and the update that can make a copy"},
+    {"src/spmd/fuse_small_sums.cc",
+     "looks for a named pattern: what is added to an accumulator, behind a conversion"},
     {"src/spmd/fuse_squares.cc", "looks for a named pattern: the sum of squares"},
     {"src/intra_op/facts/fusion.cc",
      "constants and broadcasts become part of the loops that read them"},

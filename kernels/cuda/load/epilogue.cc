@@ -15,54 +15,72 @@ namespace {
 
 constexpr std::int64_t kBitsPerByte = 8;
 
-std::byte* vector_of(const Epilogue& epilogue, const KernelCall& call) {
-  if (epilogue.bias) return call.inputs[2].data;
-  return epilogue.sums_of >= 0 ? call.outputs[1].data : nullptr;
+EpilogueBuffers buffers_of(const Epilogue& epilogue, const KernelCall& call) {
+  EpilogueBuffers buffers;
+  if (epilogue.bias) buffers.vector = call.inputs[2].data;
+  if (epilogue.sums_of >= 0) buffers.vector = call.outputs[1].data;
+  if (epilogue.gradient) buffers.kept = call.inputs[2].data;
+  if (epilogue.keep) buffers.kept = call.outputs[1].data;
+  if (epilogue.add) buffers.addend = call.inputs.back().data;
+  return buffers;
 }
 
-std::byte* kept_of(const Epilogue& epilogue, const KernelCall& call) {
-  if (epilogue.gradient) return call.inputs[2].data;
-  return epilogue.keep ? call.outputs[1].data : nullptr;
+/// Where the product is made, which is the result unless an addend comes later.
+std::byte* product_of(const EpilogueSteps& steps, const KernelCall& call) {
+  return steps.before_addend == kNowhere ? call.outputs[0].data
+                                         : call.workspace + steps.before_addend;
 }
 
-/// (z, bias or kept) → (z, kept) in z's place.
+/// (product[, bias or kept][, addend]) → (z[, kept]).
 struct ElementwisePart {
   Launch launch;
+  std::vector<int> inputs;  ///< of the node, behind the product
   KernelCall call = {};
 
-  void point(const KernelCall& now) {
-    call.inputs[0].data = call.outputs[0].data = now.outputs[0].data;
-    if (call.inputs.size() == 2) call.inputs[1].data = now.inputs[2].data;
-    if (call.outputs.size() == 2) call.outputs[1].data = now.outputs[1].data;
+  void point(const KernelCall& now, std::byte* product) {
+    call.inputs[0].data = product;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      call.inputs[i + 1].data = now.inputs[inputs[i]].data;
+    for (std::size_t o = 0; o < call.outputs.size(); ++o)
+      call.outputs[o].data = now.outputs[o].data;
   }
 };
 
-Launch load_elementwise_part(const OpDef& op, const Epilogue& epilogue, const KernelCall& call,
+Launch load_elementwise_part(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
                              const Gpu& card) {
+  Epilogue epilogue = steps.epilogue;
+  epilogue.add = steps.before_addend != kNowhere;
+  epilogue.sums_of = -1;
   const ElementwiseProgram program = epilogue_program(epilogue, call.outputs[0].type.dtype);
   const auto part = std::make_shared<ElementwisePart>();
+  if (epilogue.bias || epilogue.gradient) part->inputs.push_back(2);
+  if (epilogue.add) part->inputs.push_back(static_cast<int>(call.inputs.size()) - 1);
   part->call.inputs = {call.outputs[0]};
-  part->call.outputs = {call.outputs[0]};
-  if (program.num_inputs == 2) part->call.inputs.push_back(call.inputs[2]);
-  if (program.outputs.size() == 2) part->call.outputs.push_back(call.outputs[1]);
+  for (int input : part->inputs) part->call.inputs.push_back(call.inputs[input]);
+  part->call.outputs.assign(call.outputs.begin(),
+                            call.outputs.begin() + static_cast<int>(program.outputs.size()));
   part->launch = load_program(op.name, program, part->call, card);
-  return [part](const KernelCall& now, Stream stream) {
-    part->point(now);
+  return [part, steps](const KernelCall& now, Stream stream) {
+    part->point(now, product_of(steps, now));
     part->launch(part->call, stream);
   };
 }
 
-/// The kernel after the einsum.
+Launch load_sums(const EpilogueSteps& steps) {
+  return [sums = *steps.sums, operand = steps.epilogue.sums_of, scratch = steps.sums_workspace](
+             const KernelCall& now, Stream stream) {
+    check_queued(run_reduce(sums, now.inputs[operand].data, now.outputs[1].data,
+                            now.workspace + scratch, stream),
+                 "sums of an einsum's operand");
+  };
+}
+
+/// The kernel that computes z of the product; null if that is z.
 Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
                  const Gpu& card) {
-  const Epilogue& epilogue = steps.epilogue;
-  if (steps.sums)
-    return [sums = *steps.sums, operand = epilogue.sums_of, scratch = steps.sums_workspace](
-               const KernelCall& now, Stream stream) {
-      check_queued(run_reduce(sums, now.inputs[operand].data, now.outputs[1].data,
-                              now.workspace + scratch, stream),
-                   "sums of an einsum's operand");
-    };
+  Epilogue epilogue = steps.epilogue;
+  epilogue.sums_of = -1;
+  if (epilogue == steps.of_product_apart()) return nullptr;
   const bool relu = epilogue.function == Epilogue::Function::relu;
   if (relu && epilogue.gradient)
     return [](const KernelCall& now, Stream stream) {
@@ -80,7 +98,7 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
                         biased ? bias->type.elements() : kBitsPerByte, z.data, bits.data, stream),
           "relu and its bits");
     };
-  return load_elementwise_part(op, epilogue, call, card);
+  return load_elementwise_part(op, steps, call, card);
 }
 
 /// Null if cuBLASLt has no algorithm for it, or, told on stderr, calls it invalid. The latter is an
@@ -96,22 +114,26 @@ Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
   }
   if (joint == nullptr) return nullptr;
   return [joint, epilogue = steps.epilogue](const KernelCall& now, Stream stream) {
-    joint->run(now, vector_of(epilogue, now), kept_of(epilogue, now), stream);
+    joint->run(now, now.outputs[0].data, buffers_of(epilogue, now), stream);
   };
 }
 
 Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
                   const Gpu& card) {
-  return [einsum = EinsumLaunch::load(op.name, steps.einsum, call, card),
-          rest = load_rest(op, steps, call, card)](const KernelCall& now, Stream stream) {
-    einsum->run(now, nullptr, nullptr, stream);
-    rest(now, stream);
+  return [steps,
+          einsum = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product_apart()),
+          rest = load_rest(op, steps, call, card),
+          sums = steps.sums ? load_sums(steps) : nullptr](const KernelCall& now, Stream stream) {
+    einsum->run(now, product_of(steps, now), buffers_of(steps.of_product_apart(), now), stream);
+    if (rest) rest(now, stream);
+    if (sums) sums(now, stream);
   };
 }
 
 /// Whether the product may have the epilogue here. cuBLASLt's relu may lose a
-/// NaN; its gradient reads bits.
+/// NaN; its gradient reads bits. An addend alone is the same product either way.
 bool may_be_joint(const EpilogueSteps& steps, const Gpu& card) {
+  if (steps.epilogue.is_plain()) return false;
   const bool loses_nan = steps.epilogue.function == Epilogue::Function::relu &&
                          !steps.epilogue.gradient && card.keeps_nan;
   return steps.joint && !loses_nan && card.epilogues != EpilogueForm::apart;

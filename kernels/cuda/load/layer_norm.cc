@@ -24,12 +24,14 @@ Launch load_norm_grad(const KernelCall& call, bool centred, const char* what) {
                                call.inputs.at(2).type.elements(), 0};
   return [launch, centred, what](const KernelCall& now, Stream stream) {
     const auto &in = now.inputs, &out = now.outputs;
-    check_queued(run_layer_norm_grad(
-                     launch,
-                     {in[0].data, in[1].data, in[2].data, centred ? in[3].data : nullptr,
-                      in.back().data, out[0].data, out[1].data, centred ? out[2].data : nullptr},
-                     reinterpret_cast<double*>(now.workspace), stream),
-                 what);
+    const std::size_t rstd = centred ? 4 : 3;
+    check_queued(
+        run_layer_norm_grad(launch,
+                            {in[0].data, in[1].data, in[2].data, centred ? in[3].data : nullptr,
+                             in[rstd].data, in.size() > rstd + 1 ? in[rstd + 1].data : nullptr,
+                             out[0].data, out[1].data, centred ? out[2].data : nullptr},
+                            reinterpret_cast<double*>(now.workspace), stream),
+        what);
   };
 }
 

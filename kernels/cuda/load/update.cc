@@ -1,5 +1,5 @@
-// kernels/cuda/load/update.cc — loads multi_tensor_adam, multi_tensor_sgd (of one
-// or many parameters) and squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
+// kernels/cuda/load/update.cc — loads multi_tensor_adam, multi_tensor_sgd and multi_tensor_add (of
+// one or many parameters) and squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
 #include <vector>
 
 #include "kernels/cuda/update.h"
@@ -30,8 +30,9 @@ std::vector<UpdateTensor> rows_of(const KernelCall& call, int states, int scalar
   std::vector<UpdateTensor> rows(members);
   for (std::size_t m = 0; m < members; ++m) {
     const KernelTensor* const state = &call.inputs[m * states];
-    rows[m].w_type = state[0].type.dtype, rows[m].first_type = state[1].type.dtype;
-    if (states == 3) rows[m].second_type = state[2].type.dtype;
+    rows[m].w_type = rows[m].first_type = rows[m].second_type = state[0].type.dtype;
+    if (states > 1) rows[m].first_type = state[1].type.dtype;
+    if (states > 2) rows[m].second_type = state[2].type.dtype;
     rows[m].gradient_type = call.inputs[members * states + m].type.dtype;
     rows[m].elements = state[0].type.elements();
     if (has_copies(call, members, states))
@@ -45,8 +46,8 @@ void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) 
     const KernelTensor *const old = &call.inputs[m * states], *const made =
                                                                   &call.outputs[m * states];
     rows[m].w = old[0].data, rows[m].new_w = made[0].data;
-    rows[m].first = old[1].data, rows[m].new_first = made[1].data;
-    if (states == 3) rows[m].second = old[2].data, rows[m].new_second = made[2].data;
+    if (states > 1) rows[m].first = old[1].data, rows[m].new_first = made[1].data;
+    if (states > 2) rows[m].second = old[2].data, rows[m].new_second = made[2].data;
     rows[m].gradient = call.inputs[rows.size() * states + m].data;
     if (has_copies(call, rows.size(), states))
       rows[m].copy = call.outputs[rows.size() * states + m].data;
@@ -73,6 +74,13 @@ Launch load_multi_tensor_sgd(const OpDef&, const KernelCall& call, const Gpu&) {
     check_queued(run_sgd(rows.data(), static_cast<int>(rows.size()), settings,
                          scalar(now.inputs.back()), stream),
                  "SGD");
+  };
+}
+
+Launch load_multi_tensor_add(const OpDef&, const KernelCall& call, const Gpu&) {
+  return [rows = rows_of(call, 1, 0)](const KernelCall& now, Stream stream) mutable {
+    point(rows, now, 1);
+    check_queued(run_add(rows.data(), static_cast<int>(rows.size()), stream), "sums");
   };
 }
 

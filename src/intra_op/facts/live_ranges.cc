@@ -103,7 +103,7 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& class
     const int point = points[n], to = std::max(point, last_read[v]) + 1;
     const LoopShare& share = classes.share_of(n);
     const bool exists = !share.vanishes && (share.writes.empty() || share.writes[index]);
-    bool in_place = exists && graph.nodes[n].op->in_place != InPlace::none;
+    bool in_place = exists && alpa::in_place(graph.nodes[n]) != InPlace::none;
     if (in_place && !new_state[v]) {
       const int operand = operand_taken_over(graph, operands[point], point, type, last_read, taken);
       in_place = operand >= 0;

@@ -159,6 +159,7 @@ int intra_op::devices_used(const Strategy& strategy, const DeviceMesh& mesh, std
 
 ShardingSpec intra_op::operand_spec(const Rule& rule, const Strategy& strategy,
                                     const DeviceMesh& mesh, int i) {
+  if (i == rule.addend) return result_spec(rule, strategy, mesh, 0);
   ShardingSpec spec = split_spec(rule.operands.at(i), strategy, mesh);
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const AxisRole& role = strategy.axes[axis];
