@@ -170,7 +170,7 @@ std::map<std::string, Array> images() {
 }
 
 TEST_CASE(
-    "a step of convolutions and a normalisation gives the CPU's losses on one card and several, as planned") {
+    "a step of convolutions and a batch norm gives the CPU's losses on one card and several") {
   check_step_on_cards(convolution_step(), images(), 1e-5);
 }
 
