@@ -29,8 +29,9 @@ enum class ElementwiseOp : int {
   lt,
   le,
   gt,
-  ge,     ///< 1 if a ? b, else 0
-  where,  ///< a != 0 ? b : c
+  ge,            ///< 1 if a ? b, else 0
+  where,         ///< a != 0 ? b : c
+  multiply_add,  ///< a * b + c
   neg,
   abs,
   sign,  ///< sign: -1, 0 or 1
@@ -63,15 +64,16 @@ struct ElementwiseInfo {
 };
 
 inline constexpr ElementwiseInfo kElementwise[] = {
-    {"add", 2, 1},        {"sub", 2, 1},      {"mul", 2, 1},        {"div", 2, 1},
-    {"max", 2, 1},        {"min", 2, 1},      {"pow", 2, 10},       {"eq", 2, 1},
-    {"ne", 2, 1},         {"lt", 2, 1},       {"le", 2, 1},         {"gt", 2, 1},
-    {"ge", 2, 1},         {"where", 3, 1},    {"neg", 1, 1},        {"abs", 1, 1},
-    {"sign", 1, 1},       {"exp", 1, 8},      {"log", 1, 8},        {"sqrt", 1, 1},
-    {"rsqrt", 1, 2},      {"tanh", 1, 10},    {"sigmoid", 1, 10},   {"relu", 1, 1},
-    {"step", 1, 1},       {"gelu", 1, 16},    {"gelu_grad", 1, 24}, {"square", 1, 1},
-    {"reciprocal", 1, 1}, {"copy", 1, 0},     {"cast_f32", 1, 0},   {"cast_bf16", 1, 0},
-    {"cast_f16", 1, 0},   {"cast_f64", 1, 0}, {"cast_i32", 1, 0},   {"cast_u8", 1, 0}};
+    {"add", 2, 1},       {"sub", 2, 1},        {"mul", 2, 1},          {"div", 2, 1},
+    {"max", 2, 1},       {"min", 2, 1},        {"pow", 2, 10},         {"eq", 2, 1},
+    {"ne", 2, 1},        {"lt", 2, 1},         {"le", 2, 1},           {"gt", 2, 1},
+    {"ge", 2, 1},        {"where", 3, 1},      {"multiply_add", 3, 2}, {"neg", 1, 1},
+    {"abs", 1, 1},       {"sign", 1, 1},       {"exp", 1, 8},          {"log", 1, 8},
+    {"sqrt", 1, 1},      {"rsqrt", 1, 2},      {"tanh", 1, 10},        {"sigmoid", 1, 10},
+    {"relu", 1, 1},      {"step", 1, 1},       {"gelu", 1, 16},        {"gelu_grad", 1, 24},
+    {"square", 1, 1},    {"reciprocal", 1, 1}, {"copy", 1, 0},         {"cast_f32", 1, 0},
+    {"cast_bf16", 1, 0}, {"cast_f16", 1, 0},   {"cast_f64", 1, 0},     {"cast_i32", 1, 0},
+    {"cast_u8", 1, 0}};
 
 inline constexpr int kNumElementwiseOps =
     static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
@@ -143,6 +145,7 @@ ALPA_HOST_DEVICE T apply(T a, T b, T c) {
   if constexpr (op == ElementwiseOp::gt) return select(a > b, one, zero);
   if constexpr (op == ElementwiseOp::ge) return select(a >= b, one, zero);
   if constexpr (op == ElementwiseOp::where) return select(a == zero, c, b);
+  if constexpr (op == ElementwiseOp::multiply_add) return a * b + c;
   if constexpr (op == ElementwiseOp::neg) return -a;
   if constexpr (op == ElementwiseOp::abs) return abs(a);
   if constexpr (op == ElementwiseOp::sign) return select(a > zero, one, select(a < zero, -one, a));

@@ -114,6 +114,13 @@ extern const KernelDef random_normal;
 /// () → uniform numbers between "a" and "b", drawn like `random_normal`.
 extern const KernelDef random_uniform;
 
+/// x [..., C] → (Σ x, Σ x²) over all dimensions but the last: [C], f32 or of f64 f64, carried in
+/// double. Floating types.
+extern const KernelDef channel_sums;
+
+/// (x, y), both [..., C] → (Σ x, Σ x·y), as `channel_sums`.
+extern const KernelDef channel_products;
+
 /// (x, scale, bias) → (y, mean, rstd), real attribute "epsilon": over the last dimension mean, rstd
 /// = 1 / sqrt(variance + epsilon) and y = (x - mean)·rstd·scale + bias. Floating types; mean and
 /// rstd are f32, of f64 f64. The variance is taken of differences from the mean.

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/channel_sums.h"
 #include "kernels/cuda/convolution_plan.h"
 #include "kernels/cuda/einsum_plan.h"
 #include "kernels/cuda/embedding.h"
@@ -13,6 +14,7 @@
 #include "kernels/cuda/layer_norm.h"
 #include "kernels/cuda/reduce_call.h"
 #include "kernels/cuda/update.h"
+#include "kernels/plan/channel_rows.h"
 
 namespace alpa::cuda {
 namespace {
@@ -56,8 +58,13 @@ std::int64_t norms_scratch(std::string_view, const KernelCall& call) {
   return chunks * static_cast<std::int64_t>(sizeof(double));
 }
 
+std::int64_t channel_sums_scratch(std::string_view, const KernelCall& call) {
+  const std::int64_t channels = call.outputs.at(0).type.elements();
+  return column_pieces_bytes(kernels::channel_rows(call.inputs.at(0).type), channels);
+}
+
 std::int64_t layer_norm_grad_scratch(std::string_view, const KernelCall& call) {
-  return layer_norm_grad_bytes(call.inputs[3].type.elements(), call.inputs[2].type.elements());
+  return column_pieces_bytes(call.inputs[3].type.elements(), call.inputs[2].type.elements());
 }
 
 std::int64_t embedding_grad_scratch(std::string_view, const KernelCall& call) {

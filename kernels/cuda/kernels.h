@@ -49,6 +49,7 @@ Load load_take_along_axis, load_take_along_axis_grad;                    // load
 Load load_cumulative_sum, load_argmax, load_top_k;                       // load/lines.cc
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load/source.cc
 Load load_dropout;                                                       // load/source.cc
+Load load_channel_sums, load_channel_products;                           // load/channel_sums.cc
 Load load_layer_norm, load_layer_norm_grad;                              // load/layer_norm.cc
 Load load_rms_norm, load_rms_norm_grad;                                  // load/layer_norm.cc
 Load load_rotary;                                                        // load/attention.cc
@@ -61,8 +62,8 @@ Load load_multi_tensor_adam, load_multi_tensor_sgd;                      // load
 Load load_multi_tensor_add, load_squared_norms;                          // load/update.cc
 
 // kernels.cc
-Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,
-    embedding_grad_scratch, convolution_scratch, attention_scratch;
+Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, channel_sums_scratch,
+    layer_norm_grad_scratch, embedding_grad_scratch, convolution_scratch, attention_scratch;
 
 /// Operators with an elementwise formula need no row: `load_elementwise` loads them.
 inline constexpr KernelRow kKernels[] = {
@@ -86,6 +87,8 @@ inline constexpr KernelRow kKernels[] = {
     {"iota", load_iota},
     {"random_normal", load_random_normal},
     {"random_uniform", load_random_uniform},
+    {"channel_sums", load_channel_sums, channel_sums_scratch},
+    {"channel_products", load_channel_products, channel_sums_scratch},
     {"layer_norm", load_layer_norm},
     {"layer_norm_grad", load_layer_norm_grad, layer_norm_grad_scratch},
     {"rms_norm", load_rms_norm},

@@ -1,6 +1,7 @@
 // kernels/cuda/layer_norm.cu — layer_norm and rms_norm with their gradients
 #include "kernels/cuda/layer_norm.h"
 
+#include "kernels/cuda/add_pieces.h"
 #include "kernels/cuda/floating.h"
 #include "kernels/cuda/row_walk.h"
 
@@ -156,21 +157,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Σ over the block's warps of what each lane has, in warp 0.
-template <int n>
-__device__ void sum_warps(double (&sums)[n]) {
-  __shared__ double shares[kWarps][n][32 + 1];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  __syncthreads();  // the last sums have been read
-#pragma unroll
-  for (int i = 0; i < n; ++i) shares[warp][i][lane] = sums[i];
-  __syncthreads();
-  if (warp != 0) return;
-#pragma unroll
-  for (int i = 0; i < n; ++i)
-    for (int w = 1; w < kWarps; ++w) sums[i] += shares[w][i][lane];
-}
-
 /// A piece of rows and 32 packs of columns at a time, the warps taking rows in turn: sums[piece][0]
 /// are those of dscale, sums[piece][1] those of dbias.
 template <class T, int n>
@@ -218,24 +204,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// dscale and dbias: 32 columns a block, the warps taking pieces in turn.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    add_pieces(const LayerNormGradTensors t, const double* sums, std::int64_t width,
-               std::int64_t pieces) {
-  const std::int64_t column = blockIdx.x * std::int64_t{32} + threadIdx.x % 32;
-  double sum[1] = {0};
-  if (column < 2 * width)
-#pragma unroll 4
-    for (std::int64_t p = threadIdx.x / 32; p < pieces; p += kWarps)
-      sum[0] += sums[p * 2 * width + column];
-  sum_warps(sum);
-  if (threadIdx.x >= 32 || column >= 2 * width) return;
-  T* const out = static_cast<T*>(column < width ? t.dscale : t.dbias);
-  if (out == nullptr) return;
-  out[column < width ? column : column - width] = Element<T>::narrow(sum[0]);
-}
-
 /// Whether packs of n elements of all these tensors begin at multiples of 16 bytes in every row.
 template <class T, class... Pointers>
 bool are_packed(std::int64_t width, const Pointers*... tensors) {
@@ -270,8 +238,7 @@ Status differentiate(const LayerNormLaunch& l, const LayerNormGradTensors& t, do
   status = launch(sum_rows<T, n>, blocks_for(pieces.count * divide_up(l.width, 32 * n), 1, 65535),
                   kThreads, 0, stream, l, t, workspace, pieces);
   if (status != cudaSuccess) return status;
-  return launch(add_pieces<T>, divide_up(2 * l.width, 32), kThreads, 0, stream, t, workspace,
-                l.width, pieces.count);
+  return add_all_pieces<T>(t.dscale, t.dbias, workspace, l.width, pieces.count, stream);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "recomputation.h"
 #include "src/ir/op_def.h"
 #include "src/ir/recorder.h"
+#include "src/ops/simplify.h"
 
 namespace alpa {
 namespace {
@@ -107,7 +108,7 @@ class Tape {
     invariant(contribution.type() == builder_.type(operand), "{}: vjp gives {} for an operand {}",
               node.op->name, to_string(contribution.type()), to_string(builder_.type(operand)));
     Value& total = gradients_[operand];
-    total = total ? total + contribution : contribution;
+    total = total ? ops::sum_of_gradients(total, contribution) : contribution;
   }
 
   Recorder& builder_;

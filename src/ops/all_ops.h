@@ -22,11 +22,14 @@ extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, g
 /// be kept; gelu's of its operand.
 extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
+extern const OpDef multiply_add;  ///< x · y + z
 extern const OpDef where, cast, stop_gradient;
 extern const OpDef output;  ///< of values that a step returns (train/training_step.h)
 extern const OpDef reduce_sum, reduce_max;
 extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
+/// Sums over all dimensions but the last: of x and x², and of x and x · y.
+extern const OpDef channel_sums, channel_products;
 extern const OpDef layer_norm, layer_norm_grad;
 extern const OpDef embedding, embedding_grad;
 extern const OpDef cross_entropy, cross_entropy_grad;
@@ -75,6 +78,7 @@ inline constexpr const OpDef* kAll[] = {
     &le,
     &gt,
     &ge,
+    &multiply_add,
     &where,
     &cast,
     &stop_gradient,
@@ -88,6 +92,8 @@ inline constexpr const OpDef* kAll[] = {
     &iota,
     &random_normal,
     &random_uniform,
+    &channel_sums,
+    &channel_products,
     &layer_norm,
     &layer_norm_grad,
     &rms_norm,

@@ -67,6 +67,30 @@ Value sum_to(Value gradient, const Shape& shape) {
   return alpa::reshape(total, shape);
 }
 
+Value before_widening(Value x) {
+  const Node* node = x.dtype() == f32 ? producer_if(x, cast) : nullptr;
+  if (!node) return x;
+  const Value narrow = recorder(x).operand(*node, 0);
+  return narrow.dtype() == bf16 || narrow.dtype() == f16 ? narrow : x;
+}
+
+namespace {
+
+/// The operand of a conversion of f32 to bf16 or f16; `x` itself if it is none.
+Value before_rounding(Value x) {
+  const Node* node = x.dtype() == bf16 || x.dtype() == f16 ? producer_if(x, cast) : nullptr;
+  const Value wide = node ? recorder(x).operand(*node, 0) : x;
+  return wide.dtype() == f32 ? wide : x;
+}
+
+}  // namespace
+
+Value sum_of_gradients(Value x, Value y) {
+  const Value wide_x = before_rounding(x), wide_y = before_rounding(y);
+  if (wide_x.dtype() != f32 || wide_y.dtype() != f32) return x + y;
+  return alpa::cast(wide_x + wide_y, x.dtype());
+}
+
 std::vector<std::int64_t> first_dims(std::int64_t n) {
   std::vector<std::int64_t> numbers(n);
   std::iota(numbers.begin(), numbers.end(), 0);

@@ -20,6 +20,13 @@ std::optional<Shape> broadcast_shape(const Shape& x, const Shape& y);
 /// `gradient` summed over the dimensions in which an operand of `shape` was broadcast.
 Value sum_to(Value gradient, const Shape& shape);
 
+/// x + y, of one type. If both are f32 numbers rounded to bf16 or f16, it is their sum that is
+/// rounded.
+Value sum_of_gradients(Value x, Value y);
+
+/// `x` before an exact conversion of bf16 or f16 to f32; `x` itself if it is none.
+Value before_widening(Value x);
+
 /// x broadcast to `shape`; dimension d of x becomes dimension dims[d].
 Value emit_broadcast(Value x, const Shape& shape, const std::vector<std::int64_t>& dims);
 

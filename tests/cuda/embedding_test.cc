@@ -75,6 +75,12 @@ TEST_CASE(
         {HostTensor({f32, {300, 40}}), HostTensor({f32, {40}}), HostTensor({f32, {40}})}, {});
   };
   CHECK(sums() == sums());
+  const HostTensor y = random_tensor({bf16, {3000, 24}}, 8);
+  const auto products = [&] {
+    return run_on_device(ops::channel_products, {dy, y},
+                         {HostTensor({f32, {24}}), HostTensor({f32, {24}})}, {});
+  };
+  CHECK(products() == products());
 }
 
 TEST_CASE("a device that holds no row of a batch has gradients of zero") {
@@ -85,6 +91,10 @@ TEST_CASE("a device that holds no row of a batch has gradients of zero") {
        HostTensor({f32, {0}}), HostTensor({f32, {0}})},
       {HostTensor({f32, {0, 5}}), HostTensor({f32, {5}}), HostTensor({f32, {5}})}, {});
   for (int i = 0; i < 5; ++i) CHECK((sums[1].get(i) == 0 && sums[2].get(i) == 0));
+  const std::vector<HostTensor> channels =
+      run_on_device(ops::channel_sums, {HostTensor({bf16, {0, 3, 8}})},
+                    {HostTensor({f32, {8}}), HostTensor({f32, {8}})}, {});
+  for (int i = 0; i < 8; ++i) CHECK((channels[0].get(i) == 0 && channels[1].get(i) == 0));
   const HostTensor dtable =
       run_on_device(ops::embedding_grad, {HostTensor({f32, {0, 4}}), HostTensor({i32, {0}})},
                     {part_of_table()}, {})[0];

@@ -153,7 +153,7 @@ TrainingStep convolution_step() {
   return training_step(
       {{"x", {f32, {6, 9, 8, 3}}}, {"y", {f32, {6, 4, 3, 3}}}},
       [=](const Batch& batch) {
-        const Value hidden = relu(depthwise(relu(first(batch["x"]))));
+        const Value hidden = relu(nn::BatchNorm()(depthwise(relu(first(batch["x"])))));
         return nn::mean_squared_error(last(hidden), batch["y"]);
       },
       optim::Sgd{.learning_rate = 0.1});
@@ -169,7 +169,8 @@ std::map<std::string, Array> images() {
   return batch;
 }
 
-TEST_CASE("a step of convolutions gives the CPU's losses on one card and several, as planned") {
+TEST_CASE(
+    "a step of convolutions and a batch norm gives the CPU's losses on one card and several") {
   check_step_on_cards(convolution_step(), images(), 1e-5);
 }
 

@@ -39,6 +39,7 @@ double reference(ElementwiseOp op, double a, double b, double c) {
     case ElementwiseOp::gt: return a > b;
     case ElementwiseOp::ge: return a >= b;
     case ElementwiseOp::where: return a != 0 ? b : c;
+    case ElementwiseOp::multiply_add: return a * b + c;
     case ElementwiseOp::neg: return -a;
     case ElementwiseOp::abs: return std::fabs(a);
     case ElementwiseOp::sign: return a > 0 ? 1 : a < 0 ? -1 : a;

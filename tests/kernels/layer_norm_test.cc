@@ -41,6 +41,13 @@ std::vector<HostTensor> summed(int threads) {
                     {HostTensor({bf16, {13, 70}})}, {.threads = threads});
 }
 
+std::vector<HostTensor> of_channels(int threads) {
+  return run_kernel(
+      cpu::channel_products,
+      {random_tensor({bf16, {kRows, kWidth}}, 8), random_tensor({bf16, {kRows, kWidth}}, 9)},
+      {HostTensor({f32, {kWidth}}), HostTensor({f32, {kWidth}})}, {.threads = threads});
+}
+
 double difference(const HostTensor& a, const HostTensor& b) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < b.type.elements(); ++i) values.push_back(b.get(i));
@@ -48,8 +55,9 @@ double difference(const HostTensor& a, const HostTensor& b) {
 }
 
 TEST_CASE(
-    "layer norm, its gradient and an embedding's have the same bits for any number of threads") {
-  for (const auto& run : {normalised, gradients, summed}) {
+    "layer norm, its gradient, an embedding's and sums of channels have the same bits for any "
+    "number of threads") {
+  for (const auto& run : {normalised, gradients, summed, of_channels}) {
     const std::vector<HostTensor> one = run(1);
     CHECK(run(2) == one);
     CHECK(run(5) == one);

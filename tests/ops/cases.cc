@@ -122,6 +122,13 @@ void conditions() {
   table.push_back({&ops::where, {{{u8, {7}}, 0, 1}, {{f32, {7}}}, {{f32, {}}}}, choose, 7});
   table.push_back(
       {&ops::where, {{{u8, {7}}, 0, 1}, {{i32, {7}}, -9, 9}, {{i32, {7}}, -9, 9}}, choose, 7});
+  const Reference scale =
+      elementwise([](const std::vector<double>& v) { return v[0] * v[1] + v[2]; });
+  for (const DType dtype : {f64, f32, bf16}) {
+    const Operand x{{dtype, {2, 3, 5}}}, channels{{dtype, {5}}};
+    table.push_back({&ops::multiply_add, {x, channels, channels}, scale, 60});
+    table.push_back({&ops::multiply_add, {channels, x, {{dtype, {3, 1}}}}, scale, 60});
+  }
 }
 
 void add_cast(DType from, DType to, double (*f)(double)) {
@@ -392,7 +399,24 @@ void add_layer_norm(DType dtype, const Shape& rows, std::int64_t width) {
                    14 * points});
 }
 
+void add_channel_sums(DType dtype, const Shape& shape) {
+  double points = 1;
+  for (std::int64_t extent : shape) points *= double(extent);
+  const Operand x{{dtype, shape}};
+  table.push_back({&ops::channel_sums, {x}, channel_sums(), 3 * points});
+  table.push_back({&ops::channel_products, {x, x}, channel_sums(), 3 * points});
+}
+
 void normalisations() {
+  add_channel_sums(f64, {4, 3, 6});
+  add_channel_sums(f64, {5, 1});
+  add_channel_sums(f32, {7});
+  add_channel_sums(f32, {2, 3, 2, 5});
+  add_channel_sums(f32, {3, 1040});   // more than a block of the CPU's
+  add_channel_sums(f32, {1500, 24});  // rows in several pieces
+  add_channel_sums(bf16, {130, 40});  // fewer packs than a warp has lanes
+  add_channel_sums(bf16, {3, 2, 7});
+  add_channel_sums(f16, {9, 8});
   add_layer_norm(f64, {5}, 6);
   add_layer_norm(f64, {2, 3}, 1);
   add_layer_norm(f32, {2, 3}, 7);

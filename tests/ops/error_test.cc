@@ -287,6 +287,23 @@ TEST_CASE_FIXTURE(Fixture, "rotary, rms_norm and dropout check shapes, types and
         }) == "dropout: i32[3] is not a floating type; cast it");
 }
 
+TEST_CASE_FIXTURE(Fixture, "functions of channels check shapes and types") {
+  const Value x = in({bf16, {8, 4}}), good = in({f32, {4}});
+  CHECK(error_of([&] {
+          scale_shift(x, good, in({f32, {8}}));
+        }) == "scale_shift: x bf16[8, 4] needs scale and shift f32[4], not f32[4] and f32[8]");
+  CHECK(error_of([&] {
+          scale_shift(in({f64, {8, 4}}), good, good);
+        }) == "scale_shift: x f64[8, 4] needs scale and shift f64[4], not f32[4] and f32[4]");
+  CHECK(error_of([&] {
+          scale_shift(in({i32, {8, 4}}), good, good);
+        }) == "scale_shift: i32[8, 4] is not a floating type; cast it");
+  CHECK(error_of([&] {
+          channel_sums(in({i32, {8, 4}}));
+        }) == "channel_sums: i32[8, 4] is not a floating type; cast it");
+  CHECK(error_of([&] { channel_sums(in({f32, {}})); }) == "channel_sums: f32[] has no channels");
+}
+
 TEST_CASE_FIXTURE(Fixture, "layer_norm checks shapes, types and epsilon") {
   const Value x = in({f32, {8, 4}}), good = in({f32, {4}}), wide = in({f32, {8}});
   CHECK(error_of([&] { layer_norm(x, good, wide); }) ==

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "alpa/autograd/gradient.h"
 #include "alpa/ops/ops.h"
 #include "src/ir/recorder.h"
 #include "support/evaluate.h"
@@ -109,6 +110,39 @@ TEST_CASE("cross-entropy with smoothed labels, and with ignored rows") {
   CHECK(value_of({logits, labels}, [](const Values& v) {
           return softmax_cross_entropy(v[0], v[1], {.ignored_label = 1});
         })[1] == 0);
+}
+
+namespace {
+
+/// The gradient of Σ w · norm(x) for x and w [rows, 2], where norm is batch normalisation.
+std::vector<double> gradient_through_norm(DType dtype, int rows) {
+  Numbers x, w;
+  for (int i = 0; i < 2 * rows; ++i) {
+    x.push_back(static_cast<double>(i * 37 % 64) / 16 - 1);  // exact in bf16
+    w.push_back(static_cast<double>(i * 23 % 128) / 64 - 0.75);
+  }
+  const auto loss = [=](const Values& v) {
+    const Values sums = channel_sums(v[0]);
+    const Value mean = sums[0] * (1.0 / rows), variance = sums[1] * (1.0 / rows) - square(mean),
+                gain = rsqrt(variance + 1e-5);
+    const Value y = scale_shift(v[0], gain, -(mean * gain));
+    return gradient(sum(cast(y * v[1], gain.dtype())), {v[0]})[0];
+  };
+  return value_of({tensor({dtype, {rows, 2}}, x), tensor({dtype, {rows, 2}}, w)}, loss);
+}
+
+}  // namespace
+
+TEST_CASE("the gradient of batch normalisation in half precision is rounded once, from f32") {
+  const int rows = 64;
+  const Numbers exact = gradient_through_norm(f64, rows);
+  for (const auto& [dtype, rounding] : {std::pair(bf16, 0x1p-8), std::pair(f16, 0x1p-11)}) {
+    CAPTURE(name_of(dtype));
+    const Numbers rounded = gradient_through_norm(dtype, rows);
+    // besides, sums in f32 of terms up to 2
+    for (int i = 0; i < 2 * rows; ++i)
+      CHECK(std::abs(rounded[i] - exact[i]) <= 1.001 * rounding * std::abs(exact[i]) + 0x1p-20);
+  }
 }
 
 }  // namespace piece_function_test

@@ -155,6 +155,19 @@ Reference same_order(const Shape& result) {
   return [=](const std::vector<Tensor>& in) { return std::vector<Tensor>{{result, in[0].data}}; };
 }
 
+Reference channel_sums() {
+  return [](const std::vector<Tensor>& v) {
+    const Tensor &x = v.front(), &y = v.back();
+    const std::size_t width = std::size_t(x.shape.back());
+    Tensor sums = empty({x.shape.back()}), products = sums;
+    for (std::size_t i = 0; i < x.data.size(); ++i) {
+      sums.data[i % width] += x.data[i];
+      products.data[i % width] += x.data[i] * y.data[i];
+    }
+    return std::vector<Tensor>{sums, products};
+  };
+}
+
 Reference layer_norm(double epsilon) {
   return [epsilon](const std::vector<Tensor>& v) {
     const Tensor &x = v[0], &scale = v[1], &bias = v[2];

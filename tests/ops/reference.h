@@ -35,6 +35,9 @@ Reference concatenation(std::int64_t axis);
 /// The same elements in another shape.
 Reference same_order(const Shape& result);
 
+/// x → (Σ x, Σ x²) or (x, y) → (Σ x, Σ x·y) over all dimensions but the last.
+Reference channel_sums();
+
 /// Ba et al. 2016: (x, scale, bias) → (y, mean, rstd) over the last dimension.
 Reference layer_norm(double epsilon);
 /// (dy, x, scale, mean, rstd) → (dx, dscale, dbias), whatever mean and rstd are.

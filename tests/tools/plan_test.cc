@@ -288,15 +288,21 @@ TEST_CASE("given plans that fit neither model nor cluster are refused with the p
   CHECK(refused(given_stages("")) == start + "stages: there are none; give at least one\n");
 }
 
-/// Launches of a kind in a step of GPT-350M on one H200, 8 x 1024 tokens a micro-batch.
-std::map<std::string, Json> counts_of_gpt(int micro_batches) {
-  const Json report = json_of(plan_of(
-      {"gpt", "350M", "--cluster", "hgx-h200", "--method", "serial", "--precision", "bf16_mixed",
-       "--sequence", "1024", "--batch", std::to_string(8 * micro_batches), "--micro-batches",
-       std::to_string(micro_batches), "--remat", "none", "--counts", "--json"}));
+/// Launches of a kind in a step of this model on one H200.
+std::map<std::string, Json> counts_of(std::vector<std::string> model) {
+  model.insert(model.end(), {"--cluster", "hgx-h200", "--method", "serial", "--precision",
+                             "bf16_mixed", "--remat", "none", "--counts", "--json"});
+  const Json report = json_of(plan_of(model));
   std::map<std::string, Json> counts;
   for (const Json& row : report.at("counts")) counts[row.at("kind")] = row;
   return counts;
+}
+
+/// Of GPT-350M, 8 x 1024 tokens a micro-batch.
+std::map<std::string, Json> counts_of_gpt(int micro_batches) {
+  return counts_of({"gpt", "350M", "--sequence", "1024", "--batch",
+                    std::to_string(8 * micro_batches), "--micro-batches",
+                    std::to_string(micro_batches)});
 }
 
 TEST_CASE("a step of GPT-350M launches at most 597 kernels") {
@@ -320,6 +326,17 @@ TEST_CASE("micro-batches of GPT-350M convert nothing by itself") {
   // A micro-batch adds to its sums in products and two launches: the loss; biases and norms.
   CHECK(counts["multi_tensor_add"]["launches"] == 3 * 2);
   CHECK(counts["all"]["launches"] <= 3 * 600);
+}
+
+TEST_CASE("batch normalisations of a Wide-ResNet read each tensor once for both of their sums") {
+  auto counts = counts_of({"wide-resnet", "250M", "--batch", "64", "--image", "224"});
+  CHECK(counts["channel_sums"]["launches"] == 53);
+  CHECK(counts["channel_products"]["launches"] == 53);
+  // two bf16 tensors instead of one, beside two numbers a channel
+  CHECK(counts["channel_products"]["bytes"].get<double>() ==
+        doctest::Approx(2 * counts["channel_sums"]["bytes"].get<double>()).epsilon(0.001));
+  CHECK(counts["all"]["bytes"].get<double>() <= 79e9);
+  CHECK(counts["cast"]["launches"] <= 3);
 }
 
 TEST_CASE("counts are a table behind the plan") {

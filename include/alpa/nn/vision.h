@@ -132,17 +132,16 @@ class BatchNorm {
     const Value bias = in.parameter("bias", channels, zeros, real);
     const Value mean = in.state("mean", scale, channels, zeros, real);
     const Value variance = in.state("variance", scale, channels, ones, real);
-    const Value wide = cast(x, real);
     const bool observes = x.builder->training() && !in.frozen("scale");
     require(!observes || !x.builder->has_update(mean),
             "nn::BatchNorm: layer \"{}\" normalises in two places of the model, but keeps one mean "
             "and variance; make a BatchNorm for each place, or freeze it",
             in.name());
     const Moments moments =
-        observes ? observe(wide, {mean, variance}, in.name()) : Moments{mean, variance};
+        observes ? observe(x, {mean, variance}, in.name()) : Moments{mean, variance};
     const Value gain = rsqrt(moments.variance + options_.epsilon) * scale;
     // In this form all gradients come from Σ dy and Σ dy·x, which devices reduce together.
-    return cast(wide * gain + (bias - moments.mean * gain), x.dtype());
+    return scale_shift(x, gain, bias - moments.mean * gain);
   }
 
   const LayerId& id() const { return id_; }  ///< of the layer
@@ -154,10 +153,9 @@ class BatchNorm {
 
   /// Moments of this micro-batch; the running ones move towards their means over micro-batches.
   Moments observe(Value x, const Moments& running, const std::string& layer) const {
-    Axes rows;
-    for (int d = 0; d + 1 < x.rank(); ++d) rows.push_back(d);
-    const Value mean = alpa::mean(x, rows), mean_square = alpa::mean(square(x), rows),
-                square_mean = square(mean);
+    const Values sums = channel_sums(x);
+    const double share = static_cast<double>(x.dim(-1)) / static_cast<double>(x.type().elements());
+    const Value mean = sums[0] * share, mean_square = sums[1] * share, square_mean = square(mean);
     // max(E[x²] - E[x]², 0), in a form that needs E[x²] as such: devices then reduce both together.
     const Moments now{mean, maximum(mean_square, square_mean) - square_mean};
     move(running.mean, now.mean, layer + ".mean");

@@ -99,6 +99,12 @@ Value sum(Value x, const Axes& axes = {}, bool keep_dims = false);
 Value mean(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The gradient is shared equally by tied elements.
 Value max(Value x, const Axes& axes = {}, bool keep_dims = false);
+/// Σ x and Σ x² of every channel, over all dimensions but the last of x [..., C]: two tensors [C]
+/// of f32, of f64 if x is, carried in double. x is floating and read once.
+Values channel_sums(Value x);
+/// x · scale + shift for every channel of x [..., C]; scale and shift are [C] of f32, of f64 if x
+/// is. Computed in their type, then rounded to x's. Their gradients read x and dy once, together.
+Value scale_shift(Value x, Value scale, Value shift);
 /// The sum of the squares of all elements, carried in double: a scalar of f32, of f64 if x is.
 /// The squares are not stored.
 Value squared_norm(Value x);
