@@ -260,12 +260,13 @@ class GpuCheck(Written):
     def test_a_run_that_is_killed_leaves_whole_rows_and_no_program(self):
         for number in (signal.SIGKILL, signal.SIGTERM):
             pid = self.folder / f"pid{number}"
-            self.program("bench_cuda_kernels", STEP % f"echo $$ > {pid}; exec sleep 60")
+            self.program("bench_cuda_kernels", STEP % f"echo $$ > {pid}; exec sleep 600")
             with subprocess.Popen(self.command("C"), env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
                 self.addCleanup(run.kill)
                 until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+                until(lambda: '"kernels", "who"' in self.path("C").read_text())
                 run.send_signal(number)
-            until(lambda: not alive(int(pid.read_text())))
+            until(lambda: not alive(int(pid.read_text())), 30)
             self.assertEqual([row["name"] for row in self.rows("C") if row["job"] == "kernels"], ["step"])
             with open(self.path("C"), "a") as file:
                 file.write('{"job": "kernels", "na')  # a row that a full disk cut
@@ -340,10 +341,10 @@ class OnTheEmulation(Written):
                     self.assertRegex(row["reason"], "is not installed$|^the emulation has|^the backend launches")
 
 
-def until(done):
-    end = time.monotonic() + 200
+def until(done, seconds=200):
+    end = time.monotonic() + seconds
     while not done():
-        assert time.monotonic() < end, "nothing came of it within 200 seconds"
+        assert time.monotonic() < end, f"nothing came of it within {seconds} seconds"
         time.sleep(0.02)
 
 
