@@ -132,7 +132,7 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
   bench::interleave(variants, sizes.rounds);
   const auto print = [&](int i, const char* batch, std::vector<bench::Figure> more,
                          const bench::Aim& aim) {
-    bench::Labels labels{{"who", "alpa"}, {"precision", precision.name}};
+    bench::Labels labels{{"who", "alpa"}, {"model", "mlp"}, {"precision", precision.name}};
     if (*batch != '\0') labels.push_back({"batch", batch});
     std::vector<bench::Figure> figures{
         {"median_seconds", seconds_of_step(variants[i], sizes.steps)},

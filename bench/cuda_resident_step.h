@@ -18,6 +18,7 @@
 #include "src/cuda/mesh_queue.h"
 #include "src/cuda/uploads.h"
 #include "src/lower/memory_plan.h"
+#include "src/report/step_counts.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/initialize.h"
 #include "src/tensor/element.h"
@@ -28,10 +29,14 @@ class ResidentStep {
  public:
   /// Loads `step` on the first card with initial parameters, uploads `batch`, and runs the step
   /// twice, so that everything is loaded before it is captured.
-  ResidentStep(const TrainingStep& step, const Serial& method, const BatchData& batch)
-      : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
-        products_({.tf32 = method.executor.tf32}),
-        dnn_({.tf32 = method.executor.tf32}) {
+  /// `held_bytes`: what the card clears for each instruction before a step whose instructions are
+  /// timed, so that the host is ahead of it; the default takes some 15 µs.
+  ResidentStep(const TrainingStep& step, const Serial& method, const BatchData& batch,
+               std::int64_t held_bytes = std::int64_t{1} << 26)
+      : held_bytes_(held_bytes),
+        planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
+        products_({.tf32 = method.executor.tf32, .measured = method.executor.tune}),
+        dnn_({.tf32 = method.executor.tf32, .measured = method.executor.tune}) {
     const spmd::SpmdProgram& program = *planned_.program;
     lower::DeviceProgram lowered = lower::lower(program, 0, true, lower::memory_rules("cuda"));
     std::vector<lower::Reported> metrics = lowered.reported;
@@ -65,9 +70,14 @@ class ResidentStep {
 
   /// Of the last step that was replayed.
   double loss() const {
-    const lower::DeviceProgram& program = device().program();
-    const double loss = load_element(program.buffers[program.reported.at(0).buffer].type.dtype,
-                                     static_cast<const std::byte*>(metrics_.get()));
+    const auto& reported = program().reported;
+    const auto at = std::ranges::find_if(reported, [&](const lower::Reported& metric) {
+      return graph().metrics[metric.metric].name == "loss";
+    });
+    invariant(at != reported.end(), "the step reports its loss");
+    const double loss = load_element(
+        program().buffers[at->buffer].type.dtype,
+        static_cast<const std::byte*>(metrics_.get()) + at->metric * cuda::kMetricBytes);
     require(std::isfinite(loss), "the loss of the resident step is {}", loss);
     return loss;
   }
@@ -75,28 +85,51 @@ class ResidentStep {
   /// Kernels, copies and fills that a step launches.
   std::size_t launches() const { return launches_; }
 
-  /// What the instructions of one operator take in a step.
+  /// Runs the step once, kernel by kernel, and waits.
+  void run_uncaptured() {
+    queue_->queue({0, 0}, 0, false);
+    wait();
+  }
+
+  const CompiledStep& planned() const { return planned_; }
+  const Graph& graph() const { return planned_.program->graph; }
+  const lower::DeviceProgram& program() const { return device().program(); }
+
+  /// What the instructions of one name take in a step.
   struct Kernels {
     int instructions = 0;
-    double seconds = 0;    ///< without the gaps between them; rather too small
-    double with_gaps = 0;  ///< when each waits for the one before, as the host sees it
+    double seconds = 0;           ///< without the gaps between them; rather too small
+    double with_gaps = 0;         ///< when each waits for the one before, as the host sees it
+    double bytes = 0, flops = 0;  ///< counted as by `count_step`
   };
+  using NameOf = std::string (*)(const Graph&, const lower::DeviceProgram&,
+                                 const lower::Instruction&);
 
-  /// Seconds of the kernels of a step, by operator ("" for loads, copies and fills): the
+  /// The name of an instruction's operator; "" for loads, copies and fills.
+  static std::string operator_of(const Graph& graph, const lower::DeviceProgram&,
+                                 const lower::Instruction& instruction) {
+    if (instruction.kind != lower::Instruction::Kind::compute) return "";
+    return std::string(graph.nodes[instruction.node].op->name);
+  }
+
+  /// Seconds of the kernels of a step, by name: the
   /// median over `rounds` steps of the time between events around each instruction, less the
   /// time that a kernel of one element takes between such events. The instructions run in the
   /// order of the step, so what lies in the cache is what lies there in a step. With each gap
   /// the time of that smallest kernel is subtracted, too: the gaps of a step are at most what
   /// the sum leaves of its time.
-  std::map<std::string, Kernels> kernels(int rounds) {
+  std::map<std::string, Kernels> kernels(int rounds, NameOf name_of = operator_of) {
     const double overhead = seconds_of_smallest_kernel(rounds);
     const std::vector<double> seconds = seconds_of_instructions(rounds);
     std::map<std::string, Kernels> kernels;
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      Kernels& of_operator = kernels[operator_of(*operations()[i].instruction)];
-      ++of_operator.instructions;
-      of_operator.seconds += std::max(0.0, seconds[i] - overhead);
-      of_operator.with_gaps += seconds[i];
+      const lower::Instruction& instruction = *operations()[i].instruction;
+      Kernels& of_name = kernels[name_of(graph(), program(), instruction)];
+      ++of_name.instructions;
+      of_name.seconds += std::max(0.0, seconds[i] - overhead);
+      of_name.with_gaps += seconds[i];
+      const KindCount count = count_of(graph(), program(), instruction).value_or(KindCount{});
+      of_name.bytes += count.bytes, of_name.flops += count.flops;
     }
     return kernels;
   }
@@ -116,11 +149,6 @@ class ResidentStep {
   }
   void record(const cuda::EventHandle& event) const {
     cuda::check(cudaEventRecord(event.get(), device().compute()), "cudaEventRecord");
-  }
-
-  std::string operator_of(const lower::Instruction& instruction) const {
-    if (instruction.kind != lower::Instruction::Kind::compute) return "";
-    return std::string(planned_.program->graph.nodes[instruction.node].op->name);
   }
 
   /// Median time between events around each instruction.
@@ -192,10 +220,9 @@ class ResidentStep {
     wait();
   }
 
-  /// For some 15 µs for each instruction of a step.
   void hold_back() const {
-    constexpr std::int64_t kBytes = std::int64_t{1} << 26;
-    bench::hold_back(kBytes * static_cast<std::int64_t>(operations().size()), device().compute());
+    bench::hold_back(held_bytes_ * static_cast<std::int64_t>(operations().size()),
+                     device().compute());
   }
 
   double seconds_of_smallest_kernel(int rounds) {
@@ -217,6 +244,7 @@ class ResidentStep {
     return median(seconds);
   }
 
+  std::int64_t held_bytes_;
   CompiledStep planned_;
   cuda::Matmuls products_;
   cuda::DnnPlans dnn_;

@@ -58,5 +58,5 @@ if(ALPA_CUDNN)
   set_property(TARGET alpa_cuda APPEND PROPERTY INSTALL_RPATH ${folder})
 endif()
 
-# What scripts/gpu_check needs: the CUDA tests and benchmarks, and the doctor.
+# What scripts/gpu_check needs: the CUDA tests and benchmarks, the examples and the doctor.
 add_custom_target(cuda_programs DEPENDS alpa_cuda)

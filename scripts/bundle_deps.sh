@@ -1,8 +1,10 @@
 #!/bin/sh
-# Carries the libraries of scripts/packages.txt to a machine that has a compiler and CMake but no Debian packages.
-#   scripts/bundle_deps.sh                packs what is installed here into bundle/dependencies.tar.gz
-#   scripts/bundle_deps.sh unpack FOLDER  unpacks it there and prints how to configure with it
-# The archive needs nothing but tar and gzip there. Packing fails if it grows beyond ALPA_BUNDLE_MIB (48).
+# Carries programs, or the libraries to compile them, to a machine that has no Debian packages.
+#   scripts/bundle_deps.sh programs       builds here what scripts/gpu_check runs, and packs it with the libraries that it
+#                                         loads, but NVIDIA's, into bundle/programs.tar.xz; gpu_check unpacks it
+#   scripts/bundle_deps.sh                packs what scripts/packages.txt installs into bundle/dependencies.tar.gz
+#   scripts/bundle_deps.sh unpack FOLDER  unpacks that there and prints how to configure with it
+# The second archive needs nothing but tar and gzip there. Packing fails if an archive grows beyond ALPA_BUNDLE_MIB (48).
 set -eu
 cd "$(dirname "$0")/.."
 archive=bundle/dependencies.tar.gz
@@ -18,9 +20,39 @@ if [ "${1:-}" = unpack ]; then
   exit 0
 fi
 
-scripts/setup
+# packed ARCHIVE COMPRESSOR...: the folder $stage.
+packed() {
+  archive=$1
+  shift
+  mkdir -p bundle
+  tar -cf - --sort=name --owner=0 --group=0 --numeric-owner -C "$stage" . | "$@" >"$archive"
+  mebibytes=$(($(stat -c %s "$archive") / 1048576 + 1))
+  [ "$mebibytes" -le "${ALPA_BUNDLE_MIB:-48}" ] || { echo "$archive is $mebibytes MiB, more than ${ALPA_BUNDLE_MIB:-48}" >&2; exit 1; }
+  ls -lh "$archive"
+}
+
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
+
+if [ "${1:-}" = programs ]; then
+  scripts/build release cuda_programs
+  bin=build/release/bin
+  mkdir -p "$stage/$bin" "$stage/build/release/lib"
+  set -- "$bin"/alpa "$bin"/alpa-* "$bin"/bench_cuda_* "$bin"/test_cuda "$bin"/test_runtime "$bin"/test_equivalence "$bin"/test_api
+  for program in "$@" "$bin/libalpa_cuda.so"; do
+    strip -o "$stage/$program" "$program"
+  done
+  # All that they load but what the compiler and the toolkit bring.
+  for program in "$@"; do ldd "$program"; done | awk '$3 ~ /^\// {print $3}' | sort -u |
+    grep -vE '/lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt|cudart|cublas|cublasLt|nvrtc|nccl|alpa_cuda)\.so' | while read -r library; do
+    strip --strip-debug -o "$stage/build/release/lib/$(basename "$library")" "$(readlink -f "$library")"
+  done
+  pwd >"$stage/build/release/built_in"
+  packed bundle/programs.tar.xz xz -9 -T1
+  exit 0
+fi
+
+scripts/setup
 # MPI belongs to the machine: alpa builds with the one it has there, or without.
 development=$(sed 's/#.*//' scripts/packages.txt | grep -- -dev | grep -v openmpi; dpkg-query -W -f '${Package}\n' 'coinor-lib*-dev')
 
@@ -54,8 +86,4 @@ done | sort -u | grep -vE '/lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt)\.so' | while r
   [ "$(basename "$file")" = "$(basename "$library")" ] || ln -sf "$(basename "$file")" "$folder/$(basename "$library")"
 done
 
-mkdir -p bundle
-tar -cf - --sort=name --owner=0 --group=0 --numeric-owner -C "$stage" . | gzip -9n >"$archive"
-mebibytes=$(($(stat -c %s "$archive") / 1048576 + 1))
-[ "$mebibytes" -le "${ALPA_BUNDLE_MIB:-48}" ] || { echo "$archive is $mebibytes MiB, more than ${ALPA_BUNDLE_MIB:-48}" >&2; exit 1; }
-ls -lh "$archive"
+packed "$archive" gzip -9n

@@ -1,5 +1,6 @@
 """GPT of bench/gpt_step.cc in JAX and in PyTorch: blocks of layer norm, causal attention, layer norm, GELU feed-forward; tied
-embeddings, learnt positions, cross-entropy. `o` has layers, hidden, heads, sequence and vocabulary."""
+embeddings, learnt positions, cross-entropy. `o` has layers, hidden, heads, sequence and vocabulary,
+and for JAX maybe attention, an implementation of its fused attention."""
 
 
 def jax_gpt(o, sharded, cut=None, apart=False):
@@ -29,7 +30,7 @@ def jax_gpt(o, sharded, cut=None, apart=False):
         y = jnp.tensordot(norm(x, p["n1"]), p["qkv"][0], 1) + p["qkv"][1]
         q, k, v = jnp.split(y, 3, -1) if y.ndim == 3 else (y[:, :, i] for i in range(3))
         heads = lambda y: y.reshape(*y.shape[:2], o.heads, head)
-        y = jax.nn.dot_product_attention(heads(q), heads(k), heads(v), is_causal=True)
+        y = jax.nn.dot_product_attention(heads(q), heads(k), heads(v), is_causal=True, implementation=getattr(o, "attention", None))
         x = x + y.reshape(x.shape) @ p["out"][0] + p["out"][1]
         return x + jax.nn.gelu(norm(x, p["n2"]) @ p["up"][0] + p["up"][1]) @ p["down"][0] + p["down"][1]
 
@@ -38,7 +39,7 @@ def jax_gpt(o, sharded, cut=None, apart=False):
         for b in p["blocks"]:
             x = block(x, b)
         logits = norm(x, p["norm"]) @ p["tokens"].T + p["bias"]
-        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1))
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits.astype(jnp.float32)), tokens[..., None], -1))
 
     return parameters, loss_of
 

@@ -143,7 +143,7 @@ def measure(options, precision):
         seconds.append((time.perf_counter() - start) / options.steps)
     if not math.isfinite(loss):
         raise RuntimeError(f"the loss is {loss}")
-    print(json.dumps({"name": f"{PEERS[options.peer]}, {step.version}", "who": "peer", "precision": precision, "batch": "resident",
+    print(json.dumps({"name": f"{PEERS[options.peer]}, {step.version}", "who": "peer", "model": "mlp", "precision": precision, "batch": "resident",
                       "median_seconds": round(statistics.median(seconds), 9), "best_seconds": round(min(seconds), 9),
                       "loss": round(loss, 4)}), flush=True)
 

@@ -10,7 +10,9 @@ step, the median over rounds of its seconds divided by alpa's, and peak memory o
 """
 import sys
 import time
+from types import SimpleNamespace
 
+from experts import parameters_of, torch_moe
 from turns import Apart, JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
@@ -18,73 +20,19 @@ BATCH, SEQUENCE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [4,
 LAYERS, HIDDEN, HEADS, EXPERTS, WIDTH, WORDS = 4, 512, 8, 8, 2048, 8192
 TOKENS = BATCH * SEQUENCE
 CAPACITY = 2 * TOKENS // EXPERTS
-
-
-def parameters_of(normal, zeros, ones):
-    layers = []
-    for layer in range(LAYERS):
-        p = {name: ones(HIDDEN) for name in ("norm1", "norm2")} | {f"{name}_bias": zeros(HIDDEN) for name in ("norm1", "norm2")}
-        for name in ("q", "k", "v", "o"):
-            p |= {name: normal(HIDDEN, HIDDEN), f"{name}_bias": zeros(HIDDEN)}
-        if layer % 2:
-            p |= {"gate": normal(HIDDEN, EXPERTS), "up": normal(EXPERTS, HIDDEN, WIDTH), "down": normal(EXPERTS, WIDTH, HIDDEN)}
-        else:
-            p |= {"up": normal(HIDDEN, WIDTH), "up_bias": zeros(WIDTH), "down": normal(WIDTH, HIDDEN), "down_bias": zeros(HIDDEN)}
-        layers.append(p)
-    return {"table": normal(WORDS, HIDDEN), "positions": normal(SEQUENCE, HIDDEN), "norm": ones(HIDDEN), "norm_bias": zeros(HIDDEN),
-            "head": zeros(WORDS), "layers": layers}
+SIZES = SimpleNamespace(layers=LAYERS, hidden=HIDDEN, heads=HEADS, experts=EXPERTS, width=WIDTH, vocabulary=WORDS, sequence=SEQUENCE, group=TOKENS)
 
 
 class Torch:
     def __init__(self, compiled):
         import torch
-        import torch.nn.functional as F
         torch.set_num_threads(THREADS)
         self.name = f"PyTorch {torch.__version__}, " + ("compile" if compiled else "eager")
-        leaves = []
-
-        def leaf(x):
-            leaves.append(x.requires_grad_())
-            return x
-
-        p = parameters_of(lambda *s: leaf(torch.randn(*s) * 0.02), lambda *s: leaf(torch.zeros(*s)), lambda *s: leaf(torch.ones(*s)))
+        model = torch_moe(SIZES)
         tokens = torch.tensor([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(BATCH, SEQUENCE)
-
-        def route(gates):
-            first = F.one_hot(gates.argmax(-1), EXPERTS).float()
-            second = F.one_hot((gates - 2 * first).argmax(-1), EXPERTS).float()
-            place = first * (first.cumsum(1) - first) + second * (second.cumsum(1) - second + first.sum(1, keepdim=True))
-            weight = gates * (first + second)
-            weight = weight / weight.sum(-1, keepdim=True)
-            here = place[..., None] == torch.arange(CAPACITY, dtype=torch.float32)
-            zero = torch.zeros(())
-            balance = EXPERTS * (first.mean(1) * gates.mean(1)).sum(-1).mean()
-            return torch.where(here, (first + second)[..., None], zero), torch.where(here, weight[..., None], zero), balance
-
-        def block(p, x):
-            h = F.layer_norm(x, (HIDDEN,), p["norm1"], p["norm1_bias"])
-            q, k, v = ((h @ p[n] + p[n + "_bias"]).reshape(BATCH, SEQUENCE, HEADS, -1).transpose(1, 2) for n in "qkv")
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape)
-            x = x + a @ p["o"] + p["o_bias"]
-            h = F.layer_norm(x, (HIDDEN,), p["norm2"], p["norm2_bias"])
-            if "gate" not in p:
-                return x + F.gelu(h @ p["up"] + p["up_bias"], approximate="tanh") @ p["down"] + p["down_bias"], 0.0
-            t = h.reshape(1, TOKENS, HIDDEN)
-            dispatch, combine, balance = route(torch.softmax(t @ p["gate"], -1))
-            sent = torch.einsum("gsec,gsm->egcm", dispatch, t).reshape(EXPERTS, -1, HIDDEN)
-            result = (F.gelu(sent @ p["up"], approximate="tanh") @ p["down"]).reshape(EXPERTS, 1, -1, HIDDEN)
-            return x + torch.einsum("gsec,egcm->gsm", combine, result).reshape(x.shape), balance
-
-        def loss_of():
-            x, balance = F.embedding(tokens, p["table"]) + p["positions"], 0.0
-            for layer in p["layers"]:
-                x, b = block(layer, x)
-                balance = balance + b
-            logits = F.layer_norm(x, (HIDDEN,), p["norm"], p["norm_bias"]) @ p["table"].T + p["head"]
-            return F.cross_entropy(logits.reshape(TOKENS, WORDS), tokens.reshape(TOKENS)) + 0.01 * balance / (LAYERS // 2)
-
-        self.loss_of = torch.compile(loss_of) if compiled else loss_of
-        self.optimizer = torch.optim.Adam(leaves, lr=1e-7)
+        loss_of = torch.compile(model) if compiled else model
+        self.loss_of = lambda: loss_of(tokens)
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-7)
 
     def seconds_of(self, steps):
         start = time.perf_counter()
@@ -102,7 +50,7 @@ class Jax(JaxSteps):
         self.name = f"JAX {jax.__version__}, " + ("jit" if DEVICES == 1 else "batch and experts split")
         keys = iter(jax.random.split(jax.random.PRNGKey(0), 100))
         laid = lambda x: sharded(x, *(("d",) if x.ndim == 3 else ()))  # weights of experts have three dimensions
-        p = parameters_of(lambda *s: laid(jax.random.normal(next(keys), s) * 0.02), lambda *s: laid(jnp.zeros(s)),
+        p = parameters_of(SIZES, lambda *s: laid(jax.random.normal(next(keys), s) * 0.02), lambda *s: laid(jnp.zeros(s)),
                           lambda *s: laid(jnp.ones(s)))
         tokens = sharded(jnp.array([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(BATCH, SEQUENCE), "d")
 

@@ -10,6 +10,7 @@ median over rounds of its seconds divided by alpa's, and peak memory of its proc
 import sys
 import time
 
+from resnet import torch_resnet
 from turns import Apart, JaxSteps, OnRequest, forced_host_devices, take_turns
 
 BENCH = sys.argv[1]
@@ -23,29 +24,7 @@ class Torch:
         torch.set_num_threads(THREADS)
         self.name = f"PyTorch {torch.__version__}, eager" + (", channels last" if channels_last else "")
 
-        def conv_norm(inputs, features, window, stride=1):
-            return [torch.nn.Conv2d(inputs, features, window, stride, window // 2, bias=False), torch.nn.BatchNorm2d(features)]
-
-        class Block(torch.nn.Module):
-            def __init__(self, inputs, c, stride):
-                super().__init__()
-                relu = torch.nn.ReLU(inplace=True)
-                self.branch = torch.nn.Sequential(*conv_norm(inputs, c, 1), relu, *conv_norm(c, c * WIDTH, 3, stride), relu,
-                                                  *conv_norm(c * WIDTH, 4 * c, 1))
-                same = inputs == 4 * c and stride == 1
-                self.shortcut = torch.nn.Sequential(*([] if same else conv_norm(inputs, 4 * c, 1, stride)))
-
-            def forward(self, x):
-                return torch.relu(self.shortcut(x) + self.branch(x))
-
-        layers, inputs, c = [*conv_norm(3, CHANNELS, 3), torch.nn.ReLU(inplace=True)], CHANNELS, CHANNELS
-        for group, count in enumerate(BLOCKS):
-            for block in range(count):
-                layers.append(Block(inputs, c, 2 if group > 0 and block == 0 else 1))
-                inputs = 4 * c
-            c *= 2
-        layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(inputs, CLASSES)]
-        self.model = torch.nn.Sequential(*layers)
+        self.model = torch_resnet(CHANNELS, WIDTH, BLOCKS, CLASSES, small_images=True)
         self.x, self.y = torch.randn(BATCH, 3, IMAGE, IMAGE), torch.arange(BATCH) % CLASSES
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)

@@ -60,7 +60,15 @@ double message_bytes(const lower::DeviceProgram& device, const lower::Instructio
   return static_cast<double>(box.bytes());
 }
 
-/// One run of an instruction; nothing if it launches nothing.
+void add(KindCount& sum, const KindCount& one, std::int64_t times) {
+  sum.launches += times * one.launches;
+  sum.in_micro_batches += times * one.in_micro_batches;
+  sum.bytes += static_cast<double>(times) * one.bytes;
+  sum.flops += static_cast<double>(times) * one.flops;
+}
+
+}  // namespace
+
 std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram& device,
                                   const lower::Instruction& instruction) {
   const auto [kind, n, inputs, outputs] =
@@ -79,15 +87,6 @@ std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram
                                         types_of(device, outputs), DeviceMesh()),
                    flops(rule)};
 }
-
-void add(KindCount& sum, const KindCount& one, std::int64_t times) {
-  sum.launches += times * one.launches;
-  sum.in_micro_batches += times * one.in_micro_batches;
-  sum.bytes += static_cast<double>(times) * one.bytes;
-  sum.flops += static_cast<double>(times) * one.flops;
-}
-
-}  // namespace
 
 std::vector<KindCount> count_step(const spmd::SpmdProgram& program,
                                   const lower::DeviceProgram& device) {

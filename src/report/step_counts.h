@@ -1,5 +1,6 @@
 #pragma once
 /// What a step queues on one device, counted from its program: no device is needed.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ struct KindCount {
   double bytes = 0;                   ///< read and written by operators; of messages, sent
   double flops = 0;
 };
+
+/// One run of an instruction; nothing if it launches nothing.
+std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram& device,
+                                  const lower::Instruction& instruction);
 
 /// One row per kind, most launches first. Loads of inputs and waits are no launches. A call of a
 /// kernel may be several launches of a card: sums in pieces, copies before products.
