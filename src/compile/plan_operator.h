@@ -15,8 +15,8 @@ struct PlanOperator {
 };
 
 /// The operator that `name` names: its name, or "%12", a value that it computes, as the text of the
-/// graph numbers it. With several stages "1:%12" and "1:name" mean stage 1. Throws Error, with names
-/// to choose from, unless it names exactly one.
+/// graph numbers it. With several stages "1:%12" and "1:name" mean stage 1. Throws Error, with
+/// names to choose from, unless it names exactly one.
 PlanOperator find_operator(const Plan& plan, const std::string& name);
 
 /// "einsum "head/einsum"".

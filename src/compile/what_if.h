@@ -42,8 +42,8 @@ struct PlanChange {
 CountedPlan kept_plan(const Plan& plan, const Cluster& cluster);
 
 /// The best plan under a change, by the method of `plan`, for `cluster`: found by the search that
-/// the method makes, or `plan` as it is, where the change allows it and it is better. Throws Error if
-/// there is none, and for a plan that cannot be asked.
+/// the method makes, or `plan` as it is, where the change allows it and it is better. Throws Error
+/// if there is none, and for a plan that cannot be asked.
 CountedPlan what_if(const Plan& plan, const Cluster& cluster, const PlanChange& change);
 
 }  // namespace alpa

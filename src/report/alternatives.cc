@@ -39,7 +39,7 @@ class Repricing {
   }
 
  private:
-  /// Seconds of the node and of resharding the values it reads and leaves, and those that update it.
+  /// Seconds of the node and of resharding the values it reads and leaves, and that update it.
   double seconds_around(int n) {
     const Node& node = facts_.graph.nodes[n];
     double seconds =
