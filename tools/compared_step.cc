@@ -21,8 +21,9 @@ namespace {
 constexpr std::uint64_t kSeed = 1;
 /// Of the largest element; elements below the second count as this large, because gradients that
 /// cancel out are rounding alone.
-constexpr double kRounding = 1e-9, kSmall = 1e-2;
-constexpr double kScalar = 1e-3;  ///< learning rates and the like
+constexpr double kRounding = 1e-9, kSmall = 1e-4;
+constexpr double kParameter = 0.5;  ///< so that gradients of all layers are far above rounding
+constexpr double kScalar = 1e-3;    ///< learning rates and the like
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -42,12 +43,12 @@ std::string in_f64(const std::string& text) {
   return result;
 }
 
-Array random_array(TensorType type, std::mt19937_64& random) {
+Array random_array(TensorType type, std::mt19937_64& random, double largest = 1) {
   Array array(std::move(type));
   const auto fill = [&](auto span, auto&& number) {
     for (auto& element : span) element = number();
   };
-  std::uniform_real_distribution<double> around_zero(-1, 1);
+  std::uniform_real_distribution<double> around_zero(-largest, largest);
   switch (array.dtype()) {
     case DType::f64:
       fill(array.mutable_elements_as<double>(), [&] { return around_zero(random); });
@@ -84,13 +85,17 @@ std::map<std::string, double> scalars_of(const Graph& graph) {
   return scalars;
 }
 
-/// State, metrics and outputs after one step of `program`.
+/// State, metrics and outputs after one step of `program` from random parameters.
 BatchData after_a_step(const spmd::SpmdProgram& program, const Graph& graph,
                        const pipeline::PipelineSchedule& schedule) {
   runtime::Executor executor(
       spmd::bucket_collectives(fuse_elementwise(program), ExecutorOptions{}.bucket_bytes, 0), {},
       "cpu", schedule);
   const std::shared_ptr<runtime::DeviceState> state = executor.make_state(kSeed);
+  std::mt19937_64 random(kSeed);
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state && role_of(input) == StateRole::parameter)
+      executor.write(*state, input.name, random_array(graph.type(input.value), random, kParameter));
   const runtime::RunningStep step = executor.start(*state, random_batch(graph), scalars_of(graph));
   BatchData tensors = step.outputs();
   for (const auto& [name, value] : step.metrics()) tensors.emplace("metric " + name, Array(value));

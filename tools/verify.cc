@@ -8,6 +8,7 @@
 #include "tools/common/flag_table.h"
 #include "tools/compared_step.h"
 #include "tools/plan_or_model.h"
+#include "tools/reduced_extents.h"
 #include "tools/verified_plan.h"
 
 using namespace alpa;
@@ -53,16 +54,21 @@ Graph read_graph(const std::string& path) {
 void line(const char* label, const std::string& words) { fmt::print("{:<12} {}\n", label, words); }
 
 /// What stands against running a step of the plan here; empty: nothing.
-std::string why_not_run(const VerifyFlags& flags, const CompiledStep& step, int devices) {
-  const double flops = flops_per_step(step.graph);
+std::string why_not_run(const VerifyFlags& flags, const Plan& plan) {
+  double flops = 0, bytes = 0;
+  for (const StagePlan& stage : plan.stages) {
+    flops += flops_per_step(stage.graph);
+    for (const ValueInfo& value : stage.graph.values)
+      bytes += static_cast<double>(value.type.bytes());
+  }
   if (flops > flags.most_flops)
     return fmt::format("a step has {:.2g} floating-point operations; --most-flops {:.2g} runs it",
                        flops, flops);
+  const int devices = devices_of(plan);
   if (devices > kMostDevices)
     return fmt::format("it is for {} devices; at most {} run here", devices, kMostDevices);
-  // f64, on these devices and on one
-  const double bytes = 4.0 * static_cast<double>(step.memory_bytes) * devices,
-               free = static_cast<double>(host_memory().available_bytes);
+  bytes *= devices + 1;  // as if every device had all
+  const auto free = static_cast<double>(host_memory().available_bytes);
   if (bytes > free)
     return fmt::format("a step in f64 may take {}, but {} are free", bytes_text(bytes),
                        bytes_text(free));
@@ -70,30 +76,34 @@ std::string why_not_run(const VerifyFlags& flags, const CompiledStep& step, int 
 }
 
 /// Prints the tensors that differ most. Throws Error naming the first if that is no rounding.
-void tell(const std::vector<TensorDifference>& differences, const std::string& path) {
+void tell(const std::vector<TensorDifference>& differences, bool is_reduced,
+          const std::string& path) {
   const TensorDifference& worst = differences.front();
   require(std::ranges::all_of(differences, &TensorDifference::is_rounding),
           "plan {}: after one step in f64, \"{}\" differs from that of one device by {:.3g}; its "
           "largest element is {:.3g}",
           path, worst.name, worst.largest, worst.scale);
-  line("one step", fmt::format("{} tensors in f64 as on one device; the largest differences of an "
-                               "element, and the largest elements:",
-                               differences.size()));
+  line("one step",
+       fmt::format("{} tensors in f64 at {} extents as on one device; the largest differences of "
+                   "an element, and the largest elements:",
+                   differences.size(), is_reduced ? "reduced" : "their"));
   for (std::size_t i = 0; i < std::min(kMostTensors, differences.size()); ++i)
     fmt::print("  {:<40} {:>8.2g} {:>8.2g}\n", differences[i].name, differences[i].largest,
                differences[i].scale);
 }
 
 void compare(const VerifyFlags& flags, const CompiledStep& step, const Cluster& cluster) {
-  const std::string why = why_not_run(flags, step, devices_of(step.plan));
-  if (!why.empty()) return line("one step", "not compared: " + why);
   Plan plan = step.plan;
+  plan.stages = with_reduced_extents(plan.stages);
+  const bool is_reduced = plan.stages.front().graph.values != step.plan.stages.front().graph.values;
   try {
-    plan.stages = stages_in_f64(step.plan);
+    plan.stages = stages_in_f64(plan);
   } catch (const Error& error) {
     return line("one step", fmt::format("not compared: it has no form in f64: {}", error.what()));
   }
-  tell(compared_step(plan, cluster), flags.file);
+  const std::string why = why_not_run(flags, plan);
+  if (!why.empty()) return line("one step", "not compared: " + why);
+  tell(compared_step(plan, cluster), is_reduced, flags.file);
 }
 
 void print_static(const CompiledStep& step) {

@@ -70,12 +70,34 @@ TEST_CASE("plans of every method compute in f64 what one device computes") {
     CHECK(output.status == 0);
     CHECK(has(output.text, "\nlayouts "));
     CHECK(has(output.text, ": complete, and without a deadlock\n"));
-    CHECK(has(output.text, "\none step     13 tensors in f64 as on one device; "));
+    CHECK(
+        has(output.text, "\none step     13 tensors in f64 at reduced extents as on one device; "));
   }
 }
 
-TEST_CASE("a step that is too large to be run is said not to be compared") {
-  const ProgramOutput output = verify(planned(DataParallel{}), {"--most-flops", "1000"});
+TEST_CASE("a large step is compared at reduced extents, a convolution's with fewer images") {
+  nn::Sequential mlp{nn::Dense(8192), nn::ReLU(), nn::LayerNorm(), nn::Dense(24)};
+  nn::Sequential images{nn::Conv2d(8, {3, 3}), nn::ReLU(), nn::Flatten(), nn::Dense(4)};
+  const auto step_of = [](const nn::Sequential& model, const Shape& x, std::int64_t classes) {
+    return training_step(
+        {{"x", {f32, x}}, {"y", {f32, {x[0], classes}}}},
+        [model](const Batch& b) { return mean(square(model(b["x"]) - b["y"])); }, optim::Adam{});
+  };
+  const TrainingStep large = step_of(mlp, {4096, 512}, 24),
+                     conv = step_of(images, {1024, 9, 9, 3}, 4);
+  for (const TrainingStep& step : {large, conv})
+    for (const Method& method :
+         {Method(ShardParallel{.mesh_shape = {2, 4}}), Method(Zero3Parallel{})}) {
+      const ProgramOutput output = verify(
+          to_json(plan_only(step, method, Cluster::named("dgx-a100"))), {"--most-flops", "1e8"});
+      CAPTURE(output.text);
+      CHECK(output.status == 0);
+      CHECK(has(output.text, "tensors in f64 at reduced extents as on one device"));
+    }
+}
+
+TEST_CASE("a step that cannot be run is said not to be compared") {
+  const ProgramOutput output = verify(planned(DataParallel{}), {"--most-flops", "1"});
   CHECK(output.status == 0);
   CHECK(has(output.text, "\none step     not compared: a step has "));
   CHECK(has(output.text, " floating-point operations; --most-flops "));
