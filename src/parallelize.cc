@@ -1,6 +1,6 @@
 // src/parallelize.cc — the reader's map: from a training step to device programs. `run_passes` has
 // a line per compiler pass, in order; src/compile/search.h says how the plan is chosen.
-#include "alpa/parallelize.h"
+#include "src/parallelize.h"
 
 #include <optional>
 
@@ -17,11 +17,7 @@
 #include "src/spmd/join_stages.h"
 
 namespace alpa {
-namespace {
 
-constexpr FileKind kPlanFile{"plan file", 1 << 28};
-
-/// From a planned graph to device programs.
 CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& target) {
   const PassLog& log = target.log;
   log.finished("searching");
@@ -40,6 +36,10 @@ CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& tar
   log.finished("partitioning and fusing");
   return lower_within_budget(planned, program, target);  // buckets collectives, lowers
 }
+
+namespace {
+
+constexpr FileKind kPlanFile{"plan file", 1 << 28};
 
 /// The plan that a search finds. Of several processes one searches, and all take its plan.
 CompiledStep searched_by_rank_0(const PlanRequest& request) {

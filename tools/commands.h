@@ -18,6 +18,13 @@ int plan_command(int argc, char** argv);
 /// `report FILE --output PAGE`: a plan as one HTML page (tools/report.cc).
 int report_command(int argc, char** argv);
 
+/// `verify PLAN …`: checks a plan file (tools/verify.cc).
+int verify_command(int argc, char** argv);
+
+/// `what-if FILE --set OP=SPEC …`: what the best plan takes under another condition
+/// (tools/what_if.cc).
+int what_if_command(int argc, char** argv);
+
 /// `profile [--devices N] [--output FILE]`: measures this machine (tools/profile.cc).
 int profile_command(int argc, char** argv);
 

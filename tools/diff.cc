@@ -39,7 +39,7 @@ int diff_command(int argc, char** argv) {
   const CompiledStep before = read_plan(flags.before), after = read_plan(flags.after);
   const Cluster cluster =
       cluster_of_plan(flags.before, std::max(devices_of(before.plan), devices_of(after.plan)));
-  fmt::print("{}", difference_text({before.plan, before.memory_bytes},
-                                   {after.plan, after.memory_bytes}, cluster));
+  fmt::print("{}", difference_text({before.plan, before.memory_bytes, cluster},
+                                   {after.plan, after.memory_bytes, cluster}));
   return 0;
 }

@@ -50,7 +50,12 @@ constexpr Command kCommands[] = {
      report_command},
     {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit",
      solve_command},
+    {"verify", "PLAN [--model GRAPH]",
+     "check a plan file: statically, then one step beside one device", verify_command},
     {"version", "", "print the version", version_command},
+    {"what-if", "PLAN|MODEL --set OP=SPEC|--mesh M|…",
+     "say what the best plan takes with another layout, mesh, memory budget or link",
+     what_if_command},
 };
 
 void print_usage(std::FILE* out) {

@@ -18,30 +18,6 @@
 namespace alpa {
 namespace {
 
-/// Throws Error unless the stages' meshes together are the devices of the cluster. Stages have the
-/// same devices, or share none. A plan of one device may call itself serial.
-void check_devices(const Plan& plan, const Cluster& cluster, const std::string& path) {
-  std::map<int, const std::vector<int>*> mesh_of;  // by device
-  for (const StagePlan& stage : plan.stages)
-    for (int device : stage.plan.mesh.devices()) {
-      const auto [known, added] = mesh_of.emplace(device, &stage.plan.mesh.devices());
-      require(*known->second == stage.plan.mesh.devices(),
-              "plan file {}: stage {} is on device {}, which another stage uses together with "
-              "other devices; plan the step again",
-              path, &stage - plan.stages.data(), device);
-    }
-  const auto devices = static_cast<int>(mesh_of.size());
-  const bool serial = plan.method == "serial" && devices == 1;
-  require(devices == cluster.num_devices() || serial,
-          "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path,
-          devices, meshes_text(plan), cluster.num_devices());
-  for (const StagePlan& stage : plan.stages)
-    for (std::size_t d = 0; d < stage.plan.mesh.devices().size(); ++d)
-      require(stage.plan.mesh.devices()[d] < cluster.num_devices(),
-              "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
-              stage.plan.mesh.devices()[d], cluster.num_devices() - 1);
-}
-
 struct Searched {
   CompiledStep step;
   bool complete = false;  ///< the search ended by itself, at the method's gap in its own count
@@ -268,6 +244,28 @@ CompiledStep best_plan(const PlanRequest& request, bool keeps_copies) {
 }
 
 }  // namespace
+
+void check_devices(const Plan& plan, const Cluster& cluster, const std::string& path) {
+  std::map<int, const std::vector<int>*> mesh_of;  // by device
+  for (const StagePlan& stage : plan.stages)
+    for (int device : stage.plan.mesh.devices()) {
+      const auto [known, added] = mesh_of.emplace(device, &stage.plan.mesh.devices());
+      require(*known->second == stage.plan.mesh.devices(),
+              "plan file {}: stage {} is on device {}, which another stage uses together with "
+              "other devices; plan the step again",
+              path, &stage - plan.stages.data(), device);
+    }
+  const auto devices = static_cast<int>(mesh_of.size());
+  const bool serial = plan.method == "serial" && devices == 1;
+  require(devices == cluster.num_devices() || serial,
+          "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path,
+          devices, meshes_text(plan), cluster.num_devices());
+  for (const StagePlan& stage : plan.stages)
+    for (std::size_t d = 0; d < stage.plan.mesh.devices().size(); ++d)
+      require(stage.plan.mesh.devices()[d] < cluster.num_devices(),
+              "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
+              stage.plan.mesh.devices()[d], cluster.num_devices() - 1);
+}
 
 CompiledStep search_plan(const PlanRequest& request) {
   if (!request.step.keeps_copies) return best_plan(request, false);

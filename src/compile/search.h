@@ -29,6 +29,10 @@ struct PlanRequest {
 /// none.
 CompiledStep search_plan(const PlanRequest& request);
 
+/// Throws Error naming `path` unless the stages' meshes together are the devices of the cluster.
+/// Stages have the same devices, or share none. A plan of one device may call itself serial.
+void check_devices(const Plan& plan, const Cluster& cluster, const std::string& path);
+
 /// The plan in a file with this text. Throws Error naming `path` if the text is malformed, was made
 /// for another step or cluster, or exceeds the memory budget as a searched plan may not.
 CompiledStep plan_from_text(const PlanRequest& request, const std::string& text,

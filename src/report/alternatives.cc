@@ -17,22 +17,29 @@ class Repricing {
         model_(priced.model),
         prices_(plan_.mesh, model_.reshard) {}
 
-  std::optional<Alternative> next_best(int n) {
+  std::vector<Alternative> all(int n) {
     const Strategy chosen = plan_.strategies[n];
     const double now = seconds_around(n);
-    std::optional<Alternative> best;
+    std::vector<Alternative> others;
     for (const Strategy& strategy : all_strategies(facts_.classes.of(n).rule, plan_.mesh)) {
       if (strategy == chosen) continue;
       plan_.strategies[n] = strategy;
-      const double extra = seconds_around(n) - now;
-      if (extra < (best ? best->extra_seconds : kInfinity)) best = {strategy, extra};
+      others.push_back({strategy, seconds_around(n) - now});
     }
     plan_.strategies[n] = chosen;
-    return best;
+    std::erase_if(others,
+                  [](const Alternative& other) { return other.extra_seconds == kInfinity; });
+    return others;
+  }
+
+  std::optional<Alternative> next_best(int n) {
+    const std::vector<Alternative> others = all(n);
+    const auto best = std::ranges::min_element(others, {}, &Alternative::extra_seconds);
+    return best == others.end() ? std::nullopt : std::optional(*best);
   }
 
  private:
-  /// Seconds of the node and of resharding the values it reads and leaves.
+  /// Seconds of the node and of resharding the values it reads and leaves, and that update it.
   double seconds_around(int n) {
     const Node& node = facts_.graph.nodes[n];
     double seconds =
@@ -48,6 +55,8 @@ class Repricing {
     for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
       seconds += reshard_seconds_of(value);
     for (int value : node.results) seconds += reshard_seconds_of(value);
+    for (const Update& update : facts_.graph.updates)  // new content is left as the input has it
+      if (update.input == node.results[0]) seconds += reshard_seconds_of(update.value);
     return seconds;
   }
 
@@ -80,6 +89,10 @@ class Repricing {
 };
 
 }  // namespace
+
+std::vector<Alternative> alternatives(int node, const PricedPlan& priced) {
+  return Repricing(priced).all(node);
+}
 
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
                                                   const PricedPlan& priced) {

@@ -32,14 +32,6 @@ std::string ways_text(const Alike* alike) {
   return text;
 }
 
-std::string change_text(double before, double after,
-                        const std::function<std::string(double)>& text) {
-  const std::string share =
-      before > 0 ? fmt::format(", {:+.1f} %", 100 * (after - before) / before) : "";
-  return fmt::format("{} -> {} ({}{}{})", text(before), text(after), after >= before ? "+" : "-",
-                     text(std::abs(after - before)), share);
-}
-
 /// Classes that differ in their ways, the largest change first: a line for each.
 std::string differences(const std::map<std::string, Alike>& before,
                         const std::map<std::string, Alike>& after,
@@ -81,7 +73,9 @@ std::map<std::string, Alike> tensors_of(const Json& report) {
   return tensors;
 }
 
-std::map<std::string, Alike> operators_of(const Plan& plan, const cost::CostModel& model) {
+std::map<std::string, Alike> operators_of(const ComparedPlan& compared) {
+  const Plan& plan = compared.plan;
+  const cost::CostModel model = cost::CostModel::of(compared.cluster);
   std::map<std::string, Alike> operators;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const intra_op::PricedPlan priced(plan.stages[s].plan, plan.stages[s].graph, model);
@@ -103,13 +97,31 @@ double communication_of(const Json& report) {
   return seconds / static_cast<double>(report["time"].size());
 }
 
+/// Bytes that a device sends in a step, to others of its stage and to other stages: on average.
+double sent_of(const Json& report) {
+  double bytes = 0;
+  for (const Json& kind : report["communication"]["kinds"])
+    bytes += kind["bytes"].get<double>() *
+             report["stages"][kind["stage"].get<std::size_t>()]["devices"].get<int>();
+  for (const Json& transfer : report["transfers"])
+    bytes += transfer["bytes"].get<double>() *
+             (transfer["per"] == "step" ? 1 : report["micro_batches"].get<int>());
+  return bytes / report["devices"].get<int>();
+}
+
 }  // namespace
 
-std::string difference_text(const LoweredPlan& before, const LoweredPlan& after,
-                            const Cluster& cluster) {
-  const Json a = report_json(before.plan, cluster, before.memory_bytes);
-  const Json b = report_json(after.plan, cluster, after.memory_bytes);
-  const cost::CostModel model = cost::CostModel::of(cluster);
+std::string change_text(double before, double after,
+                        const std::function<std::string(double)>& text) {
+  const std::string share =
+      before > 0 ? fmt::format(", {:+.1f} %", 100 * (after - before) / before) : "";
+  return fmt::format("{} -> {} ({}{}{})", text(before), text(after), after >= before ? "+" : "-",
+                     text(std::abs(after - before)), share);
+}
+
+std::string difference_text(const ComparedPlan& before, const ComparedPlan& after) {
+  const Json a = report_json(before.plan, before.cluster, before.memory_bytes);
+  const Json b = report_json(after.plan, after.cluster, after.memory_bytes);
   std::string text;
   const auto line = [&](const char* label, const std::string& words) {
     text += fmt::format("{:<14} {}\n", label, words);
@@ -119,14 +131,14 @@ std::string difference_text(const LoweredPlan& before, const LoweredPlan& after,
   line("step", change_text(before.plan.cost.objective_seconds, after.plan.cost.objective_seconds,
                            seconds_text));
   line("communication", change_text(communication_of(a), communication_of(b), seconds_text));
+  line("sent", change_text(sent_of(a), sent_of(b), bytes_text) + " by a device");
   line("memory", change_text(static_cast<double>(before.memory_bytes),
                              static_cast<double>(after.memory_bytes), bytes_text));
   line("proof", fmt::format("{} -> {}", proof_text(before.plan), proof_text(after.plan)));
   text += "layouts that differ, with the bytes of a device\n";
   text += differences(tensors_of(a), tensors_of(b), bytes_text);
   text += "operators that are done differently, with the seconds of a step\n";
-  text +=
-      differences(operators_of(before.plan, model), operators_of(after.plan, model), seconds_text);
+  text += differences(operators_of(before), operators_of(after), seconds_text);
   return text;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// What two plans do differently.
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "alpa/inter_op/plan.h"
@@ -8,16 +9,20 @@
 
 namespace alpa {
 
-/// A plan, and the exact peak of a device under it.
-struct LoweredPlan {
+/// A plan, and the peak of a device under it.
+struct ComparedPlan {
   const Plan& plan;
   std::int64_t memory_bytes = 0;
+  const Cluster& cluster;  ///< whose devices it is priced for
 };
 
-/// Two plans side by side, priced for devices of `cluster`: seconds, memory, communication and
-/// stages of the whole; layouts of tensors and ways to do operators that differ, by class of
-/// layers, with the seconds and bytes of a device that this changes.
-std::string difference_text(const LoweredPlan& before, const LoweredPlan& after,
-                            const Cluster& cluster);
+/// "5.0 ms -> 6.0 ms (+1.0 ms, +20.0 %)", in the words of `text`.
+std::string change_text(double before, double after,
+                        const std::function<std::string(double)>& text);
+
+/// Two plans side by side: seconds, bytes sent, memory and proof of the whole; layouts of tensors
+/// and ways to do operators that differ, by class of layers, with the seconds and bytes of a device
+/// that this changes.
+std::string difference_text(const ComparedPlan& before, const ComparedPlan& after);
 
 }  // namespace alpa

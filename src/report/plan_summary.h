@@ -43,6 +43,9 @@ struct Alternative {
   double extra_seconds = 0;  ///< per step, over the plan
 };
 
+/// Every other strategy of a node that its neighbours can live with.
+std::vector<Alternative> alternatives(int node, const PricedPlan& priced);
+
 /// One per node of `nodes`; nothing where a node has no other strategy that its
 /// neighbours can live with.
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,

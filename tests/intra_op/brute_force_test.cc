@@ -12,6 +12,7 @@
 #include "src/intra_op/facts/fusion.h"
 #include "src/intra_op/facts/strategy.h"
 #include "src/intra_op/search/auto_shard.h"
+#include "src/intra_op/space/search_space.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/random.h"
@@ -40,8 +41,10 @@ struct Flow {
 
 class Enumeration {
  public:
-  Enumeration(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model)
-      : graph_(graph), mesh_(mesh), shares_(intra_op::loop_shares(graph)) {
+  /// `pins`: the only spec that these nodes' first results may have.
+  Enumeration(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
+              const std::vector<intra_op::PinnedNode>& pins = {})
+      : graph_(graph), mesh_(mesh), shares_(intra_op::loop_shares(graph)), pins_(pins) {
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) add_node(n, model);
     for (int v = 0; v < static_cast<int>(graph.values.size()); ++v) add_flow(v, model);
   }
@@ -114,6 +117,11 @@ class Enumeration {
     const Node& node = graph_.nodes[n];
     rules_.push_back(rule_of(graph_, node));
     strategies_.push_back(intra_op::all_strategies(rules_.back(), mesh_));
+    for (const intra_op::PinnedNode& pin : pins_)
+      if (pin.node == n)
+        std::erase_if(strategies_.back(), [&](const Strategy& s) {
+          return intra_op::result_spec(rules_.back(), s, mesh_) != pin.spec;
+        });
     std::vector<TensorType> results;
     for (int value : node.results) results.push_back(graph_.type(value));
     const Input* input = find_input(graph_, node.results[0]);
@@ -234,6 +242,7 @@ class Enumeration {
   const Graph& graph_;
   const DeviceMesh& mesh_;
   std::vector<intra_op::LoopShare> shares_;
+  std::vector<intra_op::PinnedNode> pins_;
   std::vector<Rule> rules_;
   std::vector<std::vector<Strategy>> strategies_;
   std::vector<std::vector<double>> seconds_;
@@ -327,6 +336,18 @@ cost::CostModel random_model(Random& random) {
   return model;
 }
 
+/// A random node, and one of the specs in which the planner can leave its result.
+intra_op::PinnedNode random_pin(Random& random, const Graph& graph, const DeviceMesh& mesh,
+                                const cost::CostModel& model) {
+  intra_op::PlanningCache cache;
+  const intra_op::SearchSpace space = search_space(graph, {}, cache.of(mesh, model));
+  const int node = below(random, static_cast<int>(graph.nodes.size()));
+  const intra_op::NodeStrategies& choices = space.of(node);
+  const std::vector<int>& specs = choices.result_specs[0];
+  const int spec = specs[below(random, static_cast<int>(specs.size()))];
+  return {node, space.layouts.of(choices.result_types[0]).specs[spec]};
+}
+
 bool has_shared_value(const Graph& graph) {
   const auto readers = consumers(graph);
   return std::any_of(readers.begin(), readers.end(),
@@ -364,6 +385,36 @@ TEST_CASE("the plan of a small graph costs what the cheapest of all strategy com
   CHECK(two_axes > 120);
   CHECK(repeated > 40);
   CHECK(resharded > 200);
+}
+
+TEST_CASE("a plan with a pinned result costs what the cheapest combination with that spec costs") {
+  int compared = 0, dearer = 0, partial = 0;
+  for (std::uint64_t seed = 1; compared < 400; ++seed) {
+    Random random(seed);
+    const Graph graph = random_graph(random, 2 + below(random, 3));
+    const DeviceMesh mesh = random_mesh(random);
+    const cost::CostModel model = random_model(random);
+    if (graph.nodes.size() < 3 || graph.nodes.size() > 7) continue;
+    const intra_op::PinnedNode pin = random_pin(random, graph, mesh, model);
+    Enumeration enumeration(graph, mesh, model, {pin});
+    if (enumeration.combinations() > 2e8) continue;
+    CAPTURE(seed);
+    CAPTURE(to_string(graph));
+    CAPTURE(pin.node);
+    CAPTURE(to_string(pin.spec));
+    intra_op::AutoShardOptions options;
+    options.allowed.pins = {pin};
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
+    verify(plan, graph);
+    REQUIRE(plan.specs[graph.nodes[pin.node].results[0]] == pin.spec);
+    REQUIRE(plan.cost.objective_seconds == doctest::Approx(enumeration.cheapest()).epsilon(1e-9));
+    ++compared;
+    const double free = intra_op::auto_shard(graph, mesh, model, {}).cost.objective_seconds;
+    dearer += plan.cost.objective_seconds > free * 1.001;
+    partial += pin.spec.is_partial();
+  }
+  CHECK(dearer > 100);
+  CHECK(partial > 20);
 }
 
 TEST_CASE(

@@ -92,9 +92,9 @@ Graph stack_graph(const Stack& s) {
 
 intra_op::LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh,
                               const cost::CostModel& model, intra_op::PlanningCache& cache,
-                              std::int64_t cells = std::int64_t{1} << 24) {
-  const auto result =
-      intra_op::plan_by_layers(graph, mesh, model, {}, cache, {.most_cells = cells});
+                              const intra_op::AutoShardOptions& options = {}) {
+  const auto result = intra_op::plan_by_layers(graph, mesh, model, options, cache,
+                                               {.most_cells = std::int64_t{1} << 24});
   if (const auto* failed = std::get_if<intra_op::LayerTooLarge>(&result))
     FAIL("layer " << failed->layer << " needs " << failed->cells << " cells");
   return std::get<intra_op::LayeredPlan>(result);
@@ -104,12 +104,12 @@ intra_op::LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh,
 /// the best; or, if `proven` is false and the solver's time is too short for that, lie
 /// between its bound and its plan.
 intra_op::LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh,
-                                  intra_op::PlanningCache& cache, bool proven = true) {
+                                  intra_op::PlanningCache& cache, bool proven = true,
+                                  intra_op::AutoShardOptions options = {}) {
   const cost::CostModel model = slow_devices();
-  intra_op::AutoShardOptions options;
   if (!proven) options.limits.seconds = 0.5;
   const ShardingPlan whole = intra_op::auto_shard(graph, mesh, model, options);
-  intra_op::LayeredPlan result = layered(graph, mesh, model, cache);
+  intra_op::LayeredPlan result = layered(graph, mesh, model, cache, options);
   verify(result.plan, graph);
   const double seconds = evaluate(result.plan, graph, model).objective_seconds;
   CHECK(result.plan.cost.objective_seconds == seconds);
@@ -207,6 +207,28 @@ TEST_CASE("blocks of attention and layer norm") {
     CHECK(plan.tables == 3);
     CHECK(plan.new_tables == (layers == 2 ? 3 : 0));
   }
+}
+
+TEST_CASE("a pinned operator changes the table of its own layer alone") {
+  const Stack stack{.layers = 8, .residual = true};
+  const Graph graph = stack_graph(stack);
+  const DeviceMesh mesh = slow_mesh({4});
+  intra_op::PlanningCache cache;
+  const double free = check_whole(graph, mesh, cache).plan.cost.objective_seconds;
+  int dearer = 0;
+  for (const char* name : {"layer3.w", "layer5.u", "layer0.b"})
+    for (const char* spec : {"R", "S0@0"}) {
+      CAPTURE(name);
+      CAPTURE(spec);
+      const int value = find_input(graph, InputKind::state, name)->value;
+      intra_op::AutoShardOptions options;
+      options.allowed.pins = {{graph.values[value].producer, parse_spec(spec)}};
+      const intra_op::LayeredPlan plan = check_whole(graph, mesh, cache, true, options);
+      CHECK(plan.new_tables == 1);
+      CHECK(to_string(plan.plan.specs[value]) == spec);
+      dearer += plan.plan.cost.objective_seconds > free;
+    }
+  CHECK(dearer > 0);
 }
 
 TEST_CASE("a table that is too large is reported with its layer") {

@@ -44,7 +44,7 @@ void add_path(std::string path, std::set<std::string>& paths) {
 
 Names names_of(const std::vector<SourceFile>& files) {
   static const std::regex word(R"((--[a-z][a-z0-9-]*|[A-Za-z_]\w*))");
-  static const std::regex preset(R"re("name": "(\w+)")re"), command(R"re(\{"(\w+)", )re");
+  static const std::regex preset(R"re("name": "(\w+)")re"), command(R"re(\{"([\w-]+)", )re");
   Names names;
   for (const SourceFile& file : files) {
     add_path(file.path, names.paths);
@@ -72,7 +72,7 @@ std::string missing(const Code& code, const Names& names) {
       R"(\b((?:include|src|kernels|models|tools|tests|bench|scripts|cmake|clusters|docs)/[\w./-]*\w))");
   static const std::regex file(R"((?:^|[\s`(])([\w./-]*\w\.(?:h|cc|cu|cuh|cmake))(?![\w<]))");
   static const std::regex preset(R"((?:--preset |build/)(\w+)\b)");
-  static const std::regex subcommand(R"((?:^|\s|/)alpa ([a-z]+)\b)");
+  static const std::regex subcommand(R"((?:^|\s|/)alpa ([a-z]+(?:-[a-z]+)*)\b)");
   static const std::regex program(R"((?:^|\s|bin/)alpa-([a-z-]+)\b)");
   static const std::regex flag(R"((?:^|\s)(--[a-z][a-z0-9-]*))");
   static const std::regex name(R"((?:^|[^\w./<-])([A-Za-z]\w*_\w+|[a-z]\w*(?=\()|\w+(?=::)))");

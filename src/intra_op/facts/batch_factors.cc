@@ -84,9 +84,9 @@ std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes,
   return Trace(graph, classes, boundary_dims).run();
 }
 
-std::vector<int> batch_dims(const Graph& graph) {
+std::vector<int> batch_dims(const Graph& graph, const std::map<std::string, int>& boundary_dims) {
   const NodeClasses classes = classify(graph);
-  Trace trace(graph, classes, {});
+  Trace trace(graph, classes, boundary_dims);
   trace.run();
   return trace.dims();
 }

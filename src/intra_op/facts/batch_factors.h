@@ -15,6 +15,7 @@ std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes,
                                const std::map<std::string, int>& boundary_dims = {});
 
 /// Per value the dimension whose major part is the batch, -1 if none is.
-std::vector<int> batch_dims(const Graph& graph);
+std::vector<int> batch_dims(const Graph& graph,
+                            const std::map<std::string, int>& boundary_dims = {});
 
 }  // namespace alpa::intra_op

@@ -44,6 +44,8 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
   for (Holding holding : {allowed.parameters, allowed.optimizer_state, allowed.gradients})
     key += static_cast<char>('0' + static_cast<int>(holding));
   key += options.part.whole_boundary_inputs ? '1' : '0';
+  for (const PinnedNode& pin : allowed.pins)
+    key += fmt::format(" {}={}", pin.node, to_string(pin.spec));
   for (const LoopShare& share : part.shares) key += text_of(share);
   return key;
 }

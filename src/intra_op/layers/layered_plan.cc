@@ -111,9 +111,10 @@ class LayeredProblem {
     for (std::size_t n = 0; n < part.sub.nodes.size(); ++n)
       view.shares.push_back(part.sub.graph.nodes[n].op == &ops::input ? LoopShare{}
                                                                       : shares_[part.sub.nodes[n]]);
-    auto& known = facts_.tables[table_key(view, options_)];
+    const AutoShardOptions own = options_for(part);
+    auto& known = facts_.tables[table_key(view, own)];
     if (!known) {
-      auto table = layer_table(view, options_, facts_, limits_.most_cells, work_);
+      auto table = layer_table(view, own, facts_, limits_.most_cells, work_);
       if (const auto* failed = std::get_if<ilp::TableTooLarge>(&table)) {
         too_large_ = {part.layer, failed->cells};
         return false;
@@ -132,6 +133,17 @@ class LayeredProblem {
             "layers' costs; use auto_shard",
             part.layer);
     return true;
+  }
+
+  /// With the pins of the part's own nodes, by their numbers there.
+  AutoShardOptions options_for(const Part& part) const {
+    AutoShardOptions options = options_;
+    options.allowed.pins.clear();
+    for (const PinnedNode& pin : options_.allowed.pins)
+      for (std::size_t n = 0; n < part.sub.nodes.size(); ++n)
+        if (part.sub.nodes[n] == pin.node && graph_.nodes[pin.node].layer == part.layer)
+          options.allowed.pins.push_back({static_cast<int>(n), pin.spec});
+    return options;
   }
 
   int add_node(std::size_t states) {

@@ -33,6 +33,13 @@ enum class Holding : std::uint8_t {
   split,  ///< split over all devices, as far as its shapes allow
 };
 
+/// An operator that leaves its first result in this spec, and is free otherwise: neither the method
+/// nor a template restricts it.
+struct PinnedNode {
+  int node = -1;
+  ShardingSpec spec = {};
+};
+
 /// The plans that may be found. The defaults allow all; parallel methods are the same program with
 /// fewer choices.
 struct AllowedPlans {
@@ -47,6 +54,7 @@ struct AllowedPlans {
   Holding gradients = Holding::any;        ///< their sums over micro-batches
   bool all_gather = true;
   bool all_to_all = true;
+  std::vector<PinnedNode> pins = {};  ///< each of another node
 
   /// Whether mesh axes may be used in every way.
   bool leaves_axes_free() const {

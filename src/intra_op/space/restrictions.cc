@@ -186,6 +186,16 @@ std::uint32_t sum_axes(const Rule& rule, int i, const Restriction& r, const Devi
   return axes;
 }
 
+/// Axes over which a node must leave partial sums, because its result is pinned so.
+std::uint32_t pinned_axes(const Restriction& r) {
+  if (r.pinned.empty()) return 0;
+  std::uint32_t axes = 0;
+  const ShardingSpec spec = parse_spec(r.pinned);
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis)
+    axes |= spec.axes[axis].kind == AxisPlacement::Kind::partial ? 1u << axis : 0;
+  return axes;
+}
+
 /// Sets `linear_axes` of all nodes, and adds to `partial` the axes over
 /// which values may be partial.
 void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
@@ -197,7 +207,8 @@ void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMe
     std::uint32_t axes = 0;
     r.linear_axes.assign(rule.linear.size(), 0);
     for (std::size_t l = 0; l < rule.linear.size(); ++l) {
-      r.linear_axes[l] = linear_axes(node, rule.linear[l], partial) & ~r.batch_axes;
+      r.linear_axes[l] =
+          (linear_axes(node, rule.linear[l], partial) & ~r.batch_axes) | pinned_axes(r);
       axes |= r.linear_axes[l];
     }
     for (std::size_t i = 0; i < node.results.size(); ++i)
@@ -236,6 +247,8 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
   std::vector<Restriction> result;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     result.push_back(restriction_of(of, n, batch[n], tensor, limits));
+  for (const PinnedNode& pin : options.allowed.pins)
+    result[pin.node] = {.pinned = to_string(pin.spec)};
   add_linear_axes(graph, classes, mesh, options.part.whole_boundary_inputs, result);
   return result;
 }

@@ -3,6 +3,7 @@
 /// one class with equal restrictions share their choices.
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/intra_op/facts/node_classes.h"
@@ -20,8 +21,9 @@ struct Restriction {
   std::uint32_t tensor_axes = 0;  ///< mesh axes that do all the same, and split these factors only:
   std::uint64_t tensor_factors = 0;
   bool must_split_tensor = false;  ///< they split one of them wherever they can
+  std::string pinned = {};         ///< spec of the first result; empty: any
   /// per linear set, mesh axes on which partial operands are worth considering
-  std::vector<std::uint32_t> linear_axes;
+  std::vector<std::uint32_t> linear_axes = {};
 
   auto operator<=>(const Restriction&) const = default;
 };

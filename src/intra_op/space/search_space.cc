@@ -58,6 +58,10 @@ std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
                                          const DeviceMesh& mesh) {
   std::vector<Strategy> strategies = all_strategies(rule, mesh);
   std::erase_if(strategies, [&](const Strategy& s) { return !has_useful_partials(s, r, mesh); });
+  if (!r.pinned.empty())
+    std::erase_if(strategies, [&](const Strategy& s) {
+      return to_string(result_spec(rule, s, mesh)) != r.pinned;
+    });
   if (r.batch_axes && std::any_of(strategies.begin(), strategies.end(),
                                   [&](const Strategy& s) { return splits_batch(s, r, mesh); }))
     std::erase_if(strategies, [&](const Strategy& s) { return !splits_batch(s, r, mesh); });
@@ -170,9 +174,14 @@ SearchSpace search_space(SharedFacts shared, const AutoShardOptions& options, Me
   const NodeClasses& classes = space.graph->classes;
   const std::vector<Restriction> limits = restrictions(graph, classes, facts.mesh, options);
   SpaceBuilder builder(facts, space);
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     space.of_node.push_back(
         builder.choices_for(classes.of_node[n], classes.share_of_node[n], limits[n]));
+    require(!space.of(n).strategies.empty(),
+            "method {}: no strategy of {} \"{}\" on a {} mesh leaves its result as {}",
+            options.method, graph.nodes[n].op->name, graph.nodes[n].name, shape_text(facts.mesh),
+            limits[n].pinned);
+  }
   space.layouts.price(facts.prices, facts.mesh, facts.model);
   return space;
 }
