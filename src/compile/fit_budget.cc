@@ -160,8 +160,8 @@ class PipelineSearch : public PlanSearch {
             .schedule = planner_->schedule()};
   }
 
-  /// Other stages, with fewer micro-batches in flight, or for a budget that is lower by what lowering
-  /// added; false: there are none.
+  /// Other stages, with fewer micro-batches in flight, or for a budget that is lower by what
+  /// lowering added; false: there are none.
   bool choose_again() {
     if (!searches_stages(method_) || choices_ == kTuning.attempts) return false;
     try {

@@ -48,8 +48,8 @@ class StagePlanner {
   /// Throws Error if the stages fit neither the layers nor the devices.
   void choose(std::int64_t budget);
 
-  /// Chooses the best stages of that search with the schedule of the fewest micro-batches in flight,
-  /// if they take less than `seconds`. False: there are none, or the chosen ones have it.
+  /// Chooses the best stages of that search with the schedule of the fewest micro-batches in
+  /// flight, if they take less than `seconds`. False: there are none, or the chosen ones have it.
   bool choose_fewest_in_flight(double seconds);
 
   /// Chooses other stages of that search, which it found to take less than `seconds`, if time is

@@ -49,8 +49,8 @@ class Flow {
         slots_(device.buffers.size()),
         value_of_(device.buffers.size(), -1),
         written_(device.buffers.size()),
-        updated_by_(device.buffers.size(), -1),
         of_all_(device.buffers.size()),
+        updated_by_(device.buffers.size(), -1),
         is_state_(device.buffers.size()),
         is_accumulator_(device.buffers.size()) {
     for (std::size_t b = 0; b < slots_.size(); ++b) slots_[b].resize(device.buffers[b].slots);

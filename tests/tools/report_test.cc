@@ -24,7 +24,7 @@ ProgramOutput run_report(const std::string& path, std::vector<std::string> more 
 /// The page that is written; empty: the program failed.
 std::string page_of(const std::string& path, std::vector<std::string> more) {
   const TemporaryFile page(kPage, "");
-  more.insert(more.end(), {"--output", kPage});
+  more.insert(more.end(), {"-o", kPage});
   const ProgramOutput output = run_report(path, more);
   CAPTURE(output.text);
   CHECK(output.status == 0);

@@ -44,6 +44,11 @@ void take(const Flag& flag, const std::string& text) {
 /// CLI11 hides flags of the group "".
 std::string heading(const Flag& flag) { return flag.group.empty() ? "Options" : flag.group; }
 
+/// What is typed often has a short name.
+std::string names_of(const Flag& flag) {
+  return flag.name == "--output" ? "-o," + flag.name : flag.name;
+}
+
 /// Of a flag that is given twice the last one counts.
 CLI::Option* add(CLI::App& app, const Flag& flag) {
   const std::string meaning =
@@ -59,7 +64,7 @@ CLI::Option* add(CLI::App& app, const Flag& flag) {
         [&](const std::string& text) { take(flag, text == "true" ? flag.bare : text); });
   }
   CLI::Option* option = app.add_option_function<std::string>(
-      flag.name, [&](const std::string& text) { take(flag, text); }, meaning);
+      names_of(flag), [&](const std::string& text) { take(flag, text); }, meaning);
   option->type_name(flag.value)->default_str(flag.initial)->group(heading(flag));
   const bool positional = !flag.name.starts_with("-");
   if (!positional) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
