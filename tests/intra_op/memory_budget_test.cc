@@ -104,26 +104,6 @@ TEST_CASE("ZeRO-3 gathers weights again for the backward pass when there is no r
       std::any_of(again.begin(), again.end(), [](const auto& entry) { return entry.second == 2; }));
 }
 
-TEST_CASE("the gradients of a shared weight are counted until the loop runs that adds them up") {
-  const nn::Dense shared(96, {.bias = false});
-  const TrainingStep step = training_step(
-      {{"x", {f32, {16, 96}}}},
-      [=](const Batch& b) {
-        Value x = b["x"];
-        for (int i = 0; i < 6; ++i) x = relu(shared(x));
-        return LossAndMetrics(mean(square(x)));
-      },
-      optim::Adam{});
-  const Cluster cluster = Cluster::local(2);
-  const std::int64_t bytes = plan_only(step, DataParallel{}, cluster).memory_bytes;
-  try {
-    plan_only(step, DataParallel{.memory_budget_bytes = bytes * 9 / 10}, cluster);
-    FAIL("no error");
-  } catch (const Error& error) {  // by proof, not because time was over
-    CHECK(std::string(error.what()).find("bytes are missing at") != std::string::npos);
-  }
-}
-
 TEST_CASE(
     "a budget that cannot be kept is the user's mistake: by how much, where, and what would help") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false});

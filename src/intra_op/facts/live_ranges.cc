@@ -64,8 +64,8 @@ std::vector<int> points_of_nodes(const Graph& graph, const NodeClasses& classes)
   return points;
 }
 
-int point_of_use(const Graph& graph, const std::vector<int>& points, UseId use) {
-  if (use.kind == UseKind::node) return points[use.index];
+int point_of_use(const Graph& graph, UseId use) {
+  if (use.kind == UseKind::node) return use.index;
   if (use.kind == UseKind::update) return graph.values[graph.updates[use.index].value].producer;
   return static_cast<int>(graph.nodes.size());
 }
@@ -84,7 +84,10 @@ std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Us
                             const std::vector<int>& points) {
   std::vector<int> last(uses.size(), -1);
   for (std::size_t v = 0; v < uses.size(); ++v) {
-    for (const Use& use : uses[v]) last[v] = std::max(last[v], point_of_use(graph, points, use.id));
+    for (const Use& use : uses[v]) {
+      const bool node = use.id.kind == UseKind::node;
+      last[v] = std::max(last[v], node ? points[use.id.index] : point_of_use(graph, use.id));
+    }
   }
   return last;
 }

@@ -30,9 +30,9 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& class
 std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses,
                             const std::vector<int>& points);
 
-/// The point at which a use happens: where its node runs (`points`); for an update, where the node
-/// is that computes the new value; the end for metrics and outputs.
-int point_of_use(const Graph& graph, const std::vector<int>& points, UseId use);
+/// The point at which a use happens: a node's own; for an update, that of the node that computes
+/// the new value; the end for metrics and outputs.
+int point_of_use(const Graph& graph, UseId use);
 
 /// The first point at which the sum of `value`, left partial by its producer, is there for
 /// `use`: just after the producer, but at the start of region apply if that is once per

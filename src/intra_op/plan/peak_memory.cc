@@ -7,11 +7,10 @@ namespace alpa::intra_op {
 namespace {
 
 /// Points between which a copy lives.
-LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const GraphFacts& facts) {
-  const Graph& graph = facts.graph;
+LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Graph& graph) {
   LivePoints range{static_cast<int>(graph.nodes.size()), 0};
   for (UseId use : r.uses) {
-    const int point = point_of_use(graph, facts.lifetimes().points, use);
+    const int point = point_of_use(graph, use);
     range.from =
         std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
     range.to = std::max(range.to, point + 1);
@@ -36,7 +35,7 @@ std::vector<int> last_direct_reads(const ShardingPlan& plan, const GraphFacts& f
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const PlannedReshard& r = plan.reshards[i];
     if (starts[i] != plan.specs[r.value]) continue;
-    const int made = range_of(r, starts[i], facts).from;
+    const int made = range_of(r, starts[i], graph).from;
     last[r.value] = std::max(last[r.value], starts[i].is_partial() ? made - 1 : made);
   }
   return last;
@@ -62,7 +61,7 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) add(v, false, ranges[v], plan.specs[v]);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const PlannedReshard& r = plan.reshards[i];
-    add(r.value, true, range_of(r, starts[i], facts), r.path.steps.back().to);
+    add(r.value, true, range_of(r, starts[i], graph), r.path.steps.back().to);
   }
   return live;
 }

@@ -68,7 +68,7 @@ LivePoints MemoryUsage::range_of(int value, const std::vector<Use>& uses) const 
   const bool early = may_be_partial(value);
   LivePoints range{static_cast<int>(graph_.nodes.size()) + 1, 0};
   for (const Use& use : uses) {
-    const int point = point_of_use(graph_, points_, use.id);
+    const int point = point_of_use(graph_, use.id);
     range.from = std::min(range.from, early ? point_of_reduction(graph_, value, use.id) : point);
     range.to = std::max(range.to, point + 1);
   }
