@@ -1,29 +1,18 @@
 // kernels/cpu/channel_sums.cc — channel_sums and channel_products: Σ x and Σ x·y of every channel.
-// Rows are summed in pieces that depend only on the shape, in double, then the pieces in order.
 #include <algorithm>
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/row_pieces.h"
 #include "kernels/plan/channel_rows.h"
-#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {
 
-constexpr std::int64_t kPiece = 32 * 1024;  ///< elements that one piece aims at
-constexpr std::int64_t kMaxPieces = 16;
-
-struct Pieces {
-  std::int64_t rows, width, count, per_piece;
-};
-
-Pieces pieces_of(const KernelCall& call) {
-  const std::int64_t rows = kernels::channel_rows(call.inputs.at(0).type),
-                     width = call.outputs.at(0).type.elements();
-  const std::int64_t wanted = std::clamp<std::int64_t>(rows * width / kPiece, 1, kMaxPieces);
-  const std::int64_t per_piece = std::max<std::int64_t>(1, (rows + wanted - 1) / wanted);
-  return {rows, width, (rows + per_piece - 1) / per_piece, per_piece};
+RowPieces pieces_of(const KernelCall& call) {
+  return row_pieces(kernels::channel_rows(call.inputs.at(0).type),
+                    call.outputs.at(0).type.elements());
 }
 
 /// Adds `rows` rows of `n` channels from element `at` on, which follow each other if there are
@@ -41,45 +30,29 @@ void add_rows(const KernelCall& call, double* sums, double* products, std::int64
 
 /// Narrow rows are read many at a time, wide ones in blocks.
 template <class T>
-void sum_piece(const KernelCall& call, const Pieces& pieces, std::int64_t piece, double* sums) {
+void add_all(const KernelCall& call, const RowPieces& pieces) {
   const std::int64_t width = pieces.width,
-                     last = std::min((piece + 1) * pieces.per_piece, pieces.rows),
                      at_once = std::max<std::int64_t>(1, Block<T>::kSize / width);
-  std::fill(sums, sums + 2 * width, 0.0);
-  for (std::int64_t row = piece * pieces.per_piece, rows; row < last; row += rows) {
-    rows = std::min(at_once, last - row);
-    for_blocks(width, [&](std::int64_t i, std::int64_t n) {
-      add_rows<T>(call, sums + i, sums + width + i, row * width + i, rows, n);
-    });
-  }
-}
-
-template <class T>
-void sum_pieces(const KernelCall& call, const Pieces& pieces) {
-  auto* const sums = reinterpret_cast<double*>(call.workspace);
-  call.team->parallel_for(pieces.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p)
-      sum_piece<T>(call, pieces, p, sums + p * 2 * pieces.width);
-  });
+  sum_pieces(call, pieces,
+             [&](std::int64_t begin, std::int64_t end, double* sums, double* products) {
+               for (std::int64_t row = begin, rows; row < end; row += rows) {
+                 rows = std::min(at_once, end - row);
+                 for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+                   add_rows<T>(call, sums + i, products + i, row * width + i, rows, n);
+                 });
+               }
+             });
 }
 
 void run(const KernelCall& call) {
-  const Pieces pieces = pieces_of(call);
+  const RowPieces pieces = pieces_of(call);
   if (pieces.width == 0) return;
-  needs_double(call.inputs[0].type.dtype) ? sum_pieces<double>(call, pieces)
-                                          : sum_pieces<float>(call, pieces);
-  const auto* const sums = reinterpret_cast<const double*>(call.workspace);
-  for (std::int64_t i = 0; i < 2 * pieces.width; ++i) {
-    double sum = 0;
-    for (std::int64_t p = 0; p < pieces.count; ++p) sum += sums[p * 2 * pieces.width + i];
-    put_element(call.outputs[i < pieces.width ? 0 : 1], i % pieces.width, sum);
-  }
+  needs_double(call.inputs[0].type.dtype) ? add_all<double>(call, pieces)
+                                          : add_all<float>(call, pieces);
+  add_pieces(call, pieces, 0);
 }
 
-std::int64_t workspace_bytes(const KernelCall& call) {
-  const Pieces pieces = pieces_of(call);
-  return pieces.count * 2 * pieces.width * static_cast<std::int64_t>(sizeof(double));
-}
+std::int64_t workspace_bytes(const KernelCall& call) { return pieces_of(call).workspace_bytes(); }
 
 }  // namespace
 

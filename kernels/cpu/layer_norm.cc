@@ -1,19 +1,17 @@
 // kernels/cpu/layer_norm.cc — layer_norm and rms_norm with their gradients. rms_norm is layer_norm
 // with mean 0 and bias 0. Rows are read in blocks, once per pass. Statistics and sums are carried
-// in double; sums over rows are taken in pieces that depend only on the shape.
+// in double.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/row_pieces.h"
 #include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {
-
-constexpr std::int64_t kPiece = 32 * 1024;  ///< elements that one piece aims at
-constexpr std::int64_t kMaxPieces = 16;
 
 /// Which normalisation: layer_norm centres rows and adds a bias.
 enum class Norm : std::uint8_t { layer, rms };
@@ -59,7 +57,7 @@ template <class T, Norm kind>
 void run_rows(const KernelCall& call) {
   const std::int64_t width = call.inputs[1].type.elements(), rows = call.outputs[1].type.elements();
   const double epsilon = call.attributes->real("epsilon");
-  call.team->parallel_for(rows, std::max<std::int64_t>(1, kPiece / width),
+  call.team->parallel_for(rows, std::max<std::int64_t>(1, kRowPiece / width),
                           [&](std::int64_t begin, std::int64_t end) {
                             for (std::int64_t row = begin; row < end; ++row)
                               normalize_row<T, kind>(call, row, width, epsilon);
@@ -72,15 +70,8 @@ void run_norm(const KernelCall& call) {
 }
 
 /// How the rows of a backward call are cut.
-struct Pieces {
-  std::int64_t rows, width, count, per_piece;
-};
-
-Pieces pieces_of(const KernelCall& call) {
-  const std::int64_t rows = call.inputs[3].type.elements(), width = call.inputs[2].type.elements();
-  const std::int64_t wanted = std::clamp<std::int64_t>(rows * width / kPiece, 1, kMaxPieces);
-  const std::int64_t per_piece = std::max<std::int64_t>(1, (rows + wanted - 1) / wanted);
-  return {rows, width, (rows + per_piece - 1) / per_piece, per_piece};
+RowPieces pieces_of(const KernelCall& call) {
+  return row_pieces(call.inputs[3].type.elements(), call.inputs[2].type.elements());
 }
 
 template <class T, Norm kind>
@@ -114,40 +105,25 @@ void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t wi
   });
 }
 
-/// Piece p: the sums of dscale and then of dbias at workspace + p · 2 · width.
+/// The sums of pieces are those of dscale and then of dbias.
 template <class T, Norm kind>
-void run_pieces(const KernelCall& call, const Pieces& pieces) {
-  call.team->parallel_for(pieces.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p) {
-      double* const sums = reinterpret_cast<double*>(call.workspace) + p * 2 * pieces.width;
-      std::fill(sums, sums + 2 * pieces.width, 0.0);
-      const std::int64_t last = std::min((p + 1) * pieces.per_piece, pieces.rows);
-      for (std::int64_t row = p * pieces.per_piece; row < last; ++row)
-        differentiate_row<T, kind>(call, row, pieces.width, sums, sums + pieces.width);
-    }
-  });
+void run_pieces(const KernelCall& call, const RowPieces& pieces) {
+  sum_pieces(call, pieces,
+             [&](std::int64_t begin, std::int64_t end, double* dscale, double* dbias) {
+               for (std::int64_t row = begin; row < end; ++row)
+                 differentiate_row<T, kind>(call, row, pieces.width, dscale, dbias);
+             });
 }
 
 template <Norm kind>
 void run_norm_grad(const KernelCall& call) {
-  const Pieces pieces = pieces_of(call);
+  const RowPieces pieces = pieces_of(call);
   call.inputs[1].type.dtype == f64 ? run_pieces<double, kind>(call, pieces)
                                    : run_pieces<float, kind>(call, pieces);
-  const std::int64_t columns = (kind == Norm::layer ? 2 : 1) * pieces.width;
-  const double* const sums = reinterpret_cast<const double*>(call.workspace);
-  call.team->parallel_for(columns, 4096, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      double sum = 0;
-      for (std::int64_t p = 0; p < pieces.count; ++p) sum += sums[p * 2 * pieces.width + i];
-      put_element(call.outputs[i < pieces.width ? 1 : 2], i % pieces.width, sum);
-    }
-  });
+  add_pieces(call, pieces, 1);
 }
 
-std::int64_t grad_workspace(const KernelCall& call) {
-  const Pieces pieces = pieces_of(call);
-  return pieces.count * 2 * pieces.width * static_cast<std::int64_t>(sizeof(double));
-}
+std::int64_t grad_workspace(const KernelCall& call) { return pieces_of(call).workspace_bytes(); }
 
 }  // namespace
 

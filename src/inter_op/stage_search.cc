@@ -33,6 +33,10 @@ bool are_equal(const inter_op::StagePartition& a, const inter_op::StagePartition
                     });
 }
 
+bool are_equal(const FoundStages& a, const inter_op::StagePartition& partition, int schedule) {
+  return a.schedule == schedule && are_equal(a.partition, partition);
+}
+
 }  // namespace
 
 struct StageSearch::Impl {
@@ -166,10 +170,9 @@ struct StageSearch::Impl {
   }
 
   FoundStages* planned_before(const inter_op::StagePartition& partition, int schedule) {
-    const auto found =
-        std::find_if(planned_.begin(), planned_.end(), [&](const FoundStages& planned) {
-          return planned.schedule == schedule && are_equal(planned.partition, partition);
-        });
+    const auto found = std::find_if(
+        planned_.begin(), planned_.end(),
+        [&](const FoundStages& planned) { return are_equal(planned, partition, schedule); });
     return found == planned_.end() ? nullptr : &*found;
   }
 
@@ -254,7 +257,7 @@ struct StageSearch::Impl {
     for (const FoundStages& of : planned_)
       if (of.seconds < (best ? best->seconds : seconds) &&
           std::none_of(returned_.begin(), returned_.end(), [&](const FoundStages& known) {
-            return known.schedule == of.schedule && are_equal(known.partition, of.partition);
+            return are_equal(known, of.partition, of.schedule);
           }))
         best = &of;
     return best ? std::optional(returned(*best)) : std::nullopt;
