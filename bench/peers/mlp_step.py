@@ -7,12 +7,10 @@ seconds of one step, the median over ROUNDS of STEPS steps each. scripts/gpu_che
 Exit status 1 if a precision failed; the others still count.
 """
 import argparse
-import json
 import math
-import os
-import statistics
 import sys
-import time
+
+import resident
 
 PRECISIONS = ("bf16", "tf32", "f32")
 RATE = 1e-7  # so small that nothing converges, however many steps are measured
@@ -30,16 +28,12 @@ def arguments():
     return parser.parse_args()
 
 
-class TorchStep:
-    """One step of PyTorch; `run` queues it."""
-
+class TorchStep(resident.TorchStep):
     def __init__(self, options, precision):
-        import torch
-        self.torch, self.version = torch, torch.__version__
-        self.cuda = options.device == "cuda"
+        super().__init__(options)
+        torch = self.torch
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-        torch.manual_seed(0)
         layers = []
         for i in range(options.layers):
             dense = torch.nn.Linear(options.dim, options.dim)
@@ -51,7 +45,7 @@ class TorchStep:
         compiled_adam = options.peer == "compile-adam"
         # What the compiler fuses by itself is the form of Adam over lists of tensors.
         form = {"foreach": True} if compiled_adam else {"fused": True}
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=RATE, capturable=self.cuda, **form)
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=RATE, capturable=options.device == "cuda", **form)
 
         def loss_of(x, y):
             return torch.nn.functional.mse_loss(model(x), y)
@@ -59,7 +53,6 @@ class TorchStep:
         self.loss_of = loss_of if options.peer == "eager" else torch.compile(loss_of, mode="reduce-overhead")
         self.update = torch.compile(self.optimizer.step) if compiled_adam else self.optimizer.step
         self.marks = options.peer != "eager"
-        self.loss = None
 
     def run(self):
         if self.marks:
@@ -70,24 +63,12 @@ class TorchStep:
         self.update()
         self.loss = loss
 
-    def wait(self):
-        if self.cuda:
-            self.torch.cuda.synchronize()
-        return float(self.loss.detach())
 
-
-class JaxStep:
-    """One step of JAX; `run` queues it."""
-
+class JaxStep(resident.JaxStep):
     def __init__(self, options, precision):
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        import jax
+        super().__init__(options)
+        jax = self.jax
         import jax.numpy as jnp
-        if options.device == "cpu":
-            jax.config.update("jax_platforms", "cpu")
-        elif jax.default_backend() != "gpu":
-            raise RuntimeError(f"JAX runs on {jax.default_backend()} here, not on the GPU")
-        self.jax, self.version = jax, jax.__version__
         dtype = jnp.bfloat16 if precision == "bf16" else jnp.float32
         jax.config.update("jax_default_matmul_precision",
                           {"f32": "highest", "tf32": "tensorfloat32"}.get(precision, "bfloat16"))
@@ -118,34 +99,12 @@ class JaxStep:
 
         self.step = jax.jit(step, donate_argnums=(0, 1, 2, 3))
         zeros = [jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)]
-        self.x, self.state = x, [parameters, *zeros, jnp.float32(1)]
-        self.loss = None
-
-    def run(self):
-        *self.state, self.loss = self.step(*self.state, self.x)
-
-    def wait(self):
-        self.jax.block_until_ready(self.state)
-        return float(self.loss)
+        self.batch, self.state = x, [parameters, *zeros, jnp.float32(1)]
 
 
 def measure(options, precision):
     step = (JaxStep if options.peer == "jax" else TorchStep)(options, precision)
-    for _ in range(5):  # compiles, and lets graphs be captured
-        step.run()
-    loss = step.wait()
-    seconds = []
-    for _ in range(options.rounds):
-        start = time.perf_counter()
-        for _ in range(options.steps):
-            step.run()
-        loss = step.wait()
-        seconds.append((time.perf_counter() - start) / options.steps)
-    if not math.isfinite(loss):
-        raise RuntimeError(f"the loss is {loss}")
-    print(json.dumps({"name": f"{PEERS[options.peer]}, {step.version}", "who": "peer", "model": "mlp", "precision": precision, "batch": "resident",
-                      "median_seconds": round(statistics.median(seconds), 9), "best_seconds": round(min(seconds), 9),
-                      "loss": round(loss, 4)}), flush=True)
+    resident.measure(step, options, PEERS[options.peer], model="mlp", precision=precision)
 
 
 def main():

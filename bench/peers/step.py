@@ -7,13 +7,10 @@ scripts/gpu_check sets them beside ours. JAX has GPT alone.
 """
 import argparse
 import functools
-import json
-import math
-import os
-import statistics
 import sys
-import time
 from types import SimpleNamespace
+
+import resident
 
 PEERS = {"eager": "PyTorch, fused Adam", "compile": "PyTorch, torch.compile, fused Adam", "jax": "JAX, jit"}
 SIZES = {"gpt": {"tiny": dict(layers=2, hidden=64, heads=4), "350M": dict(layers=24, hidden=1024, heads=16), "1.3B": dict(layers=24, hidden=2048, heads=32)},
@@ -38,13 +35,10 @@ def arguments():
     return options
 
 
-class TorchStep:
-    """One step of PyTorch; `run` queues it."""
-
+class TorchStep(resident.TorchStep):
     def __init__(self, options, sizes):
-        import torch
-        self.torch, self.device, self.version = torch, options.device, torch.__version__
-        torch.manual_seed(0)
+        super().__init__(options)
+        torch = self.torch
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
         if options.model == "wide-resnet":
@@ -63,7 +57,6 @@ class TorchStep:
             loss_of = network
         self.loss_of = torch.compile(loss_of) if options.peer == "compile" else loss_of
         self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-7, fused=True)
-        self.loss = None
 
     def run(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -72,40 +65,20 @@ class TorchStep:
         self.loss.backward()
         self.optimizer.step()
 
-    def finish(self):
-        if self.device == "cuda":
-            self.torch.cuda.synchronize()
-        return float(self.loss.detach())
 
-
-class JaxStep:
-    """One step of JAX; `run` queues it."""
-
+class JaxStep(resident.JaxStep):
     def __init__(self, options, sizes):
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        import jax
+        super().__init__(options)
+        jax = self.jax
         import jax.numpy as jnp
         from gpt import jax_gpt
         from turns import adam_steps
-        if options.device == "cpu":
-            jax.config.update("jax_platforms", "cpu")
-        elif jax.default_backend() != "gpu":
-            raise RuntimeError(f"JAX runs on {jax.default_backend()} here, not on the GPU")
-        self.jax, self.version = jax, jax.__version__
         sizes.attention = "cudnn" if options.device == "cuda" else None
         parameters, loss_of = jax_gpt(sizes, lambda x, *axes: x)
         in_bf16 = functools.partial(jax.tree_util.tree_map, lambda x: x.astype(jnp.bfloat16))
         tokens = jax.random.randint(jax.random.PRNGKey(1), (options.batch, options.sequence), 0, options.vocabulary)
-        self.tokens = tokens
+        self.batch = tokens
         self.step, self.state = adam_steps(lambda p, tokens: loss_of(in_bf16(p), tokens), parameters)
-        self.loss = None
-
-    def run(self):
-        *self.state, self.loss = self.step(*self.state, self.tokens)
-
-    def finish(self):
-        self.jax.block_until_ready(self.state)
-        return float(self.loss)
 
 
 def main():
@@ -116,21 +89,7 @@ def main():
     if options.model == "moe":
         sizes.width, sizes.group = 8 * sizes.hidden, min(2048, options.batch * options.sequence)
     step = (JaxStep if options.peer == "jax" else TorchStep)(options, sizes)
-    for _ in range(3):  # compiles
-        step.run()
-    step.finish()
-    seconds = []
-    for _ in range(options.rounds):
-        start = time.perf_counter()
-        for _ in range(options.steps):
-            step.run()
-        loss = step.finish()
-        seconds.append((time.perf_counter() - start) / options.steps)
-    if not math.isfinite(loss):
-        raise SystemExit(f"the loss is {loss}")
-    print(json.dumps({"name": f"{PEERS[options.peer]}, {step.version}", "who": "peer", "model": f"{options.model} {options.size}", "precision": "bf16",
-                      "batch": "resident", "median_seconds": round(statistics.median(seconds), 9), "best_seconds": round(min(seconds), 9),
-                      "loss": round(loss, 4)}), flush=True)
+    resident.measure(step, options, PEERS[options.peer], model=f"{options.model} {options.size}", precision="bf16")
 
 
 if __name__ == "__main__":
