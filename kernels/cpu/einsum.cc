@@ -47,7 +47,8 @@ struct OperandSteps {
 
 struct Prepared {
   kernels::EinsumPlan plan;
-  DType compute = f32;
+  DType compute = f32;  ///< of operands
+  DType made = f32;     ///< of the product
   OperandSteps a, b;
   std::int64_t product = kNone;  ///< where the product is made if not in the result
   std::optional<kernels::StridedCopy> unpack;
@@ -108,9 +109,9 @@ OperandSteps prepare_operand(const Prepared& prepared, const kernels::EinsumOper
 
 void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space) {
   const kernels::EinsumPlan& plan = prepared.plan;
-  const std::size_t element = size_of(prepared.compute);
+  const std::size_t element = size_of(prepared.made);
   const std::int64_t bytes = prepared.results * static_cast<std::int64_t>(element);
-  const bool convert = call.outputs[0].type.dtype != prepared.compute;
+  const bool convert = call.outputs[0].type.dtype != prepared.made;
   if (!plan.c_packed.empty()) {
     prepared.product = space.take(bytes);
     prepared.unpack =
@@ -120,6 +121,15 @@ void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space
   } else if (convert) {
     prepared.product = space.take(bytes);
   }
+}
+
+/// The product of operands as they are stored, by the processor's matrix unit; null where it can't.
+std::unique_ptr<DnnlMatmul> product_by_matrix_unit(const kernels::EinsumPlan& plan, DType x,
+                                                   DType y, DType z, int threads) {
+  const bool whole = plan.a.summed.empty() && plan.b.summed.empty();
+  if (!whole || x != y || (z != x && z != f32) || !has_matrix_unit(x)) return nullptr;
+  auto product = std::make_unique<DnnlMatmul>(plan.shape, ProductTypes{x, z}, threads);
+  return product->usable() ? std::move(product) : nullptr;
 }
 
 std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
@@ -132,14 +142,21 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   prepared->empty_sum = x.elements() == 0 || y.elements() == 0;
   if (prepared->results == 0 || prepared->empty_sum) return prepared;
   const bool wide = needs_double(x.dtype) || needs_double(y.dtype) || needs_double(z.dtype);
-  prepared->compute = wide ? f64 : f32;
+  prepared->compute = prepared->made = wide ? f64 : f32;
+  prepared->dnnl = product_by_matrix_unit(prepared->plan, x.dtype, y.dtype, z.dtype, call.threads);
+  if (prepared->dnnl) {
+    prepared->compute = x.dtype;
+    prepared->made = z.dtype;
+  }
   Workspace space;
   const bool swapped = prepared->plan.swapped;
   prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, space);
   prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
   prepare_result(*prepared, call, space);
   if (!wide) {
-    prepared->dnnl = std::make_unique<DnnlMatmul>(prepared->plan.shape, call.threads);
+    if (!prepared->dnnl)
+      prepared->dnnl =
+          std::make_unique<DnnlMatmul>(prepared->plan.shape, ProductTypes{}, call.threads);
     prepared->dnnl_workspace = space.take(prepared->dnnl->workspace_bytes());
   }
   prepared->workspace_bytes = space.size();
@@ -171,8 +188,10 @@ void convert(std::byte* out, DType to, const std::byte* in, DType from, std::int
   });
 }
 
+/// T: the type in which the operands are added, if they are.
 template <class T>
-const T* bring(const KernelCall& call, const Prepared& prepared, const OperandSteps& steps) {
+const std::byte* bring(const KernelCall& call, const Prepared& prepared,
+                       const OperandSteps& steps) {
   const KernelTensor& input = call.inputs[steps.input];
   const std::byte* data = input.data;
   if (steps.sum) {
@@ -192,33 +211,33 @@ const T* bring(const KernelCall& call, const Prepared& prepared, const OperandSt
     strided_copy(*steps.pack, call.workspace + steps.packed, data, *call.team);
     data = call.workspace + steps.packed;
   }
-  return reinterpret_cast<const T*>(data);
+  return data;
 }
 
 template <class T>
 void deliver(const KernelCall& call, const Prepared& prepared, const std::byte* product) {
   const KernelTensor& z = call.outputs[0];
-  const bool direct = z.type.dtype == prepared.compute;
+  const bool direct = z.type.dtype == prepared.made;
   if (prepared.unpack) {
     std::byte* const to = direct ? z.data : call.workspace + prepared.unpacked;
     strided_copy(*prepared.unpack, to, product, *call.team);
     product = to;
   }
   if (!direct)
-    convert<T>(z.data, z.type.dtype, product, prepared.compute, prepared.results, *call.team);
+    convert<T>(z.data, z.type.dtype, product, prepared.made, prepared.results, *call.team);
 }
 
 template <class T>
 void run_as(const KernelCall& call, const Prepared& prepared) {
-  const T* const a = bring<T>(call, prepared, prepared.a);
-  const T* const b = bring<T>(call, prepared, prepared.b);
+  const std::byte* const a = bring<T>(call, prepared, prepared.a);
+  const std::byte* const b = bring<T>(call, prepared, prepared.b);
   std::byte* const product =
       prepared.product == kNone ? call.outputs[0].data : call.workspace + prepared.product;
-  T* const c = reinterpret_cast<T*>(product);
   if constexpr (sizeof(T) == 8)
-    matmul_f64(prepared.plan.shape, c, a, b, *call.team);
+    matmul_f64(prepared.plan.shape, reinterpret_cast<T*>(product), reinterpret_cast<const T*>(a),
+               reinterpret_cast<const T*>(b), *call.team);
   else
-    prepared.dnnl->run(c, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
+    prepared.dnnl->run(product, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
   deliver<T>(call, prepared, product);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "alpa/base/dtype.h"
 #include "kernels/plan/matmul_shape.h"
 
 namespace alpa {
@@ -12,17 +13,29 @@ class ThreadTeam;
 
 namespace alpa::cpu {
 
-/// oneDNN's product in f32, prepared for a team of `threads`. The library itself runs
-/// every call in one thread.
+/// Element types of A and B, and of C.
+struct ProductTypes {
+  DType operands = f32, result = f32;
+};
+
+/// Whether the processor multiplies matrices of this type in units of its own, which add in f32:
+/// bf16 with AMX.
+bool has_matrix_unit(DType operands);
+
+/// oneDNN's products, prepared for a team of `threads`. The library itself runs every call in one
+/// thread. Operands are f32, or have a matrix unit; the result is of their type, or f32.
 class DnnlMatmul {
  public:
-  DnnlMatmul(const kernels::MatmulShape& shape, int threads);
+  DnnlMatmul(const kernels::MatmulShape& shape, ProductTypes types, int threads);
   ~DnnlMatmul();
   DnnlMatmul(const DnnlMatmul&) = delete;
   DnnlMatmul& operator=(const DnnlMatmul&) = delete;
 
+  /// False where the matrix unit can't multiply such operands. Those of f32 are always usable.
+  bool usable() const;
   std::int64_t workspace_bytes() const;
-  void run(float* c, const float* a, const float* b, std::byte* workspace, ThreadTeam& team) const;
+  void run(std::byte* c, const std::byte* a, const std::byte* b, std::byte* workspace,
+           ThreadTeam& team) const;
 
  private:
   struct Impl;

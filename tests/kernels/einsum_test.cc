@@ -110,6 +110,18 @@ TEST_CASE("einsum of larger matrices, where the work is shared between threads")
   check("ik,kj->ij", {{'i', 40}, {'j', 512}, {'k', 70}}, f32, 15, false);
   check("ki,kj->ij", {{'i', 256}, {'j', 90}, {'k', 61}}, f32, 17, false);
   check("ik,kj->ij", {{'i', 60}, {'j', 1024}, {'k', 260}}, f32, 19, false);
+  check("ki,kj->ij", {{'i', 2048}, {'j', 32}, {'k', 40}}, f32, 21, false);
+}
+
+TEST_CASE("einsum of larger matrices of bf16, in the processor's matrix unit if it has one") {
+  unsigned seed = 0;
+  for (const char* equation : {"ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij"})
+    for (const std::int64_t rows : {70, 190})
+      check(equation, {{'i', rows}, {'j', 50}, {'k', 70}}, bf16, seed += 2, false);
+  check("bthd,bshd->bhts", {{'b', 2}, {'h', 3}, {'t', 40}, {'s', 48}, {'d', 16}}, bf16, 41, false);
+  check("bik,kj->bij", {{'b', 3}, {'i', 65}, {'j', 40}, {'k', 64}}, bf16, 43, false);
+  check("bik,bij->kj", {{'b', 3}, {'i', 65}, {'j', 40}, {'k', 64}}, bf16, 45, false);
+  check("ik,kj->ij", {{'i', 1}, {'j', 300}, {'k', 130}}, bf16, 47, false);
 }
 
 TEST_CASE("einsum over nothing is zero, and of nothing does nothing") {

@@ -216,10 +216,13 @@ double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int
   };
   const std::vector<float> a = drawn(a_by_columns ? k : m), b = drawn(k);
   std::vector<float> c(m * n);
-  const cpu::DnnlMatmul matmul(s, threads);
+  const cpu::DnnlMatmul matmul(s, {f32, f32}, threads);
   std::vector<std::byte> workspace(matmul.workspace_bytes());
   ThreadTeam team(threads);
-  matmul.run(c.data(), a.data(), b.data(), workspace.data(), team);
+  const auto bytes = [](const std::vector<float>& data) {
+    return reinterpret_cast<const std::byte*>(data.data());
+  };
+  matmul.run(reinterpret_cast<std::byte*>(c.data()), bytes(a), bytes(b), workspace.data(), team);
   double error = 0;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
@@ -244,6 +247,7 @@ TEST_CASE("products of operands whose lines are a multiple of 1 KiB apart") {
         }
     CHECK(error_of_product(20, 600, 530, 1024, true, 1) <= 1e-4);
     CHECK(error_of_product(600, 20, 530, 1024, true, 1) <= 1e-4);
+    CHECK(error_of_product(1030, 40, 530, 2048, true, 2) <= 1e-4);
   });
 }
 
