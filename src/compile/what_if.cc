@@ -6,11 +6,10 @@
 
 #include "alpa/base/error.h"
 #include "method_options.h"
-#include "src/inter_op/cut_stages.h"
 #include "src/inter_op/equal_stages.h"
 #include "src/inter_op/plan_stage.h"
+#include "src/inter_op/stage_batch.h"
 #include "src/inter_op/stage_meshes.h"
-#include "src/intra_op/facts/batch_factors.h"
 #include "src/intra_op/plan/evaluate.h"
 #include "src/pipeline/schedule.h"
 #include "src/report/pipeline_forecast.h"
@@ -74,26 +73,6 @@ CountedPlan counted(Plan plan, const Cluster& cluster) {
                  counted_bytes(stage.graph, stage.plan).with(in_flight(result.plan, s)));
   }
   return result;
-}
-
-/// Of the values that stages give each other, the dimension that is the batch, by reading stage. It
-/// is known from the stages that compute them.
-std::vector<BoundaryBatchDims> batch_dims_of(const std::vector<StagePlan>& stages) {
-  std::vector<BoundaryBatchDims> dims(stages.size());
-  BoundaryBatchDims given;
-  for (std::size_t before = 1, now = 0; before != now;) {
-    before = given.size();
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      const std::vector<int> known = intra_op::batch_dims(stages[s].graph, dims[s]);
-      for (const Output& output : stages[s].graph.outputs)
-        if (known[output.value] >= 0) given[output.name] = known[output.value];
-      for (const Input& input : stages[s].graph.inputs)
-        if (given.contains(input.name) && input.kind == InputKind::boundary)
-          dims[s][input.name] = given.at(input.name);
-    }
-    now = given.size();
-  }
-  return dims;
 }
 
 class Replanning {

@@ -173,6 +173,7 @@ Json report_json(const Plan& plan, const Cluster& cluster, std::int64_t memory_b
   }
   if (plan.schedule) json["timeline"] = timeline_json(plan);
   json["transfers"] = transfers_json(plan);
+  json["hand_made"] = page::hand_made_json(plan, cluster);
   json["assumptions"] = assumptions_json(cluster);
   json["summary"] = summary_json(plan, json);
   return json;

@@ -395,21 +395,46 @@ std::string communication_panel(const Json& report) {
   return html;
 }
 
+/// A layout chosen by hand; `more` is of the stage's seconds.
+std::string hand_made_row(const Json& report, std::size_t i) {
+  const Json& layout = report["hand_made"][i];
+  const std::string place = fmt::format("/hand_made/{}/", i);
+  const bool fits = layout["fits"].get<bool>();
+  return "<tr>" + right(number(report, place + "stage", "")) +
+         cell(escaped(text_of(layout, "mesh"))) + cell(escaped(text_of(layout, "uses"))) +
+         right(number(report, place + "seconds", "s")) +
+         right(number(report, place + "more", "%")) +
+         right(number(report, place + "memory_bytes", "B")) +
+         cell(fits ? "" : "more than a device has") + "</tr>\n";
+}
+
 std::string alternatives_panel(const Json& report) {
-  std::string rows;
+  std::string operators, layouts, html;
   for (std::size_t i = 0; i < report["operators"].size(); ++i) {
     const Json& op = report["operators"][i];
     if (!op.contains("next_best")) continue;
-    rows += "<tr>" + cell("<b>" + escaped(text_of(op, "name")) + "</b>") +
-            cell(escaped(text_of(op, "strategy"))) +
-            cell(escaped(text_of(op["next_best"], "strategy"))) +
-            right(number(report, fmt::format("/operators/{}/next_best/extra_seconds", i), "s")) +
-            "</tr>\n";
+    operators +=
+        "<tr>" + cell("<b>" + escaped(text_of(op, "name")) + "</b>") +
+        cell(escaped(text_of(op, "strategy"))) +
+        cell(escaped(text_of(op["next_best"], "strategy"))) +
+        right(number(report, fmt::format("/operators/{}/next_best/extra_seconds", i), "s")) +
+        "</tr>\n";
   }
-  if (rows.empty()) return "";
-  return "<p>One operator of each class in the next best way, all else equal: the seconds that it "
-         "adds to a step.</p>\n" +
-         table({"operator", "chosen", "next best", ">adds"}, rows);
+  for (std::size_t i = 0; i < report["hand_made"].size(); ++i) layouts += hand_made_row(report, i);
+  if (!layouts.empty())
+    html +=
+        "<p>Layouts that people choose by hand, each at its best: seconds of a step of the "
+        "stage, and how much more that is than the plan takes. <q>batch</q> splits the batch and "
+        "state where that is cheaper, <q>data</q> the batch alone; an axis of <q>any</q> has "
+        "one device."
+        "</p>\n" +
+        table({">stage", "mesh", "uses of its axes", ">seconds", ">more", ">bytes", ""}, layouts);
+  if (!operators.empty())
+    html +=
+        "<p>One operator of each class in the next best way, all else equal: the seconds that "
+        "it adds to a step.</p>\n" +
+        table({"operator", "chosen", "next best", ">adds"}, operators);
+  return html;
 }
 
 std::string assumptions_panel(const Json& report) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "src/base/file.h"
 #include "src/report/report_page.h"
@@ -77,6 +78,40 @@ TEST_CASE("every number of a report is one of its JSON, which is the plan's") {
             planned.plan.stages[s].memory.total());
     }
   }
+}
+
+TEST_CASE("a report says what layouts chosen by hand cost, on all meshes") {
+  const Cluster cluster = Cluster::named("dgx-a100");
+  const CompiledStep best = plan_only(mlp_step(), ShardParallel{}, cluster),
+                     data = plan_only(mlp_step(), DataParallel{}, cluster);
+  const std::string page = report(best, cluster);
+  const Json layouts = numbers_of(page).at("hand_made");
+  std::set<std::string> meshes;
+  double of_data = 0;
+  for (const Json& layout : layouts) {
+    const double seconds = layout["seconds"].get<double>(), more = layout["more"].get<double>();
+    meshes.insert(layout["mesh"].get<std::string>());
+    CHECK(seconds >= best.plan.cost.lower_bound_seconds * (1 - 1e-9));
+    CHECK(more == doctest::Approx(seconds / best.plan.cost.objective_seconds - 1));
+    CHECK(layout["fits"].get<bool>());
+    const std::string uses = layout["uses"].get<std::string>();
+    if (uses.find("data") != uses.npos && uses.find("zero") == uses.npos &&
+        uses.find("tensor") == uses.npos)
+      of_data = of_data > 0 ? std::min(of_data, seconds) : seconds;
+  }
+  CHECK(meshes == std::set<std::string>{"8", "2x4", "4x2"});
+  CHECK(of_data == doctest::Approx(data.plan.cost.objective_seconds));
+  CHECK(page.find("uses of its axes") != page.npos);
+
+  const CompiledStep stages =
+      plan_only(mlp_step(),
+                PipeshardParallel{
+                    .num_micro_batches = 4, .layers = AutoLayers{3}, .stages = UniformStages{2}},
+                cluster);
+  const Json numbers = numbers_of(report(stages, cluster));
+  std::set<int> of_stages;
+  for (const Json& layout : numbers.at("hand_made")) of_stages.insert(layout["stage"].get<int>());
+  CHECK(of_stages == std::set<int>{0, 1});
 }
 
 TEST_CASE(
