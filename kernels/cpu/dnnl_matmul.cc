@@ -41,26 +41,42 @@ bool left_evicts(const Layout& left) {
 /// at 70 to 80 % (2.6.3 on an Intel Xeon with AMX).
 bool prefers_copies(const Layout& left, const Layout& right, std::int64_t m, std::int64_t n,
                     std::int64_t k) {
-  constexpr std::int64_t kFewest = 16;
+  constexpr std::int64_t kFewest = 16, kManyLines = 1024;
   constexpr double kLeastPoints = 1 << 20;
   constexpr double kNoCopy = 0.0038;  // oneDNN's threshold with AVX2
   const auto points = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const double inverse = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n);
-  const bool in_place = is_isa("avx512") || (is_isa("avx2") && inverse >= kNoCopy);
+  const bool in_place = is_isa("avx512") ? k >= kManyLines : is_isa("avx2") && inverse >= kNoCopy;
   return in_place && std::min(m, n) >= kFewest && points >= kLeastPoints &&
          right.transposed == 'N' && (right_evicts(right) || left_evicts(left));
 }
 
-/// A product in blocks of kBlock lines and columns, and the distance of a copied block's lines.
-constexpr std::int64_t kBlock = 512, kCopyLead = kBlock + 16;
+/// How `copied_sgemm` divides a product: rows of the left operand, columns of the right one, terms.
+struct CopyBlocks {
+  bool copies_left, copies_right;
+  std::int64_t rows, columns, depth;
+
+  static constexpr std::int64_t kPadding =
+      16;  ///< behind a copied line, so that none evicts another
+  std::int64_t left_lead() const { return rows + kPadding; }
+  std::int64_t left_floats() const { return copies_left ? depth * left_lead() : 0; }
+  std::int64_t right_lead() const { return columns + kPadding; }
+  std::int64_t floats() const { return left_floats() + (copies_right ? depth * right_lead() : 0); }
+};
+
+CopyBlocks copy_blocks(const Layout& left, const Layout& right, std::int64_t n, std::int64_t k) {
+  const bool copies_right = right_evicts(right);
+  const std::int64_t side = copies_right ? 512 : 256;
+  return {left_evicts(left), copies_right, side, copies_right ? side : n, std::min(k, side)};
+}
 
 /// `height` lines of `width` floats: in place, or copied to `copy`.
 Operand lines_of(const Operand& x, std::int64_t height, std::int64_t width, float* copy,
-                 bool copies) {
+                 std::int64_t copy_lead, bool copies) {
   if (!copies) return x;
   for (std::int64_t line = 0; line < height; ++line)
-    std::copy_n(x.data + line * x.layout.lead, width, copy + line * kCopyLead);
-  return {copy, {x.layout.transposed, kCopyLead}};
+    std::copy_n(x.data + line * x.layout.lead, width, copy + line * copy_lead);
+  return {copy, {x.layout.transposed, copy_lead}};
 }
 
 /// Element (row, column) of a matrix, and what follows.
@@ -70,20 +86,20 @@ Operand from(const Operand& x, std::int64_t row, std::int64_t column) {
           x.layout};
 }
 
-std::int64_t copy_floats(std::int64_t k) { return 2 * std::min(k, kBlock) * kCopyLead; }
-
-/// c = a b, operands whose lines evict each other being copied, block by block, to `scratch` of
-/// `copy_floats`.
+/// c = a b, operands whose lines evict each other being copied, block by block, to `scratch`.
 void copied_sgemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n,
                   std::int64_t k, float* c, std::int64_t c_lead, float* scratch) {
-  float* const columns = scratch + copy_floats(k) / 2;
-  for (std::int64_t j = 0; j < n; j += kBlock)
-    for (std::int64_t p = 0; p < k; p += kBlock) {
-      const std::int64_t width = std::min(kBlock, n - j), depth = std::min(kBlock, k - p);
-      const Operand right = lines_of(from(b, p, j), depth, width, columns, right_evicts(b.layout));
-      for (std::int64_t i = 0; i < m; i += kBlock) {
-        const std::int64_t height = std::min(kBlock, m - i);
-        const Operand left = lines_of(from(a, i, p), depth, height, scratch, left_evicts(a.layout));
+  const CopyBlocks by = copy_blocks(a.layout, b.layout, n, k);
+  float* const columns = scratch + by.left_floats();
+  for (std::int64_t j = 0; j < n; j += by.columns)
+    for (std::int64_t p = 0; p < k; p += by.depth) {
+      const std::int64_t width = std::min(by.columns, n - j), depth = std::min(by.depth, k - p);
+      const Operand right =
+          lines_of(from(b, p, j), depth, width, columns, by.right_lead(), by.copies_right);
+      for (std::int64_t i = 0; i < m; i += by.rows) {
+        const std::int64_t height = std::min(by.rows, m - i);
+        const Operand left =
+            lines_of(from(a, i, p), depth, height, scratch, by.left_lead(), by.copies_left);
         call_sgemm(left, right, height, width, depth, p > 0 ? 1.0f : 0.0f, c + i * c_lead + j,
                    c_lead);
       }
@@ -266,9 +282,11 @@ class BySgemm {
 
   /// Of each thread.
   std::int64_t scratch_bytes() const {
-    const bool copies = std::any_of(blocks_.begin(), blocks_.end(),
-                                    [&](const Block& block) { return is_copied(block); });
-    return copies ? copy_floats(shape_.k) * static_cast<std::int64_t>(sizeof(float)) : 0;
+    std::int64_t most = 0;
+    for (const Block& block : blocks_)
+      if (is_copied(block))
+        most = std::max(most, copy_blocks(of_.left, of_.right, block.columns, shape_.k).floats());
+    return most * static_cast<std::int64_t>(sizeof(float));
   }
   std::int64_t blocks() const { return static_cast<std::int64_t>(blocks_.size()); }
 

@@ -10,7 +10,8 @@ namespace alpa {
 
 /// The plan's numbers, priced for devices of `cluster`. Seconds are of a step unless a key says
 /// otherwise, bytes those of a device. Keys: "summary", "stages", "time", "operators", "sharding",
-/// "memory", "timeline", "communication", "transfers", "hand_made", "assumptions", and those of the whole.
+/// "memory", "timeline", "communication", "transfers", "hand_made", "assumptions", and those of the
+/// whole.
 nlohmann::ordered_json report_json(const Plan& plan, const Cluster& cluster,
                                    std::int64_t memory_bytes);
 
