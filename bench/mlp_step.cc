@@ -1,16 +1,15 @@
-// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against the
-// time oneDNN alone needs for the same matrix products, then the same step on several CPU devices
-// against the step on one. Data parallelism repeats Adam on every device, which the cores of one
-// machine must do one after the other; the yardstick "step, Adam repeated" is the step on one
-// device and this additional work. With --on-request it answers numbers of steps with their
-// seconds, for bench/peers/mlp.py.
+// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against its
+// limit (limit.h), then the same step on several CPU devices against the step on one. Data
+// parallelism repeats Adam on every device, which the cores of one machine must do one after the
+// other; the yardstick "step, Adam repeated" is the step on one device and this additional work.
+// With --on-request it answers numbers of steps with their seconds, for bench/peers/mlp.py.
 //   bench_mlp_step --help
 #include <alpa/alpa.h>
-#include <dnnl.hpp>
 
 #include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
+#include "limit.h"
 #include "mlp.h"
 #include "on_request.h"
 #include "src/base/thread_team.h"
@@ -23,35 +22,6 @@ struct Sizes : bench::MlpSizes {
   int devices = 8, rounds = 5;
   std::string method = "shard";
 };
-
-/// The step's matrix products and nothing else: forward and kernel gradient of every layer, input
-/// gradient of all but the first.
-std::function<void()> matmuls_only(const Sizes& sizes) {
-  const auto m = sizes.batch, n = sizes.dim;
-  auto x = std::make_shared<Array>(bench::random_array({m, n}));
-  std::vector<Array> weights, gradients, activations;
-  for (std::int64_t i = 0; i < sizes.layers; ++i) {
-    weights.push_back(bench::random_array({n, n}));
-    gradients.push_back(bench::random_array({n, n}));
-    activations.push_back(bench::random_array({m, n}));
-  }
-  return [=]() mutable {
-    const auto data = [](const Array& a) { return reinterpret_cast<const float*>(a.data()); };
-    const auto out = [](Array& a) { return reinterpret_cast<float*>(a.mutable_data()); };
-    for (std::int64_t i = 0; i < sizes.layers; ++i) {
-      const float* in = i == 0 ? data(*x) : data(activations[i - 1]);
-      dnnl::sgemm('N', 'N', m, n, n, 1.f, in, n, data(weights[i]), n, 0.f, out(activations[i]), n);
-    }
-    for (std::int64_t i = sizes.layers - 1; i >= 0; --i) {
-      const float* in = i == 0 ? data(*x) : data(activations[i - 1]);
-      dnnl::sgemm('T', 'N', n, n, m, 1.f, in, n, data(activations[i]), n, 0.f, out(gradients[i]),
-                  n);
-      if (i > 0)
-        dnnl::sgemm('N', 'T', m, n, n, 1.f, data(activations[i]), n, data(weights[i]), n, 0.f,
-                    out(*x), n);
-    }
-  };
-}
 
 /// Adam's update of all kernels, `times` times.
 std::function<void()> adam_alone(const Sizes& sizes, int times) {
@@ -91,7 +61,7 @@ bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& 
 }
 
 void measure(const Sizes& sizes) {
-  std::vector<bench::Variant> one_device{{"matmuls alone (oneDNN)", matmuls_only(sizes)}};
+  std::vector<bench::Variant> one_device{{"limit", bench::limit_of(bench::mlp_step(sizes))}};
   one_device.push_back(step_variant("step, one device", sizes, Serial{}, 1));
   bench::interleave(one_device, sizes.rounds);
   bench::print(one_device);

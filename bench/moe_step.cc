@@ -1,9 +1,9 @@
 // The training step of a decoder with experts (models/moe.h: 4 layers, hidden 512, 8 experts of
-// width 2048, 1024 tokens in one group) on CPU devices, Adam. Reads numbers of steps from its
-// input, a line each, and answers with the seconds they took; bench/peers/moe.py asks it and its
-// peers in turn.
+// width 2048, 1024 tokens in one group) on CPU devices, Adam, beside its limit (limit.h). With
+// --on-request it answers numbers of steps with their seconds, for bench/peers/moe.py.
 //   bench_moe_step --help
 #include "arguments.h"
+#include "limit.h"
 #include "models/moe.h"
 #include "on_request.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 struct Sizes {
   std::int64_t batch = 4, sequence = 256, vocabulary = 8192;
-  bench::Placement place;
+  bench::Timing timing;
 };
 
 /// The learning rate is so small that nothing converges while it is measured.
@@ -33,13 +33,13 @@ TrainingStep step_of(const Sizes& s) {
       optim::Adam{.learning_rate = 1e-7});
 }
 
-void answer(const Sizes& s) {
+void measure(const Sizes& s) {
   std::vector<std::int32_t> numbers(s.batch * s.sequence);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] =
         static_cast<std::int32_t>((i * i + 5 * i) % static_cast<std::size_t>(s.vocabulary));
   const Array tokens(numbers, {s.batch, s.sequence});
-  bench::answer(bench::runner(step_of(s), s.place, {{"tokens", tokens}, {"labels", tokens}}));
+  bench::time_step(step_of(s), s.timing, {{"tokens", tokens}, {"labels", tokens}});
 }
 
 }  // namespace
@@ -47,10 +47,10 @@ void answer(const Sizes& s) {
 int main(int argc, char** argv) {
   Sizes sizes;
   const std::vector<cli::Flag> flags =
-      bench::with_placement({cli::whole("--batch", &sizes.batch, "Sequences of the batch", 1),
-                             cli::whole("--sequence", &sizes.sequence, "Tokens of a sequence", 1),
-                             cli::whole("--vocabulary", &sizes.vocabulary, "Words", 1)},
-                            sizes.place);
-  return bench::run(argc, argv, "The training step of a decoder with experts, timed on request.",
-                    flags, [&] { answer(sizes); });
+      bench::with_timing({cli::whole("--batch", &sizes.batch, "Sequences of the batch", 1),
+                          cli::whole("--sequence", &sizes.sequence, "Tokens of a sequence", 1),
+                          cli::whole("--vocabulary", &sizes.vocabulary, "Words", 1)},
+                         sizes.timing);
+  return bench::run(argc, argv, "The training step of a decoder with experts on CPU devices.",
+                    flags, [&] { measure(sizes); });
 }

@@ -22,10 +22,20 @@ struct Placement {
   Method method() const { return devices == 1 ? Method(Serial{}) : parse_method(of_several); }
 };
 
-/// `placement` as flags, behind `own`.
-inline std::vector<cli::Flag> with_placement(std::vector<cli::Flag> own, Placement& placement) {
-  own.push_back(cli::whole("--devices", &placement.devices, "CPU devices", 1, 1024));
-  own.push_back(cli::text("--method", &placement.of_several, "Of several devices"));
+/// How a step is timed.
+struct Timing {
+  Placement place = {};
+  int rounds = 7;           ///< beside its limit
+  bool on_request = false;  ///< instead
+};
+
+/// `timing` as flags, behind `own`.
+inline std::vector<cli::Flag> with_timing(std::vector<cli::Flag> own, Timing& timing) {
+  own.push_back(cli::whole("--devices", &timing.place.devices, "CPU devices", 1, 1024));
+  own.push_back(cli::text("--method", &timing.place.of_several, "Of several devices"));
+  own.push_back(cli::whole("--rounds", &timing.rounds, "Counted rounds", 1, 1000));
+  own.push_back(
+      cli::on("--on-request", &timing.on_request, "Answer numbers of steps with seconds"));
   return own;
 }
 

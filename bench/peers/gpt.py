@@ -1,4 +1,4 @@
-"""GPT of bench/gpt_step.cc in JAX and in PyTorch: blocks of layer norm, causal attention, layer norm, GELU feed-forward; tied
+"""GPT of bench/transformer_step.cc in JAX and in PyTorch: blocks of layer norm, causal attention, layer norm, GELU feed-forward; tied
 embeddings, learnt positions, cross-entropy. `o` has layers, hidden, heads, sequence and vocabulary,
 and for JAX maybe attention, an implementation of its fused attention."""
 

@@ -95,7 +95,7 @@ class Jax(JaxSteps):
         self.step, self.state = adam_steps(loss_of, p)
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}"]), Apart(Jax)]
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}", "--on-request"]), Apart(Jax)]
 if DEVICES == 1:
     programs += [Apart(Torch, False), Apart(Torch, True)]
 take_turns(programs, ROUNDS, batch=BATCH, sequence=SEQUENCE, threads=THREADS, devices=DEVICES)

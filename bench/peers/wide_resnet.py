@@ -94,7 +94,7 @@ class Jax(JaxSteps):
         self.state = [(parameters, head), jax.tree_util.tree_map(jnp.zeros_like, (parameters, head))]
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}"]), Apart(Jax)]
+programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}", "--on-request"]), Apart(Jax)]
 if DEVICES == 1:
     programs += [Apart(Torch, False), Apart(Torch, True)]
 take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS, devices=DEVICES)

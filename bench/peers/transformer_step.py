@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The training step of a GPT, alpa's and those of JAX and PyTorch, on the CPU with the same threads, in turn.
+"""The training step of a transformer, alpa's and those of JAX and PyTorch, on the CPU with the same threads, in turn.
 
-The model is that of gpt.py, with Adam, f32. PyTorch uses its fused attention and fused Adam. With several devices the peers are
-JAX's: as many forced host devices, with shardings by hand: rows of the batch (jax-data), or heads, columns of the first and rows
-of the second matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: median seconds of a step, their ratio to
+The model is a GPT (gpt.py), or a Llama-like decoder, BERT or ViT (torch_transformers.py, PyTorch only), with Adam, f32, with --half
+in bf16 mixed (PyTorch's autocast). PyTorch uses its fused attention and fused Adam. With several devices the peers are JAX's GPT: as
+many forced host devices, with shardings by hand: rows of the batch (jax-data), or heads, columns of the first and rows of the second
+matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: median seconds of a step, their ratio to
 alpa's (median of the rounds), and peak memory of each process.
 
-    bench/peers/gpt_step.py build/bin/bench_gpt_step [--layers 4 --hidden 512 --heads 8 --sequence 256 --vocabulary 8192
+    bench/peers/transformer_step.py build/bin/bench_transformer_step [--model gpt --layers 4 --hidden 512 --heads 8 --sequence 256 --vocabulary 8192
         --batch 4 --rounds 7 --peers jax,eager,compile --threads 2 --devices 1 --method shard]
 """
 import argparse
@@ -17,13 +18,15 @@ from turns import Apart, OnRequest, adam_steps, forced_host_devices, take_turns
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("bench")
-SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("batch", 4), ("devices", 1))
+SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("image", 224), ("batch", 4), ("devices", 1))
 for name, default in SIZES + (("rounds", 7), ("threads", 2)):
     parser.add_argument(f"--{name}", type=int, default=default)
 parser.add_argument("--peers", help="default: jax,eager,compile; of several devices jax-data,jax-megatron")
 parser.add_argument("--method", default="shard")
+parser.add_argument("--model", default="gpt", choices=("gpt", "llama", "bert", "vit"))
+parser.add_argument("--half", action="store_true", help="bf16 mixed")
 O = parser.parse_args()
-O.peers = O.peers or ("jax,eager,compile" if O.devices == 1 else "jax-data,jax-megatron")
+O.peers = O.peers or ("jax-data,jax-megatron" if O.devices > 1 else "eager,compile" if O.half or O.model != "gpt" else "jax,eager,compile")
 
 
 def jax_step(plan=""):
@@ -43,15 +46,20 @@ def jax_step(plan=""):
 
 def torch_step(compiled):
     import torch
+    from torch_transformers import MODELS, batch_of
     torch.set_num_threads(O.threads)
-    model = torch_gpt(O)
-    ids = (torch.arange(O.batch * O.sequence) * 7919 % O.vocabulary).view(O.batch, O.sequence)
+    if O.model == "gpt":
+        model, batch = torch_gpt(O), [(torch.arange(O.batch * O.sequence) * 7919 % O.vocabulary).view(O.batch, O.sequence)]
+    else:
+        model, batch = MODELS[O.model](O), batch_of(O)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-7, fused=True)
     loss_of = torch.compile(model) if compiled else model
 
     def run():
         optimizer.zero_grad(set_to_none=True)
-        loss_of(ids).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=O.half):
+            loss = loss_of(*batch)
+        loss.backward()
         optimizer.step()
     return run
 
@@ -71,6 +79,6 @@ class Peer:
 
 
 if __name__ == "__main__":
-    sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
+    sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))] + ["--model", O.model] + ["--half"] * O.half
     programs = [OnRequest("alpa", [O.bench, *sizes, "--method", O.method, "--on-request"])] + [Apart(Peer, name) for name in O.peers.split(",")]
-    take_turns(programs, O.rounds, threads=O.threads, method=O.method, **{name: getattr(O, name) for name, _ in SIZES})
+    take_turns(programs, O.rounds, model=O.model, half=O.half, threads=O.threads, method=O.method, **{name: getattr(O, name) for name, _ in SIZES})
