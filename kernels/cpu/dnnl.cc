@@ -65,6 +65,7 @@ dnnl_memory_desc_t matrices(DType dtype, std::int64_t count, std::int64_t rows,
   const bool by_rows = column_stride == 1 || columns == 1;
   if (columns == 1) column_stride = 1;
   if (rows == 1) row_stride = by_rows ? columns : 1;
+  if (count == 1) batch_stride = by_rows ? rows * row_stride : columns * column_stride;
   const dnnl_dims_t dims = {count, rows, columns},
                     strides = {batch_stride, row_stride, column_stride};
   dnnl_memory_desc_t descriptor;

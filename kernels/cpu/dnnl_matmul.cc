@@ -204,14 +204,18 @@ std::vector<Block> blocks_of(const kernels::MatmulShape& s, int threads, std::in
   return blocks;
 }
 
-/// Products by oneDNN's matmul primitive: one primitive for all blocks of an extent.
+/// Products by oneDNN's matmul primitive: one primitive for all blocks of an extent. Of a left
+/// operand stored by columns, a part of the rows is copied first: oneDNN is twice as fast without
+/// gaps between lines.
 class ByPrimitive {
  public:
   /// Not usable where oneDNN has no fast primitive for one of the blocks.
   ByPrimitive(const kernels::MatmulShape& shape, ProductTypes types, int threads)
-      : types_(types), blocks_(blocks_of(shape, threads, matrices_at_once(shape, threads), true)) {
+      : shape_(shape),
+        types_(types),
+        blocks_(blocks_of(shape, threads, matrices_at_once(shape, threads), true)) {
     for (const Block& block : blocks_) {
-      kinds_of_blocks_.push_back(kind_of(shape, block, threads));
+      kinds_of_blocks_.push_back(kind_of(block, threads));
       if (!usable()) return;
     }
   }
@@ -220,54 +224,75 @@ class ByPrimitive {
   /// Of each thread.
   std::int64_t scratch_bytes() const {
     std::int64_t most = 0;
-    for (const Kind& kind : kinds_) most = std::max(most, kind.primitive->scratch_bytes());
-    return (most + 63) / 64 * 64;
+    for (const Kind& kind : kinds_)
+      most = std::max(most, copy_bytes(kind) + kind.primitive->scratch_bytes());
+    return aligned(most);
   }
   std::int64_t blocks() const { return static_cast<std::int64_t>(blocks_.size()); }
 
   void run(std::int64_t i, int thread, std::byte* c, const std::byte* a, const std::byte* b,
            std::byte* scratch) const {
-    const auto operand = static_cast<std::int64_t>(size_of(types_.operands)),
-               result = static_cast<std::int64_t>(size_of(types_.result));
-    const kernels::BatchOffsets& at = blocks_[i].at;
-    kinds_[kinds_of_blocks_[i]].of_thread[thread]->run(c + at.c * result, a + at.a * operand,
-                                                       b + at.b * operand, scratch);
+    const auto result = static_cast<std::int64_t>(size_of(types_.result));
+    const Block& block = blocks_[i];
+    const Kind& kind = kinds_[kinds_of_blocks_[i]];
+    const std::byte* left = a + block.at.a * operand_bytes();
+    if (kind.copies_left) left = copied_left(left, block.rows, scratch);
+    kind.of_thread[thread]->run(c + block.at.c * result, left, b + block.at.b * operand_bytes(),
+                                scratch + copy_bytes(kind));
   }
 
  private:
   struct Kind {
     std::int64_t matrices, rows, columns;
-    std::unique_ptr<MatmulPrimitive> primitive;
-    std::vector<std::unique_ptr<MatmulExecution>> of_thread;
+    bool copies_left;
+    std::unique_ptr<MatmulPrimitive> primitive = {};
+    std::vector<std::unique_ptr<MatmulExecution>> of_thread = {};
   };
+
+  static std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::int64_t operand_bytes() const { return static_cast<std::int64_t>(size_of(types_.operands)); }
+  std::int64_t left_bytes(std::int64_t rows) const { return rows * shape_.k * operand_bytes(); }
+  std::int64_t copy_bytes(const Kind& kind) const {
+    return kind.copies_left ? aligned(left_bytes(kind.rows)) : 0;
+  }
+
+  bool copies_left(const Block& block) const {
+    constexpr std::int64_t kMostBytes = 4 << 20;
+    return block.matrices == 1 && shape_.a_m == 1 && shape_.a_k > block.rows &&
+           left_bytes(block.rows) <= kMostBytes;
+  }
+
+  /// `rows` rows of the left operand, stored by columns, without gaps.
+  std::byte* copied_left(const std::byte* from, std::int64_t rows, std::byte* to) const {
+    const std::int64_t line = rows * operand_bytes(), lead = shape_.a_k * operand_bytes();
+    for (std::int64_t k = 0; k < shape_.k; ++k) std::copy_n(from + k * lead, line, to + k * line);
+    return to;
+  }
 
   static std::int64_t matrices_at_once(const kernels::MatmulShape& s, int threads) {
     const std::int64_t inner = s.batch.empty() ? 1 : s.batch.back().extent;
     return s.batches() / inner >= threads ? inner : (inner + threads - 1) / threads;
   }
 
-  std::size_t kind_of(const kernels::MatmulShape& shape, const Block& block, int threads) {
+  std::size_t kind_of(const Block& block, int threads) {
     for (std::size_t i = 0; i < kinds_.size(); ++i)
       if (kinds_[i].matrices == block.matrices && kinds_[i].rows == block.rows &&
           kinds_[i].columns == block.columns)
         return i;
-    kernels::MatmulShape part = shape;
+    Kind kind{block.matrices, block.rows, block.columns, copies_left(block)};
+    kernels::MatmulShape part = shape_;
     part.m = block.rows, part.n = block.columns;
-    const kernels::BatchDim batch =
-        shape.batch.empty()
-            ? kernels::BatchDim{1, shape.m * shape.k, shape.k * shape.n, shape.m * shape.n}
-            : shape.batch.back();
-    Kind kind{block.matrices,
-              block.rows,
-              block.columns,
-              std::make_unique<MatmulPrimitive>(part, batch, block.matrices, types_),
-              {}};
+    if (kind.copies_left) part.a_k = block.rows;
+    kind.primitive = std::make_unique<MatmulPrimitive>(
+        part, shape_.batch.empty() ? kernels::BatchDim{} : shape_.batch.back(), block.matrices,
+        types_);
     for (int t = 0; t < threads && kind.primitive->usable(); ++t)
       kind.of_thread.push_back(std::make_unique<MatmulExecution>(*kind.primitive));
     kinds_.push_back(std::move(kind));
     return kinds_.size() - 1;
   }
 
+  kernels::MatmulShape shape_;
   ProductTypes types_;
   std::vector<Block> blocks_;
   std::vector<std::size_t> kinds_of_blocks_;

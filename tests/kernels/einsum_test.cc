@@ -119,6 +119,7 @@ TEST_CASE("einsum of larger matrices of bf16, in the processor's matrix unit if 
       check(equation, {{'i', rows}, {'j', 50}, {'k', 70}}, bf16, seed += 2, false);
   check("bthd,bshd->bhts", {{'b', 2}, {'h', 3}, {'t', 40}, {'s', 48}, {'d', 16}}, bf16, 41, false);
   check("bik,kj->bij", {{'b', 3}, {'i', 65}, {'j', 40}, {'k', 64}}, bf16, 43, false);
+  check("kbi,kbj->bij", {{'b', 3}, {'i', 65}, {'j', 40}, {'k', 64}}, bf16, 49, false);
   check("bik,bij->kj", {{'b', 3}, {'i', 65}, {'j', 40}, {'k', 64}}, bf16, 45, false);
   check("ik,kj->ij", {{'i', 1}, {'j', 300}, {'k', 130}}, bf16, 47, false);
 }
