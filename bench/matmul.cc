@@ -1,9 +1,12 @@
 // The einsum kernel against dnnl::sgemm called directly (its own threads), shape by shape, and
-// batched products against a loop of sgemm calls.
+// batched products against a loop of sgemm calls. --libraries adds others, which are loaded: files
+// with oneDNN's or BLAS's interface. They run with the threads that their environment gives them.
 //   bench_matmul --help
+#include <dlfcn.h>
 #include <dnnl.h>
 
 #include <memory>
+#include <sstream>
 
 #include "arguments.h"
 #include "interleave.h"
@@ -19,14 +22,40 @@ struct Shape3 {
   char tx, ty;
   std::int64_t batch, m, n, k;
 };
-constexpr Shape3 kShapes[] = {{'N', 'N', 1, 1024, 1024, 1024}, {'N', 'T', 1, 1024, 1024, 1024},
-                              {'T', 'N', 1, 1024, 1024, 1024}, {'N', 'N', 1, 512, 512, 512},
-                              {'N', 'N', 1, 2048, 8192, 2048}, {'T', 'N', 1, 2048, 8192, 2048},
-                              {'N', 'N', 1, 256, 4096, 1024},  {'N', 'T', 1, 256, 1024, 4096},
-                              {'T', 'N', 1, 1024, 4096, 256},  {'N', 'N', 1, 128, 128, 128},
-                              {'N', 'N', 1, 60, 10, 784},      {'N', 'T', 64, 256, 256, 64},
-                              {'N', 'N', 64, 256, 64, 256},    {'N', 'N', 256, 32, 32, 32},
-                              {'T', 'N', 8, 512, 512, 512}};
+constexpr Shape3 kShapes[] = {{'N', 'N', 1, 1024, 1024, 1024},
+                              {'N', 'T', 1, 1024, 1024, 1024},
+                              {'T', 'N', 1, 1024, 1024, 1024},
+                              {'N', 'N', 1, 512, 512, 512},
+                              {'N', 'N', 1, 2048, 8192, 2048},
+                              {'T', 'N', 1, 2048, 8192, 2048},
+                              {'N', 'N', 1, 256, 4096, 1024},
+                              {'N', 'T', 1, 256, 1024, 4096},
+                              {'T', 'N', 1, 1024, 4096, 256},
+                              {'N', 'N', 1, 128, 128, 128},
+                              {'N', 'N', 1, 60, 10, 784},
+                              {'N', 'T', 64, 256, 256, 64},
+                              {'N', 'N', 64, 256, 64, 256},
+                              {'N', 'N', 256, 32, 32, 32},
+                              {'T', 'N', 8, 512, 512, 512},
+                              // Steps of an MLP of 256 and of a GPT of 512, forward and backward.
+                              {'N', 'N', 1, 64, 256, 256},
+                              {'T', 'N', 1, 256, 256, 64},
+                              {'N', 'N', 1, 1024, 512, 512},
+                              {'N', 'T', 1, 1024, 512, 512},
+                              {'T', 'N', 1, 512, 512, 1024},
+                              {'N', 'N', 1, 1024, 2048, 512},
+                              {'N', 'N', 1, 1024, 512, 2048},
+                              {'N', 'T', 1, 1024, 2048, 512},
+                              {'T', 'N', 1, 512, 2048, 1024},
+                              {'T', 'N', 1, 2048, 512, 1024},
+                              {'N', 'T', 1, 1024, 8192, 512},
+                              {'N', 'N', 1, 1024, 512, 8192},
+                              {'T', 'N', 1, 8192, 512, 1024}};
+
+struct Options {
+  int rounds = 9, threads = usable_cores();
+  std::string libraries;
+};
 
 struct State {
   Shape3 s;
@@ -67,43 +96,91 @@ std::shared_ptr<State> make_state(const Shape3& s, ThreadTeam& team) {
   return state;
 }
 
-void direct(State& state) {
-  const Shape3& s = state.s;
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    dnnl_sgemm(s.tx, s.ty, s.m, s.n, s.k, 1.0f, state.x.data() + b * s.m * s.k,
-               s.tx == 'N' ? s.k : s.m, state.y.data() + b * s.k * s.n, s.ty == 'N' ? s.n : s.k,
-               0.0f, state.z.data() + b * s.m * s.n, s.n);
+using Sgemm = decltype(&dnnl_sgemm);
+using CblasSgemm = void (*)(int order, int ta, int tb, int m, int n, int k, float alpha,
+                            const float* a, int lda, const float* b, int ldb, float beta, float* c,
+                            int ldc);
+
+/// A library's product of row-major matrices.
+struct Library {
+  std::string name = "sgemm";
+  Sgemm sgemm = &dnnl_sgemm;
+  CblasSgemm cblas = nullptr;
+
+  void multiply(const Shape3& s, const float* x, const float* y, float* z) const {
+    const std::int64_t lead_x = s.tx == 'N' ? s.k : s.m, lead_y = s.ty == 'N' ? s.n : s.k;
+    constexpr int kRowMajor = 101, kNot = 111, kTransposed = 112;
+    if (sgemm)
+      sgemm(s.tx, s.ty, s.m, s.n, s.k, 1.0f, x, lead_x, y, lead_y, 0.0f, z, s.n);
+    else
+      cblas(kRowMajor, s.tx == 'N' ? kNot : kTransposed, s.ty == 'N' ? kNot : kTransposed,
+            static_cast<int>(s.m), static_cast<int>(s.n), static_cast<int>(s.k), 1.0f, x,
+            static_cast<int>(lead_x), y, static_cast<int>(lead_y), 0.0f, z, static_cast<int>(s.n));
+  }
+};
+
+Library load(const std::string& path) {
+  void* const file = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  require(file != nullptr, "--libraries: {}", file == nullptr ? dlerror() : "");
+  Library library{path.substr(path.rfind('/') + 1),
+                  reinterpret_cast<Sgemm>(dlsym(file, "dnnl_sgemm")),
+                  reinterpret_cast<CblasSgemm>(dlsym(file, "cblas_sgemm"))};
+  require(library.sgemm || library.cblas, "--libraries: {} has neither dnnl_sgemm nor cblas_sgemm",
+          path);
+  return library;
 }
 
-void measure(int rounds) {
-  ThreadTeam team(usable_cores());
+std::vector<Library> libraries_of(const Options& options) {
+  std::vector<Library> libraries(1);
+  std::istringstream paths(options.libraries);
+  for (std::string path; std::getline(paths, path, ',');) libraries.push_back(load(path));
+  return libraries;
+}
+
+void direct(State& state, const Library& library) {
+  const Shape3& s = state.s;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    library.multiply(s, state.x.data() + b * s.m * s.k, state.y.data() + b * s.k * s.n,
+                     state.z.data() + b * s.m * s.n);
+}
+
+/// The first variant is oneDNN's sgemm, the second the kernel.
+void measure(const Options& options) {
+  ThreadTeam team(options.threads);
+  const std::vector<Library> libraries = libraries_of(options);
   for (const Shape3& s : kShapes) {
     const auto state = make_state(s, team);
     const double flops = 2.0 * static_cast<double>(s.batch) * s.m * s.n * s.k;
     const int repeats = std::max(1, static_cast<int>(1e9 / flops));
-    std::vector<bench::Variant> variants{{"sgemm",
-                                          [&] {
-                                            for (int i = 0; i < repeats; ++i) direct(*state);
-                                          }},
-                                         {"einsum", [&] {
-                                            for (int i = 0; i < repeats; ++i)
-                                              cpu::einsum.run(state->call);
-                                          }}};
-    bench::interleave(variants, rounds, 0.05);
-    fmt::print(
-        R"({{"x": "{}", "y": "{}", "batch": {}, "m": {}, "n": {}, "k": {}, "sgemm_gflops": {:.1f}, "einsum_gflops": {:.1f}, "einsum_seconds_per_sgemm_second": {:.3f}}})"
-        "\n",
-        s.tx, s.ty, s.batch, s.m, s.n, s.k, flops * repeats / median(variants[0].seconds) * 1e-9,
-        flops * repeats / median(variants[1].seconds) * 1e-9,
-        bench::median_ratio(variants[1], variants[0]));
+    const auto repeated = [repeats](std::function<void()> run) {
+      return [=] {
+        for (int i = 0; i < repeats; ++i) run();
+      };
+    };
+    std::vector<bench::Variant> variants;
+    for (const Library& library : libraries)
+      variants.push_back({library.name, repeated([&] { direct(*state, library); })});
+    variants.insert(variants.begin() + 1,
+                    {"einsum", repeated([&] { cpu::einsum.run(state->call); })});
+    bench::interleave(variants, options.rounds, 0.05);
+    fmt::print(R"({{"x": "{}", "y": "{}", "batch": {}, "m": {}, "n": {}, "k": {}, )", s.tx, s.ty,
+               s.batch, s.m, s.n, s.k);
+    for (const bench::Variant& variant : variants)
+      fmt::print(R"("{}_gflops": {:.1f}, )", variant.name,
+                 flops * repeats / median(variant.seconds) * 1e-9);
+    fmt::print("\"einsum_seconds_per_sgemm_second\": {:.3f}}}\n",
+               bench::median_ratio(variants[1], variants[0]));
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int rounds = 9;
-  return bench::run(argc, argv, "The einsum kernel against oneDNN's sgemm.",
-                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
-                    [&] { measure(rounds); });
+  Options options;
+  return bench::run(
+      argc, argv, "The einsum kernel against oneDNN's sgemm.",
+      {cli::whole("--rounds", &options.rounds, "Counted rounds", 1, 1000),
+       cli::whole("--threads", &options.threads, "Threads of the kernel", 1, 1024),
+       cli::text("--libraries", &options.libraries, "Files of other libraries, with commas")},
+      [&] { measure(options); });
 }
