@@ -19,10 +19,10 @@ CHANNELS, WIDTH, BLOCKS, CLASSES, RATE = 16, 4, (2, 2, 2), 10, 1e-7
 
 
 class Torch:
-    def __init__(self, channels_last):
+    def __init__(self, channels_last, compiled=False):
         import torch
         torch.set_num_threads(THREADS)
-        self.name = f"PyTorch {torch.__version__}, eager" + (", channels last" if channels_last else "")
+        self.name = f"PyTorch {torch.__version__}, {'compiled' if compiled else 'eager'}{', channels last' if channels_last else ''}"
 
         self.model = torch_resnet(CHANNELS, WIDTH, BLOCKS, CLASSES, small_images=True)
         self.x, self.y = torch.randn(BATCH, 3, IMAGE, IMAGE), torch.arange(BATCH) % CLASSES
@@ -30,13 +30,15 @@ class Torch:
             self.model = self.model.to(memory_format=torch.channels_last)
             self.x = self.x.to(memory_format=torch.channels_last)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=RATE, momentum=0.9, nesterov=True)
-        self.loss = torch.nn.CrossEntropyLoss()
+        cross_entropy = torch.nn.CrossEntropyLoss()
+        loss = lambda: cross_entropy(self.model(self.x), self.y)
+        self.loss = torch.compile(loss) if compiled else loss
 
     def seconds_of(self, steps):
         start = time.perf_counter()
         for _ in range(steps):
             self.optimizer.zero_grad(set_to_none=True)
-            self.loss(self.model(self.x), self.y).backward()
+            self.loss().backward()
             self.optimizer.step()
         return time.perf_counter() - start
 
@@ -96,5 +98,5 @@ class Jax(JaxSteps):
 
 programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}", "--on-request"]), Apart(Jax)]
 if DEVICES == 1:
-    programs += [Apart(Torch, False), Apart(Torch, True)]
+    programs += [Apart(Torch, False), Apart(Torch, True), Apart(Torch, True, True)]
 take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS, devices=DEVICES)
