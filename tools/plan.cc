@@ -113,7 +113,7 @@ int run_plan(const PlanFlags& flags) {
     fmt::print("{}\n", report_json(subject, results).dump(2));
   } else {
     fmt::print("{}", plan_text(subject, *results.front().planned));
-    if (flags.counts) fmt::print("\n{}", counts_text(*results.front().planned));
+    if (flags.counts) fmt::print("\n{}", counts_text(*results.front().planned, subject.cluster));
     if (results.size() > 1) fmt::print("\n{}", methods_text(subject, results));
   }
   return interrupt.came() ? kInterrupted : 0;

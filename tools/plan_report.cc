@@ -191,20 +191,22 @@ std::vector<std::string> row_of(const Subject& subject, const MethodResult& resu
 }
 
 /// Of the first device; the last row is the sum.
-std::vector<KindCount> counts_of(const CompiledStep& planned) {
-  std::vector<KindCount> rows = count_step(*planned.program, planned.lowered->firsts.front());
+std::vector<KindCount> counts_of(const CompiledStep& planned, const Cluster& cluster) {
+  std::vector<KindCount> rows =
+      count_step(*planned.program, planned.lowered->firsts.front(), cost::CostModel::of(cluster));
   rows.push_back(total_of(rows));
   return rows;
 }
 
-Json counts_json(const CompiledStep& planned) {
+Json counts_json(const CompiledStep& planned, const Cluster& cluster) {
   Json rows = Json::array();
-  for (const KindCount& row : counts_of(planned))
+  for (const KindCount& row : counts_of(planned, cluster))
     rows.push_back({{"kind", row.kind},
                     {"launches", row.launches},
                     {"in_micro_batches", row.in_micro_batches},
                     {"bytes", row.bytes},
-                    {"flops", row.flops}});
+                    {"flops", row.flops},
+                    {"seconds", row.seconds}});
   return rows;
 }
 
@@ -276,13 +278,14 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
   return text;
 }
 
-std::string counts_text(const CompiledStep& planned) {
+std::string counts_text(const CompiledStep& planned, const Cluster& cluster) {
   std::vector<std::vector<std::string>> rows = {
-      {"kind", "launches", "in micro-batches", "GB", "TFLOP"}};
-  for (const KindCount& row : counts_of(planned))
+      {"kind", "launches", "in micro-batches", "GB", "TFLOP", "ms"}};
+  for (const KindCount& row : counts_of(planned, cluster))
     rows.push_back({row.kind, std::to_string(row.launches), std::to_string(row.in_micro_batches),
                     fmt::format("{:.3f}", row.bytes * 1e-9),
-                    fmt::format("{:.4f}", row.flops * 1e-12)});
+                    fmt::format("{:.4f}", row.flops * 1e-12),
+                    fmt::format("{:.3f}", row.seconds * 1e3)});
   return models::table_text(rows);
 }
 
@@ -307,7 +310,7 @@ Json report_json(const Subject& subject, const std::vector<MethodResult>& result
               {"item", subject.model.item},
               {"plan", plan_json(subject, results.at(0))},
               {"compared", std::move(compared)}};
-  if (subject.flags.counts) report["counts"] = counts_json(*results.at(0).planned);
+  if (subject.flags.counts) report["counts"] = counts_json(*results.at(0).planned, subject.cluster);
   return report;
 }
 

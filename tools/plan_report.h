@@ -29,7 +29,7 @@ struct Subject {
 std::string plan_text(const Subject& subject, const alpa::CompiledStep& planned);
 
 /// What a step queues on the first device: a line per kind of kernel, and their sums.
-std::string counts_text(const alpa::CompiledStep& planned);
+std::string counts_text(const alpa::CompiledStep& planned, const alpa::Cluster& cluster);
 
 /// A line per method; seconds as multiples of those of the first.
 std::string methods_text(const Subject& subject, const std::vector<MethodResult>& results);

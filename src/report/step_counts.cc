@@ -6,7 +6,6 @@
 #include <map>
 #include <tuple>
 
-#include "src/cost/cost_model.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
 
@@ -65,12 +64,14 @@ void add(KindCount& sum, const KindCount& one, std::int64_t times) {
   sum.in_micro_batches += times * one.in_micro_batches;
   sum.bytes += static_cast<double>(times) * one.bytes;
   sum.flops += static_cast<double>(times) * one.flops;
+  sum.seconds += static_cast<double>(times) * one.seconds;
 }
 
 }  // namespace
 
 std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram& device,
-                                  const lower::Instruction& instruction) {
+                                  const lower::Instruction& instruction,
+                                  const cost::CostModel& model) {
   const auto [kind, n, inputs, outputs] =
       std::tie(instruction.kind, instruction.node, instruction.inputs, instruction.outputs);
   if (kind == Kind::load || kind == Kind::wait || kind == Kind::receive) return {};
@@ -79,21 +80,30 @@ std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram
   const double bytes = bytes_of(device, inputs) + bytes_of(device, outputs);
   if (kind == Kind::collective || kind == Kind::start)
     return KindCount{std::string(name_of(instruction.call.kind)), 1, 0, bytes, 0};
-  if (kind != Kind::compute) return KindCount{name, 1, 0, bytes, 0};
+  if (kind != Kind::compute) {
+    const double bandwidth = model.device.memory_bytes_per_second;
+    return KindCount{name, 1,
+                     0,    bytes,
+                     0,    (bandwidth > 0 ? bytes / bandwidth : 0) + model.device.launch_seconds};
+  }
   const Node& node = graph.nodes[n];
   const Rule rule = local_rule(graph, node, device, instruction);
-  return KindCount{std::string(node.op->name), 1, 0,
-                   cost::operator_bytes(rule, {}, types_of(device, inputs),
-                                        types_of(device, outputs), DeviceMesh()),
-                   flops(rule)};
+  const std::vector<TensorType> read = types_of(device, inputs), made = types_of(device, outputs);
+  return KindCount{std::string(node.op->name),
+                   1,
+                   0,
+                   cost::operator_bytes(rule, {}, read, made, DeviceMesh()),
+                   flops(rule),
+                   cost::operator_seconds(rule, {}, read, made, DeviceMesh(), model)};
 }
 
 std::vector<KindCount> count_step(const spmd::SpmdProgram& program,
-                                  const lower::DeviceProgram& device) {
+                                  const lower::DeviceProgram& device,
+                                  const cost::CostModel& model) {
   std::map<std::string, KindCount> by_kind;
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
     for (const lower::Instruction& instruction : device.lists[l].instructions) {
-      std::optional<KindCount> one = count_of(program.graph, device, instruction);
+      std::optional<KindCount> one = count_of(program.graph, device, instruction, model);
       if (!one) continue;
       const bool repeated =
           instruction.node >= 0 && program.graph.nodes[instruction.node].region != Region::apply;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cost/cost_model.h"
 #include "src/runtime/executor.h"
 
 namespace alpa {
@@ -15,16 +16,20 @@ struct KindCount {
   std::int64_t in_micro_batches = 0;  ///< of those, the ones that are not once per step
   double bytes = 0;                   ///< read and written by operators; of messages, sent
   double flops = 0;
+  /// predicted: each call at max(FLOPs / rate, bytes / bandwidth) and a launch; 0 of communication
+  double seconds = 0;
 };
 
-/// One run of an instruction; nothing if it launches nothing.
+/// One run of an instruction; nothing if it launches nothing. Seconds are those of `model`.
 std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram& device,
-                                  const lower::Instruction& instruction);
+                                  const lower::Instruction& instruction,
+                                  const cost::CostModel& model = {});
 
 /// One row per kind, most launches first. Loads of inputs and waits are no launches. A call of a
 /// kernel may be several launches of a card: sums in pieces, copies before products.
 std::vector<KindCount> count_step(const spmd::SpmdProgram& program,
-                                  const lower::DeviceProgram& device);
+                                  const lower::DeviceProgram& device,
+                                  const cost::CostModel& model = {});
 
 /// The sums of all rows, of kind "all".
 KindCount total_of(const std::vector<KindCount>& rows);

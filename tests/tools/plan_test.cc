@@ -316,6 +316,10 @@ TEST_CASE("a step of GPT-350M launches at most 597 kernels") {
                attention = 2 * 7 * layers * width * 1024;
   CHECK(counts["all"]["flops"].get<double>() ==
         doctest::Approx(tokens * (products + attention)).epsilon(0.01));
+  // The forecast of docs/cuda.md: no less than the FLOPs at the rate of the cluster's file.
+  const double seconds = counts["all"]["seconds"].get<double>(), rate = 706e12, peak = 989e12;
+  CHECK(seconds > tokens * (products + attention) / rate);
+  CHECK(tokens * (products + attention) / seconds >= 0.5 * peak);
 }
 
 TEST_CASE("micro-batches of GPT-350M convert nothing by itself") {
