@@ -25,10 +25,11 @@ struct DecoderOptions {
   double dropout = 0;
   bool head_bias = true;  ///< a learnt number per token of the vocabulary (Alpa's GPT; not GPT-2)
   bool tied_head = true;  ///< the head is the embedding's table; else a kernel of its own, no bias
-  double norm_epsilon = 0;                ///< 0: 1e-5 of GPT, 1e-6 of Llama
-  double rotary_base = 10000;             ///< of Llama's positions
-  std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
-  bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
+  double norm_epsilon = 0;                                 ///< 0: 1e-5 of GPT, 1e-6 of Llama
+  double rotary_base = 10000;                              ///< of Llama's positions
+  std::optional<alpa::RotaryScaling> rotary_scaling = {};  ///< of Llama 3.1 and later
+  std::optional<alpa::DType> dtype = {};                   ///< of parameters; default: the step's
+  bool remat = false;  ///< blocks are layers for `StepOptions::remat`
 };
 
 inline alpa::nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
@@ -74,7 +75,8 @@ class DecoderBlock {
                                            .kernel = kernel(),
                                            .projection = narrow(o),
                                            .name = "attention"};
-    if (llama) options.rotary = alpa::RotaryOptions{.base = o.rotary_base};
+    if (llama)
+      options.rotary = alpa::RotaryOptions{.base = o.rotary_base, .scaling = o.rotary_scaling};
     return options;
   }
   static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }

@@ -125,8 +125,7 @@ std::shared_ptr<const void> prepare_rotary(const KernelCall& call) {
   const RotaryShape s = kernels::rotary_shape(call);
   auto frequencies = std::make_shared<std::vector<double>>(s.width / 2);
   for (std::int64_t i = 0; i < s.width / 2; ++i)
-    (*frequencies)[i] = (s.backward ? -1 : 1) * std::pow(s.base, -2.0 * static_cast<double>(i) /
-                                                                     static_cast<double>(s.width));
+    (*frequencies)[i] = (s.backward ? -1 : 1) * kernels::rotary_frequency(s, i);
   return frequencies;
 }
 

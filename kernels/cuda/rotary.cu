@@ -19,8 +19,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t token = divide(head.quotient, s.heads).quotient;
     const double position = positions[s.per_row ? token : divide(token, s.time).remainder];
     const double angle =
-        (s.backward ? -position : position) *
-        ::pow(s.base, -2.0 * static_cast<double>(head.remainder) / static_cast<double>(s.width));
+        (s.backward ? -position : position) * kernels::rotary_frequency(s, head.remainder);
     const S sine = static_cast<S>(::sin(angle)), cosine = static_cast<S>(::cos(angle));
     const std::int64_t start = head.quotient * s.width;
     const std::int64_t first = start + (s.interleaved ? 2 * head.remainder : head.remainder);

@@ -15,7 +15,11 @@ RotaryShape rotary_shape(const KernelCall& call) {
           .per_row = call.inputs.at(1).type.rank() == 2,
           .interleaved = call.attributes->integer("interleaved") != 0,
           .backward = call.attributes->integer("backward") != 0,
-          .base = call.attributes->real("base")};
+          .base = call.attributes->real("base"),
+          .factor = call.attributes->real("factor"),
+          .original_positions = static_cast<double>(call.attributes->integer("original_positions")),
+          .low_turns = call.attributes->real("low_turns"),
+          .high_turns = call.attributes->real("high_turns")};
 }
 
 }  // namespace alpa::kernels

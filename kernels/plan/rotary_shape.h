@@ -1,8 +1,10 @@
 #pragma once
 /// A call of `rotary`, as CPU and CUDA kernels see it.
+#include <cmath>
 #include <cstdint>
 
 #include "alpa/base/dtype.h"
+#include "kernels/elementwise.h"
 
 namespace alpa {
 struct KernelCall;
@@ -15,9 +17,21 @@ struct RotaryShape {
   DType dtype = DType::f32;
   std::int64_t batch = 1, time = 1, heads = 1, width = 2;
   bool per_row = false, interleaved = false, backward = false;
-  double base = 10000;
+  double base = 10000, factor = 1, original_positions = 0, low_turns = 1, high_turns = 4;
 };
 
 RotaryShape rotary_shape(const KernelCall& call);
+
+/// Radians per position of pair i, as `RotaryScaling` has it.
+ALPA_HOST_DEVICE inline double rotary_frequency(const RotaryShape& s, std::int64_t i) {
+  constexpr double kTurn = 6.283185307179586477;
+  const double written =
+      ::pow(s.base, -2.0 * static_cast<double>(i) / static_cast<double>(s.width));
+  if (s.original_positions == 0) return written / s.factor;
+  const double turns = s.original_positions * written / kTurn;
+  const double kept =
+      ::fmin(::fmax((turns - s.low_turns) / (s.high_turns - s.low_turns), 0.0), 1.0);
+  return written * (kept + (1 - kept) / s.factor);
+}
 
 }  // namespace alpa::kernels

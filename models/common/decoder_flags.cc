@@ -2,6 +2,7 @@
 #include "models/common/decoder_flags.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 
 namespace models {
@@ -40,10 +41,13 @@ std::vector<cli::Flag> output_rows(GptFlags& flags) {
   return {
       output_file("--save", &flags.save,
                   "write the weights to this safetensors file, as Hugging Face names them"),
-      whole("--generate", &flags.generate, "tokens to generate after training", 0),
+      whole("--generate", &flags.generate,
+            "tokens to generate after training; with --prompt and a folder of --load 64", 0),
       text("--prompt", &flags.prompt, "text that the generated tokens continue"),
       number("--temperature", &flags.temperature, "of generation; 0: the likeliest token", 0, 100),
       whole("--top-k", &flags.top_k, "generates among the likeliest tokens; 0: among all", 0),
+      output_file("--logits", &flags.logits,
+                  "write the prompt's tokens and the logits after each to this safetensors file"),
   };
 }
 
@@ -62,20 +66,61 @@ std::string head_of(const GptFlags& flags) {
   return own ? "own" : "tied";
 }
 
+/// Tokens that continue a prompt of a folder's model.
+constexpr std::int64_t kContinued = 64;
+
+/// Gives the flags of data and text the values that go with the model.
+void follow(const Pretrained& model, GptFlags& flags) {
+  const auto given = [&](const char* flag) { return flags.given.count(flag) > 0; };
+  flags.vocabulary = model.decoder.vocabulary;
+  flags.vocabulary_name = fmt::format("vocab_size of {}/config.json", excerpt(model.folder));
+  if (!given("--tokenizer")) flags.tokenizer = model.folder;
+  if (!given("--sequence")) flags.sequence = std::min(flags.sequence, model.decoder.sequence);
+  if (!given("--steps") && !given("--data")) flags.steps = 0;
+  if (given("--prompt") && !given("--generate") && !flags.plan_only) flags.generate = kContinued;
+  require(flags.sequence <= model.decoder.sequence,
+          "--sequence is {}, but {}/config.json has {} positions; give at most as many",
+          flags.sequence, excerpt(model.folder), model.decoder.sequence);
+}
+
+/// The decoder of the folder, with what is of this run.
+DecoderOptions pretrained_options(const GptFlags& flags) {
+  DecoderOptions options = flags.pretrained->decoder;
+  options.dropout = flags.dropout;
+  options.dtype = own_dtype(flags.dtype);
+  options.remat = marks_remat(flags);
+  return options;
+}
+
 }  // namespace
 
 std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
   std::vector<std::string> sizes;
   for (const DecoderSize& size : kGptSizes) sizes.emplace_back(size.name);
   for (const DecoderSize& size : kLlamaSizes) sizes.emplace_back(size.name);
-  const cli::Flag load =
-      cli::text("--load", &flags.load,
-                "start with the weights of this safetensors file: Hugging Face's GPT-2 or Llama");
+  const cli::Flag load = cli::text(
+      "--load", &flags.load,
+      "start with Hugging Face's GPT-2 or Llama: the weights of a safetensors file, or a "
+      "folder with config.json and tokenizer, which is trained only with --data or --steps");
   return cli::joined({cli::in_group("Model", model_rows(flags)), cli::in_group("Data", {load}),
                       rows_of_language(flags, sizes), cli::in_group("Output", output_rows(flags))});
 }
 
+void read_folder(GptFlags& flags) {
+  std::error_code unreadable;  // is told by who opens it
+  if (!std::filesystem::is_directory(flags.load, unreadable)) return;
+  for (const char* flag :
+       {"--model", "--kind", "--layers", "--hidden", "--heads", "--key-heads", "--feed-forward",
+        "--positions", "--head", "--norm-epsilon", "--rotary-base", "--vocabulary"})
+    cli::require_effect(
+        flags.given, flag, true,
+        fmt::format("beside --load {}, whose config.json decides it", excerpt(flags.load)));
+  flags.pretrained = read_pretrained(flags.load);
+  follow(*flags.pretrained, flags);
+}
+
 DecoderOptions options_of(const GptFlags& flags) {
+  if (flags.pretrained) return pretrained_options(flags);
   const DecoderSize* of_llama = find(kLlamaSizes, flags.model);
   require(!of_llama || flags.kind == "llama", "--model {} is a size of --kind llama, not of gpt",
           flags.model);

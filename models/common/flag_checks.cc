@@ -10,8 +10,8 @@ namespace {
 /// Of --plan-only, which runs nothing.
 void check_plan_only(const CommonFlags& flags) {
   if (!flags.plan_only) return;
-  for (const char* flag :
-       {"--compare", "--load-plan", "--log", "--plot", "--save", "--generate", "--checkpoint"})
+  for (const char* flag : {"--compare", "--load-plan", "--log", "--plot", "--save", "--generate",
+                           "--logits", "--checkpoint"})
     require(flags.given.count(flag) == 0, "--plan-only runs nothing: it can't be combined with {}",
             flag);
 }

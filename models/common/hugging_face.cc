@@ -1,6 +1,7 @@
 // models/common/hugging_face.cc — decoders' weights under the names of Hugging Face's transformers
 #include "models/common/hugging_face.h"
 
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -81,9 +82,10 @@ void check_layers(const TensorFile& file, const DecoderOptions& options) {
 void check_head(const TensorFile& file, const std::string& table, const DecoderOptions& options) {
   if (!options.tied_head || !file.contains("lm_head.weight")) return;
   const Array head = file["lm_head.weight"], tokens = file[table];
-  require(head.type() == tokens.type() && head.to_doubles() == tokens.to_doubles(),
-          "{}: tensor \"lm_head.weight\" is not \"{}\", so the decoder needs a head of its own",
-          file.path(), table);
+  require(
+      head.type() == tokens.type() && std::memcmp(head.data(), tokens.data(), head.bytes()) == 0,
+      "{}: tensor \"lm_head.weight\" is not \"{}\", so the decoder needs a head of its own",
+      file.path(), table);
 }
 
 /// The map to the names of the file, which has them with the prefix or without.

@@ -43,7 +43,7 @@ constexpr std::int64_t kTestShare = 20, kMostTestBatches = 64;
 void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
   const Tokenizer tokenizer = make_tokenizer(flags);
   require(tokenizer.vocabulary() <= flags.vocabulary,
-          "--vocabulary is {}, but the tokenizer has {} tokens; give at least as many",
+          "{} is {}, but the tokenizer has {} tokens; give at least as many", flags.vocabulary_name,
           flags.vocabulary, tokenizer.vocabulary());
   const Tokens text = Tokens::of_text(flags.data, tokenizer);
   const std::int64_t per_batch = num_elements({flags.batch, flags.sequence});
@@ -72,19 +72,19 @@ std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const st
   own.data = {
       text("--data", &flags.data, "a text file, or made: sequences that can be learnt"),
       text("--tokenizer", &flags.tokenizer,
-           "bytes, or a directory with GPT-2's vocab.json and merges.txt"),
+           "bytes, or a directory with tokenizer.json, or with GPT-2's vocab.json and merges.txt"),
   };
   return rows_of(flags, own);
 }
 
 Tokenizer make_tokenizer(const LanguageFlags& flags) {
   if (flags.tokenizer == "bytes") return Tokenizer::of_bytes();
-  return Tokenizer::gpt2(flags.tokenizer + "/vocab.json", flags.tokenizer + "/merges.txt");
+  return Tokenizer::of_folder(flags.tokenizer);
 }
 
 Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(const Batch&)> model) {
-  cli::require_effect(flags.given, "--tokenizer",
-                      flags.data == "made" && flags.given.count("--generate") == 0,
+  const bool prompt = flags.given.count("--generate") + flags.given.count("--prompt") > 0;
+  cli::require_effect(flags.given, "--tokenizer", flags.data == "made" && !prompt,
                       "with --data made, which has tokens but no text");
   const TensorType tokens{i32, {flags.batch, flags.sequence}};
   Task task{.model = std::move(model),

@@ -13,6 +13,7 @@ namespace models {
 struct LanguageFlags : CommonFlags {
   std::string model = "tiny", dtype = "f32", data = "made", tokenizer = "bytes";
   std::int64_t sequence = 128, vocabulary = 256;
+  std::string vocabulary_name = "--vocabulary";  ///< who says it, in messages
 
   LanguageFlags() { batch = 8; }
 };
@@ -20,7 +21,7 @@ struct LanguageFlags : CommonFlags {
 /// The rows of `flags`; `sizes`: the values of --model.
 std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const std::string> sizes);
 
-/// The tokenizer of --tokenizer: "bytes", or a directory with GPT-2's vocab.json and merges.txt.
+/// The tokenizer of --tokenizer: "bytes", or a directory for `Tokenizer::of_folder`.
 alpa::Tokenizer make_tokenizer(const LanguageFlags& flags);
 
 /// A task on "tokens" and "labels", i32 [batch, sequence]: made sequences, or those of a text file,

@@ -28,6 +28,7 @@ class JsonPlace {
   }
   bool contains(const char* key) const { return json_.is_object() && json_.contains(key); }
   bool is_null() const { return json_.is_null(); }
+  bool is_list() const { return json_.is_array(); }
 
   std::vector<JsonPlace> items() const {
     if (!json_.is_array()) bad("a list");
@@ -69,6 +70,15 @@ class JsonPlace {
     std::vector<int> result;
     for (const JsonPlace& item : items()) result.push_back(item.integer());
     return result;
+  }
+  /// A whole number from `least`, which is not negative, to `most`.
+  std::int64_t whole(std::int64_t least, std::int64_t most) const {
+    const auto in_range = [&](std::uint64_t number) {
+      return std::cmp_less_equal(least, number) && std::cmp_less_equal(number, most);
+    };
+    if (!json_.is_number_unsigned() || !in_range(json_.get<std::uint64_t>()))
+      bad(fmt::format("a whole number from {} to {}", least, most));
+    return json_.get<std::int64_t>();
   }
   /// A whole number from 0 to `most`.
   std::uint64_t count(std::uint64_t most) const {

@@ -20,8 +20,10 @@ Rule rotary_rule(const OpQuery& query) {
   if (positions.dtype != i32 ||
       (positions.shape != Shape{shape[1]} && positions.shape != Shape{shape[0], shape[1]}))
     fail("rotary: positions must be i32 [T] or [B, T] ({})", to_string(query.operands));
-  query.attributes.real("base"), query.attributes.integer("interleaved");
-  query.attributes.integer("backward");
+  for (const char* real : {"base", "factor", "low_turns", "high_turns"})
+    query.attributes.real(real);
+  for (const char* integer : {"interleaved", "backward", "original_positions"})
+    query.attributes.integer(integer);
   Rule rule{.factors = {{shape[0]}, {shape[1]}, {shape[2]}, {shape[3], true}},
             .operands = {{{0}, {1}, {2}, {3}}, {{1}}},
             .results = {{{0}, {1}, {2}, {3}}},
@@ -29,6 +31,17 @@ Rule rotary_rule(const OpQuery& query) {
             .flops_per_point = 20};
   if (positions.shape.size() == 2) rule.operands[1] = {{0}, {1}};
   return rule;
+}
+
+void check(const RotaryScaling& scaling) {
+  require(scaling.factor > 0, "rotary: the scaling's factor must be above 0, not {}",
+          scaling.factor);
+  require(scaling.original_positions >= 0,
+          "rotary: the scaling's original positions must be at least 0, not {}",
+          scaling.original_positions);
+  require(0 < scaling.low_turns && scaling.low_turns < scaling.high_turns,
+          "rotary: the scaling's low turns must be above 0 and below its high turns, not {} and {}",
+          scaling.low_turns, scaling.high_turns);
 }
 
 }  // namespace
@@ -49,9 +62,15 @@ const OpDef ops::rotary = {
 Value rotary(Value x, Value positions, RotaryOptions options) {
   require(x && positions, "rotary: an operand is an empty Value");
   require(options.base > 0, "rotary: base must be above 0, not {}", options.base);
+  const RotaryScaling scaling = options.scaling.value_or(RotaryScaling{});
+  check(scaling);
   return recorder(x).emit_one(ops::rotary, {x, positions},
                               {{"base", options.base},
                                {"interleaved", std::int64_t{options.interleaved}},
+                               {"factor", scaling.factor},
+                               {"original_positions", scaling.original_positions},
+                               {"low_turns", scaling.low_turns},
+                               {"high_turns", scaling.high_turns},
                                {"backward", std::int64_t{0}}});
 }
 

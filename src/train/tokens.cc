@@ -56,7 +56,7 @@ Tokens Tokens::of_file(const std::string& path, TokenWidth width) {
 }
 
 Tokens Tokens::of_text(const std::string& path, const Tokenizer& tokenizer) {
-  return Tokens(tokenizer.encode(read_file(path, kTextFile)));
+  return Tokens(tokenizer.encode_whole(read_file(path, kTextFile)));
 }
 
 std::int32_t Tokens::operator[](std::int64_t i) const {

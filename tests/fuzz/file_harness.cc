@@ -1,4 +1,4 @@
-// Formats that are read from files alone: safetensors, and the two files of a tokenizer.
+// Formats that are read from files alone: safetensors, and the files of tokenizers.
 #include <alpa/train/safetensors.h>
 #include <alpa/train/text.h>
 
@@ -95,6 +95,27 @@ int fuzz_merges(const std::uint8_t* data, std::size_t size) {
 }
 
 std::vector<std::string> merges_seeds() { return {kMerges, "a b\n"}; }
+
+int fuzz_tokenizer(const std::uint8_t* data, std::size_t size) {
+  const TemporaryFile file("fuzz_tokenizer.json", input_text(data, size));
+  std::optional<Tokenizer> tokenizer;
+  if (!accepts([&] { tokenizer = Tokenizer::hugging_face(file.path()); })) return 0;
+  check_round_trip(*tokenizer);
+  tokenizer->encode_whole("x");
+  return 0;
+}
+
+std::vector<std::string> tokenizer_seeds() {
+  const std::string model = R"({"type": "BPE", "ignore_merges": true, "vocab": )" + vocabulary() +
+                            R"(, "merges": [["a", "b"], "ab c"]})";
+  const std::string around =
+      R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "s"}}, {"Sequence": {}}],)"
+      R"( "special_tokens": {"s": {"ids": [258]}}})";
+  return {R"({"model": )" + model +
+          R"(, "pre_tokenizer": {"type": "ByteLevel"}, "added_tokens": )"
+          R"([{"id": 300, "content": "c a", "normalized": true}], "post_processor": )" +
+          around + "}"};
+}
 
 int fuzz_text(const std::uint8_t* data, std::size_t size) {
   static const TemporaryFile vocabulary_file("fuzz_text_vocab.json", vocabulary());

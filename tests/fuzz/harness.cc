@@ -148,6 +148,7 @@ const std::vector<Harness>& harnesses() {
        fuzz_merges,
        merges_seeds,
        {" ", "\n", "\r\n", "a", "b", "ab", "abc", "#version", "\xc4\xa0", "\xff"}},
+      {"tokenizer", fuzz_tokenizer, tokenizer_seeds, kJsonTokens},
       {"text",
        fuzz_text,
        text_seeds,

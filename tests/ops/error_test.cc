@@ -271,6 +271,14 @@ TEST_CASE_FIXTURE(Fixture, "rotary, rms_norm and dropout check shapes, types and
   CHECK(error_of([&] {
           rotary(x, in({i32, {3}}), {.base = 0});
         }) == "rotary: base must be above 0, not 0");
+  const auto scaled = [&](const RotaryScaling& scaling) {
+    return error_of([&] { rotary(x, in({i32, {3}}), {.scaling = scaling}); });
+  };
+  CHECK(scaled({.factor = 0}) == "rotary: the scaling's factor must be above 0, not 0");
+  CHECK(scaled({.factor = 2, .original_positions = -1}) ==
+        "rotary: the scaling's original positions must be at least 0, not -1");
+  CHECK(scaled({.factor = 2, .low_turns = 4, .high_turns = 4}) ==
+        "rotary: the scaling's low turns must be above 0 and below its high turns, not 4 and 4");
   CHECK(error_of([&] {
           rms_norm(x, in({f32, {4}}));
         }) == "rms_norm: x f32[2, 3, 4, 8] needs a scale of shape [8], not f32[4]");

@@ -75,7 +75,25 @@ void add_rms_norm(std::vector<Case>& table, DType dtype, const Shape& rows, std:
 
 // ---- rotary position embedding
 
-Reference rotary(double base, bool interleaved, bool backward) {
+/// `original`: positions of training, of Llama 3.1's scaling; 0: all pairs are slower.
+struct Slower {
+  double factor = 1;
+  std::int64_t original = 0;
+};
+constexpr double kLow = 1, kHigh = 4;
+
+double frequency_of(double base, double i, double width, const Slower& slower) {
+  const double written = std::pow(base, -2 * i / width);
+  if (slower.original == 0) return written / slower.factor;
+  const double length = 2 * std::acos(-1.0) / written;  // of a turn, in positions
+  const auto original = double(slower.original);
+  if (length < original / kHigh) return written;
+  if (length > original / kLow) return written / slower.factor;
+  const double smooth = (original / length - kLow) / (kHigh - kLow);
+  return (1 - smooth) * written / slower.factor + smooth * written;
+}
+
+Reference rotary(double base, bool interleaved, bool backward, const Slower& slower) {
   return [=](const std::vector<Tensor>& v) {
     Tensor y = v[0];
     const std::int64_t width = y.shape[3], half = width / 2;
@@ -83,7 +101,7 @@ Reference rotary(double base, bool interleaved, bool backward) {
       const std::int64_t i = at[3];
       const double position = v[1].shape.size() == 2 ? v[1].at({at[0], at[1]}) : v[1].at({at[1]});
       const double angle =
-          (backward ? -1 : 1) * position * std::pow(base, -2.0 * double(i) / double(width));
+          (backward ? -1 : 1) * position * frequency_of(base, double(i), double(width), slower);
       const Shape first{at[0], at[1], at[2], interleaved ? 2 * i : i};
       const Shape second{at[0], at[1], at[2], interleaved ? 2 * i + 1 : i + half};
       const double a = v[0].at(first), b = v[0].at(second);
@@ -95,13 +113,19 @@ Reference rotary(double base, bool interleaved, bool backward) {
 }
 
 void add_rotary(std::vector<Case>& table, DType dtype, const Shape& x, bool per_row,
-                std::int64_t interleaved, std::int64_t backward) {
+                std::int64_t interleaved, std::int64_t backward, const Slower& slower = {}) {
   const Shape positions = per_row ? Shape{x[0], x[1]} : Shape{x[1]};
   table.push_back({&ops::rotary,
                    {{{dtype, x}}, {{i32, positions}, 0, 50}},
-                   rotary(100, interleaved != 0, backward != 0),
+                   rotary(100, interleaved != 0, backward != 0, slower),
                    20 * double(elements(x)),
-                   {{"base", 100.0}, {"interleaved", interleaved}, {"backward", backward}}});
+                   {{"base", 100.0},
+                    {"interleaved", interleaved},
+                    {"factor", slower.factor},
+                    {"original_positions", slower.original},
+                    {"low_turns", kLow},
+                    {"high_turns", kHigh},
+                    {"backward", backward}}});
 }
 
 // ---- attention
@@ -216,6 +240,9 @@ std::vector<Case> transformer_cases() {
   add_rotary(table, f32, {3, 2, 2, 520}, true, 0, 1);
   add_rotary(table, bf16, {2, 3, 2, 8}, false, 0, 0);
   add_rotary(table, f16, {2, 3, 2, 8}, true, 1, 0);
+  add_rotary(table, f32, {2, 5, 1, 12}, false, 0, 0, {8, 32});
+  add_rotary(table, f32, {1, 6, 2, 16}, true, 1, 1, {8, 32});
+  add_rotary(table, f64, {1, 3, 2, 4}, false, 0, 0, {2.5});
   add_attention(table, f64, {2, 3, 3, 3, 3, 4, true});
   add_attention(table, f64, {2, 3, 4, 5, 2, 2});
   add_attention(table, f64, {1, 2, 3, 4, 1, 3, true});

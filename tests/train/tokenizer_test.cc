@@ -4,7 +4,7 @@
 #include "alpa/train/text.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
-#include "src/train/gpt2_words.h"
+#include "src/train/words.h"
 #include "support/error_text.h"
 #include "support/golden.h"
 #include "support/temporary_file.h"
@@ -18,10 +18,10 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-std::vector<std::string> words(std::string_view text) {
+std::vector<std::string> words(std::string_view text, WordPattern pattern = WordPattern::gpt2) {
   std::vector<std::string> result;
   while (!text.empty()) {
-    result.emplace_back(text.substr(0, gpt2_word(text)));
+    result.emplace_back(text.substr(0, first_word(text, pattern)));
     text.remove_prefix(result.back().size());
   }
   return result;
@@ -68,6 +68,20 @@ TEST_CASE("text is cut into words as GPT-2's pattern does") {
   CHECK(words("caf\xc3\xa9 \xc2\xbd") == Words{"caf\xc3\xa9", " \xc2\xbd"});
   CHECK(words("a\xc2\xa0 b") == Words{"a", "\xc2\xa0", " b"});
   CHECK(words("a\xff\xfe b") == Words{"a", "\xff\xfe", " b"});
+}
+
+TEST_CASE("text is cut into words as the patterns of Llama 3 and Qwen2 do") {
+  using Words = std::vector<std::string>;
+  const auto llama3 = [](std::string_view text) { return words(text, WordPattern::llama3); };
+  CHECK(llama3("I'LL it'\xc5\xbf o'Re'x '") ==
+        Words{"I", "'LL", " it", "'\xc5\xbf", " o", "'Re", "'x", " '"});
+  CHECK(llama3("\tx_y(z)") == Words{"\tx", "_y", "(z", ")"});
+  CHECK(llama3("12345 6a") == Words{"123", "45", " ", "6", "a"});
+  CHECK(llama3("a!?\n\r\n b") == Words{"a", "!?\n\r\n", " b"});
+  CHECK(llama3("a  \n \n  b \n") == Words{"a", "  \n \n", " ", " b", " \n"});
+  CHECK(llama3("\nabc  ") == Words{"\n", "abc", "  "});
+  CHECK(words("a12 3", WordPattern::qwen2) == Words{"a", "1", "2", " ", "3"});
+  CHECK(words("it's  12 a", WordPattern::gpt2_digits) == Words{"it", "'s", "  ", "1", "2", " a"});
 }
 
 TEST_CASE("pairs are merged by rank, the leftmost first") {

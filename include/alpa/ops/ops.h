@@ -181,13 +181,24 @@ Value rms_norm(Value x, Value scale, double epsilon = 1e-6);
 /// The mask is a function of (seed, this node, step, micro-batch, index in the whole tensor): the
 /// same under every plan, and made again in the backward pass instead of kept.
 Value dropout(Value x, double rate);
+/// Slower turns, for sequences longer than those of training. With `original_positions` 0 all pairs
+/// turn `factor` times slower (Chen et al. 2023, arXiv 2306.15595). Else it depends on the turns of
+/// a pair within the original positions, as in Llama 3.1 (`apply_scaling` of the reference code in
+/// github.com/meta-llama/llama-models): from `high_turns` on nothing changes, up to `low_turns` the
+/// pair is `factor` times slower, and between them both frequencies are mixed linearly.
+struct RotaryScaling {
+  double factor = 1;                     ///< above 0
+  std::int64_t original_positions = 0;   ///< the longest sequence of training
+  double low_turns = 1, high_turns = 4;  ///< `low_freq_factor` and `high_freq_factor`
+};
 /// Options of `rotary`.
 struct RotaryOptions {
   double base = 10000;       ///< of the angles
   bool interleaved = false;  ///< pairs are (2i, 2i + 1) (GPT-J) instead of (i, i + D/2) (Llama)
+  std::optional<RotaryScaling> scaling = {};  ///< for sequences longer than those of training
 };
 /// Rotary position embedding (Su et al. 2021): x [B, T, H, D] with even D, positions i32 [T] or
-/// [B, T]; pair i turns by position · base^(-2i/D). D cannot be split.
+/// [B, T]; pair i turns by position · base^(-2i/D), or slower with `scaling`. D cannot be split.
 Value rotary(Value x, Value positions, RotaryOptions options = {});
 /// Options of `attention`.
 struct AttentionOptions {

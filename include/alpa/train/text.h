@@ -20,13 +20,24 @@ class Tokenizer {
   /// Byte-pair encoding as GPT-2's (Sennrich et al. 2016; Radford et al. 2019), from its files
   /// vocab.json and merges.txt. Throws Error naming file and mistake.
   static Tokenizer gpt2(const std::string& vocabulary_path, const std::string& merges_path);
+  /// Byte pairs from a tokenizer.json of Hugging Face's `tokenizers`: with the words of GPT-2,
+  /// Llama 3 or Qwen2, added tokens, and tokens around a text. Throws Error naming file, place and
+  /// mistake; so it does for what alpa lacks, such as normalisation or another pattern of words.
+  static Tokenizer hugging_face(const std::string& path);
+  /// Of the folder's tokenizer.json, else of its vocab.json and merges.txt. Throws Error if it has
+  /// neither, and as the functions above.
+  static Tokenizer of_folder(const std::string& folder);
 
   /// One more than the largest token.
   std::int64_t vocabulary() const;
-  /// Any bytes; text that is not UTF-8 is encoded byte by byte. Special tokens are not recognised.
+  /// Any bytes; text that is not UTF-8 is encoded byte by byte. Added tokens of a tokenizer.json
+  /// are found in the text, "<|eot_id|>" for instance; special tokens of other files are not.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  /// The bytes that tokens stand for; a single token may be a part of a character. Throws Error
-  /// naming a token outside the vocabulary.
+  /// As `encode`, between the tokens that a tokenizer.json puts around a text, "<|begin_of_text|>"
+  /// for instance.
+  std::vector<std::int32_t> encode_whole(std::string_view text) const;
+  /// The bytes that tokens stand for; a single token may be a part of a character (`valid_utf8`).
+  /// Throws Error naming a token outside the vocabulary.
   std::string decode(std::span<const std::int32_t> tokens) const;
   /// The token of exactly this text, e.g. "<|endoftext|>".
   std::optional<std::int32_t> find(std::string_view text) const;
@@ -36,6 +47,10 @@ class Tokenizer {
   explicit Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };
+
+/// `text` with U+FFFD in place of every longest beginning of a character, and of every byte that
+/// begins none: what Unicode recommends, and Python's `errors="replace"` gives.
+std::string valid_utf8(std::string_view text);
 
 /// How a file stores tokens: unsigned, little-endian, nothing else in the file.
 enum class TokenWidth : std::uint8_t { bytes_1 = 1, bytes_2 = 2, bytes_4 = 4 };
@@ -47,7 +62,7 @@ class Tokens {
   /// The file's tokens where the kernel maps them: only what is read takes memory. Throws Error if
   /// the file can't be read or does not hold whole tokens.
   static Tokens of_file(const std::string& path, TokenWidth width = TokenWidth::bytes_2);
-  /// A text file, encoded; at most 4 GiB, gzip'd or not.
+  /// A text file as `encode_whole` has it; at most 4 GiB, gzip'd or not.
   static Tokens of_text(const std::string& path, const Tokenizer& tokenizer);
 
   std::int64_t size() const { return end_ - begin_; }  ///< number of tokens

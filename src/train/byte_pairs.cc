@@ -1,0 +1,150 @@
+// src/train/byte_pairs.cc — byte-pair encoding of words, and its vocabulary
+#include "src/train/byte_pairs.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <utility>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+#include "src/base/json.h"
+#include "src/train/utf8.h"
+
+namespace alpa {
+namespace {
+
+constexpr int kBytes = 256;
+
+std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
+  return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+}
+
+/// The code points that stand for bytes in GPT-2's files: printable ones for themselves, the others
+/// from 256 on, in order.
+std::unordered_map<std::uint32_t, char> bytes_of_code_points() {
+  std::unordered_map<std::uint32_t, char> bytes;
+  std::uint32_t next = kBytes;
+  for (std::uint32_t byte = 0; byte < kBytes; ++byte) {
+    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
+    bytes[printable ? byte : next++] = static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+/// Text of GPT-2's files to the bytes that it stands for; none if it stands for no bytes.
+std::optional<std::string> bytes_of(std::string_view text) {
+  static const std::unordered_map<std::uint32_t, char> known = bytes_of_code_points();
+  std::string bytes;
+  while (!text.empty()) {
+    const CodePoint point = first_code_point(text);
+    const auto found = known.find(point.value);
+    if (found == known.end()) return {};
+    bytes += found->second;
+    text.remove_prefix(point.bytes);
+  }
+  return bytes;
+}
+
+/// A pair that may be merged, at the place of its left token.
+struct Candidate {
+  int rank;
+  std::size_t left, right;
+  std::int32_t left_token, right_token, merged;
+
+  /// For a queue whose top has the lowest rank, of equal ones the leftmost.
+  bool operator<(const Candidate& other) const {
+    return std::pair(rank, left) > std::pair(other.rank, other.left);
+  }
+};
+
+/// Largest number of the vocabulary.
+std::int32_t largest_token(const nlohmann::json& json, const std::string& title) {
+  require(json.is_object() && !json.empty(),
+          "{}: is not a vocabulary: expected {{\"token\": 0, …}}", title);
+  std::int32_t largest = 0;
+  for (const auto& [text, number] : json.items()) {
+    require(number.is_number_unsigned() && number.get<std::uint64_t>() < kMaxVocabulary,
+            "{}: token \"{}\" has number {}; expected a whole one from 0 to {}", title,
+            excerpt(text), shown(number), kMaxVocabulary - 1);
+    largest = std::max(largest, number.get<std::int32_t>());
+  }
+  return largest;
+}
+
+}  // namespace
+
+void BytePairs::add(const std::string& bytes, std::int32_t token, const std::string& title) {
+  std::string& text = texts[static_cast<std::size_t>(token)];
+  require(text.empty() || text == bytes, "{}: \"{}\" and \"{}\" have the same number {}", title,
+          excerpt(text), excerpt(bytes), token);
+  text = bytes;
+  tokens.emplace(bytes, token);
+}
+
+std::vector<std::int32_t> BytePairs::encode(std::string_view word) const {
+  if (whole_words)
+    if (const auto found = tokens.find(std::string(word)); found != tokens.end())
+      return {found->second};
+  // A list of tokens: each knows its neighbours; merged ones leave it. -1: none, or gone.
+  constexpr auto kEnd = std::numeric_limits<std::size_t>::max();
+  std::vector<std::int32_t> at;
+  for (char byte : word) at.push_back(byte_tokens[static_cast<unsigned char>(byte)]);
+  std::vector<std::size_t> next(at.size()), previous(at.size());
+  std::priority_queue<Candidate> queue;
+  const auto consider = [&](std::size_t left, std::size_t right) {
+    if (left == kEnd || right == kEnd) return;
+    const auto found = merges.find(pair_key(at[left], at[right]));
+    if (found != merges.end())
+      queue.push({found->second.rank, left, right, at[left], at[right], found->second.token});
+  };
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    previous[i] = i == 0 ? kEnd : i - 1;
+    next[i] = i + 1 == at.size() ? kEnd : i + 1;
+    if (i > 0) consider(i - 1, i);
+  }
+  while (!queue.empty()) {
+    const Candidate pair = queue.top();
+    queue.pop();
+    if (at[pair.left] != pair.left_token || at[pair.right] != pair.right_token ||
+        next[pair.left] != pair.right)
+      continue;
+    at[pair.left] = pair.merged, at[pair.right] = -1;
+    next[pair.left] = next[pair.right];
+    if (next[pair.left] != kEnd) previous[next[pair.left]] = pair.left;
+    consider(previous[pair.left], pair.left);
+    consider(pair.left, next[pair.left]);
+  }
+  std::erase(at, -1);
+  return at;
+}
+
+BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title) {
+  BytePairs pairs;
+  pairs.texts.resize(static_cast<std::size_t>(largest_token(json, title)) + 1);
+  // Added tokens may be any text, which stands for itself.
+  for (const auto& [text, number] : json.items())
+    pairs.add(bytes_of(text).value_or(text), number.get<std::int32_t>(), title);
+  for (int byte = 0; byte < kBytes; ++byte) {
+    const auto found = pairs.tokens.find(std::string(1, static_cast<char>(byte)));
+    require(found != pairs.tokens.end(), "{}: has no token for byte {}", title, byte);
+    pairs.byte_tokens[byte] = found->second;
+  }
+  return pairs;
+}
+
+void add_merge(BytePairs& pairs, std::string_view left, std::string_view right,
+               const std::string& where, const std::string& vocabulary) {
+  const auto token_of = [&](const std::string& bytes) {
+    const auto found = pairs.tokens.find(bytes);
+    require(found != pairs.tokens.end(), "{}: '{}' is not in the vocabulary {}", where,
+            excerpt(bytes), vocabulary);
+    return found->second;
+  };
+  const std::string a = bytes_of(left).value_or(""), b = bytes_of(right).value_or("");
+  const std::int32_t first = token_of(a), second = token_of(b);
+  const auto rank = static_cast<int>(pairs.merges.size());
+  pairs.merges.emplace(pair_key(first, second), Merge{rank, token_of(a + b)});
+}
+
+}  // namespace alpa

@@ -1,0 +1,46 @@
+#pragma once
+/// Byte-pair encoding (Sennrich et al. 2016): a vocabulary of byte strings, and which neighbours
+/// become one token.
+#include <array>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace alpa {
+
+/// Most entries of a vocabulary.
+inline constexpr std::int64_t kMaxVocabulary = 1 << 24;
+
+/// Two neighbouring tokens become one; lower ranks first.
+struct Merge {
+  int rank;
+  std::int32_t token;
+};
+
+struct BytePairs {
+  std::vector<std::string> texts;                        ///< per token, its bytes
+  std::unordered_map<std::string, std::int32_t> tokens;  ///< by bytes
+  std::unordered_map<std::uint64_t, Merge> merges;       ///< by both tokens
+  std::array<std::int32_t, 256> byte_tokens{};
+  bool whole_words = false;  ///< a word that is a token is not made of others (`ignore_merges`)
+
+  /// Adds a token. Throws Error starting with `title` if another one has its number.
+  void add(const std::string& bytes, std::int32_t token, const std::string& title);
+  /// The tokens of a word.
+  std::vector<std::int32_t> encode(std::string_view word) const;
+};
+
+/// Byte pairs without merges of a vocabulary {"token": number, …}, whose texts write every byte as
+/// a character, as GPT-2's do. Throws Error starting with `title`, also if a byte has no token.
+BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title);
+
+/// Adds the next merge of two texts of the vocabulary. Throws Error starting with `where` if it
+/// lacks one of them, or both together. `vocabulary`: its name in the message.
+void add_merge(BytePairs& pairs, std::string_view left, std::string_view right,
+               const std::string& where, const std::string& vocabulary);
+
+}  // namespace alpa

@@ -1,0 +1,197 @@
+// src/train/tokenizer_json.cc — reads tokenizer.json of Hugging Face's tokenizers
+#include "src/train/tokenizer_json.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "src/base/file.h"
+#include "src/base/json_place.h"
+
+namespace alpa {
+namespace {
+
+constexpr FileKind kTokenizerFile{"", 256 << 20};
+
+/// Whether the member is there and not null.
+bool has(const JsonPlace& object, const char* key) {
+  return object.contains(key) && !object.at(key).is_null();
+}
+
+bool is_true(const JsonPlace& object, const char* key) {
+  return has(object, key) && object.at(key).boolean();
+}
+
+/// Throws Error if the member is true.
+void refuse_true(const JsonPlace& object, const char* key) {
+  if (is_true(object, key)) object.at(key).bad("false; alpa has nothing else");
+}
+
+/// Throws Error unless the member is absent, null or "".
+void refuse_text(const JsonPlace& object, const char* key) {
+  if (has(object, key) && !object.at(key).text().empty())
+    object.at(key).bad("none; alpa has nothing else");
+}
+
+std::string type_of(const JsonPlace& object) { return object.at("type").text(); }
+
+/// Throws Error unless a ByteLevel part adds no space before a text.
+void check_byte_level(const JsonPlace& part) { refuse_true(part, "add_prefix_space"); }
+
+bool is_byte_level(const JsonPlace& part, bool with_words) {
+  if (type_of(part) != "ByteLevel") return false;
+  check_byte_level(part);
+  return with_words == (!has(part, "use_regex") || part.at("use_regex").boolean());
+}
+
+/// The pattern of a Split.
+WordPattern split_pattern(const JsonPlace& part) {
+  const JsonPlace regex = part.at("pattern").at("Regex"), behavior = part.at("behavior");
+  if (behavior.text() != "Isolated") behavior.bad("\"Isolated\"");
+  refuse_true(part, "invert");
+  const std::optional<WordPattern> pattern = find_pattern(regex.text());
+  if (!pattern) regex.bad("the pattern of GPT-2, Llama 3 or Qwen2");
+  return *pattern;
+}
+
+bool is_digits(const JsonPlace& part) {
+  return type_of(part) == "Digits" && is_true(part, "individual_digits");
+}
+
+/// The pattern of words: of ByteLevel, of Split before it, or of Digits before it.
+WordPattern read_pattern(const JsonPlace& place) {
+  if (place.is_null()) place.bad("ByteLevel, or a Sequence that ends in it");
+  if (is_byte_level(place, true)) return WordPattern::gpt2;
+  if (type_of(place) != "Sequence") place.at("type").bad("\"ByteLevel\" or \"Sequence\"");
+  const std::vector<JsonPlace> parts = place.at("pretokenizers").items();
+  if (parts.size() == 2 && type_of(parts[0]) == "Split" && is_byte_level(parts[1], false))
+    return split_pattern(parts[0]);
+  if (parts.size() == 2 && is_digits(parts[0]) && is_byte_level(parts[1], true))
+    return WordPattern::gpt2_digits;
+  place.at("pretokenizers")
+      .refuse("expected Split and ByteLevel without regex, or Digits one by one and ByteLevel");
+}
+
+/// "a b" or ["a", "b"].
+std::array<std::string, 2> read_pair(const JsonPlace& merge) {
+  constexpr const char* kExpected = "two parts of a token, \"a b\" or [\"a\", \"b\"]";
+  if (merge.is_list()) {
+    const std::vector<JsonPlace> parts = merge.items();
+    if (parts.size() != 2) merge.refuse(fmt::format("expected {}", kExpected));
+    return {parts[0].text(), parts[1].text()};
+  }
+  const std::string both = merge.text();
+  const std::size_t space = both.find(' ');
+  if (space == both.npos || both.find(' ', space + 1) != both.npos) merge.bad(kExpected);
+  return {both.substr(0, space), both.substr(space + 1)};
+}
+
+BytePairs read_model(const JsonPlace& model, const nlohmann::json& json) {
+  // Files of before 2021 do not say it, such as GPT-2's.
+  if (model.contains("type") && type_of(model) != "BPE") model.at("type").bad("\"BPE\"");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    refuse_text(model, key);
+  refuse_true(model, "byte_fallback");
+  if (has(model, "dropout") && model.at("dropout").number() != 0) model.at("dropout").bad("0");
+  model.at("vocab"), model.at("merges");
+  BytePairs pairs = read_vocabulary(json.at("vocab"), model.origin() + ": model.vocab");
+  pairs.whole_words = is_true(model, "ignore_merges");
+  std::size_t number = 0;
+  for (const JsonPlace& merge : model.at("merges").items()) {
+    const auto [left, right] = read_pair(merge);
+    add_merge(pairs, left, right, fmt::format("{}: model.merges[{}]", model.origin(), number++),
+              "model.vocab");
+  }
+  return pairs;
+}
+
+/// Adds a token that is found in texts.
+void read_added(const JsonPlace& place, TokenizerTables& tables) {
+  for (const char* key : {"single_word", "lstrip", "rstrip"}) refuse_true(place, key);
+  const std::string text = place.at("content").text();
+  if (text.empty()) place.at("content").bad("a text of at least one byte");
+  const auto token = static_cast<std::int32_t>(place.at("id").count(kMaxVocabulary - 1));
+  std::vector<std::string>& texts = tables.pairs.texts;
+  texts.resize(std::max(texts.size(), static_cast<std::size_t>(token) + 1));
+  tables.pairs.add(text, token, place.origin());
+  tables.added[is_true(place, "normalized") ? 1 : 0].add(text, token);
+}
+
+/// A template's tokens around the text.
+void read_template(const JsonPlace& processor, TokenizerTables& tables) {
+  const JsonPlace single = processor.at("single");
+  bool behind = false;
+  for (const JsonPlace& part : single.items()) {
+    if (part.contains("Sequence")) {
+      if (behind) part.bad("one Sequence");
+      behind = true;
+      continue;
+    }
+    const std::string name = part.at("SpecialToken").at("id").text();
+    for (const JsonPlace& id : processor.at("special_tokens").at(name.c_str()).at("ids").items())
+      (behind ? tables.behind : tables.before)
+          .push_back(static_cast<std::int32_t>(id.count(tables.pairs.texts.size() - 1)));
+  }
+  if (!behind) single.bad("a Sequence");
+}
+
+void read_processor(const JsonPlace& processor, TokenizerTables& tables) {
+  const std::string type = type_of(processor);
+  if (type == "TemplateProcessing") return read_template(processor, tables);
+  if (type == "Sequence") {
+    for (const JsonPlace& part : processor.at("processors").items()) read_processor(part, tables);
+    return;
+  }
+  if (type != "ByteLevel")  // which changes offsets alone
+    processor.at("type").bad("\"ByteLevel\", \"TemplateProcessing\" or \"Sequence\"");
+}
+
+}  // namespace
+
+void AddedTokens::add(const std::string& text, std::int32_t token) {
+  std::vector<Added>& row = by_first_byte_[static_cast<unsigned char>(text[0])];
+  const auto shorter = std::find_if(
+      row.begin(), row.end(), [&](const Added& other) { return other.text.size() < text.size(); });
+  row.insert(shorter, {text, token});
+}
+
+const AddedTokens::Added* AddedTokens::at(std::string_view text) const {
+  for (const Added& added : by_first_byte_[static_cast<unsigned char>(text[0])])
+    if (text.starts_with(added.text)) return &added;
+  return nullptr;
+}
+
+std::vector<AddedTokens::Piece> AddedTokens::cut(std::string_view text) const {
+  std::vector<Piece> pieces;
+  std::size_t start = 0;  // of what belongs to no token yet
+  for (std::size_t i = 0; i < text.size();) {
+    const Added* added = at(text.substr(i));
+    if (added == nullptr) {
+      ++i;
+      continue;
+    }
+    if (i > start) pieces.push_back({text.substr(start, i - start)});
+    pieces.push_back({text.substr(i, added->text.size()), added->token});
+    start = i += added->text.size();
+  }
+  if (start < text.size()) pieces.push_back({text.substr(start)});
+  return pieces;
+}
+
+TokenizerTables read_tokenizer_json(const std::string& path) {
+  const nlohmann::json json = parse_json(read_file(path, kTokenizerFile), path);
+  const JsonPlace file(json, path);
+  const JsonPlace model = file.at("model");
+  TokenizerTables tables;
+  tables.pairs = read_model(model, json.at("model"));
+  if (has(file, "normalizer")) file.at("normalizer").bad("null: alpa normalises no text");
+  tables.pattern = read_pattern(file.at("pre_tokenizer"));
+  if (has(file, "decoder") && type_of(file.at("decoder")) != "ByteLevel")
+    file.at("decoder").at("type").bad("\"ByteLevel\"");
+  if (has(file, "added_tokens"))
+    for (const JsonPlace& added : file.at("added_tokens").items()) read_added(added, tables);
+  // Truncation and padding of the file are those of its last use; transformers sets them anew.
+  if (has(file, "post_processor")) read_processor(file.at("post_processor"), tables);
+  return tables;
+}
+
+}  // namespace alpa

@@ -1,0 +1,50 @@
+#pragma once
+/// tokenizer.json of Hugging Face's `tokenizers`: one file with vocabulary, merges, the pattern of
+/// words, added tokens and the tokens around a text.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/train/byte_pairs.h"
+#include "src/train/words.h"
+
+namespace alpa {
+
+/// Tokens that are found in a text before it is cut into words.
+class AddedTokens {
+ public:
+  void add(const std::string& text, std::int32_t token);
+
+  /// A part of a text: a token, or none and what is between tokens.
+  struct Piece {
+    std::string_view text;
+    std::int32_t token = -1;
+  };
+  /// The text as pieces, none of which is empty: the leftmost token first, of those that begin at a
+  /// place the longest.
+  std::vector<Piece> cut(std::string_view text) const;
+
+ private:
+  struct Added {
+    std::string text;
+    std::int32_t token;
+  };
+  const Added* at(std::string_view text) const;
+  std::array<std::vector<Added>, 256> by_first_byte_;  ///< the longest first
+};
+
+/// What a tokenizer of byte pairs knows.
+struct TokenizerTables {
+  BytePairs pairs;
+  WordPattern pattern = WordPattern::gpt2;
+  std::array<AddedTokens, 2> added;          ///< those of the second are found in what is left
+  std::vector<std::int32_t> before, behind;  ///< tokens around a whole text
+};
+
+/// Throws Error naming file, place and mistake, also for what alpa lacks.
+TokenizerTables read_tokenizer_json(const std::string& path);
+
+}  // namespace alpa

@@ -1,0 +1,18 @@
+#pragma once
+/// Characters of UTF-8 text that may hold other bytes as well.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace alpa {
+
+/// A character of UTF-8 text.
+struct CodePoint {
+  std::uint32_t value = 0;  ///< beyond Unicode for a byte that begins no character
+  std::size_t bytes = 1;
+};
+
+/// The first character of `text`, which is not empty. A byte that is not UTF-8 is one of its own.
+CodePoint first_code_point(std::string_view text);
+
+}  // namespace alpa

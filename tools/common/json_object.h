@@ -1,0 +1,39 @@
+#pragma once
+/// JSON objects of files that programs read. Every mistake is an Error of one line: file, place,
+/// what was found and what is expected.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+/// An object with members by name. Copies and the objects in it share the document.
+class JsonObject {
+ public:
+  /// What the file holds. Throws Error if it can't be read, or holds anything else.
+  explicit JsonObject(const std::string& path);
+
+  bool has(const char* key) const;  ///< and it is not null
+  /// The member. Throws Error if it is absent or anything else.
+  std::string text(const char* key) const;
+  std::int64_t whole(const char* key, std::int64_t least, std::int64_t most) const;  ///< in a range
+  double positive(const char* key) const;  ///< a number above 0
+  bool boolean(const char* key) const;
+  JsonObject object(const char* key) const;
+  /// One whole number from 0 to `most`, or a list of them.
+  std::vector<std::int64_t> wholes(const char* key, std::int64_t most) const;
+  /// Throws Error unless the member is absent, null or this.
+  void expect(const char* key, bool value) const;
+  /// As `expect`, of several words.
+  void expect_one_of(const char* key, const std::vector<std::string>& words) const;
+  /// Throws Error: the member is not what is expected, "a number above 3".
+  [[noreturn]] void refuse(const char* key, const std::string& expected) const;
+
+ private:
+  struct Impl;
+  explicit JsonObject(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace cli
