@@ -209,7 +209,8 @@ inline void add_alpa_moe(std::vector<Row>& rows) {
                                       .hidden = size->hidden,
                                       .heads = size->heads,
                                       .experts = size->experts,
-                                      .remat = true});
+                                      .remat = true,
+                                      .dense_dispatch = true});
     const TensorType tokens{i32, {row.batch, 1024}};
     rows.push_back(
         {"alpa moe", row.name, "p3_alpa.json",

@@ -22,6 +22,7 @@ struct MoeDecoderOptions {
   double balance_weight = 0.01;           ///< of the loss that balances the experts' loads
   std::optional<alpa::DType> dtype = {};  ///< of parameters; default: the step's
   bool remat = false;                     ///< blocks are layers for `StepOptions::remat`
+  bool dense_dispatch = false;            ///< as in `MoEOptions`
 };
 
 struct MoeDecoderSize {
@@ -56,6 +57,7 @@ class MoeDecoderBlock {
                                             .group = o.group,
                                             .activation = alpa::gelu,
                                             .kernel = kernel(),
+                                            .dense_dispatch = o.dense_dispatch,
                                             .name = "experts"});
   }
 

@@ -1,10 +1,10 @@
 // kernels/cpu/embedding.cc — embedding and embedding_grad. A device may hold only some rows of the
 // table; ids of other rows are left to the devices that hold them.
 #include <algorithm>
-#include <numeric>
 
 #include "alpa/base/error.h"
 #include "kernels/cpu/block_io.h"
+#include "kernels/cpu/buckets.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
 #include "src/base/thread_team.h"
@@ -55,29 +55,6 @@ void run_embedding(const KernelCall& call) {
                           });
 }
 
-/// The tokens of every held row, in order: those of row r are tokens[begins[r]]
-/// to tokens[begins[r + 1]].
-struct Buckets {
-  std::int64_t* begins;
-  std::int64_t* tokens;
-};
-
-Buckets sort_tokens(const KernelCall& call, const HeldRows& rows) {
-  const auto* const ids = call.inputs[1].as<std::int32_t>();
-  const std::int64_t n = call.inputs[1].type.elements();
-  auto* const begins = reinterpret_cast<std::int64_t*>(call.workspace);
-  auto* const tokens = begins + rows.count() + 1;
-  std::fill(begins, tokens, 0);
-  for (std::int64_t t = 0; t < n; ++t)
-    if (const std::int64_t row = rows.local(ids[t]); row >= 0) ++begins[row + 1];
-  std::partial_sum(begins, tokens, begins);
-  for (std::int64_t t = 0; t < n; ++t)
-    if (const std::int64_t row = rows.local(ids[t]); row >= 0) tokens[begins[row]++] = t;
-  std::copy_backward(begins, tokens - 1, tokens);  // each begin has become its end
-  begins[0] = 0;
-  return {begins, tokens};
-}
-
 /// Sums of the rows of dy at `tokens`, columns [column, column + n).
 template <class T>
 void add_tokens(double* sums, const KernelTensor& dy, const std::int64_t* begin,
@@ -106,19 +83,19 @@ void sum_row(const KernelTensor& dtable, const KernelTensor& dy, std::int64_t ro
 void run_embedding_grad(const KernelCall& call) {
   const KernelTensor& dtable = call.outputs[0];
   const HeldRows rows(dtable);
-  const Buckets buckets = sort_tokens(call, rows);
+  const auto* const ids = call.inputs[1].as<std::int32_t>();
+  const Buckets buckets = sort_entries(call, rows.count(), call.inputs[1].type.elements(),
+                                       [&](std::int64_t token) { return rows.local(ids[token]); });
   call.team->parallel_for(
       rows.count(), kGrain / std::max<std::int64_t>(1, dtable.type.shape[1]) + 1,
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row)
-          sum_row(dtable, call.inputs[0], row, buckets.tokens + buckets.begins[row],
-                  buckets.tokens + buckets.begins[row + 1]);
+          sum_row(dtable, call.inputs[0], row, buckets.begin(row), buckets.end(row));
       });
 }
 
 std::int64_t grad_workspace(const KernelCall& call) {
-  const std::int64_t entries = call.outputs[0].type.shape[0] + 1 + call.inputs[1].type.elements();
-  return entries * static_cast<std::int64_t>(sizeof(std::int64_t));
+  return buckets_bytes(call.outputs[0].type.shape[0], call.inputs[1].type.elements());
 }
 
 }  // namespace

@@ -162,6 +162,17 @@ extern const KernelDef embedding;
 /// double. Held rows and wrong ids as for `embedding`.
 extern const KernelDef embedding_grad;
 
+/// Tokens by index to places of experts and back. places i32 [G, S, K]: expert · C + place of each
+/// of a token's K choices, negative for none. [E, G, C, M] may have some of the experts; choices of
+/// others are left out. Throws Error for a place that no expert has. Floating types; weights and
+/// products are f32, of f64 f64. (x [G, S, M], places, maybe weights [G, S, K]) → [E, G, C, M], the
+/// sum of weight · x of each place, in their order.
+extern const KernelDef dispatch;
+/// ([E, G, C, M], places, maybe weights) → [G, S, M], of each token the sum over its choices.
+extern const KernelDef combine;
+/// (x [G, S, M], places, [E, G, C, M]) → [G, S, K], Σ_m of their products, carried in double.
+extern const KernelDef expert_products;
+
 /// (x [..., V], labels i32 [...]) → (log Σ exp(x), Σ target x) over the held part of V, f32 or of
 /// f64 f64; -∞ and 0 if it is empty. target = (1 - smoothing) · [v = label] + smoothing / V, real
 /// "smoothing", V that of the whole x; a label outside of [0, V) is that of no element.

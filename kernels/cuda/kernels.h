@@ -55,6 +55,7 @@ Load load_rms_norm, load_rms_norm_grad;                                  // load
 Load load_rotary;                                                        // load/attention.cc
 Load load_attention;                                                     // load/attention.cc
 Load load_embedding, load_embedding_grad;                                // load/embedding.cc
+Load load_dispatch, load_combine, load_expert_products;                  // load/experts.cc
 Load load_cross_entropy, load_cross_entropy_grad;                        // load/cross_entropy.cc
 Load load_convolution;                                                   // load/convolution.cc
 Load load_max_pool, load_max_pool_grad;                                  // load/pooling.cc
@@ -83,6 +84,9 @@ inline constexpr KernelRow kKernels[] = {
     {"cumulative_sum", load_cumulative_sum},
     {"argmax", load_argmax},
     {"top_k", load_top_k},
+    {"dispatch", load_dispatch},
+    {"combine", load_combine},
+    {"expert_products", load_expert_products},
     {"constant", load_constant},
     {"iota", load_iota},
     {"random_normal", load_random_normal},

@@ -36,6 +36,7 @@ extern const OpDef cross_entropy, cross_entropy_grad;
 extern const OpDef slice, pad, concatenate;
 extern const OpDef take_along_axis, take_along_axis_grad;
 extern const OpDef cumulative_sum, argmax, top_k;
+extern const OpDef dispatch, combine, expert_products;
 extern const OpDef rms_norm, rms_norm_grad, rotary, dropout;
 extern const OpDef attention, attention_grad;
 extern const OpDef conv2d, conv2d_grad_x, conv2d_grad_kernel;
@@ -114,6 +115,9 @@ inline constexpr const OpDef* kAll[] = {
     &cumulative_sum,
     &argmax,
     &top_k,
+    &dispatch,
+    &combine,
+    &expert_products,
     &conv2d,
     &conv2d_grad_x,
     &conv2d_grad_kernel,

@@ -4,6 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/plan/attention_shape.h"
 #include "src/ir/recorder.h"
@@ -11,8 +12,6 @@
 
 namespace alpa {
 namespace {
-
-DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
 
 /// Factors of both records.
 struct Heads {
@@ -93,7 +92,7 @@ Rule attention_rule(const OpQuery& query) {
 Rule attention_grad_rule(const OpQuery& query) {
   require_shapes(query, 1, 6);
   const std::span<const TensorType> all = query.operands;
-  const TensorType rows{statistics_type(all[1].dtype),
+  const TensorType rows{ops::statistics_type(all[1].dtype),
                         {all[1].shape[0], all[1].shape[2], all[1].shape[1]}};
   if (all[0] != all[1] || all[4] != all[1] || all[5] != rows)
     fail("attention_grad: dy and y must be {}, lse {} ({})", to_string(all[1]), to_string(rows),
@@ -129,7 +128,7 @@ const OpDef ops::attention = {
     .result_dtypes =
         [](const OpQuery& query) {
           const DType q = query.operands[0].dtype;
-          return std::vector<DType>{q, statistics_type(q)};
+          return std::vector<DType>{q, ops::statistics_type(q)};
         },
     .flops_per_point = 4,
     .vjp = attention_vjp,

@@ -13,8 +13,6 @@
 namespace alpa {
 namespace {
 
-DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
-
 /// Operands 0 and 1 of both records.
 void require_logits(const OpQuery& query, std::size_t operands) {
   ops::require_operands(query, operands);
@@ -43,7 +41,7 @@ Rule cross_entropy_rule(const OpQuery& query) {
 
 std::vector<DType> gradient_dtypes(const OpQuery& query) {
   require_logits(query, 5);
-  const TensorType rows{statistics_type(query.operands[0].dtype), query.operands[1].shape};
+  const TensorType rows{ops::statistics_type(query.operands[0].dtype), query.operands[1].shape};
   for (const TensorType& type : query.operands.subspan(2))
     if (type != rows)
       fail("cross_entropy_grad: a row's numbers must be {} ({})", to_string(rows),
@@ -81,7 +79,7 @@ const OpDef ops::cross_entropy = {
     .rule = cross_entropy_rule,
     .result_dtypes =
         [](const OpQuery& query) {
-          return std::vector<DType>(2, statistics_type(query.operands[0].dtype));
+          return std::vector<DType>(2, ops::statistics_type(query.operands[0].dtype));
         },
     .flops_per_point = 11,
     .vjp = cross_entropy_vjp,

@@ -2,6 +2,7 @@
 // with rstd = 1 / sqrt(mean(x²) + epsilon), over the last dimension, and their gradients
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
@@ -38,8 +39,6 @@ Rule rms_norm_grad_rule(const OpQuery& query) {
   return grad_rule(plain, onto, 4, query);
 }
 
-DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
-
 /// Types of the result and of the row statistics: mean and rstd, or rstd alone.
 std::vector<DType> norm_dtypes(const OpQuery& query, const char* name, const char* operands,
                                int statistics) {
@@ -49,7 +48,7 @@ std::vector<DType> norm_dtypes(const OpQuery& query, const char* name, const cha
       fail("{}: {} must have one floating type ({}); cast them", name, operands,
            to_string(query.operands));
   query.attributes.real("epsilon");
-  std::vector<DType> types(1 + statistics, statistics_type(x));
+  std::vector<DType> types(1 + statistics, ops::statistics_type(x));
   types[0] = x;
   return types;
 }

@@ -59,33 +59,37 @@ TEST_CASE("parameters: Alpa's formula, but for biases, gates and positions") {
   }
 }
 
-TEST_CASE("FLOPs: Alpa's formula, but for masks, which are no products here, and attention") {
-  for (const MoeDecoderSize& size : kMoeSizes) {
-    CAPTURE(size.name);
-    const MoeDecoderOptions o = options_of(size);
-    const double B = kBatch, S = double(o.sequence), H = double(o.hidden), E = double(o.experts),
-                 m = double(o.factor), G = double(o.group), V = double(o.vocabulary),
-                 L = double(o.layers);
-    // Places of all experts, 2BS where the experts divide 2G; else every capacity is rounded up.
-    const double places = B * S / G * E * std::ceil(2 * G / E);
-    const double pure = B * S * H * H * (8 + 4 * m) + 4 * B * S * S * H,
-                 experts = 8 * B * S * H * H + 4 * B * S * S * H + 4 * places * H * H * m +
-                           2 * B * S * H * E + 4 * places * G * H,
-                 forward = L / 2 * (pure + experts) + 2 * B * S * H * V;
-    const Graph graph = graph_of(o);
-    CHECK(product_flops(graph, Region::forward) == doctest::Approx(forward).epsilon(1e-12));
-    // The mask that dispatches has no gradient; attention computes its products once more.
-    CHECK(product_flops(graph, Region::backward) ==
-          doctest::Approx(2 * forward - L / 2 * 2 * places * G * H + L * 2 * B * S * S * H)
-              .epsilon(1e-12));
-    const double alpa =
-        3 * (L / 2 *
-                 (pure + 8 * B * S * H * H + 4 * B * S * S * H + 8 * B * S * H * H * m +
-                  2 * B * S * H * E + 4 * B * S * G + 8 * B * S * H * G) +
-             2 * B * S * H * V);
-    if (size.name != "tiny")
-      CHECK(product_flops(graph, Region::forward) * 3 == doctest::Approx(alpa).epsilon(0.005));
-  }
+TEST_CASE("FLOPs: Alpa's formula, with and without its products that dispatch and combine") {
+  for (const MoeDecoderSize& size : kMoeSizes)
+    for (bool dense : {false, true}) {
+      CAPTURE(size.name);
+      CAPTURE(dense);
+      MoeDecoderOptions o = options_of(size);
+      o.dense_dispatch = dense;
+      const double B = kBatch, S = double(o.sequence), H = double(o.hidden), E = double(o.experts),
+                   m = double(o.factor), G = double(o.group), V = double(o.vocabulary),
+                   L = double(o.layers);
+      // Places of all experts, 2BS where the experts divide 2G; else every capacity is rounded up.
+      const double places = B * S / G * E * std::ceil(2 * G / E),
+                   moved = dense ? 2 * places * G * H : 0;  // of one of the two
+      const double pure = B * S * H * H * (8 + 4 * m) + 4 * B * S * S * H,
+                   experts = 8 * B * S * H * H + 4 * B * S * S * H + 4 * places * H * H * m +
+                             2 * B * S * H * E + 2 * moved,
+                   forward = L / 2 * (pure + experts) + 2 * B * S * H * V;
+      const Graph graph = graph_of(o);
+      CHECK(product_flops(graph, Region::forward) == doctest::Approx(forward).epsilon(1e-12));
+      // The mask that dispatches has no gradient; attention computes its products once more.
+      CHECK(product_flops(graph, Region::backward) ==
+            doctest::Approx(2 * forward - L / 2 * moved + L * 2 * B * S * S * H).epsilon(1e-12));
+      // Alpa's count is of a forward pass that makes the masks by a product, too: 4BSG.
+      const double alpa =
+          3 * (L / 2 *
+                   (pure + 8 * B * S * H * H + 4 * B * S * S * H + 8 * B * S * H * H * m +
+                    2 * B * S * H * E + 4 * B * S * G + 8 * B * S * H * G) +
+               2 * B * S * H * V);
+      if (dense && size.name != "tiny")
+        CHECK(product_flops(graph, Region::forward) * 3 == doctest::Approx(alpa).epsilon(0.005));
+    }
 }
 
 }  // namespace moe_test

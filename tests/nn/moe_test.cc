@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "src/ir/recorder.h"
+#include "support/difference.h"
 #include "support/error_text.h"
 #include "support/evaluate.h"
 
@@ -72,22 +73,27 @@ TEST_CASE(
       Recorder b;
       const nn::Routing routing =
           nn::route(b.input(InputKind::batch, "gates", gates.type), choices, C);
-      testing::output(b, "dispatch", routing.dispatch);
-      testing::output(b, "combine", routing.combine);
+      testing::output(b, "places", routing.places);
+      testing::output(b, "weights", routing.weights);
       const testing::StepResult result = testing::evaluate(b.finish(), {{"gates", gates}});
-      std::vector<double> dispatch(G * S * E * C), combine = dispatch;
+      const std::vector<double> places = result.update("places"),
+                                weights = result.update("weights");
+      REQUIRE(std::int64_t(places.size()) == G * S * choices);
       for (std::int64_t g = 0; g < G; ++g) {
         const auto taken = routed(rows_of(gates, g), choices, C);
-        for (std::int64_t s = 0; s < S; ++s)
-          for (const Choice& c : taken[s]) {
-            const std::int64_t i = ((g * S + s) * E + c.expert) * C + c.place;
-            dispatch[i] = 1, combine[i] = c.weight;
+        for (std::int64_t s = 0; s < S; ++s) {
+          std::size_t next = 0;
+          for (int k = 0; k < choices; ++k) {
+            const std::int64_t i = (g * S + s) * choices + k;
+            if (places[i] < 0) continue;
+            REQUIRE(next < taken[s].size());
+            const Choice& c = taken[s][next++];
+            CHECK(places[i] == double(c.expert * C + c.place));
+            CHECK(weights[i] == doctest::Approx(c.weight).epsilon(1e-12));
           }
+          CHECK(next == taken[s].size());
+        }
       }
-      CHECK(result.update("dispatch") == dispatch);
-      const std::vector<double> got = result.update("combine");
-      for (std::size_t i = 0; i < combine.size(); ++i)
-        CHECK(got[i] == doctest::Approx(combine[i]).epsilon(1e-12));
     }
 }
 
@@ -145,6 +151,39 @@ TEST_CASE("the layer is the weighted sum of the chosen experts' results") {
   }
 }
 
+TEST_CASE("by index the layer and its gradients are those of products with masks") {
+  const std::int64_t M = 5, H = 3, E = 4, S = 6;
+  const HostTensor x = numbers({3, S, M}, 1);
+  const testing::Tensors inputs{{"x", x},
+                                {"moe0.gate", numbers({M, E}, 2)},
+                                {"moe0.up", numbers({E, M, H}, 3)},
+                                {"moe0.down", numbers({E, H, M}, 4)}};
+  const auto results_of = [&](nn::MoEOptions options) {
+    Recorder b;
+    const Value input = b.input(InputKind::batch, "x", x.type);
+    const nn::MoEOutput out = nn::MoE(E, H, options)(input);
+    Values wrt = b.parameters();
+    wrt.push_back(input);
+    const Values gradients = gradient(sum(square(out.y)) + out.balance_loss, wrt);
+    testing::output(b, "y", out.y);
+    for (std::size_t i = 0; i < wrt.size(); ++i)
+      testing::output(b, fmt::format("gradient{}", i), gradients[i]);
+    return testing::evaluate(b.finish(), inputs);
+  };
+  for (int choices : {1, 2})
+    for (double factor : {0.4, 1.0, 2.5}) {  // some tokens have no place, nearly none, none
+      CAPTURE(choices);
+      CAPTURE(factor);
+      nn::MoEOptions options{.choices = choices, .capacity_factor = factor, .group = S};
+      const testing::StepResult sparse = results_of(options);
+      options.dense_dispatch = true;
+      const testing::StepResult dense = results_of(options);
+      REQUIRE(sparse.updates.size() == 5);
+      for (const auto& [name, got] : sparse.updates)
+        CHECK_MESSAGE(testing::difference(got, dense.update(name)) < 1e-12, name);
+    }
+}
+
 TEST_CASE("mistakes with experts are told") {
   Recorder b;
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 6, 4}});
@@ -159,6 +198,8 @@ TEST_CASE("mistakes with experts are told") {
         "size");
   CHECK(error_of([&] { nn::route(x, 2, 0); }) == "nn::route: capacity 0; give at least 1");
   CHECK(error_of([&] { nn::route(sum(x), 2, 1); }) == "nn::route: needs gates [G, S, E]");
+  CHECK(error_of([&] { nn::route(cast(x, bf16), 2, 1); }) ==
+        "nn::route: gates bf16[2, 6, 4]; cast them to f32");
 }
 
 }  // namespace moe_test

@@ -54,6 +54,7 @@ struct Case {
 
 /// Rows of the table that are in files of their own.
 std::vector<Case> transformer_cases();
+std::vector<Case> expert_cases();
 std::vector<Case> window_cases();
 std::vector<Case> update_cases();
 

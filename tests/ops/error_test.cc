@@ -346,6 +346,36 @@ TEST_CASE_FIXTURE(Fixture, "embedding checks its table and its ids") {
   CHECK(error_of([&] { embedding(table, Value{}); }) == "embedding: an operand is an empty Value");
 }
 
+TEST_CASE_FIXTURE(Fixture, "dispatch and combine check tokens, places, weights and results") {
+  const Value x = in({f32, {2, 6, 4}}), places = in({i32, {2, 6, 2}}),
+              weights = in({f32, {2, 6, 2}}), results = in({f32, {3, 2, 5, 4}});
+  CHECK(error_of([&] { dispatch(places, places, 3, 5); }) ==
+        "dispatch: needs floating tokens [G, S, M] and places (i32[2, 6, 2], i32[2, 6, 2])");
+  CHECK(error_of([&] { dispatch(x, weights, 3, 5); }) ==
+        "dispatch: needs places i32 [G, S, K] of all 2 groups (f32[2, 6, 4], f32[2, 6, 2])");
+  CHECK(error_of([&] {
+          dispatch(x, in({i32, {2, 7, 2}}), 3, 5);
+        }) == "dispatch: 7 tokens have places, not 6 (f32[2, 6, 4], i32[2, 7, 2])");
+  CHECK(error_of([&] { dispatch(x, places, 3, 0); }) ==
+        "dispatch: 3 experts of 0 places; give at least 1 of each");
+  CHECK(error_of([&] { dispatch(x, Value{}, 3, 5); }) == "dispatch: an operand is an empty Value");
+  CHECK(error_of([&] { combine(x, places, weights); }) ==
+        "combine: needs floating results [E, G, C, M] and places (f32[2, 6, 4], i32[2, 6, 2], "
+        "f32[2, 6, 2])");
+  CHECK(error_of([&] {
+          combine(results, places, in({bf16, {2, 6, 2}}));
+        }) ==
+        "combine: the weights must be f32[2, 6, 2] (f32[3, 2, 5, 4], i32[2, 6, 2], bf16[2, 6, 2]); "
+        "cast them");
+  CHECK(error_of([&] { combine(results, places, Value{}); }) ==
+        "combine: an operand is an empty Value");
+  CHECK(error_of([&] {
+          b.emit(ops::expert_products, {x, places, in({bf16, {3, 2, 5, 4}})});
+        }) ==
+        "expert_products: needs floating tokens [G, S, M] and results [E, G, C, M] (f32[2, 6, 4], "
+        "i32[2, 6, 2], bf16[3, 2, 5, 4])");
+}
+
 TEST_CASE_FIXTURE(Fixture, "optimizer updates check their operands") {
   const Value w = in({f32, {3}}), other = in({f32, {4}}), scalar = in({f32, {}}),
               whole = in({i32, {3}});

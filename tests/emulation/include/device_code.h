@@ -68,6 +68,22 @@ inline T __shfl_up_sync(unsigned int mask, T value, unsigned int by, int width =
   return value;
 }
 
+/// Each returns what was there before.
+inline int atomicMin(int* at, int value) {
+  int old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (value < old &&
+         !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+inline int atomicMax(int* at, int value) {
+  int old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (value > old &&
+         !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
 // One rounding each: the host's compiler must not fuse across a call.
 extern "C" {
 double __dadd_rn(double a, double b);
