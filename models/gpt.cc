@@ -32,18 +32,21 @@ std::optional<Prompt> prompt_of(const GptFlags& flags, const DecoderOptions& opt
   return prompt;
 }
 
-/// The decoder's logits of so many tokens, on one CPU device.
-Executable predictor_of(const Decoder& decoder, std::int64_t tokens) {
-  return parallelize(prediction_step({{"tokens", {i32, {1, tokens}}}},
-                                     [decoder](const Batch& b) { return decoder(b["tokens"]); }),
-                     Serial{}, Cluster::local(1, "cpu"));
+/// The decoder's logits of so many tokens.
+TrainingStep logits_step(const Decoder& decoder, std::int64_t tokens) {
+  return prediction_step({{"tokens", {i32, {1, tokens}}}},
+                         [decoder](const Batch& b) { return decoder(b["tokens"]); });
+}
+
+Executable on_one_device(const TrainingStep& step) {
+  return parallelize(step, Serial{}, Cluster::local(1, "cpu"));
 }
 
 /// The file of --logits: "tokens" [1, T] and "logits" [1, T, vocabulary].
 void write_logits(const std::string& path, const Prompt& prompt, const Decoder& decoder,
                   const TrainState& trained) {
   const auto count = static_cast<std::int64_t>(prompt.tokens.size());
-  const Executable predictor = predictor_of(decoder, count);
+  const Executable predictor = on_one_device(logits_step(decoder, count));
   TrainState state = predictor.init(0);
   state.copy_from(trained);
   const Array tokens(prompt.tokens, {1, count});
@@ -107,9 +110,9 @@ bool only_writes(const GptFlags& flags) {
 /// A state of the weights of --load, without that of an optimizer.
 TrainState loaded_state(const GptFlags& flags, const DecoderOptions& options) {
   const TensorFile file = weights_of(flags);
-  const Executable predictor = predictor_of(Decoder(options), 1);
-  check_hugging_face(predictor.graph(), file, options);
-  TrainState state = predictor.init(0);
+  const TrainingStep step = logits_step(Decoder(options), 1);
+  check_hugging_face(step.trace(1), file, options);
+  TrainState state = on_one_device(step).init(0);
   load_hugging_face(state, file, options);
   return state;
 }

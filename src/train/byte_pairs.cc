@@ -122,6 +122,7 @@ std::vector<std::int32_t> BytePairs::encode(std::string_view word) const {
 BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title) {
   BytePairs pairs;
   pairs.texts.resize(static_cast<std::size_t>(largest_token(json, title)) + 1);
+  pairs.tokens.reserve(json.size());
   // Added tokens may be any text, which stands for itself.
   for (const auto& [text, number] : json.items())
     pairs.add(bytes_of(text).value_or(text), number.get<std::int32_t>(), title);

@@ -120,8 +120,10 @@ TEST_CASE("what is to be generated is checked before the training") {
         "generate: the prompt is empty; give at least one token");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--vocabulary", "64"}) ==
         "--prompt has token 84, but --vocabulary is 64; give at least the tokenizer's 256");
-  CHECK(mistake("alpa-gpt", {"--generate", "2", "--tokenizer", "/nowhere"})
-            .starts_with("/nowhere/vocab.json: cannot be read"));
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--tokenizer", "/nowhere"}) ==
+        "/nowhere: has neither tokenizer.json nor vocab.json with merges.txt");
+  CHECK(mistake("alpa-gpt", {"--logits", "x.safetensors"}) ==
+        "--logits has no effect without --generate");
   const ProgramOutput unloaded = run_small("alpa-gpt", {"--load", "/nowhere/x.safetensors"});
   CHECK(unloaded.status == 2);
   CHECK(unloaded.text.find("plan  ") == unloaded.text.npos);
