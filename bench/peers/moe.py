@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The training step of bench/moe_step.cc (decoder, experts in every second layer, dispatch and combine as einsums) of alpa,
-PyTorch and JAX, in turn.
+"""The training step of bench/moe_step.cc (decoder, experts in every second layer) of alpa, PyTorch and JAX, in turn. Alpa moves
+tokens by index, the peers dispatch and combine by einsums.
 
 Adam, f32, two choices of 8 experts, one group, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host
 devices that split the batch and the experts. Prints one JSON object per program: median seconds of a

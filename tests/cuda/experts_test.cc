@@ -92,8 +92,10 @@ TEST_CASE("a device without tokens fills places with zeros, one without experts 
 TEST_CASE("more choices of a group than can be numbered are an error that says so") {
   KernelCall call;
   const std::int64_t tokens = std::int64_t{1} << 31;
-  call.inputs = {{.type = {f32, {1, tokens, 8}}}, {.type = {i32, {1, tokens, 2}}}};
-  call.outputs = {{.type = {f32, {4, 1, 2, 8}}}};
+  const Shape x{1, tokens, 8}, chosen{1, tokens, 2}, held{4, 1, 2, 8}, three(3), four(4);
+  call.inputs = {{.type = {f32, x}, .offset = three, .global_shape = x},
+                 {.type = {i32, chosen}, .offset = three, .global_shape = chosen}};
+  call.outputs = {{.type = {f32, held}, .offset = four, .global_shape = held}};
   CHECK(error_of([&] { cuda::find_kernel(ops::dispatch)(ops::dispatch, call, {}); }) ==
         "dispatch: the CUDA kernel takes at most 2147483647 choices of a group, not 4294967296; "
         "use smaller groups");

@@ -22,6 +22,7 @@ namespace {
 struct MoeLayers {
   int layers = 1;
   std::int64_t batch = 64, sequence = 16, hidden = 64, heads = 16, group = 32, experts = 16;
+  bool dense_dispatch = false;
 };
 
 /// Attention with one kernel for queries, keys and values, as Alpa's.
@@ -48,7 +49,9 @@ Graph moe_graph(const MoeLayers& s) {
                for (int layer = 0; layer < s.layers; ++layer) {
                  const LayerScope scope(x, layer);
                  const Value a = nn::LayerNorm()(x + attended(s, x));
-                 x = nn::LayerNorm()(a + nn::MoE(s.experts, 4 * s.hidden, {.group = s.group})(a).y);
+                 const nn::MoE experts(s.experts, 4 * s.hidden,
+                                       {.group = s.group, .dense_dispatch = s.dense_dispatch});
+                 x = nn::LayerNorm()(a + experts(a).y);
                }
                return mean(square(x - batch["y"]));
              },
@@ -73,10 +76,7 @@ ShardingPlan alpa_plan(const Graph& graph, const DeviceMesh& mesh,
 
 const std::vector<std::vector<int>> kFour = {{4, 1}, {1, 4}};
 
-}  // namespace
-
-TEST_CASE("Alpa's MoE layer: experts split by themselves, four all_to_alls, all else all-reduced") {
-  const MoeLayers s;
+void check_split_experts(const MoeLayers& s) {
   const Graph graph = moe_graph(s);
   const double H = double(s.hidden), sent_tokens = 2 * double(s.batch * s.sequence) * H * 4,
                gradients = 4 * (3 * H * H + 3 * H + H * H + H + 4 * H + H * double(s.experts));
@@ -96,6 +96,13 @@ TEST_CASE("Alpa's MoE layer: experts split by themselves, four all_to_alls, all 
     CHECK(sent.at("all_reduce").count == 1);  // of the gradients and the loss
     CHECK(sent.at("all_reduce").bytes == 1.5 * (gradients + 4));
   }
+}
+
+}  // namespace
+
+TEST_CASE("Alpa's MoE layer: experts split by themselves, four all_to_alls, all else all-reduced") {
+  check_split_experts({});
+  check_split_experts({.dense_dispatch = true});
 }
 
 TEST_CASE("Alpa's MoE layer, data parallelism forced: one all_reduce of gradients and the loss") {

@@ -332,6 +332,35 @@ TEST_CASE("micro-batches of GPT-350M convert nothing by itself") {
   CHECK(counts["all"]["launches"] <= 3 * 600);
 }
 
+TEST_CASE("tokens of a MoE of 380M move to experts and back by index, without products") {
+  auto counts = counts_of({"moe", "380M", "--sequence", "1024", "--batch", "8"});
+  // Of a layer with experts: there, back, and their gradients, with that of the weights.
+  CHECK(counts["dispatch"]["launches"] == 4 * 2);
+  CHECK(counts["combine"]["launches"] == 4 * 2);
+  CHECK(counts["expert_products"]["launches"] == 4);
+  CHECK(counts["all"]["launches"] <= 377);
+  CHECK(counts["all"]["bytes"].get<double>() <= 36.1e9);
+  // Six FLOPs a parameter and token, of the experts those of two; attention as above.
+  const double tokens = 8 * 1024, width = 768, layers = 8, factor = 8,
+               mlp = 2 * factor * width * width, experts = 2 * mlp + 8 * width,
+               products =
+                   6 * (layers * 4 * width * width + layers / 2 * (mlp + experts) + 32000 * width),
+               attention = 2 * 7 * layers * width * 1024;
+  CHECK(counts["all"]["flops"].get<double>() ==
+        doctest::Approx(tokens * (products + attention)).epsilon(0.01));
+}
+
+TEST_CASE("sums of experts' gradients over micro-batches are made by their products") {
+  const auto einsums = [](int micro_batches) {
+    auto counts = counts_of({"moe", "380M", "--sequence", "1024", "--batch",
+                             std::to_string(8 * micro_batches), "--micro-batches",
+                             std::to_string(micro_batches)});
+    return counts["einsum"]["launches"].get<int>() / micro_batches;
+  };
+  // Those of up, down and gate of four layers become products onto a sum.
+  CHECK(einsums(1) - einsums(2) == 4 * 3);
+}
+
 TEST_CASE("batch normalisations of a Wide-ResNet read each tensor once for both of their sums") {
   auto counts = counts_of({"wide-resnet", "250M", "--batch", "64", "--image", "224"});
   CHECK(counts["channel_sums"]["launches"] == 53);
