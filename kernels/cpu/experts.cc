@@ -27,7 +27,8 @@ class Places {
 
   std::int64_t tokens() const { return shape.groups * shape.tokens; }
   std::int64_t choices() const { return tokens() * shape.choices; }
-  /// Row of [E, G, C] that a choice is at, -1 if this device has none. Throws Error if no expert has.
+  /// Row of [E, G, C] that a choice is at, -1 if this device has none. Throws Error if no expert
+  /// has.
   std::int64_t row_of(std::int64_t choice) const {
     const std::int64_t place = places_[choice], first = shape.first * shape.capacity;
     require(place < shape.all * shape.capacity,

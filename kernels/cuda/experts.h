@@ -9,8 +9,8 @@ namespace alpa::cuda {
 
 inline constexpr std::int64_t kMaxChoices = 0x7fffffff;  ///< of a group
 
-/// `x`: tokens of `dispatch`, results of experts of `combine`. `weights`: float, of f64 double; null:
-/// all are 1.
+/// `x`: tokens of `dispatch`, results of experts of `combine`. `weights`: float, of f64 double;
+/// null: all are 1.
 struct ExpertsTensors {
   const void* x = nullptr;
   const std::int32_t* places = nullptr;

@@ -10,8 +10,8 @@ struct KernelTensor;
 
 namespace alpa::kernels {
 
-/// Tokens [G, S, M] with K choices each, and what a device has of the experts' [E, G, C, M]: of `all`
-/// experts those from `first` on.
+/// Tokens [G, S, M] with K choices each, and what a device has of the experts' [E, G, C, M]: of
+/// `all` experts those from `first` on.
 struct ExpertsShape {
   DType dtype = DType::f32;
   std::int64_t groups = 0, tokens = 0, choices = 0, width = 0;

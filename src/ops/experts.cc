@@ -1,5 +1,6 @@
-// src/ops/experts.cc — tokens [G, S, M] to places of experts [E, G, C, M] and back, by index. Places
-// i32 [G, S, K] say where each of a token's K choices is: expert · C + place, nowhere if negative.
+// src/ops/experts.cc — tokens [G, S, M] to places of experts [E, G, C, M] and back, by index.
+// Places i32 [G, S, K] say where each of a token's K choices is: expert · C + place, nowhere if
+// negative.
 // A device with some of the experts leaves out the places of others: a partial sum.
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"

@@ -239,9 +239,9 @@ Value average_pool(Value x, PoolingOptions options = {});
 /// [0, V) throws Error naming it; on CUDA its row is NaN and it contributes nothing to the
 /// gradient. V, d and the ids can be split.
 Value embedding(Value table, Value ids);
-/// Tokens x [G, S, M] at places of experts: [experts, G, capacity, M], 0 where nobody is. places i32
-/// [G, S, K]: of each of a token's choices expert · capacity + place, negative for none. Tokens at
-/// one place of a group are added up. A place outside is an Error on the CPU; on CUDA nobody is
+/// Tokens x [G, S, M] at places of experts: [experts, G, capacity, M], 0 where nobody is. places
+/// i32 [G, S, K]: of each of a token's choices expert · capacity + place, negative for none. Tokens
+/// at one place of a group are added up. A place outside is an Error on the CPU; on CUDA nobody is
 /// there. G, S, M and the experts can be split.
 Value dispatch(Value x, Value places, std::int64_t experts, std::int64_t capacity);
 /// The way back: Σ_k weights[g, s, k] · (results [E, G, C, M] at the place of choice k), [G, S, M].
