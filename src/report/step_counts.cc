@@ -9,6 +9,7 @@
 #include "src/cost/cost_model.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
+#include "src/lower/side_by_side.h"
 
 namespace alpa {
 namespace {
@@ -82,7 +83,7 @@ std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram
   if (kind != Kind::compute) return KindCount{name, 1, 0, bytes, 0};
   const Node& node = graph.nodes[n];
   const Rule rule = local_rule(graph, node, device, instruction);
-  return KindCount{std::string(node.op->name), 1, 0,
+  return KindCount{std::string(node.op->name), lower::launches_of(device, graph, instruction), 0,
                    cost::operator_bytes(rule, {}, types_of(device, inputs),
                                         types_of(device, outputs), DeviceMesh()),
                    flops(rule)};
