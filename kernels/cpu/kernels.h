@@ -51,6 +51,10 @@ extern const KernelDef einsum;
 /// bits are u8 with an eighth of its last dimension.
 extern const KernelDef einsum_epilogue;
 
+/// (x, y…[, bias…][, addend…]) → (z…[, sums…]): several einsum_epilogue of one x
+/// (kernels/plan/einsum_group.h), one after another.
+extern const KernelDef einsum_group;
+
 /// x → x reduced over the dimensions "axes" (integers, ascending), which disappear: sum, or
 /// maximum, which is NaN if one element is. Of nothing: the neutral element (sum: 0; max:
 /// -infinity, or the type's lowest).

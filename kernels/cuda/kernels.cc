@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/channel_sums.h"
 #include "kernels/cuda/convolution_plan.h"
+#include "kernels/cuda/einsum_group_plan.h"
 #include "kernels/cuda/einsum_plan.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/epilogue_plan.h"
@@ -24,7 +25,7 @@ namespace {
 consteval auto planned_rows() {
   std::array<KernelRow, std::size(kKernels)> rows{};
   for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[i] = {kKernels[i].op, nullptr, kKernels[i].scratch};
+    rows[i] = {kKernels[i].op, nullptr, kKernels[i].scratch, kKernels[i].rows};
   return rows;
 }
 
@@ -44,6 +45,14 @@ std::int64_t einsum_scratch(std::string_view, const KernelCall& call) {
 
 std::int64_t epilogue_scratch(std::string_view, const KernelCall& call) {
   return plan_epilogue(call).scratch_bytes;
+}
+
+std::int64_t einsum_group_scratch(std::string_view, const KernelCall& call) {
+  return plan_einsum_group(call).scratch_bytes;
+}
+
+std::vector<TensorRow> einsum_group_rows(const Attributes& attributes) {
+  return rows_of(einsum_group_of(attributes));
 }
 
 /// The same for all reductions.
@@ -84,6 +93,11 @@ bool has_row(std::string_view op) { return row_of(op) != nullptr; }
 std::int64_t scratch_bytes(std::string_view op, const KernelCall& call) {
   const KernelRow* row = row_of(op);
   return row && row->scratch ? row->scratch(op, call) : 0;
+}
+
+std::vector<TensorRow> rows_side_by_side(std::string_view op, const Attributes& attributes) {
+  const KernelRow* row = row_of(op);
+  return row && row->rows ? row->rows(attributes) : std::vector<TensorRow>();
 }
 
 }  // namespace alpa::cuda

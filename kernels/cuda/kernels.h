@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/plan/einsum_group.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa {
@@ -24,7 +25,8 @@ struct Gpu;
 /// can be captured. Throws Error with CUDA's message.
 using Launch = std::function<void(const KernelCall& call, Stream stream)>;
 
-/// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to
+/// Analyses a call whose data pointers are not valid yet. They are null, or, where all tensors of
+/// `Rows` lie side by side, the tensors' offsets in the arena. Shapes may differ from device to
 /// device; extents may be 0. Throws Error naming operator and limit if the tensors exceed
 /// what the kernels can walk.
 using Load = Launch(const OpDef& op, const KernelCall& call, const Gpu& card);
@@ -33,15 +35,21 @@ using Load = Launch(const OpDef& op, const KernelCall& call, const Gpu& card);
 /// alone. Throws Error like Load.
 using Scratch = std::int64_t(std::string_view op, const KernelCall& call);
 
+/// Tensors that the kernel takes in one launch if they lie side by side: those of each row equally
+/// far apart, in this order.
+using Rows = std::vector<TensorRow>(const Attributes& attributes);
+
 struct KernelRow {
   std::string_view op;
   Load* load = nullptr;
   Scratch* scratch = nullptr;  ///< null: none is ever needed
+  Rows* rows = nullptr;        ///< null: none
 };
 
 Load load_elementwise, load_fused;                                       // load/elementwise.cc
 Load load_einsum;                                                        // src/cuda/einsum.cc
 Load load_einsum_epilogue;                                               // load/epilogue.cc
+Load load_einsum_group;                                                  // load/einsum_group.cc
 Load load_reduce_sum, load_reduce_max;                                   // load/reduce.cc
 Load load_reshape, load_transpose, load_broadcast;                       // load/movement.cc
 Load load_slice, load_pad, load_concatenate;                             // load/movement.cc
@@ -63,14 +71,17 @@ Load load_multi_tensor_adam, load_multi_tensor_sgd;                      // load
 Load load_multi_tensor_add, load_squared_norms;                          // load/update.cc
 
 // kernels.cc
-Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, channel_sums_scratch,
-    layer_norm_grad_scratch, embedding_grad_scratch, convolution_scratch, attention_scratch;
+Scratch einsum_scratch, epilogue_scratch, einsum_group_scratch, reduce_scratch, norms_scratch,
+    channel_sums_scratch, layer_norm_grad_scratch, embedding_grad_scratch, convolution_scratch,
+    attention_scratch;
+Rows einsum_group_rows;
 
 /// Operators with an elementwise formula need no row: `load_elementwise` loads them.
 inline constexpr KernelRow kKernels[] = {
     {"fused", load_fused},
     {"einsum", load_einsum, einsum_scratch},
     {"einsum_epilogue", load_einsum_epilogue, epilogue_scratch},
+    {"einsum_group", load_einsum_group, einsum_group_scratch, einsum_group_rows},
     {"reduce_sum", load_reduce_sum, reduce_scratch},
     {"reduce_max", load_reduce_max, reduce_scratch},
     {"reshape", load_reshape},
@@ -123,5 +134,8 @@ bool has_row(std::string_view op);
 
 /// Scratch bytes of a call, by the row of `op`; 0 without a row. Does not read data pointers.
 std::int64_t scratch_bytes(std::string_view op, const KernelCall& call);
+
+/// Tensors of a node of operator `op` that should lie side by side, by its row.
+std::vector<TensorRow> rows_side_by_side(std::string_view op, const Attributes& attributes);
 
 }  // namespace alpa::cuda

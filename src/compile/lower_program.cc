@@ -6,6 +6,7 @@
 
 #include "src/report/pipeline_forecast.h"
 #include "src/runtime/executor.h"
+#include "src/spmd/einsum_group.h"
 
 namespace alpa {
 namespace {
@@ -49,12 +50,22 @@ void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceP
     }
 }
 
-/// Passes that merge collectives, and all later ones.
-CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused,
-                     std::int64_t bucket_bytes, std::int64_t slack, const LoweringTarget& target) {
+/// What passes may merge at the cost of memory.
+struct Merging {
+  std::int64_t bucket_bytes = 0;  ///< of collectives
+  std::int64_t slack = 0;         ///< bytes that it may add to the peak
+  bool products = true;           ///< those of one operand, whose tensors then lie side by side
+};
+
+/// Passes that merge collectives and products, and all later ones.
+CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const Merging& merging,
+                     const LoweringTarget& target) {
   const PassLog& log = target.log;
-  spmd::SpmdProgram program =
-      log.check("bucketed.txt", spmd::bucket_collectives(fused, bucket_bytes, slack));
+  spmd::SpmdProgram program = log.check(
+      "bucketed.txt", spmd::bucket_collectives(fused, merging.bucket_bytes, merging.slack));
+  if (target.backend.groups_einsums && merging.products)
+    program = log.check("grouped.txt",
+                        spmd::group_einsums(program, target.backend.groups_einsums, merging.slack));
   if (target.backend.launches && target.options.overlap_updates)
     program = log.check("overlap_updates.txt", spmd::overlap_updates(program));
   if (target.backend.launches)
@@ -95,11 +106,11 @@ CompiledStep lower_within_budget(const CompiledStep& planned, const spmd::SpmdPr
                                  const LoweringTarget& target) {
   const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
   const std::int64_t slack = bucket_slack(fused, bucket, budget);
-  CompiledStep result = lowered(planned, fused, bucket, slack, target);
+  CompiledStep result = lowered(planned, fused, {bucket, slack}, target);
   if (state_exceeds(result, budget)) return result;
   if (result.memory_bytes > budget && slack > 0)
-    result = lowered(planned, fused, bucket, 0, target);
-  return result.memory_bytes <= budget ? result : lowered(planned, fused, 0, 0, target);
+    result = lowered(planned, fused, {bucket, 0}, target);
+  return result.memory_bytes <= budget ? result : lowered(planned, fused, {0, 0, false}, target);
 }
 
 }  // namespace alpa

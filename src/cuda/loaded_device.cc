@@ -17,6 +17,7 @@
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
 #include "src/lower/kernel_call.h"
+#include "src/lower/side_by_side.h"
 #include "status.h"
 #include "watch.h"
 
@@ -24,6 +25,9 @@ namespace alpa::cuda {
 namespace {
 
 using Kind = lower::Instruction::Kind;
+
+/// Where an arena is taken to begin before it is allocated: not at null, but as aligned.
+constexpr std::int64_t kArenaBegin = 256;
 
 /// The part of the operand at the result's position in the whole tensor.
 Launch load_copy(const KernelCall& call) {
@@ -125,6 +129,7 @@ Operation LoadedDevice::load(const lower::Instruction& instruction) {
       Load* const load_kernel = find_kernel(*node.op);
       require(load_kernel != nullptr, "operator {} has no CUDA kernel", node.op->name);
       operation.call.attributes = &node.attributes;
+      place_side_by_side(operation);
       operation.launch = load_kernel(*node.op, operation.call, card_);
       break;
     }
@@ -146,6 +151,21 @@ Operation LoadedDevice::load(const lower::Instruction& instruction) {
     case Kind::receive: break;
   }
   return operation;
+}
+
+/// Tells a kernel how far apart its tensors lie, before the arena is there.
+void LoadedDevice::place_side_by_side(Operation& operation) const {
+  const lower::Instruction& instruction = *operation.instruction;
+  if (!lower::lie_side_by_side(device_, program_.graph, instruction)) return;
+  const auto place = [&](KernelTensor& tensor, int buffer) {
+    std::byte* const somewhere = nullptr;
+    if (staged_[buffer] < 0 && metric_[buffer] < 0)
+      tensor.data = address(somewhere + kArenaBegin, buffer);
+  };
+  for (std::size_t i = 0; i < instruction.inputs.size(); ++i)
+    place(operation.call.inputs[i], instruction.inputs[i]);
+  for (std::size_t o = 0; o < instruction.outputs.size(); ++o)
+    place(operation.call.outputs[o], instruction.outputs[o]);
 }
 
 std::byte* LoadedDevice::address(std::byte* arena, int buffer) const {

@@ -69,6 +69,7 @@ class LoadedDevice {
   void place(std::byte* arena, int slot, std::byte* metrics);
   /// Points the calls of a list to where `micro_batch` has its buffers.
   void place_list(const lower::ListRun& run);
+  void place_side_by_side(Operation& operation) const;
   std::byte* address(std::byte* arena, int buffer) const;
   /// Where a micro-batch has a buffer, and the scratch of an operation, in
   /// the arena that was placed.

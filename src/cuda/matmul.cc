@@ -90,6 +90,7 @@ void describe_epilogue(const LtMatmul& matmul, const MatmulProblem& shape) {
     set(matmul, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(data_type(shape.result)));
     set(matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
+    set(matmul, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, shape.vector_stride);
   }
   if (epilogue.has_kept()) {
     set(matmul, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.matrices.n);
@@ -106,6 +107,7 @@ std::string to_string(const MatmulProblem& shape) {
                   name_of(shape.result), s.a_m, s.a_k, s.b_k, s.b_n, s.c_m);
   for (const kernels::BatchDim& dim : s.batch)
     text += fmt::format(" batch {} {},{},{}", dim.extent, dim.a, dim.b, dim.c);
+  if (shape.vector_stride > 0) text += fmt::format(" vectors {}", shape.vector_stride);
   text += fmt::format(" within {} at {}", shape.workspace_bytes, shape.alignment);
   return shape.epilogue == Epilogue{} ? text : text + " " + alpa::to_string(shape.epilogue);
 }

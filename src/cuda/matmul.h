@@ -34,6 +34,7 @@ struct MatmulProblem {
   /// A kept matrix has rows of n bits (n a multiple of 128) or n elements (a
   /// multiple of 8). Operand 0 is A.
   Epilogue epilogue;
+  std::int64_t vector_stride = 0;  ///< of a batch, between its biases or sums, in elements
 };
 
 /// "2048x2048x2048 f32 a 2048,1 b 2048,1 c 2048 …": equal texts mean equal problems.
@@ -42,7 +43,7 @@ std::string to_string(const MatmulProblem& shape);
 struct MatmulBuffers {
   const void *a = nullptr, *b = nullptr;
   void* c = nullptr;
-  void* vector = nullptr;  ///< the bias, or the destination of the sums
+  void* vector = nullptr;  ///< the (first) bias, or destination of the sums
   void* kept = nullptr;
   const void* addend = nullptr;  ///< laid out as C; may be C
 };

@@ -43,7 +43,9 @@ std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
                      a = elements_between(s.m, s.a_m, s.k, s.a_k) + last * batch.a,
                      b = elements_between(s.k, s.b_k, s.n, s.b_n) + last * batch.b,
                      c = elements_between(s.m, s.c_m, s.n, 1) + last * batch.c,
-                     vector = shape.epilogue.has_vector() ? std::max(s.m, s.n) : 0,
+                     vector = shape.epilogue.has_vector()
+                                  ? std::max(s.m, s.n) + last * shape.vector_stride
+                                  : 0,
                      kept = shape.epilogue.has_kept() ? s.m * s.n : 0,
                      addend = shape.epilogue.add ? c : 0;
   std::optional<Trial> trial =

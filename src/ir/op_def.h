@@ -43,8 +43,10 @@ enum class Work : std::uint8_t {
 enum class InPlace : std::uint8_t {
   none,
   paired,  ///< result i may reuse operand i's buffer
-  last,    ///< result 0 may reuse the last operand's buffer
-  any,     ///< a result may reuse any operand's buffer: each element is read before it is written
+  /// result 0 may reuse the last operand's buffer; of a node with attribute "members", so many
+  /// results the buffers of as many last operands, in order
+  last,
+  any,  ///< a result may reuse any operand's buffer: each element is read before it is written
 };
 
 /// Operands of a variadic operator, whose nodes have one or more members of equal attributes. A

@@ -172,16 +172,24 @@ void MemoryUses::move(int memory, int owner) {
   from = {};
 }
 
+/// Of InPlace::last: how many of the last operands' buffers the first results may reuse.
+std::size_t num_last(const Node& node) {
+  return node.attributes.contains("members")
+             ? static_cast<std::size_t>(node.attributes.integer("members"))
+             : 1;
+}
+
 bool may_overwrite(const DeviceProgram& device, const spmd::SpmdProgram& program,
                    const Instruction& instruction, std::size_t input, std::size_t output) {
   using Kind = Instruction::Kind;
   if (instruction.kind != Kind::compute && instruction.kind != Kind::collective &&
       instruction.kind != Kind::start)
     return false;
-  const InPlace allowed = in_place(program.graph.nodes[instruction.node]);
-  const bool fits =
-      allowed == InPlace::any || (allowed == InPlace::paired && input == output) ||
-      (allowed == InPlace::last && output == 0 && input + 1 == instruction.inputs.size());
+  const Node& node = program.graph.nodes[instruction.node];
+  const InPlace allowed = in_place(node);
+  const bool fits = allowed == InPlace::any || (allowed == InPlace::paired && input == output) ||
+                    (allowed == InPlace::last && output < num_last(node) &&
+                     input + num_last(node) == instruction.inputs.size() + output);
   return fits && device.buffers[instruction.inputs[input]].type ==
                      device.buffers[instruction.outputs[output]].type;
 }

@@ -15,6 +15,7 @@
 #include "src/lower/kernel_call.h"
 #include "src/lower/program_facts.h"
 #include "src/lower/rank_classes.h"
+#include "src/lower/side_by_side.h"
 #include "src/lower/staging.h"
 
 namespace alpa::lower {
@@ -150,6 +151,7 @@ struct Block {
   std::int64_t bytes;  ///< rounded up
   LiveRange range;
   std::int64_t offset = -1;
+  std::vector<int> more = {};  ///< buffers of equal size that lie behind it, within its bytes
 
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
@@ -276,15 +278,51 @@ std::int64_t end_of(const std::vector<Block>& blocks) {
   return end;
 }
 
+/// The blocks of each list as one, in use while any of them is.
+std::vector<Block> joined(std::vector<Block> blocks, const std::vector<std::vector<int>>& lists) {
+  std::map<int, std::size_t> block_of;
+  for (std::size_t b = 0; b < blocks.size(); ++b) block_of[blocks[b].buffer] = b;
+  for (const std::vector<int>& list : lists) {
+    if (!std::all_of(list.begin(), list.end(), [&](int b) { return block_of.contains(b); }))
+      continue;
+    Block& first = blocks[block_of[list.front()]];
+    first.more.assign(list.begin() + 1, list.end());
+    for (int buffer : first.more) {
+      Block& other = blocks[block_of[buffer]];
+      first.range.begin = std::min(first.range.begin, other.range.begin);
+      first.range.end = std::max(first.range.end, other.range.end);
+      other.buffer = -1;
+    }
+    first.bytes *= static_cast<std::int64_t>(list.size());
+  }
+  std::erase_if(blocks, [](const Block& block) { return block.buffer < 0; });
+  return blocks;
+}
+
+/// The blocks of single buffers.
+std::vector<Block> separated(const std::vector<Block>& blocks) {
+  std::vector<Block> single;
+  for (const Block& block : blocks) {
+    const std::int64_t bytes = block.bytes / static_cast<std::int64_t>(block.more.size() + 1);
+    single.push_back({block.buffer, bytes, block.range, block.offset});
+    for (int buffer : block.more)
+      single.push_back({buffer, bytes, block.range, single.back().offset + bytes});
+  }
+  return single;
+}
+
 /// Further packings are tried while those so far took less work: about half a second's.
 constexpr std::int64_t kMostLooks = 20'000'000;
 
-/// The best of several packings; stops at one that can't be beaten.
+/// The best of several packings; stops at one that can't be beaten. Buffers of each of
+/// `side_by_side` lie so, unless another program's packing is better.
 std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules,
-                          const Packing& packing) {
+                          const Packing& packing,
+                          const std::vector<std::vector<int>>& side_by_side) {
   const int positions = num_positions(device);
   std::vector<Block> blocks = blocks_of(device, rules);
   const std::optional<std::vector<Block>> as_given = placed_as(packing, device, blocks);
+  blocks = joined(std::move(blocks), side_by_side);
   const std::int64_t bound = bound_of(blocks, positions);
   std::vector<Block> permanent = place_permanent(blocks, positions);
   std::int64_t begin = 0, looks = 0;
@@ -300,7 +338,7 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules,
       if (best.end < 0 || attempt.end < best.end) best = std::move(attempt);
     }
   permanent.insert(permanent.end(), best.blocks.begin(), best.blocks.end());
-  return as_given && end_of(*as_given) < end_of(permanent) ? *as_given : permanent;
+  return as_given && end_of(*as_given) < end_of(permanent) ? *as_given : separated(permanent);
 }
 
 /// Throws Bug if an instruction after an overlapped one writes its operands or accesses its
@@ -343,7 +381,10 @@ DeviceProgram plan_memory(const DeviceProgram& device, const spmd::SpmdProgram& 
   add_workspaces(result, program, rules);
   if (rules.staged_inputs) add_staging(result, program);
   TakeOver(result, program).run();
-  for (const Block& block : packed(result, rules, packing)) {
+  const std::vector<std::vector<int>> side_by_side =
+      rules.side_by_side ? wanted_side_by_side(result, program.graph)
+                         : std::vector<std::vector<int>>();
+  for (const Block& block : packed(result, rules, packing, side_by_side)) {
     Buffer& buffer = result.buffers[block.buffer];
     buffer.arena_offset = block.offset;
     if (buffer.slots > 1) buffer.slot_bytes = stride_of(buffer, rules);

@@ -8,10 +8,12 @@ namespace alpa::lower {
 
 /// Assigns offsets by live ranges over all lists, under `rules`. A result reuses the memory of an
 /// operand whose last use is its instruction, if the operator allows it. A kernel's scratch is a
-/// buffer of its own, live during the instruction. Keeps the smallest of several packings. Sets
-/// alias_of, arena_offset, Instruction::workspace and arena_bytes, the exact end of the last
-/// buffer. Buffers that have an offset already (`place_state`) keep it. `packing`, of another
-/// program, is one more way to pack if the buffers fit where it has those of the same numbers.
+/// buffer of its own, live during the instruction. Tensors that a kernel wants side by side
+/// (lower/side_by_side.h) are one block, live while any of them is. Keeps the smallest of several
+/// packings. Sets alias_of, arena_offset, Instruction::workspace and arena_bytes, the exact end of
+/// the last buffer. Buffers that have an offset already (`place_state`) keep it. `packing`, of
+/// another program, is one more way to pack if the buffers fit where it has those of the same
+/// numbers.
 DeviceProgram plan_memory(const DeviceProgram& device, const spmd::SpmdProgram& program,
                           const MemoryRules& rules = memory_rules("cpu"),
                           const Packing& packing = {});

@@ -32,7 +32,8 @@ const MemoryRules kCuda = {.alignment = 256,
                            .scratch_bytes = cuda_scratch_bytes,
                            .collective_scratch_bytes = nccl_scratch_bytes,
                            .message_scratch_bytes = message_scratch_bytes,
-                           .staged_inputs = true};
+                           .staged_inputs = true,
+                           .side_by_side = true};
 
 }  // namespace
 

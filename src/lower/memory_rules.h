@@ -23,6 +23,8 @@ struct MemoryRules {
   std::int64_t guard_bytes = 0;
   /// Inputs of up to `kStagedSteps` steps are uploaded ahead, into a buffer that is always live.
   bool staged_inputs = false;
+  /// Tensors that kernels want side by side (`wanted_side_by_side`) are placed so.
+  bool side_by_side = false;
 };
 
 /// Whether NCCL has no such reduction, so that every rank gathers all partial results and combines

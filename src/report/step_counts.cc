@@ -8,6 +8,7 @@
 
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
+#include "src/lower/side_by_side.h"
 
 namespace alpa {
 namespace {
@@ -89,12 +90,14 @@ std::optional<KindCount> count_of(const Graph& graph, const lower::DeviceProgram
   const Node& node = graph.nodes[n];
   const Rule rule = local_rule(graph, node, device, instruction);
   const std::vector<TensorType> read = types_of(device, inputs), made = types_of(device, outputs);
+  const std::int64_t launches = lower::launches_of(device, graph, instruction);
+  const double more = static_cast<double>(launches - 1) * model.device.launch_seconds;
   return KindCount{std::string(node.op->name),
-                   1,
+                   launches,
                    0,
                    cost::operator_bytes(rule, {}, read, made, DeviceMesh()),
                    flops(rule),
-                   cost::operator_seconds(rule, {}, read, made, DeviceMesh(), model)};
+                   cost::operator_seconds(rule, {}, read, made, DeviceMesh(), model) + more};
 }
 
 std::vector<KindCount> count_step(const spmd::SpmdProgram& program,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "kernels/cuda/einsum_group_plan.h"
 #include "kernels/cuda/epilogue_plan.h"
 #include "kernels/cuda/kernels.h"
 #include "src/base/thread_team.h"
@@ -52,6 +53,7 @@ std::unique_ptr<Devices> make_cuda_devices(DevicesRequest request) {
 const Backend kCuda = {
     .name = "cuda",
     .fuses_epilogue = [](const KernelCall& node) { return cuda::plan_epilogue(node).joint; },
+    .groups_einsums = [](const KernelCall& node) { return cuda::plan_einsum_group(node).joint; },
     .launches = true,
     .has_kernel = [](const OpDef& op) { return op.elementwise >= 0 || cuda::has_row(op.name); },
     .require_devices = require_cuda_devices,

@@ -15,6 +15,8 @@ struct Backend {
   std::string_view name;
   /// Whether one kernel can compute this einsum_epilogue node (fuse_epilogues); null: never.
   bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
+  /// Whether one kernel can compute this einsum_group node (group_einsums); null: never.
+  bool (*groups_einsums)(const KernelCall& node) = nullptr;
   /// Every node is a launch that costs time, so updates and norms are merged into joint nodes.
   bool launches = false;
   /// Devices are threads of this process and share its cores: they may have several each, and

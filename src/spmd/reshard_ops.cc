@@ -4,6 +4,7 @@
 #include "src/cost/cost_model.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
+#include "src/spmd/einsum_group.h"
 #include "src/spmd/program.h"
 
 namespace alpa {
@@ -57,9 +58,9 @@ namespace alpa::spmd {
 
 std::span<const OpDef* const> partitioned_ops() {
   static constexpr const OpDef* kOps[] = {
-      &ops::all_reduce,       &ops::reduce_scatter, &ops::all_gather, &ops::all_to_all,
-      &ops::slice_shard,      &ops::to_partial,     &ops::fused,      &ops::einsum_epilogue,
-      &ops::multi_tensor_add, &ops::transfer,
+      &ops::all_reduce,   &ops::reduce_scatter,   &ops::all_gather, &ops::all_to_all,
+      &ops::slice_shard,  &ops::to_partial,       &ops::fused,      &ops::einsum_epilogue,
+      &ops::einsum_group, &ops::multi_tensor_add, &ops::transfer,
   };
   return kOps;
 }

@@ -12,6 +12,7 @@
 #include "src/ir/members.h"
 #include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"
+#include "src/spmd/einsum_group.h"
 #include "src/spmd/program.h"
 #include "src/tensor/elementwise_program.h"
 
@@ -136,8 +137,8 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
 
 // ---- joint nodes
 
-bool follows_members(const SpmdProgram& program, const Node& node) {
-  const std::vector<Node> members = members_of(node);
+/// Each member by itself.
+bool follow_strategies(const SpmdProgram& program, const std::vector<Node>& members) {
   return std::all_of(members.begin(), members.end(),
                      [&](const Node& member) { return follows_a_strategy(program, member); });
 }
@@ -200,7 +201,8 @@ class NodeVerifier {
   bool follows(const Node& node) const {
     return is_transfer(node)              ? follows_transfer(program_, node)
            : node.op->reshard             ? follows_reshard(program_, node)
-           : node.op->members             ? follows_members(program_, node)
+           : node.op->members             ? follow_strategies(program_, members_of(node))
+           : is_einsum_group(node)        ? follow_strategies(program_, members_of_group(node))
            : node.op->elementwise_program ? follows_fusion(program_, node)
                                           : follows_a_strategy(program_, node);
   }

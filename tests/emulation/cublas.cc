@@ -135,7 +135,7 @@ bool has(std::vector<ProductsOf> Machine::*products, const Product& p, const Alg
   return std::any_of(listed.begin(), listed.end(), [&](const ProductsOf& of) {
     const bool other = of.epilogue == 0 && epilogue != CUBLASLT_EPILOGUE_DEFAULT;
     return is(of.type, p.a.type) && (other || is(of.epilogue, epilogue)) &&
-           is(of.algorithm, algorithm.id);
+           is(of.algorithm, algorithm.id) && is(of.batched, p.d.batch > 1 ? 1 : 0);
   });
 }
 

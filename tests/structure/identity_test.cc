@@ -18,6 +18,9 @@ namespace {
 const std::map<std::string, std::string> kReasons = {
     {"src/spmd/fuse_epilogues.cc",
      "looks for named patterns: a product, and the bias, activation and addend it can take in"},
+    {"src/spmd/group_einsums.cc",
+     "looks for named patterns: products of one operand, with or without an epilogue"},
+    {"src/spmd/einsum_group.cc", "is_einsum_group: the one operator whose nodes share an operand"},
     {"src/inter_op/stage_graph.cc",
      "looks for a named pattern: the terms that are added to an accumulator"},
     {"src/train/parameter_copies.cc",

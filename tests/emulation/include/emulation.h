@@ -14,6 +14,7 @@ struct ProductsOf {
   int type = -1;       ///< cudaDataType_t of the operands
   int epilogue = -1;   ///< cublasLtEpilogue_t; 0: every one but CUBLASLT_EPILOGUE_DEFAULT
   int algorithm = -1;  ///< CUBLASLT_ALGO_CONFIG_ID: 21 (aligned matrices only), 6 or 31
+  int batched = -1;    ///< 0: of one matrix each, 1: of several; not in the text
 };
 
 /// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _DNN (version), _REFUSED,
