@@ -3,6 +3,7 @@
 #include "lower_program.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "src/report/pipeline_forecast.h"
 #include "src/runtime/executor.h"
@@ -49,12 +50,20 @@ void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceP
     }
 }
 
-/// Passes that merge collectives, and all later ones.
-CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused,
-                     std::int64_t bucket_bytes, std::int64_t slack, const LoweringTarget& target) {
+/// How collectives are moved and merged.
+struct Moves {
+  std::int64_t bucket_bytes = 0;
+  std::int64_t slack = 0;             ///< that merging may add to the peak
+  std::optional<std::int64_t> ahead;  ///< that prefetching may add to it; none: none is prefetched
+};
+
+/// Passes that move and merge collectives, and all later ones.
+CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const Moves& moves,
+                     const LoweringTarget& target) {
   const PassLog& log = target.log;
-  spmd::SpmdProgram program =
-      log.check("bucketed.txt", spmd::bucket_collectives(fused, bucket_bytes, slack));
+  spmd::SpmdProgram program = spmd::bucket_collectives(fused, moves.bucket_bytes, moves.slack);
+  if (moves.ahead) program = spmd::prefetch_gathers(program, *moves.ahead);
+  program = log.check("bucketed.txt", std::move(program));
   if (target.backend.launches && target.options.overlap_updates)
     program = log.check("overlap_updates.txt", spmd::overlap_updates(program));
   if (target.backend.launches)
@@ -72,11 +81,10 @@ CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused,
   return planned;
 }
 
-/// How much merged collectives may add to a program's peak: one bucket, but at most a
-/// quarter of the unused budget.
-std::int64_t bucket_slack(const spmd::SpmdProgram& program, std::int64_t bucket_bytes,
-                          std::int64_t budget) {
-  return std::clamp<std::int64_t>((budget - spmd::estimated_bytes(program)) / 4, 0, bucket_bytes);
+/// A quarter of the unused budget: how much prefetched gathers may add to a program's peak, and
+/// merged collectives up to the size of a bucket.
+std::int64_t spare_bytes(const spmd::SpmdProgram& program, std::int64_t budget) {
+  return std::max<std::int64_t>((budget - spmd::estimated_bytes(program)) / 4, 0);
 }
 
 /// Whether what devices keep from step to step takes more than the budget, whatever else is done.
@@ -93,13 +101,19 @@ bool state_exceeds(const CompiledStep& planned, std::int64_t budget) {
 
 CompiledStep lower_within_budget(const CompiledStep& planned, const spmd::SpmdProgram& fused,
                                  const LoweringTarget& target) {
-  const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
-  const std::int64_t slack = bucket_slack(fused, bucket, budget);
-  CompiledStep result = lowered(planned, fused, bucket, slack, target);
+  const std::int64_t budget = target.budget, spare = spare_bytes(fused, budget);
+  const std::int64_t bucket = target.options.bucket_bytes.value_or(target.backend.bucket_bytes);
+  const auto num_devices = static_cast<int>(spmd::devices_of(fused).size());
+  const bool overlaps = runtime::overlaps(target.backend, target.options, num_devices);
+  const auto ahead = [&](std::int64_t bytes) {
+    return overlaps ? std::optional(bytes) : std::nullopt;
+  };
+  CompiledStep result =
+      lowered(planned, fused, {bucket, std::min(spare, bucket), ahead(spare)}, target);
   if (state_exceeds(result, budget)) return result;
-  if (result.memory_bytes > budget && slack > 0)
-    result = lowered(planned, fused, bucket, 0, target);
-  return result.memory_bytes <= budget ? result : lowered(planned, fused, 0, 0, target);
+  if (result.memory_bytes > budget && spare > 0)
+    result = lowered(planned, fused, {bucket, 0, ahead(0)}, target);
+  return result.memory_bytes <= budget ? result : lowered(planned, fused, {}, target);
 }
 
 }  // namespace alpa
