@@ -58,7 +58,8 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
 
 /// Largest sum over the points of the step, and the first point where it is reached: values from
 /// where they are made to the last use that reads them or reshards them, copies from their first
-/// use to their last, or always if made once per step. Operators in place count once (live_ranges.h).
+/// use to their last, or always if made once per step. Operators in place count once
+/// (live_ranges.h).
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
