@@ -9,7 +9,7 @@
 #include "src/intra_op/program/assemble_plan.h"
 #include "src/ops/all_ops.h"
 #include "src/report/pipeline_forecast.h"
-#include "src/runtime/executor.h"
+#include "src/runtime/backend.h"
 #include "src/spmd/join_stages.h"
 
 namespace tools {
@@ -88,9 +88,9 @@ std::map<std::string, double> scalars_of(const Graph& graph) {
 /// State, metrics and outputs after one step of `program` from random parameters.
 BatchData after_a_step(const spmd::SpmdProgram& program, const Graph& graph,
                        const pipeline::PipelineSchedule& schedule) {
-  runtime::Executor executor(
-      spmd::bucket_collectives(fuse_elementwise(program), ExecutorOptions{}.bucket_bytes, 0), {},
-      "cpu", schedule);
+  runtime::Executor executor(spmd::bucket_collectives(fuse_elementwise(program),
+                                                      runtime::find_backend("cpu").bucket_bytes, 0),
+                             {}, "cpu", schedule);
   const std::shared_ptr<runtime::DeviceState> state = executor.make_state(kSeed);
   std::mt19937_64 random(kSeed);
   for (const Input& input : graph.inputs)

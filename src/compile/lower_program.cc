@@ -3,6 +3,7 @@
 #include "lower_program.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "src/report/pipeline_forecast.h"
 #include "src/runtime/executor.h"
@@ -50,22 +51,24 @@ void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceP
     }
 }
 
-/// What passes may merge at the cost of memory.
-struct Merging {
-  std::int64_t bucket_bytes = 0;  ///< of collectives
-  std::int64_t slack = 0;         ///< bytes that it may add to the peak
-  bool products = true;           ///< those of one operand, whose tensors then lie side by side
+/// How collectives are moved and merged, and products merged.
+struct Moves {
+  std::int64_t bucket_bytes = 0;      ///< of collectives
+  std::int64_t slack = 0;             ///< that merging may add to the peak
+  std::optional<std::int64_t> ahead;  ///< that prefetching may add to it; none: none is prefetched
+  bool products = true;  ///< those of one operand are merged, whose tensors then lie side by side
 };
 
-/// Passes that merge collectives and products, and all later ones.
-CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const Merging& merging,
+/// Passes that move and merge collectives and products, and all later ones.
+CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const Moves& moves,
                      const LoweringTarget& target) {
   const PassLog& log = target.log;
-  spmd::SpmdProgram program = log.check(
-      "bucketed.txt", spmd::bucket_collectives(fused, merging.bucket_bytes, merging.slack));
-  if (target.backend.groups_einsums && merging.products)
+  spmd::SpmdProgram program = spmd::bucket_collectives(fused, moves.bucket_bytes, moves.slack);
+  if (moves.ahead) program = spmd::prefetch_gathers(program, *moves.ahead);
+  program = log.check("bucketed.txt", std::move(program));
+  if (target.backend.groups_einsums && moves.products)
     program = log.check("grouped.txt",
-                        spmd::group_einsums(program, target.backend.groups_einsums, merging.slack));
+                        spmd::group_einsums(program, target.backend.groups_einsums, moves.slack));
   if (target.backend.launches && target.options.overlap_updates)
     program = log.check("overlap_updates.txt", spmd::overlap_updates(program));
   if (target.backend.launches)
@@ -83,11 +86,10 @@ CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const
   return planned;
 }
 
-/// How much merged collectives may add to a program's peak: one bucket, but at most a
-/// quarter of the unused budget.
-std::int64_t bucket_slack(const spmd::SpmdProgram& program, std::int64_t bucket_bytes,
-                          std::int64_t budget) {
-  return std::clamp<std::int64_t>((budget - spmd::estimated_bytes(program)) / 4, 0, bucket_bytes);
+/// A quarter of the unused budget: how much prefetched gathers may add to a program's peak, and
+/// merged collectives up to the size of a bucket.
+std::int64_t spare_bytes(const spmd::SpmdProgram& program, std::int64_t budget) {
+  return std::max<std::int64_t>((budget - spmd::estimated_bytes(program)) / 4, 0);
 }
 
 /// Whether what devices keep from step to step takes more than the budget, whatever else is done.
@@ -104,13 +106,20 @@ bool state_exceeds(const CompiledStep& planned, std::int64_t budget) {
 
 CompiledStep lower_within_budget(const CompiledStep& planned, const spmd::SpmdProgram& fused,
                                  const LoweringTarget& target) {
-  const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
-  const std::int64_t slack = bucket_slack(fused, bucket, budget);
-  CompiledStep result = lowered(planned, fused, {bucket, slack}, target);
+  const std::int64_t budget = target.budget, spare = spare_bytes(fused, budget);
+  const std::int64_t bucket = target.options.bucket_bytes.value_or(target.backend.bucket_bytes);
+  const auto num_devices = static_cast<int>(spmd::devices_of(fused).size());
+  const bool overlaps = runtime::overlaps(target.backend, target.options, num_devices);
+  const auto ahead = [&](std::int64_t bytes) {
+    return overlaps ? std::optional(bytes) : std::nullopt;
+  };
+  CompiledStep result =
+      lowered(planned, fused, {bucket, std::min(spare, bucket), ahead(spare)}, target);
   if (state_exceeds(result, budget)) return result;
-  if (result.memory_bytes > budget && slack > 0)
-    result = lowered(planned, fused, {bucket, 0}, target);
-  return result.memory_bytes <= budget ? result : lowered(planned, fused, {0, 0, false}, target);
+  if (result.memory_bytes > budget && spare > 0)
+    result = lowered(planned, fused, {bucket, 0, ahead(0)}, target);
+  return result.memory_bytes <= budget ? result
+                                       : lowered(planned, fused, {.products = false}, target);
 }
 
 }  // namespace alpa

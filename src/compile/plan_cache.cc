@@ -51,7 +51,7 @@ Json options_json(const MethodOptions& method) {
                {"allow_all_gather", options.allow_all_gather},
                {"allow_all_to_all", options.allow_all_to_all},
                {"memory_budget_bytes", options.memory_budget_bytes.value_or(0)},
-               {"bucket_bytes", options.executor.bucket_bytes},
+               {"bucket_bytes", options.executor.bucket_bytes.value_or(-1)},
                {"overlap", static_cast<int>(options.executor.overlap)},
                {"overlap_updates", options.executor.overlap_updates}};
   if (method.kind == MethodKind::pipeline) {

@@ -90,7 +90,9 @@ StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
     const Region made = graph.producer(plan.reshards[r].value).region;
     const bool of_gradients = model.software.gradient_overlap > 0 &&
                               (late || (region == Region::apply && made != Region::apply));
-    if (of_gradients)
+    if (plan.reshards[r].once)
+      seconds.apply += parts.reshards[r];
+    else if (of_gradients)
       gradients += parts.reshards[r];
     else
       add(region, first.kind != UseKind::node || !needed[first.index], parts.reshards[r]);

@@ -39,4 +39,17 @@ std::vector<bool> lasting_values(const Graph& graph) {
   return lasting;
 }
 
+std::vector<bool> held_values(const Graph& graph) {
+  std::vector<bool> held(graph.values.size());
+  if (graph.num_micro_batches == 1) return held;
+  for (const Input& input : graph.inputs) {
+    const Attributes& attributes = graph.producer(input.value).attributes;
+    held[input.value] =
+        input.kind == InputKind::state ||
+        (input.kind == InputKind::boundary && attributes.contains(kLastingAttribute) &&
+         attributes.integer(kLastingAttribute) == kHeldElsewhere);
+  }
+  return held;
+}
+
 }  // namespace alpa

@@ -30,7 +30,8 @@ LayerCuts::LayerCuts(const Graph& graph)
       first_reader_(graph.values.size(), std::numeric_limits<int>::max()),
       last_reader_(graph.values.size(), std::numeric_limits<int>::min()),
       is_sum_(sums_of(graph)),
-      lasts_(lasting_values(graph)) {
+      lasts_(lasting_values(graph)),
+      held_(held_values(graph)) {
   const auto layer_of = [&](int value) { return graph.producer(value).layer; };
   const auto read = [&](int value, int layer) {
     first_reader_[value] = std::min(first_reader_[value], layer);
@@ -137,7 +138,9 @@ class LayerCuts::Cut {
               .results = {value},
               .name = fmt::format("%{}", value),
               .region = once ? Region::apply : node.region};
-      if (cuts_.lasts_[value]) node.attributes.set(std::string(kLastingAttribute), std::int64_t{1});
+      if (cuts_.lasts_[value])
+        node.attributes.set(std::string(kLastingAttribute),
+                            cuts_.held_[value] ? kHeldElsewhere : kComputedElsewhere);
     }
     boundaries_.emplace(value, std::move(node));
   }

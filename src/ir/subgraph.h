@@ -47,6 +47,7 @@ class LayerCuts {
   std::vector<int> first_reader_, last_reader_;  ///< per value: layers of nodes and updates
   std::vector<bool> is_sum_;                     ///< per value: of an accumulator
   std::vector<bool> lasts_;                      ///< per value: `lasting_values`
+  std::vector<bool> held_;                       ///< per value: `held_values`
 };
 
 /// One part: `LayerCuts(graph).cut(first, last)`.

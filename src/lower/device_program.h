@@ -132,7 +132,7 @@ struct DeviceProgram {
 /// The program of one device. Without a schedule (programs of one mesh), forward and backward
 /// nodes form list "accumulate", which runs for every micro-batch before list "apply"; with one
 /// micro-batch everything is in "apply". With a schedule the lists are "forward", "backward"
-/// and "apply" (src/lower/lists.h), and "begin" before them: what it makes stays the whole step.
+/// and "apply" (src/lower/lists.h). "begin" comes before them: what it makes stays the whole step.
 /// A value passed between lists has one slot per micro-batch
 /// in flight; a value that is sent has at least two, so that one is computed while the other is
 /// in transit. Transfers become sends and receives. A run does not wait for its own sends; an

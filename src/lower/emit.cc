@@ -290,8 +290,14 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device,
 }
 
 /// Collectives in flight at once: one that runs and one that waits for its turn. More would only
-/// keep their operands alive.
+/// keep their operands alive. Gathers of state do not count: their operands live anyway.
 constexpr std::size_t kMaxInFlight = 2;
+
+bool reads_state_alone(const DeviceProgram& device, const Instruction& instruction) {
+  return std::ranges::all_of(instruction.inputs, [&](int buffer) {
+    return std::ranges::find(device.kept, memory_of(device, buffer)) != device.kept.end();
+  });
+}
 
 /// For every position of the list (and its end) what was started before and must be done there:
 /// before the results are first touched, or before one collective too many starts.
@@ -306,7 +312,7 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
       if (use <= i) awaited_at[i].push_back(start);
     std::erase_if(in_flight, [i](const auto& flight) { return flight.second <= i; });
     if (i == list.size() || !starts[i]) continue;
-    if (list[i].kind == Kind::receive) {
+    if (list[i].kind == Kind::receive || reads_state_alone(device, list[i])) {
       awaited_at[next[i]].push_back(i);
       continue;
     }

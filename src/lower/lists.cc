@@ -11,12 +11,15 @@ namespace alpa::lower {
 namespace {
 
 /// A step of one mesh keeps forward and backward together.
-Lists unscheduled_lists(int micro_batches) {
+Lists unscheduled_lists(int micro_batches, bool begins) {
   if (micro_batches == 1) return {{{{0}, {"apply"}, {{0, 0}}, {}}}, {0}, {{0, 0, 0}}, {}, {}};
-  GroupLists group{{0}, {"accumulate", "apply"}, {}, {}};
-  for (int m = 0; m < micro_batches; ++m) group.schedule.push_back({0, m});
-  group.schedule.push_back({1, 0});
-  return {{std::move(group)}, {0}, {{0, 0, 1}}, {}, {}};
+  GroupLists group{.meshes = {0}, .begins = begins};
+  if (begins) group.names.emplace_back("begin"), group.schedule.push_back({0, 0});
+  group.names.insert(group.names.end(), {"accumulate", "apply"});
+  const int apply = group.apply(), accumulate = apply - 1;
+  for (int m = 0; m < micro_batches; ++m) group.schedule.push_back({accumulate, m});
+  group.schedule.push_back({apply, 0});
+  return {{std::move(group)}, {0}, {{accumulate, accumulate, apply}}, {}, {}};
 }
 
 using Runs = std::vector<pipeline::RegionRun>;
@@ -144,11 +147,12 @@ Lists lists_of(const spmd::SpmdProgram& program, const pipeline::PipelineSchedul
             "schedule: runs of {} meshes for a program of {}", schedule.size(), groups.size());
   WeightLists weights(program.meshes.size(), -1);
   Lists lists;
-  if (schedule.empty()) lists = unscheduled_lists(micro_batches);
+  std::vector<bool> once = spmd::once_before(program);
+  const std::vector<bool> begins = groups_that_begin(program, once, groups);
+  if (schedule.empty()) lists = unscheduled_lists(micro_batches, begins[0]);
   lists.group_of_mesh.resize(program.meshes.size());
   lists.of_mesh.resize(program.meshes.size(), {-1, -1, -1});
-  lists.once = spmd::once_before(program);
-  const std::vector<bool> begins = groups_that_begin(program, lists.once, groups);
+  lists.once = std::move(once);
   for (std::size_t g = 0; g < schedule.size(); ++g) {
     const Runs& runs = schedule[g];
     if (!runs_backward(runs)) require_no_gradients(program.graph);

@@ -71,7 +71,7 @@ class Repricing {
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end())
         continue;
       paid.push_back(target);
-      seconds += use.runs * prices_.seconds(info.type, {from}, {target.second}).front();
+      seconds += use.copy_runs * prices_.seconds(info.type, {from}, {target.second}).front();
     }
     return seconds;
   }

@@ -22,6 +22,7 @@ bool cpu_has_kernel(const OpDef& op) { return op.cpu && *op.cpu; }
 const Backend kCpu = {
     .name = "cpu",
     .on_cores = true,
+    .bucket_bytes = std::int64_t{1} << 20,
     .has_kernel = cpu_has_kernel,
     .require_devices = [](int) {},
     .make_devices = make_cpu_devices,
@@ -55,6 +56,7 @@ const Backend kCuda = {
     .fuses_epilogue = [](const KernelCall& node) { return cuda::plan_epilogue(node).joint; },
     .groups_einsums = [](const KernelCall& node) { return cuda::plan_einsum_group(node).joint; },
     .launches = true,
+    .bucket_bytes = std::int64_t{25} << 20,
     .has_kernel = [](const OpDef& op) { return op.elementwise >= 0 || cuda::has_row(op.name); },
     .require_devices = require_cuda_devices,
     .make_devices = make_cuda_devices,

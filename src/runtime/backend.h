@@ -22,6 +22,8 @@ struct Backend {
   /// Devices are threads of this process and share its cores: they may have several each, and
   /// overlapping pays only while there are more cores than devices.
   bool on_cores = false;
+  /// ExecutorOptions::bucket_bytes where none are given: what a link needs to reach its rate.
+  std::int64_t bucket_bytes = 0;
   bool (*has_kernel)(const OpDef& op) = nullptr;
   /// Throws Error, with reason and remedy, if this machine has fewer devices.
   void (*require_devices)(int devices) = nullptr;

@@ -30,13 +30,14 @@ Node merged(const std::vector<const Node*>& members) {
 }
 
 /// Properties that the members of one bucket share: operator, axes, combiner of
-/// reductions, element type and region.
+/// reductions, element type, region, and whether they are made once for all micro-batches.
 std::string kind_of(const SpmdProgram& program, const Node& node) {
   const int value = node.operands[0];
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
-  return fmt::format("{} {} {} {} {}", node.op->name, alpa::to_string(Shape(axes)),
+  return fmt::format("{} {} {} {} {} {}", node.op->name, alpa::to_string(Shape(axes)),
                      static_cast<int>(program.specs[value].axes[axes[0]].combiner),
-                     name_of(program.graph.type(value).dtype), static_cast<int>(node.region));
+                     name_of(program.graph.type(value).dtype), static_cast<int>(node.region),
+                     node.attributes.contains(kOnce));
 }
 
 }  // namespace

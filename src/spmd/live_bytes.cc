@@ -7,6 +7,25 @@
 #include "src/ir/op_def.h"
 
 namespace alpa::spmd {
+namespace {
+
+/// State, and what is made once per step and read by micro-batches.
+std::vector<int> lasting(const SpmdProgram& program) {
+  const Graph& graph = program.graph;
+  const std::vector<bool> once = once_before(program);
+  std::vector<bool> lasts(graph.values.size());
+  for (std::size_t n = 0; n < once.size(); ++n)
+    for (int value : graph.nodes[n].operands)
+      if (!once[n] && once[graph.values[value].producer]) lasts[value] = true;
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state) lasts[input.value] = true;
+  std::vector<int> values;
+  for (int value = 0; value < static_cast<int>(lasts.size()); ++value)
+    if (lasts[value]) values.push_back(value);
+  return values;
+}
+
+}  // namespace
 
 LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     : graph_(program.graph), live_(graph_.nodes.size(), 0) {
@@ -20,8 +39,7 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     for (int value : graph_.nodes[n].operands) last_use_[value] = n;
   for (const Metric& metric : graph_.metrics) last_use_[metric.value] = size;
   for (const Output& output : graph_.outputs) last_use_[output.value] = size;
-  for (const Input& input : graph_.inputs)
-    if (input.kind == InputKind::state) bytes_[input.value] = 0;
+  for (int value : lasting(program)) bytes_[value] = 0;
   for (const Update& update : graph_.updates) {
     bytes_[update.value] = 0;
     last_use_[update.input] = std::max(last_use_[update.input], last_use_[update.value]);
@@ -78,10 +96,8 @@ std::int64_t LiveBytes::allocated_by(int n) const {
 
 std::int64_t estimated_bytes(const SpmdProgram& program) {
   std::int64_t bytes = LiveBytes(program).peak();
-  for (const Input& input : program.graph.inputs)
-    if (input.kind == InputKind::state)
-      bytes += shard_bytes(program.graph.type(input.value), program.specs[input.value],
-                           program.mesh_of(input.value));
+  for (int value : lasting(program))
+    bytes += shard_bytes(program.graph.type(value), program.specs[value], program.mesh_of(value));
   return bytes;
 }
 

@@ -33,9 +33,11 @@ class LiveBytes {
   bool takes_over_operand(int value) const;
 
   const Graph& graph_;
-  std::vector<std::int64_t> bytes_;  ///< per value; 0 for state and its new content, made in place
-  std::vector<int> last_use_;        ///< per value: a node; the number of nodes for metrics
-  std::vector<std::int64_t> live_;   ///< per node
+  /// per value; 0 for what lives always: state and its new content, made in place, and what is made
+  /// once for all micro-batches
+  std::vector<std::int64_t> bytes_;
+  std::vector<int> last_use_;       ///< per value: a node; the number of nodes for metrics
+  std::vector<std::int64_t> live_;  ///< per node
   std::int64_t peak_ = 0, limit_ = 0;
 };
 

@@ -9,8 +9,8 @@
 namespace alpa::spmd {
 namespace {
 
-/// Adds to `once` the reshards that belong to its transfers. A reshard of the plan stays where it
-/// is: the plan counts on its result for one micro-batch alone.
+/// Adds to `once` the reshards that belong to its transfers. Any other reshard of the plan stays
+/// where it is: the plan counts on its result for one micro-batch alone.
 void add_reshards_behind(const Graph& graph, std::vector<bool>& once) {
   std::vector<std::int64_t> left(graph.nodes.size(), 0);  // of reshards behind
   for (std::size_t n = 0; n < once.size(); ++n) {
@@ -31,6 +31,7 @@ void add_reshards_behind(const Graph& graph, std::vector<bool>& once) {
 std::vector<bool> once_before(const SpmdProgram& program) {
   const Graph& graph = program.graph;
   std::vector<bool> once(graph.nodes.size());
+  for (std::size_t n = 0; n < once.size(); ++n) once[n] = graph.nodes[n].attributes.contains(kOnce);
   if (program.meshes.size() == 1) return once;
   const std::vector<bool> lasting = lasting_values(graph);
   const auto is_input = [&](std::size_t n) { return graph.nodes[n].op == &ops::input; };

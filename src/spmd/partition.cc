@@ -31,7 +31,10 @@ class Partitioner {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (enters_apply(n)) settle_waiting();
       add_node(n);
-      for (int value : graph_.nodes[n].results) settle(value, graph_.nodes[n].region);
+      for (int value : graph_.nodes[n].results) {
+        add_once(value);
+        settle(value, graph_.nodes[n].region);
+      }
     }
     settle_waiting();
     for (const Input& input : graph_.inputs)
@@ -68,6 +71,23 @@ class Partitioner {
       value = value_of_[value];
     }
     program_.graph.nodes.push_back(std::move(copy));
+  }
+
+  /// The copies of a value that are made before the micro-batches.
+  void add_once(int value) {
+    for (int r : reshards_of_[value]) {
+      const PlannedReshard& reshard = plan_.reshards[r];
+      if (!reshard.once) continue;
+      const std::size_t first = program_.graph.nodes.size();
+      resharded_[{r, false}] =
+          add_path(value_of_[value], reshard.path, Region::forward, layer_of(reshard.uses.front()));
+      for (std::size_t n = first; n < program_.graph.nodes.size(); ++n)
+        program_.graph.nodes[n].attributes.set(std::string(kOnce), std::int64_t{1});
+    }
+  }
+
+  int layer_of(UseId use) const {
+    return use.kind == UseKind::node ? graph_.nodes[use.index].layer : -1;
   }
 
   bool once_per_step(Region region) const {

@@ -4,6 +4,7 @@
 /// from its coordinates. Collectives, local slices and transfers between meshes are ordinary nodes.
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alpa/intra_op/plan.h"
@@ -36,6 +37,9 @@ extern const OpDef multi_tensor_add;
 }  // namespace alpa::ops
 
 namespace alpa::spmd {
+
+/// Attribute of a reshard that is made once per step, before the micro-batches.
+inline constexpr std::string_view kOnce = "once";
 
 struct SpmdProgram {
   /// One per stage. Two of them have the same devices in the same order (several stages on one
@@ -86,8 +90,8 @@ bool is_transfer(const Node& node);
 
 /// Per node, whether it runs once per step, before the micro-batches: a transfer of what is the
 /// same in all of them (state, and what is computed of it and of inputs that all micro-batches
-/// share), what computes that, and the reshards behind the transfer. None in programs of one mesh
-/// or of one micro-batch.
+/// share), what computes that, the reshards behind the transfer, and reshards of state with
+/// attribute kOnce. None in programs of one micro-batch.
 std::vector<bool> once_before(const SpmdProgram& program);
 
 /// Operand and result of a transfer.
@@ -104,7 +108,8 @@ cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n,
 
 /// Inserts the plan's reshards, each just before its first use and named "<value>.<kind>". The
 /// result computes what `graph` computes, each device its part. A reshard that is read both per
-/// micro-batch and in region apply is emitted in each. Throws Bug if the plan lacks a reshard.
+/// micro-batch and in region apply is emitted in each. One that is made once per step follows its
+/// value, in region forward. Throws Bug if the plan lacks a reshard.
 SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 
 /// Fuses elementwise nodes of one iteration space, spec and region into `fused` nodes, placed where
@@ -143,6 +148,12 @@ SpmdProgram fuse_small_sums(const SpmdProgram& program);
 /// sizes of values. all_to_all nodes are not merged.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes,
                                std::int64_t slack_bytes = 0);
+
+/// Moves gathers of state ahead, so that they run beside the work that reads those before them: to
+/// just before that work, within a region. What has been gathered ahead is at most twice the
+/// largest gather. The peak of live bytes, judged by the sizes of values, grows by `slack_bytes` at
+/// most; a gather that would raise it further stays.
+SpmdProgram prefetch_gathers(const SpmdProgram& program, std::int64_t slack_bytes);
 
 /// Bytes of state plus the peak of all other values, on the device at coordinate 0, judged by the
 /// sizes of values. Padding, scratch and gaps between buffers are not included.

@@ -72,7 +72,8 @@ void check_bits(const Method& method, int devices, const std::vector<Mode>& mode
 TEST_CASE("every method on 2, 4 and 8 cards computes the bits of one card") {
   for (const Method& method :
        {Method(DataParallel{}), Method(Zero2Parallel{}), Method(Zero3Parallel{}),
-        Method(ShardParallel{}), Method(DataParallel{.num_micro_batches = 2})}) {
+        Method(ShardParallel{}), Method(DataParallel{.num_micro_batches = 2}),
+        Method(Zero3Parallel{.num_micro_batches = 2})}) {
     CAPTURE(method.index());
     check_bits(method, 2, {kCaptured, kQueued, kChecked});
     check_bits(method, 4, {kCaptured});

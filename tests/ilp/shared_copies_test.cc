@@ -21,10 +21,16 @@ SharedEnd draw_grouped_end(Draw& draw, const Problem& problem, int node, int cla
   return end;
 }
 
-/// Absent, own, made for one group or the other, once for both, twice for both.
+/// Absent, own, made for one group or the other, once for both, twice for both; or for one of them
+/// as often as several rounds need, and once for both and all rounds.
 void add_copy(Draw& draw, Problem& problem, SharedCost& shared, int column) {
-  const std::vector<Supply> supplies = {
-      {}, {0, 0, true}, {1, 1, false}, {1, 2, false}, {1, 3, false}, {2, 3, false}};
+  const int rounds = draw.chance(50) ? draw.between(2, 8) : 1;
+  const std::vector<Supply> supplies = {{},
+                                        {0, 0, true},
+                                        {rounds, 1, false},
+                                        {rounds, 2, false},
+                                        {1, 3, false},
+                                        {2 * rounds, 3, false}};
   const int node = static_cast<int>(problem.nodes.size());
   problem.nodes.push_back({std::vector<std::int64_t>(supplies.size(), 0), {}});
   for (int u = draw.between(0, 2); u > 0; --u) {
@@ -240,8 +246,9 @@ TEST_CASE("malformed copies are refused") {
         "shared cost 0 has a copy of column 0 with home 2 but 2 columns and 2 rows; count from 0");
   CHECK(refused({2, 0, 0, {absent, made}}) ==
         "shared cost 0 gives 2 supplies to node 2, which has 3 strategies; give one per strategy");
-  CHECK(refused({2, 0, 0, {absent, own, {4, 1, false}}}) ==
-        "shared cost 0 pays a supply of node 2 4 times; use 0 to 3, and 3 groups");
+  CHECK(refused({2, 0, 0, {absent, own, {-1, 1, false}}}) ==
+        "shared cost 0 pays a supply of node 2 -1 times; use 0 or more, 4 different numbers, and 3 "
+        "groups");
   CHECK(refused({2, 0, 0, {made, own, absent}}) ==
         "shared cost 0 has a copy at node 2 whose first strategy is not absence; "
         "it must cost least, use nothing and serve no group");

@@ -247,4 +247,21 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
   }
 }
 
+TEST_CASE("buckets have up to 25 MiB on CUDA, and 1 MiB on CPUs") {
+  const TensorType type{f32, {64, 1024}};
+  const TrainingStep step = training_step(
+      {{"x", type}, {"y", type}},
+      [](const Batch& b) {
+        nn::Sequential mlp;
+        for (int i = 0; i < 8; ++i) mlp.add(nn::Dense(1024)).add(nn::Tanh());
+        return nn::mean_squared_error(mlp(b["x"]), b["y"]);
+      },
+      optim::Sgd{});
+  const auto calls = [&](const Cluster& cluster) {
+    return plan_only(step, DataParallel{}, cluster).traffic().at("all_reduce").count;
+  };
+  CHECK(calls(Cluster::named("hgx-h200")) == 2);  // six kernels of 4 MiB in one
+  CHECK(calls(Cluster::local(8)) >= 9);           // each alone; biases and loss
+}
+
 }  // namespace bucket_test

@@ -69,11 +69,13 @@ std::vector<int> accumulators_of_values(const Graph& graph);
 
 /// One resharding of a value, done once and read by all `uses`. It starts from the value's spec and
 /// is emitted just before the first use, in the region of that use. Reductions are emitted as early
-/// as their operand is ready.
+/// as their operand is ready. One of state may be made once per step, before the micro-batches.
 struct PlannedReshard {
   int value = -1;           ///< that is resharded
   ReshardPath path;         ///< its steps
   std::vector<UseId> uses;  ///< ascending
+  /// made once per step, and kept for all micro-batches
+  bool once = false;
 };
 
 /// Seconds of one step, split into compute and communication, and the solver's proof.

@@ -1,6 +1,7 @@
 #pragma once
 /// Options of running a compiled program on the devices of a backend.
 #include <cstdint>
+#include <optional>
 
 namespace alpa {
 
@@ -36,7 +37,8 @@ struct ExecutorOptions {
   /// do and who waits for whom. 0: devices may take any time. On CUDA a small kernel per
   /// instruction tells the host how far a device is.
   double stall_seconds = 0;
-  std::int64_t bucket_bytes = 1 << 20;   ///< for `bucket_collectives`, per device
+  /// Most bytes of collectives of a device that are merged into one. None: 1 MiB; CUDA: 25 MiB.
+  std::optional<std::int64_t> bucket_bytes = {};
   Capture capture = Capture::automatic;  ///< of steps as CUDA graphs
   /// CUDA, steps of one micro-batch: updates a layer's parameters on a low-priority stream as
   /// soon as their gradients are ready, overlapped with the backward pass of earlier layers. Off:

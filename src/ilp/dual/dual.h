@@ -123,7 +123,8 @@ class Dual {
   /// Least price of the usages of a copy's states that serve a set of
   /// groups, by set and times paid.
   struct SupplyPrices {
-    std::array<std::array<double, kMostTimes + 1>, 1u << kMostGroups> least;
+    std::array<int, kMostTimes> times;  // distinct; the first so many as there are
+    std::array<std::array<double, kMostTimes>, 1u << kMostGroups> least;
     double own;
     bool operator==(const SupplyPrices&) const = default;
   };

@@ -118,14 +118,22 @@ std::vector<const Dual::DualTerm*> Dual::price_supplies() {
 
 Dual::SupplyPrices Dual::prices_of(const SharedCopy& copy) const {
   SupplyPrices result;
+  result.times.fill(0);
   for (auto& by_times : result.least) by_times.fill(kInfinity);
   result.own = kInfinity;
+  std::size_t known = 0;
   for (std::size_t s = 0; s < copy.supplies.size(); ++s) {
     const Supply& supply = copy.supplies[s];
     const double price = copies_->price(copy.node, static_cast<int>(s));
-    if (supply.own) result.own = std::min(result.own, price);
-    for (unsigned set = 0; !supply.own && set < result.least.size(); ++set) {
-      double& least = result.least[set][supply.times];
+    if (supply.own) {
+      result.own = std::min(result.own, price);
+      continue;
+    }
+    std::size_t at = 0;
+    while (at < known && result.times[at] != supply.times) ++at;
+    if (at == known) result.times[known++] = supply.times;
+    for (unsigned set = 0; set < result.least.size(); ++set) {
+      double& least = result.least[set][at];
       if (serves(supply, set)) least = std::min(least, price);
     }
   }
@@ -143,9 +151,9 @@ Dual::Limits Dual::limits(const DualTerm& term, std::size_t row_class, std::size
   Limits result{};
   for (unsigned set = groups; set != 0; set = (set - 1) & groups) {
     double least = home ? prices.own : kInfinity;
-    for (int times = 0; times <= kMostTimes; ++times)
-      least = std::min(least, times * cost + prices.least[set][times]);
-    result[set] = least < kInfinity ? least : kMostTimes * cost + slack_price_;
+    for (std::size_t k = 0; k < prices.times.size(); ++k)
+      least = std::min(least, prices.times[k] * cost + prices.least[set][k]);
+    result[set] = least < kInfinity ? least : most_times(source.copies[copy]) * cost + slack_price_;
   }
   return result;
 }
@@ -195,7 +203,7 @@ Cost Dual::exact_limit(const SharedTerm& term, const SharedCopy& copy, int row, 
     if (!serves(supply, groups) || (supply.own && row != copy.home)) continue;
     least = std::min(least, (supply.own ? 0 : supply.times * cost) + prices[s]);
   }
-  return least < kNever ? least : kMostTimes * cost;
+  return least < kNever ? least : most_times(copy) * cost;
 }
 
 /// The groups of the readers that can want the column.

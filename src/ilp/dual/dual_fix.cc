@@ -70,8 +70,12 @@ int Dual::exact_shift() const {
   for (const DualNode& node : nodes_) add(model_->nodes[node.index].costs);
   for (const DualEdge& edge : edges_)
     if (edge.rows) add(model_->edges[edge.index].costs);
-  for (const DualTerm& term : terms_)
-    add(model_->terms[term.index].costs, term.parts.size() + kMostTimes * term.supplies.size());
+  for (const DualTerm& term : terms_) {
+    std::size_t times = term.parts.size();
+    for (const SharedCopy& copy : model_->terms[term.index].copies)
+      times += static_cast<std::size_t>(most_times(copy));
+    add(model_->terms[term.index].costs, times);
+  }
   for (const DualTerm& term : terms_)
     for (const SharedCopy& copy : model_->terms[term.index].copies) sum += most_expensive(copy);
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)

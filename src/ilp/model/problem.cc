@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "alpa/base/error.h"
 
@@ -89,10 +90,15 @@ void validate_copy(const Problem& problem, const SharedCost& shared, const Share
       copy.supplies.size() == node.costs.size(),
       "shared cost {} gives {} supplies to node {}, which has {} strategies; give one per strategy",
       index, copy.supplies.size(), copy.node, node.costs.size());
-  for (const Supply& supply : copy.supplies)
-    require(supply.times >= 0 && supply.times <= kMostTimes && supply.serves < 1u << kMostGroups,
-            "shared cost {} pays a supply of node {} {} times; use 0 to {}, and {} groups", index,
-            copy.node, supply.times, kMostTimes, kMostGroups);
+  std::set<int> times;
+  for (const Supply& supply : copy.supplies) {
+    times.insert(supply.times);
+    require(
+        supply.times >= 0 && times.size() <= kMostTimes && supply.serves < 1u << kMostGroups,
+        "shared cost {} pays a supply of node {} {} times; use 0 or more, {} different numbers, "
+        "and {} groups",
+        index, copy.node, supply.times, kMostTimes, kMostGroups);
+  }
   require(starts_absent(node, copy),
           "shared cost {} has a copy at node {} whose first strategy is not absence; "
           "it must cost least, use nothing and serve no group",
@@ -181,6 +187,12 @@ Wide price(const Problem& problem, const std::vector<int>& choice) {
 
 }  // namespace
 
+int most_times(const SharedCopy& copy) {
+  int most = 1;
+  for (const Supply& supply : copy.supplies) most = std::max(most, supply.times);
+  return most;
+}
+
 void validate(const Problem& problem) {
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) validate_node(problem.nodes[i], i);
   for (std::size_t e = 0; e < problem.edges.size(); ++e)
@@ -196,9 +208,11 @@ void validate(const Problem& problem) {
     for (const Usage& u : node.usages) usage += magnitude(u.amounts);
   }
   for (const Edge& edge : problem.edges) sum += magnitude(*edge.costs);
-  for (const SharedCost& shared : problem.shared)
-    sum += magnitude(*shared.costs) *
-           static_cast<Wide>(shared.readers.size() + kMostTimes * shared.copies.size());
+  for (const SharedCost& shared : problem.shared) {
+    Wide times = static_cast<Wide>(shared.readers.size());
+    for (const SharedCopy& copy : shared.copies) times += most_times(copy);
+    sum += magnitude(*shared.costs) * times;
+  }
   require(sum < kInfinite,
           "the largest finite costs sum to {} but must stay below 10^18; use a larger unit",
           static_cast<double>(sum));

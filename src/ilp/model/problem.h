@@ -53,8 +53,8 @@ struct SharedEnd {
   int group = 0;  ///< of a reader: 0 to kMostGroups - 1; copies serve groups
 };
 
-/// Groups of readers, and times that a supply may pay, at most.
-inline constexpr int kMostGroups = 3, kMostTimes = 3;
+/// Groups of readers, and different numbers of times that the supplies of a copy pay, at most.
+inline constexpr int kMostGroups = 3, kMostTimes = 4;
 
 /// A strategy of a copy's node: the cost is paid `times` times, and readers of the
 /// groups in the bit set `serves` can choose the column. `own`: all readers can, at no
@@ -73,6 +73,9 @@ struct SharedCopy {
   int home = -1;                 ///< the row in which `own` supplies are allowed; -1: none
   std::vector<Supply> supplies;  ///< per strategy of `node`
 };
+
+/// The most times that a supply of the copy pays; 1 at least.
+int most_times(const SharedCopy& copy);
 
 /// A cost that readers share: `(*costs)[row * columns + column]` is paid once for every column that
 /// at least one reader chooses, in the row that the source chooses. Tables may be shared by equal

@@ -2,14 +2,17 @@
 #include "src/intra_op/facts/graph_facts.h"
 
 #include "alpa/base/error.h"
+#include "src/ir/lasting.h"
 
 namespace alpa::intra_op {
 
-GraphFacts::GraphFacts(const Graph& g, KnownRules* known, const std::vector<LoopShare>* shares)
+GraphFacts::GraphFacts(const Graph& g, KnownRules* known, const std::vector<LoopShare>* shares,
+                       bool copies_once)
     : graph(g),
       classes(classify(g, known, shares)),
-      uses(uses_of_values(g)),
-      accumulators(accumulators_of_values(g)) {}
+      uses(uses_of_values(g, copies_once)),
+      accumulators(accumulators_of_values(g)),
+      held(held_values(g)) {}
 
 const Lifetimes& GraphFacts::lifetimes() const {
   if (!lifetimes_) {

@@ -16,14 +16,16 @@ struct Lifetimes {
 /// Thread rule: one thread at a time.
 class GraphFacts {
  public:
-  /// `graph` must outlive the facts; other arguments as for `classify`.
+  /// `graph` must outlive the facts; `copies_once` as for uses_of_values, other arguments as for
+  /// `classify`.
   explicit GraphFacts(const Graph& graph, KnownRules* known = nullptr,
-                      const std::vector<LoopShare>* shares = nullptr);
+                      const std::vector<LoopShare>* shares = nullptr, bool copies_once = false);
 
   const Graph& graph;
   const NodeClasses classes;
   const std::vector<std::vector<Use>> uses;  ///< per value, by ascending id and operand
   const std::vector<int> accumulators;       ///< per value, as accumulators_of_values gives them
+  const std::vector<bool> held;              ///< per value, as `held_values` gives them
 
   /// Computed at the first call: only budgets need it.
   const Lifetimes& lifetimes() const;

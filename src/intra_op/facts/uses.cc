@@ -2,16 +2,21 @@
 #include "src/intra_op/facts/uses.h"
 
 #include "alpa/base/error.h"
+#include "src/ir/lasting.h"
 #include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {
 
-intra_op::Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, UseId id,
-                     int operand) {
-  const bool apply = region_of_use(graph, id) == Region::apply;
-  return {id, operand, intra_op::phase_of_use(graph, id), apply ? 1 : graph.num_micro_batches,
-          intra_op::source_of_use(graph, accumulators, value, id)};
+intra_op::Use use_of(const Graph& graph, const std::vector<int>& accumulators, bool held, int value,
+                     UseId id, int operand) {
+  const int runs = region_of_use(graph, id) == Region::apply ? 1 : graph.num_micro_batches;
+  return {.id = id,
+          .operand = operand,
+          .phase = intra_op::phase_of_use(graph, id),
+          .runs = runs,
+          .copy_runs = held ? 1 : runs,
+          .source = intra_op::source_of_use(graph, accumulators, value, id)};
 }
 
 }  // namespace
@@ -49,11 +54,14 @@ Region region_of_use(const Graph& graph, UseId use) {
   bug("unknown kind of use {}", static_cast<int>(use.kind));
 }
 
-std::vector<std::vector<intra_op::Use>> intra_op::uses_of_values(const Graph& graph) {
+std::vector<std::vector<intra_op::Use>> intra_op::uses_of_values(const Graph& graph,
+                                                                 bool copies_once) {
   std::vector<std::vector<intra_op::Use>> uses(graph.values.size());
   const std::vector<int> accumulators = accumulators_of_values(graph);
+  const std::vector<bool> held = held_values(graph);
   const auto add = [&](int value, UseId id, int operand) {
-    uses[value].push_back(use_of(graph, accumulators, value, id, operand));
+    uses[value].push_back(
+        use_of(graph, accumulators, copies_once && held[value], value, id, operand));
   };
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const std::vector<int>& operands = graph.nodes[n].operands;

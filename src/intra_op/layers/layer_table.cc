@@ -76,8 +76,10 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options,
                                                          MeshFacts& facts, std::int64_t most_cells,
                                                          std::int64_t& work) {
-  const SearchSpace space = search_space(
-      std::make_shared<GraphFacts>(part.graph, &facts.rules, &part.shares), options, facts);
+  const SearchSpace space =
+      search_space(std::make_shared<GraphFacts>(part.graph, &facts.rules, &part.shares,
+                                                copies_state_once(options)),
+                   options, facts);
   const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.boundaries);
   std::vector<int> boundary;
   double cells = 1;

@@ -30,8 +30,8 @@ struct Part {
 struct JointEnd {
   int node = -1;
   std::vector<ShardingSpec> specs;
-  int phase = 0, runs = 1;  ///< of a use
-  bool inside = false;      ///< as in TableAxis
+  int phase = 0, runs = 1, copy_runs = 1;  ///< of a use
+  bool inside = false;                     ///< as in TableAxis
 };
 
 /// Per value of `graph`, how it meets the parts; scalar inputs are in all of them.
@@ -162,7 +162,8 @@ class LayeredProblem {
       JointEnd end{add_node(axis.specs.size()), axis.specs};
       part.axes[a] = end.node;
       if (axis.use)
-        end.phase = axis.use->phase, end.runs = axis.use->runs, end.inside = axis.inside;
+        end.phase = axis.use->phase, end.runs = axis.use->runs, end.copy_runs = axis.use->copy_runs,
+        end.inside = axis.inside;
       if (axis.use)
         readers_[value].push_back(std::move(end));
       else
@@ -262,7 +263,7 @@ class LayeredProblem {
     shared.columns = static_cast<int>(wanted.size());
     std::vector<std::int64_t> costs;
     for (double seconds : facts_.prices.seconds(graph_.type(value), from.specs, wanted))
-      costs.push_back(units(wanting.front()->runs * seconds, units_));
+      costs.push_back(units(wanting.front()->copy_runs * seconds, units_));
     shared.costs = ilp::table(std::move(costs));
     problem_.shared.push_back(std::move(shared));
   }
@@ -427,7 +428,7 @@ class LayeredProblem {
         if (!found || graph_.nodes[node].layer == part.layer) strategies[node] = chosen[n];
       }
     }
-    const GraphFacts graph(graph_, &facts_.rules, &shares_);
+    const GraphFacts graph(graph_, &facts_.rules, &shares_, copies_state_once(options_));
     ShardingPlan plan =
         plan_of_strategies(graph, facts_.mesh, std::move(strategies), facts_.prices);
     plan.method = options_.method;

@@ -48,6 +48,7 @@ std::vector<ShardingSpec> intra_op::starts_of_reshards(const ShardingPlan& plan,
 }
 
 int intra_op::runs_of(const PlannedReshard& reshard, const Graph& graph) {
+  if (reshard.once) return 1;
   return region_of_use(graph, reshard.uses.front()) == Region::apply ? 1 : graph.num_micro_batches;
 }
 

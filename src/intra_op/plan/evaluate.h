@@ -1,6 +1,7 @@
 #pragma once
 /// What a plan costs, independent of the search that found it: seconds of its parts, bytes, and
 /// what rematerialised layers take and free.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ std::optional<ShardingSpec> spec_after(ShardingSpec spec, const ReshardStep& ste
 /// Spec from which each resharding of `plan` starts: that in which its uses find the value.
 std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const GraphFacts& facts);
 
-/// How often a resharding runs in one step: as often as its first use.
+/// How often a resharding runs in one step: once, or as often as its first use.
 int runs_of(const PlannedReshard& reshard, const Graph& graph);
 
 /// Peak of live bytes, on the device with the largest shards.
@@ -57,7 +58,8 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
 
 /// Largest sum over the points of the step, and the first point where it is reached: values from
 /// where they are made to the last use that reads them or reshards them, copies from their first
-/// use to their last. Operators in place count once (live_ranges.h).
+/// use to their last, or always if made once per step. Operators in place count once
+/// (live_ranges.h).
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
@@ -75,7 +77,11 @@ std::string recomputed_text(const std::vector<RecomputedLayer>& layers, std::siz
 /// it, and so must the graph.
 struct PricedPlan {
   PricedPlan(const ShardingPlan& p, const Graph& g, const cost::CostModel& m)
-      : plan(p), graph(g), model(m), facts(g), seconds(part_seconds(p, facts, m)) {}
+      : plan(p),
+        graph(g),
+        model(m),
+        facts(g, nullptr, nullptr, std::ranges::any_of(p.reshards, &PlannedReshard::once)),
+        seconds(part_seconds(p, facts, m)) {}
 
   const ShardingPlan& plan;
   const Graph& graph;

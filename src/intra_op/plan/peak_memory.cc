@@ -8,7 +8,9 @@ namespace {
 
 /// Points between which a copy lives.
 LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Graph& graph) {
-  LivePoints range{static_cast<int>(graph.nodes.size()), 0};
+  const auto end = static_cast<int>(graph.nodes.size());
+  if (r.once) return {0, end + 1};
+  LivePoints range{end, 0};
   for (UseId use : r.uses) {
     const int point = point_of_use(graph, use);
     range.from =

@@ -181,6 +181,9 @@ class Verifier {
             "reshards[{}].uses[{}]: {} comes after a later use", r, u,
             intra_op::use_text(graph_, use));
     }
+    check(!reshard.once || (facts_.held[reshard.value] &&
+                            intra_op::phase_of_use(graph_, reshard.uses.front()) == 0),
+          "reshards[{}].once: only what micro-batches read of state can be made once for them", r);
     check(r == 0 || plan_.reshards[r - 1].uses.front() <= reshard.uses.front(),
           "reshards[{}] comes after a later one", r);
   }

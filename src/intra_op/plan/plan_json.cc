@@ -61,7 +61,9 @@ Json json_of(const PlannedReshard& reshard, const Graph& graph) {
   for (const ReshardStep& step : reshard.path.steps) steps.push_back(json_of(step));
   Json uses = Json::array();
   for (UseId use : reshard.uses) uses.push_back(number_of(use, graph));
-  return {{"value", reshard.value}, {"uses", std::move(uses)}, {"steps", std::move(steps)}};
+  Json json = {{"value", reshard.value}, {"uses", std::move(uses)}, {"steps", std::move(steps)}};
+  if (reshard.once) json["once"] = true;
+  return json;
 }
 
 /// An object of these fields of `of`.
@@ -139,6 +141,7 @@ PlannedReshard read_reshard(const Place& place, const Graph& graph) {
     reshard.path.steps.push_back(read_step(step));
     reshard.path.seconds += reshard.path.steps.back().seconds;
   }
+  reshard.once = place.contains("once") && place.at("once").boolean();
   return reshard;
 }
 

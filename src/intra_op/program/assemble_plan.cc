@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -22,12 +21,9 @@ const ReshardPath& path_between(const TensorType& type, const ShardingSpec& from
   return *found;
 }
 
-/// Which of several copies of a value in one spec and phase serves a use.
-using CopyOfUse = std::function<int(int value, const Use& use, const ShardingSpec& wanted)>;
-
 ShardingPlan plan_of(const GraphFacts& facts, const DeviceMesh& mesh,
                      std::vector<Strategy> strategies, cost::ReshardPrices& prices,
-                     const CopyOfUse& copy_of_use) {
+                     const ChooseCopy& copy_of_use) {
   ShardingPlan plan;
   plan.mesh = mesh;
   plan.strategies = std::move(strategies);
@@ -40,10 +36,10 @@ ShardingPlan plan_of(const GraphFacts& facts, const DeviceMesh& mesh,
     for (const Use& use : facts.uses[v]) {
       const ShardingSpec wanted = wanted_spec(facts, plan, use), &found = plan.specs[use.source];
       if (wanted == found) continue;
-      PlannedReshard& reshard =
-          reshards[{use.phase, to_string(wanted), copy_of_use(v, use, wanted)}];
+      const ChosenCopy copy = copy_of_use(v, use, wanted);
+      PlannedReshard& reshard = reshards[{use.phase, to_string(wanted), copy.number}];
       if (reshard.uses.empty())
-        reshard = {v, path_between(graph.type(v), found, wanted, prices), {}};
+        reshard = {v, path_between(graph.type(v), found, wanted, prices), {}, copy.once};
       if (reshard.uses.empty() || reshard.uses.back() != use.id) reshard.uses.push_back(use.id);
     }
     for (auto& [target, reshard] : reshards) plan.reshards.push_back(std::move(reshard));
@@ -110,6 +106,7 @@ struct PlannedCopies {
   using Key = std::array<int, 3>;
   std::set<Key> wanted;                                ///< some use reads it
   std::map<Key, std::vector<CopyLifetime>> lifetimes;  ///< in which the plan's reshardings make it
+  std::set<Key> once;                                  ///< made once per step
 };
 
 CopyLifetime lifetime_of(const PlannedReshard& reshard, const Graph& graph) {
@@ -131,6 +128,7 @@ PlannedCopies planned_copies(const ShardingPlan& plan, const Graph& graph, const
     const int phase = graph.num_micro_batches > 1 && first == Region::apply ? 1 : 0;
     const int spec = find_number(space.layouts_of(graph.values[r.value]), r.path.steps.back().to);
     copies.lifetimes[{r.value, phase, spec}].push_back(lifetime_of(r, graph));
+    if (r.once) copies.once.insert({r.value, phase, spec});
   }
   for (auto& [key, lifetimes] : copies.lifetimes)
     std::sort(lifetimes.begin(), lifetimes.end(),
@@ -157,8 +155,11 @@ int state_of(const Copy& copy, const PlannedCopies& copies, int left) {
   if (left == copy.spec) return find_state(copy, [](const CopyState& state) { return state.own; });
   const auto planned = copies.lifetimes.find(key);
   if (planned == copies.lifetimes.end()) return -1;
-  return find_state(copy,
-                    [&](const CopyState& state) { return state.lifetimes == planned->second; });
+  if (copies.once.contains(key))
+    return find_state(copy, [](const CopyState& state) { return state.once; });
+  return find_state(copy, [&](const CopyState& state) {
+    return !state.once && state.lifetimes == planned->second;
+  });
 }
 
 /// Number of the spec in which the source of a copy is left.
@@ -188,11 +189,14 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
   std::map<std::array<int, 3>, const CopyState*> copies;  // by value, phase and spec
   for (const Copy& copy : instance.copies)
     copies[{copy.value, copy.phase, copy.spec}] = &copy.states[choice[copy.node]];
-  const auto copy_of_use = [&](int value, const Use& use, const ShardingSpec& wanted) {
-    if (copies.empty()) return 0;
+  const auto copy_of_use = [&](int value, const Use& use,
+                               const ShardingSpec& wanted) -> ChosenCopy {
+    const ChosenCopy cheapest{0, may_be_made_once(use)};
+    if (copies.empty()) return cheapest;
     const int spec = find_number(space.layouts_of(graph.values[value]), wanted);
     const auto copy = copies.find({value, use.phase, spec});
-    if (copy == copies.end()) return 0;
+    if (copy == copies.end()) return cheapest;
+    if (copy->second->once) return cheapest;
     const std::vector<CopyLifetime>& lifetimes = copy->second->lifetimes;
     const Region region = region_of_use(graph, use.id);
     const auto lifetime =
@@ -201,7 +205,7 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
     invariant(lifetime != lifetimes.end(),
               "{} reads a copy of value {} that the solver did not choose", use_text(graph, use.id),
               value);
-    return static_cast<int>(lifetime - lifetimes.begin());
+    return {static_cast<int>(lifetime - lifetimes.begin()), false};
   };
   return plan_of(*space.graph, mesh, std::move(strategies), prices, copy_of_use);
 }
@@ -209,7 +213,15 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
 ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
                                 std::vector<Strategy> strategies, cost::ReshardPrices& prices) {
   return plan_of(facts, mesh, std::move(strategies), prices,
-                 [](int, const Use&, const ShardingSpec&) { return 0; });
+                 [](int, const Use& use, const ShardingSpec&) {
+                   return ChosenCopy{0, may_be_made_once(use)};
+                 });
+}
+
+ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
+                                std::vector<Strategy> strategies, cost::ReshardPrices& prices,
+                                const ChooseCopy& choose) {
+  return plan_of(facts, mesh, std::move(strategies), prices, choose);
 }
 
 std::optional<std::vector<int>> choice_of(const ShardingPlan& plan, const Graph& graph,

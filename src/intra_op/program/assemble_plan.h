@@ -1,6 +1,7 @@
 #pragma once
 /// From strategies to a plan: the specs of all values and the reshardings between them; and back to
 /// a choice of the solver, so that a search can start from a known plan.
+#include <functional>
 #include <optional>
 
 #include "alpa/intra_op/plan.h"
@@ -17,9 +18,22 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
                            cost::ReshardPrices& prices);
 
 /// The plan in which nodes have these strategies: every resharding that they need, once per value,
-/// phase and spec. The rest is left empty.
+/// phase and spec, and once per step where that is possible. The rest is left empty.
 ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
                                 std::vector<Strategy> strategies, cost::ReshardPrices& prices);
+
+/// Which of several copies of a value in one spec and phase a use reads, and whether that copy is
+/// made once per step.
+struct ChosenCopy {
+  int number = 0;
+  bool once = false;
+};
+using ChooseCopy = std::function<ChosenCopy(int value, const Use&, const ShardingSpec& wanted)>;
+
+/// The same with copies of choice.
+ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
+                                std::vector<Strategy> strategies, cost::ReshardPrices& prices,
+                                const ChooseCopy& choose);
 
 /// The choice of the instance's nodes that represents `plan`, made on the same mesh: its
 /// strategies, and the specs and copies that follow. Nothing if the search space lacks one of the

@@ -140,11 +140,11 @@ class InstanceBuilder {
       for (const End& to : wanting) add_reading(to, copied);
       for (int spec : copied) shared.copies.push_back(shared_copy(phase, spec, wanting));
     }
-    ilp::Table& table = shared_tables_[{type_, wanting.front().use.runs}];
+    const int runs = wanting.front().use.copy_runs;
+    ilp::Table& table = shared_tables_[{type_, runs}];
     if (!table) {
       std::vector<std::int64_t> costs;
-      for (double seconds : layouts().seconds)
-        costs.push_back(in_units(wanting.front().use.runs * seconds));
+      for (double seconds : layouts().seconds) costs.push_back(in_units(runs * seconds));
       table = ilp::table(std::move(costs));
     }
     shared.costs = table;
@@ -154,8 +154,10 @@ class InstanceBuilder {
   ilp::SharedCopy shared_copy(int phase, int spec, const std::vector<End>& wanting) {
     const Copy& copy = new_copy(phase, spec, wanting);
     ilp::SharedCopy shared{copy.node, spec, spec, {}};
+    const Use& use = wanting.front().use;
     for (const CopyState& state : copy.states) {
-      ilp::Supply supply{static_cast<int>(state.lifetimes.size()), 0, state.own};
+      const int runs = state.once ? 1 : use.runs / use.copy_runs;
+      ilp::Supply supply{runs * static_cast<int>(state.lifetimes.size()), 0, state.own};
       for (Region region : {Region::forward, Region::backward, Region::apply})
         if (!state.own && covers(state, region)) supply.serves |= 1u << static_cast<int>(region);
       shared.supplies.push_back(supply);
@@ -183,7 +185,8 @@ class InstanceBuilder {
   /// specs that any end may need.
   std::vector<int> shared_specs(const End& from, const std::vector<End>& wanting) const {
     std::vector<int> count(layouts().specs.size(), 0), shared;
-    const bool alone = memory_ && memory_->limit().every_copy && memory_->matters(value_);
+    const bool alone = memory_ && memory_->matters(value_) &&
+                       (memory_->limit().every_copy || may_be_made_once(wanting.front().use));
     if (wanting.size() < 2 && !alone) return shared;
     for (const End& to : wanting) {
       std::vector<bool> seen(count.size(), false);
@@ -253,7 +256,8 @@ class InstanceBuilder {
 
   /// A node for the copy, without edges.
   const Copy& new_copy(int phase, int spec, const std::vector<End>& wanting) {
-    std::vector<CopyState> states = copy_states(regions_of(spec, wanting));
+    std::vector<CopyState> states =
+        copy_states(regions_of(spec, wanting), may_be_made_once(wanting.front().use));
     const int node = add_free_node(states.size());
     std::vector<Use> uses;
     for (const End& to : wanting)
@@ -266,7 +270,8 @@ class InstanceBuilder {
   /// and of the reader's own copy.
   ilp::Table edge_table(const End& from, const End& to, bool copied) {
     const bool inside = is_inside(to.use);
-    ilp::Table& table = edge_tables_[{from.list, to.list, 4 * to.use.runs + 2 * copied + inside}];
+    ilp::Table& table =
+        edge_tables_[{from.list, to.list, to.use.runs, to.use.copy_runs, 2 * copied + inside}];
     if (table) return table;
     std::vector<std::int64_t> costs;
     costs.reserve(from.specs.size() * to.specs.size());
@@ -274,7 +279,7 @@ class InstanceBuilder {
       for (int wanted : to.specs) {
         const double copy = copied ? layouts().between(have, wanted) : 0,
                      cut = inside ? layouts().cut(have, wanted) : 0;
-        costs.push_back(in_units(to.use.runs * (copy + cut)));
+        costs.push_back(in_units(to.use.copy_runs * copy + to.use.runs * cut));
       }
     return table = ilp::table(std::move(costs));
   }
@@ -301,7 +306,7 @@ class InstanceBuilder {
   std::map<std::vector<int>, int> lists_;
   std::map<int, ilp::Table> following_tables_;
   std::map<std::array<int, 2>, ilp::Table> shared_tables_;
-  std::map<std::array<int, 3>, ilp::Table> edge_tables_;
+  std::map<std::array<int, 5>, ilp::Table> edge_tables_;
 };
 
 /// nullopt for an output, which any spec will do for.
@@ -340,10 +345,16 @@ void extend(const std::vector<Region>& regions, std::size_t next,
 
 }  // namespace
 
-std::vector<CopyState> copy_states(const std::vector<Region>& regions) {
+std::vector<CopyState> copy_states(const std::vector<Region>& regions, bool held) {
   std::vector<CopyState> states = {{}, {{}, true}};
   std::vector<CopyLifetime> lifetimes;
   extend(regions, 0, lifetimes, states);
+  if (!held) return states;
+  const auto is_kept = [](const CopyLifetime& m) { return m.first != m.last; };
+  std::erase_if(states, [&](const CopyState& state) {
+    return std::any_of(state.lifetimes.begin(), state.lifetimes.end(), is_kept);
+  });
+  states.push_back({{{regions.front(), regions.back()}}, false, true});
   return states;
 }
 

@@ -9,6 +9,9 @@
 /// The node of a copy chooses its lifetime: the regions in which it exists, and whether it is kept
 /// from one region to the next or made again. ZeRO-3, for example, gathers parameters in the
 /// forward pass and again in the backward pass. Copies with a single reader may have nodes as well.
+/// A copy that micro-batches read of state is made per micro-batch, in one region or in each; or
+/// once per step, and kept for all micro-batches. Kept by every micro-batch in flight it would cost
+/// more and take more memory.
 #include <optional>
 
 #include "src/ilp/model/problem.h"
@@ -37,11 +40,13 @@ struct CopyLifetime {
 /// are none and `own` is false.
 struct CopyState {
   std::vector<CopyLifetime> lifetimes;
-  bool own = false;  ///< the producer leaves the value in this spec
+  bool own = false;   ///< the producer leaves the value in this spec
+  bool once = false;  ///< its one lifetime is the whole step
 };
 
-/// States of a copy read in these regions, absent first.
-std::vector<CopyState> copy_states(const std::vector<Region>& regions);
+/// States of a copy read in these regions, absent first; `held`: of what may be copied once per
+/// step.
+std::vector<CopyState> copy_states(const std::vector<Region>& regions, bool held = false);
 
 /// True if a use in this region can read the copy.
 bool covers(const CopyState& state, Region region);

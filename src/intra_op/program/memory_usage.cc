@@ -86,7 +86,9 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
       const Region region = region_of_use(graph_, use.id);
       return first <= region && region <= last;
     });
-    const LivePoints range = range_of(value, served);
+    const LivePoints range = states[state].once
+                                 ? LivePoints{0, static_cast<int>(graph_.nodes.size()) + 1}
+                                 : range_of(value, served);
     usages.push_back({range.from, range.to, std::vector<std::int64_t>(states.size(), 0)});
     usages.back().amounts[state] = bytes;
   };

@@ -94,7 +94,7 @@ struct AutoSharding::Impl {
         options(o),
         cache(known ? *known : own_cache),
         time(o.limits.seconds, o.limits.stop),
-        graph(std::make_shared<GraphFacts>(g, &cache.rules, o.part.loops)),
+        graph(std::make_shared<GraphFacts>(g, &cache.rules, o.part.loops, copies_state_once(o))),
         report(o.progress) {}
 
   ShardingPlan plan(Budget budget) {

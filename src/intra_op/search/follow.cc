@@ -142,6 +142,10 @@ class Following {
 
   ShardingPlan run() {
     const std::vector<int> counterparts = Counterparts(leader_.graph, graph_).run();
+    const auto choose_copy = [&](int value, const Use& use, const ShardingSpec&) {
+      const bool leads = facts_.held[value] && use.phase == 0;
+      return leads ? copy_as_led(use, counterparts) : ChosenCopy{};
+    };
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (counterparts[n] >= 0)
         choose(n, as_led(n, counterparts[n]));
@@ -150,7 +154,8 @@ class Following {
       else
         choose(n, cheapest(n));
     }
-    ShardingPlan plan = plan_of_strategies(facts_, mesh_, std::move(strategies_), prices_);
+    ShardingPlan plan =
+        plan_of_strategies(facts_, mesh_, std::move(strategies_), prices_, choose_copy);
     plan.method = kFollow;
     plan.cost = evaluate(plan, facts_, model_);
     return plan;
@@ -158,6 +163,20 @@ class Following {
 
  private:
   const Rule& rule(int n) const { return facts_.classes.of(n).rule; }
+
+  /// Copies of state are made as often as in the leader, so that they take no more memory.
+  ChosenCopy copy_as_led(const Use& use, const std::vector<int>& counterparts) const {
+    const int led = use.id.kind == UseKind::node ? counterparts[use.id.index] : -1;
+    if (led < 0) return {};
+    const int value = leader_.graph.nodes[led].operands[use.operand];
+    const std::vector<PlannedReshard>& reshards = leader_.plan.reshards;
+    const auto found = std::ranges::find_if(reshards, [&](const PlannedReshard& reshard) {
+      return reshard.value == value &&
+             std::ranges::binary_search(reshard.uses, UseId{UseKind::node, led});
+    });
+    if (found == reshards.end()) return {};
+    return {static_cast<int>(found - reshards.begin()) + 1, found->once};
+  }
 
   const std::vector<Strategy>& legal(int n) {
     std::vector<Strategy>& known = legal_[facts_.classes.of_node[n]];

@@ -199,7 +199,9 @@ void MeshSearch::solve_template(Template& part) {
     if (!plan) return;
     if (!choice_of(*plan, graph_, space_, whole_instance())) return;
     ShardingPlan again = with_copies_made_again(*plan, *space_.graph);
-    const bool differs = again.reshards.size() != plan->reshards.size();
+    const bool differs = !std::equal(
+        again.reshards.begin(), again.reshards.end(), plan->reshards.begin(), plan->reshards.end(),
+        [](const PlannedReshard& a, const PlannedReshard& b) { return a.once == b.once; });
     keep(*std::move(plan));
     if (!differs) return;
     again.cost = evaluate(again, *space_.graph, model_);

@@ -101,7 +101,8 @@ double least_seconds(const Graph& graph, const SearchSpace& space) {
       const NodeStrategies& producer = space.of(source.producer);
       const double seconds = least(producer.result_types[source.index],
                                    producer.result_specs[source.index], *reader.wanted);
-      dearest[reader.use.phase] = std::max(dearest[reader.use.phase], reader.use.runs * seconds);
+      dearest[reader.use.phase] =
+          std::max(dearest[reader.use.phase], reader.use.copy_runs * seconds);
     }
     sum += dearest[0] + dearest[1];
   }
@@ -116,6 +117,7 @@ ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts) 
     PlannedReshard& first = plan.reshards[r];
     PlannedReshard again{first.value, first.path, {}};
     if (is_larger(graph.type(first.value), first.path.steps.back().to, starts[r], plan.mesh)) {
+      first.once = false;
       const auto later =
           std::stable_partition(first.uses.begin(), first.uses.end(), [&](UseId use) {
             return region_of_use(graph, use) == region_of_use(graph, first.uses.front());

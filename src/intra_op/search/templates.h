@@ -25,8 +25,9 @@ std::string text_of(const std::vector<AxisUse>& uses);
 /// resharded for the one use that is dearest even from and to the specs that suit it best.
 double least_seconds(const Graph& graph, const SearchSpace& space);
 
-/// The plan with copies made once for the forward and once for the backward pass, instead of being
-/// kept, where they are larger than what they are made of. Its cost is left as it was.
+/// The plan with copies made once for the forward and once for the backward pass of every
+/// micro-batch, instead of being kept, where they are larger than what they are made of. Its cost
+/// is left as it was.
 ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts);
 
 }  // namespace alpa::intra_op

@@ -99,6 +99,12 @@ struct AutoShardOptions {
   ProgressCallback progress = {};
 };
 
+/// Whether plans may make copies of state once per step and keep them for all micro-batches. Where
+/// state may be whole, that takes as long, less memory, and fewer choices to search.
+inline bool copies_state_once(const AutoShardOptions& options) {
+  return options.allowed.parameters == Holding::split;
+}
+
 /// Every mesh axis splits the batch; state is held so.
 inline AutoShardOptions batch_only(std::string method, Holding parameters,
                                    Holding optimizer_state) {

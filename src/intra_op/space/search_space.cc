@@ -164,7 +164,9 @@ cost::CostModel allowed_model(cost::CostModel model, const AutoShardOptions& opt
 }
 
 SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts) {
-  return search_space(std::make_shared<GraphFacts>(graph, &facts.rules), options, facts);
+  return search_space(
+      std::make_shared<GraphFacts>(graph, &facts.rules, nullptr, copies_state_once(options)),
+      options, facts);
 }
 
 SearchSpace search_space(SharedFacts shared, const AutoShardOptions& options, MeshFacts& facts) {
