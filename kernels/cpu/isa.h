@@ -107,6 +107,12 @@ struct CrossEntropyTable {
 /// Parts of attention over n probabilities of a query.
 template <class T>
 struct AttentionLoops {
+  /// products[j] = Σ q[d] · keys[j · lead + d] over d < width, for j < n.
+  void (*multiply_keys)(T* products, const T* q, const T* keys, std::int64_t lead, std::int64_t n,
+                        std::int64_t width);
+  /// sums[d] += Σ p[j] · values[j · lead + d] over j < n.
+  void (*add_values)(T* sums, const T* p, const T* values, std::int64_t lead, std::int64_t n,
+                     std::int64_t width);
   /// x = exp(scale·x - shift); returns the sum.
   T (*exponentials)(T* x, T scale, T shift, std::int64_t n);
   /// dx = p·(dx - delta)·scale
