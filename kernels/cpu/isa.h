@@ -125,6 +125,21 @@ struct AttentionTable {
   AttentionLoops<double> f64;
 };
 
+/// Products of `rows` rows of a, 1 to kMostRows, with n columns of b: c[r, j] = Σ a[r, i] · b[i, j]
+/// over i < k. The sum of an element is the same however columns are cut.
+struct RowProduct {
+  const float *a, *b;
+  float* c;
+  std::int64_t rows, n, k;
+  std::int64_t a_row, a_step;  ///< from row to row, and from i to i + 1
+  std::int64_t b_lead, c_row;
+};
+inline constexpr std::int64_t kMostRows = 8;
+struct RowProductTable {
+  void (*along_n)(const RowProduct& p);  ///< b[i, j] is b[i · b_lead + j]
+  void (*along_k)(const RowProduct& p);  ///< b[i, j] is b[j · b_lead + i], and a_step is 1
+};
+
 /// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.
 template <class T>
 struct UpdateLoops {
@@ -155,6 +170,7 @@ struct Isa {
   const LayerNormTable& layer_norm;
   const AttentionTable& attention;
   const CrossEntropyTable& cross_entropy;
+  const RowProductTable& row_product;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -166,6 +182,7 @@ const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
 const CrossEntropyTable& cross_entropy_table();
+const RowProductTable& row_product_table();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

@@ -9,8 +9,8 @@
 
 namespace alpa::cuda {
 
-/// `mask` may be null. With `positions`, of a cache, shape.visible of row b is positions[b] more; no
-/// mask, and lse is null. `step` is device memory, as for `run_random`.
+/// `mask` may be null. With `positions`, of a cache, shape.visible of row b is positions[b] more;
+/// mask and lse are null then. `step` is device memory, as for `run_random`.
 struct AttentionTensors {
   const void *q, *k, *v;
   const std::uint8_t* mask;
