@@ -104,6 +104,7 @@ TEST_CASE("flags that have no effect beside others are refused") {
   CHECK(refused("alpa-gpt", {"--plan-only", "--generate", "5"}) ==
         "--plan-only runs nothing: it can't be combined with --generate");
   CHECK(refused("alpa-gpt", {"--top-k", "5"}) == "--top-k has no effect without --generate");
+  CHECK(refused("alpa-gpt", {"--stop", "x"}) == "--stop has no effect without --generate");
   CHECK(refused("alpa-gpt", {"--rotary-base", "5"}) ==
         "--rotary-base has no effect with --kind gpt, whose positions are learnt");
   CHECK(refused("alpa-gpt", {"--kind", "llama", "--positions", "9"}) ==
@@ -120,6 +121,14 @@ TEST_CASE("what is to be generated is checked before the training") {
         "generate: the prompt is empty; give at least one token");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--vocabulary", "64"}) ==
         "--prompt has token 84, but --vocabulary is 64; give at least the tokenizer's 256");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--stop", "ab"}) ==
+        "--stop has 2 tokens; give the text of a single one");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "/dev/null"}) ==
+        "--prompts /dev/null: has no lines; write a prompt on each");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "x", "--prompt", "y"}) ==
+        "--prompt has no effect beside --prompts, whose lines are continued");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "/nowhere"})
+            .starts_with("/nowhere: cannot be read"));
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--tokenizer", "/nowhere"})
             .starts_with("/nowhere/vocab.json: cannot be read"));
   const ProgramOutput unloaded = run_small("alpa-gpt", {"--load", "/nowhere/x.safetensors"});
