@@ -11,74 +11,29 @@ using namespace models;
 
 namespace {
 
-/// A text to continue, and how.
-struct Prompt {
-  Tokenizer tokenizer;
-  std::vector<std::int32_t> tokens;
-};
-
-/// The prompt of --generate, before the training: throws Error if it can't be continued.
-std::optional<Prompt> prompt_of(const GptFlags& flags, const DecoderOptions& options) {
-  for (const char* flag : {"--prompt", "--temperature", "--top-k", "--logits"})
-    cli::require_effect(flags.given, flag, flags.generate == 0, "without --generate");
-  if (flags.generate == 0) return {};
-  Prompt prompt{make_tokenizer(flags), {}};
-  prompt.tokens = prompt.tokenizer.encode_whole(flags.prompt);
-  check_lengths(static_cast<std::int64_t>(prompt.tokens.size()), flags.generate, options.sequence);
-  for (const std::int32_t token : prompt.tokens)
-    require(token < flags.vocabulary,
-            "--prompt has token {}, but {} is {}; give at least the tokenizer's {}", token,
-            flags.vocabulary_name, flags.vocabulary, prompt.tokenizer.vocabulary());
-  return prompt;
-}
-
 /// The decoder's logits of so many tokens.
 TrainingStep logits_step(const Decoder& decoder, std::int64_t tokens) {
   return prediction_step({{"tokens", {i32, {1, tokens}}}},
                          [decoder](const Batch& b) { return decoder(b["tokens"]); });
 }
 
-Executable on_one_device(const TrainingStep& step) {
-  return parallelize(step, Serial{}, Cluster::local(1, "cpu"));
-}
-
 /// The file of --logits: "tokens" [1, T] and "logits" [1, T, vocabulary].
-void write_logits(const std::string& path, const Prompt& prompt, const Decoder& decoder,
+void write_logits(const std::string& path, const TokenIds& prompt, const Decoder& decoder,
                   const TrainState& trained) {
-  const auto count = static_cast<std::int64_t>(prompt.tokens.size());
-  const Executable predictor = on_one_device(logits_step(decoder, count));
+  const std::int64_t count = std::ssize(prompt);
+  const Executable predictor =
+      parallelize(logits_step(decoder, count), Serial{}, Cluster::local(1, "cpu"));
   TrainState state = predictor.init(0);
   state.copy_from(trained);
-  const Array tokens(prompt.tokens, {1, count});
+  const Array tokens(prompt, {1, count});
   const Array logits = predictor.run(state, {{"tokens", tokens}}).outputs["prediction"];
   write_safetensors(path, {{"tokens", tokens}, {"logits", logits.cast(f32)}});
 }
 
-/// The decoder that continues the prompt. Where positions are not learnt, its sequence, which its
-/// cache is as long as, ends with the text.
-Decoder decoder_of_text(const GptFlags& flags, const Prompt& prompt, DecoderOptions options) {
-  if (options.kind == DecoderKind::llama)
-    options.sequence = static_cast<std::int64_t>(prompt.tokens.size()) + flags.generate;
-  return Decoder(options);
-}
-
-/// Removes what follows the end of a text.
-void end_text(std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& stops) {
-  tokens.erase(std::find_first_of(tokens.begin(), tokens.end(), stops.begin(), stops.end()),
-               tokens.end());
-}
-
-void print_text(const GptFlags& flags, const Prompt& prompt, const DecoderOptions& options,
-                const TrainState& trained) {
-  const Decoder decoder = decoder_of_text(flags, prompt, options);
-  std::vector<std::int32_t> tokens = generate(decoder, trained, prompt.tokens, flags.generate,
-                                              {.temperature = flags.temperature,
-                                               .top_k = flags.top_k,
-                                               .seed = static_cast<std::uint64_t>(flags.seed),
-                                               .tokens = prompt.tokenizer.vocabulary()});
-  if (flags.pretrained) end_text(tokens, flags.pretrained->stop_tokens);
-  fmt::print("generated   {}{}\n", flags.prompt, valid_utf8(prompt.tokenizer.decode(tokens)));
-  if (!flags.logits.empty()) write_logits(flags.logits, prompt, decoder, trained);
+void write_text(const GptFlags& flags, const Prompts& prompts, const Decoder& decoder,
+                const Generator& generator, TrainState& state) {
+  print_text(flags, prompts, generator, state);
+  if (!flags.logits.empty()) write_logits(flags.logits, prompts.tokens[0], decoder, state);
 }
 
 TensorFile weights_of(const GptFlags& flags) {
@@ -98,23 +53,24 @@ Task task_of(const GptFlags& flags, const Decoder& decoder) {
   return task;
 }
 
-/// Whether a folder's model continues a prompt, and nothing is given that is of a training step.
+/// Whether a folder's model continues prompts, and nothing is given that is of a training step.
 bool only_writes(const GptFlags& flags) {
   static const std::set<std::string> of_text = {
-      "--dtype", "--generate", "--load",        "--logits",    "--prompt",
-      "--seed",  "--steps",    "--temperature", "--tokenizer", "--top-k"};
+      "--dtype", "--generate", "--load", "--logits",      "--precision", "--prompt", "--prompts",
+      "--seed",  "--steps",    "--stop", "--temperature", "--tokenizer", "--top-k",  "--top-p"};
   return flags.pretrained && flags.generate > 0 && flags.steps == 0 &&
          std::includes(of_text.begin(), of_text.end(), flags.given.begin(), flags.given.end());
 }
 
-/// A state of the weights of --load, without that of an optimizer.
-TrainState loaded_state(const GptFlags& flags, const DecoderOptions& options) {
+/// Continues prompts with the weights of --load, on one CPU device and without an optimizer.
+void write_with_weights(const GptFlags& flags, const Prompts& prompts, const Decoder& decoder) {
   const TensorFile file = weights_of(flags);
-  const TrainingStep step = logits_step(Decoder(options), 1);
-  check_hugging_face(step.trace(1), file, options);
-  TrainState state = on_one_device(step).init(0);
-  load_hugging_face(state, file, options);
-  return state;
+  check_hugging_face(logits_step(decoder, 1).trace(1), file, decoder.options());
+  const Generator generator(decoder, Serial{}, Cluster::local(1, "cpu"),
+                            generator_options(flags, prompts));
+  TrainState state = generator.init(0);
+  load_hugging_face(state, file, decoder.options());
+  write_text(flags, prompts, decoder, generator, state);
 }
 
 int run_gpt(int argc, char** argv) {
@@ -125,15 +81,17 @@ int run_gpt(int argc, char** argv) {
   read_folder(flags);
   const DecoderOptions options = options_of(flags);
   if (!flags.save.empty()) hugging_face_names(options);  // throws before the training
-  const std::optional<Prompt> prompt = prompt_of(flags, options);
+  const std::optional<Prompts> prompts = prompts_of(flags, options);
+  const Decoder decoder(options);
   if (only_writes(flags)) {
-    print_text(flags, *prompt, options, loaded_state(flags, options));
+    write_with_weights(flags, *prompts, decoder);
     return 0;
   }
-  const Decoder decoder(options);
-  const std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder); });
+  std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder); });
   if (run && !flags.save.empty()) save_hugging_face(run->state, flags.save, options);
-  if (run && prompt) print_text(flags, *prompt, options, run->state);
+  if (run && prompts)
+    write_text(flags, *prompts, decoder,
+               Generator(decoder, run->executable, generator_options(flags, *prompts)), run->state);
   return 0;
 }
 

@@ -52,18 +52,9 @@ class DecoderBlock {
     return after_attention(x + dropout_(attention_(norms_[0](x))));
   }
 
-  /// The block for new tokens x [B, 1, C], which attend to what is cached, too. `keys` and `values`
-  /// [B, S, K, D] become those with the new ones at `position` i32 [1].
-  alpa::Value decode(alpa::Value x, alpa::Value position, alpa::Value& keys,
-                     alpa::Value& values) const {
-    const auto heads = attention_.heads(norms_[0](x), position);
-    const alpa::Value places = iota(x, {alpa::i32, {keys.dim(1)}});
-    const alpa::Value now = reshape(eq(places, position), {1, keys.dim(1), 1, 1});
-    keys = where(now, heads.keys, keys);
-    values = where(now, heads.values, values);
-    const alpa::Value seen = broadcast_to(le(places, position), {x.dim(0), keys.dim(1)});
-    return after_attention(
-        x + attention_.project(attention(heads.queries, keys, values, {.key_mask = seen})));
+  /// The block for new tokens x, which attend to those in the cache, too.
+  alpa::Value operator()(alpa::Value x, alpa::nn::KeyValueCache& cache) const {
+    return after_attention(x + attention_(norms_[0](x), cache));
   }
 
  private:
@@ -130,16 +121,16 @@ class Decoder {
     return head(x);
   }
 
-  /// Logits [B, 1, vocabulary] of the token after tokens i32 [B, 1] at `position` i32 [1], with a
-  /// cache of keys and values per block.
-  alpa::Value decode(alpa::Value tokens, alpa::Value position, alpa::Values& keys,
-                     alpa::Values& values) const {
-    alpa::Value x = embed(tokens, position);
+  /// Logits [B, 1, vocabulary] of what follows the last of new tokens i32 [B, T]: for
+  /// `alpa::generate`.
+  alpa::Value operator()(alpa::Value tokens, alpa::nn::KeyValueCache& cache) const {
+    alpa::Value x = embed(tokens, cache.positions());
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (i > 0) x = mark_pipeline_boundary(x);
       const alpa::nn::Scope in(x, "blocks", i);
-      x = blocks_[i].decode(x, position, keys.at(i), values.at(i));
+      x = blocks_[i](x, cache);
     }
-    return head(x);
+    return head(cache.last(x));
   }
 
   /// Mean cross-entropy of labels i32 [B, T].

@@ -162,6 +162,7 @@ struct Executable::Impl {
   std::shared_ptr<runtime::Executor> executor;
   std::shared_ptr<runtime::Executor> home;  ///< makes the states
   decltype(ExecutableRelations::shorter) shorter;
+  decltype(ExecutableRelations::later) later;
   std::mutex mutex = {};  ///< guards the rest
   std::optional<Executable> short_version = {};
   std::int64_t short_bytes = 0;  ///< the most that a short version has needed
@@ -219,7 +220,14 @@ Executable::Executable(CompiledStep planned, const TrainingStep& step, const Clu
   auto home = with ? with->impl_->home : executor;
   impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), cluster, step, options,
                                          std::move(executor), std::move(home),
-                                         std::move(relations.shorter)});
+                                         std::move(relations.shorter), std::move(relations.later)});
+}
+
+Executable Executable::follower(const TrainingStep& step) const {
+  require(impl_->later != nullptr,
+          "no step can follow this executable; make it with parallelize or load_plan");
+  return {impl_->later(step, *this), step, impl_->cluster, impl_->options,
+          ExecutableRelations{.with = this, .later = impl_->later}};
 }
 
 TrainState Executable::init(std::uint64_t seed) const {

@@ -114,6 +114,11 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
     return follow_in_short_batch(follows(step, whole, options, cluster), rows, whole.batch_rows(),
                                  whole.executor().arena_bytes());
   };
+  const auto later = [=](const TrainingStep& step, const Executable& leader) {
+    CompiledStep planned = follow_later(follows(step, leader, options, cluster));
+    note_compiled(planned);
+    return planned;
+  };
   std::vector<Executable> loaded;
   loaded.reserve(steps.size());
   for (const TrainingStep& step : steps) {
@@ -123,7 +128,7 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
                                : compile(step, options, cluster, plan_path);
     note_compiled(planned);
     loaded.emplace_back(std::move(planned), step, cluster, options.options.executor,
-                        ExecutableRelations{.with = leader, .shorter = shorter});
+                        ExecutableRelations{.with = leader, .shorter = shorter, .later = later});
   }
   return loaded;
 }

@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/program.h"
 #include "alpa/checkpoint/checkpoints.h"
+#include "alpa/generate.h"
 #include "alpa/nn/layers.h"
 #include "alpa/nn/loss.h"
 #include "alpa/nn/moe.h"

@@ -151,6 +151,8 @@ struct ExecutableRelations {
   /// Compiles the same step for a batch of fewer rows; null: it runs on whole batches only.
   std::function<CompiledStep(const TrainingStep& step, std::int64_t rows, const Executable& whole)>
       shorter = {};
+  /// Compiles another step along the plan of one; null: none can follow.
+  std::function<CompiledStep(const TrainingStep& step, const Executable& leader)> later = {};
 };
 
 /// A compiled training step. Several may exist and run at once; each runs one step at a time.
@@ -165,6 +167,10 @@ class Executable {
   /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan,
   /// and one state for all steps that share it.
   TrainState init(std::uint64_t seed) const;
+  /// Another step on the states of this one, which follows its plan as those that `parallelize` is
+  /// given together, in one micro-batch. States that exist already get larger arenas if the step
+  /// needs them. Throws Error as `parallelize`.
+  Executable follower(const TrainingStep& step) const;
   /// Runs one step on a whole batch, or on one of fewer rows, such as the last of a data set; its
   /// metrics are means over the rows given. The first batch of a new number of rows compiles a
   /// program along the plan, which is kept until the number changes. `batch` may be reused once

@@ -19,6 +19,7 @@ using kernels::AttentionShape;
 using kernels::kMostHeadWidth;
 
 constexpr std::int64_t kQueries = 64, kKeys = 128;  ///< of a tile
+constexpr std::int64_t kFewQueries = 2;             ///< faster as dot products than as matrices
 
 /// Rows of a tensor [B, N, heads, D] that belong to one head.
 struct HeadRows {
@@ -74,9 +75,10 @@ const std::uint8_t* mask_of(const KernelCall& call, std::size_t at, std::int64_t
   return call.inputs.size() <= at ? nullptr : call.inputs[at].as<std::uint8_t>() + row * keys;
 }
 
-/// Where a tile is.
+/// Where a tile is, and what its row sees: query t the keys below t + visible, masks apart.
 struct Tile {
   std::int64_t row, head, query, queries, key, keys;
+  std::int64_t visible;
   const std::uint8_t* mask;
 
   bool hides(std::int64_t j) const { return mask != nullptr && mask[key + j] == 0; }
@@ -96,14 +98,14 @@ void drop(const KernelCall& call, const AttentionShape& s, const Tile& tile, std
   for (std::int64_t j = 0; j < n; ++j) p[j] = drawn[j] >= s.dropout ? p[j] * kept : T(0);
 }
 
-/// Number of keys that query t sees, masks apart.
-std::int64_t seen(const AttentionShape& s, std::int64_t t) {
-  return std::clamp<std::int64_t>(t + s.visible, 0, s.keys);
+/// Number of keys that the row's query t sees, masks apart.
+std::int64_t seen_of_row(const AttentionShape& s, const Tile& tile, std::int64_t t) {
+  return std::clamp<std::int64_t>(t + tile.visible, 0, s.keys);
 }
 
-/// The same of those in a tile, for its query t.
+/// The same of those in the tile, for its query t.
 std::int64_t seen(const AttentionShape& s, const Tile& tile, std::int64_t t) {
-  return std::clamp<std::int64_t>(seen(s, tile.query + t) - tile.key, 0, tile.keys);
+  return std::clamp<std::int64_t>(seen_of_row(s, tile, tile.query + t) - tile.key, 0, tile.keys);
 }
 
 // ---- forward
@@ -139,7 +141,7 @@ void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile,
   if (s.dropout > 0) drop(call, s, tile, t, p, n);
 }
 
-/// y and lse of a tile's queries.
+/// y of a tile's queries, and lse if it is wanted.
 template <class T>
 void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
             Running<T>& running) {
@@ -149,10 +151,46 @@ void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
     const T sum = running.sum[t];
     loops<T>(isa().attention).scale(values, sum > 0 ? 1 / sum : T(0), s.width);
     store_block(out.tensor.data, s.dtype, out.element(tile.query + t), values, s.width);
+    if (s.cached) continue;
     // A query that sees nothing has probabilities exp(x - infinity) = 0 in the gradient.
     call.outputs[1].as<T>()[place_of(s, tile.row, tile.head, tile.query + t)] =
         sum > 0 ? running.largest[t] + std::log(sum) : std::numeric_limits<T>::infinity();
   }
+}
+
+/// The first tile of queries [first, first + kQueries) of a head.
+Tile first_tile(const KernelCall& call, const AttentionShape& s, std::int64_t row,
+                std::int64_t head, std::int64_t first) {
+  Tile tile{row, head, first, std::min(kQueries, s.queries - first), 0, 0, s.visible, nullptr};
+  if (s.cached)
+    tile.visible += call.inputs[3].as<std::int32_t>()[row];
+  else
+    tile.mask = mask_of(call, 3, row, s.keys);
+  return tile;
+}
+
+/// p = q kᵀ of a tile.
+template <class T>
+void multiply_keys(const AttentionShape& s, const Tile& tile, Panel<T> q, Panel<T> k, T* p) {
+  if (tile.queries > kFewQueries)
+    return gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
+  for (std::int64_t t = 0; t < tile.queries; ++t)
+    loops<T>(isa().attention)
+        .multiply_keys(p + t * kKeys, q.data + t * q.lead, k.data, k.lead, tile.keys, s.width);
+}
+
+/// Adds p v of a tile.
+template <class T>
+void add_values(const AttentionShape& s, const Tile& tile, const T* p, const HeadRows& rows,
+                T* buffer, T* values) {
+  if (tile.queries > kFewQueries) {
+    const Panel<T> v = right_panel(rows, tile.key, tile.keys, buffer);
+    return gemm(tile.queries, s.width, tile.keys, T(1), {p, kKeys}, v, T(1), values, s.width);
+  }
+  const Panel<T> v = panel(rows, tile.key, tile.keys, buffer);
+  for (std::int64_t t = 0; t < tile.queries; ++t)
+    loops<T>(isa().attention)
+        .add_values(values + t * s.width, p + t * kKeys, v.data, v.lead, tile.keys, s.width);
 }
 
 /// Queries [first, first + kQueries) of a head.
@@ -164,19 +202,18 @@ void run_queries(const KernelCall& call, const AttentionShape& s, std::int64_t r
   std::fill_n(running.largest, kQueries, -std::numeric_limits<T>::infinity());
   std::fill_n(running.sum, kQueries, T(0));
   const std::int64_t key_head = head / s.group;
-  Tile tile{
-      row, head, first, std::min(kQueries, s.queries - first), 0, 0, mask_of(call, 3, row, s.keys)};
+  Tile tile = first_tile(call, s, row, head, first);
   std::fill_n(running.values, tile.queries * s.width, T(0));
   const Panel<T> q = panel({call.inputs[0], row, head}, first, tile.queries, q_buffer);
-  const std::int64_t end = seen(s, first + tile.queries - 1);  // the last query sees most
+  // the last query sees most
+  const std::int64_t end = seen_of_row(s, tile, first + tile.queries - 1);
   for (; tile.key < end; tile.key += kKeys) {
     tile.keys = std::min(kKeys, end - tile.key);
     const Panel<T> k = panel({call.inputs[1], row, key_head}, tile.key, tile.keys, k_buffer);
-    gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
+    multiply_keys(s, tile, q, k, p);
     for (std::int64_t t = 0; t < tile.queries; ++t)
       add_line(call, s, tile, t, p + t * kKeys, running);
-    const Panel<T> v = right_panel({call.inputs[2], row, key_head}, tile.key, tile.keys, k_buffer);
-    gemm(tile.queries, s.width, tile.keys, T(1), {p, kKeys}, v, T(1), running.values, s.width);
+    add_values(s, tile, p, {call.inputs[2], row, key_head}, k_buffer, running.values);
   }
   finish(call, s, tile, running);
 }
@@ -192,9 +229,16 @@ void run_forward(const KernelCall& call, const AttentionShape& s) {
   });
 }
 
-void run_attention(const KernelCall& call) {
-  const AttentionShape s = kernels::attention_shape(call, call.inputs[0], call.inputs[1]);
+void run_forward(const KernelCall& call, const AttentionShape& s) {
   s.dtype == f64 ? run_forward<double>(call, s) : run_forward<float>(call, s);
+}
+
+void run_attention(const KernelCall& call) {
+  run_forward(call, kernels::attention_shape(call, call.inputs[0], call.inputs[1]));
+}
+
+void run_cached_attention(const KernelCall& call) {
+  run_forward(call, kernels::cached_attention_shape(call));
 }
 
 // ---- gradient
@@ -282,7 +326,7 @@ void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
   T k_buffer[kKeys * kMostHeadWidth], v_buffer[kKeys * kMostHeadWidth];
   KeySums<T> sums;
   const std::int64_t keys = std::min(kKeys, s.keys - key);
-  Tile tile{row, 0, 0, 0, key, 0, mask_of(call, 6, row, s.keys)};
+  Tile tile{row, 0, 0, 0, key, 0, s.visible, mask_of(call, 6, row, s.keys)};
   std::fill_n(sums.dk, keys * s.width, T(0));
   std::fill_n(sums.dv, keys * s.width, T(0));
   const Panel<T> k = right_panel({call.inputs[2], row, key_head}, key, keys, k_buffer),
@@ -293,7 +337,8 @@ void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
       tile.queries = std::min(kQueries, s.queries - tile.query);
       // The first block of keys writes dq everywhere, also of queries that see nothing.
       const std::int64_t least = key == 0 ? 1 : 0;
-      tile.keys = std::clamp(seen(s, tile.query + tile.queries - 1) - key, least, keys);
+      tile.keys =
+          std::clamp(seen_of_row(s, tile, tile.query + tile.queries - 1) - key, least, keys);
       if (tile.keys > 0) add_tile(call, s, tile, k, v, sums, key == 0);
     }
   }
@@ -336,6 +381,7 @@ std::int64_t grad_workspace(const KernelCall& call) {
 }  // namespace
 
 const KernelDef attention{run_attention, nullptr, nullptr};
+const KernelDef cached_attention{run_cached_attention, nullptr, nullptr};
 const KernelDef attention_grad{run_attention_grad, nullptr, grad_workspace};
 
 }  // namespace alpa::cpu

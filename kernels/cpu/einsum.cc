@@ -54,7 +54,7 @@ struct Prepared {
   std::optional<kernels::StridedCopy> unpack;
   /// the product in the result's layout, if it must be converted then
   std::int64_t unpacked = kNone;
-  std::unique_ptr<DnnlMatmul> dnnl;
+  std::unique_ptr<DnnlMatmul> dnnl;  ///< of f32, unless the product has few rows
   std::int64_t dnnl_workspace = kNone;
   std::int64_t workspace_bytes = 0;
   std::int64_t results = 0;
@@ -153,7 +153,7 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, space);
   prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
   prepare_result(*prepared, call, space);
-  if (!wide) {
+  if (!wide && (prepared->dnnl || !suits_row_product(prepared->plan.shape))) {
     if (!prepared->dnnl)
       prepared->dnnl =
           std::make_unique<DnnlMatmul>(prepared->plan.shape, ProductTypes{}, call.threads);
@@ -236,6 +236,9 @@ void run_as(const KernelCall& call, const Prepared& prepared) {
   if constexpr (sizeof(T) == 8)
     matmul_f64(prepared.plan.shape, reinterpret_cast<T*>(product), reinterpret_cast<const T*>(a),
                reinterpret_cast<const T*>(b), *call.team);
+  else if (!prepared.dnnl)
+    multiply_rows(prepared.plan.shape, reinterpret_cast<T*>(product), reinterpret_cast<const T*>(a),
+                  reinterpret_cast<const T*>(b), *call.team);
   else
     prepared.dnnl->run(product, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
   deliver<T>(call, prepared, product);

@@ -107,6 +107,12 @@ struct CrossEntropyTable {
 /// Parts of attention over n probabilities of a query.
 template <class T>
 struct AttentionLoops {
+  /// products[j] = Σ q[d] · keys[j · lead + d] over d < width, for j < n.
+  void (*multiply_keys)(T* products, const T* q, const T* keys, std::int64_t lead, std::int64_t n,
+                        std::int64_t width);
+  /// sums[d] += Σ p[j] · values[j · lead + d] over j < n.
+  void (*add_values)(T* sums, const T* p, const T* values, std::int64_t lead, std::int64_t n,
+                     std::int64_t width);
   /// x = exp(scale·x - shift); returns the sum.
   T (*exponentials)(T* x, T scale, T shift, std::int64_t n);
   /// dx = p·(dx - delta)·scale
@@ -117,6 +123,21 @@ struct AttentionLoops {
 struct AttentionTable {
   AttentionLoops<float> f32;
   AttentionLoops<double> f64;
+};
+
+/// Products of `rows` rows of a, 1 to kMostRows, with n columns of b: c[r, j] = Σ a[r, i] · b[i, j]
+/// over i < k. The sum of an element is the same however columns are cut.
+struct RowProduct {
+  const float *a, *b;
+  float* c;
+  std::int64_t rows, n, k;
+  std::int64_t a_row, a_step;  ///< from row to row, and from i to i + 1
+  std::int64_t b_lead, c_row;
+};
+inline constexpr std::int64_t kMostRows = 8;
+struct RowProductTable {
+  void (*along_n)(const RowProduct& p);  ///< b[i, j] is b[i · b_lead + j]
+  void (*along_k)(const RowProduct& p);  ///< b[i, j] is b[j · b_lead + i], and a_step is 1
 };
 
 /// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.
@@ -149,6 +170,7 @@ struct Isa {
   const LayerNormTable& layer_norm;
   const AttentionTable& attention;
   const CrossEntropyTable& cross_entropy;
+  const RowProductTable& row_product;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -160,6 +182,7 @@ const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
 const CrossEntropyTable& cross_entropy_table();
+const RowProductTable& row_product_table();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

@@ -158,6 +158,14 @@ extern const KernelDef attention;
 /// (dy, q, k, v, y, lse, maybe mask) → (dq, dk, dv), where y and lse are the results of attention.
 extern const KernelDef attention_grad;
 
+/// (q, k, v, positions i32 [B]) → y as of `attention`: query t of row b sees the keys up to
+/// positions[b] + t. No others are read.
+extern const KernelDef cached_attention;
+
+/// (x [B, S, ...], rows [B, T, ...], positions i32 [B]) → x with rows[b, t] at [b, positions[b] +
+/// t]; rows outside of [0, S) are left out. Any types. In place on x: then only rows are moved.
+extern const KernelDef write_rows;
+
 /// (table, ids) → rows of the table, which may hold some rows of the whole one: ids in others give
 /// zeros. Throws Error if an id is outside of the whole table. Floating types, ids i32.
 extern const KernelDef embedding;

@@ -42,6 +42,13 @@ class DnnlMatmul {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Whether `multiply_rows` takes the product: few rows and a large b, as of single tokens. oneDNN
+/// reads b at a half of memory's speed there.
+bool suits_row_product(const kernels::MatmulShape& shape);
+/// The product, whose columns the team shares.
+void multiply_rows(const kernels::MatmulShape& shape, float* c, const float* a, const float* b,
+                   ThreadTeam& team);
+
 /// A row-major operand of `gemm`; `lead`: elements from row to row as it is stored.
 template <class T>
 struct Panel {

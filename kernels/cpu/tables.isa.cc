@@ -4,8 +4,15 @@
 namespace alpa::cpu::ALPA_ISA {
 
 Isa named(const char* name) {
-  return {name,           elementwise_table(), reduce_table(),    update_table(),
-          random_table(), layer_norm_table(),  attention_table(), cross_entropy_table()};
+  return {name,
+          elementwise_table(),
+          reduce_table(),
+          update_table(),
+          random_table(),
+          layer_norm_table(),
+          attention_table(),
+          cross_entropy_table(),
+          row_product_table()};
 }
 
 }  // namespace alpa::cpu::ALPA_ISA

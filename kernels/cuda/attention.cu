@@ -95,13 +95,14 @@ __device__ void for_places(std::int64_t batch, std::int64_t heads, std::int64_t 
   }
 }
 
-/// body(key, whether it is seen) for the keys that a query may see, by all lanes together.
+/// body(key, whether it is seen) for the keys that a query may see, by all lanes together. The
+/// query sees as many as query `at` would without a cache.
 template <class Body>
 __device__ void for_keys(const AttentionShape& s, const std::uint8_t* mask, const Place& query,
-                         const Body& body) {
-  for (std::int64_t first = 0; first < seen_keys(s, query.i); first += 32) {
+                         std::int64_t at, const Body& body) {
+  for (std::int64_t first = 0; first < seen_keys(s, at); first += 32) {
     const std::int64_t key = first + threadIdx.x % 32;
-    body(key, is_seen(s, mask, query.batch, query.i, key));
+    body(key, is_seen(s, mask, query.batch, at, key));
   }
 }
 
@@ -114,7 +115,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t key_head = at.head / s.group;
     const T* const q = row_of<T>(x.q, at.batch, s.queries, at.i, s.heads, at.head, s.width);
     S largest = -infinity<S>(), sum = 0, values[kParts] = {};
-    for_keys(s, x.mask, at, [&](std::int64_t key, bool seen) {
+    const std::int64_t of = at.i + (x.positions != nullptr ? x.positions[at.batch] : 0);
+    for_keys(s, x.mask, at, of, [&](std::int64_t key, bool seen) {
       S p = -infinity<S>();
       if (seen)
         p = dot<T>(q, row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, key_head, s.width),
@@ -137,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
     T* const y =
         static_cast<T*>(x.y) + ((at.batch * s.queries + at.i) * s.heads + at.head) * s.width;
     put_row<T>(y, values, sum > 0 ? 1 / sum : S(0), s.width);
-    if (threadIdx.x % 32 == 0)
+    if (threadIdx.x % 32 == 0 && x.lse != nullptr)
       static_cast<S*>(x.lse)[number_of(s, at.batch, at.head, at.i)] =
           sum > 0 ? largest + logarithm(sum) : infinity<S>();
   });
@@ -193,7 +195,7 @@ __global__ void __launch_bounds__(kThreads)
   using S = Sum<T>;
   for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
     S dq[kParts] = {};
-    for_keys(s, x.mask, at, [&](std::int64_t key, bool seen) {
+    for_keys(s, x.mask, at, at.i, [&](std::int64_t key, bool seen) {
       const S d = seen ? differentiate<T>(s, x, step, at.batch, at.head, at.i, key).dproduct : S(0);
       add_rows<T>(
           dq, d,
@@ -238,7 +240,8 @@ __global__ void __launch_bounds__(kThreads)
 
 Status run_attention(const AttentionShape& s, const AttentionTensors& tensors,
                      const StepNumbers* step, Stream stream) {
-  if (suits_tiles(s)) return run_attention_tiles(s, tensors, step, stream);
+  if (suits_tiles(s) && tensors.positions == nullptr)
+    return run_attention_tiles(s, tensors, step, stream);
   return with_floating(s.dtype, [&](auto element) {
     using T = decltype(element);
     return launch(attend<T>, blocks_for(s.batch * s.heads * s.queries, kWarps, 65535), kThreads, 0,

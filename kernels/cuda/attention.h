@@ -9,11 +9,13 @@
 
 namespace alpa::cuda {
 
-/// `mask` may be null. `step` is device memory, as for `run_random`.
+/// `mask` may be null. With `positions`, of a cache, shape.visible of row b is positions[b] more;
+/// mask and lse are null then. `step` is device memory, as for `run_random`.
 struct AttentionTensors {
   const void *q, *k, *v;
   const std::uint8_t* mask;
   void *y, *lse;
+  const std::int32_t* positions = nullptr;
 };
 Status run_attention(const kernels::AttentionShape& shape, const AttentionTensors& tensors,
                      const StepNumbers* step, Stream stream);

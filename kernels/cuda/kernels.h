@@ -61,7 +61,8 @@ Load load_channel_sums, load_channel_products;                           // load
 Load load_layer_norm, load_layer_norm_grad;                              // load/layer_norm.cc
 Load load_rms_norm, load_rms_norm_grad;                                  // load/layer_norm.cc
 Load load_rotary;                                                        // load/attention.cc
-Load load_attention;                                                     // load/attention.cc
+Load load_attention, load_cached_attention;                              // load/attention.cc
+Load load_write_rows;                                                    // load/movement.cc
 Load load_embedding, load_embedding_grad;                                // load/embedding.cc
 Load load_dispatch, load_combine, load_expert_products;                  // load/experts.cc
 Load load_cross_entropy, load_cross_entropy_grad;                        // load/cross_entropy.cc
@@ -112,6 +113,8 @@ inline constexpr KernelRow kKernels[] = {
     {"rotary", load_rotary},
     {"attention", load_attention, attention_scratch},
     {"attention_grad", load_attention, attention_scratch},
+    {"cached_attention", load_cached_attention},
+    {"write_rows", load_write_rows},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
     {"cross_entropy", load_cross_entropy},

@@ -5,8 +5,10 @@
 
 namespace alpa::kernels {
 
-AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
-                               const KernelTensor& k) {
+namespace {
+
+/// Without what is seen and dropped.
+AttentionShape extents_of(const KernelCall& call, const KernelTensor& q, const KernelTensor& k) {
   AttentionShape s{.dtype = q.type.dtype,
                    .batch = q.type.shape[0],
                    .queries = q.type.shape[1],
@@ -14,9 +16,17 @@ AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
                    .keys = k.type.shape[1],
                    .key_heads = k.type.shape[2],
                    .width = q.type.shape[3],
-                   .scale = call.attributes->real("scale"),
-                   .dropout = call.attributes->real("dropout")};
+                   .scale = call.attributes->real("scale")};
   if (s.key_heads > 0) s.group = s.heads / s.key_heads;
+  return s;
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
+                               const KernelTensor& k) {
+  AttentionShape s = extents_of(call, q, k);
+  s.dropout = call.attributes->real("dropout");
   s.visible = call.attributes->integer("causal") != 0 ? q.offset[1] + s.keys - q.global_shape[1] + 1
                                                       : s.keys;
   if (s.dropout == 0) return s;
@@ -24,6 +34,13 @@ AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
   s.draws_of_head = q.global_shape[1] * s.keys;
   s.draws_of_row = q.global_shape[2] * s.draws_of_head;
   s.draws = q.offset[0] * s.draws_of_row + q.offset[2] * s.draws_of_head + q.offset[1] * s.keys;
+  return s;
+}
+
+AttentionShape cached_attention_shape(const KernelCall& call) {
+  AttentionShape s = extents_of(call, call.inputs[0], call.inputs[1]);
+  s.visible = call.inputs[0].offset[1] + 1;
+  s.cached = true;
   return s;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A call of `attention` or `attention_grad`, as CPU and CUDA kernels see it.
+/// A call of `attention`, `attention_grad` or `cached_attention`, as CPU and CUDA kernels see it.
 #include <cstdint>
 
 #include "alpa/base/dtype.h"
@@ -24,6 +24,8 @@ struct AttentionShape {
   std::uint64_t stream = 0;  ///< of dropout
   /// Query t of this part sees keys below t + visible, masks apart; not causal: all keys.
   std::int64_t visible = 1;
+  /// Of a cache: the position of a row of the batch, its element of operand 3, adds to `visible`.
+  bool cached = false;
   /// In the order in which dropout draws, probability (row, head, t, key) of this part is number
   /// draws + row · draws_of_row + head · draws_of_head + t · keys + key.
   std::int64_t draws = 0, draws_of_row = 0, draws_of_head = 0;
@@ -32,5 +34,8 @@ struct AttentionShape {
 /// `q`: that operand; keys are whole on every device.
 AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
                                const KernelTensor& k);
+
+/// Of `cached_attention`.
+AttentionShape cached_attention_shape(const KernelCall& call);
 
 }  // namespace alpa::kernels

@@ -46,6 +46,10 @@ std::vector<cli::Flag> output_rows(GptFlags& flags) {
       text("--prompt", &flags.prompt, "text that the generated tokens continue"),
       number("--temperature", &flags.temperature, "of generation; 0: the likeliest token", 0, 100),
       whole("--top-k", &flags.top_k, "generates among the likeliest tokens; 0: among all", 0),
+      number("--top-p", &flags.top_p,
+             "generates among the likeliest tokens of this probability together", 1e-6, 1),
+      text("--prompts", &flags.prompts, "continues every line of this file, instead of --prompt"),
+      text("--stop", &flags.stop, "text of the token before which generated text ends"),
       output_file("--logits", &flags.logits,
                   "write the prompt's tokens and the logits after each to this safetensors file"),
   };

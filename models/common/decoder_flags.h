@@ -11,8 +11,8 @@ struct GptFlags : LanguageFlags {
   double dropout = 0, norm_epsilon = 0, rotary_base = 0;
   std::string load, save, logits;
   std::int64_t generate = 0, top_k = 40;
-  double temperature = 0.8;
-  std::string prompt = "The ";
+  double temperature = 0.8, top_p = 1;
+  std::string prompt = "The ", prompts, stop;
   std::optional<Pretrained> pretrained;  ///< what the folder of --load says
 };
 

@@ -67,6 +67,17 @@ CompiledStep follow(const FollowRequest& request, std::size_t number) {
   return planned;
 }
 
+CompiledStep follow_later(const FollowRequest& request) {
+  const std::int64_t budget = memory_budget(request.method, request.cluster);
+  CompiledStep planned = follow(request, 1, 0, budget, PassLog(""));
+  require(
+      planned.memory_bytes <= budget,
+      "a step that follows needs {} bytes per device with the state it shares, {} more than the "
+      "memory budget of {}; give it a smaller batch, or raise the budget",
+      planned.memory_bytes, planned.memory_bytes - budget, budget);
+  return planned;
+}
+
 CompiledStep follow_in_short_batch(const FollowRequest& request, std::int64_t rows,
                                    std::int64_t whole_rows, std::int64_t room) {
   const int parts = request.leader.graph.num_micro_batches;

@@ -24,6 +24,9 @@ struct FollowRequest {
 /// and as intra_op::follow does.
 CompiledStep follow(const FollowRequest& request, std::size_t number);
 
+/// A step that joins later, of one micro-batch. Throws Error likewise.
+CompiledStep follow_later(const FollowRequest& request);
+
 /// The leader's step for a batch of fewer rows than the leader's `whole_rows`. It is packed to fit
 /// into `room` bytes of a device, beside the states as they are. If it cannot be, they get more
 /// room within the memory budget. Throws Error if it exceeds that.

@@ -12,12 +12,14 @@ namespace alpa {
 namespace {
 
 constexpr const char* kCopied = "copy";
+constexpr const char* kUnset = "unset";
 
 /// Checks the attributes that define a state's initial content.
 void check_initializer(const Attributes& attributes) {
   const std::string& init = attributes.string("init");
-  require(init == "constant" || init == "normal" || init == "uniform" || init == kCopied,
-          "input: init is \"{}\"; it is constant, normal, uniform or copy", excerpt(init));
+  require(init == "constant" || init == "normal" || init == "uniform" || init == kUnset ||
+              init == kCopied,
+          "input: init is \"{}\"; it is constant, normal, uniform, unset or copy", excerpt(init));
   attributes.real("a"), attributes.real("b");
 }
 
@@ -62,6 +64,11 @@ const Input* find_state(const Graph& graph, const std::string& name) {
 bool is_copy(const Graph& graph, const Input& input) {
   return input.kind == InputKind::state && !input.of.empty() &&
          graph.producer(input.value).attributes.string("init") == kCopied;
+}
+
+bool is_unset(const Graph& graph, const Input& input) {
+  return input.kind == InputKind::state &&
+         graph.producer(input.value).attributes.string("init") == kUnset;
 }
 
 StateCopies copies_by_state(const Graph& graph) {

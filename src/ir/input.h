@@ -12,8 +12,8 @@ namespace alpa {
 namespace ops {
 
 /// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", …), dtype, shape, and
-/// for state init ("constant", "normal", "uniform", or "copy": `is_copy`) with reals a and b as in
-/// `Initializer`. The node's name is the input's name.
+/// for state init ("constant", "normal", "uniform", "unset", or "copy": `is_copy`) with reals a and
+/// b as in `Initializer`. The node's name is the input's name.
 extern const OpDef input;
 
 }  // namespace ops
@@ -30,6 +30,8 @@ std::vector<std::string> input_names(const Graph& graph, InputKind kind);
 /// Whether a state is the copy of another one, its `Input::of`, in a narrower element type. A step
 /// that updates the one updates both. Copies are neither seen by users nor saved.
 bool is_copy(const Graph& graph, const Input& input);
+/// Whether a state has no content until a step writes it: `Initializer::unset`.
+bool is_unset(const Graph& graph, const Input& input);
 /// All copies, by the name of the state that they are copies of. Points into `graph`.
 using StateCopies = std::multimap<std::string, const Input*>;
 StateCopies copies_by_state(const Graph& graph);

@@ -17,6 +17,7 @@ std::string_view name_of(Initializer::Kind kind) {
     case Initializer::Kind::constant: return "constant";
     case Initializer::Kind::normal: return "normal";
     case Initializer::Kind::uniform: return "uniform";
+    case Initializer::Kind::unset: return "unset";
   }
   bug("initializer {}", static_cast<int>(kind));
 }

@@ -2,6 +2,7 @@
 #include "state_layout.h"
 
 #include "alpa/base/error.h"
+#include "src/ir/input.h"
 
 namespace alpa::lower {
 
@@ -32,6 +33,7 @@ void place_state(DeviceProgram& device, const spmd::SpmdProgram& program,
     const int buffer = device.buffer_of_value[input.value];
     if (input.kind != InputKind::state || buffer < 0) continue;
     const auto place = others.find(input.name);
+    if (place == others.end() && is_unset(program.graph, input)) continue;
     invariant(place != others.end() && place->second.bytes == device.buffers[buffer].type.bytes(),
               "device {}: state \"{}\" of {} bytes has no such place in the state it shares",
               device.device, input.name, device.buffers[buffer].type.bytes());

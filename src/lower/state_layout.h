@@ -34,7 +34,8 @@ std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
 
 /// Before `plan_memory`: gives the state of `device` its place in `layout`. Also keeps
 /// the state there that this program lacks. Throws Bug if a tensor of this program has
-/// another size there, or none.
+/// another size there, or none. State without a content of its own (`is_unset`) may have none
+/// there: `plan_memory` places it behind the others.
 void place_state(DeviceProgram& device, const spmd::SpmdProgram& program,
                  const StateLayout& layout);
 

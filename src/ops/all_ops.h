@@ -38,7 +38,8 @@ extern const OpDef take_along_axis, take_along_axis_grad;
 extern const OpDef cumulative_sum, argmax, top_k;
 extern const OpDef dispatch, combine, expert_products;
 extern const OpDef rms_norm, rms_norm_grad, rotary, dropout;
-extern const OpDef attention, attention_grad;
+extern const OpDef attention, attention_grad, cached_attention;
+extern const OpDef write_rows;
 extern const OpDef conv2d, conv2d_grad_x, conv2d_grad_kernel;
 extern const OpDef max_pool, max_pool_grad;
 /// Sums of squares of tensors, each a partial sum over the mesh axes that split the tensor.
@@ -103,6 +104,8 @@ inline constexpr const OpDef* kAll[] = {
     &rotary,
     &attention,
     &attention_grad,
+    &cached_attention,
+    &write_rows,
     &embedding,
     &embedding_grad,
     &cross_entropy,

@@ -1,4 +1,4 @@
-// src/ops/attention.cc — y = softmax(scale · q kᵀ) v of every head, and its gradient
+// src/ops/attention.cc — y = softmax(scale · q kᵀ) v of every head, its gradient, and y of a cache
 #include <algorithm>
 #include <cmath>
 
@@ -40,12 +40,9 @@ Heads heads_of(const Shape& q, const Shape& k) {
   return h;
 }
 
-void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) {
+void require_heads(const OpQuery& query, const TensorType& q, const TensorType& k,
+                   const TensorType& v) {
   const std::span<const TensorType> all = query.operands;
-  const bool counted = all.size() == others || all.size() == others + 1;
-  if (!counted || all.size() < q_at + 3)
-    fail("{}: needs {} operands and maybe a key mask ({})", query.op->name, others, to_string(all));
-  const TensorType &q = all[q_at], &k = all[q_at + 1], &v = all[q_at + 2];
   if (!is_floating(q.dtype) || k.dtype != q.dtype || v != k)
     fail("attention: q, k and v must have one floating type, and k and v one shape ({}); cast them",
          to_string(all));
@@ -60,10 +57,20 @@ void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) 
   if (q.shape[3] > kernels::kMostHeadWidth)
     fail("attention: heads are {} wide, but at most {} is possible ({}); use more heads",
          q.shape[3], kernels::kMostHeadWidth, to_string(all));
+  query.attributes.real("scale");
+}
+
+void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) {
+  const std::span<const TensorType> all = query.operands;
+  const bool counted = all.size() == others || all.size() == others + 1;
+  if (!counted || all.size() < q_at + 3)
+    fail("{}: needs {} operands and maybe a key mask ({})", query.op->name, others, to_string(all));
+  const TensorType& k = all[q_at + 1];
+  require_heads(query, all[q_at], k, all[q_at + 2]);
   if (all.size() == others + 1 && all.back() != TensorType{u8, {k.shape[0], k.shape[1]}})
     fail("attention: the key mask must be {}, not {}",
          to_string(TensorType{u8, {k.shape[0], k.shape[1]}}), to_string(all.back()));
-  query.attributes.integer("causal"), query.attributes.real("scale");
+  query.attributes.integer("causal");
   if (query.attributes.real("dropout") > 0) query.attributes.integer(kStreamAttribute);
 }
 
@@ -86,6 +93,22 @@ Rule attention_rule(const OpQuery& query) {
             .scores = scores_of(h.factors)};
   if (query.operands.size() == 4) rule.operands.push_back(h.mask);
   return rule;
+}
+
+/// (q, k, v, positions) -> y
+Rule cached_attention_rule(const OpQuery& query) {
+  const std::span<const TensorType> all = query.operands;
+  if (all.size() != 4) fail("cached_attention: needs q, k, v and positions ({})", to_string(all));
+  require_heads(query, all[0], all[1], all[2]);
+  if (all[3] != TensorType{i32, {all[0].shape[0]}})
+    fail("attention: the positions must be {}, not {}",
+         to_string(TensorType{i32, {all[0].shape[0]}}), to_string(all[3]));
+  const Heads h = heads_of(all[0].shape, all[1].shape);
+  return {.factors = h.factors,
+          .operands = {h.q, h.k, h.k, {h.q[0]}},
+          .results = {h.q},
+          .flops_per_point = query.op->flops_per_point,
+          .scores = scores_of(h.factors)};
 }
 
 /// (dy, q, k, v, y, lse, maybe mask) -> (dq, dk, dv)
@@ -136,6 +159,15 @@ const OpDef ops::attention = {
     .cpu = &cpu::attention,
 };
 
+// As many products at most: keys behind a row's position are not read.
+const OpDef ops::cached_attention = {
+    .name = "cached_attention",
+    .rule = cached_attention_rule,
+    .flops_per_point = 4,
+    .work = Work::heavy,
+    .cpu = &cpu::cached_attention,
+};
+
 // Five products: the probabilities are computed again.
 const OpDef ops::attention_grad = {
     .name = "attention_grad",
@@ -155,6 +187,12 @@ Value attention(Value q, Value k, Value v, AttentionOptions options) {
   const double scale = options.scale.value_or(
       1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.dim(-1)))));
   require(scale > 0 && std::isfinite(scale), "attention: scale must be above 0, not {}", scale);
+  if (options.positions) {
+    require(!options.causal && options.dropout == 0 && !options.key_mask,
+            "attention: positions say what is seen; leave out causal, dropout and key_mask");
+    return recorder(q).emit_one(ops::cached_attention, {q, k, v, options.positions},
+                                {{"scale", scale}});
+  }
   Attributes attributes{
       {"causal", std::int64_t{options.causal}}, {"scale", scale}, {"dropout", options.dropout}};
   if (options.dropout > 0) attributes.set(std::string(kStreamAttribute), recorder(q).next_stream());

@@ -57,7 +57,8 @@ struct Executor::Impl {
     require(options.stall_seconds >= 0,
             "stall_seconds is {}; give 0, or more for devices to be watched",
             options.stall_seconds);
-    const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
+    const lower::StateLayout shared =
+        first ? sharing.with->impl_->layout_of_states() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
         lowered.overlap != overlaps(backend, options, n))
@@ -160,10 +161,12 @@ struct Executor::Impl {
     home().settle_all();
   }
 
-  lower::StateLayout layout_of_state() const {
+  /// Of the one that makes the states, and of what this program has beside it.
+  lower::StateLayout layout_of_states() const {
     lower::StateLayout layout;
-    for (const lower::DeviceProgram* device : programs)
-      layout.of_device[device->device] = lower::state_places(*device, program);
+    for (const Impl* of : {&home(), this})
+      for (const lower::DeviceProgram* device : of->programs)
+        layout.of_device[device->device].merge(lower::state_places(*device, of->program));
     return layout;
   }
 
@@ -295,9 +298,15 @@ struct Executor::Impl {
     return state.steps[number];
   }
 
+  /// Bytes that the arenas must have. Larger ones lose what `home` lacks, so it comes after them.
+  std::int64_t bytes_to_start() const {
+    const auto is_own = [&](const auto& held) { return !home().directory.contains(held.first); };
+    return std::ranges::any_of(directory, is_own) ? home().arena_bytes : memory_bytes();
+  }
+
   /// Starts a step; when too many would be under way, waits for the oldest first.
   std::shared_ptr<RunningStep::Step> start(DeviceState& state) {
-    if (state.arena_bytes < memory_bytes()) home().enlarge(state);
+    if (state.arena_bytes < bytes_to_start()) home().enlarge(state);
     activate(this);
     while (static_cast<int>(under_way.size()) >= devices->depth()) settle();
     require_usable(state);
@@ -471,7 +480,7 @@ bool Executor::shares_states_with(const Executor& other) const {
 }
 
 lower::StateLayout Executor::layout_of_states() const {
-  lower::StateLayout layout = impl_->home().layout_of_state();
+  lower::StateLayout layout = impl_->layout_of_states();
   for (const lower::DeviceProgram* device : impl_->programs)
     layout.packing[device->device] = lower::packing_of(*device);
   return layout;

@@ -103,4 +103,37 @@ TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped an
   }
 }
 
+TEST_CASE("text between the steps of a training is the CPU's") {
+  emulation::restart({});
+  const std::vector<TokenIds> prompts{{3, 1, 4, 1, 5}, {9, 2}, {6}};
+  for (const auto kind : {models::DecoderKind::gpt, models::DecoderKind::llama}) {
+    const models::Decoder decoder({.kind = kind,
+                                   .layers = 2,
+                                   .hidden = 32,
+                                   .heads = 4,
+                                   .key_heads = kind == models::DecoderKind::llama ? 2 : 0,
+                                   .sequence = kSequence,
+                                   .vocabulary = kVocabulary});
+    const TensorType tokens{i32, {kBatch, kSequence}};
+    const TrainingStep step = training_step(
+        {{"x", tokens}, {"y", tokens}},
+        [=](const Batch& b) { return decoder.loss(b["x"], b["y"]); },
+        optim::Adam{.learning_rate = 0.01});
+    const auto texts = [&](int devices, const std::string& backend, const Method& method) {
+      const Executable train = parallelize(step, method, Cluster::local(devices, backend));
+      const Generator generator(decoder, train, {.rows = 2, .length = kSequence, .chunk = 3});
+      TrainState state = train.init(0);
+      std::vector<std::vector<TokenIds>> written;
+      for (int i = 0; i < 2; ++i) {
+        train.run(state, random_tokens());
+        written.push_back(generate(generator, state, prompts, {.count = 6, .temperature = 0}));
+      }
+      return written;
+    };
+    const auto of_cpu = texts(1, "cpu", Serial{});
+    CHECK(texts(1, "cuda", Serial{}) == of_cpu);
+    CHECK(texts(2, "cuda", ShardParallel{.mesh_shape = {2}}) == of_cpu);
+  }
+}
+
 }  // namespace gpt_step_test

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "models/common/generation.h"
 #include "models/gpt.h"
 #include "parameter_count.h"
 #include "support/error_text.h"
@@ -179,12 +178,13 @@ TEST_CASE("generation with a cache gives the likeliest tokens of the whole seque
                                     return table;
                                   }()),
                                   {11, 12});
-    const std::vector<std::int32_t> prompt{3, 1};
-    const std::vector<std::int32_t> generated =
-        generate(decoder, state, prompt, 5, {.temperature = 0});
-    std::vector<std::int32_t> tokens = prompt;
+    const Generator generator(decoder, executable, {.length = 7, .chunk = 2});
+    const TokenIds prompt{3, 1, 4};
+    const TokenIds generated =
+        generate(generator, state, {prompt}, {.count = 4, .temperature = 0})[0];
+    TokenIds tokens = prompt;
     for (std::size_t i = 0; i < generated.size(); ++i) {
-      std::vector<std::int32_t> padded = tokens;
+      TokenIds padded = tokens;
       padded.resize(7, 0);
       const Array logits =
           executable.run(state, {{"tokens", Array(padded, {1, 7})}}).outputs["prediction"];
@@ -194,26 +194,6 @@ TEST_CASE("generation with a cache gives the likeliest tokens of the whole seque
       tokens.push_back(static_cast<std::int32_t>(likeliest));
     }
   }
-}
-
-TEST_CASE("sampling takes the likeliest tokens in proportion to their probabilities") {
-  const std::vector<float> logits{0, std::log(3.0F), -1, std::log(6.0F)};
-  CHECK(sample(logits, {.temperature = 0}, 0.99) == 3);
-  // The two likeliest have probabilities 2/3 and 1/3.
-  CHECK(sample(logits, {.top_k = 2}, 0.66) == 3);
-  CHECK(sample(logits, {.top_k = 2}, 0.67) == 1);
-  // At temperature 1/2 they are squared: 4/5 and 1/5.
-  CHECK(sample(logits, {.temperature = 0.5, .top_k = 2}, 0.79) == 3);
-  CHECK(sample(logits, {.temperature = 0.5, .top_k = 2}, 0.81) == 1);
-}
-
-TEST_CASE("a prompt must have a token, and fit") {
-  const Decoder decoder({.layers = 1, .hidden = 4, .heads = 1, .sequence = 4, .vocabulary = 5});
-  CHECK(error_of([&] { generate(decoder, {}, {}, 1, {}); }) ==
-        "generate: the prompt is empty; give at least one token");
-  const std::vector<std::int32_t> prompt{1, 2, 3};
-  CHECK(error_of([&] { generate(decoder, {}, prompt, 3, {}); }) ==
-        "generate: a prompt of 3 tokens and 3 more exceed the model's sequence of 4");
 }
 
 }  // namespace decoder_test

@@ -104,6 +104,7 @@ TEST_CASE("flags that have no effect beside others are refused") {
   CHECK(refused("alpa-gpt", {"--plan-only", "--generate", "5"}) ==
         "--plan-only runs nothing: it can't be combined with --generate");
   CHECK(refused("alpa-gpt", {"--top-k", "5"}) == "--top-k has no effect without --generate");
+  CHECK(refused("alpa-gpt", {"--stop", "x"}) == "--stop has no effect without --generate");
   CHECK(refused("alpa-gpt", {"--rotary-base", "5"}) ==
         "--rotary-base has no effect with --kind gpt, whose positions are learnt");
   CHECK(refused("alpa-gpt", {"--kind", "llama", "--positions", "9"}) ==
@@ -124,6 +125,14 @@ TEST_CASE("what is to be generated is checked before the training") {
         "/nowhere: has neither tokenizer.json nor vocab.json with merges.txt");
   CHECK(mistake("alpa-gpt", {"--logits", "x.safetensors"}) ==
         "--logits has no effect without --generate");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--stop", "ab"}) ==
+        "--stop has 2 tokens; give the text of a single one");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "/dev/null"}) ==
+        "--prompts /dev/null: has no lines; write a prompt on each");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "x", "--prompt", "y"}) ==
+        "--prompt has no effect beside --prompts, whose lines are continued");
+  CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "/nowhere"})
+            .starts_with("/nowhere: cannot be read"));
   const ProgramOutput unloaded = run_small("alpa-gpt", {"--load", "/nowhere/x.safetensors"});
   CHECK(unloaded.status == 2);
   CHECK(unloaded.text.find("plan  ") == unloaded.text.npos);

@@ -31,6 +31,8 @@ const std::map<std::string_view, std::string_view> kNotDifferentiable{
     {"layer_norm_grad", "second derivatives of layer_norm are not offered"},
     {"rms_norm_grad", "second derivatives of rms_norm are not offered"},
     {"attention_grad", "second derivatives of attention are not offered"},
+    {"cached_attention", "text is generated after the training"},
+    {"write_rows", "it fills a cache, which is no part of a loss"},
     {"max_pool_grad", "second derivatives of max_pool are not offered"},
     {"multi_tensor_adam", "the step ends with it"},
     {"multi_tensor_sgd", "the step ends with it"},

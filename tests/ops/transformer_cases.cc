@@ -133,6 +133,7 @@ void add_rotary(std::vector<Case>& table, DType dtype, const Shape& x, bool per_
 struct AttentionCase {
   std::int64_t batch, queries, heads, keys, key_heads, width;
   bool causal = false, mask = false;
+  const Tensor* positions = nullptr;  ///< of a cache
 };
 
 /// exp(scale · q·k - shift) of (row, query, head) and a key it sees, else 0.
@@ -140,6 +141,7 @@ double probability(const AttentionCase& c, double scale, const Tensor& q, const 
                    const Tensor* mask, std::int64_t b, std::int64_t t, std::int64_t h,
                    std::int64_t s, double shift) {
   if (c.causal && s > t + c.keys - c.queries) return 0;
+  if (c.positions != nullptr && double(s) > c.positions->at({b}) + double(t)) return 0;
   if (mask != nullptr && mask->at({b, s}) == 0) return 0;
   double product = 0;
   for (std::int64_t d = 0; d < c.width; ++d)
@@ -207,6 +209,48 @@ void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c
       {&ops::attention_grad, backward, attention_grad(c, scale), 10 * points, attributes});
 }
 
+Reference cached_attention(const AttentionCase& c, double scale) {
+  return [=](const std::vector<Tensor>& v) {
+    AttentionCase of_cache = c;
+    of_cache.positions = &v[3];
+    return std::vector<Tensor>{attention(of_cache, scale)(v)[0]};
+  };
+}
+
+/// Positions from `low` on.
+void add_cached_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c,
+                          double low = 0) {
+  const Operand q{{dtype, {c.batch, c.queries, c.heads, c.width}}, -1, 1},
+      k{{dtype, {c.batch, c.keys, c.key_heads, c.width}}, -1, 1},
+      positions{{i32, {c.batch}}, low, double(c.keys - c.queries)};
+  table.push_back({&ops::cached_attention,
+                   {q, k, k, positions},
+                   cached_attention(c, 0.5),
+                   4 * double(c.batch * c.queries * c.heads * c.keys * c.width),
+                   {{"scale", 0.5}}});
+}
+
+Reference write_rows() {
+  return [](const std::vector<Tensor>& v) {
+    Tensor y = v[0];
+    for_each(v[1].shape, [&](const Shape& at) {
+      Shape to = at;
+      to[1] += std::int64_t(v[2].at({at[0]}));
+      if (to[1] >= 0 && to[1] < y.shape[1]) y.at(to) = v[1].at(at);
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+/// Positions some of which are outside.
+void add_write_rows(std::vector<Case>& table, DType dtype, const Shape& x, std::int64_t rows) {
+  Shape written = x;
+  written[1] = rows;
+  table.push_back({&ops::write_rows,
+                   {{{dtype, x}}, {{dtype, written}}, {{i32, {x[0]}}, double(-rows), double(x[1])}},
+                   write_rows()});
+}
+
 // ---- random numbers: tests of their own (tests/api/dropout_test.cc) check the values
 
 void add_dropped(std::vector<Case>& table) {
@@ -253,6 +297,17 @@ std::vector<Case> transformer_cases() {
   add_attention(table, bf16, {2, 4, 2, 4, 2, 8, true});
   add_attention(table, f16, {1, 3, 2, 5, 1, 4});
   add_attention(table, f16, {2, 3, 4, 5, 2, 16, true});
+  add_cached_attention(table, f64, {2, 1, 3, 5, 3, 4});
+  add_cached_attention(table, f64, {2, 3, 4, 7, 2, 2});
+  add_cached_attention(table, f32, {3, 2, 4, 150, 1, 33});
+  add_cached_attention(table, f32, {1, 66, 2, 230, 2, 16}, 130);
+  add_cached_attention(table, bf16, {2, 1, 4, 6, 2, 8});
+  add_cached_attention(table, f16, {2, 4, 2, 9, 2, 16});
+  add_write_rows(table, f64, {3, 5, 2, 4}, 2);
+  add_write_rows(table, f32, {2, 6, 4, 8}, 1);
+  add_write_rows(table, bf16, {2, 4, 3}, 4);
+  add_write_rows(table, i32, {4, 3}, 1);
+  add_write_rows(table, u8, {1, 40, 7}, 9);
   add_dropped(table);
   return table;
 }

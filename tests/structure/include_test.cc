@@ -65,8 +65,9 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"checkpoint", {"executable"}},
     {"parallelize", {"executable"}},
     {"measure", {"nn", "parallelize"}},
+    {"generate", {"nn", "parallelize"}},
     {"eigen", {"tensor"}},
-    {"alpa", {"nn", "parallelize", "weights", "checkpoint"}},
+    {"alpa", {"nn", "generate", "weights", "checkpoint"}},
 };
 
 /// For every module, all it may include.

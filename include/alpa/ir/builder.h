@@ -56,7 +56,7 @@ struct Value {
 /// index), the same under every plan.
 struct Initializer {
   /// the distribution
-  enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
+  enum class Kind : std::uint8_t { constant, normal, uniform, unset } kind = Kind::constant;
   double a = 0;  ///< constant: the value; normal: mean; uniform: low
   double b = 0;  ///< normal: standard deviation; uniform: high
 
@@ -68,6 +68,8 @@ struct Initializer {
   static Initializer normal(double mean, double standard_deviation) {
     return {Kind::normal, mean, standard_deviation};
   }
+  /// None: the step itself writes what it reads. For `Builder::step_state` alone.
+  static Initializer unset() { return {Kind::unset, 0, 0}; }
   /// uniform in [low, high)
   static Initializer uniform(double low, double high) { return {Kind::uniform, low, high}; }
 };
@@ -97,7 +99,9 @@ class Builder {
   /// `type` is given. Throws Error if `parameter` is not a parameter.
   virtual Value optimizer_state(Value parameter, const std::string& what,
                                 const std::optional<TensorType>& type = {}) = 0;
-  /// State of the step as a whole, such as a loss scale: not a parameter, nor that of one.
+  /// State of the step as a whole, such as a loss scale: not a parameter, nor that of one. If it is
+  /// `Initializer::unset`, a step that follows another one may have it alone. Its content then
+  /// lasts until a step runs that lacks it.
   virtual Value step_state(const std::string& name, TensorType type, Initializer init) = 0;
   /// State `name` that belongs to `parameter`, such as a running mean: not trained, changed by
   /// `update` alone. Made at the first call; later calls return it. Throws Error if `parameter` is

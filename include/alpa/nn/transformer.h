@@ -36,6 +36,66 @@ class RMSNorm {
   double epsilon_;
 };
 
+/// Keys and values of the tokens so far, of every attention layer of a decoder: with them a step
+/// computes new tokens alone, all those of a prompt or one of each row (`generate`). They are state
+/// of the step, changed in place, and no more of them is read than there are tokens.
+class KeyValueCache {
+ public:
+  /// For new tokens at `positions` i32 [B, T], consecutive in each row and below `length`. `last`:
+  /// i32 [B], which of a row's T tokens is its last one; the others are padding. Default: T - 1.
+  /// Throws Error in a step of several micro-batches.
+  KeyValueCache(Value positions, std::int64_t length, Value last = {})
+      : positions_(positions), length_(length), last_(last) {
+    require(positions.rank() == 2 && positions.dtype() == i32,
+            "nn::KeyValueCache: the positions are {}; they must be i32 [B, T]",
+            to_string(positions.type()));
+    require(length >= positions.dim(1), "nn::KeyValueCache: {} new tokens exceed its length of {}",
+            positions.dim(1), length);
+    require(positions.builder->num_micro_batches() == 1,
+            "nn::KeyValueCache: the step has {} micro-batches; give it one",
+            positions.builder->num_micro_batches());
+    first_ = reshape(slice(positions, 1, 0, 1), {positions.dim(0)});
+  }
+
+  Value positions() const { return positions_; }   ///< of the new tokens
+  std::int64_t length() const { return length_; }  ///< tokens that a row may have
+  std::int64_t layers() const { return layers_; }  ///< that have attended so far
+
+  /// Adds keys and values [B, T, K, D] of the new tokens, then attends with queries [B, T, H, D] to
+  /// all tokens up to their own. To be called once by each layer, in the same order in all steps.
+  Value attend(Value queries, Value keys, Value values) {
+    const std::string name = "cache." + std::to_string(layers_++);
+    keys = written(name + ".keys", keys);
+    values = written(name + ".values", values);
+    return attention(queries, keys, values, {.positions = first_});
+  }
+
+  /// x [B, T, C] → [B, 1, C], that of each row's last token. A model calls it before its head,
+  /// which then computes no other logits.
+  Value last(Value x) const {
+    const std::int64_t tokens = x.dim(1);
+    if (tokens == 1) return x;
+    if (!last_) return slice(x, 1, tokens - 1, tokens);
+    const Value ids = reshape(last_, {x.dim(0), 1, 1});
+    return take_along_axis(x, broadcast_to(ids, {x.dim(0), 1, x.dim(2)}), 1);
+  }
+
+ private:
+  Value written(const std::string& name, Value rows) const {
+    Shape shape = rows.shape();
+    shape.at(1) = length_;
+    const Value state = rows.builder->step_state(name, {rows.dtype(), shape}, Initializer::unset());
+    const Value now = write_rows(state, rows, first_);
+    rows.builder->update(state, now);
+    return now;
+  }
+
+  Value positions_;
+  std::int64_t length_;
+  Value last_, first_;
+  std::int64_t layers_ = 0;
+};
+
 /// Options of `SelfAttention`.
 struct SelfAttentionOptions {
   std::int64_t key_heads = 0;  ///< of grouped queries (Ainslie et al. 2023); 0: as many as heads
@@ -77,7 +137,16 @@ class SelfAttention {
                               .key_mask = key_mask}));
   }
 
-  /// The parts, for a cache of keys and values: attention(heads(x)…) and `project` make the layer.
+  /// Of new tokens x, which see those in the cache, too. Throws Error if it is not causal.
+  Value operator()(Value x, KeyValueCache& cache) const {
+    require(options_.causal,
+            "nn::SelfAttention: a cache holds earlier tokens, but the layer sees later ones, too; "
+            "make it causal");
+    const Heads h = heads(x, cache.positions());
+    return project(cache.attend(h.queries, h.keys, h.values));
+  }
+
+  /// The parts: attention(heads(x)…) and `project` make the layer.
   struct Heads {
     Value queries;       ///< [B, T, heads, width / heads]
     Value keys, values;  ///< [B, T, key heads, width / heads]

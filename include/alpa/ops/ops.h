@@ -206,12 +206,20 @@ struct AttentionOptions {
   double dropout = 0;                ///< rate, of the probabilities
   std::optional<double> scale = {};  ///< of the products; default 1/sqrt(D)
   Value key_mask = {};               ///< u8 [B, S]: 0 marks keys that nobody sees
+  /// i32 [B], of a cache of keys and values (`write_rows`): query t of row b sees the keys up to
+  /// positions[b] + t, and no others are read. Without the above but `scale`. No gradient.
+  Value positions = {};
 };
 /// softmax(scale · q kᵀ) v of every head (Vaswani et al. 2017), without the T × S products in
 /// memory (Dao et al. 2022): q [B, T, H, D], k [B, S, K, D], v [B, S, K, D], one floating type; K
 /// divides H, and query head h reads key head h / (H / K). A query that sees no key gives 0. B, T
 /// and the heads can be split. No second derivatives.
 Value attention(Value q, Value k, Value v, AttentionOptions options = {});
+
+/// x [B, S, ...] with rows [B, T, ...] at [b, positions[b]] and what follows, of each b; those
+/// outside of x are left out. Positions i32 [B]. A state that becomes the result is changed in
+/// place: nothing but the rows is moved. No gradient. All dimensions but S and T can be split.
+Value write_rows(Value x, Value rows, Value positions);
 
 /// Options of `conv2d`.
 struct ConvolutionOptions {

@@ -1,4 +1,5 @@
-// kernels/cuda/load/attention.cc — loads attention, its gradient, and rotary position embeddings
+// kernels/cuda/load/attention.cc — loads attention, its gradient, attention over a cache, and
+// rotary position embeddings
 #include "kernels/cuda/attention.h"
 
 #include <array>
@@ -115,6 +116,17 @@ Launch load_attention(const OpDef&, const KernelCall& call, const Gpu& card) {
       attention_problem(loaded->piece, loaded->scratch.workspace_bytes, loaded->numbers));
   if (!loaded->plan) return load_plain(launch);
   return [loaded](const KernelCall& now, Stream stream) { loaded->queue(now, stream); };
+}
+
+Launch load_cached_attention(const OpDef&, const KernelCall& call, const Gpu&) {
+  return [s = kernels::cached_attention_shape(call)](const KernelCall& now, Stream stream) {
+    const auto in = [&](int i) { return now.inputs[i].data; };
+    check_queued(run_attention(s,
+                               {in(0), in(1), in(2), nullptr, now.outputs[0].data, nullptr,
+                                now.inputs[3].as<std::int32_t>()},
+                               step_of(now), stream),
+                 "attention over a cache");
+  };
 }
 
 Launch load_rotary(const OpDef&, const KernelCall& call, const Gpu&) {

@@ -1,8 +1,9 @@
 // kernels/cuda/load/movement.cc — loads operators that only move elements: transpose, broadcast and
-// reshape; slice, pad and concatenate, which are box copies along one dimension
+// reshape; slice, pad and concatenate, which are box copies along one dimension; write_rows
 #include <vector>
 
 #include "kernels/cuda/copy.h"
+#include "kernels/cuda/write_rows.h"
 #include "kernels/plan/strided_copy_plan.h"
 #include "src/cuda/loads.h"
 
@@ -52,6 +53,16 @@ CopyLaunch copy_in(const OpDef& op, const Box& b) {
 }
 
 }  // namespace
+
+Launch load_write_rows(const OpDef& op, const KernelCall& call, const Gpu&) {
+  const auto whole = gather(op, call, kernels::dense_strides(call.outputs.at(0).type.shape));
+  return [whole, s = kernels::written_rows(call)](const KernelCall& now, Stream stream) {
+    if (now.inputs[0].data != now.outputs[0].data) whole(now, stream);
+    check_queued(run_write_rows(s, now.inputs[1].data, now.inputs[2].as<std::int32_t>(),
+                                now.outputs[0].data, stream),
+                 "write_rows");
+  };
+}
 
 Launch load_reshape(const OpDef& op, const KernelCall& call, const Gpu&) {
   return [copy = gather(op, call, kernels::dense_strides(call.outputs.at(0).type.shape))](

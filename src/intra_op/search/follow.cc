@@ -91,12 +91,14 @@ class Counterparts {
   std::vector<int> values_;                ///< per value, the leader's; -1: none
 };
 
-/// Throws Error unless `leader` has the state, of the same type.
+/// Throws Error unless `leader` has the state, of the same type. A state that the step itself fills
+/// may be its own.
 void require_state(const Graph& leader, const Graph& graph, const Input& input) {
   const auto found =
       std::find_if(leader.inputs.begin(), leader.inputs.end(), [&](const Input& other) {
         return other.kind == InputKind::state && other.name == input.name;
       });
+  if (found == leader.inputs.end() && is_unset(graph, input)) return;
   require(
       found != leader.inputs.end(),
       "a step that shares the state of another reads \"{}\", which that one lacks; build both from "
