@@ -58,6 +58,7 @@ struct Prepared {
   std::int64_t workspace_bytes = 0;
   std::int64_t results = 0;
   bool empty_sum = false;
+  int chunks = 0;  ///< in which the product is summed; 0: in any order
 };
 
 // ---- preparation
@@ -65,6 +66,7 @@ struct Prepared {
 
 OwnSum prepare_sum(const Prepared& prepared, const kernels::EinsumOperand& operand,
                    const KernelCall& call, int input, Workspace& space) {
+  invariant(!call.sums.is_fixed(), "einsum: sums of one operand have no fixed order");
   const std::string letters =
       kernels::stored_letters(prepared.plan, call.attributes->string("equation"), input);
   std::vector<std::int64_t> axes;
@@ -126,8 +128,9 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   auto prepared = std::make_shared<Prepared>();
   const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type,
                    &z = call.outputs.at(0).type;
-  prepared->plan =
-      kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
+  prepared->plan = kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape,
+                                        z.shape, {.fixed_sums = call.sums.is_fixed()});
+  prepared->chunks = call.sums.chunks;
   prepared->results = z.elements();
   prepared->empty_sum = x.elements() == 0 || y.elements() == 0;
   if (prepared->results == 0 || prepared->empty_sum) return prepared;
@@ -138,7 +141,7 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, space);
   prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
   prepare_result(*prepared, call, space);
-  if (!wide) {
+  if (!wide && !call.sums.is_fixed()) {
     prepared->dnnl = std::make_unique<DnnlMatmul>(prepared->plan.shape, call.threads);
     prepared->dnnl_workspace = space.take(prepared->dnnl->workspace_bytes());
   }
@@ -217,8 +220,10 @@ void run_as(const KernelCall& call, const Prepared& prepared) {
   T* const c = reinterpret_cast<T*>(product);
   if constexpr (sizeof(T) == 8)
     matmul_f64(prepared.plan.shape, c, a, b, *call.team);
-  else
+  else if (prepared.dnnl)
     prepared.dnnl->run(c, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
+  else
+    ordered_matmul(prepared.plan.shape, prepared.chunks, c, a, b, *call.team);
   deliver<T>(call, prepared, product);
 }
 

@@ -121,9 +121,11 @@ std::int64_t grad_workspace(const KernelCall& call) {
   return entries * static_cast<std::int64_t>(sizeof(std::int64_t));
 }
 
+constexpr KernelDef kGradAtOnce{run_embedding_grad, nullptr, grad_workspace};
+
 }  // namespace
 
 const KernelDef embedding{run_embedding, nullptr, nullptr};
-const KernelDef embedding_grad{run_embedding_grad, nullptr, grad_workspace};
+const KernelDef embedding_grad = in_chunks<kGradAtOnce>;
 
 }  // namespace alpa::cpu

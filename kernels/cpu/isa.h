@@ -139,6 +139,16 @@ struct RandomTable {
   DrawFunction normal, uniform;
 };
 
+/// Rows of a tile of `ProductLoops`.
+inline constexpr std::int64_t kTileRows = 6;
+
+/// Products whose sums are added in one order, whatever their other extents.
+struct ProductLoops {
+  std::int64_t columns;  ///< of a tile
+  /// c [kTileRows, columns], `lead` apart, += Σ over ascending k of a [k, kTileRows] b [k, columns].
+  void (*tile)(float* c, std::int64_t lead, const float* a, const float* b, std::int64_t k);
+};
+
 /// The loops of one instruction set.
 struct Isa {
   const char* name;
@@ -149,6 +159,7 @@ struct Isa {
   const LayerNormTable& layer_norm;
   const AttentionTable& attention;
   const CrossEntropyTable& cross_entropy;
+  const ProductLoops& product;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -160,6 +171,7 @@ const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
 const CrossEntropyTable& cross_entropy_table();
+const ProductLoops& product_loops();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

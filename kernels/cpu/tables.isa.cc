@@ -5,7 +5,8 @@ namespace alpa::cpu::ALPA_ISA {
 
 Isa named(const char* name) {
   return {name,           elementwise_table(), reduce_table(),    update_table(),
-          random_table(), layer_norm_table(),  attention_table(), cross_entropy_table()};
+          random_table(), layer_norm_table(),  attention_table(), cross_entropy_table(),
+          product_loops()};
 }
 
 }  // namespace alpa::cpu::ALPA_ISA

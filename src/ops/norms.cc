@@ -132,6 +132,7 @@ const OpDef ops::layer_norm_grad = {
     .name = "layer_norm_grad",
     .rule = layer_norm_grad_rule,
     .result_dtypes = layer_norm_grad_dtypes,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::layer_norm_grad,
 };
 
@@ -149,6 +150,7 @@ const OpDef ops::rms_norm_grad = {
     .name = "rms_norm_grad",
     .rule = rms_norm_grad_rule,
     .result_dtypes = rms_norm_grad_dtypes,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::rms_norm_grad,
 };
 
