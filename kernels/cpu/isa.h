@@ -145,7 +145,8 @@ inline constexpr std::int64_t kTileRows = 6;
 /// Products whose sums are added in one order, whatever their other extents.
 struct ProductLoops {
   std::int64_t columns;  ///< of a tile
-  /// c [kTileRows, columns], `lead` apart, += Σ over ascending k of a [k, kTileRows] b [k, columns].
+  /// c [kTileRows, columns], `lead` apart, += Σ over ascending k of a [k, kTileRows] times b [k,
+  /// columns].
   void (*tile)(float* c, std::int64_t lead, const float* a, const float* b, std::int64_t k);
 };
 

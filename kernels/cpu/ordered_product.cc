@@ -1,5 +1,6 @@
-// kernels/cpu/ordered_product.cc — products whose sums have one order, whatever their other extents:
-// tiles of one size, padded with zeros, each of which runs through k from its begin to its end
+// kernels/cpu/ordered_product.cc — products whose sums have one order, whatever their other
+// extents: tiles of one size, padded with zeros, each of which runs through k from its begin to its
+// end
 #include <algorithm>
 #include <bit>
 
@@ -12,7 +13,7 @@ namespace alpa::cpu {
 namespace {
 
 // A block of the result, and the part of k that is packed at a time.
-constexpr std::int64_t kRows = 8 * kTileRows, kColumns = 64, kDepth = 128;
+constexpr std::int64_t kRows = 16 * kTileRows, kColumns = 128, kDepth = 128;
 constexpr int kLevels = 5;  ///< of the tree over chunks: up to 16 of them
 
 std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -20,6 +21,7 @@ std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 /// A block of m × n results, and what its product needs.
 struct Block {
   std::int64_t m, n;
+  std::int64_t lead;  ///< of sums: n, in whole tiles
   Matrix a, b;
   alignas(64) float packed_a[kRows * kDepth];
   alignas(64) float packed_b[kColumns * kDepth];
@@ -54,14 +56,14 @@ void add_range(Block& block, float* sums, std::int64_t begin, std::int64_t end) 
          block.b.column, block.b.row);
     for (std::int64_t column = 0; column < block.n; column += loops.columns)
       for (std::int64_t row = 0; row < block.m; row += kTileRows)
-        loops.tile(sums + row * kColumns + column, kColumns, block.packed_a + row * depth,
+        loops.tile(sums + row * block.lead + column, block.lead, block.packed_a + row * depth,
                    block.packed_b + column * depth, depth);
   }
 }
 
 /// The block's sums over all chunks, in sums[0].
 void sum_chunks(Block& block, std::int64_t k, int chunks) {
-  const std::int64_t used = up(block.m, kTileRows) * kTileRows * kColumns;
+  const std::int64_t used = up(block.m, kTileRows) * kTileRows * block.lead;
   int level = 0;
   for (int chunk = 0; chunk < chunks; ++chunk, ++level) {
     std::fill_n(block.sums[level], used, 0.0F);
@@ -82,11 +84,12 @@ void ordered_product(std::int64_t m, std::int64_t n, std::int64_t k, int chunks,
   for (std::int64_t row = 0; row < m; row += kRows)
     for (std::int64_t column = 0; column < n; column += kColumns) {
       block.m = std::min(kRows, m - row), block.n = std::min(kColumns, n - column);
+      block.lead = up(block.n, isa().product.columns) * isa().product.columns;
       block.a = {a.data + row * a.row, a.row, a.column};
       block.b = {b.data + column * b.column, b.row, b.column};
       sum_chunks(block, k, chunks);
       for (std::int64_t r = 0; r < block.m; ++r) {
-        const float* const sums = block.sums[0] + r * kColumns;
+        const float* const sums = block.sums[0] + r * block.lead;
         float* const to = c + (row + r) * c_lead + column;
         for (std::int64_t i = 0; i < block.n; ++i) to[i] = add ? to[i] + sums[i] : sums[i];
       }
@@ -95,13 +98,12 @@ void ordered_product(std::int64_t m, std::int64_t n, std::int64_t k, int chunks,
 
 void ordered_matmul(const kernels::MatmulShape& s, int chunks, float* c, const float* a,
                     const float* b, ThreadTeam& team) {
-  constexpr std::int64_t kWidth = 4 * kColumns;  ///< of a task
-  const std::int64_t down = up(s.m, kRows), across = up(s.n, kWidth);
+  const std::int64_t down = up(s.m, kRows), across = up(s.n, kColumns);
   team.parallel_for(s.batches() * down * across, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const kernels::BatchOffsets at = kernels::batch_offsets(s.batch, task / (down * across));
-      const std::int64_t row = task / across % down * kRows, column = task % across * kWidth;
-      ordered_product(std::min(kRows, s.m - row), std::min(kWidth, s.n - column), s.k, chunks,
+      const std::int64_t row = task / across % down * kRows, column = task % across * kColumns;
+      ordered_product(std::min(kRows, s.m - row), std::min(kColumns, s.n - column), s.k, chunks,
                       {a + at.a + row * s.a_m, s.a_m, s.a_k},
                       {b + at.b + column * s.b_n, s.b_k, s.b_n}, false,
                       c + at.c + row * s.c_m + column, s.c_m);

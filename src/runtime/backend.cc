@@ -21,6 +21,7 @@ bool cpu_has_kernel(const OpDef& op) { return op.cpu && *op.cpu; }
 const Backend kCpu = {
     .name = "cpu",
     .on_cores = true,
+    .fixes_sums = true,
     .has_kernel = cpu_has_kernel,
     .require_devices = [](int) {},
     .make_devices = make_cpu_devices,

@@ -20,6 +20,8 @@ struct Backend {
   /// Devices are threads of this process and share its cores: they may have several each, and
   /// overlapping pays only while there are more cores than devices.
   bool on_cores = false;
+  /// Kernels can add in one order (KernelCall::sums).
+  bool fixes_sums = false;
   bool (*has_kernel)(const OpDef& op) = nullptr;
   /// Throws Error, with reason and remedy, if this machine has fewer devices.
   void (*require_devices)(int devices) = nullptr;

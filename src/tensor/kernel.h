@@ -37,9 +37,9 @@ struct StepContext {
 };
 
 /// The order in which a call adds up. A letter that devices may split is summed in equal chunks of
-/// the whole tensor, each by itself, and the sums of chunks along a balanced tree. All other letters
-/// are summed in an order that depends on their extents in the whole tensor alone. So the bits do
-/// not depend on the other extents of the local tensors, nor on threads.
+/// the whole tensor, each by itself, and the sums of chunks along a balanced tree. All other
+/// letters are summed in an order that depends on their extents in the whole tensor alone. So the
+/// bits do not depend on the other extents of the local tensors, nor on threads.
 struct SumOrder {
   int chunks = 0;  ///< of the device's part, a power of two; 0: sums may be added in any order
   /// Bit i: the first dimension of input (output) i has the letter.
