@@ -97,7 +97,7 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
   if (cli::processes() == 1)
     add_row("single device",
             serial_reference(step, std::get<Serial>(make_method(flags, "serial")).num_micro_batches,
-                             cluster));
+                             cluster, flags.reproducible));
   constexpr std::pair<const char*, const char*> kMethods[] = {
       {"data", "data parallel"}, {"zero2", "ZeRO-2"}, {"zero3", "ZeRO-3"}, {"shard", "automatic"}};
   for (const auto& [name, title] : kMethods)

@@ -27,6 +27,7 @@ CompiledStep run_passes(const Graph& graph, Plan plan, const LoweringTarget& tar
   set_forecast(plan, program, target.cluster);
   CompiledStep planned{.graph = graph, .plan = std::move(plan)};
   log.write("plan.json", [&] { return to_json(planned); });
+  if (target.options.reproducible) program = with_fixed_sums(std::move(program), graph);
   program = log.check("partitioned.txt", std::move(program));
   if (target.backend.fuses_epilogue)
     program = log.check("epilogues.txt", fuse_epilogues(program, target.backend.fuses_epilogue));

@@ -171,9 +171,10 @@ Tile first_tile(const KernelCall& call, const AttentionShape& s, std::int64_t ro
 
 /// p = q kᵀ of a tile.
 template <class T>
-void multiply_keys(const AttentionShape& s, const Tile& tile, Panel<T> q, Panel<T> k, T* p) {
-  if (tile.queries > kFewQueries)
-    return gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
+void multiply_keys(const AttentionShape& s, const Tile& tile, Panel<T> q, Panel<T> k, T* p,
+                   bool fixed) {
+  if (fixed || tile.queries > kFewQueries)
+    return gemm(tile.queries, tile.keys, s.width, q, transposed(k), false, p, kKeys, fixed);
   for (std::int64_t t = 0; t < tile.queries; ++t)
     loops<T>(isa().attention)
         .multiply_keys(p + t * kKeys, q.data + t * q.lead, k.data, k.lead, tile.keys, s.width);
@@ -182,10 +183,10 @@ void multiply_keys(const AttentionShape& s, const Tile& tile, Panel<T> q, Panel<
 /// Adds p v of a tile.
 template <class T>
 void add_values(const AttentionShape& s, const Tile& tile, const T* p, const HeadRows& rows,
-                T* buffer, T* values) {
-  if (tile.queries > kFewQueries) {
+                T* buffer, T* values, bool fixed) {
+  if (fixed || tile.queries > kFewQueries) {
     const Panel<T> v = right_panel(rows, tile.key, tile.keys, buffer);
-    return gemm(tile.queries, s.width, tile.keys, T(1), {p, kKeys}, v, T(1), values, s.width);
+    return gemm(tile.queries, s.width, tile.keys, {p, kKeys}, v, true, values, s.width, fixed);
   }
   const Panel<T> v = panel(rows, tile.key, tile.keys, buffer);
   for (std::int64_t t = 0; t < tile.queries; ++t)
@@ -207,13 +208,14 @@ void run_queries(const KernelCall& call, const AttentionShape& s, std::int64_t r
   const Panel<T> q = panel({call.inputs[0], row, head}, first, tile.queries, q_buffer);
   // the last query sees most
   const std::int64_t end = seen_of_row(s, tile, first + tile.queries - 1);
+  const bool fixed = call.sums.is_fixed();
   for (; tile.key < end; tile.key += kKeys) {
     tile.keys = std::min(kKeys, end - tile.key);
     const Panel<T> k = panel({call.inputs[1], row, key_head}, tile.key, tile.keys, k_buffer);
-    multiply_keys(s, tile, q, k, p);
+    multiply_keys(s, tile, q, k, p, fixed);
     for (std::int64_t t = 0; t < tile.queries; ++t)
       add_line(call, s, tile, t, p + t * kKeys, running);
-    add_values(s, tile, p, {call.inputs[2], row, key_head}, k_buffer, running.values);
+    add_values(s, tile, p, {call.inputs[2], row, key_head}, k_buffer, running.values, fixed);
   }
   finish(call, s, tile, running);
 }
@@ -308,15 +310,16 @@ void add_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile,
                                  q_buffer),
                  dy = right_panel({call.inputs[0], tile.row, tile.head}, tile.query, tile.queries,
                                   dy_buffer);
-  gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
-  gemm(tile.queries, tile.keys, s.width, T(1), dy, transposed(v), T(0), dp, kKeys);
+  const bool fixed = call.sums.is_fixed();
+  gemm(tile.queries, tile.keys, s.width, q, transposed(k), false, p, kKeys, fixed);
+  gemm(tile.queries, tile.keys, s.width, dy, transposed(v), false, dp, kKeys, fixed);
   for (std::int64_t t = 0; t < tile.queries; ++t)
     probabilities(call, s, tile, t, p + t * kKeys, dp + t * kKeys);
   const HeadRows dq{call.outputs[0], tile.row, tile.head};
-  gemm(tile.queries, s.width, tile.keys, T(1), {dp, kKeys}, k, T(first_of_keys ? 0 : 1),
-       dq_sums<T>(call, s) + dq.element(tile.query), dq.lead());
-  gemm(tile.keys, s.width, tile.queries, T(1), {p, kKeys, true}, dy, T(1), sums.dv, s.width);
-  gemm(tile.keys, s.width, tile.queries, T(1), {dp, kKeys, true}, q, T(1), sums.dk, s.width);
+  gemm(tile.queries, s.width, tile.keys, {dp, kKeys}, k, !first_of_keys,
+       dq_sums<T>(call, s) + dq.element(tile.query), dq.lead(), fixed);
+  gemm(tile.keys, s.width, tile.queries, {p, kKeys, true}, dy, true, sums.dv, s.width, fixed);
+  gemm(tile.keys, s.width, tile.queries, {dp, kKeys, true}, q, true, sums.dk, s.width, fixed);
 }
 
 /// The query heads of a key head, for keys [key, key + kKeys).

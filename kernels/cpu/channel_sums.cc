@@ -12,7 +12,7 @@ namespace {
 
 RowPieces pieces_of(const KernelCall& call) {
   return row_pieces(kernels::channel_rows(call.inputs.at(0).type),
-                    call.outputs.at(0).type.elements());
+                    call.outputs.at(0).type.elements(), call.sums.is_fixed());
 }
 
 /// Adds `rows` rows of `n` channels from element `at` on, which follow each other if there are
@@ -54,9 +54,11 @@ void run(const KernelCall& call) {
 
 std::int64_t workspace_bytes(const KernelCall& call) { return pieces_of(call).workspace_bytes(); }
 
+constexpr KernelDef kAtOnce{run, nullptr, workspace_bytes};
+
 }  // namespace
 
-const KernelDef channel_sums{run, nullptr, workspace_bytes};
-const KernelDef channel_products{run, nullptr, workspace_bytes};
+const KernelDef channel_sums = in_chunks<kAtOnce>;
+const KernelDef channel_products = in_chunks<kAtOnce>;
 
 }  // namespace alpa::cpu

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/in_chunks.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/plan/windows.h"
@@ -36,6 +37,8 @@ struct Plan {
   int threads = 1;
   bool as_stored = true;   ///< tensors hold the type of computation
   bool is_matrix = false;  ///< x itself is the matrix of windows
+  bool grouped = false;    ///< the whole convolution; a device may have a single group
+  bool fixed = false;      ///< sums have one order
 
   std::int64_t inputs() const { return s.channels / s.groups; }   ///< channels of a group
   std::int64_t outputs() const { return s.features / s.groups; }  ///< features of a group
@@ -44,7 +47,7 @@ struct Plan {
   std::int64_t pixels() const { return s.h.out * s.w.out; }  ///< of one image
   std::int64_t rows() const { return s.batch * pixels(); }
   bool is_empty() const { return rows() * s.channels * s.features == 0; }
-  bool is_depthwise() const { return s.groups > 1 && inputs() == 1 && outputs() == 1; }
+  bool is_depthwise() const { return grouped && inputs() == 1 && outputs() == 1; }
   /// Taps gathered at a time by whole rows of the kernel's matrix.
   std::int64_t taps_at_once(std::int64_t channels) const {
     return std::clamp<std::int64_t>(kElements / (kRows * channels), 1, taps());
@@ -197,9 +200,8 @@ void forward_block(const KernelCall& call, const Plan& plan, const T* kernel, T*
                 plan.s.channels};
       else
         gather(windows, width, call.inputs[0], plan, g, first, m, k, k + width);
-      gemm(m, plan.outputs(), width, T(1), left,
-           {kernel + k * features + g * plan.outputs(), features}, T(k > 0), y + g * plan.outputs(),
-           features);
+      gemm(m, plan.outputs(), width, left, {kernel + k * features + g * plan.outputs(), features},
+           k > 0, y + g * plan.outputs(), features, plan.fixed);
     }
 }
 
@@ -282,9 +284,9 @@ void grad_x_block(const Plan& plan, const ImageTask<T>& t, std::int64_t first, s
       const std::int64_t taps = std::min(at_once, plan.taps() - tap),
                          channels = grouped ? plan.inputs() : t.end - t.begin,
                          line = tap * plan.inputs() + (grouped ? 0 : t.begin);
-      gemm(m, taps * channels, plan.outputs(), T(1), {t.dy + g * plan.outputs(), features},
-           {t.kernel + line * features + g * plan.outputs(), features, true}, T(0), t.windows,
-           taps * channels);
+      gemm(m, taps * channels, plan.outputs(), {t.dy + g * plan.outputs(), features},
+           {t.kernel + line * features + g * plan.outputs(), features, true}, false, t.windows,
+           taps * channels, plan.fixed);
       for (std::int64_t i = 0; i < taps; ++i)
         scatter(t.dx, t.windows + i * channels, taps * channels, plan,
                 plan.piece(tap + i, grouped ? g * plan.inputs() : t.begin, channels), first, m);
@@ -390,8 +392,8 @@ void grad_kernel_task(const KernelCall& call, const Plan& plan, const KernelTask
               plan.s.channels, true};
     else
       gather(windows, width, call.inputs[0], plan, t.group, first, m, t.begin, t.end);
-    gemm(width, t.features, m, T(1), left, features_of(call.inputs[1], plan, t, first, m, values),
-         T(first > 0), out, features);
+    gemm(width, t.features, m, left, features_of(call.inputs[1], plan, t, first, m, values),
+         first > 0, out, features, plan.fixed);
   }
 }
 
@@ -427,7 +429,9 @@ Plan make_plan(const KernelCall& call, const KernelTensor& x, const KernelTensor
                const KernelTensor& y) {
   Plan plan{.s = kernels::convolution_shape(x, kernel, y, *call.attributes),
             .threads = call.threads,
-            .as_stored = x.type.dtype == f32 || x.type.dtype == f64};
+            .as_stored = x.type.dtype == f32 || x.type.dtype == f64,
+            .grouped = call.attributes->integer("groups") > 1,
+            .fixed = call.sums.is_fixed()};
   const auto is_plain = [](const kernels::WindowDim& d) {
     return d.size == 1 && d.stride == 1 && d.pad == 0 && d.in == d.out;
   };
@@ -463,14 +467,16 @@ void run(const KernelCall& call) {
   (call.inputs[0].type.dtype == f64 ? in_double : in_float)(call);
 }
 
+constexpr KernelDef kGradKernel{run<grad_kernel<float>, grad_kernel<double>>,
+                                prepare<plan_grad_kernel>,
+                                workspace<plan_grad_kernel, grad_kernel_scratch>};
+
 }  // namespace
 
 const KernelDef conv2d{run<forward<float>, forward<double>>, prepare<plan_forward>,
                        workspace<plan_forward, forward_scratch>};
 const KernelDef conv2d_grad_x{run<grad_x<float>, grad_x<double>>, prepare<plan_grad_x>,
                               workspace<plan_grad_x, grad_x_scratch>};
-const KernelDef conv2d_grad_kernel{run<grad_kernel<float>, grad_kernel<double>>,
-                                   prepare<plan_grad_kernel>,
-                                   workspace<plan_grad_kernel, grad_kernel_scratch>};
+const KernelDef conv2d_grad_kernel = in_chunks<kGradKernel>;
 
 }  // namespace alpa::cpu

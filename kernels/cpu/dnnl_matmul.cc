@@ -405,11 +405,15 @@ void DnnlMatmul::run(std::byte* c, const std::byte* a, const std::byte* b, std::
   });
 }
 
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, Panel<float> a,
-          Panel<float> b, float beta, float* c, std::int64_t c_lead) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Panel<float> a, Panel<float> b, bool add,
+          float* c, std::int64_t c_lead, bool fixed) {
+  const auto matrix = [](const Panel<float>& p) {
+    return p.transposed ? Matrix{p.data, 1, p.lead} : Matrix{p.data, p.lead, 1};
+  };
+  if (fixed) return ordered_product(m, n, k, 1, matrix(a), matrix(b), add, c, c_lead);
   const SingleThread single;
-  check_dnnl(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, alpha, a.data,
-                        a.lead, b.data, b.lead, beta, c, c_lead),
+  check_dnnl(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0F, a.data,
+                        a.lead, b.data, b.lead, add ? 1.0F : 0.0F, c, c_lead),
              "sgemm");
 }
 

@@ -59,6 +59,7 @@ struct Prepared {
   std::int64_t workspace_bytes = 0;
   std::int64_t results = 0;
   bool empty_sum = false;
+  int chunks = 0;  ///< in which the product is summed; 0: in any order
 };
 
 // ---- preparation
@@ -66,6 +67,7 @@ struct Prepared {
 
 OwnSum prepare_sum(const Prepared& prepared, const kernels::EinsumOperand& operand,
                    const KernelCall& call, int input, Workspace& space) {
+  invariant(!call.sums.is_fixed(), "einsum: sums of one operand have no fixed order");
   const std::string letters =
       kernels::stored_letters(prepared.plan, call.attributes->string("equation"), input);
   std::vector<std::int64_t> axes;
@@ -136,14 +138,18 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   auto prepared = std::make_shared<Prepared>();
   const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type,
                    &z = call.outputs.at(0).type;
-  prepared->plan =
-      kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
+  prepared->plan = kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape,
+                                        z.shape, {.fixed_sums = call.sums.is_fixed()});
+  prepared->chunks = call.sums.chunks;
   prepared->results = z.elements();
   prepared->empty_sum = x.elements() == 0 || y.elements() == 0;
   if (prepared->results == 0 || prepared->empty_sum) return prepared;
-  const bool wide = needs_double(x.dtype) || needs_double(y.dtype) || needs_double(z.dtype);
+  const bool wide = needs_double(x.dtype) || needs_double(y.dtype) || needs_double(z.dtype),
+             fixed = call.sums.is_fixed();
   prepared->compute = prepared->made = wide ? f64 : f32;
-  prepared->dnnl = product_by_matrix_unit(prepared->plan, x.dtype, y.dtype, z.dtype, call.threads);
+  if (!fixed)
+    prepared->dnnl =
+        product_by_matrix_unit(prepared->plan, x.dtype, y.dtype, z.dtype, call.threads);
   if (prepared->dnnl) {
     prepared->compute = x.dtype;
     prepared->made = z.dtype;
@@ -153,7 +159,7 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, space);
   prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
   prepare_result(*prepared, call, space);
-  if (!wide && (prepared->dnnl || !suits_row_product(prepared->plan.shape))) {
+  if (!wide && !fixed && (prepared->dnnl || !suits_row_product(prepared->plan.shape))) {
     if (!prepared->dnnl)
       prepared->dnnl =
           std::make_unique<DnnlMatmul>(prepared->plan.shape, ProductTypes{}, call.threads);
@@ -236,11 +242,14 @@ void run_as(const KernelCall& call, const Prepared& prepared) {
   if constexpr (sizeof(T) == 8)
     matmul_f64(prepared.plan.shape, reinterpret_cast<T*>(product), reinterpret_cast<const T*>(a),
                reinterpret_cast<const T*>(b), *call.team);
-  else if (!prepared.dnnl)
+  else if (prepared.dnnl)
+    prepared.dnnl->run(product, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
+  else if (call.sums.is_fixed())
+    ordered_matmul(prepared.plan.shape, prepared.chunks, reinterpret_cast<T*>(product),
+                   reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), *call.team);
+  else
     multiply_rows(prepared.plan.shape, reinterpret_cast<T*>(product), reinterpret_cast<const T*>(a),
                   reinterpret_cast<const T*>(b), *call.team);
-  else
-    prepared.dnnl->run(product, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
   deliver<T>(call, prepared, product);
 }
 

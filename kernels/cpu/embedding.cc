@@ -98,9 +98,11 @@ std::int64_t grad_workspace(const KernelCall& call) {
   return buckets_bytes(call.outputs[0].type.shape[0], call.inputs[1].type.elements());
 }
 
+constexpr KernelDef kGradAtOnce{run_embedding_grad, nullptr, grad_workspace};
+
 }  // namespace
 
 const KernelDef embedding{run_embedding, nullptr, nullptr};
-const KernelDef embedding_grad{run_embedding_grad, nullptr, grad_workspace};
+const KernelDef embedding_grad = in_chunks<kGradAtOnce>;
 
 }  // namespace alpa::cpu

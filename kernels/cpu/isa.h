@@ -160,6 +160,17 @@ struct RandomTable {
   DrawFunction normal, uniform;
 };
 
+/// Rows of a tile of `ProductLoops`.
+inline constexpr std::int64_t kTileRows = 6;
+
+/// Products whose sums are added in one order, whatever their other extents.
+struct ProductLoops {
+  std::int64_t columns;  ///< of a tile
+  /// c [kTileRows, columns], `lead` apart, += Σ over ascending k of a [k, kTileRows] times b [k,
+  /// columns].
+  void (*tile)(float* c, std::int64_t lead, const float* a, const float* b, std::int64_t k);
+};
+
 /// The loops of one instruction set.
 struct Isa {
   const char* name;
@@ -171,6 +182,7 @@ struct Isa {
   const AttentionTable& attention;
   const CrossEntropyTable& cross_entropy;
   const RowProductTable& row_product;
+  const ProductLoops& product;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -183,6 +195,7 @@ const LayerNormTable& layer_norm_table();
 const AttentionTable& attention_table();
 const CrossEntropyTable& cross_entropy_table();
 const RowProductTable& row_product_table();
+const ProductLoops& product_loops();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

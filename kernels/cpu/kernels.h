@@ -2,9 +2,11 @@
 /// The CPU backend's kernels, one `KernelDef` per operator. Tensors are dense row-major; any extent
 /// may be 0, in which case nothing is read or written. Element types are f32, bf16, f16, f64, i32
 /// and u8 unless stated otherwise; bf16 and f16 are computed in f32. Results do not depend on the
-/// number of threads. Thread rule: a `KernelCall` belongs to one device thread.
+/// number of threads. With `KernelCall::sums`, results in f32 and i32 depend on no local extent of
+/// a letter that is not summed, either. Thread rule: a `KernelCall` belongs to one device thread.
 #include <memory>
 
+#include "kernels/cpu/in_chunks.h"
 #include "kernels/reduction.h"
 #include "src/tensor/kernel.h"
 
@@ -24,6 +26,8 @@ template <ReduceOp op>
 std::shared_ptr<const void> prepare_reduction(const KernelCall& call) {
   return prepare_reduce(call, op);
 }
+template <ReduceOp op>
+inline constexpr KernelDef reduce_at_once{run_reduce, prepare_reduction<op>, reduce_workspace};
 }  // namespace detail
 
 /// Single elementwise operator: `.cpu = &cpu::elementwise<ElementwiseOp::add>`. No attributes.
@@ -59,8 +63,7 @@ extern const KernelDef einsum_group;
 /// maximum, which is NaN if one element is. Of nothing: the neutral element (sum: 0; max:
 /// -infinity, or the type's lowest).
 template <ReduceOp op>
-inline constexpr KernelDef reduce{detail::run_reduce, detail::prepare_reduction<op>,
-                                  detail::reduce_workspace};
+inline constexpr KernelDef reduce = in_chunks<detail::reduce_at_once<op>>;
 
 /// x → y with y's dimension d being x's dimension permutation[d] (attribute "permutation",
 /// integers).

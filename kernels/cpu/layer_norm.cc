@@ -71,7 +71,8 @@ void run_norm(const KernelCall& call) {
 
 /// How the rows of a backward call are cut.
 RowPieces pieces_of(const KernelCall& call) {
-  return row_pieces(call.inputs[3].type.elements(), call.inputs[2].type.elements());
+  return row_pieces(call.inputs[3].type.elements(), call.inputs[2].type.elements(),
+                    call.sums.is_fixed());
 }
 
 template <class T, Norm kind>
@@ -125,11 +126,14 @@ void run_norm_grad(const KernelCall& call) {
 
 std::int64_t grad_workspace(const KernelCall& call) { return pieces_of(call).workspace_bytes(); }
 
+template <Norm kind>
+constexpr KernelDef kGradAtOnce{run_norm_grad<kind>, nullptr, grad_workspace};
+
 }  // namespace
 
 const KernelDef layer_norm{run_norm<Norm::layer>, nullptr, nullptr};
-const KernelDef layer_norm_grad{run_norm_grad<Norm::layer>, nullptr, grad_workspace};
+const KernelDef layer_norm_grad = in_chunks<kGradAtOnce<Norm::layer>>;
 const KernelDef rms_norm{run_norm<Norm::rms>, nullptr, nullptr};
-const KernelDef rms_norm_grad{run_norm_grad<Norm::rms>, nullptr, grad_workspace};
+const KernelDef rms_norm_grad = in_chunks<kGradAtOnce<Norm::rms>>;
 
 }  // namespace alpa::cpu

@@ -29,8 +29,8 @@ void matmul_f64(const kernels::MatmulShape& shape, double* c, const double* a, c
   });
 }
 
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, Panel<double> a,
-          Panel<double> b, double beta, double* c, std::int64_t c_lead) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Panel<double> a, Panel<double> b,
+          bool add, double* c, std::int64_t c_lead, bool /*fixed*/) {
   using Strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const auto map = [](const Panel<double>& p, std::int64_t rows, std::int64_t columns) {
@@ -38,10 +38,10 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, Panel<do
         p.data, rows, columns, p.transposed ? Strides(1, p.lead) : Strides(p.lead, 1));
   };
   Eigen::Map<Matrix, 0, Strides> result(c, m, n, Strides(c_lead, 1));
-  if (beta == 0)
-    result.noalias() = alpha * map(a, m, k) * map(b, k, n);
+  if (add)
+    result += map(a, m, k) * map(b, k, n);
   else
-    result = beta * result + alpha * (map(a, m, k) * map(b, k, n));
+    result.noalias() = map(a, m, k) * map(b, k, n);
 }
 
 }  // namespace alpa::cpu

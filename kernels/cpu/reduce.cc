@@ -59,13 +59,17 @@ struct Dim {
   bool reduced;
 };
 
-/// Neighbours that are reduced, or kept, together become one.
-std::vector<Dim> merged_dims(const Shape& shape, const std::vector<std::int64_t>& axes) {
+/// Neighbours that are reduced, or kept, together become one. Dimensions of extent 1 are left out;
+/// with sums of one order those that have it in the whole tensor.
+std::vector<Dim> merged_dims(const KernelCall& call) {
+  const Shape& shape = call.inputs[0].type.shape;
+  const Shape& extents = call.sums.is_fixed() ? call.inputs[0].global_shape : shape;
+  const std::vector<std::int64_t>& axes = call.attributes->integers("axes");
   const std::vector<std::int64_t> strides = kernels::dense_strides(shape);
   std::vector<Dim> dims;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
     const bool reduced = std::find(axes.begin(), axes.end(), d) != axes.end();
-    if (shape[d] == 1) continue;
+    if (extents[d] == 1) continue;
     if (!dims.empty() && dims.back().reduced == reduced)
       dims.back() = {dims.back().extent * shape[d], strides[d], reduced};
     else
@@ -84,12 +88,14 @@ void cut_lines(ReducePlan& plan) {
       divide_up(plan.reduced.count == 1 ? plan.inner : plan.reduced.count, plan.per_piece);
 }
 
-/// Few columns are many rows: those are cut so that there is work for several threads.
-void cut_rows(ReducePlan& plan) {
+/// Few columns are many rows: those are cut so that there is work for several threads, unless sums
+/// have one order, which must not depend on columns.
+void cut_rows(ReducePlan& plan, bool fixed) {
   plan.columns = std::min(plan.inner, kColumns);
   const std::int64_t tasks = plan.kept.count * divide_up(plan.inner, kColumns);
   const std::int64_t wanted =
-      tasks >= 8 ? 1 : std::min<std::int64_t>(8, plan.reduced.count * plan.columns / kPiece);
+      fixed || tasks >= 8 ? 1
+                          : std::min<std::int64_t>(8, plan.reduced.count * plan.columns / kPiece);
   plan.per_piece = divide_up(plan.reduced.count, std::max<std::int64_t>(1, wanted));
   plan.pieces = divide_up(plan.reduced.count, plan.per_piece);
 }
@@ -101,7 +107,7 @@ ReducePlan plan_reduce(const KernelCall& call, ReduceOp op) {
   plan.results = y.elements();
   plan.empty = x.elements() == 0;
   if (plan.empty) return plan;
-  std::vector<Dim> dims = merged_dims(x.shape, call.attributes->integers("axes"));
+  std::vector<Dim> dims = merged_dims(call);
   if (!dims.empty()) {
     plan.inner = dims.back().extent;
     plan.inner_reduced = dims.back().reduced;
@@ -110,7 +116,7 @@ ReducePlan plan_reduce(const KernelCall& call, ReduceOp op) {
   for (const Dim& d : dims) (d.reduced ? plan.reduced : plan.kept).add(d.extent, d.stride);
   invariant(plan.results == plan.kept.count * (plan.inner_reduced ? 1 : plan.inner),
             "reduce: {} to {}", to_string(x), to_string(y));
-  plan.inner_reduced ? cut_lines(plan) : cut_rows(plan);
+  plan.inner_reduced ? cut_lines(plan) : cut_rows(plan, call.sums.is_fixed());
   return plan;
 }
 

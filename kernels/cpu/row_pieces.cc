@@ -7,12 +7,14 @@ namespace alpa::cpu {
 namespace {
 
 constexpr std::int64_t kMaxPieces = 16;
-constexpr std::int64_t kGrain = 4096;  ///< columns that a thread adds up at least
+constexpr std::int64_t kFixedRows = 64;  ///< of a piece, at least, where the width does not count
+constexpr std::int64_t kGrain = 4096;    ///< columns that a thread adds up at least
 
 }  // namespace
 
-RowPieces row_pieces(std::int64_t rows, std::int64_t width) {
-  const std::int64_t wanted = std::clamp<std::int64_t>(rows * width / kRowPiece, 1, kMaxPieces);
+RowPieces row_pieces(std::int64_t rows, std::int64_t width, bool fixed) {
+  const std::int64_t full = fixed ? rows / kFixedRows : rows * width / kRowPiece,
+                     wanted = std::clamp<std::int64_t>(full, 1, kMaxPieces);
   const std::int64_t per_piece = std::max<std::int64_t>(1, (rows + wanted - 1) / wanted);
   return {rows, width, (rows + per_piece - 1) / per_piece, per_piece};
 }

@@ -20,7 +20,8 @@ struct RowPieces {
   }
 };
 
-RowPieces row_pieces(std::int64_t rows, std::int64_t width);
+/// With `fixed`, pieces do not depend on the width.
+RowPieces row_pieces(std::int64_t rows, std::int64_t width, bool fixed);
 
 /// Calls add(first row, end of the rows, sums, other sums) for every piece, on the call's threads.
 /// The sums, `width` each, begin at 0 in the call's workspace.

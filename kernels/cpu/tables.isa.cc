@@ -12,7 +12,8 @@ Isa named(const char* name) {
           layer_norm_table(),
           attention_table(),
           cross_entropy_table(),
-          row_product_table()};
+          row_product_table(),
+          product_loops()};
 }
 
 }  // namespace alpa::cpu::ALPA_ISA

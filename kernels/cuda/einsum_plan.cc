@@ -138,9 +138,9 @@ bool is_multiplication(const kernels::EinsumPlan& plan) {
 void plan_product(EinsumSteps& steps, const KernelCall& call) {
   divide_batch(steps);
   if (repetitions(steps) > kMaxProducts) {
-    steps.plan =
-        kernels::plan_einsum(call.attributes->string("equation"), call.inputs[0].type.shape,
-                             call.inputs[1].type.shape, call.outputs[0].type.shape, true);
+    steps.plan = kernels::plan_einsum(call.attributes->string("equation"),
+                                      call.inputs[0].type.shape, call.inputs[1].type.shape,
+                                      call.outputs[0].type.shape, {.one_batch = true});
     divide_batch(steps);
   }
   Scratch scratch;

@@ -63,7 +63,7 @@ std::string in_order_of(const std::string& layout, const std::string& letters) {
   return filtered(layout, [&](char l) { return has(letters, l); });
 }
 
-Roles choose_roles(const EinsumPlan& plan) {
+Roles choose_roles(const EinsumPlan& plan, bool fixed_sums) {
   const std::string &a = plan.a.layout, &b = plan.b.layout, &c = plan.c;
   Roles roles{filtered(c, [&](char l) { return has(a, l) && has(b, l); }),
               filtered(c, [&](char l) { return has(a, l) && !has(b, l); }),
@@ -73,7 +73,10 @@ Roles choose_roles(const EinsumPlan& plan) {
     roles.m = in_order_of(a, roles.m);
     roles.n = in_order_of(b, roles.n);
   }
-  if (!is_matrix(a, roles.m, roles.k)) roles.k = in_order_of(b, roles.k);
+  if (fixed_sums)
+    roles.k = in_order_of(plan.swapped ? b : a, roles.k);
+  else if (!is_matrix(a, roles.m, roles.k))
+    roles.k = in_order_of(b, roles.k);
   return roles;
 }
 
@@ -160,7 +163,7 @@ std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& 
 
 EinsumPlan plan_einsum(const std::string& text, const std::vector<std::int64_t>& x,
                        const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z,
-                       bool one_batch) {
+                       const EinsumNeeds& needs) {
   EinsumPlan plan;
   const Equation e = split(text);
   read_extents(plan, e.x, x);
@@ -183,8 +186,8 @@ EinsumPlan plan_einsum(const std::string& text, const std::vector<std::int64_t>&
   plan.c = visible(e.z);
   plan.swapped = !plan.c.empty() && !has(plan.b.layout, plan.c.back());
   if (plan.swapped) std::swap(plan.a, plan.b);
-  const Roles roles = choose_roles(plan);
-  choose_layouts(plan, roles, one_batch);
+  const Roles roles = choose_roles(plan, needs.fixed_sums);
+  choose_layouts(plan, roles, needs.one_batch);
   fill_shape(plan, roles);
   return plan;
 }

@@ -26,12 +26,17 @@ struct EinsumPlan {
   std::int64_t extent_of(const std::string& letters) const;
 };
 
-/// Equation "ab,bc->ac" over inputs and a result of these shapes. With `one_batch`,
-/// operands are also packed if the batch would otherwise not be a single dimension. Throws
-/// Bug if the shapes do not match.
+/// What a plan must have beside a product of matrices.
+struct EinsumNeeds {
+  bool one_batch = false;   ///< a batch of a single dimension
+  bool fixed_sums = false;  ///< contracted letters in their order in x, whatever their extents
+};
+
+/// Equation "ab,bc->ac" over inputs and a result of these shapes. Operands are packed for what is
+/// needed. Throws Bug if the shapes do not match.
 EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64_t>& x,
                        const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z,
-                       bool one_batch = false);
+                       const EinsumNeeds& needs = {});
 
 /// The letters of input 0 or 1 as stored, without those of extent 1.
 std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input);

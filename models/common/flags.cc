@@ -62,6 +62,8 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
       text("--cluster", &f.cluster,
            "cluster to plan for instead of --devices: a file, or a name such as dgx-a100"),
       whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
+      on("--reproducible", &f.reproducible,
+         "CPU: the same bits for the same seed under every plan and number of devices"),
       on("--tf32", &f.tf32, "CUDA: let products and convolutions of f32 round to TF32"),
       positive_number("--stall-seconds", &f.stall_seconds,
                       "CPU: a step in which no instruction finishes for so long is an error"),
@@ -211,6 +213,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
     options.solver_seconds = flags.solver_seconds;
     if (flags.progress) options.progress = print_progress;
     options.executor.tf32 = flags.tf32;
+    options.executor.reproducible = flags.reproducible;
     options.executor.record_times = !flags.trace.empty();
     options.executor.stall_seconds = flags.stall_seconds;
     if constexpr (options.kind == MethodKind::pipeline) {

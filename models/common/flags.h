@@ -27,7 +27,7 @@ struct CommonFlags {
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
   bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false,
-       quiet = false;
+       quiet = false, reproducible = false;
   double stall_seconds = 0;  ///< 0: devices may take any time
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"

@@ -98,7 +98,9 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
                   saved ? &*saved : nullptr);
   if (flags.compare) {
     const Run serial = train(
-        task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps, seed);
+        task,
+        serial_reference(step, executable.graph().num_micro_batches, cluster, flags.reproducible),
+        steps, seed);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
   if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).metrics.values();

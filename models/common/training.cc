@@ -72,9 +72,9 @@ DType computed_in(const Graph& graph) {
   return std::ranges::max({f32, bf16, f16, f64}, {}, flops);
 }
 
-Executable serial_reference(const TrainingStep& step, int num_micro_batches,
-                            const Cluster& cluster) {
-  Serial method{.num_micro_batches = num_micro_batches};
+Executable serial_reference(const TrainingStep& step, int num_micro_batches, const Cluster& cluster,
+                            bool reproducible) {
+  Serial method{.num_micro_batches = num_micro_batches, .executor = {.reproducible = reproducible}};
   method.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2;
   return parallelize(step, method, cluster);
 }

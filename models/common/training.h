@@ -44,7 +44,7 @@ alpa::DType computed_in(const alpa::Graph& graph);
 
 /// The step on one device, whatever memory it takes: the reference.
 alpa::Executable serial_reference(const alpa::TrainingStep& step, int num_micro_batches,
-                                  const alpa::Cluster& cluster);
+                                  const alpa::Cluster& cluster, bool reproducible);
 
 /// Largest |a - b| of elements at the same place. NaN if an element of either is NaN, also if
 /// both are: runs that diverged are not alike. Infinite where only one is infinite; 0 where

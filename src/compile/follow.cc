@@ -33,7 +33,9 @@ CompiledStep follow(const FollowRequest& request, int micro_batches, int at_once
                               &request.state};
   const Graph graph =
       log.check("graph.txt", trace_following(request.leader, request.step, micro_batches));
-  Plan plan = follow(request.leader.plan, graph, target.model);
+  cost::CostModel model = target.model;
+  model.reshard.fixed_sums = target.options.reproducible;
+  Plan plan = follow(request.leader.plan, graph, model);
   plan.at_once = at_once;
   CompiledStep planned = request.lower(graph, std::move(plan), target);
   planned.seconds = watch.seconds();

@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
+#include "src/runtime/backend.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -64,6 +65,11 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
       method.kind != MethodKind::data || !options.shard_optimizer_state,
       "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
       "is set; use Zero2Parallel, or ShardParallel with it");
+  require(
+      !options.executor.reproducible || runtime::find_backend(cluster.backend).fixes_sums,
+      "parallelize: reproducible is set, but libraries of backend {} choose the order of sums by "
+      "the shapes of a device's part; use backend cpu, or leave it out",
+      cluster.backend);
   require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
           options.solver_seconds);
   require(options.relative_gap >= 0 && options.relative_gap < 1,
@@ -115,6 +121,7 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, double tr
     search.allowed.optimizer_state = search.allowed.gradients = intra_op::Holding::split;
   search.allowed.all_gather = options.allow_all_gather;
   search.allowed.all_to_all = options.allow_all_to_all;
+  search.allowed.fixed_sums = options.executor.reproducible;
   search.limits = {.seconds = search_seconds(options.solver_seconds, trace_seconds),
                    .stop = options.stop,
                    .relative_gap = options.relative_gap};

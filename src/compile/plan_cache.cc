@@ -53,7 +53,8 @@ Json options_json(const MethodOptions& method) {
                {"memory_budget_bytes", options.memory_budget_bytes.value_or(0)},
                {"bucket_bytes", options.executor.bucket_bytes.value_or(-1)},
                {"overlap", static_cast<int>(options.executor.overlap)},
-               {"overlap_updates", options.executor.overlap_updates}};
+               {"overlap_updates", options.executor.overlap_updates},
+               {"reproducible", options.executor.reproducible}};
   if (method.kind == MethodKind::pipeline) {
     json["layers"] = layers_json(method.options.layers);
     json["stages"] =

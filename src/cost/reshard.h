@@ -31,6 +31,9 @@ struct ReshardModel {
   double memory_bytes_per_second = 0;
   /// per step; steps over an axis of size 1 do nothing and cost nothing
   double launch_seconds = 0;
+  /// Partial sums over several axes are added over the last of them first, or over all at once: as
+  /// along one tree over the devices in the order of their parts.
+  bool fixed_sums = false;
 
   bool operator==(const ReshardModel&) const = default;
 };

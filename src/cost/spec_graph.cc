@@ -205,18 +205,22 @@ class MoveBuilder {
       if (placement.kind == Kind::replicated) leave_replicated(axis);
       if (placement.kind == Kind::split && is_minor_most(placement))
         leave_split(axis, placement.dim);
-      if (placement.kind == Kind::partial) {
-        reduce_scatter(axis);
-        partial_axes |= 1u << axis;
-      }
+      if (placement.kind == Kind::partial) partial_axes |= 1u << axis;
     }
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis)
+      if (partial_axes >> axis & 1 && may_reduce(1u << axis, partial_axes)) reduce_scatter(axis);
     for (std::uint32_t axes = 1; axes <= partial_axes; ++axes) {
-      if ((axes & partial_axes) == axes) all_reduce(axes);
+      if ((axes & partial_axes) == axes && may_reduce(axes, partial_axes)) all_reduce(axes);
     }
   }
 
  private:
   const ShardingSpec& source() const { return graph_.list.specs[from_]; }
+
+  /// With sums of one order, the axes that are reduced are the last partial ones.
+  bool may_reduce(std::uint32_t axes, std::uint32_t partial_axes) const {
+    return !model_.fixed_sums || (partial_axes & ~axes) < (axes & ~(axes - 1));
+  }
 
   bool is_minor_most(const AxisPlacement& placement) const {
     for (const AxisPlacement& other : source().axes) {

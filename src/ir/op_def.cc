@@ -7,10 +7,31 @@
 #include "notation.h"
 
 namespace alpa {
+namespace {
 
-Rule rule_of(const OpDef& op, const OpQuery& query) {
+Rule bare_rule(const OpDef& op, const OpQuery& query) {
   if (op.rule) return op.rule({query.operands, query.attributes, &op});
   return op.members ? rule_of_members(op, query) : rule_of_notation(op, query);
+}
+
+/// The factor that `ChunkedSum` names; -1 if it is not summed into a result.
+int chunked_factor(const Rule& rule, ChunkedSum chunked) {
+  if (chunked == ChunkedSum::contraction)
+    return rule.reduced.at(0).empty() ? -1 : rule.reduced[0].front().factor;
+  const DimFactors& first = rule.operands.at(0);
+  if (first.empty() || first[0].empty()) return -1;
+  const int factor = first[0].front();
+  for (int i = 0; i < static_cast<int>(rule.results.size()); ++i)
+    if (reduction(rule, i, factor) == Combiner::sum) return factor;
+  return -1;
+}
+
+}  // namespace
+
+Rule rule_of(const OpDef& op, const OpQuery& query) {
+  Rule rule = bare_rule(op, query);
+  if (op.chunked != ChunkedSum::none) rule.chunked = chunked_factor(rule, op.chunked);
+  return rule;
 }
 
 InPlace in_place(const Node& node) {

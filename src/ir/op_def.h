@@ -60,6 +60,13 @@ struct Members {
   std::size_t shared = 0;
 };
 
+/// The summed letter that the CPU kernel can sum in chunks, for sums of one order.
+enum class ChunkedSum : std::uint8_t {
+  none,
+  rows,         ///< the first of operand 0, which is the first of every operand that has it
+  contraction,  ///< the first of operand 0's that result 0 lacks
+};
+
 struct OpDef {
   std::string_view name;
   /// Index notation, operands -> results, e.g. "...c!, c -> ...c": `...` any dimensions, the
@@ -97,6 +104,7 @@ struct OpDef {
   std::optional<CollectiveKind> reshard = {};
   /// For variadic operators: their operands. `dims` is then the notation of one member.
   std::optional<Members> members = {};
+  ChunkedSum chunked = ChunkedSum::none;
   /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because
   /// libalpa_cuda.so has its own records.
   const KernelDef* cpu = nullptr;

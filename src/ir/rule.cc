@@ -2,6 +2,7 @@
 #include "src/ir/rule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "alpa/base/error.h"
 
@@ -99,6 +100,12 @@ bool is_reduced(const Rule& rule, int factor) {
   for (int i = 0; i < static_cast<int>(rule.reduced.size()); ++i)
     if (reduction(rule, i, factor)) return true;
   return false;
+}
+
+int sum_chunks(const Rule& rule) {
+  constexpr std::int64_t kMostChunks = 8;
+  if (rule.chunked < 0) return 1;
+  return static_cast<int>(std::gcd(rule.factors[rule.chunked].size, kMostChunks));
 }
 
 double flops(const Rule& rule, const std::vector<std::int64_t>& sizes) {

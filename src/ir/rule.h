@@ -55,6 +55,8 @@ struct Rule {
   /// An operand that is added to result 0, with its dimensions: partial where the result is. -1:
   /// none.
   int addend = -1;
+  /// The summed factor that kernels can sum in chunks of the whole tensor (`sum_chunks`); -1: none.
+  int chunked = -1;
 };
 
 /// Shape of a tensor with these dimensions.
@@ -68,6 +70,10 @@ std::optional<Combiner> reduction(const Rule& rule, int result, int factor);
 
 /// Whether `factor` is reduced into any result.
 bool is_reduced(const Rule& rule, int factor);
+
+/// Where sums have one order whatever the plan, the equal chunks in which factor `chunked` is
+/// summed: a power of two, up to eight, that divides its size. 1 if there is no such factor.
+int sum_chunks(const Rule& rule);
 
 /// Floating-point operations where factor f has the size `sizes[f]`.
 double flops(const Rule& rule, const std::vector<std::int64_t>& sizes);

@@ -70,6 +70,7 @@ const OpDef ops::channel_sums = {
     .result_dtypes = sums_dtypes,
     .flops_per_point = 3,
     .vjp = channel_sums_vjp,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::channel_sums,
 };
 
@@ -80,6 +81,7 @@ const OpDef ops::channel_products = {
     .flops_per_point = 3,
     .linear = {0b01},
     .vjp = channel_products_vjp,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::channel_products,
 };
 

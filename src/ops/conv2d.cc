@@ -224,6 +224,7 @@ const OpDef ops::conv2d_grad_kernel = {
       return {gradient_of_x(n, dy, dys[0], x.shape()), correlation(n, x, dys[0])};
     },
     .work = Work::heavy,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::conv2d_grad_kernel,
 };
 

@@ -119,6 +119,7 @@ const OpDef ops::einsum = {
               alpa::einsum(fmt::format("{},{}->{}", e.x, e.z, e.y), x, dys[0])};
     },
     .work = Work::heavy,
+    .chunked = ChunkedSum::contraction,
     .cpu = &cpu::einsum,
 };
 

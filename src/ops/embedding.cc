@@ -96,6 +96,7 @@ const OpDef ops::embedding_grad = {
     .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
       return {alpa::embedding(dys[0], g.operand(n, 1)), Value{}};
     },
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::embedding_grad,
 };
 

@@ -131,6 +131,7 @@ const OpDef ops::layer_norm_grad = {
     .name = "layer_norm_grad",
     .rule = layer_norm_grad_rule,
     .result_dtypes = layer_norm_grad_dtypes,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::layer_norm_grad,
 };
 
@@ -148,6 +149,7 @@ const OpDef ops::rms_norm_grad = {
     .name = "rms_norm_grad",
     .rule = rms_norm_grad_rule,
     .result_dtypes = rms_norm_grad_dtypes,
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::rms_norm_grad,
 };
 

@@ -33,6 +33,7 @@ const OpDef ops::reduce_sum = {
       const Value x = g.operand(n, 0);
       return {emit_broadcast(dys[0], x.shape(), kept_dims(n, x.rank()))};
     },
+    .chunked = ChunkedSum::rows,
     .cpu = &cpu::reduce<ReduceOp::sum>,
 };
 

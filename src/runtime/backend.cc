@@ -23,6 +23,7 @@ const Backend kCpu = {
     .name = "cpu",
     .on_cores = true,
     .bucket_bytes = std::int64_t{1} << 20,
+    .fixes_sums = true,
     .has_kernel = cpu_has_kernel,
     .require_devices = [](int) {},
     .make_devices = make_cpu_devices,

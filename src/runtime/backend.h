@@ -24,6 +24,8 @@ struct Backend {
   bool on_cores = false;
   /// ExecutorOptions::bucket_bytes where none are given: what a link needs to reach its rate.
   std::int64_t bucket_bytes = 0;
+  /// Kernels can add in one order (KernelCall::sums).
+  bool fixes_sums = false;
   bool (*has_kernel)(const OpDef& op) = nullptr;
   /// Throws Error, with reason and remedy, if this machine has fewer devices.
   void (*require_devices)(int devices) = nullptr;

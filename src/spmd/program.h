@@ -48,6 +48,7 @@ struct SpmdProgram {
   Graph graph;
   std::vector<ShardingSpec> specs;      ///< per value of `graph`
   std::vector<int> mesh_of_value = {};  ///< per value, index into `meshes`; empty: one mesh
+  bool fixed_sums = false;              ///< kernels add in one order (KernelCall::sums)
 
   int mesh_index(int value) const { return mesh_of_value.empty() ? 0 : mesh_of_value[value]; }
   const DeviceMesh& mesh_of(int value) const { return meshes[mesh_index(value)]; }
@@ -111,6 +112,11 @@ cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n,
 /// micro-batch and in region apply is emitted in each. One that is made once per step follows its
 /// value, in region forward. Throws Bug if the plan lacks a reshard.
 SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
+
+/// A partitioned program whose kernels add in one order, so that the bits of results do not depend
+/// on the plan. Throws Error naming the first node of which another order, or a type of 16 or 64
+/// bits, is asked for, or an accumulator that `whole`, the step's graph, does not have.
+SpmdProgram with_fixed_sums(SpmdProgram program, const Graph& whole);
 
 /// Fuses elementwise nodes of one iteration space, spec and region into `fused` nodes, placed where
 /// their last member was. Scalar constants and broadcasts become part of the nodes that read them.

@@ -52,7 +52,7 @@ std::vector<int> group_of(const SpmdProgram& program, const Node& node, int rank
 
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
   Rewritten rewritten = with_nodes(program.graph, std::move(nodes));
-  SpmdProgram result{program.meshes, std::move(rewritten.graph), {}, {}};
+  SpmdProgram result{program.meshes, std::move(rewritten.graph), {}, {}, program.fixed_sums};
   for (int value : rewritten.values) {
     result.specs.push_back(program.specs[value]);
     if (!program.mesh_of_value.empty())

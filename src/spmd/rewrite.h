@@ -25,8 +25,9 @@ SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes);
 bool is_reduction(const Node& node);
 
 /// Whether one strategy of the node's rule gives its operands and results the specs that their
-/// values have in `program`; the node itself need not be in it.
-bool follows_a_strategy(const SpmdProgram& program, const Node& node);
+/// values have in `program`; the node itself need not be in it. With `keeps_sum_order`, one that
+/// does (src/intra_op/facts/strategy.h).
+bool follows_a_strategy(const SpmdProgram& program, const Node& node, bool keeps_sum_order = false);
 
 /// Attributes of the node that does this step.
 Attributes attributes_of(const ReshardStep& step);

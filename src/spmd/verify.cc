@@ -241,9 +241,11 @@ class NodeVerifier {
 
 }  // namespace
 
-bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
+bool follows_a_strategy(const SpmdProgram& program, const Node& node, bool keeps_sum_order) {
   const Rule rule = rule_of(program.graph, node);
   const auto fits = [&](const Strategy& strategy) {
+    if (keeps_sum_order && !intra_op::keeps_sum_order(rule, strategy, program.mesh_of(node)))
+      return false;
     for (std::size_t i = 0; i < node.operands.size(); ++i)
       if (intra_op::operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
           program.specs[node.operands[i]])

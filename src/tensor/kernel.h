@@ -36,6 +36,18 @@ struct StepContext {
   std::int64_t micro_batch = 0;
 };
 
+/// The order in which a call adds up. A letter that devices may split is summed in equal chunks of
+/// the whole tensor, each by itself, and the sums of chunks along a balanced tree. All other
+/// letters are summed in an order that depends on their extents in the whole tensor alone. So the
+/// bits do not depend on the other extents of the local tensors, nor on threads.
+struct SumOrder {
+  int chunks = 0;  ///< of the device's part, a power of two; 0: sums may be added in any order
+  /// Bit i: the first dimension of input (output) i has the letter.
+  std::uint32_t inputs = 0, outputs = 0;
+
+  bool is_fixed() const { return chunks > 0; }
+};
+
 struct KernelCall {
   /// an output may be the same buffer as an input if the operator is `in_place`
   std::vector<KernelTensor> inputs, outputs;
@@ -43,6 +55,7 @@ struct KernelCall {
   const StepContext* step = nullptr;
   /// size of `team`; known when the call is planned, before the team exists
   int threads = 1;
+  SumOrder sums;
   /// threads of this device; null until the call is loaded
   ThreadTeam* team = nullptr;
   std::byte* workspace = nullptr;        ///< `workspace_bytes` of scratch, 64-byte aligned

@@ -60,7 +60,8 @@ struct CallOptions {
   Attributes attributes = {};
   StepContext step = {};
   int threads = 1;
-  std::vector<std::pair<int, int>> in_place = {};  ///< (output, input) that share a buffer
+  std::vector<std::pair<int, int>> in_place = {};        ///< (output, input) that share a buffer
+  std::function<SumOrder(const KernelCall&)> sums = {};  ///< null: in any order
 };
 
 /// The tensor as a call describes it, without data.
@@ -85,6 +86,7 @@ inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<H
   call.step = &options.step;
   call.team = &team;
   call.threads = team.size();
+  if (options.sums) call.sums = options.sums(call);
   if (kernel.prepare) call.prepared = kernel.prepare(call);
   const std::int64_t workspace = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
   constexpr std::byte kGuard{0xc5};

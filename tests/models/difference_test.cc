@@ -19,12 +19,22 @@ const double kNan = std::numeric_limits<double>::quiet_NaN();
 const double kInfinity = std::numeric_limits<double>::infinity();
 
 /// What alpa-mlp prints of a small step of SGD, compared with one device.
-std::string compared(const char* learning_rate) {
-  return run_program(ALPA_MLP,
-                     {"--dim", "4", "--batch", "8", "--devices", "2", "--layers", "2", "--steps",
-                      "2", "--optimizer", "sgd", "--backend", "cpu", "--learning-rate",
-                      learning_rate, "--compare", "--json", "/dev/stdout"})
-      .text;
+std::string compared(const char* learning_rate, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> flags = {"--dim",           "4",           "--batch",     "8",
+                                    "--devices",       "2",           "--layers",    "2",
+                                    "--steps",         "2",           "--optimizer", "sgd",
+                                    "--backend",       "cpu",         "--json",      "/dev/stdout",
+                                    "--learning-rate", learning_rate, "--compare"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return run_program(ALPA_MLP, flags).text;
+}
+
+/// `compared`, with data parallelism on more devices and rows.
+std::string compared_on_8(const std::vector<std::string>& more) {
+  std::vector<std::string> flags = {"--devices", "8",   "--method",        "data", "--dim",   "64",
+                                    "--batch",   "128", "--micro-batches", "2",    "--steps", "4"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return compared("0.1", flags);
 }
 
 }  // namespace
@@ -63,6 +73,13 @@ TEST_CASE("a comparison of runs that agree is a small number") {
   REQUIRE(at != text.npos);
   CHECK(std::stod(text.substr(at + line.size())) < 1e-6);
   CHECK(text.find("\"max_abs_parameter_difference\": \"") == text.npos);
+}
+
+TEST_CASE("with --reproducible there is no difference") {
+  const std::string none = "difference  0 at most", text = compared_on_8({"--reproducible"});
+  CAPTURE(text);
+  CHECK(text.find(none) != text.npos);
+  CHECK(compared_on_8({}).find(none) == std::string::npos);
 }
 
 }  // namespace difference_test

@@ -182,7 +182,8 @@ TEST_CASE(
 }
 
 TEST_CASE("switches take no value") {
-  for (const char* flag : {"--demo", "--compare", "--plan-only", "--tf32", "--progress"})
+  for (const char* flag :
+       {"--demo", "--compare", "--plan-only", "--reproducible", "--tf32", "--progress"})
     for (const char* value : {"=1", "=9223372036854775808", "=nan", "=0x10"}) {
       const ProgramOutput output = run_program(ALPA_MLP, {std::string(flag) + value});
       CHECK(output.status == 2);

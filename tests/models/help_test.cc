@@ -43,7 +43,7 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                 "--learning-rate", "--warmup", "--precision", "--remat"});
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
   CHECK(flags["Devices"] == Flags{"--devices", "--backend", "--cluster", "--memory-budget",
-                                  "--tf32", "--stall-seconds"});
+                                  "--reproducible", "--tf32", "--stall-seconds"});
   CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--plan-cache", "--load-plan", "--save-plan"});

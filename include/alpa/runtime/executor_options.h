@@ -30,6 +30,10 @@ struct ExecutorOptions {
   /// propagates NaN. Without it, cuBLASLt's product with relu, which is sometimes
   /// faster, may turn a NaN into 0.
   bool check_finite = false;
+  /// CPU, f32: the same bits for the same seed, batch and number of micro-batches under every
+  /// method, plan, number of devices and number of threads, on one kind of processor. Plans are
+  /// searched for among those that keep the one order of sums (docs/runtime.md), which costs time.
+  bool reproducible = false;
   /// Notes when each instruction of a step runs, for `Executable::trace`. CPU: about 50 ns each.
   /// CUDA: two events each; steps are queued, whatever `capture` says, and awaited one by one.
   bool record_times = false;

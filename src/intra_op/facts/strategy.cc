@@ -142,6 +142,22 @@ std::vector<Strategy> intra_op::all_strategies(const Rule& rule, const DeviceMes
   return Enumeration(rule, mesh, idle).run();
 }
 
+bool intra_op::keeps_sum_order(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh) {
+  int parts = 1;  // of the chunked factor
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    const AxisRole& role = strategy.axes[axis];
+    if (role.kind == Kind::linear) return false;
+    if (role.kind != Kind::factor) continue;
+    for (int i = 0; i < static_cast<int>(rule.results.size()); ++i) {
+      const std::optional<Combiner> combiner = reduction(rule, i, role.index);
+      if (!combiner || combiner == Combiner::max) continue;
+      if (combiner != Combiner::sum || role.index != rule.chunked) return false;
+    }
+    if (role.index == rule.chunked) parts *= mesh.size(axis);
+  }
+  return sum_chunks(rule) % parts == 0;
+}
+
 std::vector<int> intra_op::factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh) {
   std::vector<int> factors(mesh.num_axes(), -1);
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {

@@ -21,6 +21,11 @@ enum class IdleDevices : std::uint8_t { none, allowed };
 std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh,
                                      IdleDevices idle = IdleDevices::none);
 
+/// Whether the strategy leaves the sums of one order (KernelCall::sums) their order: it splits no
+/// summed factor but the chunked one, over devices that have equally many chunks, and no operand is
+/// a partial sum.
+bool keeps_sum_order(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh);
+
 /// Factor split by each axis (-1: none), for operator_seconds.
 std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh);
 

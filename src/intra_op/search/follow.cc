@@ -182,7 +182,10 @@ class Following {
 
   const std::vector<Strategy>& legal(int n) {
     std::vector<Strategy>& known = legal_[facts_.classes.of_node[n]];
-    if (known.empty()) known = all_strategies(rule(n), mesh_, IdleDevices::allowed);
+    if (!known.empty()) return known;
+    known = all_strategies(rule(n), mesh_, IdleDevices::allowed);
+    if (model_.reshard.fixed_sums)
+      std::erase_if(known, [&](const Strategy& s) { return !keeps_sum_order(rule(n), s, mesh_); });
     return known;
   }
 

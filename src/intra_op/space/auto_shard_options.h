@@ -54,6 +54,7 @@ struct AllowedPlans {
   Holding gradients = Holding::any;        ///< their sums over micro-batches
   bool all_gather = true;
   bool all_to_all = true;
+  bool fixed_sums = false;  ///< those alone that keep the order of sums (`keeps_sum_order`)
   std::vector<PinnedNode> pins = {};  ///< each of another node
 
   /// Whether mesh axes may be used in every way.

@@ -55,8 +55,10 @@ void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes,
 /// An odd batch under a compound dimension may admit no split at all; such a node does the
 /// whole work on every device.
 std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
-                                         const DeviceMesh& mesh) {
+                                         const DeviceMesh& mesh, bool fixed_sums) {
   std::vector<Strategy> strategies = all_strategies(rule, mesh);
+  if (fixed_sums)
+    std::erase_if(strategies, [&](const Strategy& s) { return !keeps_sum_order(rule, s, mesh); });
   std::erase_if(strategies, [&](const Strategy& s) { return !has_useful_partials(s, r, mesh); });
   if (!r.pinned.empty())
     std::erase_if(strategies, [&](const Strategy& s) {
@@ -88,7 +90,8 @@ std::vector<PricedStrategy> priced_strategies(const NodeClass& node, const LoopS
                                               const cost::CostModel& model) {
   std::vector<PricedStrategy> result;
   std::unordered_multimap<std::size_t, std::size_t> by_specs;
-  for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh)) {
+  for (const Strategy& strategy :
+       allowed_strategies(node.rule, restriction, mesh, model.reshard.fixed_sums)) {
     PricedStrategy priced{strategy, node_seconds(node, share, strategy, mesh, model),
                           specs_of(node, strategy, mesh)};
     std::size_t hash = 0;
@@ -160,6 +163,7 @@ class SpaceBuilder {
 cost::CostModel allowed_model(cost::CostModel model, const AutoShardOptions& options) {
   model.reshard.collectives.allow_all_gather &= options.allowed.all_gather;
   model.reshard.collectives.allow_all_to_all &= options.allowed.all_to_all;
+  model.reshard.fixed_sums |= options.allowed.fixed_sums;
   return model;
 }
 
