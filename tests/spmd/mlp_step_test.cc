@@ -139,12 +139,13 @@ TEST_CASE("the dense layers of an attention block have their epilogues, too") {
   const TrainingStep step = alpa::testing::gpt_step(
       {.layers = 1, .batch = 8, .sequence = 64, .hidden = 256, .heads = 4, .reshape_heads = true});
   Counts counts = operators(*plan_only(step, Serial{}, cards(1)).program);
-  CHECK(counts["einsum_epilogue bias"] == 3);      // query, key, value
+  CHECK(counts["einsum_group"] == 2);  // query, key, value; the gradients of their weights
+  CHECK(counts["einsum_epilogue bias"] == 0);
   CHECK(counts["einsum_epilogue bias add"] == 2);  // output, down
   CHECK(counts["einsum_epilogue add"] == 2);       // two of the three gradients of their operand
   CHECK(counts["einsum_epilogue bias gelu keep"] == 1);
   CHECK(counts["einsum_epilogue gelu gradient"] == 1);
-  CHECK(counts["einsum_epilogue sums1"] == 6);
+  CHECK(counts["einsum_epilogue sums1"] == 3);
 }
 
 }  // namespace mlp_step_test
