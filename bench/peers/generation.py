@@ -11,6 +11,7 @@ figures need the packages llama-cpp-python and gguf, and transformers and torch.
 """
 import argparse
 import os
+import statistics
 import tempfile
 import time
 
@@ -127,12 +128,11 @@ class WithRate:
 
     def seconds_of(self, count):
         seconds = self.program.seconds_of(count)
-        if count > 2:
-            self.all.append(count / seconds)
+        self.all.append(count / seconds)
         return seconds
 
     def facts(self):
-        return {"tokens_per_second": round(sorted(self.all)[len(self.all) // 2], 2)} | self.program.facts()
+        return {"tokens_per_second": round(statistics.median(self.all), 2)} | self.program.facts()
 
 
 MAKERS = {"llama.cpp": LlamaCpp, "transformers": Transformers}

@@ -128,7 +128,7 @@ TEST_CASE("what is to be generated is checked before the training") {
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--stop", "ab"}) ==
         "--stop has 2 tokens; give the text of a single one");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "/dev/null"}) ==
-        "--prompts /dev/null: has no lines; write a prompt on each");
+        "/dev/null: cannot be read: it is a device, not a file");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "x", "--prompt", "y"}) ==
         "--prompt has no effect beside --prompts, whose lines are continued");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompts", "/nowhere"})
