@@ -18,16 +18,15 @@ struct Sizes {
                                .vocabulary = 50257,
                                .head_bias = false};
   std::int64_t prompt = 16, count = 64, rows = 1;
-  int rounds = 7;
-  bench::Placement place;
+  bench::Timing timing;
 };
 
 /// Continues a prompt.
 class Writer {
  public:
   explicit Writer(const Sizes& sizes)
-      : generator_(models::Decoder(sizes.model), sizes.place.method(),
-                   Cluster::local(sizes.place.devices),
+      : generator_(models::Decoder(sizes.model), sizes.timing.place.method(),
+                   Cluster::local(sizes.timing.place.devices),
                    {.rows = sizes.rows, .length = sizes.model.sequence, .chunk = sizes.prompt}),
         state_(generator_.init(0)),
         prompts_(sizes.rows, TokenIds(sizes.prompt)) {
@@ -67,7 +66,7 @@ void measure(const Sizes& sizes) {
   Writer writer(sizes);
   writer.seconds_of(2);
   std::vector<double> prompts, tokens;
-  for (int round = 0; round < sizes.rounds; ++round) {
+  for (int round = 0; round < sizes.timing.rounds; ++round) {
     const auto [prompt, all] = writer.seconds_of(sizes.count);
     prompts.push_back(prompt), tokens.push_back(all / static_cast<double>(sizes.count));
   }
@@ -76,7 +75,7 @@ void measure(const Sizes& sizes) {
       R"({{"name": "alpa", "devices": {}, "prompt_seconds": {:.4g}, "token_seconds": {:.4g}, )"
       R"("tokens_per_second": {:.4g}, "parameter_bytes_per_second": {:.4g}}})"
       "\n",
-      sizes.place.devices, median(prompts), token, static_cast<double>(sizes.rows) / token,
+      sizes.timing.place.devices, median(prompts), token, static_cast<double>(sizes.rows) / token,
       static_cast<double>(writer.parameter_bytes()) / token);
 }
 
@@ -92,18 +91,15 @@ void answer(const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  bool on_request = false;
-  const std::vector<cli::Flag> flags = bench::with_placement(
+  const std::vector<cli::Flag> flags = bench::with_timing(
       {cli::whole("--layers", &sizes.model.layers, "Blocks", 1),
        cli::whole("--hidden", &sizes.model.hidden, "Width", 1),
        cli::whole("--heads", &sizes.model.heads, "Heads", 1),
        cli::whole("--vocabulary", &sizes.model.vocabulary, "Different tokens", 2),
        cli::whole("--prompt", &sizes.prompt, "Tokens of a prompt", 1, 512),
        cli::whole("--count", &sizes.count, "Counted tokens behind it", 1, 512),
-       cli::whole("--rows", &sizes.rows, "Prompts at once", 1, 64),
-       cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
-       cli::on("--on-request", &on_request, "Answer numbers of tokens with seconds")},
-      sizes.place);
+       cli::whole("--rows", &sizes.rows, "Prompts at once", 1, 64)},
+      sizes.timing);
   return bench::run(argc, argv, "Tokens of a GPT on CPU devices.", flags,
-                    [&] { on_request ? answer(sizes) : measure(sizes); });
+                    [&] { sizes.timing.on_request ? answer(sizes) : measure(sizes); });
 }
