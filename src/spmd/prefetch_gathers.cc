@@ -26,14 +26,22 @@ class Prefetching {
         graph_(program.graph),
         live_(program, slack_bytes),
         readers_(consumers(graph_)),
+        inputs_(graph_.values.size(), nullptr),
+        gathers_state_(graph_.nodes.size(), false),
+        first_use_(graph_.nodes.size(), 0),
         place_(graph_.nodes.size(), -1) {
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      if (gathers_state(n)) window_ = std::max(window_, kLargestAhead * live_.allocated_by(n));
+    for (const Input& input : graph_.inputs) inputs_[input.value] = &input;
+    for (int n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n)
+      first_use_[n] = find_first_use(n);
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      gathers_state_[n] = finds_state(n);
+      if (gathers_state_[n]) window_ = std::max(window_, kLargestAhead * live_.allocated_by(n));
+    }
   }
 
   SpmdProgram run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      if (gathers_state(n)) move(n);
+      if (gathers_state_[n]) move(n);
     std::vector<Node> nodes;
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       for (int gather : moved_[n]) nodes.push_back(graph_.nodes[gather]);
@@ -43,21 +51,23 @@ class Prefetching {
   }
 
  private:
-  bool gathers_state(int n) const {
+  /// Whether it gathers state, maybe what another one has gathered; those before it are known.
+  bool finds_state(int n) const {
     const Node& node = graph_.nodes[n];
     return is_gather(node) && std::ranges::all_of(node.operands, [&](int value) {
-             const Input* input = find_input(graph_, value);
+             const Input* input = inputs_[value];
              return input ? input->kind == InputKind::state
-                          : gathers_state(graph_.values[value].producer);
+                          : gathers_state_[graph_.values[value].producer];
            });
   }
 
-  /// The first node that reads a result, other than to gather it along another axis.
-  int first_use(int n) const {
+  /// The first node that reads a result, other than to gather it along another axis; those of later
+  /// nodes are known.
+  int find_first_use(int n) const {
     int first = static_cast<int>(graph_.nodes.size());
     for (int value : graph_.nodes[n].results)
       for (int reader : readers_[value])
-        first = std::min(first, is_gather(graph_.nodes[reader]) ? first_use(reader) : reader);
+        first = std::min(first, is_gather(graph_.nodes[reader]) ? first_use_[reader] : reader);
     return first;
   }
 
@@ -72,7 +82,7 @@ class Prefetching {
     int first = 0;
     for (int value : graph_.nodes[n].operands) {
       const int producer = graph_.values[value].producer;
-      if (!find_input(graph_, value))
+      if (inputs_[value] == nullptr)
         first = std::max(first, place_[producer] >= 0 ? place_[producer] : producer + 1);
     }
     return first;
@@ -99,7 +109,7 @@ class Prefetching {
     std::size_t place = before.size();
     while (place > 0 && under_way <= window_) under_way += before[--place].bytes;
     while (place < before.size() && !moves(n, before[place].use)) ++place;
-    before.push_back({first_use(n), bytes});
+    before.push_back({first_use_[n], bytes});
   }
 
   struct Gather {
@@ -111,6 +121,9 @@ class Prefetching {
   const Graph& graph_;
   LiveBytes live_;
   const std::vector<std::vector<int>> readers_;
+  std::vector<const Input*> inputs_;  ///< per value; null: a node makes it
+  std::vector<bool> gathers_state_;   ///< per node
+  std::vector<int> first_use_;        ///< per node
   std::int64_t window_ = 0;
   std::vector<int> place_;                 ///< per node: before which it is moved; -1: it stays
   std::map<int, std::vector<int>> moved_;  ///< by that node

@@ -28,11 +28,14 @@ intra_op::AutoShardOptions within_seconds(double seconds) {
 /// Allows for the rounding of costs to nanoseconds.
 constexpr double kRounding = 1 + 1e-4;
 
-/// The plan as a choice of all strategies costs what the plan costs and uses what the plan uses.
+/// The plan as a choice of the strategies that `options` allow costs what the plan costs and uses
+/// what the plan uses.
 void check_choice(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model,
+                  const intra_op::AutoShardOptions& options,
                   const std::optional<intra_op::MemoryLimit>& memory) {
   intra_op::PlanningCache cache;
-  const intra_op::SearchSpace space = intra_op::search_space(graph, {}, cache.of(plan.mesh, model));
+  const intra_op::SearchSpace space =
+      intra_op::search_space(graph, options, cache.of(plan.mesh, model));
   const intra_op::Instance instance = intra_op::build_instance(graph, space, plan.mesh, memory);
   const auto choice = intra_op::choice_of(plan, graph, space, instance);
   REQUIRE(choice.has_value());
@@ -151,10 +154,13 @@ TEST_CASE(
         CAPTURE(options.method);
         options.limits.seconds = std::min(options.limits.seconds, 1.0);
         const ShardingPlan plan = intra_op::auto_shard(*graph, mesh, model, options);
-        check_choice(plan, *graph, model, std::nullopt);
+        // Copies of state that are made once per step are choices of ZeRO-3 alone.
+        const intra_op::AutoShardOptions wider =
+            intra_op::copies_state_once(options) ? options : intra_op::AutoShardOptions{};
+        check_choice(plan, *graph, model, wider, std::nullopt);
         const std::int64_t bytes = intra_op::peak_memory(plan, *graph).bytes * 11 / 10;
         for (bool every_copy : {false, true})
-          check_choice(plan, *graph, model, intra_op::MemoryLimit{bytes, every_copy});
+          check_choice(plan, *graph, model, wider, intra_op::MemoryLimit{bytes, every_copy});
       }
     }
   }
