@@ -19,6 +19,7 @@ struct Variant {
   std::string name;
   std::function<void()> run;
   std::vector<double> seconds = {};  ///< one per counted round
+  int repeats = 1;                   ///< runs of a round, of which the mean counts
 };
 
 /// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads
@@ -29,9 +30,19 @@ inline void interleave(std::vector<Variant>& variants, int rounds, double pause 
     for (Variant& variant : variants) {
       if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       const Stopwatch watch;
-      variant.run();
-      if (round >= 0) variant.seconds.push_back(watch.seconds());
+      for (int i = 0; i < variant.repeats; ++i) variant.run();
+      if (round >= 0) variant.seconds.push_back(watch.seconds() / variant.repeats);
     }
+  }
+}
+
+/// As many runs a round as take about this long, so that waking threads and cold caches count less.
+inline void repeat_short_ones(std::vector<Variant>& variants, double seconds = 0.1) {
+  for (Variant& variant : variants) {
+    variant.run();
+    const Stopwatch watch;
+    variant.run();
+    variant.repeats = std::clamp(static_cast<int>(seconds / watch.seconds()), 1, 1000);
   }
 }
 

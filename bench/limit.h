@@ -21,6 +21,9 @@
 
 namespace alpa::bench {
 
+/// Seconds before each run in which oneDNN's own threads, which the limit uses, go to sleep.
+inline constexpr double kPause = 0.05;
+
 /// Products and copies that take as long as the limit of a step. Not shared between threads.
 class Limit {
  public:
@@ -168,7 +171,8 @@ inline std::vector<Variant> with_limit(const TrainingStep& step, const Placement
 inline void time_step(const TrainingStep& step, const Timing& timing, const BatchData& batch) {
   if (timing.on_request) return answer(runner(step, timing.place, batch));
   std::vector<Variant> variants = with_limit(step, timing.place, batch);
-  interleave(variants, timing.rounds);
+  repeat_short_ones(variants);
+  interleave(variants, timing.rounds, kPause);
   print(variants);
 }
 

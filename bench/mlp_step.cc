@@ -63,7 +63,8 @@ bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& 
 void measure(const Sizes& sizes) {
   std::vector<bench::Variant> one_device{{"limit", bench::limit_of(bench::mlp_step(sizes))}};
   one_device.push_back(step_variant("step, one device", sizes, Serial{}, 1));
-  bench::interleave(one_device, sizes.rounds);
+  bench::repeat_short_ones(one_device);
+  bench::interleave(one_device, sizes.rounds, bench::kPause);
   bench::print(one_device);
 
   std::vector<bench::Variant> methods{one_device.back()};

@@ -100,7 +100,8 @@ void measure(const Sizes& sizes) {
     return bench::time_step((sizes.half ? half : task).step, sizes.timing, task.batch);
   std::vector<bench::Variant> variants = bench::with_limit(task.step, place, task.batch);
   variants.push_back({"bf16 mixed", bench::runner(half.step, place, task.batch)});
-  bench::interleave(variants, sizes.timing.rounds);
+  bench::repeat_short_ones(variants);
+  bench::interleave(variants, sizes.timing.rounds, bench::kPause);
   bench::print(variants);
 }
 
