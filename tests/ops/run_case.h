@@ -3,6 +3,7 @@
 #include <random>
 
 #include "alpa/base/error.h"
+#include "alpa/mesh/device_mesh.h"
 #include "cases.h"
 #include "kernels/kernel_call.h"
 
@@ -69,5 +70,12 @@ inline std::vector<Tensor> to_reference(const std::vector<HostTensor>& tensors) 
 
 /// True for rows that have an own kernel (all but graph inputs).
 inline bool is_computed(const Case& row) { return row.op->cpu != nullptr; }
+
+/// Meshes under which every way to split an operator is tried.
+inline std::vector<DeviceMesh> meshes() {
+  const auto axis = [](const char* name, int size) { return MeshAxis{name, size, 0, 0}; };
+  return {DeviceMesh({axis("x", 2)}), DeviceMesh({axis("x", 3)}), DeviceMesh({axis("x", 4)}),
+          DeviceMesh({axis("x", 2), axis("y", 2)}), DeviceMesh({axis("x", 3), axis("y", 2)})};
+}
 
 }  // namespace alpa::testing::cases

@@ -18,12 +18,6 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-std::vector<DeviceMesh> meshes() {
-  const auto axis = [](const char* name, int size) { return MeshAxis{name, size, 0, 0}; };
-  return {DeviceMesh({axis("x", 2)}), DeviceMesh({axis("x", 3)}), DeviceMesh({axis("x", 4)}),
-          DeviceMesh({axis("x", 2), axis("y", 2)}), DeviceMesh({axis("x", 3), axis("y", 2)})};
-}
-
 /// Number of copies that are summed, and this device's place among them.
 std::pair<int, int> partial_place(const ShardingSpec& spec, const DeviceMesh& mesh,
                                   const std::vector<int>& at) {

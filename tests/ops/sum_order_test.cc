@@ -17,12 +17,6 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-std::vector<DeviceMesh> meshes() {
-  const auto axis = [](const char* name, int size) { return MeshAxis{name, size, 0, 0}; };
-  return {DeviceMesh({axis("x", 2)}), DeviceMesh({axis("x", 3)}), DeviceMesh({axis("x", 4)}),
-          DeviceMesh({axis("x", 2), axis("y", 2)})};
-}
-
 /// f32, where floating, without 16-bit and 64-bit types.
 bool is_plain(const Case& row) {
   const auto plain = [](const std::vector<TensorType>& types) {
