@@ -20,7 +20,7 @@ using namespace alpa;
 
 namespace {
 
-constexpr std::int64_t kRows = 64, kWidth = 48;
+constexpr std::int64_t kRows = 64, kWidth = 96;
 constexpr int kLayers = 8, kMicroBatches = 8;
 /// Kernel and bias.
 constexpr std::int64_t kLayerBytes = 4 * (kWidth * kWidth + kWidth);
