@@ -1,4 +1,4 @@
-// Tokens of a GPT (tied head, learnt positions, f32) on CPU devices, one after the other, with a
+// Tokens of a GPT (tied head, learnt positions) on CPU devices, one after the other, with a
 // cache of keys and values. With --on-request it answers numbers of tokens with the seconds in
 // which they follow the first one, for bench/peers/generation.py.
 //   bench_generation --help
@@ -18,6 +18,7 @@ struct Sizes {
                                .vocabulary = 50257,
                                .head_bias = false};
   std::int64_t prompt = 16, count = 64, rows = 1;
+  std::string dtype = "f32";  ///< of the parameters
   bench::Timing timing;
 };
 
@@ -96,10 +97,13 @@ int main(int argc, char** argv) {
        cli::whole("--hidden", &sizes.model.hidden, "Width", 1),
        cli::whole("--heads", &sizes.model.heads, "Heads", 1),
        cli::whole("--vocabulary", &sizes.model.vocabulary, "Different tokens", 2),
+       cli::text("--dtype", &sizes.dtype, "Element type of the parameters"),
        cli::whole("--prompt", &sizes.prompt, "Tokens of a prompt", 1, 512),
        cli::whole("--count", &sizes.count, "Counted tokens behind it", 1, 512),
        cli::whole("--rows", &sizes.rows, "Prompts at once", 1, 64)},
       sizes.timing);
-  return bench::run(argc, argv, "Tokens of a GPT on CPU devices.", flags,
-                    [&] { sizes.timing.on_request ? answer(sizes) : measure(sizes); });
+  return bench::run(argc, argv, "Tokens of a GPT on CPU devices.", flags, [&] {
+    sizes.model.dtype = parse_dtype(sizes.dtype);
+    sizes.timing.on_request ? answer(sizes) : measure(sizes);
+  });
 }

@@ -36,25 +36,27 @@ struct OwnSum {
   std::int64_t workspace = kNone;
 };
 
-/// How an operand becomes a matrix of the compute type; offsets are into the workspace.
+/// How an operand becomes a matrix; offsets are into the workspace.
 struct OperandSteps {
   int input = 0;
-  std::optional<OwnSum> sum;
+  DType type = f32;  ///< of the matrix
+  std::optional<OwnSum> sum = {};
   std::int64_t converted = kNone;
-  std::optional<kernels::StridedCopy> pack;
+  std::optional<kernels::StridedCopy> pack = {};
   std::int64_t packed = kNone;
 };
 
 struct Prepared {
   kernels::EinsumPlan plan;
-  DType compute = f32;  ///< of operands
+  DType compute = f32;  ///< in which operands are multiplied
   DType made = f32;     ///< of the product
   OperandSteps a, b;
   std::int64_t product = kNone;  ///< where the product is made if not in the result
   std::optional<kernels::StridedCopy> unpack;
   /// the product in the result's layout, if it must be converted then
   std::int64_t unpacked = kNone;
-  std::unique_ptr<DnnlMatmul> dnnl;  ///< of f32, unless the product has few rows
+  bool by_rows = false;              ///< few rows times a large b, by `multiply_rows`
+  std::unique_ptr<DnnlMatmul> dnnl;  ///< of other products, but those of f64 and in a fixed order
   std::int64_t dnnl_workspace = kNone;
   std::int64_t workspace_bytes = 0;
   std::int64_t results = 0;
@@ -91,15 +93,17 @@ OwnSum prepare_sum(const Prepared& prepared, const kernels::EinsumOperand& opera
   return sum;
 }
 
+/// Of type `compute`; with `as_stored` the operand stays as it is if it needs no other step.
 OperandSteps prepare_operand(const Prepared& prepared, const kernels::EinsumOperand& operand,
-                             const KernelCall& call, int input, Workspace& space) {
-  OperandSteps steps;
-  steps.input = input;
+                             const KernelCall& call, int input, bool as_stored, Workspace& space) {
+  const DType stored = call.inputs[input].type.dtype;
+  if (as_stored && is_floating(stored) && operand.summed.empty() && operand.packed.empty())
+    return {.input = input, .type = stored};
+  OperandSteps steps{.input = input, .type = prepared.compute};
   const std::int64_t element = static_cast<std::int64_t>(size_of(prepared.compute));
   const std::int64_t bytes = prepared.plan.extent_of(operand.layout) * element;
   if (!operand.summed.empty()) steps.sum = prepare_sum(prepared, operand, call, input, space);
-  if (!operand.summed.empty() || call.inputs[input].type.dtype != prepared.compute)
-    steps.converted = space.take(bytes);
+  if (!operand.summed.empty() || stored != prepared.compute) steps.converted = space.take(bytes);
   if (operand.packed.empty()) return steps;
   steps.pack =
       kernels::plan_strided_copy(kernels::extents_of(prepared.plan, operand.packed),
@@ -147,7 +151,8 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   const bool wide = needs_double(x.dtype) || needs_double(y.dtype) || needs_double(z.dtype),
              fixed = call.sums.is_fixed();
   prepared->compute = prepared->made = wide ? f64 : f32;
-  if (!fixed)
+  prepared->by_rows = !wide && !fixed && suits_row_product(prepared->plan.shape);
+  if (!fixed && !prepared->by_rows)
     prepared->dnnl =
         product_by_matrix_unit(prepared->plan, x.dtype, y.dtype, z.dtype, call.threads);
   if (prepared->dnnl) {
@@ -156,10 +161,11 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   }
   Workspace space;
   const bool swapped = prepared->plan.swapped;
-  prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, space);
-  prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
+  prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, false, space);
+  prepared->b =
+      prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, prepared->by_rows, space);
   prepare_result(*prepared, call, space);
-  if (!wide && !fixed && (prepared->dnnl || !suits_row_product(prepared->plan.shape))) {
+  if (!wide && !fixed && !prepared->by_rows) {
     if (!prepared->dnnl)
       prepared->dnnl =
           std::make_unique<DnnlMatmul>(prepared->plan.shape, ProductTypes{}, call.threads);
@@ -249,7 +255,7 @@ void run_as(const KernelCall& call, const Prepared& prepared) {
                    reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), *call.team);
   else
     multiply_rows(prepared.plan.shape, reinterpret_cast<T*>(product), reinterpret_cast<const T*>(a),
-                  reinterpret_cast<const T*>(b), *call.team);
+                  {b, prepared.b.type}, *call.team);
   deliver<T>(call, prepared, product);
 }
 

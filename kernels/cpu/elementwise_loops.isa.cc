@@ -89,23 +89,8 @@ constexpr auto* kSteps = StepsBelow<V, kNumElementwiseOps>::functions;
 // ---- conversions
 // ---------------------------------------------------------------------------------------------
 
-struct Bf16Bits {
-  std::uint16_t bits;
-};
-struct F16Bits {
-  std::uint16_t bits;
-};
 template <class S>
 inline constexpr bool is_half = sizeof(S) == 2;
-
-template <class S>
-ALPA_INLINE F32 widen_half(const std::byte* in) {
-  const Int32s raw = load_words(in);
-  if constexpr (__is_same(S, Bf16Bits))
-    return from_bf16_bits(raw);
-  else
-    return from_f16_bits(raw);
-}
 
 /// V::lanes elements of type S as V.
 template <class V, class S>

@@ -128,16 +128,20 @@ struct AttentionTable {
 /// Products of `rows` rows of a, 1 to kMostRows, with n columns of b: c[r, j] = Σ a[r, i] · b[i, j]
 /// over i < k. The sum of an element is the same however columns are cut.
 struct RowProduct {
-  const float *a, *b;
+  const float* a;
+  const void* b;  ///< of the type of the loops
   float* c;
   std::int64_t rows, n, k;
   std::int64_t a_row, a_step;  ///< from row to row, and from i to i + 1
   std::int64_t b_lead, c_row;
 };
 inline constexpr std::int64_t kMostRows = 8;
-struct RowProductTable {
+struct RowProductLoops {
   void (*along_n)(const RowProduct& p);  ///< b[i, j] is b[i · b_lead + j]
   void (*along_k)(const RowProduct& p);  ///< b[i, j] is b[j · b_lead + i], and a_step is 1
+};
+struct RowProductTable {
+  RowProductLoops f32, bf16, f16;
 };
 
 /// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.

@@ -45,8 +45,13 @@ class DnnlMatmul {
 /// Whether `multiply_rows` takes the product: few rows and a large b, as of single tokens. oneDNN
 /// reads b at a half of memory's speed there.
 bool suits_row_product(const kernels::MatmulShape& shape);
-/// The product, whose columns the team shares.
-void multiply_rows(const kernels::MatmulShape& shape, float* c, const float* a, const float* b,
+/// Their b: elements of f32, bf16 or f16 as they are stored.
+struct RowProductSide {
+  const void* data;
+  DType type;
+};
+/// The product, whose columns the team shares; added in f32.
+void multiply_rows(const kernels::MatmulShape& shape, float* c, const float* a, RowProductSide b,
                    ThreadTeam& team);
 
 /// A row-major operand of `gemm`; `lead`: elements from row to row as it is stored.

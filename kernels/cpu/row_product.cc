@@ -13,12 +13,18 @@ constexpr std::int64_t kUnit = 16;                ///< columns; shares begin at 
 
 bool is_along_n(const kernels::MatmulShape& s) { return s.b_n == 1; }
 
+const RowProductLoops& loops_of(DType b) {
+  const RowProductTable& table = isa().row_product;
+  return b == bf16 ? table.bf16 : b == f16 ? table.f16 : table.f32;
+}
+
 /// Columns [begin, end).
-void multiply_columns(const kernels::MatmulShape& s, float* c, const float* a, const float* b,
+void multiply_columns(const kernels::MatmulShape& s, float* c, const float* a, RowProductSide b,
                       std::int64_t begin, std::int64_t end) {
   const bool along_n = is_along_n(s);
+  const auto element = static_cast<std::int64_t>(size_of(b.type));
   const RowProduct p{.a = a,
-                     .b = b + begin * s.b_n,
+                     .b = static_cast<const std::byte*>(b.data) + begin * s.b_n * element,
                      .c = c + begin,
                      .rows = s.m,
                      .n = end - begin,
@@ -27,7 +33,7 @@ void multiply_columns(const kernels::MatmulShape& s, float* c, const float* a, c
                      .a_step = s.a_k,
                      .b_lead = along_n ? s.b_k : s.b_n,
                      .c_row = s.c_m};
-  along_n ? isa().row_product.along_n(p) : isa().row_product.along_k(p);
+  along_n ? loops_of(b.type).along_n(p) : loops_of(b.type).along_k(p);
 }
 
 }  // namespace
@@ -38,7 +44,7 @@ bool suits_row_product(const kernels::MatmulShape& s) {
          s.n * s.k >= kLeastElements && is_read_in_order;
 }
 
-void multiply_rows(const kernels::MatmulShape& s, float* c, const float* a, const float* b,
+void multiply_rows(const kernels::MatmulShape& s, float* c, const float* a, RowProductSide b,
                    ThreadTeam& team) {
   const std::int64_t threads = team.size(), units = (s.n + kUnit - 1) / kUnit;
   team.parallel_for(threads, 1, [&](std::int64_t first, std::int64_t last) {

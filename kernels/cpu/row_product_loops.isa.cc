@@ -9,10 +9,26 @@ namespace {
 constexpr std::int64_t kColumns = 2048;  ///< whose sums stay in the first cache
 constexpr int kDeep = 8;                 ///< lines of b that are read at once
 
+/// Elements of b as floats. S: float, Bf16Bits or F16Bits.
+template <class S>
+ALPA_INLINE F32 load(const S* x) {
+  if constexpr (__is_same(S, float))
+    return F32::load(x);
+  else
+    return widen_half<S>(x);
+}
+template <class S>
+ALPA_INLINE float to_float(S x) {
+  if constexpr (__is_same(S, float))
+    return x;
+  else
+    return widen_half<S>(broadcast(x.bits)).v[0];
+}
+
 /// c += a b for `deep` lines of b from line `first` on.
-template <int deep>
+template <class S, int deep>
 void add_lines(const RowProduct& p, std::int64_t first, std::int64_t begin, std::int64_t end) {
-  const float* const lines = p.b + first * p.b_lead;
+  const S* const lines = static_cast<const S*>(p.b) + first * p.b_lead;
   for (std::int64_t r = 0; r < p.rows; ++r) {
     const float* const a = p.a + r * p.a_row + first * p.a_step;
     float* const c = p.c + r * p.c_row;
@@ -21,23 +37,23 @@ void add_lines(const RowProduct& p, std::int64_t first, std::int64_t begin, std:
     std::int64_t j = begin;
     for (; j + F32::lanes <= end; j += F32::lanes) {
       F32 sum = F32::load(c + j);
-      for (int i = 0; i < deep; ++i)
-        sum = sum + F32(factors[i]) * F32::load(lines + i * p.b_lead + j);
+      for (int i = 0; i < deep; ++i) sum = sum + F32(factors[i]) * load(lines + i * p.b_lead + j);
       sum.store(c + j);
     }
     for (; j < end; ++j)
-      for (int i = 0; i < deep; ++i) c[j] += factors[i] * lines[i * p.b_lead + j];
+      for (int i = 0; i < deep; ++i) c[j] += factors[i] * to_float(lines[i * p.b_lead + j]);
   }
 }
 
+template <class S>
 void along_n(const RowProduct& p) {
   for (std::int64_t begin = 0; begin < p.n; begin += kColumns) {
     const std::int64_t end = begin + kColumns < p.n ? begin + kColumns : p.n;
     for (std::int64_t r = 0; r < p.rows; ++r)
       for (std::int64_t j = begin; j < end; ++j) p.c[r * p.c_row + j] = 0;
     std::int64_t i = 0;
-    for (; i + kDeep <= p.k; i += kDeep) add_lines<kDeep>(p, i, begin, end);
-    for (; i < p.k; ++i) add_lines<1>(p, i, begin, end);
+    for (; i + kDeep <= p.k; i += kDeep) add_lines<S, kDeep>(p, i, begin, end);
+    for (; i < p.k; ++i) add_lines<S, 1>(p, i, begin, end);
   }
 }
 
@@ -51,34 +67,38 @@ float sum_of(const F32& x) {
 }
 
 /// Columns j to j + wide - 1 of row r.
-template <int wide>
+template <class S, int wide>
 void multiply_columns(const RowProduct& p, std::int64_t r, std::int64_t j) {
-  const float *const a = p.a + r * p.a_row, *const b = p.b + j * p.b_lead;
+  const float* const a = p.a + r * p.a_row;
+  const S* const b = static_cast<const S*>(p.b) + j * p.b_lead;
   Float32s sums[wide] = {};
   std::int64_t i = 0;
   for (; i + F32::lanes <= p.k; i += F32::lanes)
-    for (int w = 0; w < wide; ++w)
-      sums[w] += F32::load(a + i).v * F32::load(b + w * p.b_lead + i).v;
+    for (int w = 0; w < wide; ++w) sums[w] += F32::load(a + i).v * load(b + w * p.b_lead + i).v;
   for (int w = 0; w < wide; ++w) {
     float sum = sum_of(F32(sums[w]));
-    for (std::int64_t rest = i; rest < p.k; ++rest) sum += a[rest] * b[w * p.b_lead + rest];
+    for (std::int64_t rest = i; rest < p.k; ++rest)
+      sum += a[rest] * to_float(b[w * p.b_lead + rest]);
     p.c[r * p.c_row + j + w] = sum;
   }
 }
 
+template <class S>
 void along_k(const RowProduct& p) {
   constexpr int kWide = 4;
   std::int64_t j = 0;
   for (; j + kWide <= p.n; j += kWide)
-    for (std::int64_t r = 0; r < p.rows; ++r) multiply_columns<kWide>(p, r, j);
+    for (std::int64_t r = 0; r < p.rows; ++r) multiply_columns<S, kWide>(p, r, j);
   for (; j < p.n; ++j)
-    for (std::int64_t r = 0; r < p.rows; ++r) multiply_columns<1>(p, r, j);
+    for (std::int64_t r = 0; r < p.rows; ++r) multiply_columns<S, 1>(p, r, j);
 }
 
 }  // namespace
 
 const RowProductTable& row_product_table() {
-  static constexpr RowProductTable table{along_n, along_k};
+  static constexpr RowProductTable table{.f32 = {along_n<float>, along_k<float>},
+                                         .bf16 = {along_n<Bf16Bits>, along_k<Bf16Bits>},
+                                         .f16 = {along_n<F16Bits>, along_k<F16Bits>}};
   return table;
 }
 

@@ -372,6 +372,23 @@ ALPA_INLINE F32 from_f16_bits(Int32s x) {
   return from_bits(sign | (magnitude >= 0x7c00 ? special : finite));
 }
 
+/// Elements of 16 bits as they are stored.
+struct Bf16Bits {
+  std::uint16_t bits;
+};
+struct F16Bits {
+  std::uint16_t bits;
+};
+template <class S>
+ALPA_INLINE F32 widen_half(Int32s raw) {
+  return __is_same(S, Bf16Bits) ? from_bf16_bits(raw) : from_f16_bits(raw);
+}
+/// kLanes32 of them from `in` on.
+template <class S>
+ALPA_INLINE F32 widen_half(const void* in) {
+  return widen_half<S>(load_words(in));
+}
+
 ALPA_INLINE F32 round_to_f32(F32 x) { return x; }
 ALPA_INLINE F64 round_to_f32(F64 x) {
   return __builtin_convertvector(__builtin_convertvector(x.v, HalfFloat32s), Float64s);

@@ -253,7 +253,7 @@ TEST_CASE("products of operands whose lines are a multiple of 1 KiB apart") {
 
 /// c of `multiply_rows`, where a and b are drawn; b is stored by rows or by columns.
 std::vector<float> row_product(std::int64_t m, std::int64_t n, std::int64_t k, bool by_columns,
-                               int threads, double& error) {
+                               DType type, int threads, double& error) {
   const kernels::MatmulShape s{.m = m,
                                .n = n,
                                .k = k,
@@ -265,16 +265,16 @@ std::vector<float> row_product(std::int64_t m, std::int64_t n, std::int64_t k, b
                                .batch = {}};
   CHECK(cpu::suits_row_product(s));
   std::mt19937 generator(1);
-  std::vector<float> a(m * k), b(k * n), c(m * n);
-  for (auto* drawn : {&a, &b})
-    for (float& x : *drawn) x = std::uniform_real_distribution<float>(-1, 1)(generator);
+  std::vector<float> a(m * k), c(m * n);
+  for (float& x : a) x = std::uniform_real_distribution<float>(-1, 1)(generator);
+  const HostTensor b = random_tensor({type, {k, n}}, 2, -1, 1);
   ThreadTeam team(threads);
-  cpu::multiply_rows(s, c.data(), a.data(), b.data(), team);
+  cpu::multiply_rows(s, c.data(), a.data(), {b.bytes.data(), type}, team);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       double expected = 0;
       for (std::int64_t p = 0; p < k; ++p)
-        expected += static_cast<double>(a[i * k + p]) * b[p * s.b_k + j * s.b_n];
+        expected += static_cast<double>(a[i * k + p]) * b.get(p * s.b_k + j * s.b_n);
       error = std::max(error, std::abs(c[i * n + j] - expected));
     }
   return c;
@@ -282,18 +282,21 @@ std::vector<float> row_product(std::int64_t m, std::int64_t n, std::int64_t k, b
 
 TEST_CASE("products of few rows are the same with any number of threads") {
   for_each_isa([] {
-    for (const bool by_columns : {false, true})
-      for (const std::int64_t rows : {1, 3, 8})
-        for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{2300, 9}, {77, 515}}) {
-          CAPTURE(by_columns);
-          CAPTURE(rows);
-          double error = 0;
-          const std::vector<float> one = row_product(rows, n, k, by_columns, 1, error);
-          CHECK(one == row_product(rows, n, k, by_columns, 3, error));
-          CHECK(error <= 1e-4);
-        }
+    for (const DType type : {f32, bf16, f16})
+      for (const bool by_columns : {false, true})
+        for (const std::int64_t rows : {1, 3, 8})
+          for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{2300, 9}, {77, 515}}) {
+            CAPTURE(name_of(type));
+            CAPTURE(by_columns);
+            CAPTURE(rows);
+            double error = 0;
+            const auto one = row_product(rows, n, k, by_columns, type, 1, error);
+            CHECK(one == row_product(rows, n, k, by_columns, type, 3, error));
+            CHECK(error <= 1e-4);
+          }
   });
-  CHECK_FALSE(cpu::suits_row_product({.m = 9, .n = 512, .k = 512, .a_k = 1, .b_k = 512, .b_n = 1}));
+  CHECK_FALSE(cpu::suits_row_product(
+      {.m = 9, .n = 512, .k = 512, .a_k = 1, .b_k = 512, .b_n = 1, .batch = {}}));
 }
 
 }  // namespace
