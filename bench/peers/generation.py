@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens of a GPT, one after the other: alpa's, llama.cpp's and those of transformers with PyTorch, f32, on the CPU, in turn.
+"""Tokens of a GPT, one after the other: alpa's, llama.cpp's and those of transformers with PyTorch, on the CPU, in turn.
 
 The model is GPT-2's (tied head, learnt positions) with random weights. A request is a prompt of --prompt tokens, a first token,
 and as many likeliest tokens behind it as a second takes, whose time counts. Prints one JSON object per line: seconds of a token,
@@ -7,7 +7,7 @@ their ratio to alpa's (median of the rounds), tokens a second, and peak memory o
 figures need the packages llama-cpp-python and gguf, and transformers and torch.
 
     bench/peers/generation.py build/bin/bench_generation [--layers 12 --hidden 768 --heads 12 --vocabulary 50257 --prompt 16
-        --rounds 7 --peers llama.cpp,transformers --threads 2 --devices 1]
+        --rounds 7 --peers llama.cpp,transformers --threads 2 --devices 1 --dtype f32]
 """
 import argparse
 import os
@@ -23,6 +23,7 @@ SIZES = (("layers", 12), ("hidden", 768), ("heads", 12), ("vocabulary", 50257), 
 for name, default in SIZES + (("rounds", 7), ("threads", 2)):
     parser.add_argument(f"--{name}", type=int, default=default)
 parser.add_argument("--peers", default="llama.cpp,transformers")
+parser.add_argument("--dtype", default="f32", choices=("f32", "bf16"), help="of the weights (llama.cpp: of its matrices)")
 O = parser.parse_args()
 POSITIONS = 1024
 PROMPT = [i * 7919 % O.vocabulary for i in range(O.prompt)]
@@ -35,7 +36,7 @@ def torch_gpt2():
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=O.vocabulary, n_positions=POSITIONS, n_embd=O.hidden, n_layer=O.layers, n_head=O.heads,
                         bos_token_id=0, eos_token_id=None)
-    return torch, GPT2LMHeadModel(config).eval()
+    return torch, GPT2LMHeadModel(config).eval().to(torch.bfloat16 if O.dtype == "bf16" else torch.float32)
 
 
 def write_gguf(path):
@@ -45,7 +46,7 @@ def write_gguf(path):
     writer = gguf.GGUFWriter(path, "gpt2")
     for add, value in ((writer.add_context_length, POSITIONS), (writer.add_embedding_length, O.hidden), (writer.add_block_count, O.layers),
                        (writer.add_feed_forward_length, 4 * O.hidden), (writer.add_head_count, O.heads), (writer.add_layer_norm_eps, 1e-5),
-                       (writer.add_file_type, gguf.LlamaFileType.ALL_F32), (writer.add_tokenizer_model, "gpt2"), (writer.add_tokenizer_pre, "gpt-2"),
+                       (writer.add_file_type, gguf.LlamaFileType.MOSTLY_BF16 if O.dtype == "bf16" else gguf.LlamaFileType.ALL_F32), (writer.add_tokenizer_model, "gpt2"), (writer.add_tokenizer_pre, "gpt-2"),
                        (writer.add_token_list, [f"t{i}" for i in range(O.vocabulary)]), (writer.add_token_types, [1] * O.vocabulary),
                        (writer.add_token_merges, ["t 0"]), (writer.add_bos_token_id, 0), (writer.add_eos_token_id, 0)):
         add(value)
@@ -58,10 +59,14 @@ def write_gguf(path):
         else:
             _, number, part = layer.split(".", 2)
             target = f"blk.{number}.{parts[part]}"
-        data = tensor.detach().numpy()
+        data = tensor.detach().float().numpy()
         if "c_" in layer and kind == "weight":
             data = data.T.copy()  # GPT-2's are [in, out]
-        writer.add_tensor(f"{target}.{kind}", data)
+        if O.dtype == "bf16" and data.ndim == 2:
+            stored = gguf.GGMLQuantizationType.BF16
+            writer.add_tensor(f"{target}.{kind}", gguf.quants.quantize(data, stored), raw_dtype=stored)
+        else:
+            writer.add_tensor(f"{target}.{kind}", data)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -139,5 +144,5 @@ MAKERS = {"llama.cpp": LlamaCpp, "transformers": Transformers}
 
 if __name__ == "__main__":
     sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
-    programs = [OnRequest("alpa", [O.bench, *sizes, "--on-request"])] + [Apart(MAKERS[name]) for name in O.peers.split(",")]
-    take_turns([WithRate(program) for program in programs], O.rounds, threads=O.threads, **{name: getattr(O, name) for name, _ in SIZES})
+    programs = [OnRequest("alpa", [O.bench, *sizes, "--dtype", O.dtype, "--on-request"])] + [Apart(MAKERS[name]) for name in O.peers.split(",")]
+    take_turns([WithRate(program) for program in programs], O.rounds, threads=O.threads, dtype=O.dtype, **{name: getattr(O, name) for name, _ in SIZES})
