@@ -102,6 +102,20 @@ TEST_CASE("a folder's model writes what transformers writes, from the same logit
   }
 }
 
+TEST_CASE("weights of a folder become bf16 for text, with logits near transformers'") {
+  const TemporaryFile out("pretrained_test.safetensors", "");
+  for (const std::string model : {"gpt2", "llama"}) {
+    CAPTURE(model);
+    gpt({"--load", folder_of(model), "--prompt", kPrompt, "--generate", "2", "--dtype", "bf16",
+         "--logits", out.path()});
+    const TensorFile found(out.path()), reference(folder_of(model) + "/expected.safetensors");
+    const double largest = largest_distance(reference["logits"], Array(reference["logits"].type()));
+    const double distance = largest_distance(found["logits"], reference["logits"]);
+    CHECK(distance > 1e-4);
+    CHECK(distance < 0.02 * largest);
+  }
+}
+
 TEST_CASE("generation ends where generation_config.json, else config.json, ends texts") {
   const Copy llama("llama");
   const auto generated = [&] {
