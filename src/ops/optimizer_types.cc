@@ -5,6 +5,15 @@
 #include "src/ir/members.h"
 
 namespace alpa::ops {
+namespace {
+
+/// Copies are narrower; those of f64 may be f64, so that a step has a form all in f64.
+bool may_copy(DType parameter, DType copy) {
+  return is_floating(copy) &&
+         (size_of(copy) < size_of(parameter) || (copy == f64 && parameter == f64));
+}
+
+}  // namespace
 
 std::vector<DType> state_dtypes(const OpQuery& query) {
   const std::size_t states =
@@ -20,7 +29,7 @@ std::vector<DType> state_dtypes(const OpQuery& query) {
   if (!members.copies) return dtypes;
   const DType copy = query.attributes.dtype("copy");
   for (std::size_t w = 0; w < states; w += members.each)
-    if (!is_floating(copy) || size_of(copy) >= size_of(dtypes[w]))
+    if (!may_copy(dtypes[w], copy))
       fail("{}: a {} parameter has no copy in {}, which is not narrower", query.op->name,
            name_of(dtypes[w]), name_of(copy));
   dtypes.insert(dtypes.end(), states / members.each, copy);
