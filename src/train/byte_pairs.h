@@ -12,8 +12,8 @@
 
 namespace alpa {
 
-/// Most entries of a vocabulary.
-inline constexpr std::int64_t kMaxVocabulary = 1 << 24;
+/// Most entries of a vocabulary: four times the largest in use, and tables of them take 32 MiB.
+inline constexpr std::int64_t kMaxVocabulary = 1 << 20;
 
 /// Two neighbouring tokens become one; lower ranks first.
 struct Merge {

@@ -172,7 +172,7 @@ TEST_CASE("damaged tokenizers are refused, naming the place") {
   CHECK(mistake_at("/model/vocab", Json::array()) ==
         "model.vocab: is not a vocabulary: expected {\"token\": 0, …}");
   CHECK(mistake_at("/model/vocab/!", -1) ==
-        "model.vocab: token \"!\" has number -1; expected a whole one from 0 to 16777215");
+        "model.vocab: token \"!\" has number -1; expected a whole one from 0 to 1048575");
   CHECK(mistake([](Json& json) { json.at("model").at("vocab").erase("!"); }) ==
         "model.vocab: has no token for byte 33");
   CHECK(mistake_at("/model/merges/3", "a b c") ==
@@ -186,7 +186,7 @@ TEST_CASE("damaged tokenizers are refused, naming the place") {
   CHECK(mistake_at("/added_tokens/0/content", "") ==
         "added_tokens[0].content: found \"\", expected a text of at least one byte");
   CHECK(mistake_at("/added_tokens/0/id", -1) ==
-        "added_tokens[0].id: found -1, expected a whole number from 0 to 16777215");
+        "added_tokens[0].id: found -1, expected a whole number from 0 to 1048575");
   CHECK(mistake_at("/post_processor/processors/1/special_tokens", Json::object()) ==
         "post_processor.processors[1].special_tokens.<|start|> is missing");
   CHECK(mistake_at("/post_processor/processors/1/special_tokens/<|start|>/ids/0", 304) ==
