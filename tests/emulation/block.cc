@@ -42,7 +42,7 @@ struct Thread {
 class Block {
  public:
   /// Nothing is allocated by the threads of a block, of which ThreadSanitizer would see it.
-  Block() { idle_.reserve(kMaxThreads); }
+  Block() { idle_.reserve(kMaxThreads), indices_.reserve(kMaxThreads); }
 
   const char* run_grid(const Grid& grid);
   void wait(Barrier& barrier, unsigned members);
@@ -53,7 +53,8 @@ class Block {
   bool run_block();
   void run_fiber();
   void resume(Fiber* fiber);
-  void place(unsigned thread);
+  void place(unsigned thread) { threadIdx = indices_[current_ = thread]; }
+  void set_shape(const dim3& threads);
   unsigned in_order(unsigned i) const { return backwards_ ? size_ - 1 - i : i; }
 
   const Grid* grid_ = nullptr;
@@ -62,6 +63,7 @@ class Block {
   char order_ = 0;  ///< stands for the order of blocks
   const char* fault_ = nullptr;
   Barrier barrier_;
+  std::vector<uint3> indices_;  ///< of each thread
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -71,10 +73,13 @@ class Block {
 
 thread_local std::unique_ptr<Block> block;
 
-void Block::place(unsigned thread) {
-  current_ = thread;
-  const dim3& n = grid_->threads;
-  threadIdx = {thread % n.x, thread / n.x % n.y, thread / n.x / n.y};
+void Block::set_shape(const dim3& threads) {
+  size_ = threads.x * threads.y * threads.z;
+  blockDim = {threads.x, threads.y, threads.z};
+  indices_.clear();
+  for (unsigned z = 0; z < threads.z; ++z)
+    for (unsigned y = 0; y < threads.y; ++y)
+      for (unsigned x = 0; x < threads.x; ++x) indices_.push_back({x, y, z});
 }
 
 /// Takes threads that have not begun until one of them waits; the fiber is then that thread's.
@@ -159,8 +164,7 @@ void Block::shuffle(unsigned mask, void* value, unsigned bytes, unsigned from) {
 
 const char* Block::run_grid(const Grid& grid) {
   grid_ = &grid;
-  size_ = grid.threads.x * grid.threads.y * grid.threads.z;
-  blockDim = {grid.threads.x, grid.threads.y, grid.threads.z};
+  set_shape(grid.threads);
   gridDim = {grid.blocks.x, grid.blocks.y, grid.blocks.z};
   fault_ = nullptr;
   for (unsigned z = 0; z < grid.blocks.z; ++z)

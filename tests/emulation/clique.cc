@@ -91,7 +91,7 @@ bool meet(ncclComm& comm, const Call& call, std::shared_ptr<void>& state) {
       lock.lock();
       release_unseen(&meeting->end);
       meeting->done = true;
-      notify();
+      go_on_with_works();
     }
   }
   const std::uint64_t number = *static_cast<std::uint64_t*>(state.get());
@@ -123,7 +123,7 @@ void transfer(Lock& lock, Clique& clique, Post& send, Post& recv, int from, int 
   lock.lock();
   release_unseen(&send.end), release_unseen(&recv.end);
   send.done = recv.done = true;
-  notify();
+  go_on_with_works();
 }
 
 PostPtr post(Lock& lock, ncclComm& comm, const Call& call) {
@@ -167,7 +167,7 @@ void Clique::fail(ncclResult_t why, const std::string& text) {
   error = why;
   message = text;
   std::fprintf(stderr, "emulated NCCL: %s\n", text.c_str());
-  notify();
+  go_on_with_works();
 }
 
 Work collective_work(std::shared_ptr<ncclComm> comm, const Call& call) {

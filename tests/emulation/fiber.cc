@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
@@ -12,6 +13,7 @@
 #endif
 
 #include "sanitizers.h"
+#include "world.h"
 
 namespace alpa::emulation {
 namespace {
@@ -23,8 +25,34 @@ constexpr std::size_t kStack = 256 * 1024;
 constexpr std::size_t kStack = 64 * 1024;
 #endif
 
+#if !defined(ALPA_EMULATION_ASAN) && !defined(ALPA_EMULATION_TSAN)
+/// Of fibers that are gone: threads of streams come and go, each with hundreds. Sanitizers remember
+/// what was on a stack, so there each is a new one. Guarded by the machine's mutex.
+std::vector<char*>& used_stacks() {
+  static auto* const stacks = new std::vector<char*>;
+  return *stacks;
+}
+
+void give_back(char* stack) {
+  const Lock lock(world().mutex);
+  used_stacks().push_back(stack);
+}
+
+char* used_stack() {
+  const Lock lock(world().mutex);
+  if (used_stacks().empty()) return nullptr;
+  char* const stack = used_stacks().back();
+  used_stacks().pop_back();
+  return stack;
+}
+#else
+void give_back(char* stack) { munmap(stack - kGuard, kGuard + kStack); }
+char* used_stack() { return nullptr; }
+#endif
+
 /// A stack whose overrun faults.
 char* make_stack() {
+  if (char* const stack = used_stack()) return stack;
   void* const memory = mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, kGuard, PROT_NONE) != 0) std::abort();
@@ -111,7 +139,7 @@ Fiber::Fiber(void (*entry)(void*), void* argument)
 #endif
 }
 
-Fiber::~Fiber() { munmap(stack_ - kGuard, kGuard + kStack); }
+Fiber::~Fiber() { give_back(stack_); }
 
 void Fiber::resume() {
   FiberEntry::entering = this;

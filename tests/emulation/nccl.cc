@@ -189,13 +189,14 @@ void leave(const CommPtr& comm, bool aborted) {
   comm->aborted = comm->aborted || aborted;
   comms().erase(comm.get());
   --world().devices[static_cast<std::size_t>(comm->device)].communicators;
-  notify();
-  if (!comm->clique) return;
-  Clique& clique = *comm->clique;
-  clique.comms[static_cast<std::size_t>(comm->rank)] = nullptr;
-  if (aborted)
-    for (const ncclComm_t other : clique.comms)
-      if (other != nullptr && other->error == ncclSuccess) other->error = ncclRemoteError;
+  if (comm->clique) {
+    std::vector<ncclComm_t>& members = comm->clique->comms;
+    members[static_cast<std::size_t>(comm->rank)] = nullptr;
+    if (aborted)
+      for (const ncclComm_t other : members)
+        if (other != nullptr && other->error == ncclSuccess) other->error = ncclRemoteError;
+  }
+  go_on_with_works();
 }
 
 // ---- calls

@@ -25,7 +25,7 @@ void run(Lock& lock, int device, const Work& work) {
     lock.lock();
     if (error != cudaSuccess && fault == cudaSuccess) {
       fault = error;
-      notify();
+      go_on_with_works();
     }
     if (done) return;
     wait_until(lock, [&] { return world().changes != changes; });

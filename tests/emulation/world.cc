@@ -54,8 +54,21 @@ World& world() {
 }
 
 void notify() {
+  for (Waiter* const waiter : world().waiters)
+    if (waiter->holds(waiter->condition)) waiter->wake.notify_one();
+}
+
+void go_on_with_works() {
   ++world().changes;
-  world().changed.notify_all();
+  notify();
+}
+
+void wait(Lock& lock, Waiter& waiter) {
+  if (waiter.holds(waiter.condition)) return;
+  world().waiters.push_back(&waiter);
+  do waiter.wake.wait(lock);
+  while (!waiter.holds(waiter.condition));
+  std::erase(world().waiters, &waiter);
 }
 
 void restart(const Machine& machine) {

@@ -1,7 +1,7 @@
 #pragma once
-/// The state of the emulated machine. One mutex guards all of it; `changed` is notified whenever
-/// something that anybody waits for may have happened. Everything here is called in an Unseen
-/// (sanitizers.h) and with the mutex held, unless it says otherwise.
+/// The state of the emulated machine. One mutex guards all of it; `notify` is called behind every
+/// change that a thread may wait for. Everything here is called in an Unseen (sanitizers.h) and
+/// with the mutex held, unless it says otherwise.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Ticket {
 using TicketPtr = std::shared_ptr<Ticket>;
 
 /// Work that a stream does: called without the mutex, in an Unseen, until it returns true;
-/// after false it is called again when something has changed. `state` is its own between these
+/// after false it is called again behind `go_on_with_works`. `state` is its own between these
 /// calls. What the program's data is touched with stands in a Seen. Throws a cudaError_t as
 /// the device's sticky error.
 using Work = std::function<bool(std::shared_ptr<void>& state)>;
@@ -66,12 +66,19 @@ struct Device {
   std::vector<cudaStream_t> streams;
 };
 
+/// A thread that waits until `holds(condition)`.
+struct Waiter {
+  bool (*holds)(const void* condition);
+  const void* condition;
+  std::condition_variable wake = {};
+};
+
 struct World {
   World();
 
   std::mutex mutex;
-  std::condition_variable changed;
-  std::uint64_t changes = 0;
+  std::vector<Waiter*> waiters;
+  std::uint64_t changes = 0;  ///< calls of `go_on_with_works`
   Machine machine;
   std::deque<Device> devices;                   ///< machine.devices of them exist
   std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
@@ -88,11 +95,17 @@ struct World {
 World& world();
 using Lock = std::unique_lock<std::mutex>;
 
+/// Wakes the threads whose conditions hold now, and no others: each of many streams has a thread.
 void notify();
-/// Waits until `condition` holds.
+/// The same; work that waits for others is called again.
+void go_on_with_works();
+void wait(Lock& lock, Waiter& waiter);
+/// Waits until `condition` holds, which other threads ask, too, with the mutex held.
 template <class Condition>
-void wait_until(Lock& lock, Condition condition) {
-  world().changed.wait(lock, condition);
+void wait_until(Lock& lock, const Condition& condition) {
+  Waiter waiter{[](const void* asked) { return (*static_cast<const Condition*>(asked))(); },
+                &condition};
+  wait(lock, waiter);
 }
 
 /// A kernel's code is gone: its address may become another's.

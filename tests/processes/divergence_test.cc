@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "processes/diverging.h"
+#include "support/at_once.h"
 #include "support/mpirun.h"
 #include "support/processes.h"
 
@@ -110,14 +111,16 @@ TEST_CASE("a process that goes another way is an error in all, which names the c
 TEST_CASE("under mpirun, a process that goes another way ends all, and rank 0 says why") {
   if (skipped()) return;
   CHECK(run_diverging("").status == 0);
-  for (const Divergence& divergence : divergences()) {
+  const std::vector<Divergence> all = divergences();
+  at_once(static_cast<int>(all.size()), [&](int i) {
+    const Divergence& divergence = all[i];
     const ProgramOutput output = run_diverging(divergence.way);
     CAPTURE(divergence.way);
     CAPTURE(output.text);
     CHECK(output.status == divergence.status);
     CHECK(is_said(output.text, divergence));
     CHECK(count(output.text, divergence.said.front()) <= 1);
-  }
+  });
 }
 
 TEST_CASE("under mpirun, a process that fails is named by rank 0, with its error") {

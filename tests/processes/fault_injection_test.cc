@@ -8,6 +8,7 @@
 #include <random>
 
 #include "src/processes/tags.h"
+#include "support/at_once.h"
 #include "support/processes.h"
 #include "support/staged_mlp.h"
 
@@ -117,15 +118,24 @@ int check(const Training& training, const Injected& injected) {
   return failed;
 }
 
-/// So many calls of each training, drawn by `seed`.
+/// So many calls of each training, drawn by `seed`; several launches wait for their faults at once.
 template <class Body>
 void for_some_calls(const std::vector<Training>& trainings, int count, unsigned seed, Body&& body) {
+  struct Call {
+    const Training* training;
+    int rank;
+    std::int64_t number;
+  };
   std::mt19937 random(seed);
+  std::vector<Call> calls;
   for (const Training& training : trainings)
     for (int i = 0; i < count; ++i) {
       const int rank = static_cast<int>(random() % training.size);
-      body(training, rank, static_cast<std::int64_t>(random() % training.calls[rank]));
+      calls.push_back(
+          {&training, rank, static_cast<std::int64_t>(random() % training.calls[rank])});
     }
+  at_once(static_cast<int>(calls.size()),
+          [&](int i) { body(*calls[i].training, calls[i].rank, calls[i].number); });
 }
 
 const std::vector<Training>& trainings() {
@@ -146,12 +156,15 @@ TEST_CASE("late messages change no number") {
 }
 
 TEST_CASE("a process that freezes or vanishes at any of its calls is an error in all") {
-  for (const MemberFate fate : {MemberFate::frozen, MemberFate::lost})
-    for_some_calls(trainings(), 2, 2, [&](const Training& training, int rank, std::int64_t number) {
+  const std::vector<Training>& all = trainings();
+  const MemberFate fates[] = {MemberFate::frozen, MemberFate::lost};
+  at_once(2, [&](int f) {
+    for_some_calls(all, 2, 2, [&](const Training& training, int rank, std::int64_t number) {
       // At its last calls the training may be over.
-      const int failed = check(training, {{.caller = fate}, rank, number});
+      const int failed = check(training, {{.caller = fates[f]}, rank, number});
       if (2 * number < training.calls[rank]) CHECK(failed == training.size);
     });
+  });
 }
 
 TEST_CASE("messages of the protocol that are lost, doubled or out of order change no number") {
