@@ -1,14 +1,16 @@
-// kernels/cpu/attention.cc — attention and its gradient in tiles of queries × keys, whose
-// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Tiles are fixed by the
-// shapes, so results do not depend on the number of threads.
+// kernels/cpu/attention.cc — attention and its gradient in tiles of keys × queries, whose
+// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Queries are the lanes of
+// a tile's vectors: maxima and sums run over its lines. A result does not depend on the number of
+// threads, nor on how queries are split: its sums run over ascending keys, in blocks that the
+// number of keys fixes, or over ascending queries.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/matmul.h"
 #include "kernels/plan/attention_shape.h"
 #include "src/base/thread_team.h"
 
@@ -18,8 +20,24 @@ namespace {
 using kernels::AttentionShape;
 using kernels::kMostHeadWidth;
 
-constexpr std::int64_t kQueries = 64, kKeys = 128;  ///< of a tile
-constexpr std::int64_t kFewQueries = 2;             ///< faster as dot products than as matrices
+constexpr std::int64_t kTileKeys = 64;
+constexpr std::int64_t kFewQueries = 2;  ///< faster as dot products than as tiles
+
+template <class T>
+constexpr T kNothing = -std::numeric_limits<T>::infinity();
+
+/// Exponentials are powers of two of scores times this.
+constexpr double kLog2E = std::numbers::log2e;
+
+/// Parts of `n` as equal as possible, none larger than `most`.
+constexpr std::int64_t parts_of(std::int64_t n, std::int64_t most) { return (n + most - 1) / most; }
+
+/// Up to whole vectors.
+template <class T>
+std::int64_t whole_vectors(std::int64_t n) {
+  const std::int64_t lanes = loops<T>(isa().attention).lanes;
+  return (n + lanes - 1) / lanes * lanes;
+}
 
 /// Rows of a tensor [B, N, heads, D] that belong to one head.
 struct HeadRows {
@@ -33,34 +51,76 @@ struct HeadRows {
   }
 };
 
-/// Rows [first, first + n) as T, converted into `buffer`.
+/// Rows of T; `lead`: elements from row to row.
 template <class T>
-Panel<T> copied(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
-  for (std::int64_t i = 0; i < n; ++i)
-    load_block(buffer + i * rows.width(), rows.tensor.data, rows.tensor.type.dtype,
-               rows.element(first + i), rows.width());
-  return {buffer, rows.width()};
+struct Panel {
+  const T* data = nullptr;
+  std::int64_t lead = 1;
+};
+
+/// Rows [first, first + n) as T, each `lead` apart: whole vectors, the last one with zeros.
+template <class T>
+void copy_rows(const HeadRows& rows, std::int64_t first, std::int64_t n, T* to, std::int64_t lead) {
+  const KernelTensor& tensor = rows.tensor;
+  const std::int64_t width = rows.width();
+  for (std::int64_t i = first; i < first + n; ++i, to += lead) {
+    if (is_stored_as<T>(tensor.type.dtype))
+      std::copy_n(tensor.as<T>() + rows.element(i), width, to);
+    else
+      load_block(to, tensor.data, tensor.type.dtype, rows.element(i), width);
+    std::fill(to + width, to + lead, T(0));
+  }
 }
 
-/// The same, in place if they are stored as T.
+/// The reverse.
+template <class T>
+void store_rows(const T* from, std::int64_t lead, const HeadRows& rows, std::int64_t first,
+                std::int64_t n) {
+  for (std::int64_t i = first; i < first + n; ++i, from += lead)
+    store_block(rows.tensor.data, rows.tensor.type.dtype, rows.element(i), from, rows.width());
+}
+
+/// Rows [first, first + n) as T, in place if they are stored so.
 template <class T>
 Panel<T> panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
-  if (!is_stored_as<T>(rows.tensor.type.dtype)) return copied(rows, first, n, buffer);
-  return {rows.tensor.as<T>() + rows.element(first), rows.lead()};
+  if (is_stored_as<T>(rows.tensor.type.dtype))
+    return {rows.tensor.as<T>() + rows.element(first), rows.lead()};
+  const std::int64_t lead = whole_vectors<T>(rows.width());
+  copy_rows(rows, first, n, buffer, lead);
+  return {buffer, lead};
 }
 
-/// The same for the right operand of products, whose rows evict each other from the first cache if
-/// they are a multiple of 1 KiB apart.
-template <class T>
-Panel<T> right_panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
-  const bool evict = rows.lead() * static_cast<std::int64_t>(sizeof(T)) % 1024 == 0;
-  return evict ? copied(rows, first, n, buffer) : panel(rows, first, n, buffer);
+/// Tasks of a call in slots that each have a part of the workspace, where rows of keys lie side by
+/// side: in [B, S, K, D] they are far apart, and evict each other from caches.
+struct Slots {
+  std::int64_t tasks, count;
+
+  Slots(std::int64_t n, int threads)
+      : tasks(n), count(std::min<std::int64_t>(n, threads * ThreadTeam::kSlicesPerThread)) {}
+  std::int64_t begin(std::int64_t slot) const { return tasks * slot / count; }
+};
+
+/// Elements of `arrays` arrays [S, D] in lines of the widest vectors.
+std::int64_t slot_elements(const AttentionShape& s, int arrays) {
+  const std::int64_t lane =
+      kVectorBytes / static_cast<std::int64_t>(size_of(s.dtype == f64 ? f64 : f32));
+  return arrays * s.keys * ((s.width + lane - 1) / lane * lane);
 }
 
-template <class T>
-Panel<T> transposed(Panel<T> p) {
-  p.transposed = true;
-  return p;
+std::int64_t slot_bytes(const AttentionShape& s, const Slots& slots, int arrays) {
+  return slots.count * slot_elements(s, arrays) *
+         static_cast<std::int64_t>(size_of(s.dtype == f64 ? f64 : f32));
+}
+
+/// visit(begin, end, a slot's memory) for ranges of tasks, by the team.
+template <class T, class Visit>
+void for_tasks(const KernelCall& call, const AttentionShape& s, const Slots& slots, int arrays,
+               const Visit& visit) {
+  call.team->parallel_for(slots.count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot)
+      visit(slots.begin(slot), slots.begin(slot + 1),
+            reinterpret_cast<T*>(call.workspace) + slot * slot_elements(s, arrays));
+  });
 }
 
 /// Place of a query's number in [B, H, T].
@@ -82,30 +142,153 @@ struct Tile {
   const std::uint8_t* mask;
 
   bool hides(std::int64_t j) const { return mask != nullptr && mask[key + j] == 0; }
+  /// Query t of the tile sees its keys below t + seen().
+  std::int64_t seen() const { return query + visible - key; }
+  std::int64_t seen_of(std::int64_t t) const {
+    return std::clamp<std::int64_t>(t + seen(), 0, keys);
+  }
 };
 
-/// p · (number ≥ rate) / (1 - rate), for the first n probabilities of line t.
+/// Number of keys that a query of the row sees, masks apart.
+std::int64_t seen_of_row(const AttentionShape& s, const Tile& tile, std::int64_t t) {
+  return std::clamp<std::int64_t>(t + tile.visible, 0, s.keys);
+}
+
+/// Queries of tile i of a head: whole vectors, as equal as possible.
 template <class T>
-void drop(const KernelCall& call, const AttentionShape& s, const Tile& tile, std::int64_t t, T* p,
-          std::int64_t n) {
-  double drawn[kKeys];
+void choose_queries(const AttentionShape& s, std::int64_t i, Tile& tile) {
+  const std::int64_t lanes = loops<T>(isa().attention).lanes, vectors = parts_of(s.queries, lanes),
+                     tiles = parts_of(s.queries, kTileQueries);
+  const auto begin = [&](std::int64_t of) {
+    return std::min(s.queries, vectors * of / tiles * lanes);
+  };
+  tile.query = begin(i);
+  tile.queries = begin(i + 1) - tile.query;
+}
+
+/// visit(tile) for the blocks of keys that its queries see. The blocks depend on the number of keys
+/// alone.
+template <class Visit>
+void for_keys(const AttentionShape& s, Tile& tile, const Visit& visit) {
+  const std::int64_t block = parts_of(s.keys, parts_of(s.keys, kTileKeys)),
+                     end = seen_of_row(s, tile, tile.query + tile.queries - 1);
+  for (tile.key = 0; tile.key < end; tile.key += block) {
+    tile.keys = std::min(block, end - tile.key);
+    visit();
+  }
+}
+
+/// visit(first key, keys, first query): keys, and the vectors of queries that see one of them.
+template <class T, class Visit>
+void for_seen_keys(const Tile& tile, const Visit& visit) {
+  const std::int64_t lanes = loops<T>(isa().attention).lanes;
+  for (std::int64_t j = 0, t = 0; j < tile.keys && t < tile.queries; t += lanes) {
+    const std::int64_t end = tile.seen_of(t + lanes - 1);
+    if (end > j) visit(j, end - j, t);
+    j = std::max(j, end);
+  }
+}
+
+/// visit(first query, queries, keys): queries in whole vectors, and the keys that one of them sees.
+template <class T, class Visit>
+void for_seeing_queries(const Tile& tile, const Visit& visit) {
+  const std::int64_t lanes = loops<T>(isa().attention).lanes;
+  for (std::int64_t t = 0, end; t < tile.queries; t = end) {
+    const std::int64_t keys = tile.seen_of(t + lanes - 1);
+    end = t + lanes;
+    while (end < tile.queries && tile.seen_of(end + lanes - 1) == keys) end += lanes;
+    end = std::min(end, tile.queries);
+    visit(t, end - t, keys);
+  }
+}
+
+/// scores [keys, kTileQueries] = rows · columns, where a query sees a key.
+template <class T>
+void multiply_scores(const Tile& tile, Panel<T> rows, std::int64_t width, const T* columns,
+                     T* scores) {
+  for_seen_keys<T>(tile, [&](std::int64_t j, std::int64_t n, std::int64_t t) {
+    loops<T>(isa().attention)
+        .product({.m = n,
+                  .n = whole_vectors<T>(tile.queries) - t,
+                  .k = width,
+                  .a = rows.data + j * rows.lead,
+                  .a_row = rows.lead,
+                  .a_step = 1,
+                  .b = columns + t,
+                  .b_lead = kTileQueries,
+                  .c = scores + j * kTileQueries + t,
+                  .c_lead = kTileQueries,
+                  .add = false});
+  });
+}
+
+/// Scores that a query doesn't see, in vectors that others see, become minus infinity.
+template <class T>
+void hide_scores(const Tile& tile, T* scores) {
+  if (tile.mask == nullptr && tile.seen() >= tile.keys) return;
+  for_seen_keys<T>(tile, [&](std::int64_t first, std::int64_t n, std::int64_t t) {
+    for (std::int64_t j = first; j < first + n; ++j) {
+      const std::int64_t hidden = tile.hides(j) ? kTileQueries : j + 1 - tile.seen();
+      for (std::int64_t i = t; i < hidden; ++i) scores[j * kTileQueries + i] = kNothing<T>;
+    }
+  });
+}
+
+/// sums [queries, lead] += pᵀ rows.
+template <class T>
+void add_to_queries(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
+  for_seeing_queries<T>(tile, [&](std::int64_t t, std::int64_t n, std::int64_t keys) {
+    loops<T>(isa().attention)
+        .product({.m = n,
+                  .n = rows.lead,
+                  .k = keys,
+                  .a = p + t,
+                  .a_row = 1,
+                  .a_step = kTileQueries,
+                  .b = rows.data,
+                  .b_lead = rows.lead,
+                  .c = sums + t * rows.lead,
+                  .c_lead = rows.lead,
+                  .add = true});
+  });
+}
+
+template <class T>
+ScoreTile<T> score_tile(const Tile& tile, T* scores) {
+  return {scores, whole_vectors<T>(tile.queries), tile.keys, tile.seen()};
+}
+
+/// 1 / (1 - rate) where the number drawn is at least the rate, else 0: for a line of a tile's
+/// probabilities, those of query t.
+template <class T>
+void draw_kept(const KernelCall& call, const AttentionShape& s, const Tile& tile, std::int64_t t,
+               std::int64_t n, T* kept) {
+  double drawn[kTileKeys];
   const std::int64_t first = s.draws + tile.row * s.draws_of_row + tile.head * s.draws_of_head +
                              (tile.query + t) * s.keys + tile.key;
   const RandomStream stream =
       random_stream(call.step->seed, s.stream, call.step->step, call.step->micro_batch);
   draw_uniform(stream, static_cast<std::uint64_t>(first), drawn, n);
-  const T kept = static_cast<T>(1 / (1 - s.dropout));
-  for (std::int64_t j = 0; j < n; ++j) p[j] = drawn[j] >= s.dropout ? p[j] * kept : T(0);
+  const T factor = static_cast<T>(1 / (1 - s.dropout));
+  for (std::int64_t j = 0; j < n; ++j) kept[j] = drawn[j] >= s.dropout ? factor : T(0);
 }
 
-/// Number of keys that the row's query t sees, masks apart.
-std::int64_t seen_of_row(const AttentionShape& s, const Tile& tile, std::int64_t t) {
-  return std::clamp<std::int64_t>(t + tile.visible, 0, s.keys);
+/// The same of the whole tile.
+template <class T>
+void draw_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile, T* kept) {
+  T line[kTileKeys];
+  for (std::int64_t t = 0; t < tile.queries; ++t) {
+    const std::int64_t n = tile.seen_of(t);
+    draw_kept(call, s, tile, t, n, line);
+    for (std::int64_t j = 0; j < n; ++j) kept[j * kTileQueries + t] = line[j];
+  }
 }
 
-/// The same of those in the tile, for its query t.
-std::int64_t seen(const AttentionShape& s, const Tile& tile, std::int64_t t) {
-  return std::clamp<std::int64_t>(seen_of_row(s, tile, tile.query + t) - tile.key, 0, tile.keys);
+template <class T>
+void drop(const Tile& tile, const T* kept, T* p) {
+  for (std::int64_t t = 0; t < tile.queries; ++t)
+    for (std::int64_t j = 0; j < tile.seen_of(t); ++j)
+      p[j * kTileQueries + t] *= kept[j * kTileQueries + t];
 }
 
 // ---- forward
@@ -113,126 +296,178 @@ std::int64_t seen(const AttentionShape& s, const Tile& tile, std::int64_t t) {
 /// Running softmax of the queries of a tile (Milakov & Gimelshein 2018).
 template <class T>
 struct Running {
-  T largest[kQueries], sum[kQueries];
-  T values[kQueries * kMostHeadWidth];
-};
+  T largest[kTileQueries], sum[kTileQueries], correction[kTileQueries];
+  T values[kTileQueries * kMostHeadWidth];  ///< in lines of whole vectors
 
-/// Products to exponentials in one line of a tile; earlier sums are brought to the new maximum.
-template <class T>
-void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile, std::int64_t t,
-              T* p, Running<T>& running) {
-  constexpr T kNothing = -std::numeric_limits<T>::infinity();
-  const auto& loops_of = loops<T>(isa().attention);
-  const std::int64_t n = seen(s, tile, t);
-  std::fill(p + n, p + tile.keys, T(0));
-  if (n == 0) return;
-  if (tile.mask != nullptr)
-    for (std::int64_t j = 0; j < n; ++j)
-      if (tile.hides(j)) p[j] = kNothing;
-  const T scale = static_cast<T>(s.scale);
-  const T largest = std::max(
-      running.largest[t],
-      static_cast<T>(loops<T>(isa().reduce)[static_cast<int>(ReduceOp::max)].line(p, n)) * scale);
-  if (largest == kNothing) return std::fill(p, p + n, T(0));
-  const T correction = std::exp(running.largest[t] - largest);
-  running.largest[t] = largest;
-  running.sum[t] = running.sum[t] * correction + loops_of.exponentials(p, scale, largest, n);
-  if (correction != 1) loops_of.scale(running.values + t * s.width, correction, s.width);
-  if (s.dropout > 0) drop(call, s, tile, t, p, n);
-}
+  Running(std::int64_t queries, std::int64_t lead) {
+    std::fill_n(largest, kTileQueries, kNothing<T>);
+    std::fill_n(sum, kTileQueries, T(0));
+    std::fill_n(values, queries * lead, T(0));
+  }
+};
 
 /// y of a tile's queries, and lse if it is wanted.
 template <class T>
 void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
             Running<T>& running) {
   const HeadRows out{call.outputs[0], tile.row, tile.head};
-  for (std::int64_t t = 0; t < tile.queries; ++t) {
-    T* const values = running.values + t * s.width;
-    const T sum = running.sum[t];
-    loops<T>(isa().attention).scale(values, sum > 0 ? 1 / sum : T(0), s.width);
-    store_block(out.tensor.data, s.dtype, out.element(tile.query + t), values, s.width);
-    if (s.cached) continue;
+  const std::int64_t lead = whole_vectors<T>(s.width);
+  for (std::int64_t t = 0; t < tile.queries; ++t)
+    running.correction[t] = running.sum[t] > 0 ? 1 / running.sum[t] : T(0);
+  loops<T>(isa().attention).scale(running.values, running.correction, tile.queries, lead);
+  store_rows(running.values, lead, out, tile.query, tile.queries);
+  for (std::int64_t t = 0; t < tile.queries && !s.cached; ++t)
     // A query that sees nothing has probabilities exp(x - infinity) = 0 in the gradient.
     call.outputs[1].as<T>()[place_of(s, tile.row, tile.head, tile.query + t)] =
-        sum > 0 ? running.largest[t] + std::log(sum) : std::numeric_limits<T>::infinity();
-  }
+        running.sum[t] > 0
+            ? (running.largest[t] + std::log2(running.sum[t])) / static_cast<T>(kLog2E)
+            : std::numeric_limits<T>::infinity();
 }
 
-/// The first tile of queries [first, first + kQueries) of a head.
-Tile first_tile(const KernelCall& call, const AttentionShape& s, std::int64_t row,
-                std::int64_t head, std::int64_t first) {
-  Tile tile{row, head, first, std::min(kQueries, s.queries - first), 0, 0, s.visible, nullptr};
+/// A tile of a head, without its queries and keys.
+Tile tile_of_head(const KernelCall& call, const AttentionShape& s, std::int64_t row,
+                  std::int64_t head, std::size_t mask) {
+  Tile tile{row, head, 0, 0, 0, 0, s.visible, nullptr};
   if (s.cached)
     tile.visible += call.inputs[3].as<std::int32_t>()[row];
   else
-    tile.mask = mask_of(call, 3, row, s.keys);
+    tile.mask = mask_of(call, mask, row, s.keys);
   return tile;
 }
 
-/// p = q kᵀ of a tile.
+/// Rows of a tile's queries, and the same transposed and scaled; zeros behind the last one.
 template <class T>
-void multiply_keys(const AttentionShape& s, const Tile& tile, Panel<T> q, Panel<T> k, T* p,
-                   bool fixed) {
-  if (fixed || tile.queries > kFewQueries)
-    return gemm(tile.queries, tile.keys, s.width, q, transposed(k), false, p, kKeys, fixed);
-  for (std::int64_t t = 0; t < tile.queries; ++t)
-    loops<T>(isa().attention)
-        .multiply_keys(p + t * kKeys, q.data + t * q.lead, k.data, k.lead, tile.keys, s.width);
+void load_queries(const KernelTensor& x, const Tile& tile, double factor, T* rows, T* columns) {
+  const std::int64_t lead = whole_vectors<T>(x.type.shape[3]),
+                     lines = whole_vectors<T>(tile.queries);
+  copy_rows({x, tile.row, tile.head}, tile.query, tile.queries, rows, lead);
+  std::fill(rows + tile.queries * lead, rows + lines * lead, T(0));
+  loops<T>(isa().attention).transpose(columns, rows, lines, lead, static_cast<T>(factor));
 }
 
-/// Adds p v of a tile.
+/// Keys and values of a head, side by side.
 template <class T>
-void add_values(const AttentionShape& s, const Tile& tile, const T* p, const HeadRows& rows,
-                T* buffer, T* values, bool fixed) {
-  if (fixed || tile.queries > kFewQueries) {
-    const Panel<T> v = right_panel(rows, tile.key, tile.keys, buffer);
-    return gemm(tile.queries, s.width, tile.keys, {p, kKeys}, v, true, values, s.width, fixed);
-  }
-  const Panel<T> v = panel(rows, tile.key, tile.keys, buffer);
-  for (std::int64_t t = 0; t < tile.queries; ++t)
-    loops<T>(isa().attention)
-        .add_values(values + t * s.width, p + t * kKeys, v.data, v.lead, tile.keys, s.width);
-}
+struct KeyCache {
+  T *k, *v;
+  std::int64_t row = -1, head = -1, keys = 0;
 
-/// Queries [first, first + kQueries) of a head.
-template <class T>
-void run_queries(const KernelCall& call, const AttentionShape& s, std::int64_t row,
-                 std::int64_t head, std::int64_t first) {
-  T p[kQueries * kKeys], q_buffer[kQueries * kMostHeadWidth], k_buffer[kKeys * kMostHeadWidth];
-  Running<T> running;
-  std::fill_n(running.largest, kQueries, -std::numeric_limits<T>::infinity());
-  std::fill_n(running.sum, kQueries, T(0));
-  const std::int64_t key_head = head / s.group;
-  Tile tile = first_tile(call, s, row, head, first);
-  std::fill_n(running.values, tile.queries * s.width, T(0));
-  const Panel<T> q = panel({call.inputs[0], row, head}, first, tile.queries, q_buffer);
-  // the last query sees most
-  const std::int64_t end = seen_of_row(s, tile, first + tile.queries - 1);
-  const bool fixed = call.sums.is_fixed();
-  for (; tile.key < end; tile.key += kKeys) {
-    tile.keys = std::min(kKeys, end - tile.key);
-    const Panel<T> k = panel({call.inputs[1], row, key_head}, tile.key, tile.keys, k_buffer);
-    multiply_keys(s, tile, q, k, p, fixed);
-    for (std::int64_t t = 0; t < tile.queries; ++t)
-      add_line(call, s, tile, t, p + t * kKeys, running);
-    add_values(s, tile, p, {call.inputs[2], row, key_head}, k_buffer, running.values, fixed);
+  /// Keys below `end` of a head, if they are not there yet.
+  void load(const KernelTensor& from_k, const KernelTensor& from_v, std::int64_t of_row,
+            std::int64_t of_head, std::int64_t end) {
+    if (row != of_row || head != of_head) row = of_row, head = of_head, keys = 0;
+    if (keys >= end) return;
+    const std::int64_t lead = whole_vectors<T>(from_k.type.shape[3]);
+    copy_rows({from_k, row, head}, keys, end - keys, k + keys * lead, lead);
+    copy_rows({from_v, row, head}, keys, end - keys, v + keys * lead, lead);
+    keys = end;
   }
+};
+
+/// The values of a tile of queries.
+template <class T>
+void run_tile(const KernelCall& call, const AttentionShape& s, Tile& tile, KeyCache<T>& cache) {
+  alignas(kVectorBytes) T scores[kTileKeys * kTileQueries];
+  alignas(kVectorBytes) T columns[kMostHeadWidth * kTileQueries];
+  alignas(kVectorBytes) T buffer[kMostHeadWidth * kTileQueries];  // of q, or what dropout keeps
+  const auto& loops_of = loops<T>(isa().attention);
+  const std::int64_t lead = whole_vectors<T>(s.width);
+  Running<T> running(tile.queries, lead);
+  load_queries(call.inputs[0], tile, s.scale * kLog2E, buffer, columns);
+  for_keys(s, tile, [&] {
+    cache.load(call.inputs[1], call.inputs[2], tile.row, tile.head / s.group, tile.key + tile.keys);
+    multiply_scores(tile, {cache.k + tile.key * lead, lead}, s.width, columns, scores);
+    hide_scores(tile, scores);
+    loops_of.softmax(score_tile(tile, scores), running.largest, running.sum, running.correction);
+    if (s.dropout > 0) {
+      draw_tile(call, s, tile, buffer);
+      drop(tile, buffer, scores);
+    }
+    if (tile.key > 0) loops_of.scale(running.values, running.correction, tile.queries, lead);
+    add_to_queries(tile, scores, {cache.v + tile.key * lead, lead}, running.values);
+  });
   finish(call, s, tile, running);
+}
+
+/// Products to exponentials in query t's line of a block of keys.
+template <class T>
+void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile, std::int64_t t,
+              T* p, Running<T>& running) {
+  const auto& loops_of = loops<T>(isa().attention);
+  const std::int64_t n = tile.seen_of(t);
+  std::fill(p + n, p + tile.keys, T(0));
+  if (n == 0) return;
+  for (std::int64_t j = 0; j < n; ++j)
+    if (tile.hides(j)) p[j] = kNothing<T>;
+  const T scale = static_cast<T>(s.scale * kLog2E);
+  const T largest = std::max(
+      running.largest[t],
+      static_cast<T>(loops<T>(isa().reduce)[static_cast<int>(ReduceOp::max)].line(p, n)) * scale);
+  if (largest == kNothing<T>) return std::fill(p, p + n, T(0));
+  const T correction = std::exp2(running.largest[t] - largest);
+  const std::int64_t lead = whole_vectors<T>(s.width);
+  running.largest[t] = largest;
+  running.sum[t] = running.sum[t] * correction + loops_of.exponentials(p, scale, largest, n);
+  loops_of.scale(running.values + t * lead, &correction, 1, lead);
+  if (s.dropout == 0) return;
+  T kept[kTileKeys];
+  draw_kept(call, s, tile, t, n, kept);
+  for (std::int64_t j = 0; j < n; ++j) p[j] *= kept[j];
+}
+
+/// The values of few queries, line by line.
+template <class T>
+void run_lines(const KernelCall& call, const AttentionShape& s, Tile& tile) {
+  const auto& loops_of = loops<T>(isa().attention);
+  T p[kTileKeys], q_buffer[kFewQueries * kMostHeadWidth], buffer[kTileKeys * kMostHeadWidth];
+  const std::int64_t key_head = tile.head / s.group, lead = whole_vectors<T>(s.width);
+  Running<T> running(tile.queries, lead);
+  const Panel<T> q =
+      panel({call.inputs[0], tile.row, tile.head}, tile.query, tile.queries, q_buffer);
+  for_keys(s, tile, [&] {
+    for (std::int64_t t = 0; t < tile.queries; ++t) {
+      const Panel<T> k = panel({call.inputs[1], tile.row, key_head}, tile.key, tile.keys, buffer);
+      loops_of.multiply_keys(p, q.data + t * q.lead, k.data, k.lead, tile.keys, s.width);
+      add_line(call, s, tile, t, p, running);
+      const Panel<T> v = panel({call.inputs[2], tile.row, key_head}, tile.key, tile.keys, buffer);
+      loops_of.add_values(running.values + t * lead, p, v.data, v.lead, tile.keys, s.width);
+    }
+  });
+  finish(call, s, tile, running);
+}
+
+std::int64_t tiles_of(const AttentionShape& s) { return parts_of(s.queries, kTileQueries); }
+
+/// Tiles of queries, key head by key head.
+Slots forward_slots(const KernelCall& call, const AttentionShape& s) {
+  return {s.batch * s.heads * tiles_of(s), call.threads};
+}
+
+/// Sums of few queries have another order.
+bool runs_lines(const KernelCall& call, const AttentionShape& s) {
+  return s.queries <= kFewQueries && !call.sums.is_fixed();
 }
 
 template <class T>
 void run_forward(const KernelCall& call, const AttentionShape& s) {
-  const std::int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  call.team->parallel_for(s.batch * s.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t at = i / blocks;
-      run_queries<T>(call, s, at / s.heads, at % s.heads, i % blocks * kQueries);
-    }
-  });
+  const std::int64_t tiles = tiles_of(s);
+  for_tasks<T>(
+      call, s, forward_slots(call, s), 2, [&](std::int64_t begin, std::int64_t end, T* memory) {
+        KeyCache<T> cache{memory, memory + slot_elements(s, 1)};
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t head = i / tiles;
+          Tile tile = tile_of_head(call, s, head / s.heads, head % s.heads, 3);
+          choose_queries<T>(s, i % tiles, tile);
+          runs_lines(call, s) ? run_lines<T>(call, s, tile) : run_tile<T>(call, s, tile, cache);
+        }
+      });
 }
 
 void run_forward(const KernelCall& call, const AttentionShape& s) {
   s.dtype == f64 ? run_forward<double>(call, s) : run_forward<float>(call, s);
+}
+
+std::int64_t forward_workspace(const KernelCall& call, const AttentionShape& s) {
+  return runs_lines(call, s) ? 0 : slot_bytes(s, forward_slots(call, s), 2);
 }
 
 void run_attention(const KernelCall& call) {
@@ -243,129 +478,139 @@ void run_cached_attention(const KernelCall& call) {
   run_forward(call, kernels::cached_attention_shape(call));
 }
 
+std::int64_t attention_workspace(const KernelCall& call) {
+  return forward_workspace(call, kernels::attention_shape(call, call.inputs[0], call.inputs[1]));
+}
+
+std::int64_t cached_attention_workspace(const KernelCall& call) {
+  return forward_workspace(call, kernels::cached_attention_shape(call));
+}
+
 // ---- gradient
 
-/// Sums of dk and dv over the queries of a block of keys.
+/// A key head's rows and sums over its queries, side by side, in lines of whole vectors.
 template <class T>
-struct KeySums {
-  T dk[kKeys * kMostHeadWidth], dv[kKeys * kMostHeadWidth];
+struct KeyHead {
+  T *k, *v, *dk, *dv;
+
+  KeyHead(const AttentionShape& s, T* memory)
+      : k(memory),
+        v(k + slot_elements(s, 1)),
+        dk(v + slot_elements(s, 1)),
+        dv(dk + slot_elements(s, 1)) {}
 };
 
-/// Σ dy·y of every query, [B, H, T] at the start of the workspace.
+/// What the gradient reads of a tile's queries, and sums up for them.
 template <class T>
-T* deltas(const KernelCall& call) {
-  return reinterpret_cast<T*>(call.workspace);
+struct QueryTile {
+  alignas(kVectorBytes) T q[kTileQueries * kMostHeadWidth], dy[kTileQueries * kMostHeadWidth];
+  alignas(kVectorBytes) T q_columns[kMostHeadWidth * kTileQueries],
+      dy_columns[kMostHeadWidth * kTileQueries];
+  alignas(kVectorBytes) T dq[kTileQueries * kMostHeadWidth];
+  alignas(kVectorBytes) T shift[kTileQueries], delta[kTileQueries];
+};
+
+/// Σ dy·y of a query.
+template <class T>
+T delta_of(const KernelTensor& y, std::int64_t element, const T* dy, std::int64_t width) {
+  T products[kMostHeadWidth];
+  load_block(products, y.data, y.type.dtype, element, width);
+  for (std::int64_t d = 0; d < width; ++d) products[d] *= dy[d];
+  return static_cast<T>(
+      loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(products, width));
 }
 
-/// Where dq is summed over the blocks of keys: in place, or in the workspace in f32.
 template <class T>
-T* dq_sums(const KernelCall& call, const AttentionShape& s) {
-  if (is_stored_as<T>(s.dtype)) return call.outputs[0].as<T>();
-  return deltas<T>(call) + s.batch * s.heads * s.queries;
+void load(const KernelCall& call, const AttentionShape& s, const Tile& tile,
+          QueryTile<T>& queries) {
+  load_queries(call.inputs[1], tile, s.scale * kLog2E, queries.q, queries.q_columns);
+  load_queries(call.inputs[0], tile, s.scale, queries.dy, queries.dy_columns);
+  const HeadRows y{call.inputs[4], tile.row, tile.head};
+  const std::int64_t lead = whole_vectors<T>(s.width);
+  std::fill_n(queries.shift, kTileQueries, T(0));
+  std::fill_n(queries.delta, kTileQueries, T(0));
+  std::fill_n(queries.dq, tile.queries * lead, T(0));
+  for (std::int64_t t = 0; t < tile.queries; ++t) {
+    queries.shift[t] = call.inputs[5].as<T>()[place_of(s, tile.row, tile.head, tile.query + t)] *
+                       static_cast<T>(kLog2E);
+    queries.delta[t] = static_cast<T>(s.scale) * delta_of(y.tensor, y.element(tile.query + t),
+                                                          queries.dy + t * lead, s.width);
+  }
 }
 
+/// sums [keys, lead] += p [keys, kTileQueries] rows, of queries that see a key.
 template <class T>
-void write_deltas(const KernelCall& call, const AttentionShape& s) {
-  const auto& sum = loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)];
-  call.team->parallel_for(s.batch * s.queries, 16, [&](std::int64_t begin, std::int64_t end) {
-    T dy[kMostHeadWidth], y[kMostHeadWidth];
-    for (std::int64_t i = begin * s.heads; i < end * s.heads; ++i) {
-      load_block(dy, call.inputs[0].data, s.dtype, i * s.width, s.width);
-      load_block(y, call.inputs[4].data, s.dtype, i * s.width, s.width);
-      for (std::int64_t d = 0; d < s.width; ++d) dy[d] *= y[d];
-      const std::int64_t query = i / s.heads;
-      deltas<T>(call)[place_of(s, query / s.queries, i % s.heads, query % s.queries)] =
-          static_cast<T>(sum.line(dy, s.width));
-    }
+void add_to_keys(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
+  for_seen_keys<T>(tile, [&](std::int64_t j, std::int64_t n, std::int64_t t) {
+    loops<T>(isa().attention)
+        .product({.m = n,
+                  .n = rows.lead,
+                  .k = tile.queries - t,
+                  .a = p + j * kTileQueries + t,
+                  .a_row = kTileQueries,
+                  .a_step = 1,
+                  .b = rows.data + t * rows.lead,
+                  .b_lead = rows.lead,
+                  .c = sums + j * rows.lead,
+                  .c_lead = rows.lead,
+                  .add = true});
   });
-}
-
-/// Products p and dp of line t to probabilities and their gradients.
-template <class T>
-void probabilities(const KernelCall& call, const AttentionShape& s, const Tile& tile,
-                   std::int64_t t, T* p, T* dp) {
-  const auto& loops_of = loops<T>(isa().attention);
-  const std::int64_t n = seen(s, tile, t);
-  const std::int64_t at = place_of(s, tile.row, tile.head, tile.query + t);
-  std::fill(p + n, p + tile.keys, T(0));
-  std::fill(dp + n, dp + tile.keys, T(0));
-  if (n == 0) return;
-  const T scale = static_cast<T>(s.scale);
-  loops_of.exponentials(p, scale, call.inputs[5].as<T>()[at], n);
-  if (tile.mask != nullptr)
-    for (std::int64_t j = 0; j < n; ++j)
-      if (tile.hides(j)) p[j] = 0;
-  if (s.dropout > 0) drop(call, s, tile, t, dp, n);
-  loops_of.gradient(dp, p, deltas<T>(call)[at], scale, n);
-  if (s.dropout > 0) drop(call, s, tile, t, p, n);
 }
 
 /// Adds a tile's share to dq, dk and dv.
 template <class T>
-void add_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile, Panel<T> k,
-              Panel<T> v, KeySums<T>& sums, bool first_of_keys) {
-  T p[kQueries * kKeys], dp[kQueries * kKeys];
-  T q_buffer[kQueries * kMostHeadWidth], dy_buffer[kQueries * kMostHeadWidth];
-  const Panel<T> q = right_panel({call.inputs[1], tile.row, tile.head}, tile.query, tile.queries,
-                                 q_buffer),
-                 dy = right_panel({call.inputs[0], tile.row, tile.head}, tile.query, tile.queries,
-                                  dy_buffer);
-  const bool fixed = call.sums.is_fixed();
-  gemm(tile.queries, tile.keys, s.width, q, transposed(k), false, p, kKeys, fixed);
-  gemm(tile.queries, tile.keys, s.width, dy, transposed(v), false, dp, kKeys, fixed);
-  for (std::int64_t t = 0; t < tile.queries; ++t)
-    probabilities(call, s, tile, t, p + t * kKeys, dp + t * kKeys);
-  const HeadRows dq{call.outputs[0], tile.row, tile.head};
-  gemm(tile.queries, s.width, tile.keys, {dp, kKeys}, k, !first_of_keys,
-       dq_sums<T>(call, s) + dq.element(tile.query), dq.lead(), fixed);
-  gemm(tile.keys, s.width, tile.queries, {p, kKeys, true}, dy, true, sums.dv, s.width, fixed);
-  gemm(tile.keys, s.width, tile.queries, {dp, kKeys, true}, q, true, sums.dk, s.width, fixed);
+void add_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile,
+              QueryTile<T>& queries, const KeyHead<T>& keys) {
+  alignas(kVectorBytes) T p[kTileKeys * kTileQueries], dp[kTileKeys * kTileQueries];
+  alignas(kVectorBytes) T kept[kTileKeys * kTileQueries];
+  const std::int64_t lead = whole_vectors<T>(s.width), at = tile.key * lead;
+  multiply_scores(tile, {keys.k + at, lead}, s.width, queries.q_columns, p);
+  multiply_scores(tile, {keys.v + at, lead}, s.width, queries.dy_columns, dp);
+  hide_scores(tile, p);
+  if (s.dropout > 0) {
+    draw_tile(call, s, tile, kept);
+    drop(tile, kept, dp);
+  }
+  loops<T>(isa().attention).gradient(score_tile(tile, p), dp, queries.shift, queries.delta);
+  if (s.dropout > 0) drop(tile, kept, p);
+  add_to_queries(tile, dp, {keys.k + at, lead}, queries.dq);
+  add_to_keys(tile, dp, {queries.q, lead}, keys.dk + at);
+  add_to_keys(tile, p, {queries.dy, lead}, keys.dv + at);
 }
 
-/// The query heads of a key head, for keys [key, key + kKeys).
+/// The query heads of a key head.
 template <class T>
-void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
-              std::int64_t key_head, std::int64_t key) {
-  T k_buffer[kKeys * kMostHeadWidth], v_buffer[kKeys * kMostHeadWidth];
-  KeySums<T> sums;
-  const std::int64_t keys = std::min(kKeys, s.keys - key);
-  Tile tile{row, 0, 0, 0, key, 0, s.visible, mask_of(call, 6, row, s.keys)};
-  std::fill_n(sums.dk, keys * s.width, T(0));
-  std::fill_n(sums.dv, keys * s.width, T(0));
-  const Panel<T> k = right_panel({call.inputs[2], row, key_head}, key, keys, k_buffer),
-                 v = panel({call.inputs[3], row, key_head}, key, keys, v_buffer);
-  for (std::int64_t g = 0; g < s.group; ++g) {
-    tile.head = key_head * s.group + g;
-    for (tile.query = 0; tile.query < s.queries; tile.query += kQueries) {
-      tile.queries = std::min(kQueries, s.queries - tile.query);
-      // The first block of keys writes dq everywhere, also of queries that see nothing.
-      const std::int64_t least = key == 0 ? 1 : 0;
-      tile.keys =
-          std::clamp(seen_of_row(s, tile, tile.query + tile.queries - 1) - key, least, keys);
-      if (tile.keys > 0) add_tile(call, s, tile, k, v, sums, key == 0);
+void run_key_head(const KernelCall& call, const AttentionShape& s, std::int64_t row,
+                  std::int64_t key_head, const KeyHead<T>& keys) {
+  QueryTile<T> queries;
+  const std::int64_t lead = whole_vectors<T>(s.width);
+  copy_rows({call.inputs[2], row, key_head}, 0, s.keys, keys.k, lead);
+  copy_rows({call.inputs[3], row, key_head}, 0, s.keys, keys.v, lead);
+  std::fill_n(keys.dk, s.keys * lead, T(0));
+  std::fill_n(keys.dv, s.keys * lead, T(0));
+  for (std::int64_t head = key_head * s.group; head < (key_head + 1) * s.group; ++head)
+    for (std::int64_t i = 0; i < tiles_of(s); ++i) {
+      Tile tile = tile_of_head(call, s, row, head, 6);
+      choose_queries<T>(s, i, tile);
+      load(call, s, tile, queries);
+      for_keys(s, tile, [&] { add_tile(call, s, tile, queries, keys); });
+      store_rows(queries.dq, lead, {call.outputs[0], row, head}, tile.query, tile.queries);
     }
-  }
-  const HeadRows dk{call.outputs[1], row, key_head}, dv{call.outputs[2], row, key_head};
-  for (std::int64_t j = 0; j < keys; ++j) {
-    store_block(dk.tensor.data, s.dtype, dk.element(key + j), sums.dk + j * s.width, s.width);
-    store_block(dv.tensor.data, s.dtype, dv.element(key + j), sums.dv + j * s.width, s.width);
-  }
+  store_rows(keys.dk, lead, {call.outputs[1], row, key_head}, 0, s.keys);
+  store_rows(keys.dv, lead, {call.outputs[2], row, key_head}, 0, s.keys);
+}
+
+Slots backward_slots(const KernelCall& call, const AttentionShape& s) {
+  return {s.batch * s.key_heads, call.threads};
 }
 
 template <class T>
 void run_backward(const KernelCall& call, const AttentionShape& s) {
-  write_deltas<T>(call, s);
-  call.team->parallel_for(s.batch * s.key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t key = 0; key < s.keys; key += kKeys)
-        run_keys<T>(call, s, i / s.key_heads, i % s.key_heads, key);
-  });
-  if (is_stored_as<T>(s.dtype)) return;
-  const T* const sums = dq_sums<T>(call, s);
-  call.team->parallel_for(
-      call.outputs[0].type.elements(), 4096, [&](std::int64_t begin, std::int64_t end) {
-        store_block(call.outputs[0].data, s.dtype, begin, sums + begin, end - begin);
-      });
+  for_tasks<T>(call, s, backward_slots(call, s), 4,
+               [&](std::int64_t begin, std::int64_t end, T* memory) {
+                 for (std::int64_t i = begin; i < end; ++i)
+                   run_key_head<T>(call, s, i / s.key_heads, i % s.key_heads, {s, memory});
+               });
 }
 
 void run_attention_grad(const KernelCall& call) {
@@ -373,18 +618,15 @@ void run_attention_grad(const KernelCall& call) {
   s.dtype == f64 ? run_backward<double>(call, s) : run_backward<float>(call, s);
 }
 
-/// deltas, and dq in f32, of 16-bit types.
 std::int64_t grad_workspace(const KernelCall& call) {
-  const TensorType &q = call.inputs[1].type, &lse = call.inputs[5].type;
-  const bool is_summed_apart = q.dtype == bf16 || q.dtype == f16;
-  const std::int64_t numbers = lse.elements() + (is_summed_apart ? q.elements() : 0);
-  return numbers * static_cast<std::int64_t>(size_of(lse.dtype));
+  const AttentionShape s = kernels::attention_shape(call, call.inputs[1], call.inputs[2]);
+  return slot_bytes(s, backward_slots(call, s), 4);
 }
 
 }  // namespace
 
-const KernelDef attention{run_attention, nullptr, nullptr};
-const KernelDef cached_attention{run_cached_attention, nullptr, nullptr};
+const KernelDef attention{run_attention, nullptr, attention_workspace};
+const KernelDef cached_attention{run_cached_attention, nullptr, cached_attention_workspace};
 const KernelDef attention_grad{run_attention_grad, nullptr, grad_workspace};
 
 }  // namespace alpa::cpu

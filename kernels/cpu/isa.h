@@ -104,21 +104,57 @@ struct CrossEntropyTable {
   CrossEntropyLoops<double> f64;
 };
 
-/// Parts of attention over n probabilities of a query.
+/// c [m, n] = a b, or with `add` c + a b, where a [m, k] has strides of its own, of which one is 1,
+/// and n is whole vectors. The sum of an element runs over ascending k, whatever m and n.
+template <class T>
+struct TileProduct {
+  std::int64_t m, n, k;
+  const T* a;
+  std::int64_t a_row, a_step;  ///< from row to row, and from k to k + 1
+  const T* b;
+  std::int64_t b_lead;
+  T* c;
+  std::int64_t c_lead;
+  bool add;
+};
+
+/// Queries of a tile of attention, and so the distance of its lines: whole vectors.
+inline constexpr std::int64_t kTileQueries = 64;
+
+/// A tile [keys, kTileQueries] of scores, in powers of two.
+template <class T>
+struct ScoreTile {
+  T* scores;
+  std::int64_t queries, keys;  ///< queries: in whole vectors
+  /// Query t sees keys below t + seen. Vectors of queries that see nothing of a key are not read.
+  std::int64_t seen;
+};
+
+/// Parts of attention.
 template <class T>
 struct AttentionLoops {
+  std::int64_t lanes;  ///< of a vector
+  void (*product)(const TileProduct<T>& p);
+  /// to[d · kTileQueries + t] = factor · from[t · lead + d], for t < rows, d < lead, both in whole
+  /// vectors.
+  void (*transpose)(T* to, const T* from, std::int64_t rows, std::int64_t lead, T factor);
+  /// Scores to 2^(score - largest), of a running softmax: brings `largest` and `sum` up to date;
+  /// earlier values are to be multiplied by `correction`.
+  void (*softmax)(const ScoreTile<T>& tile, T* largest, T* sum, T* correction);
+  /// Scores to p = 2^(score - shift), and dp to p (dp - delta); shift and delta are of queries.
+  void (*gradient)(const ScoreTile<T>& tile, T* dp, const T* shift, const T* delta);
+  /// Rows of x, `lead` apart and as long, times a factor each.
+  void (*scale)(T* x, const T* factors, std::int64_t rows, std::int64_t lead);
+
+  // Of single queries.
   /// products[j] = Σ q[d] · keys[j · lead + d] over d < width, for j < n.
   void (*multiply_keys)(T* products, const T* q, const T* keys, std::int64_t lead, std::int64_t n,
                         std::int64_t width);
   /// sums[d] += Σ p[j] · values[j · lead + d] over j < n.
   void (*add_values)(T* sums, const T* p, const T* values, std::int64_t lead, std::int64_t n,
                      std::int64_t width);
-  /// x = exp(scale·x - shift); returns the sum.
-  T (*exponentials)(T* x, T scale, T shift, std::int64_t n);
-  /// dx = p·(dx - delta)·scale
-  void (*gradient)(T* dx, const T* p, T delta, T scale, std::int64_t n);
-  /// x *= factor
-  void (*scale)(T* x, T factor, std::int64_t n);
+  /// x = 2^(factor·x - shift); returns the sum.
+  T (*exponentials)(T* x, T factor, T shift, std::int64_t n);
 };
 struct AttentionTable {
   AttentionLoops<float> f32;

@@ -47,7 +47,7 @@ struct Numbers {
   Vector v;
 
   ALPA_INLINE Numbers(Vector vector) : v(vector) {}
-  ALPA_INLINE explicit Numbers(Scalar x) : v(Vector{} + x) {}
+  ALPA_INLINE explicit Numbers(Scalar x) : v(x - Vector{}) {}  // x + 0 would change -0
   static ALPA_INLINE Numbers load(const Scalar* from) {
     Vector vector;
     __builtin_memcpy(&vector, from, sizeof vector);
@@ -107,9 +107,14 @@ ALPA_INLINE F32 round_small(F32 x) { return (x + F32(12582912.0f)) - F32(1258291
 
 #if defined(__AVX512F__)
 ALPA_INLINE __m512 native(F32 x) { return reinterpret_cast<__m512>(x.v); }
-/// p · 2^n for whole n, rounded once.
+/// p · 2^⌊n⌋, rounded once.
 ALPA_INLINE F32 scale(F32 p, F32 n) {
   return reinterpret_cast<Float32s>(_mm512_maskz_scalef_ps(-1, native(p), native(n)));
+}
+/// x - ⌊x⌋; 0 for infinities.
+ALPA_INLINE F32 fraction(F32 x) {
+  constexpr int kDown = 0x09;
+  return reinterpret_cast<Float32s>(_mm512_maskz_reduce_ps(-1, native(x), kDown));
 }
 /// x within [low, high]; NaN stays.
 ALPA_INLINE F32 clamp(F32 x, float low, float high) {
@@ -150,6 +155,28 @@ ALPA_INLINE F32 exp(F32 x) {
   const F32 n = round_small(x * F32(1.44269504088896341f));
   const F32 r = (x - n * F32(0.693359375f)) + n * F32(2.12194440e-4f);
   return scale(exp_reduced(r), n);
+}
+
+/// 2^r for 0 <= r <= 1, 1 at 0: relative error below 2^-28 before rounding.
+ALPA_INLINE F32 exp2_reduced(F32 r) {
+  F32 p(2.16129159441e-4f);
+  p = p * r + F32(1.24678461739e-3f);
+  p = p * r + F32(9.67545159359e-3f);
+  p = p * r + F32(5.54852806079e-2f);
+  p = p * r + F32(2.40229305554e-1f);
+  p = p * r + F32(6.93147044443e-1f);
+  return p * r + F32(1.0f);
+}
+
+/// 2^x. NaN stays NaN.
+ALPA_INLINE F32 exp2(F32 x) {
+#if defined(__AVX512F__)
+  return scale(exp2_reduced(fraction(x)), x);
+#else
+  x = clamp(x, -151.0f, 128.5f);
+  const F32 n = round_small(x - F32(0.5f));
+  return scale(exp2_reduced(x - n), n);
+#endif
 }
 
 /// log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, without the terms f - f²/2 (Cephes' logf).
@@ -208,6 +235,9 @@ ALPA_INLINE F64 pow(F64 a, F64 b) {
 ALPA_INLINE F64 exp(F64 x) {
   return x.each([](double y) { return __builtin_exp(y); });
 }
+ALPA_INLINE F64 exp2(F64 x) {
+  return x.each([](double y) { return __builtin_exp2(y); });
+}
 ALPA_INLINE F64 log(F64 x) {
   return x.each([](double y) { return __builtin_log(y); });
 }
@@ -220,6 +250,25 @@ ALPA_INLINE double total(F64 x) {
   for (int width = F64::lanes / 2; width > 0; width /= 2)
     for (int i = 0; i < width; ++i) x.v[i] += x.v[i + width];
   return x.v[0];
+}
+
+/// Numbers of lanes.
+template <int... i>
+struct LaneNumbers {};
+template <int n, int... i>
+struct LanesBelow : LanesBelow<n - 1, n - 1, i...> {};
+template <int... i>
+struct LanesBelow<0, i...> {
+  using Numbers = LaneNumbers<i...>;
+};
+
+/// Lanes of a and b in turn: of their lower halves, and of their upper ones.
+template <class V, int... i>
+ALPA_INLINE void interleave(typename V::Vector& low, typename V::Vector& high, typename V::Vector a,
+                            typename V::Vector b, LaneNumbers<i...>) {
+  constexpr int half = V::lanes / 2;
+  low = __builtin_shufflevector(a, b, (i % 2 * V::lanes + i / 2)...);
+  high = __builtin_shufflevector(a, b, (i % 2 * V::lanes + i / 2 + half)...);
 }
 
 // Changes of width: where the compilers' own conversions of whole vectors go through halves, and
