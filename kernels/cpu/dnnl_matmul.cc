@@ -220,12 +220,12 @@ class ByPrimitive {
     }
   }
 
-  bool usable() const { return kinds_.empty() || kinds_.back().primitive->usable(); }
+  bool usable() const { return kinds_.empty() || kinds_.back().primitive.usable(); }
   /// Of each thread.
   std::int64_t scratch_bytes() const {
     std::int64_t most = 0;
     for (const Kind& kind : kinds_)
-      most = std::max(most, copy_bytes(kind) + kind.primitive->scratch_bytes());
+      most = std::max(most, copy_bytes(kind) + kind.primitive.scratch_bytes());
     return aligned(most);
   }
   std::int64_t blocks() const { return static_cast<std::int64_t>(blocks_.size()); }
@@ -237,16 +237,16 @@ class ByPrimitive {
     const Kind& kind = kinds_[kinds_of_blocks_[i]];
     const std::byte* left = a + block.at.a * operand_bytes();
     if (kind.copies_left) left = copied_left(left, block.rows, scratch);
-    kind.of_thread[thread]->run(c + block.at.c * result, left, b + block.at.b * operand_bytes(),
-                                scratch + copy_bytes(kind));
+    kind.of_thread[thread]->run({left, b + block.at.b * operand_bytes(), c + block.at.c * result,
+                                 scratch + copy_bytes(kind)});
   }
 
  private:
   struct Kind {
     std::int64_t matrices, rows, columns;
     bool copies_left;
-    std::unique_ptr<MatmulPrimitive> primitive = {};
-    std::vector<std::unique_ptr<MatmulExecution>> of_thread = {};
+    Primitive primitive = {};
+    std::vector<std::unique_ptr<Execution>> of_thread = {};
   };
 
   static std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -283,11 +283,11 @@ class ByPrimitive {
     kernels::MatmulShape part = shape_;
     part.m = block.rows, part.n = block.columns;
     if (kind.copies_left) part.a_k = block.rows;
-    kind.primitive = std::make_unique<MatmulPrimitive>(
-        part, shape_.batch.empty() ? kernels::BatchDim{} : shape_.batch.back(), block.matrices,
-        types_);
-    for (int t = 0; t < threads && kind.primitive->usable(); ++t)
-      kind.of_thread.push_back(std::make_unique<MatmulExecution>(*kind.primitive));
+    kind.primitive =
+        matmul_primitive(part, shape_.batch.empty() ? kernels::BatchDim{} : shape_.batch.back(),
+                         block.matrices, types_);
+    for (int t = 0; t < threads && kind.primitive.usable(); ++t)
+      kind.of_thread.push_back(std::make_unique<Execution>(kind.primitive));
     kinds_.push_back(std::move(kind));
     return kinds_.size() - 1;
   }
@@ -351,16 +351,16 @@ bool has_matrix_unit(DType operands) {
   if (operands != bf16 || !is_isa("avx512")) return false;
   constexpr std::int64_t kSide = 64;
   static const bool has =
-      MatmulPrimitive({.m = kSide,
-                       .n = kSide,
-                       .k = kSide,
-                       .a_m = kSide,
-                       .a_k = 1,
-                       .b_k = kSide,
-                       .b_n = 1,
-                       .c_m = kSide,
-                       .batch = {}},
-                      {1, kSide * kSide, kSide * kSide, kSide * kSide}, 1, {bf16, f32})
+      matmul_primitive({.m = kSide,
+                        .n = kSide,
+                        .k = kSide,
+                        .a_m = kSide,
+                        .a_k = 1,
+                        .b_k = kSide,
+                        .b_n = 1,
+                        .c_m = kSide,
+                        .batch = {}},
+                       {1, kSide * kSide, kSide * kSide, kSide * kSide}, 1, {bf16, f32})
           .uses_matrix_unit();
   return has;
 }
