@@ -24,8 +24,7 @@ void add_rows(const KernelCall& call, double* sums, double* products, std::int64
   Block<T> xs, ys;
   const T* const x = xs.read(call.inputs.front(), at, rows * n);
   const T* const y = squares ? x : ys.read(call.inputs.back(), at, rows * n);
-  for (std::int64_t r = 0; r < rows; ++r)
-    loops<T>(isa().layer_norm).add_columns(products, sums, x + r * n, y + r * n, 0, 1, n);
+  loops<T>(isa().layer_norm).add_rows(products, sums, x, y, rows, n);
 }
 
 /// Narrow rows are read many at a time, wide ones in blocks.

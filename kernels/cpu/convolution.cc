@@ -1,13 +1,15 @@
-// kernels/cpu/convolution.cc — conv2d and its gradients as products with the matrix of windows:
-// a row per pixel of the result, a column per tap and channel. A block of rows is gathered into
-// scratch that stays in the cache, so the matrix never exists as a whole. Gradients of x scatter
-// such a block. Depthwise convolutions are in depthwise.h. All partial sums are added in an order
-// that depends on the shape alone.
+// kernels/cpu/convolution.cc — conv2d and its gradients: by oneDNN (dnnl_convolution.h), or, where
+// it has no algorithm or sums have one order, as products with the matrix of windows: a row per
+// pixel of the result, a column per tap and channel. A block of rows is gathered into scratch that
+// stays in the cache, so the matrix never exists as a whole. Gradients of x scatter such a block.
+// Depthwise convolutions are in depthwise.h. All partial sums are added in an order that depends
+// on the shape alone.
 #include <algorithm>
 #include <atomic>
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/dnnl_convolution.h"
 #include "kernels/cpu/in_chunks.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul.h"
@@ -39,6 +41,7 @@ struct Plan {
   bool is_matrix = false;  ///< x itself is the matrix of windows
   bool grouped = false;    ///< the whole convolution; a device may have a single group
   bool fixed = false;      ///< sums have one order
+  std::shared_ptr<const DnnlConvolution> library = {};  ///< takes the call, unless null
 
   std::int64_t inputs() const { return s.channels / s.groups; }   ///< channels of a group
   std::int64_t outputs() const { return s.features / s.groups; }  ///< features of a group
@@ -439,44 +442,72 @@ Plan make_plan(const KernelCall& call, const KernelTensor& x, const KernelTensor
   return plan;
 }
 
-Plan plan_forward(const KernelCall& call) {
-  return make_plan(call, call.inputs[0], call.inputs[1], call.outputs[0]);
-}
-Plan plan_grad_x(const KernelCall& call) {
-  return make_plan(call, call.outputs[0], call.inputs[1], call.inputs[0]);
-}
-Plan plan_grad_kernel(const KernelCall& call) {
-  return make_plan(call, call.inputs[0], call.outputs[0], call.inputs[1]);
+/// oneDNN's convolution, or null where it has none, or one order of sums is wanted.
+std::shared_ptr<const DnnlConvolution> library_of(const Plan& plan, DType dtype,
+                                                  ConvolutionPass pass) {
+  if (plan.fixed || plan.is_empty() || plan.is_depthwise()) return nullptr;
+  if (dtype != f32 && !has_matrix_unit(dtype)) return nullptr;
+  auto library = std::make_shared<DnnlConvolution>(plan.s, pass, dtype, plan.threads);
+  return library->usable() ? library : nullptr;
 }
 
-template <Plan (*make)(const KernelCall&)>
+/// The tensors of a convolution, of which a pass computes one.
+struct Tensors {
+  const KernelTensor &x, &kernel, &y;
+};
+
+template <ConvolutionPass pass>
+Tensors tensors_of(const KernelCall& call) {
+  const KernelTensor &a = call.inputs[0], &b = call.inputs[1], &result = call.outputs[0];
+  if constexpr (pass == ConvolutionPass::forward) return {a, b, result};
+  if constexpr (pass == ConvolutionPass::grad_x) return {result, b, a};
+  return {a, result, b};
+}
+
+template <ConvolutionPass pass>
+Plan plan_pass(const KernelCall& call) {
+  const auto [x, kernel, y] = tensors_of<pass>(call);
+  Plan plan = make_plan(call, x, kernel, y);
+  plan.library = library_of(plan, x.type.dtype, pass);
+  return plan;
+}
+
+template <ConvolutionPass pass>
 std::shared_ptr<const void> prepare(const KernelCall& call) {
-  return std::make_shared<Plan>(make(call));
+  return std::make_shared<Plan>(plan_pass<pass>(call));
 }
 
-template <Plan (*make)(const KernelCall&), Scratch (*scratch)(const Plan&)>
+template <ConvolutionPass pass, Scratch (*scratch)(const Plan&)>
 std::int64_t workspace(const KernelCall& call) {
-  const Plan plan = make(call);
+  const Plan plan = plan_pass<pass>(call);
+  if (plan.library) return plan.library->workspace_bytes();
   if (plan.is_empty() || plan.is_depthwise()) return 0;
   return scratch(plan).bytes(plan,
                              call.inputs[0].type.dtype == f64 ? sizeof(double) : sizeof(float));
 }
 
-template <void (*in_float)(const KernelCall&), void (*in_double)(const KernelCall&)>
+template <ConvolutionPass pass, void (*in_float)(const KernelCall&),
+          void (*in_double)(const KernelCall&)>
 void run(const KernelCall& call) {
-  (call.inputs[0].type.dtype == f64 ? in_double : in_float)(call);
+  const Plan& plan = plan_of(call);
+  if (!plan.library) return (call.inputs[0].type.dtype == f64 ? in_double : in_float)(call);
+  const auto [x, kernel, y] = tensors_of<pass>(call);
+  plan.library->run(x.data, kernel.data, y.data, call.workspace, *call.team);
 }
 
-constexpr KernelDef kGradKernel{run<grad_kernel<float>, grad_kernel<double>>,
-                                prepare<plan_grad_kernel>,
-                                workspace<plan_grad_kernel, grad_kernel_scratch>};
+template <ConvolutionPass pass, void (*in_float)(const KernelCall&),
+          void (*in_double)(const KernelCall&), Scratch (*scratch)(const Plan&)>
+constexpr KernelDef kPass{run<pass, in_float, in_double>, prepare<pass>, workspace<pass, scratch>};
+
+constexpr KernelDef kGradKernel = kPass<ConvolutionPass::grad_kernel, grad_kernel<float>,
+                                        grad_kernel<double>, grad_kernel_scratch>;
 
 }  // namespace
 
-const KernelDef conv2d{run<forward<float>, forward<double>>, prepare<plan_forward>,
-                       workspace<plan_forward, forward_scratch>};
-const KernelDef conv2d_grad_x{run<grad_x<float>, grad_x<double>>, prepare<plan_grad_x>,
-                              workspace<plan_grad_x, grad_x_scratch>};
+const KernelDef conv2d =
+    kPass<ConvolutionPass::forward, forward<float>, forward<double>, forward_scratch>;
+const KernelDef conv2d_grad_x =
+    kPass<ConvolutionPass::grad_x, grad_x<float>, grad_x<double>, grad_x_scratch>;
 const KernelDef conv2d_grad_kernel = in_chunks<kGradKernel>;
 
 }  // namespace alpa::cpu

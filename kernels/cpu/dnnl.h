@@ -4,11 +4,15 @@
 /// single-threaded, and the team shares the work.
 #include <dnnl.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/cpu/matmul.h"
+#include "kernels/plan/windows.h"
 
 namespace alpa::cpu {
 
@@ -43,45 +47,73 @@ struct Operand {
 void call_sgemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k,
                 float beta, float* c, std::int64_t c_lead);
 
-/// oneDNN's matmul primitive for `count` products, the innermost batch dimension's strides apart.
-class MatmulPrimitive {
- public:
-  MatmulPrimitive(const kernels::MatmulShape& shape, const kernels::BatchDim& batch,
-                  std::int64_t count, ProductTypes types);
-  ~MatmulPrimitive();
-  MatmulPrimitive(const MatmulPrimitive&) = delete;
-  MatmulPrimitive& operator=(const MatmulPrimitive&) = delete;
-
-  /// False where oneDNN has only its slow reference implementation for these strides.
-  bool usable() const { return primitive_ != nullptr; }
-  /// Known of matrices without gaps between rows only.
-  bool uses_matrix_unit() const { return matrix_unit_; }
-  std::int64_t scratch_bytes() const;
-
- private:
-  friend class MatmulExecution;
-  void create(dnnl_primitive_desc_t chosen);
-
-  std::array<dnnl_memory_desc_t, 3> descriptors_;
-  dnnl_memory_desc_t scratch_ = {};
-  dnnl_primitive_t primitive_ = nullptr;
-  bool matrix_unit_ = false;
+/// What a primitive reads or writes: its name in oneDNN, DNNL_ARG_…, and its layout.
+struct PrimitiveArgument {
+  int name;
+  dnnl_memory_desc_t layout;
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(dnnl_memory_desc_get_size(&layout));
+  }
 };
 
-/// One thread's memory objects and stream for executing a usable primitive.
-class MatmulExecution {
+/// A primitive of oneDNN in the implementation that the library chose.
+class Primitive {
  public:
-  explicit MatmulExecution(const MatmulPrimitive& primitive);
-  ~MatmulExecution();
-  MatmulExecution(const MatmulExecution&) = delete;
-  MatmulExecution& operator=(const MatmulExecution&) = delete;
+  /// Not usable.
+  Primitive() = default;
+  /// Takes `chosen`, if not null. The last of `arguments` is set: the scratch.
+  Primitive(dnnl_primitive_desc_t chosen, std::vector<PrimitiveArgument> arguments);
+  ~Primitive();
+  Primitive(Primitive&& other) noexcept;
+  Primitive& operator=(Primitive&& other) noexcept;
 
-  /// `scratch`: `scratch_bytes` of the primitive. Needs a `SingleThread`.
-  void run(std::byte* c, const std::byte* a, const std::byte* b, std::byte* scratch) const;
+  /// False where oneDNN has no implementation, or only its slow reference.
+  bool usable() const { return primitive_ != nullptr; }
+  /// Known of products of matrices without gaps between rows, and of convolutions.
+  bool uses_matrix_unit() const { return implementation_has("amx"); }
+  bool implementation_has(std::string_view word) const;
+  /// In the order in which `Execution::run` takes them, the last one is the scratch.
+  const std::vector<PrimitiveArgument>& arguments() const { return arguments_; }
+  std::int64_t scratch_bytes() const { return arguments_.back().bytes(); }
+
+ private:
+  friend class Execution;
+  std::vector<PrimitiveArgument> arguments_;
+  std::string implementation_;
+  dnnl_primitive_t primitive_ = nullptr;
+};
+
+/// A, B, C: `count` products, the innermost batch dimension's strides apart.
+Primitive matmul_primitive(const kernels::MatmulShape& shape, const kernels::BatchDim& batch,
+                           std::int64_t count, ProductTypes types);
+
+enum class ConvolutionPass { forward, grad_x, grad_kernel };
+
+/// x, kernel, y of a convolution or of one of its gradients, whose images are NHWC of type `images`.
+/// `kernel`: of any layout, where oneDNN chooses it.
+Primitive convolution_primitive(const kernels::ConvolutionShape& shape, ConvolutionPass pass,
+                                DType images, const dnnl_memory_desc_t& kernel);
+/// [kh, kw, C / groups, F] as it is stored, or of the layout that a convolution chooses.
+dnnl_memory_desc_t stored_kernel(const kernels::ConvolutionShape& shape, DType dtype);
+dnnl_memory_desc_t any_kernel(const kernels::ConvolutionShape& shape, DType dtype);
+
+/// A tensor's elements in another layout or type.
+Primitive reorder_primitive(const dnnl_memory_desc_t& from, const dnnl_memory_desc_t& to);
+
+/// One thread's memory objects and stream for executing a usable primitive, which must outlive it.
+class Execution {
+ public:
+  explicit Execution(const Primitive& primitive);
+  ~Execution();
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// `data`: of every argument, in their order. Needs a `SingleThread`.
+  void run(std::initializer_list<const std::byte*> data) const;
 
  private:
   dnnl_primitive_t primitive_;
-  std::array<dnnl_memory_t, 4> memory_ = {};
+  std::vector<dnnl_exec_arg_t> arguments_;
   dnnl_stream_t stream_ = nullptr;
 };
 

@@ -84,6 +84,10 @@ struct LayerNormLoops {
   /// Adds dy·(x - mean)·rstd and dy to the columns' sums.
   void (*add_columns)(double* dscale, double* dbias, const T* dy, const T* x, double mean,
                       double rstd, std::int64_t n);
+  /// Adds Σ x·y and Σ x over `rows` rows of n elements, which follow each other, to the columns'
+  /// sums. For batch normalisation.
+  void (*add_rows)(double* products, double* sums, const T* x, const T* y, std::int64_t rows,
+                   std::int64_t n);
 };
 struct LayerNormTable {
   LayerNormLoops<float> f32;

@@ -77,12 +77,44 @@ void add_columns(double* dscale, double* dbias, const T* dy, const T* x, double 
   }
 }
 
+/// The sums of neighbouring columns, vectors 0, 1, …, stay in registers.
+template <int... vectors, class T>
+void add_rows_of(double* products, double* sums, const T* x, const T* y, std::int64_t rows,
+                 std::int64_t stride) {
+  F64 of_x[] = {F64::load(sums + vectors * kLanes64)...},
+      of_products[] = {F64::load(products + vectors * kLanes64)...};
+  const auto add = [&](int v) {
+    const F64 wide = load_wide(x + v * kLanes64);
+    of_x[v] = of_x[v] + wide;
+    of_products[v] = of_products[v] + wide * load_wide(y + v * kLanes64);
+  };
+  for (std::int64_t r = 0; r < rows; ++r, x += stride, y += stride) (add(vectors), ...);
+  (of_x[vectors].store(sums + vectors * kLanes64), ...);
+  (of_products[vectors].store(products + vectors * kLanes64), ...);
+}
+
+template <class T>
+void add_rows(double* products, double* sums, const T* x, const T* y, std::int64_t rows,
+              std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes64 <= n; i += 4 * kLanes64)
+    add_rows_of<0, 1, 2, 3>(products + i, sums + i, x + i, y + i, rows, n);
+  for (; i + kLanes64 <= n; i += kLanes64)
+    add_rows_of<0>(products + i, sums + i, x + i, y + i, rows, n);
+  for (; i < n; ++i)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      sums[i] += x[r * n + i];
+      products[i] += static_cast<double>(x[r * n + i]) * y[r * n + i];
+    }
+}
+
 }  // namespace
 
 const LayerNormTable& layer_norm_table() {
-  static constexpr LayerNormTable table{
-      {squares_from<float>, normalize<F32>, dots<float>, gradient<F32>, add_columns<float>},
-      {squares_from<double>, normalize<F64>, dots<double>, gradient<F64>, add_columns<double>}};
+  static constexpr LayerNormTable table{{squares_from<float>, normalize<F32>, dots<float>,
+                                         gradient<F32>, add_columns<float>, add_rows<float>},
+                                        {squares_from<double>, normalize<F64>, dots<double>,
+                                         gradient<F64>, add_columns<double>, add_rows<double>}};
   return table;
 }
 

@@ -112,6 +112,14 @@ void convolutions(std::vector<Case>& table) {
     add_convolution(table, dtype, {{2, 3, 4, 4}, {2, 2, 2, 6}, {1, 1}, {1, 2}, {0, 0, 1, 1}, 2});
     add_convolution(table, dtype, {{2, 4, 3, 5}, {3, 2, 1, 5}, {2, 1}, {1, 1}, {1, 1, 0, 0}, 5});
   }
+  // enough images for oneDNN's algorithms
+  for (DType dtype : {f32, bf16}) {
+    const auto add = [&](const Convolution& c) { add_convolution(table, dtype, c, 0.2); };
+    add({{5, 6, 5, 16}, {3, 3, 16, 32}, {1, 1}, {1, 1}, {1, 1, 1, 1}});
+    add({{17, 4, 5, 3}, {3, 2, 3, 16}, {2, 1}, {1, 1}, {0, 1, 1, 0}});
+    add({{4, 6, 7, 16}, {2, 1, 16, 20}, {2, 3}, {2, 1}});
+    add({{4, 4, 3, 32}, {3, 3, 16, 32}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 2});
+  }
   // more pixels than a block of rows
   add_convolution(table, f32, {{2, 19, 18, 5}, {3, 3, 5, 18}, {1, 1}, {1, 1}, {1, 1, 1, 1}}, 0.2);
 }
