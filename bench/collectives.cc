@@ -50,16 +50,12 @@ class Bench {
     const KernelTensor& in = gathers ? small : big;
     KernelTensor& out = kind == CollectiveKind::reduce_scatter ? small : big;
     const int self = world_.rank();
-    group_->reserve(self, kind, {&in, 1}, {&out, 1}, {&dim, 1}, {});
+    const comm::Call call{kind, {&in, 1}, {&out, 1}, Combiner::sum, {&dim, 1}};
+    group_->reserve(self, call);
     std::vector<double> seconds;
     for (int i = 0; i <= calls; ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      if (kind == CollectiveKind::all_reduce)
-        group_->all_reduce(self, {&in, 1}, {&out, 1}, Combiner::sum);
-      else if (gathers)
-        group_->all_gather(self, {&in, 1}, {&out, 1}, {&dim, 1});
-      else
-        group_->reduce_scatter(self, {&in, 1}, {&out, 1}, {&dim, 1}, Combiner::sum);
+      group_->run(self, call);
       seconds.push_back(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }

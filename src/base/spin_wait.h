@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace alpa {
 
@@ -40,6 +41,17 @@ class SpinWait {
     note(Clock::now() - start);
     return value;
   }
+  /// The same, or `wait_for` if there is a limit.
+  template <class Done>
+  void wait(const Word& word, Done&& done, std::optional<std::chrono::nanoseconds> limit) {
+    if (limit)
+      wait_for(word, *limit, done);
+    else
+      wait(word, done);
+  }
+
+  /// Between two looks at a word.
+  static void relax();
 
   /// Waits until done(value of `word`), at most for `timeout`, asleep; false: it is not done.
   template <class Done>
@@ -99,7 +111,6 @@ class SpinWait {
     return false;
   }
 
-  static void relax();
   /// Yields the core. Returns false if that took so long that another program must have
   /// run, or if one did recently.
   static bool yield();

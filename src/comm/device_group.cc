@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "alpa/base/error.h"
@@ -53,52 +54,36 @@ class DeviceGroup final : public Group {
 
   int size() const override { return size_; }
 
-  void all_reduce(int member, Tensors in, Tensors out, Combiner combiner) override {
-    call(member, {CollectiveKind::all_reduce, in, out}, [&](Member& own) {
-      reduce(own, combiner);
-      count(own, CollectiveKind::all_reduce, total_bytes(in),
-            2 * (size_ - 1) * slices_.bytes(in, member));
-    });
+  void begin(int member, const Call& call) override {
+    Member& own = of(member);
+    own.shown = call;
+    own.worked = false;
+    own.arrival = meeting_.enter();
   }
 
-  void reduce_scatter(int member, Tensors in, Tensors out, std::span<const ShardedDim> dims,
-                      Combiner combiner) override {
-    call(member, {CollectiveKind::reduce_scatter, in, out}, [&](Member& own) {
-      reduce_shards(own, dims, combiner);
-      count(own, CollectiveKind::reduce_scatter, total_bytes(in), (size_ - 1) * total_bytes(out));
-    });
+  bool proceed(int member) override {
+    Member& own = of(member);
+    if (!meeting_.complete(own.arrival)) return false;
+    if (own.worked) {
+      if (own.failure) std::rethrow_exception(std::exchange(own.failure, nullptr));
+      return true;
+    }
+    work_or_fail(own);
+    own.worked = true;
+    own.arrival = meeting_.leave();
+    return proceed(member);
   }
 
-  void all_gather(int member, Tensors in, Tensors out, std::span<const ShardedDim> dims) override {
-    call(member, {CollectiveKind::all_gather, in, out}, [&](Member& own) {
-      gather_shards(own, dims);
-      count(own, CollectiveKind::all_gather, total_bytes(out), total_bytes(out) - total_bytes(in));
-    });
+  void wait(int member, std::optional<std::chrono::nanoseconds> limit) override {
+    meeting_.wait(of(member).arrival, limit);
   }
 
-  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
-                  ShardedDim gathered) override {
-    call(member, {CollectiveKind::all_to_all, {&in, 1}, {&out, 1}}, [&](Member& own) {
-      exchange_boxes(own, split, gathered);
-      const Shard kept(out.type.shape, gathered, member);
-      count(own, CollectiveKind::all_to_all, bytes_of(in),
-            bytes_of(out) - kept.elements() * element_bytes(out));
-    });
-  }
-
-  void reserve(int member, CollectiveKind kind, Tensors in, Tensors out,
-               std::span<const ShardedDim> dims, ShardedDim from_dim) override {
+  void reserve(int member, const Call& call) override {
     if (peers_.empty()) return;
     Member& own = of(member);
-    own.shown = {kind, in, out};
+    own.shown = call;
     own.exchange.begin(/*planned=*/true);
-    switch (kind) {
-      case CollectiveKind::all_reduce: reduce(own, Combiner::sum); break;
-      case CollectiveKind::reduce_scatter: reduce_shards(own, dims, Combiner::sum); break;
-      case CollectiveKind::all_gather: gather_shards(own, dims); break;
-      case CollectiveKind::all_to_all: exchange_boxes(own, dims[0], from_dim); break;
-      default: bug("{} is no collective of a mesh", name_of(kind));
-    }
+    work(own);
     own.exchange.reserve();
   }
 
@@ -125,23 +110,28 @@ class DeviceGroup final : public Group {
   Member& of(int member) { return *members_[among_[member]]; }
   const Member& of(int member) const { return *members_[among_[member]]; }
 
-  /// Publishes, meets, does the member's part and meets again; all members of the process leave
-  /// even if the part fails.
-  template <class Work>
-  void call(int member, Published shown, Work&& work) {
-    Member& own = of(member);
-    own.shown = shown;
-    meeting_.enter();
+  /// The member's part in a call that all have entered. All leave it, even if a part fails.
+  void work_or_fail(Member& own) noexcept {
     try {
       check(own);
       own.exchange.begin(/*planned=*/false);
       work(own);
       own.exchange.wait_all();
+      count(own);
     } catch (...) {
-      meeting_.leave();
-      throw;
+      own.failure = std::current_exception();
     }
-    meeting_.leave();
+  }
+
+  void work(Member& own) {
+    const Call& call = own.shown;
+    switch (call.kind) {
+      case CollectiveKind::all_reduce: return reduce(own, call.combiner);
+      case CollectiveKind::reduce_scatter: return reduce_shards(own, call.dims, call.combiner);
+      case CollectiveKind::all_gather: return gather_shards(own, call.dims);
+      case CollectiveKind::all_to_all: return exchange_boxes(own, call.dims[0], call.from_dim);
+      default: bug("{} is no collective of a mesh", name_of(call.kind));
+    }
   }
 
   void check(const Member& own) const {
@@ -154,11 +144,23 @@ class DeviceGroup final : public Group {
           other->shown.in.size());
   }
 
-  static void count(Member& own, CollectiveKind kind, std::int64_t payload, std::int64_t moved) {
-    Count& count = own.counts[static_cast<int>(kind)];
+  void count(Member& own) const {
+    const Call& call = own.shown;
+    Count& count = own.counts[static_cast<int>(call.kind)];
+    const std::int64_t in = total_bytes(call.in), out = total_bytes(call.out);
     ++count.calls;
-    count.payload_bytes += payload;
-    count.moved_bytes += moved;
+    count.payload_bytes += call.kind == CollectiveKind::all_gather ? out : in;
+    switch (call.kind) {
+      case CollectiveKind::all_reduce:
+        count.moved_bytes += 2 * (size_ - 1) * slices_.bytes(call.in, own.number);
+        break;
+      case CollectiveKind::reduce_scatter: count.moved_bytes += (size_ - 1) * out; break;
+      case CollectiveKind::all_gather: count.moved_bytes += out - in; break;
+      default:
+        count.moved_bytes +=
+            out - Shard(call.out[0].type.shape, call.from_dim, own.number).elements() *
+                      element_bytes(call.out[0]);
+    }
   }
 
   /// Copies a box and returns its bytes.
@@ -237,7 +239,7 @@ class DeviceGroup final : public Group {
 
   /// A member's operand, which must be of this type.
   const std::byte* operand(int member, std::size_t tensor, const TensorType& type) const {
-    const Published& shown = of(member).shown;
+    const Call& shown = of(member).shown;
     invariant(shown.in[tensor].type == type, "{}: {} of member {} with {}", name_of(shown.kind),
               to_string(shown.in[tensor].type), member, to_string(type));
     return shown.in[tensor].data;

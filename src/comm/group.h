@@ -3,8 +3,10 @@
 /// member calls the same functions in the same order with its own tensors. Reductions combine along
 /// the tree of combine.h, so results are bitwise the same on all members and in every run.
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,35 +36,64 @@ struct Count {
 /// By `CollectiveKind`.
 using Counts = std::array<Count, kNumCollectives>;
 
-/// Tensors are the calling member's local ones; only data and local type are read. Nominal chunk
-/// sizes are passed because uneven dimensions have short or empty shards at the end. The tensors of
-/// one span share one rendezvous; the spans of a call have equal lengths. If members call different
-/// functions, or with tensors that do not match, every member throws Bug. Unless stated otherwise,
-/// `out` must not overlap `in`.
+/// A member's part in a collective; whatever it refers to must stay until the collective is over.
+/// Tensors are the member's local ones; only data and local type are read. Nominal chunk sizes are
+/// passed because uneven dimensions have short or empty shards at the end. `in` and `out` have equal
+/// lengths. `dims`, `from_dim`: as `lower::CollectiveCall` has them.
+struct Call {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::span<const KernelTensor> in, out;
+  Combiner combiner = Combiner::sum;
+  std::span<const ShardedDim> dims = {};
+  ShardedDim from_dim = {};
+};
+
+/// The tensors of one call share one rendezvous. If members make different calls, or with tensors
+/// that do not match, every member throws Bug. Unless stated otherwise, `out` must not overlap `in`.
 class Group {
  public:
   virtual ~Group() = default;
   virtual int size() const = 0;
 
+  /// A call without waiting, so that one thread may have several members of this process, if there
+  /// is no other process: `begin`, then `proceed` until it returns true. Both throw what the call
+  /// throws, which is then over.
+  virtual void begin(int member, const Call& call) = 0;
+  virtual bool proceed(int member) = 0;
+  /// Waits until `proceed` gets on, at most for `limit`.
+  virtual void wait(int member, std::optional<std::chrono::nanoseconds> limit = {}) = 0;
+
+  /// A whole call.
+  void run(int member, const Call& call) {
+    begin(member, call);
+    while (!proceed(member)) wait(member);
+  }
   /// Combines elementwise over all members into each member's `out` (which may be its `in`).
-  virtual void all_reduce(int member, std::span<const KernelTensor> in,
-                          std::span<const KernelTensor> out, Combiner combiner) = 0;
+  void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
+                  Combiner combiner) {
+    run(member, {CollectiveKind::all_reduce, in, out, combiner});
+  }
   /// Combines over all members; member j keeps shard j of each tensor's dimension.
-  virtual void reduce_scatter(int member, std::span<const KernelTensor> in,
-                              std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
-                              Combiner combiner) = 0;
+  void reduce_scatter(int member, std::span<const KernelTensor> in,
+                      std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
+                      Combiner combiner) {
+    run(member, {CollectiveKind::reduce_scatter, in, out, combiner, dims});
+  }
   /// Member j's `in` becomes shard j of its dimension in every member's `out`.
-  virtual void all_gather(int member, std::span<const KernelTensor> in,
-                          std::span<const KernelTensor> out, std::span<const ShardedDim> dims) = 0;
+  void all_gather(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
+                  std::span<const ShardedDim> dims) {
+    run(member, {CollectiveKind::all_gather, in, out, Combiner::sum, dims});
+  }
   /// `in` is whole in dimension `split` and a shard in dimension `gathered`; `out` is the reverse.
-  virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out,
-                          ShardedDim split, ShardedDim gathered) = 0;
+  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
+                  ShardedDim gathered) {
+    run(member,
+        {CollectiveKind::all_to_all, {&in, 1}, {&out, 1}, Combiner::sum, {&split, 1}, gathered});
+  }
 
   /// Makes room for such a call between processes; before the first one, and by the thread that
-  /// makes it. Tensors need no memory yet. `dims`, `from_dim`: as `lower::CollectiveCall` has them.
-  virtual void reserve(int member, CollectiveKind kind, std::span<const KernelTensor> in,
-                       std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
-                       ShardedDim from_dim) = 0;
+  /// makes it. Tensors need no memory yet.
+  virtual void reserve(int member, const Call& call) = 0;
   /// Bytes of that room, for the largest call of `member`.
   virtual std::int64_t reserved_bytes(int member) const = 0;
 

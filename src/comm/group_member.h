@@ -1,24 +1,23 @@
 #pragma once
 /// A member of a group in this process, and the call that it makes.
+#include <exception>
 #include <vector>
 
 #include "combine.h"
 #include "exchange.h"
 #include "pieces.h"
+#include "rendezvous.h"
 #include "src/comm/group.h"
 
 namespace alpa::comm {
 
-/// Data that a member publishes to the others during a call.
-struct Published {
-  CollectiveKind kind = CollectiveKind::all_reduce;
-  Tensors in, out;
-};
-
 struct alignas(64) Member {
   Member(int number, processes::Courier* courier) : number(number), exchange(courier) {}
   int number = 0;  ///< in the group
-  Published shown;
+  Call shown;      ///< to the others, while it is under way
+  Arrival arrival;
+  bool worked = false;         ///< it is leaving
+  std::exception_ptr failure;  ///< of its work
   Counts counts{};
   std::vector<Part> parts;          ///< of one combination; sized once
   std::vector<std::byte*> targets;  ///< likewise

@@ -5,7 +5,7 @@
 
 namespace alpa::comm {
 
-void Rendezvous::arrive(bool abortable) {
+Arrival Rendezvous::arrive(bool abortable) {
   std::uint32_t word = word_.load(std::memory_order_acquire);
   bool last = false;
   do {
@@ -13,12 +13,24 @@ void Rendezvous::arrive(bool abortable) {
     last = (word & kArrived) + 1 == size_;
   } while (!word_.compare_exchange_weak(
       word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1));
-  if (last) return spin_wait_.wake(word_);
-  const std::uint32_t meeting = word & kMeetings;
-  const std::uint32_t now = spin_wait_.wait(word_, [&](std::uint32_t value) {
-    return (value & kMeetings) != meeting || (abortable && (value & kAborted));
-  });
-  if ((now & kMeetings) == meeting) throw Aborted();
+  if (last) spin_wait_.wake(word_);
+  return {word & kMeetings, abortable};
+}
+
+bool Rendezvous::complete(const Arrival& arrival) const {
+  const std::uint32_t word = word_.load(std::memory_order_acquire);
+  if ((word & kMeetings) != arrival.meeting) return true;
+  if (arrival.abortable && (word & kAborted)) throw Aborted();
+  return false;
+}
+
+void Rendezvous::wait(const Arrival& arrival, std::optional<std::chrono::nanoseconds> limit) {
+  spin_wait_.wait(
+      word_,
+      [&](std::uint32_t value) {
+        return (value & kMeetings) != arrival.meeting || (arrival.abortable && (value & kAborted));
+      },
+      limit);
 }
 
 void Rendezvous::abort() {

@@ -48,7 +48,7 @@ double member_seconds(comm::Group& group, int member, std::int64_t elements, int
   std::vector<float> values(static_cast<std::size_t>(elements), 1.0F);
   const KernelTensor tensor{
       reinterpret_cast<std::byte*>(values.data()), {f32, {elements}}, {0}, {elements}};
-  group.reserve(member, CollectiveKind::all_reduce, {&tensor, 1}, {&tensor, 1}, {}, {});
+  group.reserve(member, {CollectiveKind::all_reduce, {&tensor, 1}, {&tensor, 1}});
   std::vector<double> seconds;
   for (int round = 0; round < rounds; ++round) {
     const Stopwatch watch;

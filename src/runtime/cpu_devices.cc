@@ -1,4 +1,4 @@
-// src/runtime/cpu_devices.cc — devices as threads of this process
+// src/runtime/cpu_devices.cc — devices on threads of this process
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,6 +14,7 @@
 #include "src/tensor/element.h"
 #include "stall.h"
 #include "stall_of_all.h"
+#include "turns.h"
 
 namespace alpa::runtime {
 namespace {
@@ -47,10 +48,13 @@ class CpuDevices : public Devices {
     const bool communicates = std::any_of(devices_.begin(), devices_.end(), [](const auto& device) {
       return device->communicates();
     });
-    const int threads = communicates ? 2 * size() : size();
     stall_seconds_ = request.stall_seconds;
     positions_.resize(devices_.size());
-    threads_ = std::make_unique<DeviceThreads>(watches() ? 1 + threads : threads);
+    spread(communicates || watches() || placement_.world()
+               ? devices
+               : threads_for(devices, threads_per_device_));
+    threads_ = std::make_unique<DeviceThreads>(static_cast<int>(of_thread_.size()) +
+                                               (communicates ? size() : 0) + (watches() ? 1 : 0));
   }
 
   ~CpuDevices() override { stop_reporting(); }
@@ -101,7 +105,7 @@ class CpuDevices : public Devices {
     lanes_.reset();
     for (int i = 0; i < size(); ++i) {
       devices_[i]->place(memory.arenas[i]);
-      devices_[i]->prepare_step();
+      devices_[i]->prepare_step(inputs);
     }
     stopped_ = false;
     report_step();
@@ -153,6 +157,15 @@ class CpuDevices : public Devices {
   }
 
  private:
+  void spread(int threads) {
+    std::vector<int> meshes;
+    for (const auto& device : devices_) meshes.push_back(device->program().mesh);
+    for (const std::vector<int>& indices : spread_over_threads(meshes, threads)) {
+      std::vector<Device*>& own = of_thread_.emplace_back();
+      for (const int i : indices) own.push_back(devices_[i].get());
+    }
+  }
+
   void require_memory(std::int64_t least_bytes) const {
     std::int64_t arenas = 0, shard = 0;  // the largest shard is drawn outside of the arenas
     for (const auto& device : devices_) {
@@ -176,11 +189,11 @@ class CpuDevices : public Devices {
 
   bool watches() const { return stall_seconds_ > 0; }
 
-  /// The step of thread `index`: of a device, or of its collectives.
+  /// The step of thread `index`: of its devices, or of the collectives of one.
   void run_thread(int index) {
-    const bool done =
-        index < size() ? devices_[index]->step(*inputs_) : devices_[index - size()]->communicate();
-    if (!done) stop();
+    const int first = static_cast<int>(of_thread_.size());
+    if (index < first) return take_turns(of_thread_[index], stop_job_);
+    if (!devices_[index - first]->communicate()) stop();
   }
 
   /// Waits until all threads are done. If no device, of any process, gets on for too long, stops
@@ -330,6 +343,8 @@ class CpuDevices : public Devices {
   std::atomic<std::int64_t> step_{0}, call_{0};  ///< numbers: of the step, and of its call
   bool lost_ = false;
   std::atomic<bool> stopped_{false};  ///< a thread did not finish the step under way
+  std::vector<std::vector<Device*>> of_thread_;
+  const std::function<void()> stop_job_ = [this] { stop(); };
   std::function<void(int)> watched_job_ = [this](int index) { run_thread(index - 1); };
   std::unique_ptr<DeviceThreads> threads_;  ///< last: its threads use all of the above
 };

@@ -23,19 +23,8 @@ constexpr std::int64_t kClearGrain = 128 * 1024;
 /// Thrown on a device that stops because another one failed.
 struct Stopped {};
 
-void run_collective(comm::Group& group, int member, const lower::CollectiveCall& call,
-                    const KernelCall& tensors) {
-  const auto& in = tensors.inputs;
-  const auto& out = tensors.outputs;
-  switch (call.kind) {
-    case CollectiveKind::all_reduce: return group.all_reduce(member, in, out, call.combiner);
-    case CollectiveKind::reduce_scatter:
-      return group.reduce_scatter(member, in, out, call.dims, call.combiner);
-    case CollectiveKind::all_gather: return group.all_gather(member, in, out, call.dims);
-    case CollectiveKind::all_to_all:
-      return group.all_to_all(member, in[0], out[0], call.dims[0], call.from_dim);
-    default: bug("{} is no collective of a mesh", name_of(call.kind));
-  }
+comm::Call call_of(const lower::CollectiveCall& call, const KernelCall& tensors) {
+  return {call.kind, tensors.inputs, tensors.outputs, call.combiner, call.dims, call.from_dim};
 }
 
 LaneSide side_of(const lower::Instruction& message) {
@@ -162,9 +151,8 @@ Device::Operation Device::load_operation(const lower::Instruction& instruction, 
   if (instruction.kind == Kind::collective || instruction.kind == Kind::start) {
     Groups& groups =
         instruction.kind == Kind::start ? around_.communication_groups : around_.groups;
-    groups[operation.membership].reserve(operation.membership.member, instruction.call.kind,
-                                         operation.call.inputs, operation.call.outputs,
-                                         instruction.call.dims, instruction.call.from_dim);
+    groups[operation.membership].reserve(operation.membership.member,
+                                         call_of(instruction.call, operation.call));
   }
   const lower::Message& message = instruction.message;
   if (instruction.kind == Kind::send)
@@ -240,7 +228,13 @@ void Device::point(Operation& operation, int micro_batch) {
   point_all(operation.call.outputs, operation.instruction->outputs);
 }
 
-void Device::prepare_step() {
+void Device::prepare_step(const StepInputs& inputs) {
+  inputs_ = &inputs;
+  context_ = {inputs.seed, inputs.step, 0};
+  state_ = State::running;
+  run_ = -1;
+  under_way_ = false;
+  at_ = {};
   issued_.store(0, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
   messages_ = {};
@@ -261,10 +255,11 @@ void Device::stop() {
 
 // ---- one step
 
-bool Device::step(const StepInputs& inputs) {
-  const bool done = guarded(at_, [&] { run_step(inputs); });
-  position_.store(StepPosition::kOver, std::memory_order_relaxed);
-  return done;
+bool Device::advance() {
+  moved_ = false;
+  if (!guarded(at_, [&] { advance_step(); })) state_ = State::failed;
+  if (over()) position_.store(StepPosition::kOver, std::memory_order_relaxed);
+  return moved_;
 }
 
 bool Device::communicate() {
@@ -288,52 +283,103 @@ StepPlace Device::place_of(const Progress& progress) const {
   return {index_, progress.instruction, progress.micro_batch};
 }
 
-void Device::run_step(const StepInputs& inputs) {
-  at_ = {};
-  context_ = {inputs.seed, inputs.step, 0};
+void Device::advance_step() {
+  if (run_ < 0) begin_step();
+  for (; run_ < std::ssize(program_.schedule); begin_run(run_ + 1))
+    if (!advance_list(lists_[program_.schedule[run_].list])) return;
+  state_ = State::over;
+}
+
+void Device::begin_step() {
+  moved_ = true;
   guard_.begin_step(arena_);
   clear_accumulators();
-  int first_ticket = 0;
-  run_ = -1;
-  for (const lower::ListRun& run : program_.schedule) {
-    ++run_;
-    context_.micro_batch = at_.micro_batch = run.micro_batch;
-    run_list(lists_[run.list], inputs, first_ticket);
-    first_ticket += static_cast<int>(lists_[run.list].started.size());
-  }
+  first_ticket_ = 0;
+  begin_run(0);
 }
 
-void Device::run_list(List& list, const StepInputs& inputs, int first_ticket) {
+void Device::begin_run(int run) {
+  if (run > 0)
+    first_ticket_ += static_cast<int>(lists_[program_.schedule[run - 1].list].started.size());
+  run_ = run;
+  next_ = 0;
+  if (run == std::ssize(program_.schedule)) return;
+  context_.micro_batch = at_.micro_batch = program_.schedule[run].micro_batch;
+  List& list = lists_[program_.schedule[run].list];
   for (int i : list.slotted) point(list.operations[i], at_.micro_batch);
-  int position = list.first_position;
-  std::uint64_t code = StepPosition::code(run_, 0);
-  for (Operation& operation : list.operations) {
-    at_.instruction = operation.instruction;
-    position_.store(code++, std::memory_order_relaxed);
-    if (around_.failure.any()) throw Stopped{};
-    guard_.before(arena_, position, at_.micro_batch);
-    times_.timed(operation.instruction, at_.micro_batch,
-                 [&] { run_operation(operation, inputs, first_ticket); });
-    guard_.after(arena_, position++, at_.micro_batch);
-  }
 }
 
-void Device::run_operation(Operation& operation, const StepInputs& inputs, int first_ticket) {
+/// True: the list has ended.
+bool Device::advance_list(List& list) {
+  for (; next_ < list.operations.size(); ++next_) {
+    Operation& operation = list.operations[next_];
+    const int position = list.first_position + static_cast<int>(next_);
+    if (!under_way_) begin(operation, position);
+    if (!proceed(operation)) return false;
+    end(position);
+  }
+  return true;
+}
+
+void Device::begin(Operation& operation, int position) {
+  under_way_ = moved_ = true;
+  at_.instruction = operation.instruction;
+  position_.store(StepPosition::code(run_, next_), std::memory_order_relaxed);
+  if (around_.failure.any()) throw Stopped{};
+  guard_.before(arena_, position, at_.micro_batch);
+  times_.begin(operation.instruction, at_.micro_batch);
+  start(operation);
+}
+
+void Device::end(int position) {
+  under_way_ = false;
+  moved_ = true;
+  times_.end();
+  guard_.after(arena_, position, at_.micro_batch);
+}
+
+/// All of an operation that does not wait.
+void Device::start(Operation& operation) {
   switch (operation.instruction->kind) {
     case Kind::compute: return operation.run(operation.call);
-    case Kind::load: return run_load(operation, inputs);
+    case Kind::load: return run_load(operation);
     case Kind::copy: return run_copy(operation, operation.call.inputs[0].data);
     case Kind::fill: return fill(operation.call.outputs[0], operation.instruction->value);
     case Kind::collective:
-      return run_collective(around_.groups[operation.membership], operation.membership.member,
-                            operation.instruction->call, operation.call);
+      return around_.groups[operation.membership].begin(
+          operation.membership.member, call_of(operation.instruction->call, operation.call));
     case Kind::start: ++issued_; return spin_wait_.wake(issued_);
     case Kind::send:
     case Kind::receive: return hand_over(operation);
-    case Kind::wait:
-      if (operation.awaited) return await_message(operation);
-      return await(finished_, first_ticket + operation.ticket + 1);
+    case Kind::wait: return;
   }
+}
+
+/// Whether the operation is done; false: it waits for another device or thread.
+bool Device::proceed(const Operation& operation) {
+  switch (operation.instruction->kind) {
+    case Kind::collective:
+      return around_.groups[operation.membership].proceed(operation.membership.member);
+    case Kind::wait: {
+      if (!operation.awaited) return reached(finished_, awaited_ticket(operation));
+      const int message = awaited_message(operation);
+      return message < 0 || operation.awaited->lane->done(message);
+    }
+    default: return true;
+  }
+}
+
+void Device::wait(std::optional<std::chrono::nanoseconds> limit) {
+  const bool waited = guarded(at_, [&] {
+    const Operation& operation = lists_[program_.schedule[run_].list].operations[next_];
+    if (operation.instruction->kind == Kind::collective)
+      around_.groups[operation.membership].wait(operation.membership.member, limit);
+    else if (operation.awaited)
+      operation.awaited->lane->wait(awaited_message(operation), team_, limit);
+    else
+      await(finished_, awaited_ticket(operation), limit);
+  });
+  if (!waited) state_ = State::failed;
 }
 
 void Device::hand_over(Operation& operation) {
@@ -352,30 +398,37 @@ void Device::hand_over(Operation& operation) {
   count.moved_bytes += bytes;
 }
 
-/// The run of what is awaited that the wait names; none if that is before the first one. Earlier
-/// messages of the lane were handed over before.
-void Device::await_message(const Operation& wait) {
+/// The number of the message of the run that the wait names; -1: that is before the first one.
+/// Earlier messages of the lane were handed over before.
+int Device::awaited_message(const Operation& wait) const {
   const int behind = wait.instruction->behind;
   const int run =
       behind == lower::Instruction::kAllRuns ? wait.awaited->runs - 1 : at_.micro_batch - behind;
-  if (run < 0) return;
-  const Operation& awaited = *wait.awaited;
-  awaited.lane->wait(side_of(*awaited.instruction), awaited.numbers[run], team_);
+  return run < 0 ? -1 : wait.awaited->numbers[run];
 }
 
-void Device::await(SpinWait::Word& counter, int count) {
-  const std::uint32_t now = spin_wait_.wait(counter, [&](std::uint32_t value) {
-    return (value & kStopped) || value >= static_cast<std::uint32_t>(count);
-  });
-  if (now & kStopped) throw Stopped{};
+bool Device::reached(const SpinWait::Word& counter, int count) const {
+  const std::uint32_t value = counter.load();
+  if (value & kStopped) throw Stopped{};
+  return value >= static_cast<std::uint32_t>(count);
 }
 
-void Device::run_load(const Operation& operation, const StepInputs& inputs) {
+void Device::await(const SpinWait::Word& counter, int count,
+                   std::optional<std::chrono::nanoseconds> limit) {
+  spin_wait_.wait(
+      counter,
+      [&](std::uint32_t value) {
+        return (value & kStopped) || value >= static_cast<std::uint32_t>(count);
+      },
+      limit);
+}
+
+void Device::run_load(const Operation& operation) {
   const KernelTensor& to = operation.call.outputs[0];
-  const std::byte* array = inputs.batch[operation.input];
+  const std::byte* array = inputs_->batch[operation.input];
   if (array)
     return run_copy(operation, array + context_.micro_batch * operation.micro_batch_stride);
-  store_element(to.type.dtype, to.data, inputs.scalars[operation.input]);
+  store_element(to.type.dtype, to.data, inputs_->scalars[operation.input]);
 }
 
 void Device::run_copy(const Operation& operation, const std::byte* from) {
@@ -408,12 +461,13 @@ void Device::communicate_list(const List& list, int first_ticket) {
   for (int ticket = 0; ticket < static_cast<int>(list.started.size()); ++ticket) {
     const Operation& operation = list.operations[list.started[ticket]];
     communicating_.instruction = operation.instruction;
-    await(issued_, first_ticket + ticket + 1);
+    const int started = first_ticket + ticket + 1;
+    while (!reached(issued_, started)) await(issued_, started);
     const Membership& place = operation.membership;
-    communication_times_.timed(operation.instruction, communicating_.micro_batch, [&] {
-      run_collective(around_.communication_groups[place], place.member, operation.instruction->call,
-                     operation.call);
-    });
+    communication_times_.begin(operation.instruction, communicating_.micro_batch);
+    around_.communication_groups[place].run(place.member,
+                                            call_of(operation.instruction->call, operation.call));
+    communication_times_.end();
     ++finished_;
     spin_wait_.wake(finished_);
   }

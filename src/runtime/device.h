@@ -1,10 +1,12 @@
 #pragma once
-/// One CPU device: its program as calls that are ready to run. Thread rule: `step` belongs to the
-/// device's thread, `communicate` to its communication thread; both run once per step. Everything
-/// else happens between steps.
+/// One CPU device: its program as calls that are ready to run. Thread rule: `advance` and `wait`
+/// belong to the device's thread, which may be that of other devices, too; `communicate`, once per
+/// step, to its communication thread. Everything else happens between steps.
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arena_guard.h"
@@ -65,10 +67,15 @@ class Device {
 
   /// Points every call into `arena`.
   void place(std::byte* arena);
-  /// Resets the counters of what was started and done; before each step.
-  void prepare_step();
-  /// Runs one step; false if it failed or was stopped (then the failure is recorded).
-  bool step(const StepInputs& inputs);
+  /// Resets the counters of what was started and done; before each step. `inputs` outlive it.
+  void prepare_step(const StepInputs& inputs);
+  /// Runs the step until it must wait for another device, or is over. Returns whether it got on.
+  bool advance();
+  bool over() const { return state_ != State::running; }
+  /// The step failed or was stopped (then the failure is recorded).
+  bool failed() const { return state_ == State::failed; }
+  /// Waits for what `advance` stopped at, at most for `limit`.
+  void wait(std::optional<std::chrono::nanoseconds> limit);
   /// Runs the collectives the step starts; returns when all are done or the step is stopped.
   bool communicate();
   /// Wakes both threads if they wait for each other.
@@ -121,15 +128,23 @@ class Device {
   void check_scratch(const lower::Instruction& instruction, const KernelDef& kernel,
                      const KernelCall& call);
   void load_input(Operation& operation);
-  void run_step(const StepInputs& inputs);
-  void run_list(List& list, const StepInputs& inputs, int first_ticket);
-  void run_operation(Operation& operation, const StepInputs& inputs, int first_ticket);
+  void advance_step();
+  void begin_step();
+  void begin_run(int run);
+  bool advance_list(List& list);
+  void begin(Operation& operation, int position);
+  void start(Operation& operation);
+  bool proceed(const Operation& operation);
+  void end(int position);
   void hand_over(Operation& operation);
-  void await_message(const Operation& wait);
-  void run_load(const Operation& operation, const StepInputs& inputs);
+  int awaited_message(const Operation& wait) const;
+  int awaited_ticket(const Operation& wait) const { return first_ticket_ + wait.ticket + 1; }
+  bool reached(const SpinWait::Word& counter, int count) const;
+  void run_load(const Operation& operation);
   void run_copy(const Operation& operation, const std::byte* from);
   void clear_accumulators();
-  void await(SpinWait::Word& counter, int count);
+  void await(const SpinWait::Word& counter, int count,
+             std::optional<std::chrono::nanoseconds> limit = {});
   void communicate_all();
   void communicate_list(const List& list, int first_ticket);
 
@@ -159,7 +174,14 @@ class Device {
       finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
   Progress at_, communicating_;
   TimeRecorder times_, communication_times_;
-  int run_ = 0;  ///< number in the schedule
+  const StepInputs* inputs_ = nullptr;  ///< of the step under way
+  enum class State : std::uint8_t { running, over, failed };
+  State state_ = State::over;
+  int run_ = -1;            ///< number in the schedule
+  std::size_t next_ = 0;    ///< instruction of the run's list
+  int first_ticket_ = 0;    ///< of the run
+  bool under_way_ = false;  ///< that instruction has begun
+  bool moved_ = false;      ///< an instruction has begun or ended since `advance` was called
   std::atomic<std::uint64_t> position_{0};
 };
 

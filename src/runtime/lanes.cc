@@ -68,11 +68,17 @@ class LocalLane final : public Lane {
     spin_wait_.wake(entry.state);
   }
 
-  void wait(LaneSide /*side*/, int number, ThreadTeam& /*team*/) override {
-    const std::uint32_t state = spin_wait_.wait(entries_[number]->state, [](std::uint32_t value) {
-      return (value & (kDone | kAborted)) != 0;
-    });
-    if (!(state & kDone)) throw comm::Aborted();
+  bool done(int number) const override {
+    const std::uint32_t state = entries_[number]->state.load(std::memory_order_acquire);
+    if (!(state & kDone) && (state & kAborted)) throw comm::Aborted();
+    return (state & kDone) != 0;
+  }
+
+  void wait(int number, ThreadTeam& /*team*/,
+            std::optional<std::chrono::nanoseconds> limit) override {
+    spin_wait_.wait(
+        entries_[number]->state,
+        [](std::uint32_t value) { return (value & (kDone | kAborted)) != 0; }, limit);
   }
 
  private:
@@ -138,7 +144,9 @@ class RemoteLane final : public Lane {
     for (; done_ < handed_over_; ++done_) courier_.wait(entries_[done_].request);
   }
 
-  void wait(LaneSide /*side*/, int number, ThreadTeam& team) override {
+  bool done(int number) const override { return done_ > number; }
+
+  void wait(int number, ThreadTeam& team, std::optional<std::chrono::nanoseconds>) override {
     for (; done_ <= number; ++done_) {
       Entry& entry = entries_[done_];
       courier_.wait(entry.request);

@@ -5,8 +5,10 @@
 /// So an early receive delays nothing.
 /// Thread rule: of a lane, the sender's thread calls `send`, the receiver's `receive`, both `wait`;
 /// `abort` is called by any thread, the rest between steps.
+#include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -51,9 +53,12 @@ class Lane {
   /// comm::Aborted after `abort`.
   virtual void hand_over(LaneSide side, int number, const MessagePart& part, int room,
                          ThreadTeam& team) = 0;
-  /// Until the message, and all that were handed over before it, have been copied. Throws
+  /// Whether the message, and all that were handed over before it, are known to be copied. Throws
   /// comm::Aborted after `abort`.
-  virtual void wait(LaneSide side, int number, ThreadTeam& team) = 0;
+  virtual bool done(int number) const = 0;
+  /// Waits for that, at most for `limit` if both devices are in this process. Throws likewise.
+  virtual void wait(int number, ThreadTeam& team,
+                    std::optional<std::chrono::nanoseconds> limit = {}) = 0;
 
  protected:
   Lane() = default;

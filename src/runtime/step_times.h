@@ -2,7 +2,6 @@
 /// When the instructions of a step ran.
 #include <chrono>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "src/lower/device_program.h"
@@ -32,12 +31,14 @@ class TimeRecorder {
   void reserve(std::size_t most) { times_.reserve(most); }
   void begin_step() { times_.clear(); }
 
-  template <class Run>
-  void timed(const lower::Instruction* instruction, int micro_batch, Run&& run) {
-    if (times_.capacity() == 0) return std::forward<Run>(run)();
-    const std::int64_t begin = now();
-    std::forward<Run>(run)();
-    times_.push_back({instruction, micro_batch, begin, now()});
+  /// An instruction begins; `end` ends it.
+  void begin(const lower::Instruction* instruction, int micro_batch) {
+    if (times_.capacity() == 0) return;
+    const std::int64_t at = now();
+    times_.push_back({instruction, micro_batch, at, at});
+  }
+  void end() {
+    if (!times_.empty()) times_.back().end = now();
   }
 
   const std::vector<TimedInstruction>& times() const { return times_; }

@@ -415,6 +415,36 @@ TEST_CASE("calls that do not match throw Bug on every member instead of hanging"
         "all_reduce of 1");
 }
 
+TEST_CASE("one thread takes the parts of all members in turns") {
+  constexpr int n = 3;
+  auto group = comm::make_thread_group(n);
+  std::vector<Tensor> tensors(n, Tensor({f32, {200}}));
+  std::vector<bool> over(n, false);
+  const auto proceed = [&](int m) { return over[m] = over[m] || group->proceed(m); };
+  for (int m = 0; m < n; ++m) {
+    tensors[m].view.data = tensors[m].memory.data();
+    for (int i = 0; i < 200; ++i) tensors[m].set(i, m + i);
+    if (m > 0) CHECK_FALSE(proceed(m - 1));  // one member is missing
+    group->begin(m, {CollectiveKind::all_reduce, {&tensors[m].view, 1}, {&tensors[m].view, 1}});
+  }
+  for (int m = 0; m + 1 < n; ++m) CHECK_FALSE(proceed(m));  // others still read its operand
+  for (int m = n - 1; m >= 0; --m) CHECK(proceed(m));
+  for (const Tensor& tensor : tensors)
+    for (int i = 0; i < 200; ++i) REQUIRE(tensor.get(i) == 3 + 3 * i);
+}
+
+TEST_CASE("after an abort a member that waits, and one that begins, throw Aborted on one thread") {
+  auto group = comm::make_thread_group(2);
+  Tensor tensor({f32, {8}});
+  const comm::Call call{CollectiveKind::all_reduce, {&tensor.view, 1}, {&tensor.view, 1}};
+  group->begin(0, call);
+  group->wait(0, std::chrono::milliseconds(1));  // does not wait for the other member
+  CHECK_FALSE(group->proceed(0));
+  group->abort();
+  CHECK_THROWS_AS(group->proceed(0), comm::Aborted);
+  CHECK_THROWS_AS(group->begin(1, call), comm::Aborted);
+}
+
 TEST_CASE("a group needs a member") {
   CHECK_THROWS_WITH_AS(comm::make_thread_group(0), "thread group of 0 members; give at least 1",
                        Error);

@@ -53,7 +53,7 @@ void call_all(comm::Group& group, int member, const std::vector<Call>& calls, Re
   for (const Call& call : calls) {
     Operands in(call.dtype, call.sizes, member), out(call.dtype, call.sizes, 0);
     Operands& to = in_place ? in : out;
-    group.reserve(member, CollectiveKind::all_reduce, in.tensors, to.tensors, {}, {});
+    group.reserve(member, {CollectiveKind::all_reduce, in.tensors, to.tensors});
     const std::int64_t planned = group.reserved_bytes(member);
     group.all_reduce(member, in.tensors, to.tensors, call.combiner);
     CHECK(group.reserved_bytes(member) == planned);
