@@ -70,20 +70,41 @@ inline std::byte* random_tensor(const TensorType& type) {
   return data;
 }
 
+/// Places the tensors of each row one after another in a block of random numbers.
+inline void place_side_by_side(KernelCall& call, const std::vector<TensorRow>& rows) {
+  constexpr std::int64_t kAlignment = 256;
+  for (const TensorRow& row : rows) {
+    std::vector<KernelTensor>& tensors = row.results ? call.outputs : call.inputs;
+    const TensorType& type = tensors[row.first].type;
+    const std::int64_t distance = (type.bytes() + kAlignment - 1) / kAlignment * kAlignment,
+                       elements = distance / static_cast<std::int64_t>(size_of(type.dtype));
+    std::byte* const block =
+        random_tensor({type.dtype, {static_cast<std::int64_t>(row.count) * elements}});
+    for (std::size_t i = 0; i < row.count; ++i)
+      tensors[row.first + i].data = block + static_cast<std::int64_t>(i) * distance;
+  }
+}
+
 /// Queues `op` on tensors of its own.
 using Queue = std::function<void(cuda::Stream stream)>;
 
+/// `side_by_side`: tensors lie so that a group of products is one launch.
 inline Queue loaded(const OpDef& op, const Attributes& attributes,
-                    const std::vector<TensorType>& operands, const cuda::Gpu& card) {
+                    const std::vector<TensorType>& operands, const cuda::Gpu& card,
+                    bool side_by_side = false) {
   const auto call = std::make_shared<KernelCall>();
   const auto kept = std::make_shared<Attributes>(attributes);
   const auto tensor = [](const TensorType& type) {
-    return KernelTensor{random_tensor(type), type, Shape(type.shape.size(), 0), type.shape};
+    return KernelTensor{nullptr, type, Shape(type.shape.size(), 0), type.shape};
   };
   call->attributes = kept.get();
   for (const TensorType& type : operands) call->inputs.push_back(tensor(type));
   for (const TensorType& type : result_types(op, {operands, attributes}))
     call->outputs.push_back(tensor(type));
+  if (side_by_side) place_side_by_side(*call, cuda::rows_side_by_side(op.name, attributes));
+  for (auto* tensors : {&call->inputs, &call->outputs})
+    for (KernelTensor& placed : *tensors)
+      if (placed.data == nullptr) placed.data = random_tensor(placed.type);
   call->workspace = static_cast<std::byte*>(
       cuda::allocate_device(cuda::scratch_bytes(op.name, *call) + 1).release());
   return [call, kept, launch = cuda::find_kernel(op)(op, *call, card)](cuda::Stream stream) {

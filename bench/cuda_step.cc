@@ -1,7 +1,8 @@
 // The training step of a model by name and size on one GPU, its batch in the card's memory: seconds
 // of the step, then of its kernels, an instruction of each kind and shape a row, with counted bytes
 // and FLOPs. With --products instead the step's matrix products, each ten in a row on random
-// operands, against the rate of a large one.
+// operands, against the rate of a large one. Products that the step groups are timed as it launches
+// them.
 //   bench_cuda_step --model gpt --size 350M --batch 8
 // bench/peers/step.py is the same step in PyTorch and JAX.
 #include <cuda_profiler_api.h>
@@ -12,6 +13,7 @@
 #include "models/common/zoo.h"
 #include "report.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/lower/side_by_side.h"
 
 using namespace alpa;
 
@@ -144,7 +146,7 @@ void measure_step(const Options& o) {
 /// A product of the step on tensors of its own.
 struct Product {
   bench::Queue run;
-  int instructions = 0;
+  int instructions = 0, launches = 0;  ///< of the step; of one instruction
   double flops = 0;
   std::vector<double> seconds = {}, of_ceiling = {};
 };
@@ -165,11 +167,14 @@ std::map<std::string, Product> products_of(const CompiledStep& planned, const cu
       if (instruction.kind != lower::Instruction::Kind::compute) continue;
       const Node& node = graph.nodes[instruction.node];
       if (!node.op->name.starts_with("einsum")) continue;
-      Product& product = products[name_of(graph, device, instruction)];
+      const int launches = lower::launches_of(device, graph, instruction);
+      const std::string name = name_of(graph, device, instruction);
+      Product& product = products[launches == 1 ? name : name + ", one by one"];
       if (++product.instructions > 1) continue;
+      product.launches = launches;
       product.flops = count_of(graph, device, instruction)->flops;
-      product.run =
-          bench::loaded(*node.op, node.attributes, types_of(device, instruction.inputs), card);
+      product.run = bench::loaded(*node.op, node.attributes, types_of(device, instruction.inputs),
+                                  card, lower::lie_side_by_side(device, graph, instruction));
     }
   return products;
 }
@@ -198,6 +203,7 @@ void measure_products(const Options& o) {
   for (const auto& [name, product] : products)
     bench::print_row(name,
                      {{"instructions", static_cast<double>(product.instructions)},
+                      {"launches", static_cast<double>(product.launches)},
                       {"seconds", median(product.seconds)},
                       {"teraflops", product.flops / median(product.seconds) * 1e-12},
                       {"of_ceiling", median(product.of_ceiling)}},

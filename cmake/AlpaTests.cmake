@@ -32,7 +32,7 @@ function(alpa_add_test entry program file labels)
   if(arg_EMULATED)
     list(APPEND environment
       ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated> ALPA_EMULATED_DEVICES=${arg_EMULATED})
-    set(excluded "--test-case-exclude=*ceilings*")  # minutes, for a speed that nobody has
+    set(excluded "--test-case-exclude=*ceilings*")  # which are a GPU's
   endif()
   add_test(NAME ${entry} COMMAND ${program} --no-intro "--source-file=*/${file}" ${excluded})
   # A file whose cases all vanished must not pass: doctest itself is content with zero of them. One whose cases all

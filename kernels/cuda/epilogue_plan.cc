@@ -31,21 +31,27 @@ bool is_made_in_place(const EinsumSteps& e) {
   return e.kind == EinsumSteps::Kind::product && e.product == kNowhere;
 }
 
-/// One product of a matrix by a matrix, made where the result is: m × n, rows
-/// densely one after another.
-bool is_plain_product(const EinsumSteps& e) {
+/// One call for a product, or a batch of them, made where the result is: m × n each, rows densely
+/// one after another.
+bool is_dense_product(const EinsumSteps& e) {
   const kernels::MatmulShape& s = e.shape;
-  return is_made_in_place(e) && e.outer.empty() && s.batch.empty() && s.n > 1 &&
-         (s.m == 1 || s.c_m == s.n);
+  return is_made_in_place(e) && e.outer.empty() && s.n > 1 && (s.m == 1 || s.c_m == s.n);
 }
 
-/// Whether the bias has an element for every column.
+/// Whether cuBLASLt takes a matrix of bits, or of elements, that is laid out as the result.
+bool is_kept_aligned(const kernels::MatmulShape& s, bool bits) {
+  const std::int64_t multiple = bits ? kBitsMultiple : kElementsMultiple;
+  return s.n % multiple == 0 && (s.batch.empty() || s.batch[0].c % multiple == 0);
+}
+
+/// Whether the bias has an element for every column, and all products of a batch the same.
 bool is_bias_of_columns(const EinsumSteps& e, const KernelCall& call) {
   const std::string& equation = call.attributes->string("equation");
   std::string letters =
       equation.substr(equation.size() - static_cast<std::size_t>(call.inputs[2].type.rank()));
   std::erase_if(letters, [&](char l) { return e.plan.extents.at(l) == 1; });
-  return letters == own_letters(e.plan, e.plan.b, e.plan.a);
+  return call.inputs[2].type.elements() == e.shape.n &&
+         letters == own_letters(e.plan, e.plan.b, e.plan.a);
 }
 
 /// Whether the sums of a matrix over k have the order of the second result.
@@ -55,8 +61,8 @@ bool are_sums_in_order(const EinsumSteps& e, int operand) {
                                &other = operand == 0 ? plan.b : plan.a;
   std::string kept = own.layout;
   std::erase_if(kept, [&](char l) { return !has(plan.c, l); });
-  return own.summed.empty() && (operand == 0 ? e.a : e.b).converted == kNowhere &&
-         kept == own_letters(plan, own, other);
+  return e.shape.batch.empty() && own.summed.empty() &&
+         (operand == 0 ? e.a : e.b).converted == kNowhere && kept == own_letters(plan, own, other);
 }
 
 bool is_joint(const EpilogueSteps& steps, const KernelCall& call) {
@@ -64,12 +70,12 @@ bool is_joint(const EpilogueSteps& steps, const KernelCall& call) {
   const Epilogue& epilogue = steps.of_product;
   if (e.operands == f64) return false;
   if (epilogue.is_plain()) return is_made_in_place(e);
-  if (!is_plain_product(e)) return false;
+  if (!is_dense_product(e)) return false;
   const DType vector = epilogue.bias ? call.inputs[2].type.dtype : e.product_type;
   if (vector != e.product_type || (epilogue.bias && !is_bias_of_columns(e, call))) return false;
   if (epilogue.sums_of >= 0) return are_sums_in_order(e, epilogue.sums_of);
   const bool bits = epilogue.function == Epilogue::Function::relu;
-  return !epilogue.has_kept() || e.shape.n % (bits ? kBitsMultiple : kElementsMultiple) == 0;
+  return !epilogue.has_kept() || is_kept_aligned(e.shape, bits);
 }
 
 ReduceLaunch sums_of(const KernelCall& call, int operand) {

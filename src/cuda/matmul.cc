@@ -94,6 +94,8 @@ void describe_epilogue(const LtMatmul& matmul, const MatmulProblem& shape) {
   }
   if (epilogue.has_kept()) {
     set(matmul, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.matrices.n);
+    if (!shape.matrices.batch.empty())
+      set(matmul, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, shape.matrices.batch[0].c);
     set(matmul, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned);
   }
 }

@@ -31,8 +31,8 @@ struct MatmulProblem {
   DType operands = f32, result = f32;
   std::int64_t workspace_bytes = 0;  ///< at most
   std::int64_t alignment = 16;       ///< of all pointers, at least; the workspace's is 256
-  /// A kept matrix has rows of n bits (n a multiple of 128) or n elements (a
-  /// multiple of 8). Operand 0 is A.
+  /// A kept matrix has rows of n bits (n a multiple of 128) or n elements (a multiple of 8), and
+  /// those of a batch are as far apart as the results. Operand 0 is A.
   Epilogue epilogue;
   std::int64_t vector_stride = 0;  ///< of a batch, between its biases or sums, in elements
 };

@@ -46,8 +46,7 @@ std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
                      vector = shape.epilogue.has_vector()
                                   ? std::max(s.m, s.n) + last * shape.vector_stride
                                   : 0,
-                     kept = shape.epilogue.has_kept() ? s.m * s.n : 0,
-                     addend = shape.epilogue.add ? c : 0;
+                     kept = shape.epilogue.has_kept() ? c : 0, addend = shape.epilogue.add ? c : 0;
   std::optional<Trial> trial =
       Trial::of((a + b) * bytes_of(shape.operands) +
                 (c + vector + kept + addend) * bytes_of(shape.result) + shape.workspace_bytes);

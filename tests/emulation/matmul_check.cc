@@ -69,7 +69,9 @@ cublasStatus_t check_epilogue(const Product& p) {
   const bool mask = (d.epilogue & (2 | 8)) != 0;
   if (p.d.order == CUBLASLT_ORDER_ROW) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (!mask && d.aux_type != -1 && d.aux_type != p.d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (d.aux_ld < p.m() || d.aux_ld % (mask ? 128 : 8) != 0) return CUBLAS_STATUS_INVALID_VALUE;
+  const std::int64_t multiple = mask ? 128 : 8;
+  if (d.aux_ld < p.m() || d.aux_ld % multiple != 0 || d.aux_stride % multiple != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -342,8 +342,10 @@ TEST_CASE("tokens of a MoE of 380M move to experts and back by index, without pr
   CHECK(counts["dispatch"]["launches"] == 4 * 2);
   CHECK(counts["combine"]["launches"] == 4 * 2);
   CHECK(counts["expert_products"]["launches"] == 4);
-  CHECK(counts["all"]["launches"] <= 377);
-  CHECK(counts["all"]["bytes"].get<double>() <= 36.1e9);
+  // gelu and its gradient are made by the experts' products.
+  CHECK(!counts.contains("gelu"));
+  CHECK(counts["all"]["launches"] <= 337);
+  CHECK(counts["all"]["bytes"].get<double>() <= 33.2e9);
   // Six FLOPs a parameter and token, of the experts those of two; attention as above.
   const double tokens = 8 * 1024, width = 768, layers = 8, factor = 8,
                mlp = 2 * factor * width * width, experts = 2 * mlp + 8 * width,
