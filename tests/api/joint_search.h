@@ -1,6 +1,7 @@
 #pragma once
-/// What the planner chooses by itself, beside every choice planned one by one: stages, micro-batches
-/// and rematerialised layers of small random steps, on small random clusters, under memory budgets.
+/// What the planner chooses by itself, beside every choice planned one by one: stages,
+/// micro-batches and rematerialised layers of small random steps, on small random clusters, under
+/// memory budgets.
 #include <alpa/alpa.h>
 
 #include <optional>

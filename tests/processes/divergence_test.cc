@@ -90,8 +90,10 @@ bool is_said(const std::string& error, const Divergence& divergence) {
           error.find("rank 2 cannot follow rank 0: ") != std::string::npos);
 }
 
-ProgramOutput run_diverging(const std::string& way) {
-  return run_under_mpirun(3, ALPA_PROCESS_PROGRAMS "/processes_diverging", {way}, {}, 30);
+constexpr int kTooLong = 124;  ///< the status of a run that was ended after `most_seconds`
+
+ProgramOutput run_diverging(const std::string& way, int most_seconds = 30) {
+  return run_under_mpirun(3, ALPA_PROCESS_PROGRAMS "/processes_diverging", {way}, {}, most_seconds);
 }
 
 }  // namespace
@@ -146,7 +148,11 @@ TEST_CASE("under mpirun, a process that vanishes is named") {
 
 TEST_CASE("under mpirun, a process that ends before it joins ends all") {
   if (skipped()) return;
-  CHECK(run_diverging("returns at once").status != 0);
+  int status = kTooLong;
+  for (int run = 0; run < 3 && status == kTooLong; ++run)  // on a busy machine others join late
+    status = run_diverging("never joins", 8).status;
+  CHECK(status != 0);
+  CHECK(status != kTooLong);
 }
 
 }  // namespace divergence_test
