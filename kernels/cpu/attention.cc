@@ -1,8 +1,7 @@
 // kernels/cpu/attention.cc — attention and its gradient in tiles of keys × queries, whose
-// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Queries are the lanes of
-// a tile's vectors: maxima and sums run over its lines. A result does not depend on the number of
-// threads, nor on how queries are split: its sums run over ascending keys, in blocks that the
-// number of keys fixes, or over ascending queries.
+// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Queries are lanes of a
+// tile's vectors: maxima and sums run over its lines. Sums run over ascending keys, in blocks that
+// the number of keys fixes. So results depend neither on threads nor on a split of queries.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -212,17 +211,9 @@ void multiply_scores(const Tile& tile, Panel<T> rows, std::int64_t width, const 
                      T* scores) {
   for_seen_keys<T>(tile, [&](std::int64_t j, std::int64_t n, std::int64_t t) {
     loops<T>(isa().attention)
-        .product({.m = n,
-                  .n = whole_vectors<T>(tile.queries) - t,
-                  .k = width,
-                  .a = rows.data + j * rows.lead,
-                  .a_row = rows.lead,
-                  .a_step = 1,
-                  .b = columns + t,
-                  .b_lead = kTileQueries,
-                  .c = scores + j * kTileQueries + t,
-                  .c_lead = kTileQueries,
-                  .add = false});
+        .product({n, whole_vectors<T>(tile.queries) - t, width, rows.data + j * rows.lead,
+                  rows.lead, 1, columns + t, kTileQueries, scores + j * kTileQueries + t,
+                  kTileQueries, false});
   });
 }
 
@@ -243,17 +234,8 @@ template <class T>
 void add_to_queries(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
   for_seeing_queries<T>(tile, [&](std::int64_t t, std::int64_t n, std::int64_t keys) {
     loops<T>(isa().attention)
-        .product({.m = n,
-                  .n = rows.lead,
-                  .k = keys,
-                  .a = p + t,
-                  .a_row = 1,
-                  .a_step = kTileQueries,
-                  .b = rows.data,
-                  .b_lead = rows.lead,
-                  .c = sums + t * rows.lead,
-                  .c_lead = rows.lead,
-                  .add = true});
+        .product({n, rows.lead, keys, p + t, 1, kTileQueries, rows.data, rows.lead,
+                  sums + t * rows.lead, rows.lead, true});
   });
 }
 
@@ -536,17 +518,8 @@ template <class T>
 void add_to_keys(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
   for_seen_keys<T>(tile, [&](std::int64_t j, std::int64_t n, std::int64_t t) {
     loops<T>(isa().attention)
-        .product({.m = n,
-                  .n = rows.lead,
-                  .k = tile.queries - t,
-                  .a = p + j * kTileQueries + t,
-                  .a_row = kTileQueries,
-                  .a_step = 1,
-                  .b = rows.data + t * rows.lead,
-                  .b_lead = rows.lead,
-                  .c = sums + j * rows.lead,
-                  .c_lead = rows.lead,
-                  .add = true});
+        .product({n, rows.lead, tile.queries - t, p + j * kTileQueries + t, kTileQueries, 1,
+                  rows.data + t * rows.lead, rows.lead, sums + j * rows.lead, rows.lead, true});
   });
 }
 
