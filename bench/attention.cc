@@ -7,12 +7,14 @@
 #include <random>
 #include <string>
 
+#include "alpa/base/error.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
 #include "report.h"
 #include "src/base/thread_team.h"
+#include "src/runtime/host_arenas.h"
 
 using namespace alpa;
 
@@ -56,22 +58,29 @@ double product_flops(const Layer& l) {
   return 2.0 * static_cast<double>(l.batch * l.heads * l.queries * l.width) * keys;
 }
 
-/// A call and its memory.
+/// A call and its memory: an arena, as a device's, with large pages where there are some.
 struct State {
+  static constexpr std::int64_t kArena = 64 << 20;
+
   Attributes attributes;
   StepContext step;
   KernelCall call;
-  std::vector<std::vector<std::byte>> memory;
+  runtime::HostArenas memory;
+  std::int64_t used = 0;
+
+  State() { require(memory.add(kArena), "bench_attention: no memory"); }
 
   std::byte* place(std::int64_t bytes) {
-    std::vector<std::byte>& block = memory.emplace_back(static_cast<std::size_t>(bytes + 64));
-    return block.data() + (64 - reinterpret_cast<std::uintptr_t>(block.data()) % 64) % 64;
+    std::byte* const at = memory.arenas.front() + used;
+    used += (bytes + 63) / 64 * 64;
+    require(used <= kArena, "bench_attention: a layer needs more than {} bytes", kArena);
+    return at;
   }
 
   KernelTensor tensor(DType dtype, const Shape& shape) {
     KernelTensor t{nullptr, {dtype, shape}, Shape(shape.size(), 0), shape};
     t.data = place(t.type.bytes());
-    std::mt19937 generator(static_cast<unsigned>(memory.size()));
+    std::mt19937 generator(static_cast<unsigned>(used));
     std::uniform_real_distribution<float> random(-1, 1);
     for (std::int64_t i = 0, n = t.type.elements(); i < n; ++i)
       if (dtype == f32)

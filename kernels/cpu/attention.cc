@@ -1,8 +1,7 @@
 // kernels/cpu/attention.cc — attention and its gradient in tiles of keys × queries, whose
-// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Queries are the lanes of
-// a tile's vectors: maxima and sums run over its lines. A result does not depend on the number of
-// threads, nor on how queries are split: its sums run over ascending keys, in blocks that the
-// number of keys fixes, or over ascending queries.
+// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Queries are lanes of a
+// tile's vectors: maxima and sums run over its lines. Sums run over ascending keys, in blocks that
+// the number of keys fixes. So results depend neither on threads nor on a split of queries.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -58,26 +57,30 @@ struct Panel {
   std::int64_t lead = 1;
 };
 
-/// Rows [first, first + n) as T, each `lead` apart: whole vectors, the last one with zeros.
+/// Rows [first, first + n) as T, in lines of whole vectors, the last one with zeros.
 template <class T>
-void copy_rows(const HeadRows& rows, std::int64_t first, std::int64_t n, T* to, std::int64_t lead) {
+void copy_rows(const HeadRows& rows, std::int64_t first, std::int64_t n, T* to) {
   const KernelTensor& tensor = rows.tensor;
-  const std::int64_t width = rows.width();
+  const std::int64_t width = rows.width(), lead = whole_vectors<T>(width);
+  if (is_stored_as<T>(tensor.type.dtype))
+    return loops<T>(isa().attention)
+        .copy(to, lead, tensor.as<T>() + rows.element(first), rows.lead(), n, width, lead);
   for (std::int64_t i = first; i < first + n; ++i, to += lead) {
-    if (is_stored_as<T>(tensor.type.dtype))
-      std::copy_n(tensor.as<T>() + rows.element(i), width, to);
-    else
-      load_block(to, tensor.data, tensor.type.dtype, rows.element(i), width);
+    load_block(to, tensor.data, tensor.type.dtype, rows.element(i), width);
     std::fill(to + width, to + lead, T(0));
   }
 }
 
 /// The reverse.
 template <class T>
-void store_rows(const T* from, std::int64_t lead, const HeadRows& rows, std::int64_t first,
-                std::int64_t n) {
+void store_rows(const T* from, const HeadRows& rows, std::int64_t first, std::int64_t n) {
+  const KernelTensor& tensor = rows.tensor;
+  const std::int64_t width = rows.width(), lead = whole_vectors<T>(width);
+  if (is_stored_as<T>(tensor.type.dtype))
+    return loops<T>(isa().attention)
+        .copy(tensor.as<T>() + rows.element(first), rows.lead(), from, lead, n, width, width);
   for (std::int64_t i = first; i < first + n; ++i, from += lead)
-    store_block(rows.tensor.data, rows.tensor.type.dtype, rows.element(i), from, rows.width());
+    store_block(tensor.data, tensor.type.dtype, rows.element(i), from, width);
 }
 
 /// Rows [first, first + n) as T, in place if they are stored so.
@@ -86,7 +89,7 @@ Panel<T> panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buff
   if (is_stored_as<T>(rows.tensor.type.dtype))
     return {rows.tensor.as<T>() + rows.element(first), rows.lead()};
   const std::int64_t lead = whole_vectors<T>(rows.width());
-  copy_rows(rows, first, n, buffer, lead);
+  copy_rows(rows, first, n, buffer);
   return {buffer, lead};
 }
 
@@ -208,17 +211,9 @@ void multiply_scores(const Tile& tile, Panel<T> rows, std::int64_t width, const 
                      T* scores) {
   for_seen_keys<T>(tile, [&](std::int64_t j, std::int64_t n, std::int64_t t) {
     loops<T>(isa().attention)
-        .product({.m = n,
-                  .n = whole_vectors<T>(tile.queries) - t,
-                  .k = width,
-                  .a = rows.data + j * rows.lead,
-                  .a_row = rows.lead,
-                  .a_step = 1,
-                  .b = columns + t,
-                  .b_lead = kTileQueries,
-                  .c = scores + j * kTileQueries + t,
-                  .c_lead = kTileQueries,
-                  .add = false});
+        .product({n, whole_vectors<T>(tile.queries) - t, width, rows.data + j * rows.lead,
+                  rows.lead, 1, columns + t, kTileQueries, scores + j * kTileQueries + t,
+                  kTileQueries, false});
   });
 }
 
@@ -239,17 +234,8 @@ template <class T>
 void add_to_queries(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
   for_seeing_queries<T>(tile, [&](std::int64_t t, std::int64_t n, std::int64_t keys) {
     loops<T>(isa().attention)
-        .product({.m = n,
-                  .n = rows.lead,
-                  .k = keys,
-                  .a = p + t,
-                  .a_row = 1,
-                  .a_step = kTileQueries,
-                  .b = rows.data,
-                  .b_lead = rows.lead,
-                  .c = sums + t * rows.lead,
-                  .c_lead = rows.lead,
-                  .add = true});
+        .product({n, rows.lead, keys, p + t, 1, kTileQueries, rows.data, rows.lead,
+                  sums + t * rows.lead, rows.lead, true});
   });
 }
 
@@ -296,8 +282,8 @@ void drop(const Tile& tile, const T* kept, T* p) {
 /// Running softmax of the queries of a tile (Milakov & Gimelshein 2018).
 template <class T>
 struct Running {
-  T largest[kTileQueries], sum[kTileQueries], correction[kTileQueries];
-  T values[kTileQueries * kMostHeadWidth];  ///< in lines of whole vectors
+  alignas(kVectorBytes) T largest[kTileQueries], sum[kTileQueries], correction[kTileQueries];
+  alignas(kVectorBytes) T values[kTileQueries * kMostHeadWidth];  ///< in lines of whole vectors
 
   Running(std::int64_t queries, std::int64_t lead) {
     std::fill_n(largest, kTileQueries, kNothing<T>);
@@ -312,16 +298,15 @@ void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
             Running<T>& running) {
   const HeadRows out{call.outputs[0], tile.row, tile.head};
   const std::int64_t lead = whole_vectors<T>(s.width);
-  for (std::int64_t t = 0; t < tile.queries; ++t)
-    running.correction[t] = running.sum[t] > 0 ? 1 / running.sum[t] : T(0);
-  loops<T>(isa().attention).scale(running.values, running.correction, tile.queries, lead);
-  store_rows(running.values, lead, out, tile.query, tile.queries);
-  for (std::int64_t t = 0; t < tile.queries && !s.cached; ++t)
-    // A query that sees nothing has probabilities exp(x - infinity) = 0 in the gradient.
-    call.outputs[1].as<T>()[place_of(s, tile.row, tile.head, tile.query + t)] =
-        running.sum[t] > 0
-            ? (running.largest[t] + std::log2(running.sum[t])) / static_cast<T>(kLog2E)
-            : std::numeric_limits<T>::infinity();
+  alignas(kVectorBytes) T inverse[kTileQueries], lse[kTileQueries];
+  const auto& loops_of = loops<T>(isa().attention);
+  loops_of.finish(running.largest, running.sum, whole_vectors<T>(tile.queries), inverse, lse);
+  loops_of.scale(running.values, inverse, tile.queries, lead);
+  store_rows(running.values, out, tile.query, tile.queries);
+  // A query that sees nothing has probabilities exp(x - infinity) = 0 in the gradient.
+  if (!s.cached)
+    std::copy_n(lse, tile.queries,
+                call.outputs[1].as<T>() + place_of(s, tile.row, tile.head, tile.query));
 }
 
 /// A tile of a head, without its queries and keys.
@@ -340,7 +325,7 @@ template <class T>
 void load_queries(const KernelTensor& x, const Tile& tile, double factor, T* rows, T* columns) {
   const std::int64_t lead = whole_vectors<T>(x.type.shape[3]),
                      lines = whole_vectors<T>(tile.queries);
-  copy_rows({x, tile.row, tile.head}, tile.query, tile.queries, rows, lead);
+  copy_rows({x, tile.row, tile.head}, tile.query, tile.queries, rows);
   std::fill(rows + tile.queries * lead, rows + lines * lead, T(0));
   loops<T>(isa().attention).transpose(columns, rows, lines, lead, static_cast<T>(factor));
 }
@@ -357,8 +342,8 @@ struct KeyCache {
     if (row != of_row || head != of_head) row = of_row, head = of_head, keys = 0;
     if (keys >= end) return;
     const std::int64_t lead = whole_vectors<T>(from_k.type.shape[3]);
-    copy_rows({from_k, row, head}, keys, end - keys, k + keys * lead, lead);
-    copy_rows({from_v, row, head}, keys, end - keys, v + keys * lead, lead);
+    copy_rows({from_k, row, head}, keys, end - keys, k + keys * lead);
+    copy_rows({from_v, row, head}, keys, end - keys, v + keys * lead);
     keys = end;
   }
 };
@@ -510,32 +495,22 @@ struct QueryTile {
   alignas(kVectorBytes) T shift[kTileQueries], delta[kTileQueries];
 };
 
-/// Σ dy·y of a query.
-template <class T>
-T delta_of(const KernelTensor& y, std::int64_t element, const T* dy, std::int64_t width) {
-  T products[kMostHeadWidth];
-  load_block(products, y.data, y.type.dtype, element, width);
-  for (std::int64_t d = 0; d < width; ++d) products[d] *= dy[d];
-  return static_cast<T>(
-      loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(products, width));
-}
-
 template <class T>
 void load(const KernelCall& call, const AttentionShape& s, const Tile& tile,
           QueryTile<T>& queries) {
   load_queries(call.inputs[1], tile, s.scale * kLog2E, queries.q, queries.q_columns);
   load_queries(call.inputs[0], tile, s.scale, queries.dy, queries.dy_columns);
-  const HeadRows y{call.inputs[4], tile.row, tile.head};
   const std::int64_t lead = whole_vectors<T>(s.width);
-  std::fill_n(queries.shift, kTileQueries, T(0));
+  copy_rows({call.inputs[4], tile.row, tile.head}, tile.query, tile.queries, queries.dq);
   std::fill_n(queries.delta, kTileQueries, T(0));
+  loops<T>(isa().attention)
+      .multiply_rows(queries.delta, queries.dy, queries.dq, tile.queries, lead,
+                     static_cast<T>(s.scale));
   std::fill_n(queries.dq, tile.queries * lead, T(0));
-  for (std::int64_t t = 0; t < tile.queries; ++t) {
-    queries.shift[t] = call.inputs[5].as<T>()[place_of(s, tile.row, tile.head, tile.query + t)] *
-                       static_cast<T>(kLog2E);
-    queries.delta[t] = static_cast<T>(s.scale) * delta_of(y.tensor, y.element(tile.query + t),
-                                                          queries.dy + t * lead, s.width);
-  }
+  std::fill_n(queries.shift, kTileQueries, T(0));
+  const T* const lse = call.inputs[5].as<T>() + place_of(s, tile.row, tile.head, tile.query);
+  for (std::int64_t t = 0; t < tile.queries; ++t)
+    queries.shift[t] = lse[t] * static_cast<T>(kLog2E);
 }
 
 /// sums [keys, lead] += p [keys, kTileQueries] rows, of queries that see a key.
@@ -543,17 +518,8 @@ template <class T>
 void add_to_keys(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
   for_seen_keys<T>(tile, [&](std::int64_t j, std::int64_t n, std::int64_t t) {
     loops<T>(isa().attention)
-        .product({.m = n,
-                  .n = rows.lead,
-                  .k = tile.queries - t,
-                  .a = p + j * kTileQueries + t,
-                  .a_row = kTileQueries,
-                  .a_step = 1,
-                  .b = rows.data + t * rows.lead,
-                  .b_lead = rows.lead,
-                  .c = sums + j * rows.lead,
-                  .c_lead = rows.lead,
-                  .add = true});
+        .product({n, rows.lead, tile.queries - t, p + j * kTileQueries + t, kTileQueries, 1,
+                  rows.data + t * rows.lead, rows.lead, sums + j * rows.lead, rows.lead, true});
   });
 }
 
@@ -584,8 +550,8 @@ void run_key_head(const KernelCall& call, const AttentionShape& s, std::int64_t 
                   std::int64_t key_head, const KeyHead<T>& keys) {
   QueryTile<T> queries;
   const std::int64_t lead = whole_vectors<T>(s.width);
-  copy_rows({call.inputs[2], row, key_head}, 0, s.keys, keys.k, lead);
-  copy_rows({call.inputs[3], row, key_head}, 0, s.keys, keys.v, lead);
+  copy_rows({call.inputs[2], row, key_head}, 0, s.keys, keys.k);
+  copy_rows({call.inputs[3], row, key_head}, 0, s.keys, keys.v);
   std::fill_n(keys.dk, s.keys * lead, T(0));
   std::fill_n(keys.dv, s.keys * lead, T(0));
   for (std::int64_t head = key_head * s.group; head < (key_head + 1) * s.group; ++head)
@@ -594,10 +560,10 @@ void run_key_head(const KernelCall& call, const AttentionShape& s, std::int64_t 
       choose_queries<T>(s, i, tile);
       load(call, s, tile, queries);
       for_keys(s, tile, [&] { add_tile(call, s, tile, queries, keys); });
-      store_rows(queries.dq, lead, {call.outputs[0], row, head}, tile.query, tile.queries);
+      store_rows(queries.dq, {call.outputs[0], row, head}, tile.query, tile.queries);
     }
-  store_rows(keys.dk, lead, {call.outputs[1], row, key_head}, 0, s.keys);
-  store_rows(keys.dv, lead, {call.outputs[2], row, key_head}, 0, s.keys);
+  store_rows(keys.dk, {call.outputs[1], row, key_head}, 0, s.keys);
+  store_rows(keys.dv, {call.outputs[2], row, key_head}, 0, s.keys);
 }
 
 Slots backward_slots(const KernelCall& call, const AttentionShape& s) {

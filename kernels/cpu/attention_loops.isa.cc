@@ -160,6 +160,24 @@ ALPA_INLINE void transpose_square(typename V::Vector* lines) {
 }
 
 template <class V, class T = typename V::Scalar>
+void copy(T* to, std::int64_t to_lead, const T* from, std::int64_t from_lead, std::int64_t rows,
+          std::int64_t width, std::int64_t filled) {
+  const std::int64_t whole = width / V::lanes * V::lanes;
+  for (std::int64_t r = 0; r < rows; ++r, to += to_lead, from += from_lead) {
+    for (std::int64_t d = 0; d < whole; d += V::lanes) V::load(from + d).store(to + d);
+    for (std::int64_t d = whole; d < width; ++d) to[d] = from[d];
+    for (std::int64_t d = width; d < filled; ++d) to[d] = 0;
+  }
+}
+
+template <class V, class T = typename V::Scalar>
+void multiply_rows(T* dots, const T* a, const T* b, std::int64_t rows, std::int64_t lead,
+                   T factor) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    dots[r] = factor * dot<V>(a + r * lead, b + r * lead, lead);
+}
+
+template <class V, class T = typename V::Scalar>
 void transpose(T* to, const T* from, std::int64_t rows, std::int64_t lead, T factor) {
   for (std::int64_t t = 0; t < rows; t += V::lanes)
     for (std::int64_t d = 0; d < lead; d += V::lanes) {
@@ -217,6 +235,17 @@ void softmax(const ScoreTile<T>& tile, T* largest, T* sum, T* correction) {
 }
 
 template <class V, class T = typename V::Scalar>
+void finish(const T* largest, const T* sum, std::int64_t queries, T* inverse, T* lse) {
+  const V zero(T(0)), infinity(static_cast<T>(__builtin_inff())), log_of_2(T(0.6931471805599453));
+  for (std::int64_t t = 0; t < queries; t += V::lanes) {
+    const V total = V::load(sum + t);
+    const auto seen = total > zero;
+    select(seen, V(T(1)) / total, zero).store(inverse + t);
+    select(seen, V::load(largest + t) * log_of_2 + log(total), infinity).store(lse + t);
+  }
+}
+
+template <class V, class T = typename V::Scalar>
 void gradient(const ScoreTile<T>& tile, T* dp, const T* shifts, const T* deltas) {
   for (std::int64_t t = 0; t < tile.queries; t += V::lanes) {
     const V shift = V::load(shifts + t), delta = V::load(deltas + t);
@@ -237,7 +266,8 @@ void scale_rows(T* x, const T* factors, std::int64_t rows, std::int64_t lead) {
 
 template <class V, class T = typename V::Scalar>
 constexpr AttentionLoops<T> loops_of() {
-  return {V::lanes,      multiply<V>,      transpose<V>,  softmax<V>,     gradient<V>,
+  return {V::lanes,      multiply<V>,      copy<V>,       transpose<V>,
+          softmax<V>,    finish<V>,        gradient<V>,   multiply_rows<V>,
           scale_rows<V>, multiply_keys<V>, add_values<V>, exponentials<V>};
 }
 

@@ -139,14 +139,22 @@ template <class T>
 struct AttentionLoops {
   std::int64_t lanes;  ///< of a vector
   void (*product)(const TileProduct<T>& p);
+  /// Copies `width` elements of each row, and writes zeros behind them up to `filled`.
+  void (*copy)(T* to, std::int64_t to_lead, const T* from, std::int64_t from_lead,
+               std::int64_t rows, std::int64_t width, std::int64_t filled);
   /// to[d · kTileQueries + t] = factor · from[t · lead + d], for t < rows, d < lead, both in whole
   /// vectors.
   void (*transpose)(T* to, const T* from, std::int64_t rows, std::int64_t lead, T factor);
   /// Scores to 2^(score - largest), of a running softmax: brings `largest` and `sum` up to date;
   /// earlier values are to be multiplied by `correction`.
   void (*softmax)(const ScoreTile<T>& tile, T* largest, T* sum, T* correction);
+  /// Of `queries`, in whole vectors: 1 / sum, and the log-sum-exp; 0 and infinity if sum is 0.
+  void (*finish)(const T* largest, const T* sum, std::int64_t queries, T* inverse, T* lse);
   /// Scores to p = 2^(score - shift), and dp to p (dp - delta); shift and delta are of queries.
   void (*gradient)(const ScoreTile<T>& tile, T* dp, const T* shift, const T* delta);
+  /// dots[r] = factor · Σ a b of row r; rows are `lead` apart and as long, in whole vectors.
+  void (*multiply_rows)(T* dots, const T* a, const T* b, std::int64_t rows, std::int64_t lead,
+                        T factor);
   /// Rows of x, `lead` apart and as long, times a factor each.
   void (*scale)(T* x, const T* factors, std::int64_t rows, std::int64_t lead);
 
