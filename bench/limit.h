@@ -176,4 +176,15 @@ inline void time_step(const TrainingStep& step, const Timing& timing, const Batc
   print(variants);
 }
 
+/// A step beside its limit and its form in bf16 mixed, or that form on request.
+inline void time_with_half(const TrainingStep& step, const TrainingStep& half, const Timing& timing,
+                           const BatchData& batch) {
+  if (timing.on_request) return answer(runner(half, timing.place, batch));
+  std::vector<Variant> variants = with_limit(step, timing.place, batch);
+  variants.push_back({"bf16 mixed", runner(half, timing.place, batch)});
+  repeat_short_ones(variants);
+  interleave(variants, timing.rounds, kPause);
+  print(variants);
+}
+
 }  // namespace alpa::bench

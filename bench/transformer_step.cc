@@ -94,15 +94,10 @@ Task task_of(const Sizes& s, Precision precision = Precision::as_written) {
 }
 
 void measure(const Sizes& sizes) {
-  const bench::Placement& place = sizes.timing.place;
-  const Task task = task_of(sizes), half = task_of(sizes, Precision::bf16_mixed);
-  if (sizes.timing.on_request || !sizes.half)
-    return bench::time_step((sizes.half ? half : task).step, sizes.timing, task.batch);
-  std::vector<bench::Variant> variants = bench::with_limit(task.step, place, task.batch);
-  variants.push_back({"bf16 mixed", bench::runner(half.step, place, task.batch)});
-  bench::repeat_short_ones(variants);
-  bench::interleave(variants, sizes.timing.rounds, bench::kPause);
-  bench::print(variants);
+  const Task task = task_of(sizes);
+  if (!sizes.half) return bench::time_step(task.step, sizes.timing, task.batch);
+  bench::time_with_half(task.step, task_of(sizes, Precision::bf16_mixed).step, sizes.timing,
+                        task.batch);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ Primitive matmul_primitive(const kernels::MatmulShape& shape, const kernels::Bat
 
 enum class ConvolutionPass { forward, grad_x, grad_kernel };
 
-/// x, kernel, y of a convolution or of one of its gradients, whose images are NHWC of type `images`.
+/// x, kernel, y of a convolution or of a gradient, whose images are NHWC of type `images`.
 /// `kernel`: of any layout, where oneDNN chooses it.
 Primitive convolution_primitive(const kernels::ConvolutionShape& shape, ConvolutionPass pass,
                                 DType images, const dnnl_memory_desc_t& kernel);

@@ -151,19 +151,24 @@ class Evaluator {
     return element;
   }
 
-  StepOperand<T> row(int i, std::int64_t begin, std::int64_t n, bool tail) const {
+  StepOperand<T> row(int i, std::int64_t begin, std::int64_t n, bool tail) {
     const std::int64_t r = begin / plan_.row, column = begin % plan_.row,
                        stride = plan_.inputs[i].inner_stride;
     if (column + n > plan_.row) return gather(i, r, column, n, tail);
+    kept_[i] = {};  // the slot may be written
     const std::int64_t element = row_start(i, r) + column * stride;
     return stride == 0 ? repeat(i, element) : dense(i, element, n, tail);
   }
 
-  /// n elements from column `column` of row `r` on, over several rows.
-  StepOperand<T> gather(int i, std::int64_t r, std::int64_t column, std::int64_t n,
-                        bool tail) const {
+  /// n elements from column `column` of row `r` on, over several rows. Equal rows are gathered once
+  /// for all blocks that begin at the same column.
+  StepOperand<T> gather(int i, std::int64_t r, std::int64_t column, std::int64_t n, bool tail) {
     T* const buffer = tail ? vector_of(i) : slot(plan_.inputs[i].slot);
     const std::int64_t stride = plan_.inputs[i].inner_stride;
+    if (plan_.inputs[i].same_rows && !tail) {
+      if (kept_[i].column == column && kept_[i].length >= n) return {buffer, 1};
+      kept_[i] = {column, n};
+    }
     for (std::int64_t done = 0, length; done < n; done += length, column = 0, ++r) {
       length = std::min(plan_.row - column, n - done);
       const std::int64_t element = row_start(i, r) + column * stride;
@@ -195,6 +200,11 @@ class Evaluator {
   const std::int64_t lanes_;  ///< a power of two
   std::byte* scratch_;
   StepOperand<T> registers_[kernels::kMaxRegisters];
+  /// What an input's slot holds of equal rows.
+  struct Kept {
+    std::int64_t column = 0, length = 0;
+  };
+  Kept kept_[kernels::kMaxRegisters];
   const bool prefetches_;
   T* direct_[kernels::kMaxRegisters] = {};
   bool stored_[kernels::kMaxRegisters];

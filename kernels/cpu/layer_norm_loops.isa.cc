@@ -97,6 +97,9 @@ template <class T>
 void add_rows(double* products, double* sums, const T* x, const T* y, std::int64_t rows,
               std::int64_t n) {
   std::int64_t i = 0;
+  if constexpr (kLanes64 >= 8)  // has the registers
+    for (; i + 8 * kLanes64 <= n; i += 8 * kLanes64)
+      add_rows_of<0, 1, 2, 3, 4, 5, 6, 7>(products + i, sums + i, x + i, y + i, rows, n);
   for (; i + 4 * kLanes64 <= n; i += 4 * kLanes64)
     add_rows_of<0, 1, 2, 3>(products + i, sums + i, x + i, y + i, rows, n);
   for (; i + kLanes64 <= n; i += kLanes64)

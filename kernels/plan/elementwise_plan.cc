@@ -185,7 +185,12 @@ void assign_slots(ElementwisePlan& plan) {
   Slots slots;
   for (int i = 0; i < program.num_inputs; ++i) {
     plan.inputs[i].last_step = last[i];
-    if (needs_slot(plan, plan.inputs[i])) plan.inputs[i].slot = slot_of[i] = slots.take();
+    ElementwiseInput& input = plan.inputs[i];
+    if (!needs_slot(plan, input)) continue;
+    input.slot = slots.take();
+    input.same_rows = input.kind == InputAccess::rows && !plan.row_blocks &&
+                      std::ranges::all_of(input.strides, [](std::int64_t s) { return s == 0; });
+    if (!input.same_rows) slot_of[i] = input.slot;
   }
   for (int s = 0; s < static_cast<int>(program.steps.size()); ++s) {
     for (int r : {program.steps[s].a, program.steps[s].b, program.steps[s].c})

@@ -28,6 +28,7 @@ struct ElementwiseInput {
   int slot = -1;
   std::int64_t inner_stride = 1;      ///< rows: along a row, 0 or 1
   std::vector<std::int64_t> strides;  ///< rows: of the outer dimensions, in elements
+  bool same_rows = false;             ///< rows: each is the same elements, in a slot of its own
   int last_step = -1;                 ///< the last step that reads it
 };
 

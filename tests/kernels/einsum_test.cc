@@ -110,6 +110,10 @@ TEST_CASE("einsum of larger matrices, where the work is shared between threads")
   check("ik,kj->ij", {{'i', 40}, {'j', 512}, {'k', 70}}, f32, 15, false);
   check("ki,kj->ij", {{'i', 256}, {'j', 90}, {'k', 61}}, f32, 17, false);
   check("ik,kj->ij", {{'i', 60}, {'j', 1024}, {'k', 260}}, f32, 19, false);
+  // Few results of many terms, which are divided between threads.
+  check("ki,kj->ij", {{'i', 40}, {'j', 18}, {'k', 1500}}, f32, 21);
+  check("ik,jk->ij", {{'i', 20}, {'j', 33}, {'k', 1400}}, f32, 23);
+  check("bki,bkj->ji", {{'b', 3}, {'i', 16}, {'j', 24}, {'k', 500}}, f32, 25);
 }
 
 TEST_CASE("einsum of larger matrices of bf16, in the processor's matrix unit if it has one") {

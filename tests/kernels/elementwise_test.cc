@@ -106,6 +106,19 @@ const Case kCases[] = {
     {{2, 1, 3, 5}, {{2, 1, 3, 5}, {1, 1, 3, 1}, {2, 1, 1, 5}}},
 };
 
+TEST_CASE("short rows that repeat are read alike in all blocks") {
+  const Case cases[] = {{{90, 64}, {{90, 64}, {64}, {64}}}, {{60, 48}, {{60, 48}, {48}, {60, 1}}}};
+  for (const Case& c : cases)
+    for (DType dtype : {f32, bf16}) {
+      std::vector<HostTensor> in;
+      for (const Shape& shape : c.in) in.push_back(random_tensor({dtype, shape}, in.size()));
+      const auto got = run_kernel(kernel_of(ElementwiseOp::multiply_add), in,
+                                  {HostTensor({dtype, c.out})}, {.threads = 2});
+      CHECK(difference(got[0], reference(ElementwiseOp::multiply_add, in, c.out)) <=
+            8 * epsilon(dtype));
+    }
+}
+
 TEST_CASE("every elementwise operator equals its formula in double, for all types and broadcasts") {
   unsigned seed = 0;
   for (int code = 0; code < kNumElementwiseOps; ++code) {
