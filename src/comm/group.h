@@ -38,8 +38,8 @@ using Counts = std::array<Count, kNumCollectives>;
 
 /// A member's part in a collective; whatever it refers to must stay until the collective is over.
 /// Tensors are the member's local ones; only data and local type are read. Nominal chunk sizes are
-/// passed because uneven dimensions have short or empty shards at the end. `in` and `out` have equal
-/// lengths. `dims`, `from_dim`: as `lower::CollectiveCall` has them.
+/// passed because uneven dimensions have short or empty shards at the end. `in` and `out` have
+/// equal lengths. `dims`, `from_dim`: as `lower::CollectiveCall` has them.
 struct Call {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::span<const KernelTensor> in, out;
@@ -49,7 +49,8 @@ struct Call {
 };
 
 /// The tensors of one call share one rendezvous. If members make different calls, or with tensors
-/// that do not match, every member throws Bug. Unless stated otherwise, `out` must not overlap `in`.
+/// that do not match, every member throws Bug. Unless stated otherwise, `out` must not overlap
+/// `in`.
 class Group {
  public:
   virtual ~Group() = default;

@@ -1,7 +1,7 @@
 #pragma once
-/// Several devices on one thread. Where devices outnumber cores, threads of their own would wait for
-/// each other through the system's scheduler at every collective. A thread that has all of them goes
-/// on with the next device instead.
+/// Several devices on one thread. Where devices outnumber cores, threads of their own would change
+/// places through the system's scheduler at every collective. A thread that has several devices
+/// goes on with the next one instead.
 #include <functional>
 #include <span>
 #include <vector>
@@ -19,7 +19,8 @@ int threads_for(int devices, int threads_per_device);
 /// idle.
 std::vector<std::vector<int>> spread_over_threads(std::span<const int> meshes, int threads);
 
-/// Runs the step of `devices` on the caller's thread. Calls `stop` whenever one fails or is stopped.
+/// Runs the step of `devices` on the caller's thread. Calls `stop` whenever one of them fails or is
+/// stopped.
 void take_turns(std::span<Device* const> devices, const std::function<void()>& stop);
 
 }  // namespace alpa::runtime
