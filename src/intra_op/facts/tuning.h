@@ -81,8 +81,8 @@ struct Tuning {
   } mesh_search;
 
   struct ChangeNear {
-    /// Nodes that the first neighbourhood plans again; each has twice as many. The last one has this
-    /// many times the nodes of the last that found a cheaper plan.
+    /// Nodes that the first neighbourhood plans again; each has twice as many. The last one has
+    /// this many times the nodes of the last that found a cheaper plan.
     std::size_t first_nodes = 32, enough = 4;
     std::int64_t work = 100'000'000;  ///< of each, in cells
   } change_near;
