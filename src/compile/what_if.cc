@@ -11,6 +11,7 @@
 #include "src/inter_op/stage_batch.h"
 #include "src/inter_op/stage_meshes.h"
 #include "src/intra_op/plan/evaluate.h"
+#include "src/intra_op/search/change_near.h"
 #include "src/pipeline/schedule.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/spmd/join_stages.h"
@@ -34,6 +35,11 @@ std::vector<DeviceMesh> meshes_of(const StagePlan& stage, const Cluster& cluster
   const DeviceMesh& mesh = stage.plan.mesh;
   return logical_meshes(cluster, submesh_of(cluster, mesh.num_devices()), mesh.devices(),
                         shape ? *shape : shape_of(mesh));
+}
+
+/// To the gap at which a search ends.
+bool is_proven(const PlanCost& cost, const intra_op::SearchLimits& limits) {
+  return cost.lower_bound_seconds >= (1 - limits.relative_gap) * cost.objective_seconds;
 }
 
 int in_flight(const Plan& plan, int stage) {
@@ -158,6 +164,17 @@ class Replanning {
     return kept;
   }
 
+  /// The stage's plan with the pin, as far as it fits. The search of the whole did not prove the
+  /// plan; another one that proves nothing may find what the change has no part in.
+  std::optional<ShardingPlan> changed_near(int s, const intra_op::AutoShardOptions& options) {
+    const StagePlan& stage = plan_.stages[s];
+    std::optional<ShardingPlan> changed =
+        intra_op::change_near(stage.graph, stage.plan, model_, options, cache_);
+    if (changed && counted_bytes(stage.graph, *changed).with(limit(s).in_flight) > limit(s).bytes)
+      changed.reset();
+    return changed;
+  }
+
   /// As the method searches: a stage of a pipeline beside its micro-batches in flight, any other
   /// plan within the budget as a whole.
   ShardingPlan search(int s) {
@@ -165,6 +182,8 @@ class Replanning {
     options.part.boundary_batch_dims = batch_dims_[s];
     if (is_set(s)) options.allowed.pins = {{change_.set->op.node, change_.set->spec}};
     const Graph& graph = plan_.stages[s].graph;
+    if (!change_.concerns_all() && !is_proven(plan_.stages[s].plan.cost, options.limits))
+      if (std::optional<ShardingPlan> changed = changed_near(s, options)) return *changed;
     if (method_.kind == MethodKind::pipeline) {
       options.part.whole_boundary_inputs = true;
       return plan_stage(graph, meshes_[s], limit(s), {model_, options, cache_});

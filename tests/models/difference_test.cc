@@ -82,4 +82,21 @@ TEST_CASE("with --reproducible there is no difference") {
   CHECK(compared_on_8({}).find(none) == std::string::npos);
 }
 
+TEST_CASE("experts differ by who gets a last place, which follows from rounding alone") {
+  const auto difference = [](const std::vector<std::string>& more) {
+    std::vector<std::string> flags = {"--devices", "6",   "--steps",  "3",
+                                      "--backend", "cpu", "--compare"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    const std::string text = run_program(ALPA_PROGRAMS "/alpa-moe", flags).text,
+                      line = "difference  ";
+    CAPTURE(text);
+    const std::size_t at = text.find(line);
+    REQUIRE(at != text.npos);
+    return std::stod(text.substr(at + line.size()));
+  };
+  CHECK(difference({"--reproducible"}) == 0);
+  CHECK(difference({"--capacity-factor", "1000"}) < 1e-4);
+  CHECK(difference({"--optimizer", "sgd"}) < 1e-6);
+}
+
 }  // namespace difference_test

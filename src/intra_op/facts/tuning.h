@@ -80,6 +80,13 @@ struct Tuning {
     double any_gap = 0.99;
   } mesh_search;
 
+  struct ChangeNear {
+    /// Nodes that the first neighbourhood plans again; each has twice as many. The last one has
+    /// this many times the nodes of the last that found a cheaper plan.
+    std::size_t first_nodes = 32, enough = 4;
+    std::int64_t work = 100'000'000;  ///< of each, in cells
+  } change_near;
+
   struct QuickBound {
     /// Layers of transformers are within 1e-4 of their optimum after about ten, of Wide-ResNet and
     /// experts within 2 to 8 %.
