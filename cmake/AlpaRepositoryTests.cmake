@@ -233,7 +233,8 @@ if(TARGET alpa_mpi AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SAN
     SKIP_RETURN_CODE 77)
 endif()
 
-# Two tests run at a time; those that compare seconds run alone.
-foreach(entry base/spin_wait ilp/cutoff ilp/deadline)
+# Two tests run at a time. Those that compare seconds run alone, and those that start many processes at once, which would
+# starve the signs of life of another test's.
+foreach(entry base/spin_wait ilp/cutoff ilp/deadline processes/divergence processes/fault_injection processes/stall)
   set_tests_properties(${entry} PROPERTIES PROCESSORS 2)
 endforeach()

@@ -79,7 +79,7 @@ TEST_CASE("a lost process is told with the devices that it waited for") {
   std::atomic<bool> known{false}, freeze{false};
   on_run = [&](const KernelCall& call) {
     if (call.step->micro_batch != 2) return;
-    sleep(1500);  // the other process tells meanwhile where it waits
+    sleep(2500);  // the other process tells meanwhile where it waits
     freeze = true;
     while (!known) sleep(1);
   };
