@@ -10,6 +10,7 @@
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matmul.h"
 #include "kernels/plan/attention_shape.h"
 #include "src/base/thread_team.h"
 
@@ -48,13 +49,6 @@ struct HeadRows {
   std::int64_t element(std::int64_t i) const {
     return ((row * tensor.type.shape[1] + i) * tensor.type.shape[2] + head) * width();
   }
-};
-
-/// Rows of T; `lead`: elements from row to row.
-template <class T>
-struct Panel {
-  const T* data = nullptr;
-  std::int64_t lead = 1;
 };
 
 /// Rows [first, first + n) as T, in lines of whole vectors, the last one with zeros.

@@ -479,7 +479,7 @@ std::shared_ptr<const void> prepare(const KernelCall& call) {
 
 template <ConvolutionPass pass, Scratch (*scratch)(const Plan&)>
 std::int64_t workspace(const KernelCall& call) {
-  const Plan plan = plan_pass<pass>(call);
+  const Plan plan = call.prepared ? plan_of(call) : plan_pass<pass>(call);
   if (plan.library) return plan.library->workspace_bytes();
   if (plan.is_empty() || plan.is_depthwise()) return 0;
   return scratch(plan).bytes(plan,

@@ -158,43 +158,43 @@ struct Convolution {
   }
 
   Primitive forward(const Creation& creation) const {
-    dnnl_primitive_desc_t chosen = described_forward(creation);
-    if (chosen == nullptr) return {};
-    return {chosen,
-            {{DNNL_ARG_SRC, x},
-             {DNNL_ARG_WEIGHTS, layout_of(chosen, dnnl_query_weights_md)},
-             {DNNL_ARG_DST, y}}};
+    return made(described_forward(creation), DNNL_ARG_SRC,
+                {DNNL_ARG_WEIGHTS, dnnl_query_weights_md}, DNNL_ARG_DST);
   }
 
   Primitive grad_x(const Creation& creation) const {
     dnnl_convolution_desc_t operation;
-    if (dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &x,
-                                                         &kernel, &y, strides, dilates, before,
-                                                         after) != dnnl_success)
-      return {};
-    dnnl_primitive_desc_t chosen = gradient(creation, operation);
-    if (chosen == nullptr) return {};
-    return {chosen,
-            {{DNNL_ARG_DIFF_SRC, x},
-             {DNNL_ARG_WEIGHTS, layout_of(chosen, dnnl_query_weights_md)},
-             {DNNL_ARG_DIFF_DST, y}}};
+    const dnnl_status_t described = dnnl_dilated_convolution_backward_data_desc_init(
+        &operation, dnnl_convolution_direct, &x, &kernel, &y, strides, dilates, before, after);
+    return made(gradient(creation, described, operation), DNNL_ARG_DIFF_SRC,
+                {DNNL_ARG_WEIGHTS, dnnl_query_weights_md}, DNNL_ARG_DIFF_DST);
   }
 
   Primitive grad_kernel(const Creation& creation) const {
     dnnl_convolution_desc_t operation;
-    if (dnnl_dilated_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, &x,
-                                                            &kernel, nullptr, &y, strides, dilates,
-                                                            before, after) != dnnl_success)
-      return {};
-    dnnl_primitive_desc_t chosen = gradient(creation, operation);
-    if (chosen == nullptr) return {};
-    return {chosen,
-            {{DNNL_ARG_SRC, x},
-             {DNNL_ARG_DIFF_WEIGHTS, layout_of(chosen, dnnl_query_diff_weights_md)},
-             {DNNL_ARG_DIFF_DST, y}}};
+    const dnnl_status_t described = dnnl_dilated_convolution_backward_weights_desc_init(
+        &operation, dnnl_convolution_direct, &x, &kernel, nullptr, &y, strides, dilates, before,
+        after);
+    return made(gradient(creation, described, operation), DNNL_ARG_SRC,
+                {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md}, DNNL_ARG_DIFF_DST);
   }
 
  private:
+  /// The kernel's name among the arguments, and the query for the layout that was chosen for it.
+  struct KernelArgument {
+    int name;
+    dnnl_query_t layout;
+  };
+
+  Primitive made(dnnl_primitive_desc_t chosen, int x_name, KernelArgument kernel_argument,
+                 int y_name) const {
+    if (chosen == nullptr) return {};
+    return {chosen,
+            {{x_name, x},
+             {kernel_argument.name, layout_of(chosen, kernel_argument.layout)},
+             {y_name, y}}};
+  }
+
   dnnl_primitive_desc_t described_forward(const Creation& creation) const {
     dnnl_convolution_desc_t operation;
     if (dnnl_dilated_convolution_forward_desc_init(
@@ -205,9 +205,10 @@ struct Convolution {
   }
 
   /// oneDNN describes a gradient by its convolution.
-  dnnl_primitive_desc_t gradient(const Creation& creation,
+  dnnl_primitive_desc_t gradient(const Creation& creation, dnnl_status_t described,
                                  const dnnl_convolution_desc_t& operation) const {
-    dnnl_primitive_desc_t forward = described_forward(creation);
+    dnnl_primitive_desc_t forward =
+        described == dnnl_success ? described_forward(creation) : nullptr;
     if (forward == nullptr) return nullptr;
     dnnl_primitive_desc_t chosen = creation.choose(&operation, forward);
     dnnl_primitive_desc_destroy(forward);

@@ -4,6 +4,8 @@
 /// single-threaded, and the team shares the work.
 #include <dnnl.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -13,6 +15,7 @@
 
 #include "kernels/cpu/matmul.h"
 #include "kernels/plan/windows.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 
@@ -27,6 +30,20 @@ class SingleThread {
  private:
   int saved_;
 };
+
+/// Calls body(task, thread) for all tasks, as `SingleThread`. A slice owns the scratch of a thread,
+/// not tasks: any running thread takes them.
+template <class Body>
+void run_tasks(std::int64_t tasks, int threads, ThreadTeam& team, const Body& body) {
+  std::atomic<std::int64_t> next{0};
+  team.parallel_for(
+      std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
+        const SingleThread single;
+        for (std::int64_t thread = begin; thread < end; ++thread)
+          for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+            body(i, static_cast<int>(thread));
+      });
+}
 
 /// Throws std::bad_alloc or InternalError unless oneDNN succeeded.
 void check_dnnl(dnnl_status_t status, const char* what);

@@ -3,7 +3,6 @@
 #include "kernels/cpu/dnnl_convolution.h"
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 
 #include "src/base/thread_team.h"
@@ -100,20 +99,14 @@ bool DnnlConvolution::Impl::prepare(DType dtype) {
 void DnnlConvolution::Impl::convolve(std::byte* x, std::byte* y, std::byte* workspace,
                                      ThreadTeam& team) const {
   std::byte* const scratch = workspace + kernels() * kernel_bytes;
-  std::atomic<std::int64_t> next{0};
-  team.parallel_for(
-      std::min<std::int64_t>(threads, tasks()), 1, [&](std::int64_t begin, std::int64_t end) {
-        const SingleThread single;
-        for (std::int64_t t = begin; t < end; ++t)
-          for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks();) {
-            const bool is_rest = (i + 1) * at_once > shape.batch;
-            (is_rest ? rest : whole)
-                ->of_thread[t]
-                ->run({x + i * at_once * x_bytes(),
-                       workspace + (is_gradient_of_kernel() ? i * kernel_bytes : 0),
-                       y + i * at_once * y_bytes(), scratch + t * scratch_bytes});
-          }
-      });
+  run_tasks(tasks(), threads, team, [&](std::int64_t i, int thread) {
+    const bool is_rest = (i + 1) * at_once > shape.batch;
+    (is_rest ? rest : whole)
+        ->of_thread[thread]
+        ->run({x + i * at_once * x_bytes(),
+               workspace + (is_gradient_of_kernel() ? i * kernel_bytes : 0),
+               y + i * at_once * y_bytes(), scratch + thread * scratch_bytes});
+  });
 }
 
 /// The sums of all tasks, in those of the first.

@@ -1,7 +1,6 @@
 // kernels/cpu/dnnl_matmul.cc — products through oneDNN: divided into blocks that a team's threads
 // take, each by the call that is fastest for it
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -148,20 +147,6 @@ constexpr std::int64_t kUnit = 16;
 Part part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
   const std::int64_t units = (length + kUnit - 1) / kUnit;
   return {units * i / parts * kUnit, std::min(units * (i + 1) / parts * kUnit, length)};
-}
-
-/// Calls body(task, thread) for all tasks. A slice owns the scratch of a thread, not tasks: any
-/// running thread takes them.
-template <class Body>
-void run_tasks(std::int64_t tasks, int threads, ThreadTeam& team, const Body& body) {
-  std::atomic<std::int64_t> next{0};
-  team.parallel_for(
-      std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
-        const SingleThread single;
-        for (std::int64_t thread = begin; thread < end; ++thread)
-          for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
-            body(i, static_cast<int>(thread));
-      });
 }
 
 /// Matrices of the batch, or rows and columns of one: what a thread multiplies at a time.

@@ -241,9 +241,7 @@ Outcome outcome_of(int seed, std::optional<ScheduleKind> schedule) {
           instance.method.memory_budget_bytes.value_or(memory)};
 }
 
-}  // namespace
-
-void check_joint_search(std::optional<ScheduleKind> schedule, int first_seed, int count) {
+void check_schedule(std::optional<ScheduleKind> schedule, int first_seed, int count) {
   std::vector<Outcome> outcomes(count);
   ThreadTeam(usable_cores()).parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
@@ -268,6 +266,16 @@ void check_joint_search(std::optional<ScheduleKind> schedule, int first_seed, in
     // Every cost is rounded to a nanosecond.
     CHECK(cost.lower_bound_seconds <= best.seconds + 1e-9);
   }
+}
+
+}  // namespace
+
+void check_joint_search(int first_seed, int count) {
+  const std::optional<ScheduleKind> schedules[] = {ScheduleKind::one_f_one_b, ScheduleKind::gpipe,
+                                                   ScheduleKind::one_f_one_b_overlap,
+                                                   ScheduleKind::zero_bubble, kAutoSchedule};
+  for (int i = 0; i < static_cast<int>(std::size(schedules)); ++i)
+    check_schedule(schedules[i], 1000 * i + first_seed, count);
 }
 
 }  // namespace alpa::testing

@@ -40,13 +40,12 @@ std::vector<int> by_distance(const std::vector<std::vector<int>>& neighbours, in
   return order;
 }
 
-/// `problem` in which all nodes but those of `free` have their strategy of `choice`.
-ilp::Problem with_free(ilp::Problem problem, const std::vector<bool>& free,
-                       const std::vector<int>& choice) {
-  for (std::size_t n = 0; n < free.size(); ++n) {
+/// `problem` in which every node has its strategy of `choice`.
+ilp::Problem held(ilp::Problem problem, const std::vector<int>& choice) {
+  for (std::size_t n = 0; n < choice.size(); ++n) {
     std::vector<std::int64_t>& costs = problem.nodes[n].costs;
     for (int s = 0; s < static_cast<int>(costs.size()); ++s)
-      if (!free[n] && s != choice[n]) costs[s] = ilp::kInfinite;
+      if (s != choice[n]) costs[s] = ilp::kInfinite;
   }
   return problem;
 }
@@ -63,18 +62,19 @@ void pin(ilp::Problem& problem, const SearchSpace& space, const PinnedNode& pinn
 /// The best choice in which the nodes nearest to the pinned one differ from `choice`; empty: none.
 std::vector<int> changed(const ilp::Problem& problem, const std::vector<int>& nearest,
                          std::vector<int> choice) {
-  std::vector<bool> free(problem.nodes.size());
-  std::size_t last_gain = 0;
+  ilp::Problem partly = held(problem, choice);
+  std::size_t free = 0, last_gain = 0;
   std::int64_t cost = ilp::kInfinite;
   for (std::size_t count = kTuning.change_near.first_nodes;; count *= 2) {
     count = std::min(count, nearest.size());
-    for (std::size_t i = 0; i < count; ++i) free[nearest[i]] = true;
+    for (; free < count; ++free)
+      partly.nodes[nearest[free]].costs = problem.nodes[nearest[free]].costs;
     ilp::Options options;
     options.limits.work = kTuning.change_near.work;
     options.explain = false;
     if (cost < ilp::kInfinite) options.start = choice;
     try {
-      ilp::Solution solution = ilp::solve(with_free(problem, free, choice), options);
+      ilp::Solution solution = ilp::solve(partly, options);
       if (solution.cost < cost) last_gain = count;
       cost = solution.cost, choice = std::move(solution.choice);
     } catch (const ilp::Infeasible&) {  // more nodes must change
