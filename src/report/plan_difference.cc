@@ -120,8 +120,8 @@ std::string change_text(double before, double after,
 }
 
 std::string difference_text(const ComparedPlan& before, const ComparedPlan& after) {
-  const Json a = report_json(before.plan, before.cluster, before.memory_bytes);
-  const Json b = report_json(after.plan, after.cluster, after.memory_bytes);
+  const Json a = plan_numbers(before.plan, before.cluster, before.memory_bytes);
+  const Json b = plan_numbers(after.plan, after.cluster, after.memory_bytes);
   std::string text;
   const auto line = [&](const char* label, const std::string& words) {
     text += fmt::format("{:<14} {}\n", label, words);

@@ -133,7 +133,7 @@ Json summary_json(const Plan& plan, const Json& report) {
 
 }  // namespace
 
-Json report_json(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes) {
+Json plan_numbers(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes) {
   const cost::CostModel model = cost::CostModel::of(cluster);
   std::set<int> devices;
   for (const StagePlan& stage : plan.stages)
@@ -173,9 +173,14 @@ Json report_json(const Plan& plan, const Cluster& cluster, std::int64_t memory_b
   }
   if (plan.schedule) json["timeline"] = timeline_json(plan);
   json["transfers"] = transfers_json(plan);
-  json["hand_made"] = page::hand_made_json(plan, cluster);
   json["assumptions"] = assumptions_json(cluster);
   json["summary"] = summary_json(plan, json);
+  return json;
+}
+
+Json report_json(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes) {
+  Json json = plan_numbers(plan, cluster, memory_bytes);
+  json["hand_made"] = page::hand_made_json(plan, cluster);
   return json;
 }
 

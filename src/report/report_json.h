@@ -10,8 +10,11 @@ namespace alpa {
 
 /// The plan's numbers, priced for devices of `cluster`. Seconds are of a step unless a key says
 /// otherwise, bytes those of a device. Keys: "summary", "stages", "time", "operators", "sharding",
-/// "memory", "timeline", "communication", "transfers", "hand_made", "assumptions", and those of the
-/// whole.
+/// "memory", "timeline", "communication", "transfers", "assumptions", and those of the whole.
+nlohmann::ordered_json plan_numbers(const Plan& plan, const Cluster& cluster,
+                                    std::int64_t memory_bytes);
+
+/// These, and "hand_made": layouts that people choose, which are planned for it.
 nlohmann::ordered_json report_json(const Plan& plan, const Cluster& cluster,
                                    std::int64_t memory_bytes);
 
