@@ -77,6 +77,9 @@ def torch_gpt(o):
             x = self.tokens(ids) + self.positions
             for block in self.blocks:
                 x = block(x)
+            return self.head(x, ids)
+
+        def head(self, x, ids):
             logits = F.linear(self.norm(x), self.tokens.weight, self.bias)
             return F.cross_entropy(logits.view(-1, o.vocabulary), ids.view(-1))
 
