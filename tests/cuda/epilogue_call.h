@@ -44,12 +44,12 @@ inline EpilogueCall prepare(const EpilogueCase& c, DType dtype, unsigned seed) {
   return p;
 }
 
-/// Bit i of `bits` is whether element i of `z` is above 0.
-inline bool are_bits_of(const HostTensor& bits, const HostTensor& z) {
+/// How many bits i of `bits` are not whether element i of `z` is above 0.
+inline std::int64_t wrong_bits(const HostTensor& bits, const HostTensor& z) {
+  std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < z.type.elements(); ++i)
-    if ((static_cast<int>(bits.get(i / 8)) >> (i % 8) & 1) != static_cast<int>(z.get(i) > 0))
-      return false;
-  return true;
+    wrong += (static_cast<int>(bits.get(i / 8)) >> (i % 8) & 1) != static_cast<int>(z.get(i) > 0);
+  return wrong;
 }
 
 }  // namespace alpa::testing

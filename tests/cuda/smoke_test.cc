@@ -1,5 +1,8 @@
-// What a card is asked first: one product for every type and epilogue, jointly and apart. A joint
-// form that its cuBLASLt has no algorithm for is printed.
+// What a card is asked first: one product for every type and epilogue, jointly and apart. Each is a
+// row of JSON: how far it is from the CPU's, or why it has no algorithm.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "alpa/base/error.h"
 #include "device_run.h"
 #include "epilogue_call.h"
@@ -23,35 +26,63 @@ const EpilogueCase kSmoke[] = {
     {"mk,mn->kn", "sums1", {64, 96}, {64, 128}},
 };
 
-/// The results on the device; none, and a line that says why, if it refuses the call.
-std::vector<HostTensor> results_of(const EpilogueCall& call, EpilogueForm form) {
-  try {
-    return run_on_device(ops::einsum_epilogue, call.inputs, call.outputs,
-                         {.attributes = call.attributes, .epilogues = form});
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    if (form != EpilogueForm::joint || text.find("has no algorithm") == text.npos) FAIL_CHECK(text);
-    std::printf("%s\n", text.c_str());
-    return {};
-  }
-}
+/// One form of one case. `row` is printed before anything is judged, so that a card's figures are
+/// known however it ends: "algorithm" is false where cuBLASLt refuses the form, "reason" says why.
+struct Trial {
+  const EpilogueCase& c;
+  DType dtype;
+  EpilogueForm form;
 
-void check(const EpilogueCase& c, DType dtype, EpilogueForm form) {
-  const EpilogueCall call = prepare(c, dtype, 3);
-  const std::vector<HostTensor> got = results_of(call, form),
-                                expected =
-                                    run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
-                                               {.attributes = call.attributes});
-  if (got.empty()) return;
-  // Sums of up to 128 products below 4, and of what lies between up to three roundings.
-  const double bound = dtype == f32 ? 2e-4 : 8 * epsilon(dtype);
-  CHECK(difference(got[0], values_of(expected[0])) <= bound);
-  if (got.size() == 1) return;
-  if (got[1].type.dtype == u8)
-    CHECK(are_bits_of(got[1], got[0]));
-  else
-    CHECK(difference(got[1], values_of(expected[1])) <= bound);
-}
+  void print(const char* name, nlohmann::ordered_json figures) const {
+    nlohmann::ordered_json row = {{"name", name},
+                                  {"dtype", name_of(dtype)},
+                                  {"epilogue", c.epilogue},
+                                  {"form", form == EpilogueForm::joint ? "joint" : "apart"}};
+    row.update(figures);
+    std::printf("%s\n", row.dump().c_str());
+    std::fflush(stdout);
+  }
+
+  /// JSON has no infinity.
+  void require_within(const char* name, double difference, double bound) const {
+    const bool finite = std::isfinite(difference);
+    print(name, {{"algorithm", true},
+                 {"difference", finite ? nlohmann::ordered_json(difference) : "infinite"},
+                 {"bound", bound}});
+    CHECK(difference <= bound);
+  }
+
+  /// The results on the device; none if it refuses the call, which only a joint form may be.
+  std::vector<HostTensor> results(const EpilogueCall& call) const {
+    try {
+      return run_on_device(ops::einsum_epilogue, call.inputs, call.outputs,
+                           {.attributes = call.attributes, .epilogues = form});
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      const bool refused = text.find("has no algorithm") != text.npos;
+      print("result", {{"algorithm", !refused}, {"difference", nullptr}, {"reason", text}});
+      if (form != EpilogueForm::joint || !refused) FAIL_CHECK(text);
+      return {};
+    }
+  }
+
+  void run() const {
+    const EpilogueCall call = prepare(c, dtype, 3);
+    const std::vector<HostTensor> got = results(call),
+                                  expected =
+                                      run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
+                                                 {.attributes = call.attributes});
+    if (got.empty()) return;
+    // Sums of up to 128 products below 4, and of what lies between up to three roundings.
+    const double bound = dtype == f32 ? 2e-4 : 8 * epsilon(dtype);
+    require_within("result", difference(got[0], values_of(expected[0])), bound);
+    if (got.size() == 1) return;
+    if (got[1].type.dtype == u8)
+      require_within("wrong bits of the result", wrong_bits(got[1], got[0]), 0);
+    else
+      require_within("second result", difference(got[1], values_of(expected[1])), bound);
+  }
+};
 
 TEST_SUITE("smoke") {
   TEST_CASE("each type and epilogue, jointly and apart, is the CPU's") {
@@ -62,7 +93,7 @@ TEST_SUITE("smoke") {
           CAPTURE(name_of(dtype));
           CAPTURE(std::string(c.epilogue));
           CAPTURE(form == EpilogueForm::joint);
-          check(c, dtype, form);
+          Trial{c, dtype, form}.run();
         }
   }
 }

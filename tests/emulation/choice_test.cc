@@ -55,7 +55,7 @@ void check(const EpilogueCase& c, DType dtype, const Runs& runs) {
   const double bound = dtype == f32 ? 2e-4 : 8 * epsilon(dtype);
   CHECK(difference(got[0], values_of(expected[0])) <= bound);
   if (got.size() == 2 && got[1].type.dtype == u8)
-    CHECK(are_bits_of(got[1], got[0]));
+    CHECK(wrong_bits(got[1], got[0]) == 0);
   else if (got.size() == 2)
     CHECK(difference(got[1], values_of(expected[1])) <= bound);
 }
