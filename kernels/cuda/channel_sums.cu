@@ -93,14 +93,11 @@ Status sum_rows(const ChannelSums& l, const T* x, const T* y, double* sums, cons
 
 Status run_channel_sums(const ChannelSums& l, const void* x, const void* y, void* sums,
                         void* products, double* workspace, Stream stream) {
-  return with_floating(l.dtype, [&](auto element) {
+  const RowPieces pieces = row_pieces(l.rows, l.width);
+  return with_packs(l.dtype, l.width, {x, y}, [&](auto element, auto pack) {
     using T = decltype(element);
-    constexpr int n = 16 / static_cast<int>(sizeof(T));
     const T *const xs = static_cast<const T*>(x), *const ys = static_cast<const T*>(y);
-    const RowPieces pieces = row_pieces(l.rows, l.width);
-    const Status status = l.width % n == 0 && aligned16(x) && aligned16(y)
-                              ? sum_rows<T, n>(l, xs, ys, workspace, pieces, stream)
-                              : sum_rows<T, 1>(l, xs, ys, workspace, pieces, stream);
+    const Status status = sum_rows<T, pack>(l, xs, ys, workspace, pieces, stream);
     if (status != cudaSuccess) return status;
     return add_all_pieces<Sum<T>>(sums, products, workspace, l.width, pieces.count, stream);
   });

@@ -147,17 +147,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// visit(T{}, pack) with the packs in which rows of T at these addresses can be read.
-template <class Visit>
-Status with_packs(const ExpertsShape& s, const void* x, const void* y, const Visit& visit) {
-  return with_floating(s.dtype, [&](auto element) {
-    constexpr int n = 16 / static_cast<int>(sizeof(element));
-    if (s.width % n == 0 && aligned16(x) && aligned16(y))
-      return visit(element, std::integral_constant<int, n>());
-    return visit(element, std::integral_constant<int, 1>());
-  });
-}
-
 template <class T>
 Typed<T> typed(const ExpertsTensors& t) {
   return {static_cast<const T*>(t.x), t.places, static_cast<const Sum<T>*>(t.weights),
@@ -168,7 +157,7 @@ Typed<T> typed(const ExpertsTensors& t) {
 
 Status run_dispatch(const ExpertsShape& s, const ExpertsTensors& t, Stream stream) {
   const std::int64_t tasks = s.experts * s.groups * divide_up(s.capacity, kPlaces);
-  return with_packs(s, t.x, t.y, [&](auto element, auto pack) {
+  return with_packs(s.dtype, s.width, {t.x, t.y}, [&](auto element, auto pack) {
     using T = decltype(element);
     return launch(fill_places<T, decltype(pack)::value>, blocks_for(tasks, 1, 65535), kThreads, 0,
                   stream, s, typed<T>(t), tasks);
@@ -176,7 +165,7 @@ Status run_dispatch(const ExpertsShape& s, const ExpertsTensors& t, Stream strea
 }
 
 Status run_combine(const ExpertsShape& s, const ExpertsTensors& t, Stream stream) {
-  return with_packs(s, t.x, t.y, [&](auto element, auto pack) {
+  return with_packs(s.dtype, s.width, {t.x, t.y}, [&](auto element, auto pack) {
     using T = decltype(element);
     return launch(add_results<T, decltype(pack)::value>,
                   blocks_for(s.groups * s.tokens, kWarps, 65535), kThreads, 0, stream, s,
@@ -186,7 +175,7 @@ Status run_combine(const ExpertsShape& s, const ExpertsTensors& t, Stream stream
 
 Status run_expert_products(const ExpertsShape& s, const void* x, const std::int32_t* places,
                            const void* results, void* y, Stream stream) {
-  return with_packs(s, x, results, [&](auto element, auto pack) {
+  return with_packs(s.dtype, s.width, {x, results}, [&](auto element, auto pack) {
     using T = decltype(element);
     return launch(multiply_rows<T, decltype(pack)::value>,
                   blocks_for(s.groups * s.tokens * s.choices, kWarps, 65535), kThreads, 0, stream,

@@ -1,6 +1,7 @@
 #pragma once
 /// Kernels for floating element types: from the type of a tensor to the type of its elements, and
 /// the type that they are summed in.
+#include <initializer_list>
 #include <type_traits>
 
 #include "kernels/cuda/device.h"
@@ -26,6 +27,20 @@ Status with_floating(DType dtype, const Visit& visit) {
     case DType::f64: return visit(double());
     default: return visit(float());
   }
+}
+
+/// visit(T{}, n): T stores `dtype`, n is a constant, the neighbours in a row of `width` elements
+/// that a thread takes in one access: 16 bytes of them if all addresses and rows allow it, else one.
+template <class Visit>
+Status with_packs(DType dtype, std::int64_t width, std::initializer_list<const void*> addresses,
+                  const Visit& visit) {
+  return with_floating(dtype, [&](auto element) {
+    constexpr int n = 16 / static_cast<int>(sizeof(element));
+    bool aligned = width % n == 0;
+    for (const void* address : addresses) aligned = aligned && aligned16(address);
+    if (aligned) return visit(element, std::integral_constant<int, n>());
+    return visit(element, std::integral_constant<int, 1>());
+  });
 }
 
 }  // namespace alpa::cuda

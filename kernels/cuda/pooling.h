@@ -1,6 +1,6 @@
 #pragma once
 /// Largest elements of windows, NHWC, and their gradient: contracts of `cpu::max_pool` and
-/// `cpu::max_pool_grad`. A thread per element of the result.
+/// `cpu::max_pool_grad`. A thread per pack of 16 bytes of the result where channels allow it.
 #include "kernels/cuda/launch.h"
 #include "kernels/plan/windows.h"
 

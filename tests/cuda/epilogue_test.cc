@@ -97,8 +97,12 @@ TEST_CASE(
       const std::vector<HostTensor> expected = run_kernel(cpu::einsum_epilogue, p.inputs, p.outputs,
                                                           {.attributes = p.attributes}),
                                     got = on_device(p);
-      // Sums of 16 products below 4, and of what lies between up to three roundings.
-      const double bound = dtype == f64 ? 1e-12 : dtype == f32 ? 2e-5 : 4 * epsilon(dtype);
+      // Sums of 16 products below 4, and of what lies between up to three roundings. cuBLASLt's
+      // gradient of gelu takes an approximation of tanh: 4.9e-5 off in f32 on an H200.
+      const bool approximate = std::string_view(c.epilogue) == "gelu gradient";
+      const double bound = dtype == f64   ? 1e-12
+                           : dtype == f32 ? (approximate ? 1e-4 : 2e-5)
+                                          : 4 * epsilon(dtype);
       CHECK(difference(got[0], values_of(expected[0])) <= bound);
       if (got.size() == 1) continue;
       if (got[1].type.dtype == u8)

@@ -157,13 +157,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an epilogue that cuBLASLt does not take gives no product") {
+TEST_CASE("whether cuBLASLt takes an epilogue is remembered") {
   if (no_device()) return;
   Matmuls products({.measured = false});
   MatmulProblem shape = dense(8, 12, 16, f64);
   shape.epilogue = {.bias = true, .function = Epilogue::Function::gelu};
-  CHECK_FALSE(products.load(shape));
-  CHECK_FALSE(products.load(shape));  // remembered, too
+  const bool taken = products.load(shape).has_value();  // cuBLASLt 13.1 does, the emulation not
+  CHECK(products.load(shape).has_value() == taken);
 }
 
 }  // namespace

@@ -184,6 +184,7 @@ void poolings(std::vector<Case>& table) {
   for (DType dtype : {f64, f32, bf16, f16}) {
     add_pooling(table, dtype, {{2, 4, 5, 3}});
     add_pooling(table, dtype, {{3, 5, 4, 2}, {3, 2}, {2, 1}, {1, 1, 0, 1}});
+    add_pooling(table, dtype, {{2, 6, 5, 16}, {3, 3}, {2, 2}, {1, 1, 1, 1}});  // whole packs
   }
   add_pooling(table, f32, {{2, 4, 4, 3}, {2, 2}, {1, 1}, {0, 1, 0, 1}});  // SAME
   add_pooling(table, f32, {{1, 7, 1, 300}, {1, 1}, {3, 1}});              // leaves elements out
