@@ -188,19 +188,28 @@ class ResidentStep {
     cuda::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   }
 
+  /// Zeros are cleared on the card, everything else is drawn in one pinned buffer.
   void initialize_state() {
     const Graph& graph = planned_.program->graph;
     ThreadTeam team(usable_cores());
+    cuda::PinnedBlock host;
+    std::int64_t held = 0;
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::state) continue;
       const int b = device().program().buffer_of_value[input.value];
       const lower::Buffer& buffer = device().program().buffers[b];
-      std::vector<std::byte> host(buffer.type.bytes());
-      runtime::initialize({host.data(), buffer.type, buffer.offset, buffer.global_shape},
-                          input.name, graph.producer(input.value).attributes, 0, team);
-      cuda::check(cudaMemcpy(device().address(memory_.arenas[0], b), host.data(), host.size(),
-                             cudaMemcpyHostToDevice),
-                  "cudaMemcpy");
+      const std::int64_t bytes = buffer.type.bytes();
+      std::byte* const there = device().address(memory_.arenas[0], b);
+      const Attributes& begins = graph.producer(input.value).attributes;
+      if (begins.string("init") == "constant" && begins.real("a") == 0) {
+        cuda::check(cudaMemset(there, 0, bytes), "cudaMemset");
+        continue;
+      }
+      if (bytes > held) host = cuda::allocate_pinned(held = bytes);
+      runtime::initialize(
+          {static_cast<std::byte*>(host.get()), buffer.type, buffer.offset, buffer.global_shape},
+          graph, input, 0, team);
+      cuda::check(cudaMemcpy(there, host.get(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
     }
   }
 

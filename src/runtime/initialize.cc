@@ -11,6 +11,8 @@
 #include "src/ir/input.h"
 
 namespace alpa::runtime {
+namespace {
+
 void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
                 std::uint64_t seed, ThreadTeam& team) {
   const std::string& kind = attributes.string("init");
@@ -30,8 +32,6 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
   kernel.run(call);
 }
 
-namespace {
-
 /// A copy's first content: that of its state, in its type.
 void initialize_copy(const KernelTensor& shard, const Node& state, std::uint64_t seed,
                      ThreadTeam& team) {
@@ -43,6 +43,16 @@ void initialize_copy(const KernelTensor& shard, const Node& state, std::uint64_t
 }
 
 }  // namespace
+
+void initialize(const KernelTensor& shard, const Graph& graph, const Input& input,
+                std::uint64_t seed, ThreadTeam& team) {
+  const bool copied = is_copy(graph, input);
+  const Node& node = graph.producer((copied ? *find_state(graph, input.of) : input).value);
+  if (copied)
+    initialize_copy(shard, node, seed, team);
+  else
+    initialize(shard, input.name, node.attributes, seed, team);
+}
 
 void fill_state(const Graph& graph, const Directory& directory, const Programs& programs,
                 DevicesHere here, Devices& devices, DeviceState& state) {
@@ -57,12 +67,7 @@ void fill_state(const Graph& graph, const Directory& directory, const Programs& 
       const lower::Buffer& buffer = programs[first.device]->buffers[first.buffer];
       host.resize(buffer.type.bytes());
       const KernelTensor shard{host.data(), buffer.type, buffer.offset, buffer.global_shape};
-      const Input& source = is_copy(graph, input) ? *find_state(graph, input.of) : input;
-      const Node& node = graph.producer(source.value);
-      if (&source == &input)
-        initialize(shard, input.name, node.attributes, state.seed, team);
-      else
-        initialize_copy(shard, node, state.seed, team);
+      initialize(shard, graph, input, state.seed, team);
       for (const HeldPart& part : parts)
         if (part.owner == first.owner && here.has(part.device))
           devices.write(*state.memory, part.device - here.first, part.buffer, host.data());

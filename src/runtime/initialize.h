@@ -10,9 +10,10 @@
 
 namespace alpa::runtime {
 
-/// Fills a local shard of state `name` as the attributes of its input node say ("init", "a", "b").
-/// Every element is a function of seed, name and its index in the whole tensor.
-void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
+/// Fills a local shard of a graph's state input as the attributes of its node say ("init", "a",
+/// "b"). Every element is a function of seed, name and its index in the whole tensor. A copy gets
+/// what its state gets, in its own element type.
+void initialize(const KernelTensor& shard, const Graph& graph, const Input& input,
                 std::uint64_t seed, ThreadTeam& team);
 
 /// Fills the state of all devices of this process. Every distinct part is drawn once.
