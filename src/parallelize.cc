@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "alpa/version.h"
+#include "kernels/cpu/isa.h"
 #include "src/base/file.h"
 #include "src/base/fnv.h"
-#include "src/base/instruction_set.h"
 #include "src/base/timing.h"
 #include "src/compile/follow.h"
 #include "src/compile/lower_program.h"
@@ -95,7 +95,7 @@ void note_compiled(const CompiledStep& planned) {
   world->note_call(
       fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
                   "alpa {}, {}, {} threads a device)",
-                  graph, plan, programs, planned.lowered->backend, version(), instruction_set(),
+                  graph, plan, programs, planned.lowered->backend, version(), cpu::instruction_sets(),
                   planned.lowered->threads));
 }
 

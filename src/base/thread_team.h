@@ -2,15 +2,17 @@
 /// The threads of one device. Slices are fixed by (n, grain, team size), so results do not depend
 /// on timing. Any free thread takes the next slice, so a thread without a core delays nobody.
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 namespace alpa {
 
 class ThreadTeam {
  public:
-  /// A team of `num_threads` >= 1: the caller's thread and num_threads - 1 workers. Throws Error if
-  /// num_threads < 1 or a worker cannot be started.
-  explicit ThreadTeam(int num_threads);
+  /// A team of `num_threads` >= 1: the caller's thread and workers, of which up to `running` - 1
+  /// are there: the others would share their cores. Slices are those of `num_threads`. Throws Error
+  /// if num_threads < 1 or a worker cannot be started.
+  explicit ThreadTeam(int num_threads, int running = std::numeric_limits<int>::max());
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -43,5 +45,9 @@ class ThreadTeam {
 
 /// Processor cores this process may use (sched_getaffinity), at least 1.
 int usable_cores();
+
+/// Those that it could bind itself to, at least 1: of the machine, of its container or of its Slurm
+/// job, whatever a launcher or `taskset` bound it to. Plans and sums follow from these.
+int offered_cores();
 
 }  // namespace alpa

@@ -32,6 +32,7 @@ struct DevicesRequest {
   std::vector<lower::DeviceProgram>
       programs;                     ///< of this process, memory planned by the backend's rules
   int threads_per_device = 1;       ///< CPU
+  int running_threads = std::numeric_limits<int>::max();  ///< CPU: of those of a device, at most
   bool tf32 = false;                ///< CUDA: f32 products may round their operands to TF32
   bool tune = true;                 ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;  ///< CUDA: wait after every instruction of every step
