@@ -134,6 +134,8 @@ struct ThreadTeam::Impl {
   std::vector<std::thread> workers;
 };
 
+ThreadTeam::ThreadTeam(int num_threads) : ThreadTeam(num_threads, num_threads) {}
+
 ThreadTeam::ThreadTeam(int num_threads, int running) {
   require(num_threads >= 1, "thread team: {} threads; a team needs at least 1", num_threads);
   running = std::min(num_threads, running);
@@ -181,7 +183,8 @@ int offered_cores() {
       CPU_ZERO(&all);
       for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
       if (sched_setaffinity(0, sizeof all, &all) == 0) cores = usable_cores();
-    }).join();
+    })
+        .join();
     const char* const of_job = std::getenv("SLURM_CPUS_ON_NODE");
     const int most = of_job != nullptr ? std::atoi(of_job) : 0;
     return most >= 1 ? std::min(cores, most) : cores;

@@ -2,17 +2,17 @@
 /// The threads of one device. Slices are fixed by (n, grain, team size), so results do not depend
 /// on timing. Any free thread takes the next slice, so a thread without a core delays nobody.
 #include <cstdint>
-#include <limits>
 #include <memory>
 
 namespace alpa {
 
 class ThreadTeam {
  public:
-  /// A team of `num_threads` >= 1: the caller's thread and workers, of which up to `running` - 1
-  /// are there: the others would share their cores. Slices are those of `num_threads`. Throws Error
-  /// if num_threads < 1 or a worker cannot be started.
-  explicit ThreadTeam(int num_threads, int running = std::numeric_limits<int>::max());
+  /// A team of `num_threads` >= 1: the caller's thread and num_threads - 1 workers. Throws Error if
+  /// num_threads < 1 or a worker cannot be started.
+  explicit ThreadTeam(int num_threads);
+  /// Slices are those of `num_threads`, of which only `running` >= 1 are there to take them.
+  ThreadTeam(int num_threads, int running);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

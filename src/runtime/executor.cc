@@ -50,9 +50,8 @@ struct Executor::Impl {
     const int n = static_cast<int>(spmd::devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
     const int running = options.threads_per_device > 0 ? threads : usable_cores();
-    DevicesRequest request{program,      {},           threads,
-                           running,      options.tf32, options.tune,
-                           options.check_instructions};
+    DevicesRequest request{
+        program, {}, threads, running, options.tf32, options.tune, options.check_instructions};
     if (options.capture != Capture::automatic) request.capture = options.capture == Capture::always;
     request.keeps_nan = options.check_finite;
     request.record_times = options.record_times;
