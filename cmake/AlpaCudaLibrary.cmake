@@ -30,6 +30,7 @@ list(FILTER hopper_kernels INCLUDE REGEX "\\.sm90a\\.cu$")
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/load/*.cc)
 
 add_library(alpa_cuda SHARED ${kernels} ${sources} ${PROJECT_BINARY_DIR}/run_time_headers.cc)
+alpa_compile_together(alpa_cuda)
 if(hopper_kernels)
   add_library(alpa_cuda_sm90a OBJECT ${hopper_kernels})
   set_target_properties(alpa_cuda_sm90a PROPERTIES CUDA_ARCHITECTURES 90a-real)

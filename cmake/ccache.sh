@@ -7,14 +7,19 @@ shift
 case " $* " in
   *".gch "*)
     "$@" || exit
-    header=
-    for argument; do  # again without `-o header`
+    before=
+    for argument; do  # again, for the text alone: no object, no list of files
       shift
-      case $argument in
-        -o) ;;
-        *.gch) header=$argument ;;
-        *) set -- "$@" "$argument" ;;
+      case $before in
+        -o) header=$argument ;;
+        -MT | -MF) ;;
+        *)
+          case $argument in
+            -o | -MT | -MF | -MD) ;;
+            *) set -- "$@" "$argument" ;;
+          esac ;;
       esac
+      before=$argument
     done
     "$@" -E -P | sha256sum >"$header.sum"
     exit ;;

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "alpa/version.h"
+#include "kernels/cpu/isa.h"
 #include "src/base/file.h"
 #include "src/base/fnv.h"
-#include "src/base/instruction_set.h"
 #include "src/base/timing.h"
 #include "src/compile/follow.h"
 #include "src/compile/lower_program.h"
@@ -95,8 +95,8 @@ void note_compiled(const CompiledStep& planned) {
   world->note_call(
       fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
                   "alpa {}, {}, {} threads a device)",
-                  graph, plan, programs, planned.lowered->backend, version(), instruction_set(),
-                  planned.lowered->threads));
+                  graph, plan, programs, planned.lowered->backend, version(),
+                  cpu::instruction_sets(), planned.lowered->threads));
 }
 
 /// The first step as planned, or as in the file; the others along its plan.

@@ -8,14 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "alpa/base/error.h"
+#include "src/base/thread_team.h"
 #include "src/processes/mpi_library.h"
 #include "src/processes/world.h"
-#include "tools/common/flag_table.h"
 #include "tools/doctor_report.h"
 
 namespace doctor {
@@ -36,30 +35,6 @@ std::string first_line(const char* command) {
   return text;
 }
 
-/// Of /proc/<process>/stat; 0 if it can't be read.
-pid_t parent_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text;
-  std::getline(file, text);
-  const std::size_t end = text.rfind(')');  // behind the name, which may have any characters
-  return end == text.npos || text.size() < end + 5 ? 0 : std::atoi(text.c_str() + end + 4);
-}
-
-/// The cores that this process, or one that started it, may use. In a step of Slurm, at most those
-/// that the job has on this host.
-int offered_cores() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (pid_t process = getpid(); process > 0; process = parent_of(process)) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(process, sizeof set, &set) == 0) CPU_OR(&all, &all, &set);
-  }
-  const char* const slurm = std::getenv("SLURM_CPUS_ON_NODE");
-  const auto most = slurm ? cli::parse_whole(slurm) : std::nullopt;
-  return most && *most >= 1 ? std::min(CPU_COUNT(&all), static_cast<int>(*most)) : CPU_COUNT(&all);
-}
-
 /// Collective: a number of every process, by rank.
 std::vector<int> all_numbers(processes::World& world, int number) {
   std::vector<int> numbers;
@@ -69,8 +44,7 @@ std::vector<int> all_numbers(processes::World& world, int number) {
 }
 
 std::vector<LaunchHost> hosts_of(processes::World& world) {
-  const std::vector<int> offered = all_numbers(world, offered_cores()),
-                         gpus = all_numbers(world, cuda_support().devices);
+  const std::vector<int> gpus = all_numbers(world, cuda_support().devices);
   std::map<int, LaunchHost> hosts;
   std::map<int, std::set<int>> cores;
   for (const processes::Process& process : world.processes()) {
@@ -80,7 +54,7 @@ std::vector<LaunchHost> hosts_of(processes::World& world) {
     host.ranks.push_back(process.rank);
     host.fewest = std::min(host.fewest, own);
     host.most = std::max(host.most, own);
-    host.offered_cores = std::max(host.offered_cores, offered[process.rank]);
+    host.offered_cores = std::max(host.offered_cores, process.offered_cores);
     host.gpus = std::max(host.gpus, gpus[process.rank]);
     cores[process.host].insert(process.cores.begin(), process.cores.end());
   }

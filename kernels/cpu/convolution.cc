@@ -3,9 +3,10 @@
 // pixel of the result, a column per tap and channel. A block of rows is gathered into scratch that
 // stays in the cache, so the matrix never exists as a whole. Gradients of x scatter such a block.
 // Depthwise convolutions are in depthwise.h. All partial sums are added in an order that depends
-// on the shape alone.
+// on the shape alone: so do the tasks, as products of other extents may add in another order.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/depthwise.h"
@@ -24,6 +25,7 @@ using kernels::ConvolutionShape;
 constexpr std::int64_t kRows = 512;          ///< most rows of a block
 constexpr std::int64_t kElements = 1 << 17;  ///< that a block of windows aims at
 constexpr std::int64_t kColumns = 512;  ///< of the kernel's rows, that a task of its gradient takes
+constexpr std::int64_t kTasks = 16;     ///< that a pass aims at
 
 std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -216,7 +218,8 @@ void forward(const KernelCall& call) {
   if (plan.is_depthwise()) return depthwise_forward<T>(call, plan.s);
   const Space<T> space(call, forward_scratch(plan));
   const T* const kernel = whole(call, call.inputs[1], space.shared);
-  const std::int64_t rows = std::min(kRows, up(up(plan.rows(), call.threads), 16) * 16);
+  constexpr std::int64_t kFewest = 32;
+  const std::int64_t rows = std::clamp(up(plan.rows(), 2 * kTasks * 16) * 16, kFewest, kRows);
   for_tasks(call, up(plan.rows(), rows), [&](std::int64_t task, std::int64_t worker) {
     const std::int64_t first = task * rows, m = std::min(rows, plan.rows() - first),
                        at = first * plan.s.features;
@@ -228,10 +231,11 @@ void forward(const KernelCall& call) {
 
 // ---- dx: a block of rows of dy · kernelᵀ is added to the elements that its windows show
 
-/// Channels of x that a task takes: all, or fewer where images are too few for the threads.
+/// Channels of x that a task takes: all, or fewer where images are few.
 std::int64_t channels_at_once(const Plan& plan) {
-  if (plan.s.groups > 1 || plan.s.batch >= plan.threads) return plan.s.channels;
-  return std::max<std::int64_t>(16, up(plan.s.channels, up(plan.threads, plan.s.batch)));
+  constexpr std::int64_t kFewest = 32;
+  if (plan.s.groups > 1 || plan.s.batch >= kTasks) return plan.s.channels;
+  return std::max(kFewest, up(plan.s.channels, up(kTasks, plan.s.batch)));
 }
 
 /// Taps times channels of a product.
@@ -351,12 +355,17 @@ struct KernelParts {
   std::int64_t columns, features;  ///< of a task; multiples of 16 but for the last
 };
 
+/// Every task of a column gathers the same windows, and every one of a feature reads the same dy.
 KernelParts kernel_parts(const Plan& plan) {
-  const std::int64_t lines = plan.columns(),
-                     wanted = up(up(lines, kColumns), plan.threads) * plan.threads;
-  const std::int64_t columns = std::min(lines, up(up(lines, wanted), 16) * 16),
-                     side_by_side = up(plan.threads, up(lines, columns) * plan.s.groups);
-  return {columns, std::min(plan.outputs(), up(up(plan.outputs(), side_by_side), 16) * 16)};
+  constexpr std::int64_t kFewestColumns = 64, kFewestFeatures = 128;
+  const std::int64_t lines = plan.columns();
+  const auto wanted = static_cast<std::int64_t>(std::bit_floor(
+      static_cast<std::uint64_t>(std::clamp<std::int64_t>(lines / kFewestColumns, 2, kTasks))));
+  const std::int64_t columns = std::min({lines, up(lines, wanted * 16) * 16, kColumns}),
+                     side_by_side = up(kTasks, up(lines, columns) * plan.s.groups),
+                     features =
+                         std::max(kFewestFeatures, up(plan.outputs(), side_by_side * 16) * 16);
+  return {columns, std::min(plan.outputs(), features)};
 }
 
 Scratch grad_kernel_scratch(const Plan& plan) {

@@ -4,6 +4,7 @@
 /// function of another header.
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "kernels/plan/vector_bytes.h"
@@ -262,11 +263,15 @@ Isa named(const char* name);
 }
 #endif
 
-/// The best instruction set of this processor, unless another was selected.
+/// The best instruction set of this processor, at most the one that the environment variable
+/// ALPA_MAX_CPU_ISA names, unless another was selected. Throws Error if it names none.
 const Isa& isa();
 
+/// That of these kernels, and of oneDNN's: processes of equal ones round alike.
+std::string instruction_sets();
+
 /// Makes `isa()` that of this name ("baseline", "avx2", "avx512"); false, and no change, if the
-/// processor lacks it. Tests compare instruction sets with it; no kernel may be running.
+/// processor lacks it or the environment forbids it. Tests compare instruction sets with it; no kernel may be running.
 bool select_isa(std::string_view name);
 
 /// The member of a table for compute type T.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 #include <vector>
@@ -55,11 +56,12 @@ class alignas(64) Share {
 }  // namespace
 
 struct ThreadTeam::Impl {
-  explicit Impl(int num_threads)
+  Impl(int num_threads, int running_threads)
       : size(num_threads),
+        running(running_threads),
         shares(num_threads),
         errors(num_threads * kSlicesPerThread),
-        spin_wait(num_threads) {}
+        spin_wait(running) {}
 
   void work(int index) {
     for (std::uint32_t seen = 0;;) {
@@ -99,7 +101,7 @@ struct ThreadTeam::Impl {
       shares[i].put(static_cast<std::uint32_t>(slices * i / size),
                     static_cast<std::uint32_t>(slices * (i + 1) / size));
     ++epoch;
-    spin_wait.wake(epoch, static_cast<int>(std::min<std::int64_t>(slices, size) - 1));
+    spin_wait.wake(epoch, static_cast<int>(std::min<std::int64_t>(slices, running) - 1));
   }
 
   /// Lets every worker return.
@@ -118,7 +120,7 @@ struct ThreadTeam::Impl {
       }
   }
 
-  const int size;
+  const int size, running;
   std::vector<Share> shares;               ///< of each thread
   std::vector<std::exception_ptr> errors;  ///< of each slice
   void (*body)(void*, std::int64_t, std::int64_t) = nullptr;
@@ -132,11 +134,14 @@ struct ThreadTeam::Impl {
   std::vector<std::thread> workers;
 };
 
-ThreadTeam::ThreadTeam(int num_threads) {
+ThreadTeam::ThreadTeam(int num_threads) : ThreadTeam(num_threads, num_threads) {}
+
+ThreadTeam::ThreadTeam(int num_threads, int running) {
   require(num_threads >= 1, "thread team: {} threads; a team needs at least 1", num_threads);
-  impl_ = std::make_unique<Impl>(num_threads);
+  running = std::min(num_threads, running);
+  impl_ = std::make_unique<Impl>(num_threads, running);
   const auto work = [impl = impl_.get()](int i) { impl->work(i + 1); };
-  start_threads(impl_->workers, num_threads - 1, "thread team", work, [this] { impl_->dismiss(); });
+  start_threads(impl_->workers, running - 1, "thread team", work, [this] { impl_->dismiss(); });
 }
 
 ThreadTeam::~ThreadTeam() {
@@ -168,6 +173,23 @@ int usable_cores() {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int offered_cores() {
+  static const int offered = [] {
+    int cores = usable_cores();
+    std::thread([&] {  // a thread binds itself to every core, and gets those that are not withheld
+      cpu_set_t all;
+      CPU_ZERO(&all);
+      for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
+      if (sched_setaffinity(0, sizeof all, &all) == 0) cores = usable_cores();
+    })
+        .join();
+    const char* const of_job = std::getenv("SLURM_CPUS_ON_NODE");
+    const int most = of_job != nullptr ? std::atoi(of_job) : 0;
+    return most >= 1 ? std::min(cores, most) : cores;
+  }();
+  return offered;
 }
 
 }  // namespace alpa

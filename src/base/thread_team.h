@@ -11,6 +11,8 @@ class ThreadTeam {
   /// A team of `num_threads` >= 1: the caller's thread and num_threads - 1 workers. Throws Error if
   /// num_threads < 1 or a worker cannot be started.
   explicit ThreadTeam(int num_threads);
+  /// Slices are those of `num_threads`, of which only `running` >= 1 are there to take them.
+  ThreadTeam(int num_threads, int running);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -43,5 +45,9 @@ class ThreadTeam {
 
 /// Processor cores this process may use (sched_getaffinity), at least 1.
 int usable_cores();
+
+/// Those that it could bind itself to, at least 1: of the machine, of its container or of its Slurm
+/// job, whatever a launcher or `taskset` bound it to. Plans and sums follow from these.
+int offered_cores();
 
 }  // namespace alpa

@@ -168,7 +168,7 @@ Cluster Cluster::local(int n, const std::string& backend) {
   if (backend == "cuda") return world ? cuda_of_launch(*world, n) : local_cuda(n);
   require(backend == "cpu",
           "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
-  return world ? cpu_of_launch(*world, n) : cpu_cluster(1, n, usable_cores());
+  return world ? cpu_of_launch(*world, n) : cpu_cluster(1, n, offered_cores());
 }
 
 DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {

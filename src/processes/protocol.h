@@ -29,6 +29,7 @@ struct Process {
   std::string host_name;
   std::int64_t pid = 0;
   std::vector<int> cores;  ///< that it may use
+  int offered_cores = 1;   ///< that it could use, if the launcher bound it to none
 };
 
 /// "rank 3 of 8 (host n2, process 4711)".

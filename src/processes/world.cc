@@ -13,6 +13,7 @@
 #include "src/base/exception_text.h"
 #include "src/base/fnv.h"
 #include "src/base/launch_hooks.h"
+#include "src/base/thread_team.h"
 #include "src/processes/launch.h"
 #include "src/processes/tags.h"
 
@@ -50,6 +51,7 @@ std::string packed(const Process& process) {
   };
   add(process.host);
   add(process.pid);
+  add(process.offered_cores);
   add(std::ssize(process.cores));
   for (const int core : process.cores) add(core);
   return bytes + process.host_name;
@@ -67,6 +69,7 @@ Process unpacked(const std::string& bytes, int rank) {
   process.rank = rank;
   process.host = static_cast<int>(take());
   process.pid = take();
+  process.offered_cores = static_cast<int>(take());
   process.cores.resize(take());
   for (int& core : process.cores) core = static_cast<int>(take());
   process.host_name = bytes.substr(at);
@@ -77,7 +80,7 @@ Process unpacked(const std::string& bytes, int rank) {
 
 World::World(std::function<std::unique_ptr<Wire>()> make_wire, ProtocolOptions options)
     : protocol_(options), next_tag_(kFirstFreeTag), patience_(options.silence) {
-  Process self{0, 0, name_of_host(), ::getpid(), cores_of_process()};
+  Process self{0, 0, name_of_host(), ::getpid(), cores_of_process(), offered_cores()};
   int size = 1;
   courier_ = std::make_unique<Courier>(
       [&, make_wire = std::move(make_wire)] {
@@ -170,14 +173,13 @@ std::vector<int> World::ranks_of_devices(int devices) const {
 }
 
 World::Share World::cores_for(int devices) const {
-  std::map<int, std::set<int>> cores;
-  std::map<int, int> of_host;
+  std::map<int, int> cores, of_host;
   for (const Process& process : processes_)
-    cores[process.host].insert(process.cores.begin(), process.cores.end());
+    cores[process.host] = std::max(cores[process.host], process.offered_cores);
   for (const int rank : ranks_of_devices(devices)) ++of_host[processes_[rank].host];
   Share least{0, 0};
   for (const auto& [host, count] : of_host) {
-    const Share share{static_cast<int>(cores[host].size()), count};
+    const Share share{cores[host], count};
     if (least.devices == 0 || share.cores * least.devices < least.cores * share.devices)
       least = share;
   }

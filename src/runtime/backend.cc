@@ -67,7 +67,7 @@ const Backend kCuda = {
 processes::World::Share cores_for(int devices) {
   const processes::World* const world = processes::world();
   if (world && devices >= world->size()) return world->cores_for(devices);
-  return {usable_cores(), devices};
+  return {offered_cores(), devices};
 }
 
 }  // namespace

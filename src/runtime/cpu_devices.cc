@@ -39,9 +39,9 @@ class CpuDevices : public Devices {
     const Surroundings surroundings{program_, groups_,  communication_groups_,
                                     lanes_,   failure_, devices};
     for (lower::DeviceProgram& program : request.programs)
-      devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
-                                                  static_cast<int>(devices_.size()),
-                                                  request.threads_per_device));
+      devices_.push_back(std::make_unique<Device>(
+          std::move(program), surroundings, static_cast<int>(devices_.size()),
+          request.threads_per_device, request.running_threads));
     if (request.record_times)
       for (auto& device : devices_) device->record_times();
     lanes_.reset();  // makes room for a step's messages

@@ -62,11 +62,12 @@ void Failure::forget() noexcept {
   failed_ = claimed_ = false;
 }
 
-Device::Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads)
+Device::Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads,
+               int running_threads)
     : program_(std::move(program)),
       around_(surroundings),
       index_(index),
-      team_(num_threads),
+      team_(num_threads, running_threads),
       guard_(program_),
       spin_wait_(2 * surroundings.devices) {
   for (int l = 0; l < static_cast<int>(program_.lists.size()); ++l) lists_.push_back(load_list(l));

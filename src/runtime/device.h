@@ -56,7 +56,8 @@ struct Surroundings {
 class Device {
  public:
   /// `index`: among the devices of this process.
-  Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads);
+  Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads,
+         int running_threads);
   /// From the next step on, notes when its instructions run.
   void record_times();
 

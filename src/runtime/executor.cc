@@ -15,6 +15,7 @@
 #include "held_parts.h"
 #include "initialize.h"
 #include "src/base/exception_text.h"
+#include "src/base/thread_team.h"
 #include "src/ir/input.h"
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
@@ -48,8 +49,9 @@ struct Executor::Impl {
         options(given_options) {
     const int n = static_cast<int>(spmd::devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
-    DevicesRequest request{program,      {},           threads,
-                           options.tf32, options.tune, options.check_instructions};
+    const int running = options.threads_per_device > 0 ? threads : usable_cores();
+    DevicesRequest request{
+        program, {}, threads, running, options.tf32, options.tune, options.check_instructions};
     if (options.capture != Capture::automatic) request.capture = options.capture == Capture::always;
     request.keeps_nan = options.check_finite;
     request.record_times = options.record_times;

@@ -24,7 +24,7 @@ enum class Capture : std::uint8_t {
 
 /// How an executable runs its steps.
 struct ExecutorOptions {
-  int threads_per_device = 0;            ///< 0: usable cores / devices, at least 1
+  int threads_per_device = 0;            ///< 0: cores of its host / its devices, at least 1
   Overlap overlap = Overlap::automatic;  ///< of collectives with other work
   /// A non-finite metric is an Error naming it and the step. On CUDA, relu then also
   /// propagates NaN. Without it, cuBLASLt's product with relu, which is sometimes
