@@ -65,7 +65,24 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                            on("--json", &f.as_json, "print everything as JSON")})});
 }
 
-/// The plan that is asked for. Says how many hosts the state alone needs if nothing fits.
+/// "gpt 175B does not fit 128 hosts of 8 (dgx-a100), although its state, …, leaves …", if that is
+/// proven; else what was not found, and in which time.
+std::string no_plan_text(const Subject& subject, intra_op::NoPlan why) {
+  const std::string cluster = cluster_text(subject.flags, subject.cluster);
+  const double state = state_bytes(subject.model);
+  const double room = device_bytes(subject.flags, subject.cluster) * subject.cluster.num_devices();
+  if (why == intra_op::NoPlan::out_of_time)
+    return fmt::format("no plan of {} for {} was found within {} s; allow more by --time-limit",
+                       subject.model.name, cluster, subject.flags.solver_seconds);
+  const std::string words =
+      why == intra_op::NoPlan::proven
+          ? fmt::format("{} does not fit {}", subject.model.name, cluster)
+          : fmt::format("no plan of {} that fits {} was found", subject.model.name, cluster);
+  return fmt::format("{}, although its state, {}, leaves {}", words, size_text(state),
+                     size_text(room - state));
+}
+
+/// The plan that is asked for.
 MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
   try {
     MethodResult result{.method = subject.flags.method};
@@ -74,12 +91,7 @@ MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
     result.planning_seconds = result.planned->seconds;
     return result;
   } catch (const intra_op::OverBudget& error) {
-    const double state = state_bytes(subject.model);
-    fail("{} does not fit {}, although its state, {}, leaves {}: {}", subject.model.name,
-         cluster_text(subject.flags, subject.cluster), size_text(state),
-         size_text(device_bytes(subject.flags, subject.cluster) * subject.cluster.num_devices() -
-                   state),
-         error.what());
+    fail("{}: {}", no_plan_text(subject, error.why), error.what());
   }
 }
 

@@ -55,12 +55,15 @@ std::int64_t least_bytes(const Subject& subject, Method method) {
   return plan_only(model.step, method, subject.cluster).memory_bytes;
 }
 
-std::string too_large_text(const Subject& subject, const Method& method) {
+std::string no_plan_text(const Subject& subject, const Method& method, intra_op::NoPlan why) {
+  if (why == intra_op::NoPlan::out_of_time)
+    return fmt::format("found no plan that fits within {} s", subject.flags.solver_seconds);
+  if (why == intra_op::NoPlan::not_found) return "found no plan that fits";
   const auto bytes = static_cast<double>(least_bytes(subject, method));
   const double limit = device_bytes(subject.flags, subject.cluster);
   return bytes > limit
              ? fmt::format("does not fit: needs {} of {}", size_text(bytes), size_text(limit))
-             : "found no plan that fits within the time limit";
+             : "does not fit";
 }
 
 /// Numbers of micro-batches whose rows keep `parts` devices busy; at least the first.
@@ -82,10 +85,15 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
   int worse = 0, tried = 0;
   Method last = kind;
   std::string other;
+  intra_op::NoPlan why = intra_op::NoPlan::proven;  // of all numbers
   const std::vector<int> numbers = numbers_of(
       subject, kind.index() == Method(ShardParallel{}).index() ? 1 : subject.cluster.num_devices());
   for (const int number : numbers) {
-    if (worse == kWorseInARow || (tried > 0 && watch.seconds() >= limit)) break;
+    if (worse == kWorseInARow) break;
+    if (tried > 0 && watch.seconds() >= limit) {
+      why = intra_op::NoPlan::out_of_time;
+      break;
+    }
     last = with_common(kind, subject.flags, limit - watch.seconds());
     std::visit([&](auto& o) { o.num_micro_batches = number; }, last);
     ++tried;
@@ -95,13 +103,14 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
                                                  result.planned->plan.cost.objective_seconds;
       worse = better ? 0 : worse + 1;
       if (better) result.planned = std::move(next);
-    } catch (const intra_op::OverBudget&) {
+    } catch (const intra_op::OverBudget& error) {
       other.clear();
+      why = std::min(why, error.why);
     } catch (const Error& error) {  // such as fewer rows than devices
       other = error.what();
     }
   }
-  if (!result.planned) result.failure = other.empty() ? too_large_text(subject, last) : other;
+  if (!result.planned) result.failure = other.empty() ? no_plan_text(subject, last, why) : other;
   result.planning_seconds = watch.seconds();
   return result;
 }
@@ -141,6 +150,7 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
   std::size_t tried = 0, ruled_out = 0;
   std::string other;
   std::optional<Point> smallest;
+  intra_op::NoPlan why = intra_op::NoPlan::proven;  // of all points
   for (std::size_t at = 0; at < points.size(); ++at) {
     const Point& point = points[at];
     const double best = result.planned ? result.planned->plan.cost.objective_seconds
@@ -149,7 +159,10 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
       ++ruled_out;
       continue;
     }
-    if (tried > 0 && watch.seconds() >= limit) continue;
+    if (tried > 0 && watch.seconds() >= limit) {
+      why = intra_op::NoPlan::out_of_time;
+      continue;
+    }
     ++tried;
     const double share = (limit - watch.seconds()) / static_cast<double>(points.size() - at);
     try {
@@ -157,14 +170,15 @@ MethodResult best_megatron(MethodResult result, const Subject& subject,
           plan_only(subject.model.step, stoppable(with_common(point.method, subject.flags, share)),
                     subject.cluster);
       if (next.plan.cost.objective_seconds < best) result.planned = std::move(next);
-    } catch (const intra_op::OverBudget&) {
+    } catch (const intra_op::OverBudget& error) {
       smallest = point;
+      why = std::min(why, error.why);
     } catch (const Error& error) {  // more stages than layers, or parts that hosts do not have
       other = error.what();
     }
   }
   if (!result.planned)
-    result.failure = smallest ? too_large_text(subject, smallest->method) : other;
+    result.failure = smallest ? no_plan_text(subject, smallest->method, why) : other;
   result.tried =
       fmt::format("{} of {} points planned, {} ruled out", tried, points.size(), ruled_out);
   result.planning_seconds = watch.seconds();
@@ -236,8 +250,8 @@ MethodResult planned_with(const std::string& name, const Subject& subject, const
   MethodResult result{.method = name};
   try {
     result.planned = plan_only(subject.model.step, method, subject.cluster);
-  } catch (const intra_op::OverBudget&) {
-    result.failure = too_large_text(subject, method);
+  } catch (const intra_op::OverBudget& error) {
+    result.failure = no_plan_text(subject, method, error.why);
   }
   result.planning_seconds = watch.seconds();
   return result;

@@ -31,8 +31,6 @@ void check_combinations(const CommonFlags& flags) {
   check("--mesh", flags.method == "serial", "with --method serial, which uses one device");
   for (const char* flag : {"--plan-cache", "--progress", "--solver-seconds"})
     check(flag, !flags.load_plan.empty(), "beside --load-plan, which takes a plan as it is");
-  require(!flags.checkpoint.empty() || flags.given.count("--checkpoint") == 0,
-          "--checkpoint is ''; it must name a directory");
   for (const char* flag : {"--checkpoint-every", "--keep", "--resume"})
     check(flag, flags.checkpoint.empty(), "without --checkpoint, which names the directory");
   check("--trace", !flags.plan_only && flags.steps == 0 && flags.given.count("--epochs") == 0,

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "alpa/base/error.h"
+#include "src/base/file_limit.h"
 #include "src/base/open_file.h"
 
 namespace alpa {
@@ -99,6 +100,7 @@ void replace(const std::string& path, const std::string& target, Parts text, mod
 }  // namespace
 
 bool write_all(int file, std::span<const std::string_view> parts) {
+  const FileLimitFails limit;
   for (std::string_view text : parts)
     while (!text.empty()) {
       const ssize_t written = ::write(file, text.data(), text.size());

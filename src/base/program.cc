@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -57,6 +58,14 @@ bool is_shortage() {
   ::_exit(kUsersMistake);
 }
 
+/// Output beyond the limit on the size of files (`ulimit -f`) is lost, and said to be. A handler
+/// that does nothing, unlike a signal ignored, is not passed on to programs that are started.
+void lose_output_beyond_limit() {
+  struct sigaction now {};
+  if (::sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+    std::signal(SIGXFSZ, [](int) {});
+}
+
 /// Flushes stdout first, which keeps the order of the output.
 int complain(const char* name, const char* message, int status) {
   std::fflush(stdout);
@@ -90,6 +99,7 @@ int run_program(const char* name, int (*body)(int argc, char** argv), int argc, 
   if (!usual_end) usual_end = std::set_terminate(end_without_memory);
   try {
     prepare_for_low_memory();
+    lose_output_beyond_limit();
     return checked_status(name, body(argc, argv));
   } catch (const Error& error) {
     return complain(name, error.what(), kUsersMistake);

@@ -129,8 +129,8 @@ FolderLock::FolderLock(const std::string& folder) {
          holder.empty() ? "another program" : excerpt(holder));
   }
   const std::string own = this_process();
-  if (::ftruncate(file_.number(), 0) != 0 ||
-      ::pwrite(file_.number(), own.data(), own.size(), 0) != std::ssize(own))
+  const std::string_view text = own;  // the file is at its start
+  if (::ftruncate(file_.number(), 0) != 0 || !write_all(file_.number(), std::span(&text, 1)))
     fail_write(path, errno);
   remove_unfinished(folder);
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "src/base/file.h"
+#include "src/base/file_limit.h"
 
 namespace alpa::checkpoint {
 
@@ -18,6 +19,7 @@ NewFile::NewFile(std::string path)
 }
 
 void NewFile::reserve(std::int64_t bytes) {
+  const FileLimitFails limit;
   int error = EINTR;  // of a signal, such as the one that ends the run
   while (error == EINTR) error = ::posix_fallocate(file_.number(), 0, bytes);
   if (error != 0) fail_write(path_, error);

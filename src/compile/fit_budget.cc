@@ -54,11 +54,13 @@ class PlannersLimit {
 };
 
 intra_op::OverBudget over_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
-  return intra_op::OverBudget(fmt::format(
+  intra_op::OverBudget error(fmt::format(
       "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; "
       "use more devices, more micro-batches, ShardParallel instead of a fixed method, "
       "or raise the budget{}",
       least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : ""));
+  if (time_is_over) error.why = intra_op::NoPlan::out_of_time;
+  return error;
 }
 
 /// Plans on one mesh.
@@ -83,7 +85,10 @@ class ShardingSearch : public PlanSearch {
         ++attempts_;
         return plan;
       } catch (const intra_op::OverBudget& error) {
-        if (limit_.bytes() == budget_) failure_ = std::current_exception();
+        if (limit_.bytes() == budget_) {
+          failure_ = std::current_exception();
+          is_refuted_ = error.why == intra_op::NoPlan::proven;
+        }
         limit_.was_too_low(error.missing_bytes);
         if (search_.is_over()) break;  // plans that are known already take no more time
       }
@@ -92,7 +97,10 @@ class ShardingSearch : public PlanSearch {
 
   std::exception_ptr failure(const CompiledStep* smallest) const override {
     if (failure_ && smallest->memory_bytes == unconstrained_) return failure_;
-    return std::make_exception_ptr(over_budget(budget_, smallest->memory_bytes, search_.is_over()));
+    intra_op::OverBudget error =
+        over_budget(budget_, smallest->memory_bytes, !is_refuted_ && search_.is_over());
+    if (is_refuted_) error.why = intra_op::NoPlan::proven;
+    return std::make_exception_ptr(error);
   }
 
  private:
@@ -104,6 +112,7 @@ class ShardingSearch : public PlanSearch {
   PlannersLimit limit_;
   int attempts_ = 0;
   std::exception_ptr failure_;  ///< of the limit that is the budget
+  bool is_refuted_ = false;     ///< proven for that limit
 };
 
 /// Plans in stages. Those that exceed the budget get plans with less memory; stages that are

@@ -81,10 +81,12 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
                                  const cost::CostModel& model, const PlanStep& plan) {
   const double share = share_of_a_plan(remat_layers(trace(step, num_micro_batches)).size());
   std::exception_ptr failure;
+  intra_op::NoPlan why{};  // without any
   try {
     return plan(with_remat(step, {}), share);
-  } catch (const intra_op::OverBudget&) {
+  } catch (const intra_op::OverBudget& error) {
     failure = std::current_exception();
+    why = error.why;
   }
   const std::vector<int> order = layers_worth_recomputing(
       step, remat_layers(trace(step, num_micro_batches)), num_micro_batches, model);
@@ -97,6 +99,10 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
         fmt::format("with all {} layers computed again in the backward "
                     "pass: {}",
                     order.size(), error.what()));
+    // Some layers, not none and not all, have not been tried.
+    told.why =
+        std::min({why, error.why,
+                  order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven});
     told.missing_bytes = error.missing_bytes;
     told.smallest_bytes = error.smallest_bytes;
     throw told;

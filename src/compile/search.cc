@@ -55,6 +55,7 @@ Searched lowered_within_budget(const PlanRequest& request, const Graph& graph, P
     const std::string overtime = request.log.overtime();
     if (overtime.empty()) throw;
     intra_op::OverBudget late(fmt::format("{}; {}", error.what(), overtime));
+    late.why = intra_op::NoPlan::out_of_time;
     late.missing_bytes = error.missing_bytes;
     late.smallest_bytes = error.smallest_bytes;
     throw late;
@@ -102,12 +103,17 @@ bool is_over(const PlanRequest& request) {
 /// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
 /// row are no better or time is over. Throws what the first choice throws if there is no plan.
 CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector<int>& choices) {
+  using intra_op::NoPlan;
   std::optional<CompiledStep> best;
   std::exception_ptr first_failure;
+  NoPlan why = NoPlan::proven;  // of all failures together
   int worse = 0;
   for (int choice : choices) {
     if (worse == kCompileTuning.micro_batches.worse_in_a_row) break;
-    if ((best || first_failure) && is_over(request)) break;
+    if ((best || first_failure) && is_over(request)) {
+      why = NoPlan::out_of_time;
+      break;
+    }
     try {
       CompiledStep next = plan_with(request, choice);
       const double seconds = next.plan.cost.objective_seconds;
@@ -115,11 +121,15 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
       if (best && seconds >= best->plan.cost.objective_seconds) continue;
       best = std::move(next);
       worse = 0;
-    } catch (const Error&) {  // too large
+    } catch (const Error& error) {  // too large, or too few rows, or late
       if (!first_failure) first_failure = std::current_exception();
+      if (const auto* over = dynamic_cast<const intra_op::OverBudget*>(&error))
+        why = std::min(why, over->why);
+      else if (is_over(request))
+        why = NoPlan::out_of_time;
     }
   }
-  if (!best) std::rethrow_exception(first_failure);
+  if (!best) rethrow(first_failure, why);
   return *std::move(best);
 }
 
@@ -156,6 +166,7 @@ struct SearchedVariant {
 SearchedVariant plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
                               const MethodOptions& method) {
   VariantChoice choice(variants, method, request.cluster, request.budget, request.watch);
+  request.log.finished("tracing variants");
   std::optional<SearchedVariant> found;
   while (true) {
     PlannedVariant* best = nullptr;
@@ -178,6 +189,7 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
       if (found->seconds() <= (is_small ? 1 : tuning.as_expected) * expected)
         return *std::move(found);
     } catch (const Error&) {  // it has no plan after all
+      if (!found && !request.log.overtime().empty()) throw;
       choice.drop(*best);
       continue;
     }
@@ -189,6 +201,7 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
 /// planner may choose them.
 Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numbers) {
   const TrainingStep& step = request.step;
+  request.log.begin_plan(request.method.options.solver_seconds);
   if (!step.chooses_remat)
     return plan_variants(request, variants_of(step, numbers, {{}}), request.method).searched;
   const auto& tuning = kCompileTuning.micro_batches;
@@ -207,7 +220,14 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
     std::sort(sets.back().begin(), sets.back().end());
   }
   const std::vector<StepVariant> variants = variants_of(step, numbers, sets);
-  SearchedVariant best = plan_variants(request, variants, method);
+  std::optional<SearchedVariant> found;
+  try {
+    found = plan_variants(request, variants, method);
+  } catch (const intra_op::OverBudget&) {  // neither none nor all: such sets have not been tried
+    rethrow(std::current_exception(),
+            order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven);
+  }
+  SearchedVariant& best = *found;
   if (!best.variant->recomputes) return std::move(best.searched);
   const double left = request.method.options.solver_seconds - request.watch.seconds();
   CompiledStep fewest = with_fewest_recomputed(
@@ -273,8 +293,10 @@ CompiledStep search_plan(const PlanRequest& request) {
   if (copies == Copies::too_large) return best_plan(request, false);
   try {
     return best_plan(request, true);
-  } catch (const intra_op::OverBudget&) {
-    if (copies == Copies::none || is_over(request)) throw;
+  } catch (intra_op::OverBudget& error) {
+    const bool late = copies != Copies::none && is_over(request);  // for a plan without copies
+    if (late) error.why = intra_op::NoPlan::out_of_time;
+    if (late || copies == Copies::none) throw;
   }
   return best_plan(request, false);
 }

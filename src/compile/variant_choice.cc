@@ -26,6 +26,15 @@ std::vector<int> micro_batch_choices(const TrainingStep& step) {
   return choices;
 }
 
+void rethrow(const std::exception_ptr& failure, intra_op::NoPlan why) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (intra_op::OverBudget& error) {
+    error.why = std::min(error.why, why);
+    throw;
+  }
+}
+
 namespace {
 
 MethodOptions method_of(const StepVariant& variant, const MethodOptions& method) {
@@ -75,7 +84,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
       added.planner =
           std::make_shared<StagePlanner>(added.graph, added.method, cluster_, watch.seconds());
     } catch (const Error&) {
-      if (!first_failure_) first_failure_ = std::current_exception();
+      note_failure();
     }
   }
   begin_searches();
@@ -100,10 +109,39 @@ PlannedVariant& VariantChoice::best() {
     } catch (const Error&) {
       drop(*at);
     }
-  if (!best && !first_failure_) fail("parallelize: no number of micro-batches is left");
-  if (!best) std::rethrow_exception(first_failure_);
+  if (!best) fail_to_plan();
   set_others_of(*best);
   return *best;
+}
+
+/// The current exception is why a variant has no plan.
+void VariantChoice::note_failure() {
+  if (!first_failure_) first_failure_ = std::current_exception();
+  try {
+    throw;
+  } catch (const intra_op::OverBudget& error) {
+    why_ = std::min(why_, error.why);
+  } catch (const Error&) {  // such as too few rows, or lowering that was late
+    if (has_passed(1)) why_ = intra_op::NoPlan::out_of_time;
+  }
+}
+
+/// The first failure stands for all, unless time ended before the others had their turn.
+void VariantChoice::fail_to_plan() const {
+  using intra_op::NoPlan;
+  if (!first_failure_) fail("parallelize: no number of micro-batches is left");
+  NoPlan why = why_;
+  if (!all_traced_) why = std::min(why, has_passed(1) ? NoPlan::out_of_time : NoPlan::not_found);
+  if (why == NoPlan::out_of_time && variants_.size() > 1) {
+    intra_op::OverBudget late(fmt::format(
+        "AutoStages: no stages that fit into {} bytes per device were found in {:.3g} seconds, in "
+        "which {} variants of the step were tried (micro-batches, layers computed again); allow "
+        "more seconds, choose either, or raise the budget",
+        budget_, watch_.seconds(), variants_.size()));
+    late.why = why;
+    throw late;
+  }
+  rethrow(first_failure_, why);
 }
 
 /// What is known of the other variants, for the proof of the best one.
@@ -122,7 +160,7 @@ void VariantChoice::set_others_of(const PlannedVariant& best) const {
 }
 
 void VariantChoice::drop(PlannedVariant& variant) {
-  if (!first_failure_) first_failure_ = std::current_exception();
+  if (std::current_exception()) note_failure();
   variant.dropped = true;
   for (PlannedVariant& other : variants_) other.open = !other.dropped;
 }

@@ -20,6 +20,9 @@ namespace alpa {
 /// above a power of two, ascending.
 std::vector<int> micro_batch_choices(const TrainingStep& step);
 
+/// Throws the failure, which stands for others: together they have no plan for this reason.
+[[noreturn]] void rethrow(const std::exception_ptr& failure, intra_op::NoPlan why);
+
 struct StepVariant {
   TrainingStep step;
   int num_micro_batches = 1;
@@ -57,6 +60,8 @@ class VariantChoice {
 
  private:
   void begin_searches();
+  void note_failure();
+  [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
   void race();
   PlannedVariant* most_promising();
@@ -71,6 +76,7 @@ class VariantChoice {
   std::deque<PlannedVariant> variants_;
   bool all_traced_ = true;
   std::exception_ptr first_failure_;
+  intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };
 
 }  // namespace alpa

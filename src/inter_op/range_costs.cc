@@ -164,9 +164,17 @@ double RangeCosts::seconds_left() const {
   return stopped ? 0 : std::max(0.0, planning_.options.limits.seconds - watch_.seconds());
 }
 
+/// Behind the limit, and before it all that is allowed.
+double RangeCosts::overtime_left() const {
+  const intra_op::SearchLimits& limits = planning_.options.limits;
+  return std::min(limits.overtime_seconds,
+                  limits.seconds + limits.overtime_seconds - work_.seconds());
+}
+
 intra_op::AutoShardOptions RangeCosts::options_left() const {
   intra_op::AutoShardOptions options = planning_.options;
   options.limits.seconds = seconds_left();
+  options.limits.overtime_seconds = std::max(0.0, overtime_left());
   return options;
 }
 
@@ -405,12 +413,13 @@ struct RangeCosts::PlannedRange {
 bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds) {
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
+  if (is_long_over()) return false;
   PlannedRange range(*this, query, cutoff_seconds);
-  if (of.plans.empty()) {
-    add_plan(query, range, {std::numeric_limits<std::int64_t>::max(), 1});
-    if (plan_of(of, query.in_flight)) return true;
-  }
   try {
+    if (of.plans.empty()) {
+      add_plan(query, range, {std::numeric_limits<std::int64_t>::max(), 1});
+      if (plan_of(of, query.in_flight)) return true;
+    }
     range.search.end_within(seconds_left() * inter_op::kTuning.range_costs.memory_share);
     add_plan(query, range, {budget_, query.in_flight});
   } catch (const intra_op::OverBudget& error) {

@@ -115,6 +115,8 @@ class RangeCosts {
   /// Different ranges on logical meshes.
   int num_ranges() const { return static_cast<int>(known_.size()); }
   double seconds_left() const;
+  /// Whether the overtime that the options allow is used up, too: nothing more is begun.
+  bool is_long_over() const { return overtime_left() <= 0; }
 
  private:
   struct Plan {
@@ -148,6 +150,7 @@ class RangeCosts {
   Planned& planned(const RangeQuery& query) {
     return planned_[query.range * parts_.size() + query.part];
   }
+  double overtime_left() const;
   intra_op::AutoShardOptions options_left() const;
   static const Plan* plan_of(const Planned& planned, int in_flight);
   const Plan* fitting_plan(const RangeQuery& query);
@@ -189,6 +192,7 @@ class RangeCosts {
   const std::int64_t budget_;
   const PlanningContext& planning_;
   const Stopwatch watch_;
+  const WorkWatch work_;
   const inter_op::LayerRanges ranges_;
   std::vector<inter_op::Submesh> parts_;
   std::vector<DeviceMesh> meshes_;

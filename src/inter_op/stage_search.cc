@@ -83,7 +83,7 @@ struct StageSearch::Impl {
   /// The best stages under the bounds. What is not known of them is found out: first bounds of
   /// their own, then plans.
   bool improve(double cutoff) {
-    if (costs_.parts().empty()) return false;
+    if (costs_.parts().empty() || costs_.is_long_over()) return false;
     if (!few_.empty()) return improve_few(cutoff);
     const auto cheapest = search(RangeCosts::Ask::least);
     if (costs_.seconds_left() <= 0) {
@@ -234,7 +234,7 @@ struct StageSearch::Impl {
 
   FoundStages finish() {
     returned_.clear();
-    while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) &&
+    while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) && !costs_.is_long_over() &&
            consider_best_template(kInfinity)) {
     }
     if (few_.empty()) look_longer_at_one_stage();
@@ -363,23 +363,28 @@ struct StageSearch::Impl {
     });
   }
 
-  [[noreturn]] void fail_to_fit() const {
-    const int layers = costs_.ranges().layers();
-    if (!question_.mesh_shapes.empty())
-      throw intra_op::OverBudget(fmt::format(
-          "AutoStages: no stages of {} layers with the logical mesh shapes that are allowed tile "
-          "{} "
-          "devices and fit into {} bytes per device; allow more shapes, or raise the memory budget",
-          layers, question_.cluster.num_devices(), question_.budget));
-    if (costs_.seconds_left() <= 0)
-      throw intra_op::OverBudget(fmt::format(
-          "AutoStages: no stages of {} layers that fit into {} bytes per device were found in "
-          "{:.3g} seconds; allow more seconds, give more layers or devices, or raise the budget",
-          layers, question_.budget, watch_.seconds()));
-    throw intra_op::OverBudget(fmt::format(
-        "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
-        "devices, or raise the memory budget",
-        layers, question_.budget));
+  [[noreturn]] void fail_to_fit() {
+    const bool none = costs_.seconds_left() > 0 && !search(RangeCosts::Ask::proven);
+    const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
+    const std::string fit = fmt::format(
+        "AutoStages: no stages of {} layers{} fit into {} bytes per device",
+        costs_.ranges().layers(),
+        any_shape
+            ? ""
+            : fmt::format(" with the logical mesh shapes that are allowed tile {} devices and",
+                          question_.cluster.num_devices()),
+        question_.budget);
+    intra_op::OverBudget error(
+        late ? fmt::format("{}, of those found in {:.3g} seconds; allow more seconds, give more "
+                           "layers or devices, or raise the budget",
+                           fit, watch_.seconds())
+             : fmt::format("{}{}; {}, or raise the memory budget", fit,
+                           none ? "" : ", of those found",
+                           any_shape ? "give more layers or devices" : "allow more shapes"));
+    error.why = late   ? intra_op::NoPlan::out_of_time
+                : none ? intra_op::NoPlan::proven
+                       : intra_op::NoPlan::not_found;
+    throw error;
   }
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }

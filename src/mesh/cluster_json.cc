@@ -19,8 +19,51 @@ using OrderedJson = nlohmann::ordered_json;  // as it is written
 
 constexpr FileKind kClusterFile{"cluster file", 1 << 20};
 
-constexpr double kMaxHosts = 65536, kMaxDevicesPerHost = 1024;
+/// What a number of a cluster file may be, by its key; of an object or a list, each of its numbers.
+/// Within these ranges no sum of prices overflows, and no program of the planner is without scale.
+struct Quantity {
+  std::string_view key, unit;
+  double least, most;
+  bool whole = false;
+};
+
 constexpr double kMaxInteger = 9007199254740992;  // 2^53: exact in JSON numbers
+
+constexpr Quantity kQuantities[] = {
+    {"num_hosts", "hosts", 1, 65536, true},
+    {"devices_per_host", "devices of one host", 1, 1024, true},
+    {"memory_bytes", "bytes of one device", 1, kMaxInteger, true},
+    {"flops_per_second", "FLOP/s of matrix products", 1, 1e21},
+    {"half_rate_size", "rows of a product at half of its rate", 0, 1e9},
+    {"peak_flops_per_second", "FLOP/s of the data sheet", 1, 1e21},
+    {"memory_bytes_per_second", "bytes per second", 1, 1e18},
+    {"launch_seconds", "seconds per instruction", 0, 1000},
+    {"sizes", "rows of a product", 1, kMaxInteger, true},
+    {"loop_bytes", "bytes of a loop", 1, kMaxInteger, true},
+    {"loop_bytes_per_second", "bytes per second", 1, 1e18},
+    {"alpha_seconds", "seconds of latency", 0, 1000},
+    {"beta_seconds_per_byte", "seconds per byte", 0, 1},
+    {"bytes_per_second", "bytes per second", 1, 1e18},
+    {"members", "devices of an all_reduce", 1, 67108864, true},
+    {"bytes", "bytes of an all_reduce", 1, kMaxInteger, true},
+    {"seconds", "seconds of an all_reduce", 1e-12, 1e6},
+    {"count", "adapters of one host", 1, 1024, true},
+    {"operator_seconds", "seconds to launch an operator", 0, 1000},
+    {"gradient_overlap", "times the seconds of hidden reductions", 0, 1000},
+    {"attention_passes", "passes over attention's scores", 0, 1000},
+};
+
+const Quantity& quantity_of(std::string_view key) {
+  const auto* found = std::ranges::find(kQuantities, key, &Quantity::key);
+  invariant(found != std::end(kQuantities), "cluster file: key {} has no range", key);
+  return *found;
+}
+
+/// "seconds of latency, from 0 to 1000".
+std::string text_of(const Quantity& of) {
+  return fmt::format("{}, {}from {} to {}", of.unit, of.whole ? "a whole number " : "", of.least,
+                     of.most);
+}
 
 /// One object of the file: its place and its content.
 struct Section {
@@ -64,25 +107,26 @@ Section subsection(const Section& section, const std::string& key, const std::st
   return {section.origin, key_path(section, key), value};
 }
 
-double read_number(const Section& section, const std::string& key, const std::string& expected) {
-  const Json& value = at(section, key, expected);
-  const double number = value.is_number() ? value.get<double>() : -1;
-  if (!std::isfinite(number) || number < 0) bad_value(section, key, shown(value), expected);
+/// The number at `key`, `found`, if it is one that `of` allows.
+double checked(const Section& section, const std::string& key, const Json& found,
+               const Quantity& of) {
+  const double number = found.is_number() ? found.get<double>() : of.least - 1;
+  if (!(number >= of.least && number <= of.most) || (of.whole && number != std::floor(number)))
+    bad_value(section, key, shown(found), text_of(of));
   return number;
 }
 
-double read_number_or(const Section& section, const std::string& key, const std::string& expected,
-                      double otherwise) {
-  return find(section, key) ? read_number(section, key, expected) : otherwise;
+double read_number(const Section& section, const std::string& key) {
+  const Quantity& of = quantity_of(key);
+  return checked(section, key, at(section, key, text_of(of)), of);
 }
 
-std::int64_t read_count(const Section& section, const std::string& key, double most,
-                        const std::string& what) {
-  const std::string expected = fmt::format("{}: a whole number from 1 to {:.0f}", what, most);
-  const double number = read_number(section, key, expected);
-  if (number < 1 || number > most || number != std::floor(number))
-    bad_value(section, key, shown(at(section, key, expected)), expected);
-  return static_cast<std::int64_t>(number);
+double read_number_or_0(const Section& section, const std::string& key) {
+  return find(section, key) ? read_number(section, key) : 0;
+}
+
+int read_count(const Section& section, const std::string& key) {
+  return static_cast<int>(read_number(section, key));
 }
 
 /// The element type that is a key of the section.
@@ -94,34 +138,33 @@ DType dtype_of(const Section& section, const std::string& name) {
   }
 }
 
-/// Numbers by element type.
-std::map<DType, double> read_by_dtype(const Section& section, const std::string& expected) {
+/// Numbers by element type: the object at `key`, like `example`; none if it need not be there.
+std::map<DType, double> read_by_dtype(const Section& device, const std::string& key,
+                                      const std::string& example, bool needed = false) {
+  if (!needed && !find(device, key)) return {};
+  const Quantity& of = quantity_of(key);
+  const Section section = subsection(
+      device, key, fmt::format("an object by element type, like {}: {}", example, text_of(of)));
   std::map<DType, double> numbers;
   for (const auto& [name, value] : section.json.items())
-    numbers[dtype_of(section, name)] = read_number(section, name, expected);
+    numbers[dtype_of(section, name)] = checked(section, name, value, of);
   return numbers;
 }
 
-std::map<DType, double> read_peaks(const Section& device) {
-  const std::string key = "peak_flops_per_second", expected = "FLOP/s of the data sheet, above 0";
-  if (!find(device, key)) return {};
-  const Section section = subsection(device, key, "an object: FLOP/s by element type");
-  std::map<DType, double> peaks = read_by_dtype(section, expected);
-  for (const auto& [dtype, peak] : peaks)
-    if (peak == 0) bad_value(section, std::string(name_of(dtype)), "0", expected);
-  return peaks;
-}
-
-/// Numbers above 0; `ascending`: each larger than the one before.
+/// `ascending`: each is larger than the one before.
 std::vector<double> read_numbers(const Section& section, const std::string& key, bool ascending) {
+  const Quantity& of = quantity_of(key);
   const std::string expected =
-      ascending ? "ascending numbers above 0" : "a list of numbers above 0";
+      fmt::format("{}: {}", ascending ? "an ascending list" : "a list", text_of(of));
   const Json& value = at(section, key, expected);
+  if (!value.is_array()) bad_value(section, key, shown(value), expected);
   std::vector<double> numbers;
-  for (const Json& entry : value.is_array() ? value : Json::array({nullptr})) {
-    const double number = entry.is_number() ? entry.get<double>() : 0;
-    if (!std::isfinite(number) || number <= (ascending && !numbers.empty() ? numbers.back() : 0))
-      bad_value(section, key, shown(value), expected);
+  for (const Json& entry : value) {
+    const std::string place = fmt::format("{}[{}]", key, numbers.size());
+    const double number = checked(section, place, entry, of);
+    if (ascending && !numbers.empty() && number <= numbers.back())
+      bad_value(section, place, shown(entry),
+                fmt::format("more than the one before, {}", numbers.back()));
     numbers.push_back(number);
   }
   return numbers;
@@ -167,21 +210,13 @@ DeviceModel read_device(const Section& section) {
              {"memory_bytes", "flops_per_second", "half_rate_size", "memory_bytes_per_second",
               "launch_seconds", "measured", "peak_flops_per_second"});
   DeviceModel device;
-  device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
-  device.flops_per_second =
-      read_by_dtype(subsection(section, "flops_per_second",
-                               "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"),
-                    "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
-  if (find(section, "half_rate_size"))
-    device.half_rate_size =
-        read_by_dtype(subsection(section, "half_rate_size",
-                                 "an object: a size by element type, like {\"bf16\": 124}"),
-                      "the size at which a product reaches half of its rate, 0 or more");
-  device.peak_flops_per_second = read_peaks(section);
-  device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second",
-                                               "bytes per second, 0 or more (0: infinitely fast)");
-  device.launch_seconds =
-      read_number_or(section, "launch_seconds", "seconds per instruction, 0 or more", 0);
+  device.memory_bytes = static_cast<std::int64_t>(read_number(section, "memory_bytes"));
+  device.flops_per_second = read_by_dtype(section, "flops_per_second", "{\"f32\": 1.4e13}", true);
+  device.half_rate_size = read_by_dtype(section, "half_rate_size", "{\"bf16\": 124}");
+  device.peak_flops_per_second =
+      read_by_dtype(section, "peak_flops_per_second", "{\"bf16\": 312e12}");
+  device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second");
+  device.launch_seconds = read_number_or_0(section, "launch_seconds");
   if (find(section, "measured"))
     device.measured = read_measured(subsection(section, "measured", "an object"));
   return device;
@@ -191,23 +226,14 @@ DeviceModel read_device(const Section& section) {
 Link read_link(const Section& section, const char* own) {
   check_keys(section, {"alpha_seconds", "beta_seconds_per_byte", "bytes_per_second", own});
   Link link;
-  link.alpha_seconds = read_number(section, "alpha_seconds", "seconds, 0 or more");
+  link.alpha_seconds = read_number(section, "alpha_seconds");
   const bool as_rate = find(section, "bytes_per_second") != nullptr;
   if (as_rate == (find(section, "beta_seconds_per_byte") != nullptr)) {
     fail("cluster file {}: {}: give exactly one of bytes_per_second and beta_seconds_per_byte",
          section.origin, section.path);
   }
-  if (!as_rate) {
-    link.beta_seconds_per_byte =
-        read_number(section, "beta_seconds_per_byte", "seconds per byte, 0 or more");
-    return link;
-  }
-  const std::string expected = "bytes per second, more than 0";
-  const double rate = read_number(section, "bytes_per_second", expected);
-  if (!std::isnormal(rate))
-    bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)),
-              expected);
-  link.beta_seconds_per_byte = 1 / rate;
+  link.beta_seconds_per_byte = as_rate ? 1 / read_number(section, "bytes_per_second")
+                                       : read_number(section, "beta_seconds_per_byte");
   return link;
 }
 
@@ -233,25 +259,14 @@ MeasuredCollectives read_collectives(const Section& section) {
 
 HostAdapters read_adapters(const Section& section) {
   check_keys(section, {"count", "bytes_per_second"});
-  HostAdapters adapters;
-  adapters.count =
-      static_cast<int>(read_count(section, "count", kMaxDevicesPerHost, "adapters of one host"));
-  const std::string expected = "bytes per second of all adapters of a host, more than 0";
-  adapters.bytes_per_second = read_number(section, "bytes_per_second", expected);
-  if (!std::isnormal(adapters.bytes_per_second))
-    bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)),
-              expected);
-  return adapters;
+  return {read_count(section, "count"), read_number(section, "bytes_per_second")};
 }
 
 SoftwareModel read_software(const Section& section) {
   check_keys(section, {"operator_seconds", "gradient_overlap", "attention_passes"});
-  return {
-      read_number_or(section, "operator_seconds", "seconds to launch an operator, 0 or more", 0),
-      read_number_or(section, "gradient_overlap",
-                     "a factor of the seconds of hidden reductions, 0 or more (0: none)", 0),
-      read_number_or(section, "attention_passes",
-                     "how often attention's scores are in memory, 0 or more (0: never)", 0)};
+  return {read_number_or_0(section, "operator_seconds"),
+          read_number_or_0(section, "gradient_overlap"),
+          read_number_or_0(section, "attention_passes")};
 }
 
 std::string read_backend(const Section& file) {
@@ -270,9 +285,8 @@ Cluster read_cluster(const Section& file) {
   }
   Cluster cluster;
   cluster.backend = read_backend(file);
-  cluster.num_hosts = static_cast<int>(read_count(file, "num_hosts", kMaxHosts, "hosts"));
-  cluster.devices_per_host = static_cast<int>(
-      read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
+  cluster.num_hosts = read_count(file, "num_hosts");
+  cluster.devices_per_host = read_count(file, "devices_per_host");
   cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
   cluster.within_host = read_link_if(
       file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices",

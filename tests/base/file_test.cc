@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -32,24 +31,20 @@ std::string read_error(const std::string& path, const FileKind& kind = kSmall) {
   return error_of([&] { read_file(path, kind); });
 }
 
-/// Files of this process can't grow beyond so many bytes, as on a full disk, while this lives.
+/// Files of this process can't grow beyond so many bytes, as on a full disk, while this lives. The
+/// system's signal of it would end the process.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
     getrlimit(RLIMIT_FSIZE, &before_);
     rlimit limit = before_;
     limit.rlim_cur = bytes;
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);  // write(2) fails instead
     setrlimit(RLIMIT_FSIZE, &limit);
   }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
 
  private:
   rlimit before_{};
-  void (*handler_)(int) = nullptr;
 };
 
 /// A named pipe, gone at the end.

@@ -94,7 +94,7 @@ std::vector<std::string> cluster_seeds() {
   two.device.flops_per_second = {{f32, 1e13}, {bf16, 1e14}};
   return {Cluster::local(2).to_json(), two.to_json(),
           R"({"num_hosts": 1, "devices_per_host": 2, "device":
-{"memory_bytes": 1e9, "flops_per_second": {"f32": 0}, "memory_bytes_per_second": 1e9}, "description": "x",
+{"memory_bytes": 1e9, "flops_per_second": {"f32": 1}, "memory_bytes_per_second": 1e9}, "description": "x",
 "within_host": {"alpha_seconds": 1e-6, "bytes_per_second": 1e10}})"};
 }
 

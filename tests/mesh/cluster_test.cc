@@ -60,7 +60,7 @@ TEST_CASE("a written cluster reads back equal") {
 TEST_CASE("links that nothing uses may be absent") {
   const Cluster one = Cluster::from_json(
       R"({"num_hosts": 1, "devices_per_host": 1,
-          "device": {"memory_bytes": 1, "flops_per_second": {}, "memory_bytes_per_second": 0}})",
+          "device": {"memory_bytes": 1, "flops_per_second": {}, "memory_bytes_per_second": 1}})",
       "one.json");
   CHECK(one.within_host == Link{});
   CHECK(one.between_hosts == Link{});
@@ -75,12 +75,12 @@ TEST_CASE(
             "hosts: unknown key; the keys here are: description, backend, num_hosts, "
             "devices_per_host, device, within_host, between_hosts, software");
   CHECK(error_with("\"num_hosts\": 2,", "") ==
-        file + "num_hosts: found nothing, expected hosts: a whole number from 1 to 65536");
+        file + "num_hosts: found nothing, expected hosts, a whole number from 1 to 65536");
   CHECK(error_with("\"num_hosts\": 2", "\"num_hosts\": 0") ==
-        file + "num_hosts: found 0, expected hosts: a whole number from 1 to 65536");
+        file + "num_hosts: found 0, expected hosts, a whole number from 1 to 65536");
   CHECK(error_with("\"devices_per_host\": 4", "\"devices_per_host\": 2.5") ==
         file +
-            "devices_per_host: found 2.5, expected devices of one host: a whole number from 1 to "
+            "devices_per_host: found 2.5, expected devices of one host, a whole number from 1 to "
             "1024");
   CHECK(error_with("\"num_hosts\"", "\"backend\": \"tpu\", \"num_hosts\"") ==
         file + "backend: found \"tpu\", expected \"cpu\" or \"cuda\"");
@@ -88,23 +88,23 @@ TEST_CASE(
         file + "description: found 3, expected a text for people");
   CHECK(error_with("1e9,", "\"16 GB\",") ==
         file +
-            "device.memory_bytes: found \"16 GB\", expected bytes of one device: "
+            "device.memory_bytes: found \"16 GB\", expected bytes of one device, "
             "a whole number from 1 to 9007199254740992");
   CHECK(
       error_with("\"f32\": 1e12", "\"fp32\": 1e12").find(file + "device.flops_per_second.fp32: ") ==
       0);
   CHECK(error_with("1e12", "-1") ==
         file +
-            "device.flops_per_second.f32: found -1, expected FLOP/s of matrix products, "
-            "0 or more (0: infinitely fast)");
+            "device.flops_per_second.f32: found -1, expected FLOP/s of matrix products, from 1 to "
+            "1e+21");
   CHECK(error_with("{\"f32\": 1e12}", "1e12") ==
         file +
-            "device.flops_per_second: found 1000000000000.0, expected an object: "
-            "FLOP/s by element type, like {\"f32\": 1.4e13}");
-  CHECK(error_with("\"memory_bytes_per_second\": 1e10", "\"memory_bytes_per_second\": true") ==
-        file +
-            "device.memory_bytes_per_second: found true, expected bytes per second, 0 or more (0: "
-            "infinitely fast)");
+            "device.flops_per_second: found 1000000000000.0, expected an object by element type, "
+            "like {\"f32\": 1.4e13}: FLOP/s of matrix products, from 1 to 1e+21");
+  CHECK(
+      error_with("\"memory_bytes_per_second\": 1e10", "\"memory_bytes_per_second\": true") ==
+      file +
+          "device.memory_bytes_per_second: found true, expected bytes per second, from 1 to 1e+18");
   CHECK(
       error_with("\"within_host\": {\"alpha_seconds\": 1e-6, \"bytes_per_second\": 1e10},", "") ==
       file +
@@ -118,7 +118,7 @@ TEST_CASE(
                    "\"beta_seconds_per_byte\": 1e-9, \"bytes_per_second\": 1e9") ==
         file + "between_hosts: give exactly one of bytes_per_second and beta_seconds_per_byte");
   CHECK(error_with("\"bytes_per_second\": 1e10", "\"bytes_per_second\": 0") ==
-        file + "within_host.bytes_per_second: found 0, expected bytes per second, more than 0");
+        file + "within_host.bytes_per_second: found 0, expected bytes per second, from 1 to 1e+18");
   CHECK(error_with("\"alpha_seconds\": 1e-6", "\"alpha\": 1e-6") ==
         file +
             "within_host.alpha: unknown key; the keys here are: "
@@ -137,11 +137,14 @@ TEST_CASE("mistakes among measured rates are named with their place") {
   CHECK(error(R"("f32": {"sizes": [4], "flops_per_second": [1, 2]})", "[1, 2]") ==
         place + "products.f32.flops_per_second: found 2 numbers, expected 1");
   CHECK(error(R"("f32": {"sizes": [4, 4], "flops_per_second": [1]})", "[1, 2]") ==
-        place + "products.f32.sizes: found a list, expected ascending numbers above 0");
+        place + "products.f32.sizes[1]: found 4, expected more than the one before, 4");
   CHECK(error(R"("f31": {"sizes": [4], "flops_per_second": [1]})", "[1, 2]")
             .starts_with(place + "products.f31: "));
   CHECK(error("", "[1]") == place + "loop_bytes_per_second: found 2 numbers, expected 1");
-  CHECK(error("", "7") == place + "loop_bytes: found 7, expected ascending numbers above 0");
+  CHECK(error("", "7") ==
+        place +
+            "loop_bytes: found 7, expected an ascending list: bytes of a loop, a whole number "
+            "from 1 to 9007199254740992");
 }
 
 TEST_CASE("optional prices: read, written, without effect where absent, named if wrong") {
@@ -169,7 +172,7 @@ TEST_CASE("optional prices: read, written, without effect where absent, named if
   CHECK(error_with("\"alpha_seconds\": 1e-5",
                    R"("adapters": {"count": 1, "bytes_per_second": 0}, "alpha_seconds": 1e-5)") ==
         "cluster file c.json: between_hosts.adapters.bytes_per_second: found 0, expected bytes per "
-        "second of all adapters of a host, more than 0");
+        "second, from 1 to 1e+18");
 }
 
 TEST_CASE("text that is not a JSON object is refused with its place") {

@@ -74,7 +74,7 @@ TEST_CASE("a folder with a run is refused without --resume, and the flags need t
         "alpa-mlp: --resume has no effect without --checkpoint, which names the directory\n");
   const ProgramOutput unnamed = run_program(program, {"--checkpoint", "", "--steps", "1"});
   CHECK(unnamed.status == 2);
-  CHECK(unnamed.text == "alpa-mlp: --checkpoint is ''; it must name a directory\n");
+  CHECK(unnamed.text == "alpa-mlp: --checkpoint is empty; give it a value, or leave it out\n");
   std::remove("checkpoint_test_flags.csv");
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("what is to be generated is checked before the training") {
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompt", "A long prompt"}) ==
         "generate: a prompt of 13 tokens and 2 more exceed the model's sequence of 8");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--prompt", ""}) ==
-        "generate: the prompt is empty; give at least one token");
+        "--prompt is empty; give it a value, or leave it out");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--vocabulary", "64"}) ==
         "--prompt has token 84, but --vocabulary is 64; give at least the tokenizer's 256");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--tokenizer", "/nowhere"}) ==

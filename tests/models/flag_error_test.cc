@@ -181,6 +181,26 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("no flag takes an empty value: what names a file, a folder or a text says so") {
+  const std::set<std::string> named = {"--cluster", "--plan-cache", "--load-plan", "--save-plan",
+                                       "--trace",   "--report",     "--log",       "--checkpoint",
+                                       "--plot",    "--json",       "--dump",      "--data"};
+  std::set<std::string> found;
+  for (const std::string& flag : flags_with_value())
+    for (const std::vector<std::string>& words : {small_with(flag, ""), {flag + "="}}) {
+      const ProgramOutput output = run_program(ALPA_MLP, words);
+      CAPTURE(flag);
+      CAPTURE(output.text);
+      CHECK(output.status == 2);
+      CHECK(is_one_line(output.text));
+      if (output.text != "alpa-mlp: " + flag + " is empty; give it a value, or leave it out\n")
+        CHECK(output.text.starts_with("alpa-mlp: " + flag + " is ''; it must be "));
+      else
+        found.insert(flag);
+    }
+  CHECK(found == named);
+}
+
 TEST_CASE("switches take no value") {
   for (const char* flag :
        {"--demo", "--compare", "--plan-only", "--reproducible", "--tf32", "--progress"})

@@ -28,7 +28,7 @@ TEST_CASE("output that can't be written is a failure") {
 TEST_CASE("a report or plan that can't be written is a failure, and the old plan stays") {
   const TemporaryFile plan("output_test.json", "the old plan");
   const ProgramOutput output =
-      run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --save-plan output_test.json > /dev/null");
+      run_shell("ulimit -f 1; " + kMlp + " --save-plan output_test.json > /dev/null");
   CHECK(output.text ==
         "alpa-mlp: output_test.json: cannot be written: File too large; what it held before is "
         "unchanged\n");
@@ -40,10 +40,31 @@ TEST_CASE("a report or plan that can't be written is a failure, and the old plan
 
 TEST_CASE("a dump that can't be written is a failure") {
   const ProgramOutput output =
-      run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --dump output_test_dump > /dev/null");
+      run_shell("ulimit -f 1; " + kMlp + " --dump output_test_dump > /dev/null");
   CHECK(output.text.find(": cannot be written: File too large") != std::string::npos);
   CHECK(output.status == 2);
   run_shell("rm -r output_test_dump");
+}
+
+TEST_CASE(
+    "under a limit on the size of files a run ends with the name of the file it cannot write") {
+  const std::string folder = "output_test_limited";
+  const auto limited = [&](const std::string& more) {
+    return run_shell("ulimit -f 8; " + kMlp + " --quiet --dim 256 " + more + " > /dev/null");
+  };
+  const ProgramOutput saved = limited("--checkpoint " + folder);
+  CHECK(saved.status == 2);
+  CHECK(saved.text.starts_with("alpa-mlp: " + folder + "/.unfinished-"));
+  CHECK(saved.text.ends_with("/shard-0-of-1.safetensors: cannot be written: File too large\n"));
+  CHECK(run_shell("ls " + folder).text.empty());
+  const ProgramOutput page = limited("--report output_test_page.html");
+  CHECK(page.status == 2);
+  CHECK(page.text == "alpa-mlp: output_test_page.html: cannot be written: File too large\n");
+  const ProgramOutput lines =
+      run_shell("(ulimit -f 1; " + kMlp + " --explain=full --timeline) > output_test_lines.txt");
+  CHECK(lines.status == 2);
+  CHECK(lines.text == "alpa-mlp: standard output cannot be written: File too large\n");
+  run_shell("rm -rf output_test_lines.txt " + folder);
 }
 
 TEST_CASE("a report to /dev/stdout follows what was printed before") {

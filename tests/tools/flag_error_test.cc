@@ -44,6 +44,17 @@ TEST_CASE("flags of alpa doctor") {
         std::string::npos);
 }
 
+TEST_CASE("a file without a name is refused, whether it is read or written") {
+  const std::string flag = " is empty; give it a value, or leave it out";
+  CHECK(mistake({"plan", "mlp", "tiny", "--cluster", "dgx-a100", "--save", ""}) == "--save" + flag);
+  CHECK(mistake({"plan", "mlp", "tiny", "--cluster", "dgx-a100", "--given", ""}) ==
+        "--given" + flag);
+  CHECK(mistake({"profile", "--output", ""}) == "--output" + flag);
+  CHECK(mistake({"report", "plan.json", "--trace", ""}) == "--trace" + flag);
+  CHECK(mistake({"report", ""}) == "FILE is empty; give it a value");
+  CHECK(mistake({"checkpoint", "list", ""}) == "FOLDER is empty; give it a value");
+}
+
 TEST_CASE("arguments of alpa solve") {
   const std::string file = ALPA_SOURCE_DIR "/tests/ilp/data/example.json";
   for (const std::string text : kEdges)

@@ -2,11 +2,13 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "src/base/work_watch.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
 
@@ -52,6 +54,14 @@ std::string given_stages(const std::string& stages, const std::string& more = ""
 const std::string kTwoStages =
     R"({"layers": [0], "mesh": "1x4"}, {"layers": [1], "mesh": "2x2",
         "options": {"batch_mesh_axis": 0, "shard_optimizer_state": true}})";
+
+/// Of all programs that were run so far.
+double processor_seconds_of_programs() {
+  rusage used{};
+  getrusage(RUSAGE_CHILDREN, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
 
 }  // namespace
 
@@ -175,6 +185,36 @@ TEST_CASE("a method that does not fit says what its smallest plan needs") {
                                     "--memory-budget", budget, "--method", "data"});
   CHECK(text.starts_with("alpa: mlp tiny does not fit 2 hosts of 4 (" + kCluster +
                          "), although its state, "));
+}
+
+TEST_CASE("a time limit is kept, and what was not found in it is not said to be too large") {
+  for (const std::vector<std::string>& model :
+       {std::vector<std::string>{"gpt", "175B", "dgx-a100", "128", "f16_mixed", "1536", "2048"},
+        {"llama", "70B", "hgx-h100", "32", "bf16_mixed", "1024", "4096"}}) {
+    CAPTURE(model[0]);
+    const double before = processor_seconds_of_programs();
+    const Stopwatch watch;
+    const std::string text =
+        mistake({model[0], model[1], "--cluster", model[2], "--hosts", model[3], "--precision",
+                 model[4], "--batch", model[5], "--sequence", model[6], "--time-limit", "1"});
+    const double seconds =
+        std::min(watch.seconds(), processor_seconds_of_programs() - before);
+    CHECK(text.starts_with("alpa: no plan of " + model[0] + " " + model[1] + " for " + model[3] +
+                           " hosts of 8 (" + model[2] +
+                           ") was found within 1 s; allow more by --time-limit: "));
+    CHECK(seconds < 1 + kOvertimeSeconds + kTracing);
+  }
+}
+
+TEST_CASE("what is proven to be too large for a cluster does not fit, however long the search") {
+  // 16 bytes of memory a device: less than any division of the state.
+  const std::string text =
+      mistake({"mlp", "tiny", "--cluster", kCluster, "--batch", "256", "--micro-batches", "4",
+               "--remat", "none", "--memory-budget", "40000"});
+  CHECK(text.starts_with("alpa: mlp tiny does not fit 2 hosts of 4 (" + kCluster +
+                         "), although its state, "));
+  CHECK(text.find(" fit into 40000 bytes per device; give more layers or devices, or raise the "
+                  "memory budget\n") != std::string::npos);
 }
 
 TEST_CASE("given stages are priced beside the plan, which is no dearer") {

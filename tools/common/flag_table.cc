@@ -37,6 +37,8 @@ std::optional<T> parse_all(const std::string& text, Format... format) {
 }
 
 void take(const Flag& flag, const std::string& text) {
+  alpa::require(!text.empty() || !flag.allowed.empty(), "{} is empty; give it a value{}", flag.name,
+                flag.name.starts_with("-") ? ", or leave it out" : "");
   alpa::require(flag.take(text), "{} is '{}'; it must be {}", flag.name, alpa::excerpt(text),
                 flag.allowed);
 }

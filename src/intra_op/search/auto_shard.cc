@@ -93,7 +93,7 @@ struct AutoSharding::Impl {
         model(c),
         options(o),
         cache(known ? *known : own_cache),
-        time(o.limits.seconds, o.limits.stop),
+        time(o.limits),
         graph(std::make_shared<GraphFacts>(g, &cache.rules, o.part.loops, copies_state_once(o))),
         report(o.progress) {}
 
@@ -101,7 +101,7 @@ struct AutoSharding::Impl {
     if (!searched) search();
     searched = true;
     if (best({}) == nullptr) {
-      failure.rethrow_if_any();
+      if (!time.is_long_over()) failure.rethrow_if_any();
       fail_in_time({});
     }
     if (budget && best(budget) != best({})) search_within(*budget);
@@ -276,12 +276,13 @@ struct AutoSharding::Impl {
 
   void search_templates(MeshSearch& search, int most) {
     if (is_settled(search, 0) || (is_late() && &search != best_search({}))) return;
+    if (time.is_long_over()) return;
     search.search_templates(seconds_of(best({})), most);
     tell({});
   }
 
   void search_whole(MeshSearch& search, std::int64_t work, double gap) {
-    if (is_settled(search, gap) || is_late()) return;
+    if (is_settled(search, gap) || is_late() || time.is_long_over()) return;
     begun.insert(&search);
     try_search(search, effort_of(search, work, gap));
   }
@@ -302,6 +303,7 @@ struct AutoSharding::Impl {
   }
 
   void open(const DeviceMesh& mesh) {
+    if (time.is_long_over()) return;
     try {
       searches.push_back(std::make_unique<MeshSearch>(graph, mesh, model, options, time, cache));
     } catch (const Error& error) {
@@ -401,8 +403,10 @@ struct AutoSharding::Impl {
             ? fmt::format("in {:.3g} seconds", time.elapsed())
             : fmt::format("though {:.3g} of {:.3g} seconds are left", time.left(), time.limit());
     const char* help = time.is_over() ? "allow more seconds" : "use a method with fewer choices";
-    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method,
+    OverBudget error(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method,
                                  where, what, when, help, budget ? " or more bytes" : ""));
+    if (time.is_over()) error.why = NoPlan::out_of_time;
+    throw error;
   }
 };
 

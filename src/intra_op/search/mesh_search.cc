@@ -165,9 +165,10 @@ void MeshSearch::search_templates(double cutoff_seconds, int most,
   make_templates();
   std::int64_t late = 0;
   for (Template& part : templates_) {
+    if (budget && time_.is_long_over()) return;
     const ShardingPlan* known = best(budget);
     if (part.is_solved || !can_beat(std::min(cutoff_seconds, seconds_of(known)), part)) continue;
-    if (most-- <= 0 || (budget && time_.is_long_over())) return;
+    if (most-- <= 0) return;
     if (time_.is_over()) late += strategies(graph_, *part.space);
     if (late > kTuning.mesh_search.late_strategies && known != nullptr) return;
     solve_template(part);
@@ -245,7 +246,8 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   Effort part_effort = each;
   part_effort.explain = false;
   for (Template& part : templates_) try {
-      if (splits_batch(part.options.allowed.axis_uses) && can_beat(seconds_of(best(budget)), part))
+      if (!time_.is_long_over() && splits_batch(part.options.allowed.axis_uses) &&
+          can_beat(seconds_of(best(budget)), part))
         search_model(*part.space, budget, part_effort);
     } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
     }
@@ -448,6 +450,7 @@ OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64
   if (infeasible.missing_usage <= 0) {
     OverBudget error(fmt::format("method {}: no plan on a {} mesh fits into {} bytes per device",
                                  options_.method, shape_text(mesh_), budget));
+    error.why = NoPlan::proven;
     error.least_bytes = budget + 1;
     return error;
   }
@@ -457,6 +460,7 @@ OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64
   for (Known& known : known_)
     if (smallest == 0 || bytes_of(known) < smallest) smallest = bytes_of(known);
   OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options, smallest));
+  error.why = NoPlan::proven;
   error.missing_bytes = infeasible.missing_usage;
   error.least_bytes = budget + infeasible.missing_usage;
   error.smallest_bytes = smallest;

@@ -21,13 +21,14 @@ namespace alpa::intra_op {
 /// When planning ends: at the time limit, or when it is told to stop.
 class PlanningTime {
  public:
-  PlanningTime(double seconds, const std::atomic<bool>* stop) : limit_(seconds), stop_(stop) {}
+  explicit PlanningTime(const SearchLimits& limits)
+      : limit_(limits.seconds), overtime_(limits.overtime_seconds), stop_(limits.stop) {}
   double elapsed() const { return watch_.seconds(); }
   bool is_stopped() const { return stop_ != nullptr && *stop_; }
   double left() const { return is_stopped() ? 0 : std::max(0.0, limit_ - elapsed()); }
   bool is_over() const { return left() <= 0; }
   /// True if so much time is over that even what a plan needs at least is not begun any more.
-  bool is_long_over() const { return work_.seconds() > limit_ + kOvertimeSeconds; }
+  bool is_long_over() const { return work_.seconds() > limit_ + overtime_; }
   double limit() const { return limit_; }
   /// An earlier end: so many seconds from now.
   void end_within(double seconds) { limit_ = std::min(limit_, elapsed() + seconds); }
@@ -36,7 +37,7 @@ class PlanningTime {
  private:
   Stopwatch watch_;
   WorkWatch work_;
-  double limit_;
+  double limit_, overtime_;
   const std::atomic<bool>* stop_;
 };
 

@@ -10,6 +10,7 @@
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
 #include "src/base/infinity.h"
+#include "src/base/work_watch.h"
 
 namespace alpa::intra_op {
 
@@ -87,6 +88,8 @@ struct SearchLimits {
   double least_gain = 0;
   /// Once there is a plan, only cheaper ones than this matter: the search ends when none is left.
   double cutoff_seconds = kInfinity;
+  /// Beyond `seconds`, of work (WorkWatch): what a plan needs at least is not begun after these.
+  double overtime_seconds = kOvertimeSeconds;
 };
 
 /// What a search is asked for.
@@ -124,11 +127,19 @@ inline AutoShardOptions zero3_options() {
   return batch_only("zero3", Holding::split, Holding::split);
 }
 
+/// Why there is no plan within the memory budget; of several searches together, the least.
+enum class NoPlan : std::uint8_t {
+  out_of_time,  ///< time ended before one was found
+  not_found,    ///< the search ended by itself, without a proof
+  proven,       ///< none fits, as the planner counts bytes
+};
+
 /// No plan fits the memory budget, or none was found in time. The message says by how many bytes,
 /// where, and what would help.
 class OverBudget : public Error {
  public:
   using Error::Error;
+  NoPlan why = NoPlan::not_found;
   std::int64_t missing_bytes = 0;   ///< lower bound; 0: nothing is proven
   std::int64_t least_bytes = 0;     ///< that any plan is proven to take; 0: nothing is proven
   std::int64_t smallest_bytes = 0;  ///< counted, of the smallest plan found; 0: none was
