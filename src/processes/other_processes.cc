@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -58,6 +59,18 @@ int rank_of(std::int64_t pid) {
   }
 }
 
+bool has_thread(std::int64_t pid, std::string_view name) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/task";
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(path, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::string line;
+    std::ifstream stream(at->path() / "comm");
+    if (std::getline(stream, line) && line == name) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_stopped(std::int64_t pid) { return is_stopped(status_of(pid)); }
@@ -76,7 +89,8 @@ std::vector<Sibling> siblings() {
     if (pid <= 0) continue;
     const Status status = status_of(pid);
     if (status.parent != parent) continue;
-    if (const int rank = rank_of(pid); rank >= 0) found.push_back({pid, rank, is_stopped(status)});
+    if (const int rank = rank_of(pid); rank >= 0)
+      found.push_back({pid, rank, is_stopped(status), has_thread(pid, kJoining)});
   }
   ::closedir(folder);
   std::sort(found.begin(), found.end(),

@@ -18,7 +18,11 @@ struct Sibling {
   std::int64_t pid = 0;
   int rank = 0;
   bool stopped = false;
+  bool joins = false;  ///< has a thread called `kJoining`
 };
+
+/// Name of a thread of a process that waits for the others to join the launch.
+inline constexpr const char* kJoining = "alpa joins";
 
 /// Of this host, by rank; with this process. Those whose rank cannot be found are left out.
 std::vector<Sibling> siblings();

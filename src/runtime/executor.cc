@@ -24,6 +24,7 @@
 #include "src/runtime/step_inputs.h"
 #include "src/runtime/times_of_all.h"
 #include "src/tensor/box_copy.h"
+#include "src/train/data_hash.h"
 
 namespace alpa::runtime {
 
@@ -452,9 +453,11 @@ RunningStep Executor::start(DeviceState& state, const BatchData& batch,
   Impl::require_usable(state);
   for (const auto& background : kept(state.background))
     impl_->world() ? background->rethrow_agreed() : background->rethrow_any();
-  impl_->note_call([&] { return run_text(impl_->steps_of(state) + 1, batch); },
+  const std::int64_t number = impl_->steps_of(state) + 1;
+  const std::map<std::string, double> numbers = scalars(number);
+  impl_->note_call([&] { return run_text(number, batch, numbers); },
                    [&] { return hash_of(batch); });
-  take_inputs(impl_->graph(), batch, scalars(impl_->steps_of(state) + 1), impl_->inputs);
+  take_inputs(impl_->graph(), batch, numbers, impl_->inputs);
   std::shared_ptr<RunningStep::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
   if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)
@@ -512,6 +515,21 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
                    return hash_of({{name, array}});
                  });
   home.write(state, input, array);
+}
+
+void Executor::check_replicas(const DeviceState& state) const {
+  Impl& home = impl_->home();
+  const std::lock_guard lock(home.mutex);
+  home.check_owner(state);
+  home.settle_shared();
+  Impl::require_usable(state);
+  home.note_call([] { return "comparing replicas"; });
+  const std::string difference = replica_difference(home.directory, home.programs, home.placement,
+                                                    *home.devices, *state.memory);
+  require(difference.empty(),
+          "replicas of the state differ after step {}: {}; look for a device whose memory or "
+          "arithmetic fails, and resume from the checkpoint before",
+          state.steps.empty() ? 0 : state.steps.front(), difference);
 }
 
 const std::vector<StateBox>& Executor::state_boxes() const { return impl_->home().boxes; }

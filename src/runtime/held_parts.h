@@ -61,6 +61,12 @@ std::vector<StateBox> boxes_of(const Directory& directory, const Programs& progr
 /// Those that devices of this process hold, with a snapshot of their own.
 std::vector<StateBox> held_here(std::vector<StateBox> boxes);
 
+/// What differs first among devices that hold the same part, in all processes; "" if nothing does.
+/// Collective.
+std::string replica_difference(const Directory& directory, const Programs& programs,
+                               const Placement& placement, Devices& devices,
+                               const DeviceMemory& memory);
+
 /// Bytes of a snapshot of these boxes.
 std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes);
 
