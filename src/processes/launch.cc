@@ -123,26 +123,25 @@ void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_v
 
 /// The same for those that have not come in time. What is on other hosts they say there.
 void give_up_late(const Launcher& by) {
-  std::map<int, const char*> missing;  // by rank, and what became of it
+  std::map<int, bool> joins = {{by.rank, true}};  // by rank, of those that run here
+  for (const Sibling& sibling : siblings(/*of_wrappers=*/true))
+    joins[sibling.rank] = joins[sibling.rank] || sibling.joins;
   const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (here && std::to_string(by.size) == here)
-    for (int rank = 0; rank < by.size; ++rank) missing[rank] = "has ended before it";
-  int first = by.rank;
-  for (const Sibling& sibling : siblings()) {
-    missing.erase(sibling.rank);
-    if (sibling.joins)
-      first = std::min(first, sibling.rank);
-    else if (sibling.rank != by.rank)
-      missing[sibling.rank] = "runs, but has not";
-  }
+  const bool one_host = here && std::to_string(by.size) == here;
   std::string who;
-  for (const auto& [rank, what] : missing)
+  for (int rank = 0; rank < by.size; ++rank) {
+    const auto found = joins.find(rank);
+    if (found == joins.end() ? !one_host : found->second) continue;
     who += fmt::format("{}rank {} of {} (host {}) {}", who.empty() ? "" : ", ", rank, by.size,
-                       host_name(), what);
+                       host_name(),
+                       found == joins.end() ? "has ended before it" : "runs, but has not");
+  }
+  const auto first = std::ranges::find_if(joins, [](const auto& entry) { return entry.second; });
+  const bool speaks = first->first == by.rank && !who.empty();
   if (who.empty())
     who = fmt::format("all processes of host {} have, but some of another have not", host_name());
   const auto seconds = static_cast<double>(join_timeout().count()) / 1000;
-  give_up(by, first == by.rank && !missing.empty(),
+  give_up(by, speaks,
           fmt::format("{} joined the launch within {} s: every process must call alpa; if it needs "
                       "longer to get there, raise ALPA_JOIN_SECONDS, or --join-timeout",
                       who, seconds));

@@ -25,6 +25,8 @@ struct Sibling {
 inline constexpr const char* kJoining = "alpa joins";
 
 /// Of this host, by rank; with this process. Those whose rank cannot be found are left out.
-std::vector<Sibling> siblings();
+/// `of_wrappers`: of this launch, those that programs between it and them started, too; a rank may
+/// then have several.
+std::vector<Sibling> siblings(bool of_wrappers = false);
 
 }  // namespace alpa::processes

@@ -139,9 +139,9 @@ std::uint32_t sum_of(const HeldPart& part, int index, const Programs& programs, 
 
 }  // namespace
 
-std::string replica_difference(const Directory& directory, const Programs& programs,
-                               const Placement& placement, Devices& devices,
-                               const DeviceMemory& memory) {
+void check_replicas(const Directory& directory, const Programs& programs,
+                    const Placement& placement, Devices& devices, const DeviceMemory& memory,
+                    std::int64_t steps) {
   const DevicesHere here = devices_here(programs, placement);
   std::vector<std::byte> host;
   std::vector<std::pair<const std::string*, HeldPart>> replicas;  // each behind its owner
@@ -170,11 +170,13 @@ std::string replica_difference(const Directory& directory, const Programs& progr
     const int rank = placement.rank_of(programs[part.device]->device);
     std::memcpy(&sum, all[rank].data() + i * sizeof sum, sizeof sum);
     const auto [owner, first] = owners.try_emplace({name, part.owner}, part.device, sum);
-    if (!first && owner->second.second != sum)
-      return fmt::format("\"{}\" has CRC-32 {:08x} on {}, but {:08x} on {}", *name,
-                         owner->second.second, place(owner->second.first), sum, place(part.device));
+    require(
+        first || owner->second.second == sum,
+        "replicas of the state differ after step {}: \"{}\" has CRC-32 {:08x} on {}, but {:08x} "
+        "on {}; look for a device whose memory or arithmetic fails, and resume from the "
+        "checkpoint before",
+        steps, *name, owner->second.second, place(owner->second.first), sum, place(part.device));
   }
-  return "";
 }
 
 std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes) {
