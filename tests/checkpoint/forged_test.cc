@@ -58,6 +58,21 @@ TEST_CASE("a manifest whose steps and position do not go together is refused") {
   }
 }
 
+TEST_CASE("a checkpoint without the beginning of its loop, of an older version, is restored") {
+  const Saved saved("forged_test_older");
+  std::string manifest = content_of(saved.file("manifest.json"));
+  const std::size_t since = manifest.find(",\n  \"since\": {");
+  REQUIRE(since != std::string::npos);
+  manifest.erase(since, manifest.find('}', since) + 1 - since);
+  write(saved.file("manifest.json"), forged(manifest, "", ""));
+  TrainState state = saved.train.init(3);
+  Checkpoints older(saved.folder.path(), quiet());
+  const ResumedBatches rest =
+      older.resume(saved.train, state, batches(linear_dataset(16, kWidth, 1), 8), 2);
+  CHECK(rest.restored()->position == DataPosition{1, 0});
+  CHECK(bytes_of(state) == bytes_of(saved.state));
+}
+
 TEST_CASE("a run does not go on with other data of the same size") {
   const Saved saved("forged_test_data");
   TrainState state = saved.train.init(3);
