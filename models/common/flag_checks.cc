@@ -1,5 +1,6 @@
 // models/common/flag_checks.cc — refuses flags that have no effect beside others
 #include "models/common/flags.h"
+#include "src/processes/world.h"
 
 namespace models {
 
@@ -39,8 +40,10 @@ void check_combinations(const CommonFlags& flags) {
 
 bool read_flags(int argc, const char* const* argv, const std::string& purpose,
                 const std::vector<cli::Flag>& rows, CommonFlags& flags) {
-  if (cli::parse(argc, argv, purpose, rows, &flags.given)) return true;
+  std::string values = purpose + "\n";
+  if (cli::parse(argc, argv, purpose, rows, &flags.given, &values)) return true;
   check_combinations(flags);
+  if (auto* const world = processes::world()) world->require_equal("the command line", values);
   return false;
 }
 
