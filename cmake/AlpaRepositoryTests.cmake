@@ -212,9 +212,13 @@ if(ALPA_BUILD_BENCH AND benchmark_FOUND AND ALPA_EMULATION)
   endif()
 endif()
 
-# scripts/gpu_check is Python, and so is its test.
+# scripts/gpu_check and scripts/skipped_check are Python, and so are tests of scripts.
 find_package(Python3 3.8 COMPONENTS Interpreter QUIET)
 if(Python3_Interpreter_FOUND)
+  foreach(name setup skipped_check)
+    add_test(NAME scripts/${name} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/scripts/${name}_test.py)
+    set_tests_properties(scripts/${name} PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
+  endforeach()
   add_test(NAME scripts/gpu_check COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/gpu_check_test.py)
   set(environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache PYTHONDONTWRITEBYTECODE=1)
   if(TARGET bench_emulated_step AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SANITIZE)

@@ -71,6 +71,7 @@ __device__ inline void load_matrices(unsigned int (&pairs)[4], const unsigned sh
                  : "r"(address)
                  : "memory");
 #else
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) __trap();  // as a card does
   WarpExchange& warp = warp_exchange();
   const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, pair = lane % 4 * 2;
   warp.rows[lane] = row;

@@ -1,31 +1,35 @@
 #include "block.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "device_code.h"
 #include "fiber.h"
 #include "sanitizers.h"
+#include "shared_memory.h"
 
 __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
-
-namespace alpa::cuda {
-/// kernels/cuda/device.h declares it without a size.
-thread_local uint4 alpa_dynamic_shared[emulation::kSharedBytes / sizeof(uint4)];
-}  // namespace alpa::cuda
 
 namespace alpa::emulation {
 namespace {
 
 constexpr unsigned kWarp = 32, kMaxThreads = 1024;
+#if defined(ALPA_EMULATION_TSAN)
+constexpr std::size_t kApart = 32;  ///< strands, one of which is drawn for a thread
+#else
+constexpr std::size_t kApart = 1;
+#endif
 
 /// Waiting threads go on when `generation` has passed the one they arrived in.
 struct Barrier {
   unsigned arrived = 0, generation = 0;
-  char order[2] = {};  ///< addresses that stand for the even and odd generations' order
+  char* order = nullptr;  ///< two addresses that stand for the even and odd generations' order
 };
 
 struct Warp {
@@ -48,19 +52,32 @@ class Block {
   void wait(Barrier& barrier, unsigned members);
   void wait_block() { wait(barrier_, size_); }
   void shuffle(unsigned mask, void* value, unsigned bytes, unsigned from);
+  void trap();
 
  private:
+  void begin_grid(const Grid& grid);
+  void begin_block();
+  Fiber* idle_fiber();
   bool run_block();
   void run_fiber();
   void resume(Fiber* fiber);
   void place(unsigned thread) { threadIdx = indices_[current_ = thread]; }
   void set_shape(const dim3& threads);
-  unsigned in_order(unsigned i) const { return backwards_ ? size_ - 1 - i : i; }
+  void draw_blocks();
+  void draw_turns();
 
   const Grid* grid_ = nullptr;
   unsigned size_ = 0, started_ = 0, ended_ = 0, current_ = 0;
-  bool backwards_ = false;
-  char order_ = 0;  ///< stands for the order of blocks
+  std::uint64_t seed_ = 0;
+  std::mt19937_64 random_;
+  std::vector<unsigned> blocks_, warp_turns_, turns_;  ///< numbers in the order that was drawn
+  unsigned strand_ = 0;                                ///< of the fibers, for this block
+  struct LaunchOrder {
+    char begin, end;  ///< addresses that stand for it
+  };
+  std::unique_ptr<LaunchOrder> order_;  ///< new for every launch, as ThreadSanitizer forgets then
+  std::unique_ptr<char[]> barrier_orders_;  ///< new for every block
+  SharedMemory shared_;
   const char* fault_ = nullptr;
   Barrier barrier_;
   std::vector<uint3> indices_;  ///< of each thread
@@ -80,19 +97,43 @@ void Block::set_shape(const dim3& threads) {
   for (unsigned z = 0; z < threads.z; ++z)
     for (unsigned y = 0; y < threads.y; ++y)
       for (unsigned x = 0; x < threads.x; ++x) indices_.push_back({x, y, z});
+  warps_.resize((size_ + kWarp - 1) / kWarp);
+  warp_turns_.resize(warps_.size());
+  std::iota(warp_turns_.begin(), warp_turns_.end(), 0u);
 }
 
-/// Takes threads that have not begun until one of them waits; the fiber is then that thread's.
+void Block::draw_blocks() {
+  if (seed_ != grid_->seed) random_.seed(seed_ = grid_->seed);
+  blocks_.resize(std::size_t{gridDim.x} * gridDim.y * gridDim.z);
+  std::iota(blocks_.begin(), blocks_.end(), 0u);
+  std::shuffle(blocks_.begin(), blocks_.end(), random_);
+}
+
+/// Warps in any order, the lanes of each forwards or backwards.
+void Block::draw_turns() {
+  const Unseen unseen;
+  std::shuffle(warp_turns_.begin(), warp_turns_.end(), random_);
+  const std::uint64_t backwards = random_();
+  turns_.clear();
+  for (const unsigned warp : warp_turns_) {
+    const unsigned first = warp * kWarp, lanes = std::min(kWarp, size_ - first);
+    for (unsigned i = 0; i < lanes; ++i)
+      turns_.push_back(first + ((backwards >> warp & 1) != 0 ? lanes - 1 - i : i));
+  }
+}
+
+/// Takes threads that have not begun until one of them waits; the fiber is then that thread's. For
+/// ThreadSanitizer it takes one alone, since what a fiber does one after the other is ordered.
 void Block::run_fiber() {
   for (;;) {
-    while (started_ < size_) {
-      place(in_order(started_++));
-      acquire(&order_);
+    do {
+      place(turns_[started_++]);
+      acquire(&order_->begin);
       grid_->body();
-      release(&order_);
+      release(&order_->end);
       if (++ended_ < size_ && barrier_.arrived > 0)
         fault_ = "a thread ended while others of its block wait at a barrier";
-    }
+    } while (kApart == 1 && started_ < size_);
     idle_.push_back(running_);
     running_->pause();
   }
@@ -100,34 +141,46 @@ void Block::run_fiber() {
 
 void Block::resume(Fiber* fiber) {
   running_ = fiber;
-  fiber->resume();
+  fiber->resume(strand_);
+}
+
+void Block::begin_block() {
+  const Unseen unseen;
+  started_ = ended_ = 0;
+  threads_.assign(size_, {});
+  barrier_orders_ = std::make_unique<char[]>(2 + 2 * warps_.size());
+  char* order = barrier_orders_.get();
+  barrier_.arrived = 0, barrier_.order = order;
+  for (Warp& warp : warps_) warp.barrier.arrived = 0, warp.barrier.order = order += 2;
+  strand_ = static_cast<unsigned>(random_() % Fiber::kStrands);
+}
+
+Fiber* Block::idle_fiber() {
+  const Unseen unseen;
+  while (idle_.size() < kApart) {
+    fibers_.push_back(
+        std::make_unique<Fiber>([](void* self) { static_cast<Block*>(self)->run_fiber(); }, this));
+    idle_.push_back(fibers_.back().get());
+  }
+  if (kApart > 1) std::swap(idle_[random_() % idle_.size()], idle_.back());
+  Fiber* const fiber = idle_.back();
+  idle_.pop_back();
+  return fiber;
 }
 
 bool Block::run_block() {
-  started_ = ended_ = 0;
-  threads_.assign(size_, {});
-  barrier_.arrived = 0;
-  warps_.resize((size_ + kWarp - 1) / kWarp);
-  for (Warp& warp : warps_) warp.barrier.arrived = 0;
-  while (started_ < size_) {
-    if (idle_.empty()) {
-      fibers_.push_back(std::make_unique<Fiber>(
-          [](void* self) { static_cast<Block*>(self)->run_fiber(); }, this));
-      idle_.push_back(fibers_.back().get());
-    }
-    Fiber* const fiber = idle_.back();
-    idle_.pop_back();
-    resume(fiber);
-  }
+  begin_block();
+  draw_turns();
+  while (started_ < size_ && fault_ == nullptr) resume(idle_fiber());
   while (ended_ < size_ && fault_ == nullptr) {
-    backwards_ = !backwards_;
+    draw_turns();
     bool stuck = true;
     for (unsigned i = 0; i < size_ && fault_ == nullptr; ++i) {
-      Thread& thread = threads_[in_order(i)];
+      Thread& thread = threads_[turns_[i]];
       if (thread.at == nullptr || thread.at->generation == thread.generation) continue;
       stuck = false;
       thread.at = nullptr;
-      place(in_order(i));
+      place(turns_[i]);
       resume(thread.fiber);
     }
     if (stuck) fault_ = "threads of a block wait at different barriers";
@@ -162,20 +215,34 @@ void Block::shuffle(unsigned mask, void* value, unsigned bytes, unsigned from) {
   std::memcpy(value, &values[from], bytes);
 }
 
-const char* Block::run_grid(const Grid& grid) {
+void Block::trap() {
+  fault_ = "a thread trapped (__trap)";
+  running_->pause();
+}
+
+void Block::begin_grid(const Grid& grid) {
+  const Unseen unseen;
   grid_ = &grid;
   set_shape(grid.threads);
   gridDim = {grid.blocks.x, grid.blocks.y, grid.blocks.z};
   fault_ = nullptr;
-  for (unsigned z = 0; z < grid.blocks.z; ++z)
-    for (unsigned y = 0; y < grid.blocks.y; ++y)
-      for (unsigned x = 0; x < grid.blocks.x; ++x) {
-        blockIdx = {x, y, z};
-        std::memset(cuda::alpa_dynamic_shared, 0xa5, grid.shared_bytes);
-        release(&order_);
-        if (!run_block()) return fault_;
-        acquire(&order_);
-      }
+  order_ = std::make_unique<LaunchOrder>();
+  draw_blocks();
+}
+
+const char* Block::run_grid(const Grid& grid) {
+  begin_grid(grid);
+  release(&order_->begin);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const unsigned number = blocks_[i], row = number / gridDim.x;
+    blockIdx = {number % gridDim.x, row % gridDim.y, row / gridDim.y};
+    {
+      const Unseen unseen;
+      shared_.renew(i, grid.shared_fill, grid.shared_bytes);
+    }
+    if (!run_block()) return fault_;
+  }
+  acquire(&order_->end);
   return nullptr;
 }
 
@@ -199,6 +266,8 @@ void __syncwarp(unsigned int mask) {
 void alpa_emulation_shuffle(unsigned int mask, void* value, unsigned int bytes, unsigned int from) {
   alpa::emulation::block->shuffle(mask, value, bytes, from);
 }
+
+void __trap() { alpa::emulation::block->trap(); }
 
 double __dadd_rn(double a, double b) { return a + b; }
 double __dsub_rn(double a, double b) { return a - b; }

@@ -102,7 +102,8 @@ struct Fiber::Context {
   const void* outside_stack = nullptr;
   std::size_t outside_size = 0;
 #endif
-  Strand strand;
+  std::unique_ptr<Strand> strands[kStrands];
+  Strand* strand = nullptr;  ///< on which it runs
 };
 
 struct FiberEntry {
@@ -141,12 +142,14 @@ Fiber::Fiber(void (*entry)(void*), void* argument)
 
 Fiber::~Fiber() { give_back(stack_); }
 
-void Fiber::resume() {
+void Fiber::resume(unsigned strand) {
+  if (!context_->strands[strand]) context_->strands[strand] = std::make_unique<Strand>();
+  context_->strand = context_->strands[strand].get();
   FiberEntry::entering = this;
 #if defined(ALPA_EMULATION_ASAN)
   __sanitizer_start_switch_fiber(&context_->outside_frames, stack_, kStack);
 #endif
-  context_->strand.enter();
+  context_->strand->enter();
   context_->enter();
 #if defined(ALPA_EMULATION_ASAN)
   __sanitizer_finish_switch_fiber(context_->outside_frames, nullptr, nullptr);
@@ -158,7 +161,7 @@ void Fiber::pause() {
   __sanitizer_start_switch_fiber(&context_->inside_frames, context_->outside_stack,
                                  context_->outside_size);
 #endif
-  context_->strand.leave();
+  context_->strand->leave();
   context_->leave();
 #if defined(ALPA_EMULATION_ASAN)
   __sanitizer_finish_switch_fiber(context_->inside_frames, &context_->outside_stack,

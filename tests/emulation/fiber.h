@@ -14,8 +14,10 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Runs it until it calls `pause`. Called from outside of fibers.
-  void resume();
+  static constexpr unsigned kStrands = 2;
+  /// Runs it until it calls `pause`, on one of its strands (sanitizers.h). Called from outside of
+  /// fibers.
+  void resume(unsigned strand);
   /// Back to `resume`. Called on this fiber.
   void pause();
 

@@ -16,6 +16,15 @@ std::map<const void*, std::size_t>& allowances() {
   return *allowances;
 }
 
+/// Whether the kernel was compiled for blocks of so many threads.
+bool is_within(unsigned bound, const Grid& grid) {
+  const unsigned threads = grid.threads.x * grid.threads.y * grid.threads.z;
+  if (threads <= bound) return true;
+  std::fprintf(stderr, "emulated CUDA: blocks of %u threads, but __launch_bounds__(%u)\n", threads,
+               bound);
+  return false;
+}
+
 bool is_valid(const Grid& grid, const void* kernel) {
   const dim3 &b = grid.blocks, &t = grid.threads;
   const auto allowance = allowances().find(kernel);
@@ -41,9 +50,10 @@ bool is_loadable(const void* kernel, const CUstream_st& stream) {
   return true;
 }
 
-/// Whether this kernel is the one that is to fail.
-bool is_to_fail() {
+/// Whether this kernel is the one that is to fail. The grid runs as the machine now says.
+bool is_to_fail(Grid& grid) {
   const Lock lock(world().mutex);
+  grid.seed = world().machine.seed, grid.shared_fill = world().machine.shared_fill;
   return ++world().kernels == world().machine.fail_kernel;
 }
 
@@ -57,24 +67,33 @@ void run(const Grid& grid) {
 
 }  // namespace
 
+std::vector<KernelLaunch> captured_kernels() {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return world().captured_kernels;
+}
+
 void forget_kernel(const void* kernel) {
   std::erase_if(loaded_kernels(), [kernel](const auto& loaded) { return loaded.second == kernel; });
 }
 
-cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes,
-                   cudaStream_t stream, std::function<void()> body) {
+cudaError_t launch(const void* kernel, unsigned bound, dim3 blocks, dim3 threads,
+                   std::size_t shared_bytes, cudaStream_t stream, std::function<void()> body) {
   return call([&](Lock&) {
-    const Grid grid = {blocks, threads, shared_bytes, std::move(body)};
-    if (!is_valid(grid, kernel)) return cudaErrorInvalidConfiguration;
+    Grid grid = {blocks, threads, shared_bytes, std::move(body)};
+    if (!is_valid(grid, kernel) || !is_within(bound, grid)) return cudaErrorInvalidConfiguration;
     if (resolve(stream)->device != current_device()) return cudaErrorInvalidResourceHandle;
     if (!is_loadable(kernel, *resolve(stream))) {
       resolve(stream)->capture->invalid = true;
       return cudaErrorStreamCaptureUnsupported;
     }
+    if (resolve(stream)->capture)
+      world().captured_kernels.push_back({kernel, blocks.x * blocks.y * blocks.z,
+                                          threads.x * threads.y * threads.z, shared_bytes});
     return enqueue(
         resolve(stream),
-        [grid](std::shared_ptr<void>&) {
-          if (is_to_fail()) throw cudaErrorIllegalAddress;
+        [grid](std::shared_ptr<void>&) mutable {
+          if (is_to_fail(grid)) throw cudaErrorIllegalAddress;
           run(grid);
           return true;
         },
@@ -93,7 +112,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
     loaded_kernels().insert({current_device(), function});
-    *attributes = {0, 0, 0, 1024, 32, 90, 90};
+    *attributes = {0, 0, 0, static_cast<int>(alpa_emulation::bound_of(function)), 32, 90, 90};
     return cudaSuccess;
   });
 }
@@ -101,7 +120,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   return call([&](Lock&) {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-    if (value < 0 || static_cast<std::size_t>(value) > kSharedBytes) return cudaErrorInvalidValue;
+    if (value < 0 || static_cast<std::size_t>(value) > kMostSharedBytes)
+      return cudaErrorInvalidValue;
     allowances()[function] = static_cast<std::size_t>(value);
     return cudaSuccess;
   });

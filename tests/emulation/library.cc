@@ -18,6 +18,7 @@ struct CUkern_st {
   void* (*bind)(void**);
   void (*run)(const void*);
   void (*unbind)(void*);
+  unsigned (*bound)();  ///< threads that a block may have
 };
 struct CUlib_st {
   std::shared_ptr<void> code;  ///< what dlopen gave; launches keep it
@@ -83,11 +84,12 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   return call([&](Lock&) {
-    CUkern_st found{library->code, nullptr, nullptr, nullptr};
+    CUkern_st found{library->code, nullptr, nullptr, nullptr, nullptr};
     find(found.bind, library->code.get(), std::string(name) + "_bind");
     find(found.run, library->code.get(), std::string(name) + "_run");
     find(found.unbind, library->code.get(), std::string(name) + "_unbind");
-    if (found.unbind == nullptr) return cudaErrorSymbolNotFound;
+    find(found.bound, library->code.get(), std::string(name) + "_bound");
+    if (found.bound == nullptr) return cudaErrorSymbolNotFound;
     *kernel = &library->kernels.insert_or_assign(name, found).first->second;
     known_kernels().insert(*kernel);
     return cudaSuccess;
@@ -106,7 +108,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
     const Unseen unseen;
     kernel.unbind(bound);
   });
-  return launch(function, grid, block, shared_bytes, stream,
+  return launch(function, kernel.bound(), grid, block, shared_bytes, stream,
                 [values, run = kernel.run] { run(values.get()); });
 }
 }

@@ -32,11 +32,16 @@ void read_setting(const char* name, std::vector<ProductsOf>& value) {
 
 }  // namespace
 
+std::uint64_t seed_of_environment() {
+  std::uint64_t seed = 1;
+  read_setting("ALPA_EMULATED_SEED", seed);
+  return seed;
+}
+
 World::World() {
   read_setting("ALPA_EMULATED_DEVICES", machine.devices);
   read_setting("ALPA_EMULATED_MEMORY", machine.memory_bytes);
   read_setting("ALPA_EMULATED_FAULT", machine.fail_kernel);
-  read_setting("ALPA_EMULATED_SEED", machine.seed);
   read_setting("ALPA_EMULATED_DNN", machine.dnn_version);
   read_setting("ALPA_EMULATED_REFUSED", machine.refused);
   read_setting("ALPA_EMULATED_FAILING", machine.failing);
@@ -77,6 +82,7 @@ void restart(const Machine& machine) {
   world().machine = machine;
   world().kernels = 0, world().last_engine = -1;
   world().kernels_by_ranges.clear(), world().given_names.clear();
+  world().captured_kernels.clear();
   for (Device& device : world().devices) {
     device.fault = cudaSuccess, device.held = false;
     device.most_communicators = device.communicators;

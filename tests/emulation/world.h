@@ -89,6 +89,7 @@ struct World {
   Totals totals;
   std::map<std::vector<std::string>, int> kernels_by_ranges;  ///< of NVTX, since `restart`
   std::set<std::string> given_names;
+  std::vector<KernelLaunch> captured_kernels;  ///< since `restart`
 };
 
 /// Never destroyed: threads of streams outlive `main`. May be called without the mutex.

@@ -16,9 +16,10 @@
 
 namespace alpa::emulation {
 
-/// Queues a kernel; `body` runs one thread of it. `kernel` tells it from others.
-cudaError_t launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-                   cudaStream_t stream, std::function<void()> body);
+/// Queues a kernel; `body` runs one thread of it. `kernel` tells it from others, and its blocks may
+/// have `bound` threads.
+cudaError_t launch(const void* kernel, unsigned bound, dim3 grid, dim3 block,
+                   std::size_t shared_bytes, cudaStream_t stream, std::function<void()> body);
 
 }  // namespace alpa::emulation
 
@@ -40,8 +41,9 @@ template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   alpa_emulation::check_parameters<Parameters...>();
+  const auto* const code = reinterpret_cast<const void*>(kernel);
   return alpa::emulation::launch(
-      reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim,
+      code, alpa_emulation::bound_of(code), config->gridDim, config->blockDim,
       config->dynamicSmemBytes, config->stream,
       [ kernel, ... values = Parameters(arguments) ]()
           __attribute__((no_sanitize("thread"))) { kernel(values...); });

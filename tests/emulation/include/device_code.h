@@ -8,7 +8,10 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __grid_constant__
-#define __launch_bounds__(...)
+/// So many instructions that do nothing stand before the kernel, where `alpa_emulation::bound_of`
+/// counts them. (GCC 12 takes no other expression than sizeof in a template's attribute.)
+#define __launch_bounds__(threads, ...) \
+  __attribute__((patchable_function_entry(sizeof(char[threads]), sizeof(char[threads]))))
 /// Static in a function; one block runs on a host thread at a time.
 #define __shared__ thread_local
 
@@ -16,6 +19,31 @@
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace alpa_emulation {
+
+// Where instructions that do nothing begin: the linker's names, of each library its own.
+extern "C" {
+extern const unsigned char* const __start___patchable_function_entries[]
+    __attribute__((weak, visibility("hidden")));
+extern const unsigned char* const __stop___patchable_function_entries[]
+    __attribute__((weak, visibility("hidden")));
+}
+
+/// The threads that a block of `kernel`, of this library, may have.
+inline unsigned int bound_of(const void* kernel) {
+  constexpr unsigned int kMost = 1024;
+#if defined(__x86_64__)
+  constexpr unsigned char kNothing = 0x90;
+  const auto* const code = static_cast<const unsigned char*>(kernel);
+  for (auto entry = __start___patchable_function_entries;
+       entry != __stop___patchable_function_entries; ++entry) {
+    if (*entry >= code || *entry + kMost < code) continue;
+    const unsigned char* at = *entry;
+    while (at != code && *at == kNothing) ++at;
+    if (at == code) return static_cast<unsigned int>(code - *entry);
+  }
+#endif
+  return kMost;
+}
 
 /// Bytes of a kernel's parameters, laid out as CUDA does, of which there may be 32764: nvcc and
 /// NVRTC refuse more, for cards since sm_70.
@@ -38,6 +66,8 @@ constexpr void check_parameters() {
 extern "C" {
 void __syncthreads();
 void __syncwarp(unsigned int mask = 0xffffffffu);
+/// Ends the launch with an error.
+void __trap();
 /// Hands `bytes` (up to 8) of this lane to the others of its warp and fetches lane `from`'s.
 void alpa_emulation_shuffle(unsigned int mask, void* value, unsigned int bytes, unsigned int from);
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cuda_runtime_api.h"
+
 namespace alpa::emulation {
 
 /// Some of cuBLASLt's products; -1: any. As text "type/epilogue/algorithm", with * for any.
@@ -17,6 +19,9 @@ struct ProductsOf {
   int batched = -1;    ///< 0: of one matrix each, 1: of several; not in the text
 };
 
+/// ALPA_EMULATED_SEED of the environment, or 1.
+std::uint64_t seed_of_environment();
+
 /// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _DNN (version), _REFUSED,
 /// _FAILING and _SLOW give the values at first; the last three are texts of `ProductsOf` with
 /// blanks between them.
@@ -25,7 +30,9 @@ struct Machine {
   std::size_t memory_bytes = std::size_t{8} << 30;  ///< of each device
   /// the n-th kernel from now on ends in cudaErrorIllegalAddress
   std::int64_t fail_kernel = 0;
-  std::uint64_t seed = 1;                ///< of the order in which the nodes of graphs run
+  /// of the order in which nodes of graphs, blocks and warps run
+  std::uint64_t seed = seed_of_environment();
+  unsigned char shared_fill = 0xa5;      ///< of shared memory when a block begins
   std::vector<ProductsOf> refused = {};  ///< cuBLASLt proposes no algorithm for them
   std::vector<ProductsOf> invalid = {};  ///< CUBLAS_STATUS_INVALID_VALUE when asked for algorithms
   /// proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
@@ -82,6 +89,18 @@ int most_communicators(int device);
 std::map<std::vector<std::string>, int> kernels_by_ranges();
 /// Names of streams and threads that NVTX was told since then.
 std::set<std::string> given_names();
+
+struct KernelLaunch {
+  const void* kernel;
+  unsigned blocks, threads;  ///< of the grid, of a block
+  std::size_t shared_bytes;  ///< dynamic
+};
+/// Kernels that were captured, since the machine started; calls of libraries are none.
+std::vector<KernelLaunch> captured_kernels();
+
+/// Queues a kernel of the library, compiled for blocks of 64 threads: two words of each thread, what
+/// it finds in its block's static and dynamic shared memory. It writes others there.
+cudaError_t probe_shared(unsigned* found, unsigned blocks, unsigned threads, cudaStream_t stream);
 
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);

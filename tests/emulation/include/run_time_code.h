@@ -77,4 +77,7 @@ void unbind(void (*)(Parameters...), void* values) {
     return alpa_emulation::bind(&kernel, arguments);                                         \
   }                                                                                          \
   extern "C" void kernel##_run(const void* values) { alpa_emulation::run(&kernel, values); } \
+  extern "C" unsigned int kernel##_bound() {                                                 \
+    return alpa_emulation::bound_of(reinterpret_cast<const void*>(&kernel));                 \
+  }                                                                                          \
   extern "C" void kernel##_unbind(void* values) { alpa_emulation::unbind(&kernel, values); }
