@@ -1,7 +1,9 @@
 // Kernels
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "block.h"
 #include "cuda_runtime.h"
@@ -15,6 +17,8 @@ std::map<const void*, std::size_t>& allowances() {
   static auto* const allowances = new std::map<const void*, std::size_t>;
   return *allowances;
 }
+
+unsigned largest_grid = 0;  ///< since it was asked for
 
 bool is_valid(const Grid& grid, const void* kernel) {
   const dim3 &b = grid.blocks, &t = grid.threads;
@@ -57,6 +61,12 @@ void run(const Grid& grid) {
 
 }  // namespace
 
+unsigned take_largest_grid() {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return std::exchange(largest_grid, 0);
+}
+
 void forget_kernel(const void* kernel) {
   std::erase_if(loaded_kernels(), [kernel](const auto& loaded) { return loaded.second == kernel; });
 }
@@ -71,6 +81,7 @@ cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t sh
       resolve(stream)->capture->invalid = true;
       return cudaErrorStreamCaptureUnsupported;
     }
+    largest_grid = std::max(largest_grid, blocks.x * blocks.y * blocks.z);
     return enqueue(
         resolve(stream),
         [grid](std::shared_ptr<void>&) {
@@ -94,6 +105,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
     loaded_kernels().insert({current_device(), function});
     *attributes = {0, 0, 0, 1024, 32, 90, 90};
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
+                                                          int threads, size_t shared_bytes) {
+  return call([&](Lock&) {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    *blocks = threads <= 1024 && shared_bytes <= kSharedBytes ? 1 : 0;
     return cudaSuccess;
   });
 }
