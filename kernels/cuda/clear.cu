@@ -29,8 +29,7 @@ Status run_clear(const ClearedBytes* stretches, int count, Stream stream) {
   return for_tables(
       stretches, count, [](const ClearedBytes&) { return true; },
       [&](const auto& table) {
-        return launch(clear<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0, stream,
-                      table);
+        return launch_table(clear<capacity_of<decltype(table)>>, kThreads, stream, table);
       });
 }
 

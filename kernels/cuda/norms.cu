@@ -104,8 +104,7 @@ Status run_squared_norms(const NormTensor* tensors, int count, double* workspace
       tensors, count, [](const NormTensor&) { return true; },
       [&](const auto& table) {
         constexpr int capacity = capacity_of<decltype(table)>;
-        const Status status =
-            launch(square_chunks<capacity>, blocks_of(table), kThreads, 0, stream, table, sums);
+        const Status status = launch_table(square_chunks<capacity>, kThreads, stream, table, sums);
         if (status != cudaSuccess) return status;
         const double* const added = std::exchange(sums, sums + table.chunks);
         return launch(add_chunks<capacity>, table.count, kThreads, 0, stream, table, added);

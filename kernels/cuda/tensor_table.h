@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/resident.h"
 #include "kernels/cuda/update.h"
 
 namespace alpa::cuda {
@@ -30,13 +31,15 @@ constexpr int capacity_of = std::decay_t<T>::kCapacity;
 /// A table of few tensors is a smaller parameter to hand over.
 inline constexpr int kFewTensors = 24;
 
-/// Blocks of a launch: more than are resident at once on any card, each walks
-/// several chunks of a large table.
-inline constexpr std::int64_t kMaxTableBlocks = 1024;
-
-template <class Tensor, int capacity>
-std::int64_t blocks_of(const Table<Tensor, capacity>& table) {
-  return blocks_for(table.chunks, 1, kMaxTableBlocks);
+/// Queues kernel(table, arguments…): a block a chunk, or as many blocks as are resident, which walk
+/// the chunks of a large table.
+template <class Tensor, int capacity, class... Parameters, class... Arguments>
+Status launch_table(void (*kernel)(Parameters...), int threads, Stream stream,
+                    const Table<Tensor, capacity>& table, const Arguments&... arguments) {
+  std::int64_t most = 0;
+  const Status status = resident_blocks(most, reinterpret_cast<const void*>(kernel), threads);
+  if (status != cudaSuccess) return status;
+  return launch(kernel, blocks_for(table.chunks, 1, most), threads, 0, stream, table, arguments...);
 }
 
 /// The tensor that holds chunk `chunk`: the last one that begins at it or before.

@@ -305,9 +305,9 @@ Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream
     status = for_tables(
         tensors, count, [&](const UpdateTensor& t) { return belongs<Rule>(kind, t); },
         [&](const auto& table) {
-          return launch(
+          return launch_table(
               update_packs<typename Kind::T, typename Kind::G, Rule, capacity_of<decltype(table)>>,
-              blocks_of(table), kThreads, 0, stream, table, rule);
+              kThreads, stream, table, rule);
         });
   };
   (run_kind(kinds), ...);
@@ -315,8 +315,8 @@ Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream
   return for_tables(
       tensors, count, [&](const UpdateTensor& t) { return !(belongs<Rule>(kinds, t) || ...); },
       [&](const auto& table) {
-        return launch(update_elements<Rule, capacity_of<decltype(table)>>, blocks_of(table),
-                      kThreads, 0, stream, table, rule);
+        return launch_table(update_elements<Rule, capacity_of<decltype(table)>>, kThreads, stream,
+                            table, rule);
       });
 }
 

@@ -7,7 +7,8 @@
 
 namespace alpa::cuda {
 
-inline constexpr std::int64_t kUpdateChunk = 8192;  ///< elements that a block handles at a time
+/// Elements that a block handles at a time. As many blocks run as are resident on the card.
+inline constexpr std::int64_t kUpdateChunk = 8192;
 
 /// Tensors that a launch takes; more are several launches, and for optimizers so are tensors of
 /// other element types. A kernel's parameters are 32764 bytes at most.

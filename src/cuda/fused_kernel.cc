@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile_kernel.h"
+#include "kernels/cuda/resident.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -27,12 +28,14 @@ FusedKernel::FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall&
   cudaFuncAttributes attributes;
   check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel_)),
         "cudaFuncGetAttributes");
+  check(static_cast<cudaError_t>(
+            resident_blocks(most_blocks_, reinterpret_cast<const void*>(kernel_), kFusedThreads)),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 
 void FusedKernel::Unload::operator()(CUlib_st* library) const { cudaLibraryUnload(library); }
 
 Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream stream) const {
-  constexpr std::int64_t kMaxBlocks = 4096;
   if (elements_ == 0) return cudaSuccess;
   const auto is_aligned = [](const void* p) {
     return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
@@ -46,7 +49,7 @@ Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream 
     arguments_[packed_.size() + o] = const_cast<void**>(&outputs[o]);
   arguments_.back() = &aligned;
   const std::int64_t at_once = aligned ? per_block_ : kFusedThreads;
-  const std::int64_t blocks = std::min(kMaxBlocks, (elements_ + at_once - 1) / at_once);
+  const std::int64_t blocks = std::min(most_blocks_, (elements_ + at_once - 1) / at_once);
   return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_),
                           dim3(static_cast<unsigned>(blocks)), dim3(kFusedThreads),
                           arguments_.data(), 0, stream);

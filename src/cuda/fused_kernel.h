@@ -26,6 +26,7 @@ class FusedKernel {
   mutable std::vector<void*> arguments_;  ///< filled by `run`, which allocates nothing
   /// elements, and how many of them a block computes at once
   std::int64_t elements_, per_block_;
+  std::int64_t most_blocks_ = 0;  ///< that are resident at once
   struct Unload {
     void operator()(CUlib_st* library) const;
   };

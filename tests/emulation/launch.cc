@@ -1,7 +1,9 @@
 // Kernels
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "block.h"
 #include "cuda_runtime.h"
@@ -24,6 +26,8 @@ bool is_within(unsigned bound, const Grid& grid) {
                bound);
   return false;
 }
+
+unsigned largest_grid = 0;  ///< since it was asked for
 
 bool is_valid(const Grid& grid, const void* kernel) {
   const dim3 &b = grid.blocks, &t = grid.threads;
@@ -73,6 +77,12 @@ std::vector<KernelLaunch> captured_kernels() {
   return world().captured_kernels;
 }
 
+unsigned take_largest_grid() {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return std::exchange(largest_grid, 0);
+}
+
 void forget_kernel(const void* kernel) {
   std::erase_if(loaded_kernels(), [kernel](const auto& loaded) { return loaded.second == kernel; });
 }
@@ -90,6 +100,7 @@ cudaError_t launch(const void* kernel, unsigned bound, dim3 blocks, dim3 threads
     if (resolve(stream)->capture)
       world().captured_kernels.push_back({kernel, blocks.x * blocks.y * blocks.z,
                                           threads.x * threads.y * threads.z, shared_bytes});
+    largest_grid = std::max(largest_grid, blocks.x * blocks.y * blocks.z);
     return enqueue(
         resolve(stream),
         [grid](std::shared_ptr<void>&) mutable {
@@ -113,6 +124,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
     loaded_kernels().insert({current_device(), function});
     *attributes = {0, 0, 0, static_cast<int>(alpa_emulation::bound_of(function)), 32, 90, 90};
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
+                                                          int threads, size_t shared_bytes) {
+  return call([&](Lock&) {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    *blocks = threads <= 1024 && shared_bytes <= kSharedBytes ? 1 : 0;
     return cudaSuccess;
   });
 }

@@ -244,6 +244,9 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 // kernels
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function);
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value);
+/// One: so few that blocks loop.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
+                                                          int threads, size_t shared_bytes);
 /// `function` is a cudaKernel_t of `cudaLibraryGetKernel`; kernels of the program go through
 /// cudaLaunchKernelEx, which knows their parameters.
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,

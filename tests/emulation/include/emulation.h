@@ -53,6 +53,9 @@ void fail_kernel(std::int64_t n);
 /// From now on no kernel, graph or call of a library begins to run on the device, or all do again.
 void hold(int device, bool held);
 
+/// The most blocks of a kernel that was queued or captured since the last call of this.
+unsigned take_largest_grid();
+
 /// cuDNN's engine that was queued last; -1: none since the machine started.
 int last_engine();
 
