@@ -46,8 +46,8 @@ Launch load_plain(const AttentionLaunch& launch) {
 }
 
 /// Attention through cuDNN, with the variant packs of its pieces.
-struct DnnCall {
-  explicit DnnCall(const AttentionLaunch& launch)
+struct DnnAttention {
+  explicit DnnAttention(const AttentionLaunch& launch)
       : launch(launch), piece(attention_piece(launch)), scratch(attention_scratch(launch)) {
     packs.resize(launch.shape.batch / piece.shape.batch *
                  (launch.shape.key_heads / piece.shape.key_heads));
@@ -65,7 +65,7 @@ struct DnnCall {
                    Stream stream) const;
 };
 
-void DnnCall::queue(const KernelCall& now, Stream stream) {
+void DnnAttention::queue(const KernelCall& now, Stream stream) {
   const AttentionShape &all = launch.shape, &one = piece.shape;
   std::size_t number = 0;
   for (std::int64_t row = 0; row < all.batch; row += one.batch)
@@ -73,8 +73,8 @@ void DnnCall::queue(const KernelCall& now, Stream stream) {
       queue_piece(now, row, head, packs[number++], stream);
 }
 
-void DnnCall::queue_piece(const KernelCall& now, std::int64_t row, std::int64_t key_head,
-                          DnnPacks& packs, Stream stream) const {
+void DnnAttention::queue_piece(const KernelCall& now, std::int64_t row, std::int64_t key_head,
+                               DnnPacks& packs, Stream stream) const {
   const AttentionShape& s = launch.shape;
   const std::int64_t head = key_head * s.group;
   std::array<std::pair<std::int64_t, void*>, kDnnQueries> tensors;
@@ -111,7 +111,7 @@ Launch load_attention(const OpDef&, const KernelCall& call, const Gpu& card) {
   const std::string refusal = dnn_refusal(launch);
   if (card.dnn != nullptr && !refusal.empty()) say_plain(kAttentionRuns, refusal);
   if (card.dnn == nullptr || !suits_dnn(launch)) return load_plain(launch);
-  const auto loaded = std::make_shared<DnnCall>(launch);
+  const auto loaded = std::make_shared<DnnAttention>(launch);
   loaded->plan = card.dnn->load(
       attention_problem(loaded->piece, loaded->scratch.workspace_bytes, loaded->numbers));
   if (!loaded->plan) return load_plain(launch);

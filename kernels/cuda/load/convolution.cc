@@ -31,7 +31,7 @@ Launch load_plain(std::string_view op, const ConvolutionLaunch& launch) {
 }
 
 /// A convolution through cuDNN, with its variant packs.
-struct DnnCall {
+struct DnnConvolution {
   ConvolutionLaunch launch;
   std::shared_ptr<const DnnPlan> plan;
   CopyLaunch transposed;
@@ -41,7 +41,7 @@ struct DnnCall {
   void queue(const KernelCall& now, Stream stream) const;
 };
 
-void DnnCall::queue(const KernelCall& now, Stream stream) const {
+void DnnConvolution::queue(const KernelCall& now, Stream stream) const {
   std::byte* const kernel = aligned(now.workspace, kDnnAlignment);
   std::byte *const first = now.inputs[0].data, *const second = now.inputs[1].data,
                    *const result = now.outputs[0].data;
@@ -65,7 +65,7 @@ Launch load_convolution(const OpDef& op, const KernelCall& call, const Gpu& card
   std::shared_ptr<const DnnPlan> plan = card.dnn->load(convolution_problem(launch));
   if (!plan) return load_plain(op.name, launch);
   const bool to_dnn = launch.result != ConvolutionResult::kernel;
-  const auto loaded = std::make_shared<DnnCall>(DnnCall{
+  const auto loaded = std::make_shared<DnnConvolution>(DnnConvolution{
       launch, std::move(plan), transposition(launch, to_dnn), convolution_scratch(launch), {}});
   return [loaded](const KernelCall& now, Stream stream) { loaded->queue(now, stream); };
 }
