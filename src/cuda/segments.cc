@@ -13,9 +13,9 @@ namespace {
 using Kind = lower::Instruction::Kind;
 
 /// Walks the lists of all devices as far as each gets without a message, again and again.
-class Walk {
+class SegmentWalk {
  public:
-  Walk(const std::vector<const lower::DeviceProgram*>& devices, int list)
+  SegmentWalk(const std::vector<const lower::DeviceProgram*>& devices, int list)
       : devices_(devices), list_(list), cursors_(devices.size()) {}
 
   bool at_end() const {
@@ -197,7 +197,7 @@ bool is_message(const lower::DeviceProgram& device, int list,
 std::vector<Segment> segments_of(const std::vector<const lower::DeviceProgram*>& devices, int list,
                                  bool few) {
   std::vector<Segment> segments;
-  Walk walk(devices, list);
+  SegmentWalk walk(devices, list);
   do segments.push_back(walk.next());
   while (!walk.at_end());
   return few ? joined(devices, list, segments) : segments;
