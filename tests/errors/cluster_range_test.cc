@@ -2,10 +2,12 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "support/error_text.h"
 
@@ -69,7 +71,7 @@ void find_numbers(const Json& json, const Place& at, std::vector<Place>& places)
 
 std::vector<Place> places_of_numbers() {
   std::vector<Place> places;
-  find_numbers(Json::parse(kWhole), {}, places);
+  find_numbers(Json::parse(kWhole), Place(), places);
   return places;
 }
 

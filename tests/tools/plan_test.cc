@@ -197,12 +197,11 @@ TEST_CASE("a time limit is kept, and what was not found in it is not said to be 
     const std::string text =
         mistake({model[0], model[1], "--cluster", model[2], "--hosts", model[3], "--precision",
                  model[4], "--batch", model[5], "--sequence", model[6], "--time-limit", "1"});
-    const double seconds =
-        std::min(watch.seconds(), processor_seconds_of_programs() - before);
+    const double seconds = std::min(watch.seconds(), processor_seconds_of_programs() - before);
     CHECK(text.starts_with("alpa: no plan of " + model[0] + " " + model[1] + " for " + model[3] +
                            " hosts of 8 (" + model[2] +
                            ") was found within 1 s; allow more by --time-limit: "));
-    CHECK(seconds < 1 + kOvertimeSeconds + kTracing);
+    CHECK(seconds < 1 + kOvertimeSeconds + 0.5);  // half a second for what had begun
   }
 }
 
