@@ -2,26 +2,70 @@
 /// What kernels of attention know of a score: whether its key is seen, and what dropout makes of
 /// it. Device code only.
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/least_word.h"
 #include "kernels/cuda/step_numbers.h"
 #include "kernels/plan/attention_shape.h"
 #include "src/base/philox.h"
 
 namespace alpa::cuda {
 
+/// Dropout of a head's probabilities. The step's numbers are read where there is dropout alone.
+class Dropout {
+ public:
+  __device__ Dropout(const kernels::AttentionShape& s, const StepNumbers* step, std::int64_t batch,
+                     std::int64_t head)
+      : first_(s.draws + batch * s.draws_of_row + head * s.draws_of_head), keys_(s.keys) {
+    if (s.dropout <= 0) return;
+    stream_ = random_stream(step->seed, s.stream, step->step, step->micro_batch);
+    factor_ = static_cast<float>(1 / (1 - s.dropout));
+    const std::uint64_t least = least_word(s.dropout);
+    drops_ = least > 0;
+    last_dropped_ = static_cast<std::uint32_t>(least - 1);
+  }
+
+  /// What a kept probability is multiplied with.
+  __device__ float factor() const { return factor_; }
+
+  __device__ bool keeps(std::int64_t t, std::int64_t key) const {
+    const std::uint64_t number = number_of(t, key);
+    return !drops_ || (bits_of(random_words(stream_, number / 4)) >> number % 4 & 1) != 0;
+  }
+
+  /// Bit i: query t keeps key + i. A draw is four words, of numbers 4 n to 4 n + 3: where these are
+  /// other keys, it takes two draws.
+  __device__ unsigned kept_of_four(std::int64_t t, std::int64_t key) const {
+    if (!drops_) return 0xf;
+    const std::uint64_t number = number_of(t, key);
+    const unsigned shift = number % 4;
+    unsigned bits = bits_of(random_words(stream_, number / 4));
+    if (shift != 0) bits |= bits_of(random_words(stream_, number / 4 + 1)) << 4;
+    return bits >> shift & 0xf;
+  }
+
+ private:
+  __device__ std::uint64_t number_of(std::int64_t t, std::int64_t key) const {
+    return static_cast<std::uint64_t>(first_ + t * keys_ + key);
+  }
+  __device__ unsigned bits_of(const Philox4& words) const {
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) bits |= (words.word[i] > last_dropped_ ? 1u : 0u) << i;
+    return bits;
+  }
+
+  RandomStream stream_;
+  std::int64_t first_, keys_;
+  float factor_ = 1;
+  std::uint32_t last_dropped_ = 0;
+  bool drops_ = false;
+};
+
 /// What dropout multiplies a probability with.
 template <class S>
 __device__ S kept(const kernels::AttentionShape& s, const StepNumbers* step, std::int64_t batch,
                   std::int64_t head, std::int64_t t, std::int64_t key) {
   if (s.dropout <= 0) return S(1);
-  const RandomStream stream = random_stream(step->seed, s.stream, step->step, step->micro_batch);
-  const auto index = static_cast<std::uint64_t>(s.draws + batch * s.draws_of_row +
-                                                head * s.draws_of_head + t * s.keys + key);
-  const Philox4 words = random_words(stream, index / 4);
-  // Of constant places, so that no word is in memory.
-  const std::uint32_t low = index % 2 != 0 ? words.word[1] : words.word[0],
-                      high = index % 2 != 0 ? words.word[3] : words.word[2];
-  const double number = unit_interval(static_cast<double>(index % 4 >= 2 ? high : low));
-  return number >= s.dropout ? static_cast<S>(1 / (1 - s.dropout)) : S(0);
+  return Dropout(s, step, batch, head).keeps(t, key) ? static_cast<S>(1 / (1 - s.dropout)) : S(0);
 }
 
 /// Number of keys that query t sees, masks apart.

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 
+#include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/attention_scores.h"
 #include "kernels/cuda/tensor_core.h"
 
@@ -33,10 +34,13 @@ struct Lane {
   __device__ int column(int n, int i) const { return n * 8 + pair + i % 2; }
 };
 
-/// What a kernel is compiled for. Everything else is the general form, which is slower.
+/// What a kernel is compiled for. In the packed forms rows are copied in packs of 16 bytes beside
+/// the products of the tile before, and written in pairs. All else is the general form, which is
+/// slower.
 enum class Form : std::uint8_t {
   general,
-  plain,  ///< no dropout; rows are read in packs of 16 bytes and written in pairs
+  plain,    ///< packed, no dropout
+  dropped,  ///< packed, with dropout
 };
 
 /// One head of a tensor [B, N, heads, D].
@@ -67,23 +71,26 @@ __device__ uint4 some_of_row(const T* from, int left) {
   return word;
 }
 
-/// Rows [first, first + rows) of a head, zeros beyond it.
+/// Of a thread: the packs of two tiles of own rows.
+template <int width>
+using Copies = AsyncCopies<2 * kOwn * width / 8 / kThreads * 2>;
+
+/// Rows [first, first + rows) of a head, zeros beyond it; there once the copies are.
 template <Form form, int width, int rows, class T>
-__device__ void load_tile(Bits* tile, const Head<const T>& head, std::int64_t first) {
+__device__ void load_tile(Copies<width>& copies, Bits* tile, const Head<const T>& head,
+                          std::int64_t first) {
   constexpr int kPacks = width / 8;
 #pragma unroll
   for (int i = 0; i < rows * kPacks / kThreads; ++i) {
     const int at = i * kThreads + static_cast<int>(threadIdx.x), row = at / kPacks,
               column = at % kPacks * 8;
-    uint4 word = {0, 0, 0, 0};
-    if (first + row < head.rows && column < head.width) {
-      const T* const from = head.row(first + row) + column;
-      if constexpr (form == Form::plain)
-        word = *reinterpret_cast<const uint4*>(from);
-      else
-        word = some_of_row(from, head.width - column);
-    }
-    *reinterpret_cast<uint4*>(tile + row * kLead<width> + column) = word;
+    auto* const to = reinterpret_cast<uint4*>(tile + row * kLead<width> + column);
+    const bool there = first + row < head.rows && column < head.width;
+    const T* const from = there ? head.row(first + row) + column : head.first;
+    if constexpr (form == Form::general)
+      *to = some_of_row(from, there ? head.width - column : 0);
+    else
+      copies.copy(to, from, there);
   }
 }
 
@@ -101,7 +108,7 @@ __device__ void store_rows(const Head<T>& head, std::int64_t first, const Lane& 
       const unsigned int both = pair_of<T>(results[n][2 * half] * factors[half],
                                            results[n][2 * half + 1] * factors[half]);
       T* const to = head.row(row) + column;
-      if constexpr (form == Form::plain) {
+      if constexpr (form != Form::general) {
         *reinterpret_cast<unsigned int*>(to) = both;
       } else {
         T elements[2];
@@ -195,8 +202,7 @@ struct Block {
 struct Scores {
   const AttentionShape& s;
   const std::uint8_t* mask;
-  const StepNumbers* step;
-  std::int64_t batch, head;
+  std::int64_t batch;
 
   /// Whether all queries from `query` on see keys [key, + keys).
   __device__ bool are_seen(std::int64_t query, std::int64_t key, int keys) const {
@@ -205,12 +211,49 @@ struct Scores {
   __device__ bool is_seen(std::int64_t query, std::int64_t key) const {
     return cuda::is_seen(s, mask, batch, query, key);
   }
-  template <Form form>
-  __device__ float kept(std::int64_t query, std::int64_t key) const {
-    if constexpr (form == Form::plain) return 1;
-    return cuda::kept<float>(s, step, batch, head, query, key);
-  }
 };
+
+// ---- dropout: four lanes' scores of a draw. What a lane keeps of its results n is a number, of
+// which bit 4 n + i is element i's.
+
+/// Rows are queries, from `query` on, and columns keys: two lanes share the draws of two rows.
+template <int n>
+__device__ unsigned kept_of_queries(const Dropout& dropout, const Lane& at, std::int64_t query,
+                                    std::int64_t key) {
+  const int which = at.lane % 2, of_four = at.pair & 2;
+  unsigned own = 0;
+#pragma unroll 2
+  for (int i = 0; i < n; ++i)
+    own |= dropout.kept_of_four(query + at.row(2 * which), key + 8 * i + (at.pair & 4)) << 4 * i;
+  const unsigned other = __shfl_xor_sync(~0u, own, 1, 32);
+  const unsigned above = which == 0 ? own : other, below = which == 0 ? other : own;
+  return (above >> of_four & 0x33333333) | (below >> of_four & 0x33333333) << 2;
+}
+
+/// Rows are keys and columns queries: four lanes share the draws of their four elements, each of
+/// four keys.
+template <int n>
+__device__ unsigned kept_of_keys(const Dropout& dropout, const Lane& at, std::int64_t query,
+                                 std::int64_t key) {
+  const int which = at.group % 4;
+  unsigned own = 0, kept = 0;
+#pragma unroll 2
+  for (int i = 0; i < n; ++i)
+    own |= dropout.kept_of_four(query + at.column(i, which), key + at.row(which) - which) << 4 * i;
+#pragma unroll
+  for (int apart = 0; apart < 4; ++apart) {
+    const unsigned drawn = __shfl_xor_sync(~0u, own, 4 * apart, 32);
+    kept |= (drawn >> which & 0x11111111) << (which ^ apart);
+  }
+  return kept;
+}
+
+/// Of element i of result n.
+template <Form form>
+__device__ float factor_of(const Dropout& dropout, unsigned kept, int n, int i) {
+  if constexpr (form == Form::plain) return 1;
+  return (kept >> (4 * n + i) & 1) != 0 ? dropout.factor() : 0.0f;
+}
 
 // ---- forward
 
@@ -247,21 +290,29 @@ template <Form form, class T, int width>
 __global__ void __launch_bounds__(kThreads)
     attend_tiles(const __grid_constant__ AttentionShape s, const AttentionTensors x,
                  const StepNumbers* step) {
-  __shared__ uint4 memory[2 * kTileWords<width, kKeys>];
-  Bits* const k_tile = reinterpret_cast<Bits*>(memory);
-  Bits* const v_tile = k_tile + kKeys * kLead<width>;
+  __shared__ uint4 memory[2][2 * kTileWords<width, kKeys>];
   const Lane at;
   const Block block(s.heads, s.queries);
-  const Scores scores{s, x.mask, step, block.batch, block.head};
+  const Scores scores{s, x.mask, block.batch};
+  const Dropout dropout(s, step, block.batch, block.head);
   const std::int64_t key_head = block.head / s.group;
   const auto keys = head_of<const T>(x.k, block.batch, s.keys, s.key_heads, key_head, s.width);
   const auto values = head_of<const T>(x.v, block.batch, s.keys, s.key_heads, key_head, s.width);
+  Copies<width> copies;
+  const auto load = [&](std::int64_t key) {
+    Bits* const tiles = reinterpret_cast<Bits*>(memory[key / kKeys % 2]);
+    load_tile<form, width, kKeys>(copies, tiles, keys, key);
+    load_tile<form, width, kKeys>(copies, tiles + kKeys * kLead<width>, values, key);
+  };
   LeftRows<width> q;
-  load_tile<form, width, kOwn>(  // over both tiles
-      k_tile, head_of<const T>(x.q, block.batch, s.queries, s.heads, block.head, s.width),
+  Bits* const own_tile = reinterpret_cast<Bits*>(memory[1]);
+  load_tile<form, width, kOwn>(
+      copies, own_tile, head_of<const T>(x.q, block.batch, s.queries, s.heads, block.head, s.width),
       block.first);
+  load(0);
+  copies.wait();
   __syncthreads();
-  q.load(k_tile, at);
+  q.load(own_tile, at);
 
   const float factor = static_cast<float>(s.scale) * kLog2E;
   Softmax rows{{-INFINITY, -INFINITY}, {0, 0}};
@@ -270,10 +321,11 @@ __global__ void __launch_bounds__(kThreads)
                                                                : s.queries - 1,
                      end = seen_keys(s, last);
   for (std::int64_t key = 0; key < end; key += kKeys) {
-    __syncthreads();
-    load_tile<form, width, kKeys>(k_tile, keys, key);
-    load_tile<form, width, kKeys>(v_tile, values, key);
-    __syncthreads();
+    copies.wait();
+    __syncthreads();  // also: all have used the tiles that are copied over now
+    if (key + kKeys < end) load(key + kKeys);
+    const Bits* const k_tile = reinterpret_cast<const Bits*>(memory[key / kKeys % 2]);
+    const Bits* const v_tile = k_tile + kKeys * kLead<width>;
     float p[kKeys / 8][4] = {}, corrections[2];
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
@@ -288,12 +340,13 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < width / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) y[n][i] *= corrections[i / 2];
-    if (form == Form::general)
+    if constexpr (form != Form::plain) {
+      const unsigned kept = kept_of_queries<kKeys / 8>(dropout, at, block.first, key);
 #pragma unroll
       for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          p[n][i] *= scores.kept<form>(block.first + at.row(i), key + at.column(n, i));
+        for (int i = 0; i < 4; ++i) p[n][i] *= factor_of<form>(dropout, kept, n, i);
+    }
     add_rows<T, width>(y, p, v_tile, at);
   }
 
@@ -331,38 +384,46 @@ __device__ inline Statistics statistics_of(const AttentionShape& s, const Attent
 struct Pair {
   float p, dproduct;
 };
-template <Form form>
-__device__ Pair differentiate(const Scores& scores, float product, float dp, const Statistics& of,
-                              float factor, std::int64_t query, std::int64_t key, bool all_seen) {
+__device__ inline Pair differentiate(const Scores& scores, float product, float dp,
+                                     const Statistics& of, float factor, float kept,
+                                     std::int64_t query, std::int64_t key, bool all_seen) {
   if (!all_seen && !scores.is_seen(query, key)) return {0, 0};
   const float p = approximate_exp2(product * factor - of.lse);
-  const float keeps = scores.kept<form>(query, key);
-  return {p * keeps, p * (dp * keeps - of.delta)};
+  return {p * kept, p * (dp * kept - of.delta)};
 }
 
 template <Form form, class T, int width>
 __global__ void __launch_bounds__(kThreads)
     differentiate_query_tiles(const __grid_constant__ AttentionShape s,
                               const AttentionGradTensors x, const StepNumbers* step) {
-  __shared__ uint4 memory[2 * kTileWords<width, kKeys>];
-  Bits* const k_tile = reinterpret_cast<Bits*>(memory);
-  Bits* const v_tile = k_tile + kKeys * kLead<width>;
+  __shared__ uint4 memory[2][2 * kTileWords<width, kKeys>];
   const Lane at;
   const Block block(s.heads, s.queries);
-  const Scores scores{s, x.mask, step, block.batch, block.head};
+  const Scores scores{s, x.mask, block.batch};
+  const Dropout dropout(s, step, block.batch, block.head);
   const std::int64_t key_head = block.head / s.group;
   const auto keys = head_of<const T>(x.k, block.batch, s.keys, s.key_heads, key_head, s.width);
   const auto values = head_of<const T>(x.v, block.batch, s.keys, s.key_heads, key_head, s.width);
-  LeftRows<width> q, dy;
-  const auto load = [&](LeftRows<width>& rows, const void* tensor) {
-    __syncthreads();
-    load_tile<form, width, kOwn>(
-        k_tile, head_of<const T>(tensor, block.batch, s.queries, s.heads, block.head, s.width),
-        block.first);
-    __syncthreads();
-    rows.load(k_tile, at);
+  Copies<width> copies;
+  const auto load = [&](std::int64_t key) {
+    Bits* const tiles = reinterpret_cast<Bits*>(memory[key / kKeys % 2]);
+    load_tile<form, width, kKeys>(copies, tiles, keys, key);
+    load_tile<form, width, kKeys>(copies, tiles + kKeys * kLead<width>, values, key);
   };
-  load(q, x.q), load(dy, x.dy);
+  LeftRows<width> q, dy;
+  const auto load_own = [&](Bits* tile, const void* tensor) {
+    load_tile<form, width, kOwn>(
+        copies, tile,
+        head_of<const T>(tensor, block.batch, s.queries, s.heads, block.head, s.width),
+        block.first);
+  };
+  Bits* const q_tile = reinterpret_cast<Bits*>(memory[0]);
+  Bits* const dy_tile = reinterpret_cast<Bits*>(memory[1]);
+  load_own(q_tile, x.q), load_own(dy_tile, x.dy);
+  copies.wait();
+  __syncthreads();
+  q.load(q_tile, at), dy.load(dy_tile, at);
+  __syncthreads();
   const Statistics statistics[2] = {
       statistics_of(s, x, block, block.head, block.first + at.row(0)),
       statistics_of(s, x, block, block.head, block.first + at.row(2))};
@@ -372,23 +433,29 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t last = block.first + kOwn - 1 < s.queries ? block.first + kOwn - 1
                                                                : s.queries - 1,
                      end = seen_keys(s, last);
+  if (end > 0) load(0);
   for (std::int64_t key = 0; key < end; key += kKeys) {
+    copies.wait();
     __syncthreads();
-    load_tile<form, width, kKeys>(k_tile, keys, key);
-    load_tile<form, width, kKeys>(v_tile, values, key);
-    __syncthreads();
+    if (key + kKeys < end) load(key + kKeys);
+    const Bits* const k_tile = reinterpret_cast<const Bits*>(memory[key / kKeys % 2]);
+    const Bits* const v_tile = k_tile + kKeys * kLead<width>;
     float p[kKeys / 8][4] = {}, dp[kKeys / 8][4] = {};
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
     add_products<T, width>(
         dp, [&](int i) { return dy.parts[i]; }, v_tile, at);
     const bool all_seen = scores.are_seen(block.first, key, kKeys);
+    unsigned kept = 0;
+    if constexpr (form != Form::plain)
+      kept = kept_of_queries<kKeys / 8>(dropout, at, block.first, key);
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        p[n][i] = differentiate<form>(scores, p[n][i], dp[n][i], statistics[i / 2], factor,
-                                      block.first + at.row(i), key + at.column(n, i), all_seen)
+        p[n][i] = differentiate(scores, p[n][i], dp[n][i], statistics[i / 2], factor,
+                                factor_of<form>(dropout, kept, n, i), block.first + at.row(i),
+                                key + at.column(n, i), all_seen)
                       .dproduct;
     add_rows<T, width>(dq, p, k_tile, at);
   }
@@ -400,61 +467,80 @@ __global__ void __launch_bounds__(kThreads)
 template <int width>
 constexpr int kQueries = width <= 64 ? 32 : 16;
 
+/// Shared memory of dk and dv: own keys and values, twice queries and dy, twice statistics.
+template <int width>
+struct KeyTiles {
+  static constexpr int kTile = kQueries<width>;
+  Bits k[kOwn * kLead<width>], v[kOwn * kLead<width>];
+  struct {
+    Bits q[kTile * kLead<width>], dy[kTile * kLead<width>];
+    Statistics statistics[kTile];
+  } stages[2];
+};
+
 template <Form form, class T, int width>
 __global__ void __launch_bounds__(kThreads)
     differentiate_key_tiles(const __grid_constant__ AttentionShape s, const AttentionGradTensors x,
                             const StepNumbers* step) {
   constexpr int kTile = kQueries<width>;
-  __shared__ uint4 memory[2 * (kTileWords<width, kOwn> + kTileWords<width, kTile>)];
-  __shared__ Statistics statistics[kTile];
-  Bits* const k_tile = reinterpret_cast<Bits*>(memory);
-  Bits* const v_tile = k_tile + kOwn * kLead<width>;
-  Bits* const q_tile = v_tile + kOwn * kLead<width>;
-  Bits* const dy_tile = q_tile + kTile * kLead<width>;
+  auto& tiles = *reinterpret_cast<KeyTiles<width>*>(dynamic_shared());
   const Lane at;
   const Block block(s.key_heads, s.keys);
   const auto keys_of = [&](const void* tensor) {
     return head_of<const T>(tensor, block.batch, s.keys, s.key_heads, block.head, s.width);
   };
-  load_tile<form, width, kOwn>(k_tile, keys_of(x.k), block.first);
-  load_tile<form, width, kOwn>(v_tile, keys_of(x.v), block.first);
+  Copies<width> copies;
+  load_tile<form, width, kOwn>(copies, tiles.k, keys_of(x.k), block.first);
+  load_tile<form, width, kOwn>(copies, tiles.v, keys_of(x.v), block.first);
 
   const float scale = static_cast<float>(s.scale), factor = scale * kLog2E;
   float dk[width / 8][4] = {}, dv[width / 8][4] = {};
   const std::int64_t first_seeing = block.first - s.visible + 1,
                      begin = first_seeing > 0 ? first_seeing / kTile * kTile : 0;
   for (std::int64_t head = block.head * s.group; head < (block.head + 1) * s.group; ++head) {
-    const Scores scores{s, x.mask, step, block.batch, head};
+    const Scores scores{s, x.mask, block.batch};
+    const Dropout dropout(s, step, block.batch, head);
     const auto queries_of = [&](const void* tensor) {
       return head_of<const T>(tensor, block.batch, s.queries, s.heads, head, s.width);
     };
-    for (std::int64_t query = begin; query < s.queries; query += kTile) {
-      __syncthreads();
-      load_tile<form, width, kTile>(q_tile, queries_of(x.q), query);
-      load_tile<form, width, kTile>(dy_tile, queries_of(x.dy), query);
+    const auto load = [&](std::int64_t query) {
+      auto& to = tiles.stages[query / kTile % 2];
+      load_tile<form, width, kTile>(copies, to.q, queries_of(x.q), query);
+      load_tile<form, width, kTile>(copies, to.dy, queries_of(x.dy), query);
       if (threadIdx.x < kTile)
-        statistics[threadIdx.x] = statistics_of(s, x, block, head, query + threadIdx.x);
+        to.statistics[threadIdx.x] = statistics_of(s, x, block, head, query + threadIdx.x);
+    };
+    __syncthreads();
+    if (begin < s.queries) load(begin);
+    for (std::int64_t query = begin; query < s.queries; query += kTile) {
+      copies.wait();
       __syncthreads();
+      if (query + kTile < s.queries) load(query + kTile);
+      const auto& from = tiles.stages[query / kTile % 2];
       float p[kTile / 8][4] = {}, dp[kTile / 8][4] = {};
       add_products<T, width>(
-          p, [&](int i) { return left_of<width>(k_tile, at, 16 * i); }, q_tile, at);
+          p, [&](int i) { return left_of<width>(tiles.k, at, 16 * i); }, from.q, at);
       add_products<T, width>(
-          dp, [&](int i) { return left_of<width>(v_tile, at, 16 * i); }, dy_tile, at);
+          dp, [&](int i) { return left_of<width>(tiles.v, at, 16 * i); }, from.dy, at);
       const bool all_seen = scores.are_seen(query, block.first, kOwn);
+      unsigned kept = 0;
+      if constexpr (form != Form::plain)
+        kept = kept_of_keys<kTile / 8>(dropout, at, query, block.first);
 #pragma unroll
       for (int n = 0; n < kTile / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int column = at.column(n, i);
-          const Pair pair =
-              differentiate<form>(scores, p[n][i], dp[n][i], statistics[column], factor,
-                                  query + column, block.first + at.row(i), all_seen);
+          const Pair pair = differentiate(scores, p[n][i], dp[n][i], from.statistics[column],
+                                          factor, factor_of<form>(dropout, kept, n, i),
+                                          query + column, block.first + at.row(i), all_seen);
           p[n][i] = pair.p, dp[n][i] = pair.dproduct;
         }
-      add_rows<T, width>(dv, p, dy_tile, at);
-      add_rows<T, width>(dk, dp, q_tile, at);
+      add_rows<T, width>(dv, p, from.dy, at);
+      add_rows<T, width>(dk, dp, from.q, at);
     }
   }
+  copies.wait();  // of own rows, where no query sees them
   const auto results_of = [&](void* tensor) {
     return head_of<T>(tensor, block.batch, s.keys, s.key_heads, block.head, s.width);
   };
@@ -477,9 +563,9 @@ Status with_tiles(const AttentionShape& s, bool are_aligned, const Visit& visit)
     return visit(form, element, std::integral_constant<int, 128>());
   };
   const auto with_form = [&](auto element) {
-    const bool is_plain = s.dropout <= 0 && s.width % 8 == 0 && are_aligned;
-    return is_plain ? with_width(FormOf<Form::plain>(), element)
-                    : with_width(FormOf<Form::general>(), element);
+    if (s.width % 8 != 0 || !are_aligned) return with_width(FormOf<Form::general>(), element);
+    return s.dropout > 0 ? with_width(FormOf<Form::dropped>(), element)
+                         : with_width(FormOf<Form::plain>(), element);
   };
   return s.dtype == DType::bf16 ? with_form(Bf16()) : with_form(F16());
 }
@@ -505,12 +591,15 @@ Status run_attention_grad_tiles(const AttentionShape& s, const AttentionGradTens
   const bool aligned = are_aligned({x.dy, x.q, x.k, x.v, x.dq, x.dk, x.dv});
   return with_tiles(s, aligned, [&](auto form, auto element, auto width) {
     using T = decltype(element);
-    const Status status =
-        launch(differentiate_query_tiles<form.value, T, width.value>,
-               blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
+    Status status = launch(differentiate_query_tiles<form.value, T, width.value>,
+                           blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
     if (status != cudaSuccess) return status;
-    return launch(differentiate_key_tiles<form.value, T, width.value>,
-                  blocks_of(s.batch, s.key_heads, s.keys), kThreads, 0, stream, s, x, step);
+    const auto of_keys = differentiate_key_tiles<form.value, T, width.value>;
+    constexpr int shared = sizeof(KeyTiles<width.value>);  // more than 48 KB are asked for
+    status = cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (status != cudaSuccess) return status;
+    return launch(of_keys, blocks_of(s.batch, s.key_heads, s.keys), kThreads, shared, stream, s, x,
+                  step);
   });
 }
 

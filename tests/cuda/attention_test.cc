@@ -5,9 +5,11 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <cmath>
 #include <span>
 
 #include "dnn_cards.h"
+#include "kernels/cuda/least_word.h"
 #include "src/cuda/dnn_attention.h"
 
 namespace alpa::attention_test {
@@ -40,6 +42,27 @@ AttentionLaunch launch_of(const Layer& layer, DType dtype, bool is_gradient) {
 }
 
 // ---- what is planned
+
+TEST_CASE("words from least_word(p) on are the numbers of at least p, to the last bit of p") {
+  const auto number_of = [](std::uint64_t word) {
+    return unit_interval(static_cast<double>(word));
+  };
+  const auto is_right = [&](double p) {
+    CAPTURE(p);
+    const std::uint64_t least = cuda::least_word(p), words = std::uint64_t{1} << 32;
+    CHECK(least <= words);
+    if (least < words) CHECK(number_of(least) >= p);
+    if (least > 0) CHECK(number_of(least - 1) < p);
+  };
+  for (const double p : {0.0, 1e-12, 0.1, 1.0 / 3, 0.5, 0.9, 1 - 1e-10, 1 - 1e-16}) is_right(p);
+  // the numbers themselves, where the last bit decides
+  for (const std::uint32_t word : {0u, 1u, 12345u, 0x19999999u, 0x80000000u, 0xffffffffu}) {
+    const double number = number_of(word);
+    CHECK(cuda::least_word(number) == word);
+    for (const double p : {number, std::nextafter(number, 0.0), std::nextafter(number, 1.0)})
+      is_right(p);
+  }
+}
 
 TEST_CASE("cuDNN is asked for 16-bit attention without masks, dropout and odd widths") {
   const auto refusal = [&](const auto& change) {

@@ -120,18 +120,21 @@ struct ExpectedProducts {
 };
 constexpr ExpectedProducts kExpectedProducts[] = {
     // q kᵀ and p v of 32 keys
-    {"attend_tiles<(Form)1, alpa::Bf16, 64>", 32, 128, 4},
-    {"attend_tiles<(Form)1, alpa::F16, 128>", 64, 192, 6},
+    {"attend_tiles<(Form)1, alpa::Bf16, 64>", 32, 128, 8},
+    {"attend_tiles<(Form)1, alpa::F16, 128>", 64, 192, 16},
+    {"attend_tiles<(Form)2, alpa::Bf16, 64>", 32, 128, 8},
     {"attend_tiles<(Form)0, alpa::Bf16, 128>", 64, 192, 0},
     // q kᵀ, dy vᵀ and ds k of 32 keys
-    {"differentiate_query_tiles<(Form)1, alpa::Bf16, 64>", 48, 168, 0},
-    {"differentiate_query_tiles<(Form)1, alpa::F16, 128>", 96, 255, 0},
+    {"differentiate_query_tiles<(Form)1, alpa::Bf16, 64>", 48, 168, 8},
+    {"differentiate_query_tiles<(Form)1, alpa::F16, 128>", 96, 255, 16},
+    {"differentiate_query_tiles<(Form)2, alpa::Bf16, 64>", 48, 168, 8},
     // k qᵀ, v dyᵀ, pᵀ dy and dsᵀ q of 32 queries, or of 16
     {"differentiate_key_tiles<(Form)1, alpa::Bf16, 64>", 64, 168, 8},
     {"differentiate_key_tiles<(Form)1, alpa::F16, 128>", 64, 255, 12},
+    {"differentiate_key_tiles<(Form)2, alpa::Bf16, 64>", 64, 168, 8},
 };
 
-TEST_CASE("attention's products are on tensor cores, of keys loaded 16 bytes at a time") {
+TEST_CASE("attention's products are on tensor cores, of keys copied 16 bytes at a time") {
   const std::optional<std::vector<KernelReport>> reports = library_report();
   if (!reports) return;
   for (const ExpectedProducts& expected : kExpectedProducts) {
@@ -227,6 +230,11 @@ TEST_CASE("loads count up to the first instruction that needs one, be it a conve
   CHECK(parallel.stores == "1x128");
   CHECK(parallel.spills == 1);
   CHECK(parallel.tensor == 1);
+
+  const KernelReport copies = report_of(
+      "LDGSTS.E.BYPASS.LTC128B.128 [R4], desc[UR6][R2.64]\nIADD3 R4, R4, 0x10, RZ\n"
+      "LDGSTS.E.BYPASS.LTC128B.128 [R4], desc[UR6][R2.64+0x10]\nIADD3 R4, R4, R2, RZ\nEXIT");
+  CHECK(copies.widths == "2x128");
 }
 
 TEST_CASE(

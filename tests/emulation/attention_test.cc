@@ -148,6 +148,12 @@ TEST_CASE("kernels of our own on tensor cores give what the CPU gives, in severa
         Problem{.batch = 1, .queries = 40, .keys = 70, .width = 128, .dtype = f16},
         Problem{.queries = 3, .keys = 70, .width = 128, .dropout = 0.25},
         Problem{.queries = 70, .keys = 40, .width = 20, .causal = false, .dropout = 0.25},
+        // packed, with draws at the keys' multiples of four, and beside them
+        Problem{.queries = 70, .heads = 2, .keys = 72, .width = 64, .dropout = 0.5},
+        Problem{.batch = 1, .queries = 70, .keys = 67, .width = 64, .dtype = f16, .dropout = 0.1},
+        Problem{.queries = 20, .keys = 80, .dropout = 0.3, .first_query = 40, .all_queries = 80},
+        Problem{.queries = 33, .keys = 66, .width = 24, .dropout = 0.2, .mask = true},
+        Problem{.queries = 5, .keys = 66, .width = 64, .dropout = 1 - 1e-12},
         Problem{.queries = 33, .keys = 66, .width = 20, .mask = true},
         Problem{.queries = 33, .keys = 66, .width = 24, .causal = false, .mask = true},
         Problem{.queries = 20, .keys = 80, .first_query = 40, .all_queries = 80}}) {
