@@ -32,6 +32,7 @@ struct Fixture {
       REQUIRE(cudaEventCreateWithFlags(event, cudaEventDisableTiming) == cudaSuccess);
     REQUIRE(cudaMalloc(&data, 16 * sizeof(int)) == cudaSuccess);
     REQUIRE(cudaMemset(data, 0, 16 * sizeof(int)) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);  // no other stream waits for it
     queue(a, 0, 0, 0);  // a kernel that is first launched in a capture fails
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   }
