@@ -251,8 +251,9 @@ bool Lanes::go(Lane& lane, const Posts& posts, const Posts& going) const {
     invariant(message.begin == received.begin && message.extent == received.extent &&
                   send->end.tensor.type.dtype == receive->end.tensor.type.dtype,
               "device {} sends a box of {} at {}, but device {} expects one of {} at {}",
-              lane.sides[0].device, to_string(message.extent), to_string(message.begin),
-              lane.sides[1].device, to_string(received.extent), to_string(received.begin));
+              lane.sides[0].device, alpa::to_string(message.extent), alpa::to_string(message.begin),
+              lane.sides[1].device, alpa::to_string(received.extent),
+              alpa::to_string(received.begin));
   }
   use_card(*devices_[*(going[0] ? lane.sides[0] : lane.sides[1]).index]);
   for (const Post* waiting : going)
