@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <iterator>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -48,6 +50,24 @@ TEST_CASE("slices depend on n, grain and the team's size alone, and are at least
     ++slices;
   });
   CHECK(slices == 2);
+}
+
+TEST_CASE("slices are those of the team's size, however few of its threads are there") {
+  const auto slices_of = [](ThreadTeam team) {
+    std::mutex mutex;
+    std::set<std::pair<std::int64_t, std::int64_t>> slices;
+    team.parallel_for(1001, 3, [&](std::int64_t begin, std::int64_t end) {
+      const std::lock_guard lock(mutex);
+      slices.emplace(begin, end);
+    });
+    return slices;
+  };
+  for (int threads : {2, 5}) {
+    const auto all = slices_of(ThreadTeam(threads));
+    CHECK(std::ssize(all) == threads * ThreadTeam::kSlicesPerThread);
+    for (int running : {1, 2, 9}) CHECK(slices_of(ThreadTeam(threads, running)) == all);
+  }
+  CHECK(offered_cores() >= usable_cores());
 }
 
 TEST_CASE("work of at most one grain runs on the caller") {

@@ -116,6 +116,38 @@ TEST_CASE("einsum of larger matrices, where the work is shared between threads")
   check("bki,bkj->ji", {{'b', 3}, {'i', 16}, {'j', 24}, {'k', 500}}, f32, 25);
 }
 
+TEST_CASE("a product in one order, or of few results or f64, does not depend on threads") {
+  const auto check_threads = [](const std::string& equation, const Extents& extents, DType dtype,
+                                int chunks) {
+    CAPTURE(equation);
+    CAPTURE(std::string(name_of(dtype)));
+    const Equation e = split(equation);
+    const HostTensor x = random_tensor({dtype, shape_of(e.x, extents)}, 1),
+                     y = random_tensor({dtype, shape_of(e.y, extents)}, 2);
+    const auto run = [&](int threads) {
+      return run_kernel(cpu::einsum, {x, y}, {HostTensor({dtype, shape_of(e.z, extents)})},
+                        {.attributes = {{"equation", equation}},
+                         .threads = threads,
+                         .sums = [=](const KernelCall&) { return SumOrder{chunks}; }});
+    };
+    const auto one = run(1);
+    for (int threads : {2, 3, 5, 8}) {
+      CAPTURE(threads);
+      CHECK(run(threads) == one);
+    }
+  };
+  for (const char* equation : {"ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "bik,bkj->bij"})
+    for (const Extents& extents : {Extents{{'b', 2}, {'i', 130}, {'j', 70}, {'k', 150}},
+                                   Extents{{'b', 3}, {'i', 33}, {'j', 257}, {'k', 129}},
+                                   Extents{{'b', 1}, {'i', 300}, {'j', 512}, {'k', 64}}}) {
+      check_threads(equation, extents, f32, 1);
+      check_threads(equation, extents, f64, 0);
+    }
+  check_threads("ki,kj->ij", {{'i', 40}, {'j', 18}, {'k', 1500}}, f32, 0);  // divided by terms
+  check_threads("ik,kj->ij", {{'i', 3}, {'j', 700}, {'k', 515}}, f32, 0);   // few rows
+  check_threads("bik,bkj->bij", {{'b', 9}, {'i', 40}, {'j', 48}, {'k', 33}}, f32, 0);  // whole
+}
+
 TEST_CASE("einsum of larger matrices of bf16, in the processor's matrix unit if it has one") {
   unsigned seed = 0;
   for (const char* equation : {"ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij"})
