@@ -63,6 +63,8 @@ std::string dnn_refusal(const AttentionLaunch& launch) {
     return fmt::format("heads are {} wide, not a multiple of 8 up to {}", s.width, kMostDnnWidth);
   if (!sees_all(s) && !starts_at_first_key(s) && !ends_at_last_key(s))
     return "the diagonal neither starts at the first key nor ends at the last";
+  if (launch.is_gradient && s.queries == 1 && s.keys == 1)
+    return "cuDNN has no gradient of one query and one key";
   if (launch.is_gradient && head_bytes(s) * s.group > kMostOfKeyHead)
     return fmt::format("the gradient of a key head needs {} bytes of workspace, more than {}",
                        head_bytes(s) * s.group, kMostOfKeyHead);

@@ -13,6 +13,7 @@
 #include "alpa/base/error.h"
 #include "cache_folder.h"
 #include "src/base/fnv.h"
+#include "src/base/thread_team.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -147,10 +148,24 @@ std::string kernel_file(const std::string& source, int architecture) {
 std::vector<char> compile_kernel(const std::string& source, int architecture) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, std::vector<char>> compiled;
+  const std::pair key(source, architecture);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = compiled.find(key); known != compiled.end()) return known->second;
+  }
+  std::vector<char> code = find_or_compile(source, architecture);
   const std::lock_guard lock(mutex);
-  std::vector<char>& code = compiled[{source, architecture}];
-  if (code.empty()) code = find_or_compile(source, architecture);
-  return code;
+  return compiled.try_emplace(key, std::move(code)).first->second;
+}
+
+void compile_kernels(std::vector<std::string> sources, int architecture) {
+  std::sort(sources.begin(), sources.end());
+  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+  const auto count = static_cast<std::int64_t>(sources.size());
+  ThreadTeam team(static_cast<int>(std::clamp<std::int64_t>(count, 1, usable_cores())));
+  team.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) compile_kernel(sources[i], architecture);
+  });
 }
 
 }  // namespace alpa::cuda

@@ -25,6 +25,10 @@ bool can_compile_for(int architecture);
 /// the compiler's log if the source is wrong.
 std::vector<char> compile_kernel(const std::string& source, int architecture);
 
+/// Compiles sources that `compile_kernel` will be asked for, on all cores; known ones cost nothing.
+/// Throws as it does.
+void compile_kernels(std::vector<std::string> sources, int architecture);
+
 /// Name in the cache folder under which `compile_kernel` keeps the machine code.
 std::string kernel_file(const std::string& source, int architecture);
 

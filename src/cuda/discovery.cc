@@ -94,7 +94,7 @@ int peer_attribute(cudaDeviceP2PAttr attribute, std::int32_t from, std::int32_t 
 /// "" if there is none.
 std::string dnn_version() {
   try {
-    return dotted(dnn().version(), 10000, 100);
+    return dnn_version_text(dnn().version());
   } catch (const Error&) {
     return "";
   }

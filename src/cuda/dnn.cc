@@ -122,7 +122,10 @@ std::string try_dnn(std::int32_t device) {
   if (const std::string absent = failure_of([] { dnn(); }); !absent.empty()) return absent;
   const DnnHandle handle = make_dnn_handle();
   const std::string convolution = failure_of([&] { try_convolution(handle.get()); }),
-                    attention = failure_of([&] { try_attention(handle.get()); });
+                    attention = failure_of([&] {
+                      require_dnn(kLeastAttentionVersion);
+                      try_attention(handle.get());
+                    });
   if (convolution.empty() && attention.empty()) return "cuDNN convolution and attention run";
   const auto text = [](const std::string& why) {
     return why.empty() ? std::string("runs") : "fails: " + why;

@@ -261,7 +261,8 @@ DnnProblem attention_problem(const AttentionPiece& piece, std::int64_t workspace
                      .operations = [piece] { return dnn_attention(piece); },
                      .operands = {{kDnnLse, f32, statistics}},
                      .numbers = numbers.tensors,
-                     .workspace_bytes = workspace_bytes};
+                     .workspace_bytes = workspace_bytes,
+                     .least_version = kLeastAttentionVersion};
   const auto add = [&](std::initializer_list<std::int64_t> tensors, std::int64_t elements) {
     for (const std::int64_t tensor : tensors)
       problem.operands.push_back({tensor, s.dtype, elements});

@@ -57,6 +57,18 @@ DnnFunctions load_dnn(const std::string& library) {
   return functions_of(handle);
 }
 
+std::string dnn_version_text(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+void require_dnn(std::size_t least_version) {
+  const std::size_t version = dnn().version();
+  require(version >= least_version,
+          "cuDNN is {}, which has known errors here; install {} or later, or name its folder in "
+          "LD_LIBRARY_PATH",
+          dnn_version_text(version), dnn_version_text(least_version));
+}
+
 const DnnFunctions& dnn() {
   static const DnnFunctions functions = [] {
     for (void* const library : {own_library(), static_cast<void*>(RTLD_DEFAULT)})

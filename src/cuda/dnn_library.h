@@ -27,6 +27,12 @@ struct DnnFunctions {
 /// version than this was built for.
 DnnFunctions load_dnn(const std::string& library);
 
+/// "9.16.0" of 91600.
+std::string dnn_version_text(std::size_t version);
+
+/// Throws Error unless `dnn()` is there and of this version (91600) or a later one.
+void require_dnn(std::size_t least_version);
+
 /// Those of the library that this code is in (an emulation), of the process if it has cuDNN
 /// already, or of libcudnn.so.9. Throws Error as `load_dnn`, at every call until it is there. Any
 /// thread.

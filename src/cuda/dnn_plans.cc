@@ -36,10 +36,16 @@ int place_of(const std::string& text) {
 }
 
 bool keeps_numerics(const DnnEngine& engine, bool uses_tensor_cores) {
-  return !engine.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
-         !engine.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
-         !engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) &&
-         (uses_tensor_cores || !engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+  const auto has_none = [&](std::initializer_list<cudnnBackendNumericalNote_t> notes) {
+    return std::none_of(notes.begin(), notes.end(), [&](auto note) { return engine.has(note); });
+  };
+  return has_none({CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+                   CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
+                   CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+                   CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13}) &&
+         (uses_tensor_cores ||
+          has_none({CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD,
+                    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_FFT}));
 }
 
 }  // namespace
@@ -62,10 +68,11 @@ std::shared_ptr<const DnnPlan> DnnEngines::plan(int place) const {
   }
 }
 
-std::vector<PlacedPlan> DnnEngines::plans(int most) const {
+std::vector<PlacedPlan> DnnEngines::plans(int most, const Stopwatch& node) const {
   std::vector<PlacedPlan> plans;
   for (int place = 0; place < static_cast<int>(proposed_.size()); ++place) {
-    if (static_cast<int>(plans.size()) == most) break;
+    const bool in_time = plans.empty() || node.seconds() < kNodeSeconds;
+    if (static_cast<int>(plans.size()) == most || !in_time) break;
     if (auto found = plan(place)) plans.push_back({place, std::move(found)});
   }
   return plans;
@@ -88,35 +95,33 @@ void say_plain(std::string_view subject, const std::string& why) {
 
 DnnPlans::~DnnPlans() = default;
 
-bool DnnPlans::has_dnn(std::string_view subject) {
-  if (handle_) return true;
-  if (absent_.empty()) try {
-      dnn();
-    } catch (const Error& error) {
-      absent_ = error.what();
-    }
-  if (!absent_.empty()) {
-    say_plain(subject, absent_);
+bool DnnPlans::has_dnn(const DnnProblem& problem) {
+  try {
+    require_dnn(problem.least_version);
+  } catch (const Error& error) {
+    say_plain(problem.subject, error.what());
     return false;
   }
+  if (handle_) return true;
   handle_ = make_dnn_handle();
   if (options_.measured && options_.cached)
     choices_ = Choices(choice_file_name("engines", dnn().version()), options_.known);
   return true;
 }
 
-std::shared_ptr<const DnnPlan> DnnPlans::load(const DnnProblem& problem) {
-  if (!has_dnn(problem.subject)) return nullptr;
+std::shared_ptr<const DnnPlan> DnnPlans::load(const DnnProblem& problem, const Stopwatch& node) {
+  if (!has_dnn(problem)) return nullptr;
   const std::string key = (options_.tf32 ? "tf32 " : "") + problem.key;
   if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
-  return chosen_[key] = choose(problem, key);
+  return chosen_[key] = choose(problem, key, node);
 }
 
-std::shared_ptr<const DnnPlan> DnnPlans::choose(const DnnProblem& problem, const std::string& key) {
+std::shared_ptr<const DnnPlan> DnnPlans::choose(const DnnProblem& problem, const std::string& key,
+                                                const Stopwatch& node) {
   const DnnEngines engines({.handle = handle_.get()}, problem, options_.tf32);
   if (const std::string* const text = choices_.find(key))
     if (auto plan = engines.plan(place_of(*text))) return plan;
-  const std::vector<PlacedPlan> plans = engines.plans(options_.measured ? kCandidates : 1);
+  const std::vector<PlacedPlan> plans = engines.plans(options_.measured ? kCandidates : 1, node);
   if (plans.empty()) {
     fmt::print(stderr,
                "alpa: cuDNN has no engine for {} within {} bytes of workspace; it runs on a plain "
@@ -124,11 +129,12 @@ std::shared_ptr<const DnnPlan> DnnPlans::choose(const DnnProblem& problem, const
                key, problem.workspace_bytes);
     return nullptr;
   }
-  return options_.measured ? fastest(problem, key, plans) : plans[0].plan;
+  return options_.measured ? fastest(problem, key, plans, node) : plans[0].plan;
 }
 
 std::shared_ptr<const DnnPlan> DnnPlans::fastest(const DnnProblem& problem, const std::string& key,
-                                                 const std::vector<PlacedPlan>& plans) {
+                                                 const std::vector<PlacedPlan>& plans,
+                                                 const Stopwatch& node) {
   std::optional<Trial> trial = Trial::of(trial_bytes(problem));
   if (!trial) return plans[0].plan;
   std::vector<std::pair<std::int64_t, void*>> tensors(problem.numbers.begin(),
@@ -140,7 +146,7 @@ std::shared_ptr<const DnnPlan> DnnPlans::fastest(const DnnProblem& problem, cons
   std::vector<Way> ways;
   for (const PlacedPlan& plan : plans)
     ways.push_back([&](Stream stream) { plan.plan->run(pack, stream); });
-  const Trial::Outcome outcome = trial->run(ways);
+  const Trial::Outcome outcome = trial->run(ways, node);
   if (outcome.fastest < 0) {
     fmt::print(stderr,
                "alpa: none of {} engines that cuDNN proposes for {} runs, so a plain kernel does, "

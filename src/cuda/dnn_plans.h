@@ -2,8 +2,9 @@
 /// What runs through cuDNN: the fastest on this card of the engines that cuDNN proposes, that keep
 /// the numerics of matrix products (matmul.h) and whose workspace fits into what was planned.
 /// Excluded are engines that round f32 (unless TF32 is allowed), convert inputs to fewer bits, sum
-/// in fewer bits than f32, or give other bits from run to run. Thread rule: a `DnnPlans` and what
-/// it loads belong to one host thread at a time.
+/// in fewer bits than f32, or give other bits from run to run. Transforms lose digits where terms
+/// cancel, so Winograd's and Fourier's of f32 are excluded, too, and Winograd's of tiles above 4×4.
+/// Thread rule: a `DnnPlans` and what it loads belong to one host thread at a time.
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ struct DnnProblem {
   DnnTensors numbers = {};  ///< by value, in host memory that outlives the problem
   std::int64_t workspace_bytes = 0;
   bool has_f32_products = false;  ///< which tensor cores round
+  std::size_t least_version = 0;  ///< of cuDNN
 };
 
 /// A plan, and its engine's place among cuDNN's proposals.
@@ -49,8 +51,9 @@ class DnnEngines {
   /// Null if the engine does not keep the numerics, needs more workspace than planned, or cuDNN
   /// refuses it after all.
   std::shared_ptr<const DnnPlan> plan(int place) const;
-  /// The first `most`, the most promising ones first.
-  std::vector<PlacedPlan> plans(int most) const;
+  /// The first `most`, the most promising ones first; of those that `node` had no time for (see
+  /// kNodeSeconds) one alone. Some are compiled for the card now.
+  std::vector<PlacedPlan> plans(int most, const Stopwatch& node = {}) const;
   /// Engines that keep the numerics.
   int count() const;
 
@@ -72,23 +75,25 @@ class DnnPlans {
   ~DnnPlans();
 
   /// Null, with a line on stderr (once for each problem, or for all of a subject where cuDNN does
-  /// not load), if cuDNN cannot compute it. Equal problems are measured once. Throws Error with
-  /// cuDNN's reason if it refuses the description.
-  std::shared_ptr<const DnnPlan> load(const DnnProblem& problem);
+  /// not load or is too old), if cuDNN cannot compute it. Equal problems are measured once, for as
+  /// long as kNodeSeconds (trial.h) leaves to `node`. Throws Error with cuDNN's reason if it
+  /// refuses the description.
+  std::shared_ptr<const DnnPlan> load(const DnnProblem& problem, const Stopwatch& node = {});
 
   /// The choices made so far, as a text.
   std::string choices() const { return choices_.text(); }
 
  private:
-  bool has_dnn(std::string_view subject);
-  std::shared_ptr<const DnnPlan> choose(const DnnProblem& problem, const std::string& key);
+  bool has_dnn(const DnnProblem& problem);
+  std::shared_ptr<const DnnPlan> choose(const DnnProblem& problem, const std::string& key,
+                                        const Stopwatch& node);
   std::shared_ptr<const DnnPlan> fastest(const DnnProblem& problem, const std::string& key,
-                                         const std::vector<PlacedPlan>& plans);
+                                         const std::vector<PlacedPlan>& plans,
+                                         const Stopwatch& node);
 
   MatmulOptions options_;
-  DnnHandle handle_;    ///< made at first use
-  std::string absent_;  ///< why there is no cuDNN
-  Choices choices_;     ///< places
+  DnnHandle handle_;  ///< made at first use
+  Choices choices_;   ///< places
   std::map<std::string, std::shared_ptr<const DnnPlan>> chosen_;
 };
 

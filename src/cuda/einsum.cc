@@ -74,9 +74,10 @@ std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op,
   const TensorType& z = call.outputs[0].type;
   if (z.dtype != steps.product_type)
     load_conversion(loaded->result_, steps.product_type, z.dtype, z.elements());
+  if (card.sources != nullptr) return loaded;
   invariant(card.products != nullptr, "{}: the card has no matrix products", op);
   const MatmulProblem shape = product_shape(steps, epilogue);
-  loaded->product_ = card.products->load(shape);
+  loaded->product_ = card.products->load(shape, card.node);
   if (loaded->product_) return loaded;
   require(!epilogue.is_plain(), "{}: cuBLASLt has no algorithm for the product {} on this card", op,
           to_string(shape));

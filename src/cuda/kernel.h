@@ -1,8 +1,11 @@
 #pragma once
 /// Operators as the CUDA executor loads and queues them.
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda/kernels.h"
+#include "src/base/timing.h"
 #include "src/ir/op_def.h"
 
 namespace alpa::cuda {
@@ -36,6 +39,9 @@ struct Gpu {
   EpilogueForm epilogues = EpilogueForm::automatic;
   /// relu of a NaN is NaN, as everywhere else. Else it may be 0, as cuBLASLt's relu has it.
   bool keeps_nan = false;
+  /// Not null: nothing is loaded, but the sources that loading would compile are added to it.
+  std::vector<std::string>* sources = nullptr;
+  Stopwatch node = {};  ///< since the node that is loaded began to be; see kNodeSeconds
 };
 
 /// How calls of `op` are loaded; nullptr if there is no kernel.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "compile_kernel.h"
 #include "kernels/cuda/clear.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/publish.h"
@@ -80,6 +81,7 @@ LoadedDevice::LoadedDevice(const spmd::SpmdProgram& program, lower::DeviceProgra
       overlap_begins_(make_event()),
       overlap_done_(make_event()),
       placed_(device_.lists.size(), -1) {
+  compile_programs();
   for (int list = 0; list < static_cast<int>(device_.lists.size()); ++list) {
     lists_.push_back(load_list(device_.lists[list].instructions));
     counters_.push_back(count(list));
@@ -111,7 +113,8 @@ LoadedDevice::Counter LoadedDevice::count(int list) const {
 std::vector<Operation> LoadedDevice::load_list(const std::vector<lower::Instruction>& list) {
   std::vector<Operation> operations;
   for (const lower::Instruction& instruction : list) try {
-      operations.push_back(load(instruction));
+      card_.node = Stopwatch();
+      operations.push_back(load(instruction, card_));
     } catch (const Error& error) {
       fail("{}: {}", to_string(runtime::StepPlace{0, &instruction}, device_, program_),
            error.what());
@@ -119,7 +122,21 @@ std::vector<Operation> LoadedDevice::load_list(const std::vector<lower::Instruct
   return operations;
 }
 
-Operation LoadedDevice::load(const lower::Instruction& instruction) {
+/// Loading compiles elementwise programs one by one; so they are compiled before, all at once.
+void LoadedDevice::compile_programs() {
+  std::vector<std::string> sources;
+  Gpu card = card_;
+  card.dnn = nullptr, card.sources = &sources;
+  for (const lower::InstructionList& list : device_.lists)
+    for (const lower::Instruction& instruction : list.instructions) try {
+        if (instruction.kind == Kind::compute) load(instruction, card);
+      } catch (const Error&) {
+        // loading will say where
+      }
+  compile_kernels(std::move(sources), card.architecture);
+}
+
+Operation LoadedDevice::load(const lower::Instruction& instruction, const Gpu& card) {
   Operation operation;
   operation.instruction = &instruction;
   operation.call = lower::tensors_of(device_, instruction);
@@ -130,7 +147,7 @@ Operation LoadedDevice::load(const lower::Instruction& instruction) {
       require(load_kernel != nullptr, "operator {} has no CUDA kernel", node.op->name);
       operation.call.attributes = &node.attributes;
       place_side_by_side(operation);
-      operation.launch = load_kernel(*node.op, operation.call, card_);
+      operation.launch = load_kernel(*node.op, operation.call, card);
       break;
     }
     case Kind::load: {

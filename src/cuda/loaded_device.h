@@ -105,7 +105,8 @@ class LoadedDevice {
 
   Counter count(int list) const;
   std::vector<Operation> load_list(const std::vector<lower::Instruction>& list);
-  Operation load(const lower::Instruction& instruction);
+  Operation load(const lower::Instruction& instruction, const Gpu& card);
+  void compile_programs();
   std::byte* context_of(int list) const;
   void queue_load(const Operation& operation) const;
   void queue_overlapped(const Operation& operation) const;

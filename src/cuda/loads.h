@@ -10,7 +10,8 @@
 
 namespace alpa::cuda {
 
-/// `program` over the tensors of `call`; `op` is named in errors.
+/// `program` over the tensors of `call`; `op` is named in errors. Null if it is compiled and the
+/// card wants sources alone.
 Launch load_program(std::string_view op, ElementwiseProgram program, const KernelCall& call,
                     const Gpu& card);
 

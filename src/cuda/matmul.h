@@ -17,6 +17,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/plan/epilogue.h"
 #include "kernels/plan/matmul_shape.h"
+#include "src/base/timing.h"
 
 namespace alpa::cuda {
 
@@ -94,9 +95,10 @@ class Matmuls {
   explicit Matmuls(const MatmulOptions& options = {});
 
   /// The product, ready to run; nullopt if cuBLASLt has no algorithm for it, or (with a line on
-  /// stderr) if no proposed algorithm ran when measured. Equal shapes are measured once. Throws
-  /// InvalidMatmul naming the product, or Error with the status of another failure.
-  std::optional<Matmul> load(const MatmulProblem& shape);
+  /// stderr) if no proposed algorithm ran when measured. Equal shapes are measured once, for as
+  /// long as kNodeSeconds (trial.h) leaves to `node`. Throws InvalidMatmul naming the product, or
+  /// Error with the status of another failure.
+  std::optional<Matmul> load(const MatmulProblem& shape, const Stopwatch& node = {});
 
   bool measures() const { return options_.measured; }
   /// The choices made so far, as a text.
@@ -108,8 +110,9 @@ class Matmuls {
 
  private:
   std::string key_of(const MatmulProblem& shape) const;
-  std::optional<cublasLtMatmulAlgo_t> choose(const Matmul& product);
-  std::optional<cublasLtMatmulAlgo_t> chosen_now(const Matmul& product, const std::string& key);
+  std::optional<cublasLtMatmulAlgo_t> choose(const Matmul& product, const Stopwatch& node);
+  std::optional<cublasLtMatmulAlgo_t> chosen_now(const Matmul& product, const std::string& key,
+                                                 const Stopwatch& node);
   std::vector<cublasLtMatmulAlgo_t> candidates(const Matmul& product) const;
   std::optional<cublasLtMatmulAlgo_t> remembered(const Matmul& product, const std::string& key);
 

@@ -27,8 +27,8 @@ struct MatmulTrial {
   void* workspace;
 
   static std::optional<MatmulTrial> of(const MatmulProblem& shape);
-  Trial::Outcome run(const Matmul& product,
-                     const std::vector<cublasLtMatmulAlgo_t>& algorithms) const;
+  Trial::Outcome run(const Matmul& product, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                     const Stopwatch& node) const;
 };
 
 std::int64_t elements_between(std::int64_t rows, std::int64_t row_stride, std::int64_t columns,
@@ -63,11 +63,12 @@ std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
 }
 
 Trial::Outcome MatmulTrial::run(const Matmul& product,
-                                const std::vector<cublasLtMatmulAlgo_t>& algorithms) const {
+                                const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                                const Stopwatch& node) const {
   std::vector<Way> ways;
   for (const cublasLtMatmulAlgo_t& algorithm : algorithms)
     ways.push_back([&](Stream stream) { product.run(algorithm, buffers, workspace, stream); });
-  return trial.run(ways);
+  return trial.run(ways, node);
 }
 
 template <class T>
@@ -102,9 +103,9 @@ Matmuls::Matmuls(const MatmulOptions& options) : options_(options) {
     choices_ = Choices(choice_file_name("products", cublasLtGetVersion()), options_.known);
 }
 
-std::optional<Matmul> Matmuls::load(const MatmulProblem& shape) {
+std::optional<Matmul> Matmuls::load(const MatmulProblem& shape, const Stopwatch& node) {
   Matmul product(lt_.get(), shape, options_.tf32);
-  const std::optional<cublasLtMatmulAlgo_t> algorithm = choose(product);
+  const std::optional<cublasLtMatmulAlgo_t> algorithm = choose(product, node);
   if (!algorithm) return std::nullopt;
   product.algorithm_ = *algorithm;
   return product;
@@ -129,23 +130,24 @@ std::vector<cublasLtMatmulAlgo_t> Matmuls::candidates(const Matmul& p) const {
   return algorithms;
 }
 
-std::optional<cublasLtMatmulAlgo_t> Matmuls::choose(const Matmul& product) {
+std::optional<cublasLtMatmulAlgo_t> Matmuls::choose(const Matmul& product, const Stopwatch& node) {
   const std::string key = key_of(product.shape_);
   if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
   std::optional<cublasLtMatmulAlgo_t> chosen = remembered(product, key);
-  if (!chosen) chosen = chosen_now(product, key);
+  if (!chosen) chosen = chosen_now(product, key, node);
   chosen_[key] = chosen;
   return chosen;
 }
 
 std::optional<cublasLtMatmulAlgo_t> Matmuls::chosen_now(const Matmul& product,
-                                                        const std::string& key) {
+                                                        const std::string& key,
+                                                        const Stopwatch& node) {
   const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(product);
   if (algorithms.empty()) return std::nullopt;
   if (!options_.measured) return algorithms[0];
   const std::optional<MatmulTrial> trial = MatmulTrial::of(product.shape_);
   if (!trial) return algorithms[0];
-  const Trial::Outcome outcome = trial->run(product, algorithms);
+  const Trial::Outcome outcome = trial->run(product, algorithms, node);
   if (outcome.fastest < 0) {
     fmt::print(stderr, "alpa: none of {} algorithms that cuBLASLt proposes runs: {}\n",
                algorithms.size(), outcome.refusal);

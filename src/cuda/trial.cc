@@ -1,12 +1,14 @@
 // src/cuda/trial.cc — times alternatives against each other on the current device
 #include "trial.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <vector>
+#include <atomic>
+#include <cstdio>
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/random.h"
-#include "src/base/timing.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -15,8 +17,12 @@ namespace {
 constexpr int kRounds = 5;
 /// least seconds per alternative and round, up to kMostRuns runs
 constexpr double kRoundSeconds = 5e-4;
-constexpr int kMostRuns = 20;                                   ///< per alternative and round
-constexpr std::int64_t kReserveBytes = std::int64_t{64} << 20;  ///< left free
+constexpr int kMostRuns = 20;  ///< per alternative and round
+/// Bytes left free, beside those that the kernels of an earlier trial took when they were loaded, at
+/// their first run. Of the latter no more than kMostLoadedBytes count: others may have taken them.
+constexpr std::int64_t kReserveBytes = std::int64_t{64} << 20,
+                       kMostLoadedBytes = std::int64_t{1} << 30;
+std::atomic<std::int64_t> loaded_bytes{0};
 /// An alternative must be this much faster than the first; smaller differences may be noise.
 constexpr double kWorthIt = 0.99;
 
@@ -27,10 +33,14 @@ struct Runner {
 
 }  // namespace
 
-std::optional<Trial> Trial::of(std::int64_t bytes) {
+std::int64_t free_bytes() {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  if (bytes + kReserveBytes > static_cast<std::int64_t>(free)) return std::nullopt;
+  return static_cast<std::int64_t>(free);
+}
+
+std::optional<Trial> Trial::of(std::int64_t bytes) {
+  if (bytes + kReserveBytes + loaded_bytes > free_bytes()) return std::nullopt;
   return Trial();
 }
 
@@ -85,28 +95,44 @@ double Trial::seconds(const Way& way, int runs) const {
   return seconds_between(start_.get(), stop_.get()) / runs;
 }
 
-Trial::Outcome Trial::run(const std::vector<Way>& ways) const {
+Trial::Outcome Trial::run(const std::vector<Way>& ways, const Stopwatch& node) const {
+  const auto in_time = [&] { return node.seconds() < kNodeSeconds; };
+  const std::int64_t free_before = free_bytes();
   Outcome outcome;
   std::vector<Runner> runners;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
+  for (std::size_t i = 0; i < ways.size() && (runners.empty() || in_time()); ++i) {
     const std::string refusal = refusal_of(ways[i]);  // loads kernels, too
     if (refusal.empty())
       runners.push_back({static_cast<int>(i), 1});
     else if (outcome.refusal.empty())
       outcome.refusal = refusal;
   }
+  loaded_bytes = std::clamp(free_before - free_bytes(), loaded_bytes.load(), kMostLoadedBytes);
   if (!runners.empty()) outcome.fastest = runners[0].way;
   if (runners.size() < 2) return outcome;
-  for (Runner& runner : runners)
-    runner.runs = static_cast<int>(std::clamp(
-        kRoundSeconds / std::max(seconds(ways[runner.way], 1), 1e-9), 1.0, 1.0 * kMostRuns));
-  for (int round = 0; round < kRounds; ++round)
-    for (Runner& runner : runners) runner.seconds.push_back(seconds(ways[runner.way], runner.runs));
+  for (Runner& runner : runners) {
+    runner.seconds = {seconds(ways[runner.way], 1)};  // counts if no round follows
+    runner.runs = static_cast<int>(
+        std::clamp(kRoundSeconds / std::max(runner.seconds[0], 1e-9), 1.0, 1.0 * kMostRuns));
+  }
+  for (int round = 0; round < kRounds && in_time(); ++round)
+    for (Runner& runner : runners) {
+      if (round == 0) runner.seconds.clear();
+      runner.seconds.push_back(seconds(ways[runner.way], runner.runs));
+    }
   std::vector<double> medians;
   for (const Runner& runner : runners) medians.push_back(median(runner.seconds));
   const auto best = std::min_element(medians.begin(), medians.end());
   if (*best < kWorthIt * medians[0]) outcome.fastest = runners[best - medians.begin()].way;
   return outcome;
+}
+
+bool Trial::prefers(const Way& second, const Way& first) const {
+  const Outcome outcome = run({first, second});
+  require(outcome.fastest >= 0, "{}", outcome.refusal);
+  if (!outcome.refusal.empty())
+    fmt::print(stderr, "alpa: {}; another form is computed\n", outcome.refusal);
+  return outcome.fastest == 1;
 }
 
 }  // namespace alpa::cuda

@@ -9,16 +9,24 @@
 #include "alpa/base/dtype.h"
 #include "handles.h"
 #include "kernels/cuda/launch.h"
+#include "src/base/timing.h"
 
 namespace alpa::cuda {
+
+/// Seconds that measuring of one node may take, from its Stopwatch's start. What is under way then
+/// ends, so that it may be twice as long.
+inline constexpr double kNodeSeconds = 1.5;
 
 /// Queues the work; throws Error if it is refused.
 using Way = std::function<void(Stream)>;
 
+/// Of the current device's memory.
+std::int64_t free_bytes();
+
 /// Memory of its own for the work, and the clock.
 class Trial {
  public:
-  /// nullopt if the device has less than `bytes` and a reserve.
+  /// nullopt if the device has less than `bytes` and a reserve, for kernels that are yet to load.
   static std::optional<Trial> of(std::int64_t bytes);
 
   /// Memory with random numbers of [-1, 1), for integers with random bytes: work on zeros draws
@@ -33,8 +41,12 @@ class Trial {
   };
   /// Medians of rounds in which all run, so that changes of the card's speed hit all alike. What is
   /// refused takes no part. Of the others the first wins unless another is more than 1 % faster.
-  /// Throws Error if the device fails.
-  Outcome run(const std::vector<Way>& ways) const;
+  /// No further way is tried, and no further round begun, once `node` has run for kNodeSeconds.
+  /// The first way that runs is always tried. Throws Error if the device fails.
+  Outcome run(const std::vector<Way>& ways, const Stopwatch& node = {}) const;
+  /// Whether `second` is to be taken in place of `first`: it is faster, or `first` is refused. A
+  /// line on stderr tells of a form that is refused. Throws Error if both are.
+  bool prefers(const Way& second, const Way& first) const;
 
  private:
   Trial();

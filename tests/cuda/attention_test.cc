@@ -85,6 +85,10 @@ TEST_CASE("cuDNN is asked for 16-bit attention without masks, dropout and odd wi
   CHECK(refusal([](AttentionLaunch&, AttentionShape& s) { s.visible = 2; }) ==
         "the diagonal neither starts at the first key nor ends at the last");
   CHECK_FALSE(cuda::suits_dnn(launch_of({"", 0, 6, 4, 8, 2, 64, 8}, bf16, false)));
+  CHECK(cuda::dnn_refusal(launch_of({"", 2, 1, 4, 1, 2, 64, 1}, bf16, true)) ==
+        "cuDNN has no gradient of one query and one key");
+  for (const Layer& layer : {Layer{"", 2, 1, 4, 1, 2, 64, 1}, Layer{"", 2, 1, 4, 2, 2, 64, 2}})
+    CHECK(cuda::dnn_refusal(launch_of(layer, bf16, layer.keys == 2)).empty());
 }
 
 TEST_CASE("the diagonal of causal attention starts at the first key or ends at the last") {

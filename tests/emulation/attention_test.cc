@@ -9,7 +9,9 @@
 #include "emulation/step_on_cards.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/attention_plan.h"
+#include "src/cuda/dnn_library.h"
 #include "src/ops/all_ops.h"
+#include "support/captured_stderr.h"
 
 namespace alpa::attention_test {
 namespace {
@@ -176,6 +178,25 @@ TEST_CASE("engines that cuDNN refuses are passed over, then kernels of our own c
   CHECK(problem.engine_of({}) == -1);
 }
 
+TEST_CASE("attention takes cuDNN from 9.16 on; of an earlier one, one line on stderr tells") {
+  for (const std::size_t version : {90000, 90501, 90800, 91000, 91001, 91500, 91501}) {
+    const On machine({.dnn_version = version});
+    const CapturedStderr captured("attention_version.txt");
+    CHECK(Problem{}.engine_of(kUntuned) == -1);
+    CHECK(captured.text() ==
+          "alpa: attention runs on plain kernels, which are slow: cuDNN is " +
+              cuda::dnn_version_text(version) +
+              ", which has known errors here; install 9.16.0 or later, or name its folder in "
+              "LD_LIBRARY_PATH\n");
+  }
+  for (const std::size_t version : {91600, 91900, 92600}) {
+    const On machine({.dnn_version = version});
+    const CapturedStderr captured("attention_version.txt");
+    CHECK(Problem{}.engine_of(kUntuned) == kFirst);
+    CHECK(captured.text().empty());
+  }
+}
+
 TEST_CASE("the fastest engine is taken and remembered") {
   const On machine({.slow_engines = {kFirst, kFallback}});
   const Problem problem;
@@ -197,9 +218,9 @@ TEST_CASE("a gradient whose workspace is above the limit runs in pieces of rows,
   // A query and a key in each head need 16 KiB; 512 MiB have room for 32768 of them.
   constexpr std::int64_t kMany = 40960;
   for (const Problem& problem :
-       {Problem{.batch = kMany, .queries = 1, .heads = 1, .keys = 1, .key_heads = 1, .width = 8},
+       {Problem{.batch = kMany, .queries = 1, .heads = 1, .keys = 2, .key_heads = 1, .width = 8},
         Problem{
-            .batch = 1, .queries = 1, .heads = kMany, .keys = 1, .key_heads = kMany, .width = 8}}) {
+            .batch = 1, .queries = 1, .heads = kMany, .keys = 2, .key_heads = kMany, .width = 8}}) {
     const On machine({});
     DnnPlans dnn(kUntuned);
     CHECK(problem.error(dnn, true) <= 2);

@@ -1,5 +1,7 @@
 // Which form and which algorithm a product takes where cuBLASLt refuses, fails or is slow.
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "cuda/device_run.h"
 #include "cuda/epilogue_call.h"
@@ -8,6 +10,9 @@
 #include "kernels/cpu/kernels.h"
 #include "src/cuda/cache_folder.h"
 #include "src/cuda/choice_file.h"
+#include "src/cuda/dnn_convolution.h"
+#include "src/cuda/trial.h"
+#include "support/captured_stderr.h"
 #include "support/error_text.h"
 
 namespace alpa::choice_test {
@@ -188,6 +193,100 @@ TEST_CASE(
   }
 }
 
+/// Algorithms are remembered, the form is not: it is measured by the next that loads the product.
+void forget_form() {
+  const std::string file =
+      cuda::choice_file_name("products", "alpa emulated device", cublasLtGetVersion());
+  for (const auto& [key, choice] : choices())
+    if (key.starts_with("form of ")) cuda::add_choice(file, key, "sideways");
+}
+
+TEST_CASE("a form that is refused when it is tried leaves the product to the other one") {
+  const ProductsOf relu{.epilogue = CUBLASLT_EPILOGUE_RELU_BIAS};
+  for (const bool joint : {false, true}) {
+    const On machine({});
+    Matmuls first;
+    check(kRelu, f32, {.products = &first});
+    forget_form();
+    emulation::restart({.failing = {joint ? kWithout : relu}});
+    const CapturedStderr captured("choice_forms.txt");
+    Matmuls products;
+    CHECK(runs_jointly(products) == joint);
+    check(kRelu, f32, {.products = &products});
+    CHECK(remembered_form() == (joint ? "joint" : "apart"));
+    const std::string text = captured.text(), begin = "alpa: cublasLtMatmul(32x128x48 f32 f32 a ",
+                      end = "; another form is computed\n";
+    CAPTURE(text);
+    CHECK(text.starts_with(begin));
+    CHECK(text.find("CUBLAS_STATUS_EXECUTION_FAILED (13)") != text.npos);
+    CHECK(text.find(end) == text.size() - end.size());
+  }
+}
+
+TEST_CASE("two forms that are both refused are an error with cuBLASLt's reason") {
+  const On machine({});
+  Matmuls first;
+  check(kRelu, f32, {.products = &first});
+  forget_form();
+  emulation::restart({.failing = {kEvery}});
+  Matmuls products;
+  CHECK(
+      error_of([&] { check(kRelu, f32, {.products = &products}); })
+          .starts_with("cublasLtMatmul(32x128x48 f32 f32 a 48,1 b 128,1 c 128 within 131072 at 64 "
+                       "bias relu): CUBLAS_STATUS_EXECUTION_FAILED (13): "));
+}
+
+TEST_CASE("once a node has taken 1.5 s no further way is tried, and the first always is") {
+  const On machine({});
+  const std::optional<cuda::Trial> trial = cuda::Trial::of(0);
+  int runs[4] = {};
+  std::vector<cuda::Way> ways;
+  for (int way = 0; way < 4; ++way)
+    ways.push_back([&runs, way](cuda::Stream) {
+      ++runs[way];
+      std::this_thread::sleep_for(std::chrono::milliseconds(way == 0 ? 800 : 1000));
+    });
+  const Stopwatch node;
+  CHECK(trial->run(ways, node).fastest == 0);
+  CHECK(runs[0] == 2);  // tried, and timed once
+  CHECK(runs[1] == 2);
+  CHECK(runs[2] + runs[3] == 0);
+  CHECK(trial->run({ways[3]}, node).fastest == 0);
+  CHECK(runs[3] == 1);
+}
+
+TEST_CASE("engines that a node has no time for are not planned") {
+  const On machine({});
+  const cuda::ConvolutionLaunch launch{cuda::ConvolutionResult::y,
+                                       bf16,
+                                       {.batch = 1,
+                                        .channels = 8,
+                                        .features = 8,
+                                        .h = {.in = 8, .out = 8, .size = 3, .pad = 1},
+                                        .w = {.in = 8, .out = 8, .size = 3, .pad = 1}}};
+  const cuda::DnnHandle handle = cuda::make_dnn_handle();
+  const cuda::DnnEngines engines({.handle = handle.get()}, cuda::convolution_problem(launch),
+                                 false);
+  const Stopwatch node;
+  CHECK(engines.plans(4, node).size() == 4);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+  CHECK(engines.plans(4, node).size() == 1);
+}
+
+TEST_CASE("a trial leaves as much memory as the kernels of an earlier one took") {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20, kCode = 200 * kMiB;
+  const On machine({.memory_bytes = 1 << 30});
+  const auto fits = [] { return cuda::Trial::of(cuda::free_bytes() - 65 * kMiB).has_value(); };
+  CHECK(fits());
+  cuda::DeviceBlock code;
+  cuda::Trial::of(0)->run({[&](cuda::Stream) {
+    if (!code) code = cuda::allocate_device(kCode);
+  }});
+  code.reset();
+  CHECK_FALSE(fits());
+  CHECK(cuda::Trial::of(cuda::free_bytes() - kCode - 65 * kMiB).has_value());
+}
+
 TEST_CASE("without memory for a trial the joint form is taken, and not remembered") {
   const On machine({.memory_bytes = 32 << 20, .slow = {kWithEpilogue}});
   Matmuls products;
@@ -199,10 +298,7 @@ TEST_CASE("a remembered form that is not a form is measured anew") {
   const On machine({.slow = {kWithEpilogue}});
   Matmuls first;
   CHECK_FALSE(runs_jointly(first));
-  const std::string file =
-      cuda::choice_file_name("products", "alpa emulated device", cublasLtGetVersion());
-  for (const auto& [key, choice] : choices())
-    if (key.starts_with("form of ")) cuda::add_choice(file, key, "sideways");
+  forget_form();
   Matmuls second;
   CHECK_FALSE(runs_jointly(second));
   CHECK(remembered_form() == "apart");

@@ -99,12 +99,17 @@ std::string fault_of(const Convolution& c) {
 
 std::vector<Engine> engines_for(const Convolution& c) {
   const auto copies = static_cast<std::int64_t>(c.x.bytes() + c.kernel.bytes() + c.y.bytes()) + 16;
-  constexpr std::uint32_t kTensorCores = 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  constexpr std::uint32_t kTensorCores = 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
+                          kWinograd = 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD;
   return {{41, false, 0, std::int64_t{1} << 30},
+          {76, false, kWinograd | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, 0},
+          {77, false, kWinograd | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, 0},
           {25, false, 1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, 0},
           {12, false, kTensorCores | 1U << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, 0},
           {63, false, kTensorCores | 1U << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, 0},
           {62, false, kTensorCores, 3},
+          {75, false, kWinograd | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, 0},
+          {4, false, 1U << CUDNN_NUMERICAL_NOTE_FFT, 0},
           {70, false, 0, copies},
           {28, false, 0, 0},
           {0, true, 1U << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP, 0}};

@@ -22,9 +22,10 @@ using cuda::DnnPlans;
 using cuda::MatmulOptions;
 
 constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
-/// Engines of the emulation (convolution.cc): of f32 in TF32 and of 16 bits; of a copy of all
-/// tensors; without a workspace; of the fallback list.
-constexpr int kTensorCores = 62, kCopies = 70, kNoWorkspace = 28, kFallback = 0;
+/// Engines of the emulation (convolution.cc): of f32 in TF32 and of 16 bits; Winograd's with tiles
+/// of 4×4; Fourier's; of a copy of all tensors; without a workspace; of the fallback list.
+constexpr int kTensorCores = 62, kSmallTiles = 75, kFourier = 4, kCopies = 70, kNoWorkspace = 28,
+              kFallback = 0;
 
 const Attributes kWindows{{"stride", std::vector<std::int64_t>{2, 1}},
                           {"dilation", std::vector<std::int64_t>{1, 1}},
@@ -72,6 +73,26 @@ TEST_CASE("the first engine that keeps numerics and workspace is taken, without 
   CHECK(engine_of(f32, kUntuned) == kCopies);
   CHECK(engine_of(f16, kUntuned) == kTensorCores);
   CHECK(engine_of(f32, {.tf32 = true, .measured = false, .cached = false}) == kTensorCores);
+}
+
+TEST_CASE("transforms that lose digits are not for f32, and large tiles for no type") {
+  const MatmulOptions rounding{.tf32 = true, .measured = false, .cached = false};
+  const On machine({.refused_engines = {kTensorCores}});
+  for (const DType dtype : {bf16, f16}) CHECK(engine_of(dtype, kUntuned) == kSmallTiles);
+  CHECK(engine_of(f32, rounding) == kSmallTiles);
+  CHECK(engine_of(f32, kUntuned) == kCopies);
+  emulation::restart({.refused_engines = {kTensorCores, kSmallTiles}});
+  CHECK(engine_of(bf16, kUntuned) == kFourier);
+  emulation::restart({.refused_engines = {kTensorCores, kCopies, kNoWorkspace, kFallback}});
+  CHECK(engine_of(f32, kUntuned) == -1);
+  emulation::restart(
+      {.refused_engines = {kTensorCores, kSmallTiles, kFourier, kCopies, kNoWorkspace, kFallback}});
+  for (const DType dtype : {bf16, f16}) CHECK(engine_of(dtype, kUntuned) == -1);
+}
+
+TEST_CASE("convolutions take the versions of cuDNN that attention does not") {
+  const On machine({.dnn_version = 90000});
+  CHECK(engine_of(bf16, kUntuned) == kTensorCores);
 }
 
 TEST_CASE("TF32 rounds f32 only where it is allowed") {

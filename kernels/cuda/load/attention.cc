@@ -113,7 +113,8 @@ Launch load_attention(const OpDef&, const KernelCall& call, const Gpu& card) {
   if (card.dnn == nullptr || !suits_dnn(launch)) return load_plain(launch);
   const auto loaded = std::make_shared<DnnAttention>(launch);
   loaded->plan = card.dnn->load(
-      attention_problem(loaded->piece, loaded->scratch.workspace_bytes, loaded->numbers));
+      attention_problem(loaded->piece, loaded->scratch.workspace_bytes, loaded->numbers),
+      card.node);
   if (!loaded->plan) return load_plain(launch);
   return [loaded](const KernelCall& now, Stream stream) { loaded->queue(now, stream); };
 }

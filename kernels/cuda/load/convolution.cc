@@ -62,7 +62,7 @@ void DnnConvolution::queue(const KernelCall& now, Stream stream) const {
 Launch load_convolution(const OpDef& op, const KernelCall& call, const Gpu& card) {
   const ConvolutionLaunch launch = convolution_launch(op.name, call);
   if (!suits_dnn(launch) || card.dnn == nullptr) return load_plain(op.name, launch);
-  std::shared_ptr<const DnnPlan> plan = card.dnn->load(convolution_problem(launch));
+  std::shared_ptr<const DnnPlan> plan = card.dnn->load(convolution_problem(launch), card.node);
   if (!plan) return load_plain(op.name, launch);
   const bool to_dnn = launch.result != ConvolutionResult::kernel;
   const auto loaded = std::make_shared<DnnConvolution>(DnnConvolution{

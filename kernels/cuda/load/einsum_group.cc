@@ -86,7 +86,7 @@ Launch load_one_product(const EinsumGroupSteps& steps, const MatmulProblem& prob
                         const Gpu& card) {
   std::shared_ptr<const Matmul> product;
   try {
-    if (std::optional<Matmul> loaded = card.products->load(problem))
+    if (std::optional<Matmul> loaded = card.products->load(problem, card.node))
       product = std::make_shared<const Matmul>(std::move(*loaded));
   } catch (const InvalidMatmul& error) {
     fmt::print(stderr, "alpa: {}; its products are queued one by one\n", error.what());
@@ -97,8 +97,8 @@ Launch load_one_product(const EinsumGroupSteps& steps, const MatmulProblem& prob
   };
 }
 
-/// Whether the members one after another are faster than the one product; nothing without memory to
-/// measure it.
+/// Whether the members one after another are faster than the one product, or that is refused;
+/// nothing without memory to measure it.
 std::optional<bool> is_faster_apart(const EinsumGroupSteps& steps, KernelCall call,
                                     const Launch& joint, const Launch& apart) {
   const std::int64_t members = static_cast<std::int64_t>(steps.group.members);
@@ -117,10 +117,8 @@ std::optional<bool> is_faster_apart(const EinsumGroupSteps& steps, KernelCall ca
       tensors[row.first + static_cast<std::size_t>(m)].data = data + m * distance;
   }
   call.workspace = trial->scratch(steps.scratch_bytes);
-  const Trial::Outcome outcome = trial->run(
-      {[&](Stream stream) { joint(call, stream); }, [&](Stream stream) { apart(call, stream); }});
-  require(outcome.refusal.empty(), "{}", outcome.refusal);
-  return outcome.fastest == 1;
+  return trial->prefers([&](Stream stream) { apart(call, stream); },
+                        [&](Stream stream) { joint(call, stream); });
 }
 
 /// A product has cuBLASLt's epilogue unless that may lose a NaN here, or is forbidden.
@@ -136,7 +134,8 @@ bool may_be_one_product(const EinsumGroupSteps& steps, const Gpu& card) {
 Launch load_einsum_group(const OpDef& op, const KernelCall& call, const Gpu& card) {
   const EinsumGroupSteps steps = plan_einsum_group(call);
   const std::optional<MatmulProblem> problem = problem_of(steps, call);
-  if (!problem || !may_be_one_product(steps, card)) return load_members(op, steps, call, card);
+  if (!problem || !may_be_one_product(steps, card) || card.sources != nullptr)
+    return load_members(op, steps, call, card);
   const bool measured = card.epilogues == EpilogueForm::automatic && card.products->measures();
   std::optional<bool> apart;
   if (measured) apart = card.products->is_faster_unfused(*problem);

@@ -77,7 +77,9 @@ Launch load_program(std::string_view op, ElementwiseProgram program, const Kerne
       "takes, and this NVRTC does not compile for sm_{}; use a CUDA toolkit that knows the card",
       op, plan.program.num_inputs, plan.program.steps.size(), plan.outer.size() + 1,
       card.architecture);
-  return compiled(plan, call, card.architecture);
+  if (card.sources == nullptr) return compiled(plan, call, card.architecture);
+  card.sources->push_back(elementwise_source(plan, call));
+  return nullptr;
 }
 
 Launch load_elementwise(const OpDef& op, const KernelCall& call, const Gpu& card) {

@@ -139,7 +139,8 @@ bool may_be_joint(const EpilogueSteps& steps, const Gpu& card) {
   return steps.joint && !loses_nan && card.epilogues != EpilogueForm::apart;
 }
 
-/// Times both with random operands; nothing without memory for that.
+/// Times both with random operands: true also if the joint one is refused. Nothing without memory
+/// for that.
 std::optional<bool> is_faster_unfused(const EpilogueSteps& steps, KernelCall call,
                                       const Launch& joint, const Launch& apart) {
   std::int64_t bytes = steps.scratch_bytes;
@@ -151,10 +152,8 @@ std::optional<bool> is_faster_unfused(const EpilogueSteps& steps, KernelCall cal
     for (KernelTensor& tensor : *tensors)
       tensor.data = trial->random(tensor.type.dtype, tensor.type.elements());
   call.workspace = trial->scratch(steps.scratch_bytes);
-  const Trial::Outcome outcome = trial->run(
-      {[&](Stream stream) { joint(call, stream); }, [&](Stream stream) { apart(call, stream); }});
-  require(outcome.refusal.empty(), "{}", outcome.refusal);
-  return outcome.fastest == 1;
+  return trial->prefers([&](Stream stream) { apart(call, stream); },
+                        [&](Stream stream) { joint(call, stream); });
 }
 
 /// `joint`, or a separate product and kernel if these were measured to be faster. Measures now
@@ -163,6 +162,7 @@ Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
                  const Gpu& card, const MatmulProblem& product, Launch joint) {
   if (card.products->is_faster_unfused(product) == false) return joint;
   Launch apart = load_apart(op, steps, call, card);
+  if (card.sources != nullptr) return apart;
   const std::optional<bool> faster = is_faster_unfused(steps, call, joint, apart);
   if (faster) card.products->remember_form(product, *faster);
   return faster == true ? apart : joint;

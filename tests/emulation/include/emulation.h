@@ -38,7 +38,7 @@ struct Machine {
   /// proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
   std::vector<ProductsOf> failing = {};
   std::vector<ProductsOf> slow = {};  ///< take an hour more by the clock of events
-  std::size_t dnn_version = 90800;    ///< of cuDNN, read once
+  std::size_t dnn_version = 91900;    ///< of cuDNN; its first digit is read once
   /// cuDNN's engines by number, as above: no plan of them, no run, an hour more
   std::vector<int> refused_engines = {}, failing_engines = {}, slow_engines = {};
 };
