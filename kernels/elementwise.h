@@ -1,8 +1,8 @@
 #pragma once
 /// All elementwise formulas, shared by every backend. C++17, includes no other header of the
 /// project. `T` is float or double, or a backend's vector of them with the same operators:
-/// comparison gives a mask `m`, `select(m, a, b)` picks, and exp, log, sqrt, tanh, abs, pow,
-/// round_to_* are found by argument-dependent lookup.
+/// comparison gives a mask `m`, `select(m, a, b)` picks, and exp, log, sqrt, tanh, abs, pow, sin, cos,
+/// floor, erf and round_to_* are found by argument-dependent lookup.
 #include <cmath>
 #include <cstdint>
 
@@ -54,6 +54,10 @@ enum class ElementwiseOp : int {
   cast_f64,  ///< a rounded to nearest even
   cast_i32,
   cast_u8,  ///< a towards zero, saturated; NaN gives 0
+  sin,
+  cos,
+  floor,
+  erf,  ///< 2/√π ∫₀ᵃ e^-t² dt
 };
 
 /// One row per code, in the order of the enumeration.
@@ -73,11 +77,12 @@ inline constexpr ElementwiseInfo kElementwise[] = {
     {"relu", 1, 1},      {"step", 1, 1},       {"gelu", 1, 16},        {"gelu_grad", 1, 24},
     {"square", 1, 1},    {"reciprocal", 1, 1}, {"copy", 1, 0},         {"cast_f32", 1, 0},
     {"cast_bf16", 1, 0}, {"cast_f16", 1, 0},   {"cast_f64", 1, 0},     {"cast_i32", 1, 0},
-    {"cast_u8", 1, 0}};
+    {"cast_u8", 1, 0},   {"sin", 1, 12},       {"cos", 1, 12},         {"floor", 1, 1},
+    {"erf", 1, 16}};
 
 inline constexpr int kNumElementwiseOps =
     static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
-static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::cast_u8) + 1);
+static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::erf) + 1);
 
 ALPA_HOST_DEVICE constexpr const ElementwiseInfo& info(ElementwiseOp op) {
   return kElementwise[static_cast<int>(op)];
@@ -124,9 +129,13 @@ ALPA_HOST_DEVICE T gelu_grad(T x) {
 template <ElementwiseOp op, class T>
 ALPA_HOST_DEVICE T apply(T a, T b, T c) {
   using std::abs;
+  using std::cos;
+  using std::erf;
   using std::exp;
+  using std::floor;
   using std::log;
   using std::pow;
+  using std::sin;
   using std::sqrt;
   using std::tanh;
   (void)b, (void)c;
@@ -159,6 +168,10 @@ ALPA_HOST_DEVICE T apply(T a, T b, T c) {
   if constexpr (op == ElementwiseOp::step) return select(a > zero, one, zero);
   if constexpr (op == ElementwiseOp::gelu) return gelu(a);
   if constexpr (op == ElementwiseOp::gelu_grad) return gelu_grad(a);
+  if constexpr (op == ElementwiseOp::sin) return sin(a);
+  if constexpr (op == ElementwiseOp::cos) return cos(a);
+  if constexpr (op == ElementwiseOp::floor) return floor(a);
+  if constexpr (op == ElementwiseOp::erf) return erf(a);
   if constexpr (op == ElementwiseOp::square) return a * a;
   if constexpr (op == ElementwiseOp::reciprocal) return one / a;
   if constexpr (op == ElementwiseOp::copy) return a;

@@ -25,6 +25,8 @@ struct DecoderOptions {
   double dropout = 0;
   bool head_bias = true;  ///< a learnt number per token of the vocabulary (Alpa's GPT; not GPT-2)
   bool tied_head = true;  ///< the head is the embedding's table; else a kernel of its own, no bias
+  /// Of Llama's queries, keys and values (Qwen2's have one), and of what follows them.
+  bool query_bias = false, projection_bias = false;
   double norm_epsilon = 0;                                 ///< 0: 1e-5 of GPT, 1e-6 of Llama
   double rotary_base = 10000;                              ///< of Llama's positions
   std::optional<alpa::RotaryScaling> rotary_scaling = {};  ///< of Llama 3.1 and later
@@ -62,9 +64,10 @@ class DecoderBlock {
     const bool llama = o.kind == DecoderKind::llama;
     alpa::nn::SelfAttentionOptions options{.key_heads = o.key_heads,
                                            .dropout = o.dropout,
-                                           .bias = !llama,
+                                           .bias = !llama || o.query_bias,
                                            .kernel = kernel(),
                                            .projection = narrow(o),
+                                           .projection_bias = !llama || o.projection_bias,
                                            .name = "attention"};
     if (llama)
       options.rotary = alpa::RotaryOptions{.base = o.rotary_base, .scaling = o.rotary_scaling};

@@ -47,10 +47,14 @@ double Metrics::operator[](const std::string& name) const {
   return found->second;
 }
 
-Array Outputs::operator[](const std::string& name) const {
+const std::map<std::string, Array>& Outputs::values() const {
   require(step_ != nullptr,
           "the means over several batches hold no tensors; run the batches one by one");
-  const std::map<std::string, Array>& outputs = step_->outputs();
+  return step_->outputs();
+}
+
+Array Outputs::operator[](const std::string& name) const {
+  const std::map<std::string, Array>& outputs = values();
   require(!outputs.empty(),
           "the step returns no tensors; use prediction_step, or output in a custom step");
   const auto found = outputs.find(name);
@@ -175,6 +179,15 @@ struct Executable::Impl {
                          [](const BatchInput& input) { return input.batched; });
   }
 
+  /// The scalars of a step that it reads.
+  std::map<std::string, double> scalars(std::int64_t number) const {
+    std::map<std::string, double> values = step.scalars(number);
+    std::erase_if(values, [&](const auto& value) {
+      return !find_input(planned.graph, InputKind::scalar, value.first);
+    });
+    return values;
+  }
+
   /// The number of examples in a batch that ran.
   std::int64_t rows_of(const BatchData& batch) const { return batch.at(batched().name).shape()[0]; }
 
@@ -246,8 +259,8 @@ StepResult Executable::run(TrainState& state, const BatchData& batch) const {
           "and fill it with copy_from()");
   if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter && impl_->step.with_batch)
     return impl_->for_rows(*rows, *this).run(state, batch);
-  const auto step = std::make_shared<const runtime::RunningStep>(
-      impl_->executor->start(*state.state_, batch, impl_->step.scalars));
+  const auto step = std::make_shared<const runtime::RunningStep>(impl_->executor->start(
+      *state.state_, batch, [&](std::int64_t number) { return impl_->scalars(number); }));
   return {Metrics(step), Outputs(step)};
 }
 

@@ -132,8 +132,10 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
   };
   std::vector<Executable> loaded;
   loaded.reserve(steps.size());
-  for (const TrainingStep& step : steps) {
+  const TrainingStep first = with_states_of(steps.front(), steps.subspan(1));
+  for (const TrainingStep& given : steps) {
     const Executable* leader = loaded.empty() ? nullptr : &loaded.front();
+    const TrainingStep& step = leader ? given : first;
     CompiledStep planned = leader
                                ? follow(follows(step, *leader, options, cluster), loaded.size() + 1)
                                : compile(step, options, cluster, plan_path);

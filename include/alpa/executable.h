@@ -51,6 +51,13 @@ class Outputs {
   explicit Outputs(std::shared_ptr<const runtime::RunningStep> step) : step_(std::move(step)) {}
   /// The tensor of the whole batch, in its order. Throws Error naming the known outputs.
   Array operator[](const std::string& name) const;
+  Array at(const std::string& name) const { return (*this)[name]; }                 ///< the same
+  bool contains(const std::string& name) const { return values().contains(name); }  ///< returned
+  /// Every tensor by name. Throws Error of the means over several batches, which hold none.
+  const std::map<std::string, Array>& values() const;
+  /// `for (const auto& [name, array] : result.outputs)`; throws as `values`.
+  auto begin() const { return values().begin(); }
+  auto end() const { return values().end(); }  ///< behind the last
 
  private:
   std::shared_ptr<const runtime::RunningStep> step_;

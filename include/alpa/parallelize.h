@@ -22,9 +22,12 @@ Executable parallelize(const TrainingStep& step, const Method& method, const Clu
 /// Several steps on one state, for example `auto [train, evaluate] = parallelize(step, evaluation,
 /// method, cluster)`. The first is planned, by `method`. The others follow its plan, without a
 /// search, in their own batch sizes: state is where the first step leaves it, so it is neither
-/// copied nor held twice, and a state from `init` of any of them serves all. Each step counts its
-/// own runs. Collectives that `method` forbids are forbidden to the first step alone. Throws Error
-/// as above, and if a step reads state that the first one lacks.
+/// copied nor held twice, and a state from `init` of any of them serves all. Several steps may
+/// train, each with an optimizer of its own, such as the two of a GAN: the state is that of all.
+/// Each step counts its own runs. A step has as many micro-batches as the first, or the next larger
+/// number that divides its batch. Collectives that `method` forbids are forbidden to the first step
+/// alone. Throws Error as above, and if a step reads state that the first one lacks and none
+/// updates.
 std::vector<Executable> parallelize(std::span<const TrainingStep> steps, const Method& method,
                                     const Cluster& cluster);
 std::array<Executable, 2> parallelize(const TrainingStep& first, const TrainingStep& second,

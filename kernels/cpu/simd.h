@@ -245,6 +245,46 @@ ALPA_INLINE F64 tanh(F64 x) {
   return x.each([](double y) { return __builtin_tanh(y); });
 }
 
+/// A polynomial near 0, 1 - e^-p(|x|) beyond (N. Juffa's erff).
+ALPA_INLINE F32 erf(F32 x) {
+  const F32 a = abs(x), s = x * x;
+  F32 p(-5.96761703e-4f);
+  p = p * s + F32(4.99119423e-3f);
+  p = p * s + F32(-2.67681349e-2f);
+  p = p * s + F32(1.12819925e-1f);
+  p = p * s + F32(-3.76125336e-1f);
+  p = p * s + F32(1.28379166e-1f);
+  const F32 small = p * x + x;
+  F32 q = F32(-1.72853470e-5f) * a + F32(3.83197126e-4f);
+  q = q * s + (F32(-3.88396438e-3f) * a + F32(2.42546219e-2f));
+  q = q * a + F32(-1.06777877e-1f);
+  q = q * a + F32(-6.34846687e-1f);
+  q = q * a + F32(-1.28717512e-1f);
+  const F32 large = F32(1.0f) - exp(q * a - a);
+  return select(a <= F32(0.921875f), small, select(x < F32(0.0f), -large, large));
+}
+ALPA_INLINE F64 erf(F64 x) {
+  return x.each([](double y) { return __builtin_erf(y); });
+}
+ALPA_INLINE F32 sin(F32 x) {
+  return x.each([](float y) { return __builtin_sinf(y); });
+}
+ALPA_INLINE F64 sin(F64 x) {
+  return x.each([](double y) { return __builtin_sin(y); });
+}
+ALPA_INLINE F32 cos(F32 x) {
+  return x.each([](float y) { return __builtin_cosf(y); });
+}
+ALPA_INLINE F64 cos(F64 x) {
+  return x.each([](double y) { return __builtin_cos(y); });
+}
+ALPA_INLINE F32 floor(F32 x) {
+  return x.each([](float y) { return __builtin_floorf(y); });
+}
+ALPA_INLINE F64 floor(F64 x) {
+  return x.each([](double y) { return __builtin_floor(y); });
+}
+
 /// The lanes added up in pairs.
 ALPA_INLINE double total(F64 x) {
   for (int width = F64::lanes / 2; width > 0; width /= 2)

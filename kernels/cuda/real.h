@@ -36,6 +36,24 @@ ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) {
   return Real<float>(::powf(x.v, y.v));
 }
 
+ALPA_HOST_DEVICE inline Real<float> floor(Real<float> x) { return Real<float>(::floorf(x.v)); }
+ALPA_HOST_DEVICE inline Real<float> erf(Real<float> x) { return Real<float>(::erff(x.v)); }
+
+/// sin(x + quarters · π/2) to 1e-7 below 1e9, in double: CUDA's sinf has a table in local memory.
+ALPA_HOST_DEVICE inline Real<float> sine(Real<float> x, int quarters) {
+  const double turn = ::fmod(static_cast<double>(x.v), 6.283185307179586);
+  const double n = ::rint(turn * 0.6366197723675814), t = turn - n * 1.5707963267948966, z = t * t;
+  const int quarter = quarters + (turn == turn ? static_cast<int>(n) : 0);
+  const double of_sin =
+      t + t * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880))));
+  const double of_cos =
+      1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 - z / 3628800))));
+  const double y = quarter & 1 ? of_cos : of_sin;
+  return Real<float>(quarter & 2 ? -y : y);
+}
+ALPA_HOST_DEVICE inline Real<float> sin(Real<float> x) { return sine(x, 0); }
+ALPA_HOST_DEVICE inline Real<float> cos(Real<float> x) { return sine(x, 1); }
+
 /// 1 / (1 + 2^(-x / ln 2)), the formula of `elementwise::sigmoid` for functions of which each
 /// is one instruction of the card: f.exp2 may be infinite, the reciprocal of which is 0.
 /// Below -87 the result may be 0.
@@ -57,6 +75,10 @@ ALPA_HOST_DEVICE inline Real<double> exp(Real<double> x) { return Real<double>(:
 ALPA_HOST_DEVICE inline Real<double> log(Real<double> x) { return Real<double>(::log(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> sqrt(Real<double> x) { return Real<double>(::sqrt(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> tanh(Real<double> x) { return Real<double>(::tanh(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> sin(Real<double> x) { return Real<double>(::sin(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> cos(Real<double> x) { return Real<double>(::cos(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> floor(Real<double> x) { return Real<double>(::floor(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> erf(Real<double> x) { return Real<double>(::erf(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> pow(Real<double> x, Real<double> y) {
   return Real<double>(::pow(x.v, y.v));
 }

@@ -37,7 +37,14 @@ constexpr LayerName kLlamaBlock[] = {
 
 bool is_gpt(const DecoderOptions& options) { return options.kind == DecoderKind::gpt; }
 
-/// Adds the parameters of a layer; only GPT-2's have a bias.
+/// Whether a layer has a bias: all of GPT-2's, and of Llama's as the options say.
+bool has_bias(const DecoderOptions& o, std::string_view layer) {
+  if (is_gpt(o)) return true;
+  if (layer == "attention.projection") return o.projection_bias;
+  return o.query_bias && layer.starts_with("attention.");
+}
+
+/// Adds the parameters of a layer.
 void add_layer(WeightMap& map, const DecoderOptions& o, const LayerName& name,
                const std::string& scope = "", const std::string& place = "") {
   const std::string layer = fmt::format("{}{}.", scope, name.layer);
@@ -48,7 +55,7 @@ void add_layer(WeightMap& map, const DecoderOptions& o, const LayerName& name,
                     .transposed = !norm && !is_gpt(o)};
   if (name.part) weight.start = *name.part * o.hidden;
   map.push_back(weight);
-  if (is_gpt(o))
+  if (has_bias(o, name.layer))
     map.push_back(
         {.parameter = layer + "bias", .tensors = {tensor + "bias"}, .start = weight.start});
 }

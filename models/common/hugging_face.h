@@ -1,6 +1,6 @@
 #pragma once
 /// Weights of decoders under the names of Hugging Face's transformers: GPT2LMHeadModel and
-/// LlamaForCausalLM.
+/// LlamaForCausalLM, which are also those of Qwen2ForCausalLM and MistralForCausalLM.
 #include "models/gpt.h"
 
 namespace models {

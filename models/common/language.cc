@@ -37,8 +37,22 @@ BatchData made_tokens(const LanguageFlags& flags) {
   return {{"tokens", Array(tokens, {rows, columns})}, {"labels", Array(labels, {rows, columns})}};
 }
 
-/// The last twentieth of the text, but no more batches than this, is the test set.
-constexpr std::int64_t kTestShare = 20, kMostTestBatches = 64;
+/// The test set, the end of the text, has no more batches than this.
+constexpr std::int64_t kMostTestBatches = 64;
+
+/// Tokens of the test set, of so many. Throws Error unless there is a batch of it and of the rest.
+std::int64_t test_tokens(const LanguageFlags& flags, std::int64_t tokens, std::int64_t per_batch) {
+  const auto share = static_cast<std::int64_t>(flags.test_share * static_cast<double>(tokens));
+  const std::int64_t test = std::min(share, kMostTestBatches * per_batch + 1);
+  require(tokens - test > per_batch, "--data {} has {} tokens{}; a batch of {} needs one more",
+          flags.data, tokens,
+          test > 0 ? fmt::format(", {} of them for the test (--test-share)", test) : "", per_batch);
+  require(flags.test_share == 0 || test > per_batch,
+          "--data {} has {} tokens, of which --test-share {} keeps {} for the test; a batch of {} "
+          "needs one more: give a longer text, smaller batches, or --test-share 0",
+          flags.data, tokens, flags.test_share, test, per_batch);
+  return test;
+}
 
 void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
   const Tokenizer tokenizer = make_tokenizer(flags);
@@ -47,14 +61,12 @@ void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
           flags.vocabulary, tokenizer.vocabulary());
   const Tokens text = Tokens::of_text(flags.data, tokenizer);
   const std::int64_t per_batch = num_elements({flags.batch, flags.sequence});
-  const std::int64_t most = kMostTestBatches * per_batch + 1;
-  const std::int64_t test = std::min(text.size() / kTestShare, most);
-  require(test > per_batch, "--data {} has {} tokens; batches of {} need at least {}", flags.data,
-          text.size(), per_batch, kTestShare * (per_batch + 1));
+  const std::int64_t test = test_tokens(flags, text.size(), per_batch);
   task.training = token_batches(text.part(0, text.size() - test), flags.batch, flags.sequence, seed,
                                 {.drop_last = true});
-  task.test = token_batches(text.part(text.size() - test, text.size()), flags.batch, flags.sequence,
-                            {}, {.drop_last = true});
+  if (test > 0)
+    task.test = token_batches(text.part(text.size() - test, text.size()), flags.batch,
+                              flags.sequence, {}, {.drop_last = true});
 }
 
 }  // namespace
@@ -71,6 +83,8 @@ std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const st
   };
   own.data = {
       text("--data", &flags.data, "a text file, or made: sequences that can be learnt"),
+      number("--test-share", &flags.test_share,
+             "of a text file: the share at its end that is kept for the test; 0: none", 0, 0.9),
       text("--tokenizer", &flags.tokenizer,
            "bytes, or a directory with tokenizer.json, or with GPT-2's vocab.json and merges.txt"),
   };
@@ -86,6 +100,8 @@ Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(cons
   const bool prompt = flags.given.count("--generate") + flags.given.count("--prompt") > 0;
   cli::require_effect(flags.given, "--tokenizer", flags.data == "made" && !prompt,
                       "with --data made, which has tokens but no text");
+  cli::require_effect(flags.given, "--test-share", flags.data == "made",
+                      "with --data made, which has no test");
   const TensorType tokens{i32, {flags.batch, flags.sequence}};
   Task task{.model = std::move(model),
             .inputs = {{"tokens", tokens}, {"labels", tokens}},

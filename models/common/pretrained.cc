@@ -87,9 +87,9 @@ void read_rotary(const cli::JsonObject& config, DecoderOptions& o) {
   o.rotary_scaling = read_scaling(scaling, type);
 }
 
+/// Llama's, and those of Qwen2 and Mistral, which differ in biases alone where they have no window.
 DecoderOptions llama_options(const cli::JsonObject& config) {
   config.expect_one_of("hidden_act", {"silu"});
-  config.expect("attention_bias", false);
   config.expect("mlp_bias", false);
   config.expect("rope_interleaved", false);
   DecoderOptions o{
@@ -104,6 +104,8 @@ DecoderOptions llama_options(const cli::JsonObject& config) {
       .head_bias = false,
       .tied_head = config.has("tie_word_embeddings") && config.boolean("tie_word_embeddings"),
       .norm_epsilon = 1e-6};
+  if (config.has("attention_bias"))
+    o.query_bias = o.projection_bias = config.boolean("attention_bias");
   if (config.has("rms_norm_eps")) o.norm_epsilon = config.positive("rms_norm_eps");
   check_heads(config, "num_attention_heads", o);
   if (o.key_heads > 0 && o.heads % o.key_heads != 0)
@@ -114,11 +116,27 @@ DecoderOptions llama_options(const cli::JsonObject& config) {
   return o;
 }
 
+/// Throws Error if attention sees a window of the tokens, fewer than the model has positions.
+/// Without the key, transformers gives Mistral one of 4096.
+void check_window(const cli::JsonObject& config, const DecoderOptions& o) {
+  constexpr const char* kWindow = "sliding_window";
+  const bool wide = config.has(kWindow) ? size(config, kWindow) >= o.sequence
+                                        : config.is_null(kWindow) || o.sequence <= 4096;
+  if (!wide) config.refuse(kWindow, fmt::format("null, or at least the {} positions", o.sequence));
+}
+
 DecoderOptions decoder_options(const cli::JsonObject& config) {
   const std::string type = config.text("model_type");
   if (type == "gpt2") return gpt2_options(config);
-  if (type == "llama") return llama_options(config);
-  config.refuse("model_type", "\"gpt2\" or \"llama\"");
+  if (type != "llama" && type != "qwen2" && type != "mistral")
+    config.refuse("model_type", "\"gpt2\", \"llama\", \"qwen2\" or \"mistral\"");
+  DecoderOptions options = llama_options(config);
+  if (type == "mistral") check_window(config, options);
+  if (type == "qwen2") {
+    config.expect("use_sliding_window", false);
+    options.query_bias = true;
+  }
+  return options;
 }
 
 std::string weights_in(const std::string& folder) {

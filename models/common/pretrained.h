@@ -1,6 +1,6 @@
 #pragma once
 /// A decoder's folder as `save_pretrained` of Hugging Face's transformers writes it: GPT-2's, or
-/// that of Llama 1 to 3.
+/// that of Llama 1 to 3, Qwen2, or Mistral without a window.
 #include "models/gpt.h"
 
 namespace models {

@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 namespace alpa {
 namespace {
@@ -39,18 +41,38 @@ bool is_absent(const std::string& path, const std::string& text) {
                                              : !fs::exists(path, ignored);
 }
 
+/// Where the library may be before the program's run path and the system's folders, in order.
+std::vector<fs::path> places_of(const OwnLibraryKind& kind) {
+  std::vector<fs::path> places;
+  for (const fs::path& folder : {folder_of_this_code(), folder_of_program()}) {
+    if (folder.empty()) continue;
+    for (const fs::path& place :
+         {folder / kind.name, folder / ".." / ALPA_LIBRARY_FOLDER / kind.name})
+      if (std::ranges::find(places, place.lexically_normal()) == places.end())
+        places.push_back(place.lexically_normal());
+  }
+  return places;
+}
+
+/// Why there is no library at `path`: a copied program may have left it behind.
+std::string absence(const OwnLibraryKind& kind, const std::string& path) {
+  if (path != kind.name) return fmt::format("there is no {}", path);
+  std::string sought;
+  for (const fs::path& place : places_of(kind)) sought += place.parent_path().string() + ", ";
+  return fmt::format(
+      "no {} in {}the run path or the system's folders: {}, or the program was copied without it "
+      "(then set {} to its path)",
+      kind.name, sought, kind.absent, kind.variable);
+}
+
 }  // namespace
 
 std::string own_library_path(const OwnLibraryKind& kind) {
   if (const char* const chosen = std::getenv(kind.variable); chosen != nullptr && *chosen != '\0')
     return chosen;
-  for (const fs::path& folder : {folder_of_this_code(), folder_of_program()}) {
-    if (folder.empty()) continue;
-    for (const fs::path& place :
-         {folder / kind.name, folder / ".." / ALPA_LIBRARY_FOLDER / kind.name}) {
-      std::error_code error;
-      if (fs::exists(place, error)) return place.lexically_normal().string();
-    }
+  for (const fs::path& place : places_of(kind)) {
+    std::error_code error;
+    if (fs::exists(place, error)) return place.string();
   }
   return kind.name;  // which the loader seeks in the program's run path and the system's folders
 }
@@ -60,8 +82,7 @@ OwnLibrary load_own_library(const OwnLibraryKind& kind, const std::string& path)
   if (library == nullptr) {
     const char* const error = dlerror();
     const std::string text = error == nullptr ? "" : error;
-    if (is_absent(path, text))
-      return {nullptr, fmt::format("no {} beside the library: {}", kind.name, kind.absent)};
+    if (is_absent(path, text)) return {nullptr, absence(kind, path)};
     return {nullptr, one_line(fmt::format("{} does not load: {}", path, text))};
   }
   const auto entry = reinterpret_cast<const void* (*)()>(dlsym(library, kind.entry));

@@ -25,7 +25,8 @@ struct OwnLibrary {
 /// the system looks.
 std::string own_library_path(const OwnLibraryKind& kind);
 
-/// Loads the file. Never throws on what it finds.
+/// Loads the file. Never throws on what it finds. If there is none, the reason names the places
+/// that were searched.
 OwnLibrary load_own_library(const OwnLibraryKind& kind, const std::string& path);
 
 /// The message as one line.

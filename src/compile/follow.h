@@ -2,6 +2,7 @@
 /// Compiles a step along the plan of another step that works on the same state.
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "alpa/compile/compiled_step.h"
 #include "alpa/train/training_step.h"
@@ -20,8 +21,13 @@ struct FollowRequest {
   std::function<CompiledStep(const Graph& graph, Plan plan, const LoweringTarget& target)> lower;
 };
 
-/// Step number `number` of a call, counted from 1. Throws Error if it exceeds the memory budget,
-/// and as intra_op::follow does.
+/// `first`, whose states are also those that a step of `followers` updates and it lacks, such as
+/// the moments of parameters that it reads but does not train. It neither reads nor changes them.
+TrainingStep with_states_of(const TrainingStep& first, std::span<const TrainingStep> followers);
+
+/// Step number `number` of a call, counted from 1. It has as many micro-batches as the leader, or
+/// the next larger number that divides its batch. Throws Error if it exceeds the memory budget, and
+/// as intra_op::follow does.
 CompiledStep follow(const FollowRequest& request, std::size_t number);
 
 /// A step that joins later, of one micro-batch. Throws Error likewise.

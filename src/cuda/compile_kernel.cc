@@ -24,9 +24,13 @@ constexpr RunTimeHeader kStandardHeaders[] = {
     {"cmath", R"(#pragma once
 namespace std {
 using ::abs;
+using ::cos;
+using ::erf;
 using ::exp;
+using ::floor;
 using ::log;
 using ::pow;
+using ::sin;
 using ::sqrt;
 using ::tanh;
 }

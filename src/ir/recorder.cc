@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "region_rules.h"
+#include "src/base/wildcard.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
@@ -127,6 +129,19 @@ void Recorder::rename(Value input, const std::string& name) {
   input_by_name_[name] = entry.mapped();
 }
 
+Values Builder::parameters(std::string_view pattern) const {
+  Values found;
+  std::vector<std::string> names;
+  for (Value parameter : parameters()) {
+    const Recorder& graph = recorder(parameter);
+    names.push_back(graph.node(graph.producer(parameter.id)).name);
+    if (matches(pattern, names.back())) found.push_back(parameter);
+  }
+  require(!found.empty(), "parameters: \"{}\" matches no parameter made so far; these are {}",
+          excerpt(pattern), quoted_names(names));
+  return found;
+}
+
 void Recorder::freeze(Value parameter) {
   require(static_cast<bool>(parameter), "freeze: the parameter is an empty Value");
   const Input* known = input_of(parameter);
@@ -214,6 +229,14 @@ const Input* Recorder::input_of(Value value) const {
   return found == inputs_.end() || found->value != value.id ? nullptr : &*found;
 }
 
+Region Recorder::region_reading(const std::vector<int>& operands) const {
+  Region region = region_;
+  for (int value : operands)
+    region =
+        std::max(region, sums_.contains(value) ? Region::apply : nodes_[producer(value)].region);
+  return region;
+}
+
 Values Recorder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
   require(
       num_nodes() < kMaxGraphNodes,
@@ -244,8 +267,8 @@ Values Recorder::emit(const OpDef& op, const Values& operands, Attributes attrib
   node.op = &op;
   node.attributes = std::move(attributes);
   node.name = names_.prefix() + std::string(op.name);
-  node.region = region_;
-  node.layer = layer_per_node_ && region_ == Region::forward ? num_nodes() : layer_;
+  node.region = region_reading(node.operands);
+  node.layer = layer_per_node_ && node.region == Region::forward ? num_nodes() : layer_;
   if (remat_ >= 0 && &op != &ops::input) enter_remat(node);
   remat_of_node_.push_back(node.remat >= 0 ? remat_ : -1);
   nodes_.push_back(std::move(node));
@@ -273,6 +296,7 @@ void Recorder::update(Value input, Value value) {
   require(updated_.insert(input.id).second, "update of \"{}\": it has an update already",
           known->name);
   updates_.push_back({input.id, value.id});
+  if (known->kind == InputKind::accumulator) sums_.insert(value.id);
 }
 
 void Recorder::replace_update(Value input, Value value) {

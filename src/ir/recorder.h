@@ -60,6 +60,7 @@ class Recorder final : public Builder {
   Value state_of(Value parameter, const std::string& name, TensorType type,
                  Initializer init) override;
   const Values& parameters() const override { return parameters_; }
+  using Builder::parameters;
   /// Orders parameters, and numbers layers, by the order in which `roots` read them, operands from
   /// left to right. Without it, the order in `first(x) + second(x)` is up to the compiler.
   /// Parameters that no root reads come last.
@@ -153,6 +154,9 @@ class Recorder final : public Builder {
   void note_layer();
   /// The record of an input of this builder, or nullptr.
   const Input* input_of(Value value) const;
+  /// The region of a new node: that of `set_region`, or a later one that an operand comes from. A
+  /// sum over micro-batches is there once per step.
+  Region region_reading(const std::vector<int>& operands) const;
   /// Puts a node that is about to be appended into the open rematerialised layer.
   void enter_remat(Node& node);
   int outermost_remat(int layer) const;
@@ -194,6 +198,7 @@ class Recorder final : public Builder {
   bool training_ = true;
   std::function<bool(std::string_view name)> frozen_names_;
   std::map<int, bool> told_frozen_;  ///< what `will_freeze` told, by the parameter's value
+  std::set<int> sums_;               ///< over micro-batches: values that update accumulators
 };
 
 /// The recorder of a graph, and of a value's.

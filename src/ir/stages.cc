@@ -166,6 +166,12 @@ void check_order(const Graph& graph) {
               "again later; give the rematerialised layer one stage",
               node.op->name, node.name, node.layer, producer.op->name, producer.name,
               producer.layer);
+      require(node.region != Region::backward || producer.region != Region::backward ||
+                  is_constant(producer) || producer.layer >= node.layer,
+              "stages: {} \"{}\" of stage {} reads {} \"{}\" of the earlier stage {}, whose "
+              "backward pass comes later: a gradient of a gradient; give it a plan of one stage",
+              node.op->name, node.name, node.layer, producer.op->name, producer.name,
+              producer.layer);
     }
 }
 

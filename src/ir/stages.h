@@ -13,7 +13,7 @@ namespace alpa {
 /// State is where forward nodes first read it, its update and its optimizer state beside it.
 /// What joins several stages once per step, such as the norm of all gradients, is on their last
 /// one. Constants are made again on every stage that reads them. Throws Error if a forward node
-/// reads a value of a later stage.
+/// reads a value of a later stage, or a backward node a gradient of an earlier one.
 Graph with_stages(const Graph& graph, const std::vector<int>& stage_of_layer);
 
 /// Number of layers: one more than the largest number of a forward node, at least 1.

@@ -37,6 +37,7 @@ const OpDef ops::gelu_grad = elementwise<ElementwiseOp::gelu_grad>({
 
 Value relu(Value x) { return ops::emit_unary(ops::relu, x); }
 Value gelu(Value x) { return ops::emit_unary(ops::gelu, x); }
+Value exact_gelu(Value x) { return x * 0.5 * (erf(x * 0.70710678118654752) + 1); }
 Value silu(Value x) { return x * sigmoid(x); }
 
 }  // namespace alpa

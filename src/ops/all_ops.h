@@ -18,6 +18,7 @@ namespace ops {
 extern const OpDef einsum;
 extern const OpDef add, sub, mul, div, maximum, minimum, pow;
 extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square;
+extern const OpDef sin, cos, floor, erf;
 /// Derivatives of relu and gelu. relu's is a function of its result, so that its operand need not
 /// be kept; gelu's of its operand.
 extern const OpDef step, gelu_grad;
@@ -72,6 +73,10 @@ inline constexpr const OpDef* kAll[] = {
     &relu,
     &gelu,
     &square,
+    &sin,
+    &cos,
+    &floor,
+    &erf,
     &step,
     &gelu_grad,
     &eq,

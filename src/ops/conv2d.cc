@@ -171,11 +171,22 @@ Value correlation(const Node& n, Value x, Value kernel) {
   return recorder(x).emit_one(ops::conv2d, {x, kernel}, attributes_of(n));
 }
 
-void check_options(const ConvolutionOptions& o) {
-  ops::check_windows("conv2d", o.stride, o.pad_before, o.pad_after);
+/// Throws Error unless `op` can have these operands and options.
+void check(const char* op, Value x, Value kernel, const ConvolutionOptions& o) {
+  require(x && kernel, "{}: an operand is an empty Value", op);
+  ops::check_windows(op, o.stride, o.pad_before, o.pad_after);
   require(o.dilation[0] >= 1 && o.dilation[1] >= 1,
-          "conv2d: the dilation is {} x {}; both must be at least 1", o.dilation[0], o.dilation[1]);
-  require(o.groups >= 1, "conv2d: {} groups; give at least 1", o.groups);
+          "{}: the dilation is {} x {}; both must be at least 1", op, o.dilation[0], o.dilation[1]);
+  require(o.groups >= 1, "{}: {} groups; give at least 1", op, o.groups);
+  check_types(op, std::array{x.type(), kernel.type()});
+}
+
+Attributes attributes_of(const ConvolutionOptions& o) {
+  const auto pair = [](const std::array<std::int64_t, 2>& two) { return Axes{two[0], two[1]}; };
+  return {{"stride", pair(o.stride)},
+          {"dilation", pair(o.dilation)},
+          {"padding", ops::padding_attribute(o.pad_before, o.pad_after)},
+          {"groups", o.groups}};
 }
 
 /// A product over the channels of every pixel, which needs no windows.
@@ -229,18 +240,45 @@ const OpDef ops::conv2d_grad_kernel = {
 };
 
 Value conv2d(Value x, Value kernel, ConvolutionOptions options) {
-  require(x && kernel, "conv2d: an operand is an empty Value");
-  check_options(options);
-  const auto pair = [](const std::array<std::int64_t, 2>& two) { return Axes{two[0], two[1]}; };
-  check_types("conv2d", std::array{x.type(), kernel.type()});
+  check("conv2d", x, kernel, options);
   if (is_product(kernel, options) && x.dim(3) == kernel.dim(2))
     return matmul(x, reshape(kernel, {kernel.dim(2), kernel.dim(3)}));
-  return recorder(x).emit_one(
-      ops::conv2d, {x, kernel},
-      {{"stride", pair(options.stride)},
-       {"dilation", pair(options.dilation)},
-       {"padding", ops::padding_attribute(options.pad_before, options.pad_after)},
-       {"groups", options.groups}});
+  return recorder(x).emit_one(ops::conv2d, {x, kernel}, attributes_of(options));
+}
+
+Value conv2d_transpose(Value x, Value kernel, ConvolutionOptions options,
+                       std::array<std::int64_t, 2> output_padding) {
+  const char* const op = "conv2d_transpose";
+  check(op, x, kernel, options);
+  require(x.dim(3) == kernel.dim(3),
+          "{}: x has {} channels but the kernel takes {} (x {}, kernel {}); kernels are "
+          "[kh, kw, C / groups, channels of x]",
+          op, x.dim(3), kernel.dim(3), to_string(x.type()), to_string(kernel.type()));
+  Axes extents;
+  for (int d = 0; d < 2; ++d) {
+    require(output_padding[d] >= 0 && output_padding[d] < options.stride[d],
+            "{}: an output padding of {} with stride {}; give 0 or more, and less than the stride",
+            op, output_padding[d], options.stride[d]);
+    extents.push_back((x.dim(1 + d) - 1) * options.stride[d] - options.pad_before[d] -
+                      options.pad_after[d] + options.dilation[d] * (kernel.dim(d) - 1) + 1 +
+                      output_padding[d]);
+    require(extents[d] >= 1, "{}: x {} and kernel {} leave no {} beside the padding", op,
+            to_string(x.type()), to_string(kernel.type()), d == 0 ? "row" : "column");
+  }
+  Attributes attributes = attributes_of(options);
+  attributes.set("extents", extents);
+  return recorder(x).emit_one(ops::conv2d_grad_x, {x, kernel}, std::move(attributes));
+}
+
+Value upsample(Value x, std::array<std::int64_t, 2> factor) {
+  require(x && x.rank() == 4 && factor[0] >= 1 && factor[1] >= 1,
+          "upsample: x is {} and the factors are {} x {}; x must be [B, H, W, C], the factors at "
+          "least 1",
+          x ? to_string(x.type()) : "an empty Value", factor[0], factor[1]);
+  const std::int64_t b = x.dim(0), h = x.dim(1), w = x.dim(2), c = x.dim(3);
+  const Value each = reshape(x, {b, h, 1, w, 1, c});
+  return reshape(broadcast_to(each, {b, h, factor[0], w, factor[1], c}),
+                 {b, h * factor[0], w * factor[1], c});
 }
 
 }  // namespace alpa

@@ -1,4 +1,4 @@
-// src/ops/exponential.cc — e^x, ln x, tanh x, sigmoid(x) = 1 / (1 + e^-x)
+// src/ops/exponential.cc — e^x, ln x, tanh x, sigmoid(x) = 1 / (1 + e^-x), erf x
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "src/ir/recorder.h"
@@ -40,9 +40,19 @@ const OpDef ops::sigmoid = elementwise<ElementwiseOp::sigmoid>({
     },
 });
 
+/// erf'(x) = 2/√π e^-x²
+const OpDef ops::erf = elementwise<ElementwiseOp::erf>({
+    .name = "erf",
+    .rule = floating_rule,
+    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * (alpa::exp(-alpa::square(g.operand(n, 0))) * 1.1283791670955126)};
+    },
+});
+
 Value exp(Value x) { return ops::emit_unary(ops::exp, x); }
 Value log(Value x) { return ops::emit_unary(ops::log, x); }
 Value tanh(Value x) { return ops::emit_unary(ops::tanh, x); }
 Value sigmoid(Value x) { return ops::emit_unary(ops::sigmoid, x); }
+Value erf(Value x) { return ops::emit_unary(ops::erf, x); }
 
 }  // namespace alpa

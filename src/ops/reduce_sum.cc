@@ -49,4 +49,8 @@ Value mean(Value x, const Axes& axes, bool keep_dims) {
   return sum(x, axes, keep_dims) * (1.0 / static_cast<double>(count));
 }
 
+Value variance(Value x, const Axes& axes, bool keep_dims) {
+  return mean(square(x - mean(x, axes, true)), axes, keep_dims);
+}
+
 }  // namespace alpa

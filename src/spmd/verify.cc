@@ -55,9 +55,8 @@ bool follows_reshard(const SpmdProgram& program, const Node& node) {
 
 /// Operand sets in which formula `op` is jointly linear, as the operator's record says.
 std::vector<std::uint32_t> linear_sets(int op) {
-  if (op >= static_cast<int>(ElementwiseOp::cast_f32) ||
-      op == static_cast<int>(ElementwiseOp::copy))
-    return {0b1};
+  const auto code = static_cast<ElementwiseOp>(op);
+  if (code >= ElementwiseOp::copy && code <= ElementwiseOp::cast_u8) return {0b1};
   for (const OpDef* def : all_ops())
     if (def->elementwise == op) return def->linear;
   return {};

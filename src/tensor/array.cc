@@ -2,7 +2,9 @@
 #include "alpa/tensor/array.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
+#include <utility>
 
 #include "src/tensor/element.h"
 #include "src/tensor/storage.h"
@@ -78,6 +80,28 @@ Array::Array(TensorType type) : type_(std::move(type)) {
           size);
   data_ = {static_cast<std::byte*>(memory),
            [](std::byte* data) { ::operator delete(data, kAlignment); }};
+}
+
+Array::Array(std::span<const std::int64_t> data, Shape shape)
+    : Array(TensorType{DType::i32, std::move(shape)}) {
+  require(static_cast<std::int64_t>(data.size()) == elements(),
+          "Array: {} elements given for shape {} which has {}", data.size(), to_string(type_.shape),
+          elements());
+  const std::span<std::int32_t> to = mutable_elements_as<std::int32_t>();
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    require(std::in_range<std::int32_t>(data[i]),
+            "Array: element {} is {}, which i32 does not hold; numbers must be between {} and {}",
+            i, data[i], std::numeric_limits<std::int32_t>::min(),
+            std::numeric_limits<std::int32_t>::max());
+    to[i] = static_cast<std::int32_t>(data[i]);
+  }
+}
+
+Array Array::copy(const void* data, TensorType type) {
+  Array array(std::move(type));
+  if (array.bytes() > 0)
+    std::memcpy(array.mutable_data(), data, static_cast<std::size_t>(array.bytes()));
+  return array;
 }
 
 Array Array::view(const void* data, TensorType type) {

@@ -10,16 +10,6 @@
 
 namespace alpa {
 
-bool matches(std::string_view pattern, std::string_view name) {
-  const std::size_t star = pattern.find('*');
-  if (star == pattern.npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t skipped = star; skipped <= name.size(); ++skipped)
-    if (matches(rest, name.substr(skipped))) return true;
-  return false;
-}
-
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const std::string& pattern) { return matches(pattern, name); });

@@ -1,15 +1,14 @@
 #pragma once
-/// Patterns of parameter names: `*` matches any text, every other character itself.
+/// Patterns of parameter names.
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/wildcard.h"
 #include "src/ir/recorder.h"
 
 namespace alpa {
 
-/// Whether the whole name fits the pattern.
-bool matches(std::string_view pattern, std::string_view name);
 /// Whether the whole name fits one of the patterns.
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 

@@ -10,6 +10,7 @@
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "src/train/tokenizer_json.h"
+#include "src/train/utf8.h"
 
 namespace alpa {
 
@@ -98,6 +99,11 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
     for (char byte : text) result.push_back(static_cast<unsigned char>(byte));
     return result;
   }
+  if (const auto found = impl_->tables.composed ? first_composable(text) : std::nullopt)
+    fail(
+        "encode: the tokenizer composes characters (NFC), which alpa does not, and U+{:04X} may be "
+        "part of a composed one; give text without it",
+        *found);
   KnownWords known;
   for (const AddedTokens::Piece& piece : impl_->tables.added[0].cut(text)) {
     if (piece.token >= 0) {

@@ -183,7 +183,9 @@ TokenizerTables read_tokenizer_json(const std::string& path) {
   const JsonPlace model = file.at("model");
   TokenizerTables tables;
   tables.pairs = read_model(model, json.at("model"));
-  if (has(file, "normalizer")) file.at("normalizer").bad("null: alpa normalises no text");
+  tables.composed = has(file, "normalizer");
+  if (tables.composed && type_of(file.at("normalizer")) != "NFC")
+    file.at("normalizer").at("type").bad("\"NFC\", or no normalizer");
   tables.pattern = read_pattern(file.at("pre_tokenizer"));
   if (has(file, "decoder") && type_of(file.at("decoder")) != "ByteLevel")
     file.at("decoder").at("type").bad("\"ByteLevel\"");

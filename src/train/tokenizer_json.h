@@ -40,6 +40,7 @@ class AddedTokens {
 struct TokenizerTables {
   BytePairs pairs;
   WordPattern pattern = WordPattern::gpt2;
+  bool composed = false;                     ///< text is to be in the normal form NFC
   std::array<AddedTokens, 2> added;          ///< those of the second are found in what is left
   std::vector<std::int32_t> before, behind;  ///< tokens around a whole text
 };

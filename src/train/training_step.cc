@@ -11,6 +11,7 @@
 #include "loss_scaling.h"
 #include "parameter_pattern.h"
 #include "precision.h"
+#include "src/ir/input.h"
 #include "src/ir/recorder.h"
 
 namespace alpa {
@@ -265,6 +266,19 @@ void check_groups(const std::vector<OptimizerGroup>& groups) {
 
 std::map<std::string, double> no_scalars(std::int64_t) { return {}; }
 
+/// Throws Error unless each scalar that a custom step reads is an input of it, or among the given.
+void check_scalars(const Graph& graph, const std::vector<BatchInput>& inputs,
+                   const std::map<std::string, double>& given) {
+  for (const std::string& name : input_names(graph, InputKind::scalar)) {
+    const bool is_given =
+        given.contains(name) || std::ranges::find(inputs, name, &BatchInput::name) != inputs.end();
+    require(is_given,
+            "custom_step: the step reads scalar \"{}\", but its scalars are {}; return it from the "
+            "third argument of custom_step, or list it among the inputs",
+            name, given.empty() ? "none" : quoted_names(given | std::views::keys));
+  }
+}
+
 std::vector<BatchInput> with_rows(std::vector<BatchInput> inputs, std::int64_t rows) {
   for (BatchInput& input : inputs)
     if (input.batched) input.type.shape[0] = rows;
@@ -377,7 +391,9 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
     Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
     builder.set_remat(tracing.remat);
     build(builder, make_batch(builder, rows));
-    return builder.finish();
+    const Graph graph = builder.finish();
+    if (scalars) check_scalars(graph, rows, scalars(1));
+    return graph;
   };
   return traced_by(trace, std::move(inputs), scalars ? scalars : no_scalars);
 }

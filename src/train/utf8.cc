@@ -1,6 +1,7 @@
 // src/train/utf8.cc — characters of UTF-8 text, and what stands in the place of other bytes
 #include "src/train/utf8.h"
 
+#include <algorithm>
 #include <string>
 
 #include "alpa/train/text.h"
@@ -42,6 +43,25 @@ CodePoint first_code_point(std::string_view text) {
   for (std::size_t i = 1; i < bytes; ++i)
     value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
   return {value, bytes};
+}
+
+std::optional<std::uint32_t> first_composable(std::string_view text) {
+  // Combining class 0 and NFC_Quick_Check Yes, by Unicode 14.
+  static constexpr std::uint32_t kStable[][2] = {
+      {0, 0x2ff},       {0x391, 0x3ce},   {0x400, 0x482},     {0x48a, 0x52f},
+      {0x5d0, 0x5ea},   {0x620, 0x64a},   {0x2002, 0x2064},   {0x20a0, 0x20c0},
+      {0x2190, 0x2328}, {0x232b, 0x2adb}, {0x3000, 0x3029},   {0x3041, 0x3096},
+      {0x30a1, 0x30fe}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff},   {0xac00, 0xd7a3},
+      {0xfe0f, 0xfe0f}, {0xff01, 0xff5e}, {0x1f300, 0x1faff}, {kNoCharacter, kNoCharacter}};
+  while (!text.empty()) {
+    const CodePoint next = first_code_point(text);
+    if (std::ranges::none_of(kStable, [&](const auto& range) {
+          return range[0] <= next.value && next.value <= range[1];
+        }))
+      return next.value;
+    text.remove_prefix(next.bytes);
+  }
+  return {};
 }
 
 std::string valid_utf8(std::string_view text) {

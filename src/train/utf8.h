@@ -2,6 +2,7 @@
 /// Characters of UTF-8 text that may hold other bytes as well.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace alpa {
@@ -14,5 +15,9 @@ struct CodePoint {
 
 /// The first character of `text`, which is not empty. A byte that is not UTF-8 is one of its own.
 CodePoint first_code_point(std::string_view text);
+
+/// The first character of `text` that normalisation to NFC might change or compose with another.
+/// Common letters, ideographs, syllables and symbols stay as they are; all others count.
+std::optional<std::uint32_t> first_composable(std::string_view text);
 
 }  // namespace alpa

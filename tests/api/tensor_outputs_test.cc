@@ -86,7 +86,13 @@ TEST_CASE(
   const StepResult first = run.run(state, batch());
   const StepResult other = run.run(state, {{"x", linear_dataset(kRows, kDim, 4).x}});
   const Array x = batch().at("x");
-  CHECK(first.outputs["of each row"].shape() == Shape{kRows});
+  CHECK(first.outputs.at("of each row").shape() == Shape{kRows});
+  CHECK(first.outputs.contains("hidden"));
+  CHECK_FALSE(first.outputs.contains("prediction"));
+  std::string seen;
+  for (const auto& [name, array] : run.run(state, batch()).outputs)
+    seen += fmt::format("{} {}; ", name, array.type());
+  CHECK(seen == "hidden f32[21, 6]; of each row f32[21]; ");
   CHECK(first.outputs["hidden"].at<float>(20, 3) == doctest::Approx(std::tanh(x.at<float>(20, 3))));
   CHECK(testing::largest_distance(first.outputs["hidden"], other.outputs["hidden"]) > 0.1);
 }

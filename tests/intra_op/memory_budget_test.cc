@@ -125,6 +125,14 @@ TEST_CASE(
           "use more devices, a smaller batch or more micro-batches, "
           "or the method \"zero3\" or \"shard\"");
   }
+  // One device has nothing that another method could split.
+  try {
+    intra_op::auto_shard(graph, mesh_of({1}), cost::CostModel::of(Cluster::local(1)), options);
+    FAIL("no error");
+  } catch (const intra_op::OverBudget& error) {
+    CHECK(std::string(error.what())
+              .ends_with(" bytes; use more devices, a smaller batch or more micro-batches"));
+  }
 }
 
 }  // namespace memory_budget_test

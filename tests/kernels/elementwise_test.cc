@@ -55,6 +55,10 @@ double reference(ElementwiseOp op, double a, double b, double c) {
     case ElementwiseOp::gelu_grad:
       return (1 + std::tanh(u)) / 2 + a / 2 * (1 - std::tanh(u) * std::tanh(u)) *
                                           std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * a * a);
+    case ElementwiseOp::sin: return std::sin(a);
+    case ElementwiseOp::cos: return std::cos(a);
+    case ElementwiseOp::floor: return std::floor(a);
+    case ElementwiseOp::erf: return std::erf(a);
     case ElementwiseOp::square: return a * a;
     case ElementwiseOp::reciprocal: return 1 / a;
     case ElementwiseOp::cast_f32: return static_cast<float>(a);

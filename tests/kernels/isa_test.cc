@@ -61,12 +61,16 @@ const Function kFunctions[] = {
     {"tanh", &cpu::elementwise<ElementwiseOp::tanh>, [](double x) { return std::tanh(x); }, 2.5},
     {"sigmoid", &cpu::elementwise<ElementwiseOp::sigmoid>,
      [](double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }, 3},
+    {"sin", &cpu::elementwise<ElementwiseOp::sin>, [](double x) { return std::sin(x); }, 1},
+    {"cos", &cpu::elementwise<ElementwiseOp::cos>, [](double x) { return std::cos(x); }, 1},
+    {"floor", &cpu::elementwise<ElementwiseOp::floor>, [](double x) { return std::floor(x); }, 0},
+    {"erf", &cpu::elementwise<ElementwiseOp::erf>, [](double x) { return std::erf(x); }, 1.5},
     {"sqrt", &cpu::elementwise<ElementwiseOp::sqrt>, [](double x) { return std::sqrt(x); }, 0.51},
     {"rsqrt", &cpu::elementwise<ElementwiseOp::rsqrt>, [](double x) { return 1 / std::sqrt(x); },
      1.5}};
 
 TEST_CASE(
-    "exp, log, tanh, sigmoid and roots are within a few ulp over all floats, infinities, "
+    "exp, log, tanh, sigmoid, sin, cos, floor, erf and roots are within a few ulp over all floats, infinities, "
     "NaN and subnormals") {
   std::vector<float> values{0.0f,    -0.0f,  INFINITY, -INFINITY, NAN,     1e-45f,
                             -1e-45f, 88.72f, 88.73f,   -87.34f,   -103.9f, -104.1f};

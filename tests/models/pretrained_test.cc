@@ -202,8 +202,9 @@ TEST_CASE("flags that a folder decides are refused, and so are lengths beyond it
 
 TEST_CASE("configurations of other models are refused") {
   const Copy gpt2("gpt2"), llama("llama");
-  CHECK(gpt2.mistake_with("model_type", "mistral") ==
-        "model_type: found \"mistral\", expected \"gpt2\" or \"llama\"");
+  CHECK(gpt2.mistake_with("model_type", "gpt_neox") ==
+        "model_type: found \"gpt_neox\", expected \"gpt2\", \"llama\", \"qwen2\" or "
+        "\"mistral\"");
   CHECK(gpt2.mistake_with("activation_function", "gelu") ==
         "activation_function: found \"gelu\", expected \"gelu_new\" or \"gelu_pytorch_tanh\"");
   CHECK(gpt2.mistake_with("scale_attn_by_inverse_layer_idx", true) ==
@@ -213,7 +214,8 @@ TEST_CASE("configurations of other models are refused") {
   CHECK(gpt2.mistake_with("n_head", 5) == "n_head: found 5, expected a divisor of the width 12");
   CHECK(llama.mistake_with("hidden_act", "gelu") ==
         "hidden_act: found \"gelu\", expected \"silu\"");
-  CHECK(llama.mistake_with("attention_bias", true) == "attention_bias: found true, expected false");
+  CHECK(llama.mistake_with("attention_bias", 1) ==
+        "attention_bias: found 1, expected true or false");
   CHECK(llama.mistake_with("mlp_bias", true) == "mlp_bias: found true, expected false");
   CHECK(llama.mistake_with("head_dim", 8) ==
         "head_dim: found 8, expected 4, the width by the heads");
@@ -228,6 +230,28 @@ TEST_CASE("configurations of other models are refused") {
         "rope_parameters.high_freq_factor: found 1, expected a number above 1");
   CHECK(llama.mistake_with("rope_parameters/partial_rotary_factor", 0.5) ==
         "rope_parameters.partial_rotary_factor: found 0.5, expected 1");
+}
+
+TEST_CASE("windows of attention are refused where they are narrower than the positions") {
+  const Copy mistral("llama"), qwen2("llama");
+  mistral.set("config.json", "/model_type", "mistral");
+  const std::int64_t positions = mistral.json("config.json").at("max_position_embeddings");
+  const std::string expected =
+      fmt::format(", expected null, or at least the {} positions", positions);
+  CHECK(mistral.mistake_with("sliding_window", positions - 1) ==
+        fmt::format("sliding_window: found {}{}", positions - 1, expected));
+  for (const Json& wide : {Json(positions), Json(nullptr)}) {
+    mistral.set("config.json", "/sliding_window", wide);
+    CHECK(models::read_pretrained(mistral.path()).decoder.hidden == 16);
+  }
+  // transformers gives it a window of 4096 where the key is missing
+  mistral.change("config.json", [](Json& config) { config.erase("sliding_window"); });
+  CHECK(models::read_pretrained(mistral.path()).decoder.hidden == 16);
+  CHECK(mistral.mistake_with("max_position_embeddings", 4097) == "sliding_window is missing");
+  qwen2.set("config.json", "/model_type", "qwen2");
+  qwen2.set("config.json", "/sliding_window", 4);  // without effect
+  CHECK(qwen2.mistake_with("use_sliding_window", true) ==
+        "use_sliding_window: found true, expected false");
 }
 
 TEST_CASE("every field of config.json must be of its kind") {

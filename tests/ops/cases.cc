@@ -87,6 +87,14 @@ void functions() {
   add_unary(
       ops::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 10);
   add_unary(
+      ops::sin, [](double x) { return std::sin(x); }, 12, -9, 9);
+  add_unary(
+      ops::cos, [](double x) { return std::cos(x); }, 12, -9, 9);
+  add_unary(
+      ops::floor, [](double x) { return std::floor(x); }, 1, -9, 9);
+  add_unary(
+      ops::erf, [](double x) { return std::erf(x); }, 16, -4, 4);
+  add_unary(
       ops::relu, [](double x) { return std::max(x, 0.0); }, 1);
   add_unary(
       ops::step, [](double x) { return x > 0 ? 1.0 : 0.0; }, 1);

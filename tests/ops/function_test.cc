@@ -67,6 +67,21 @@ TEST_CASE("means divide by the number of elements reduced") {
   check_close(value_of({kX}, [](const Values& v) { return mean(v[0], {-2}, true); }), {0, 1, 1.75});
 }
 
+TEST_CASE("variance is the mean of squared distances from the mean") {
+  // Rows 1 2 3 and -1 0 0.5, of means 2 and -1/6.
+  const double second = (25.0 / 36 + 1.0 / 36 + 4.0 / 9) / 3;
+  check_close(value_of({kX}, [](const Values& v) { return variance(v[0], {1}); }),
+              {2.0 / 3, second});
+  check_close(value_of({kX}, [](const Values& v) { return variance(v[0], {0}, true); }),
+              {1, 1, 1.5625});
+}
+
+TEST_CASE("the exact gelu is x times the normal distribution function") {
+  std::vector<double> expected;
+  for (int i = 0; i < 6; ++i) expected.push_back(kX.get(i) * std::erfc(-kX.get(i) * M_SQRT1_2) / 2);
+  check_close(value_of({kX}, [](const Values& v) { return exact_gelu(v[0]); }), expected);
+}
+
 TEST_CASE("softmax, log_softmax and cross-entropy follow their definitions") {
   const std::vector<double> p = softmax_rows();
   std::vector<double> log_p;

@@ -20,9 +20,9 @@ std::string fake(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("without the library, the build has no MPI") {
+TEST_CASE("without the library, the reason names the file that is not there") {
   const MpiSupport support = load_mpi_library("/nowhere/libalpa_mpi.so");
-  CHECK(support.reason == "no libalpa_mpi.so beside the library: this build has no MPI");
+  CHECK(support.reason == "there is no /nowhere/libalpa_mpi.so");
   CHECK(support.functions == nullptr);
 }
 
@@ -59,8 +59,8 @@ TEST_CASE("a launch without MPI, or whose MPI does not start, is an error that s
   CHECK(error_of([] {
           mpi_wire({"mpirun", 1, 4}, load_mpi_library("/nowhere/x.so"));
         }) ==
-        "mpirun started 4 processes, but no libalpa_mpi.so beside the library: this build has no "
-        "MPI; install libopenmpi-dev and build again, or set ALPA_LAUNCHER=none for separate runs");
+        "mpirun started 4 processes, but there is no /nowhere/x.so; install libopenmpi-dev and "
+        "build again, or set ALPA_LAUNCHER=none for separate runs");
   CHECK(error_of([] {
           mpi_wire({"PMIx", 1, 0}, load_mpi_library(fake("stuck")));
         }) ==

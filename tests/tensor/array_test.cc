@@ -37,6 +37,29 @@ TEST_CASE("conversion rounds to nearest even and truncates to integers") {
   CHECK(x.cast(f64).to_doubles() == x.to_doubles());
 }
 
+TEST_CASE("whole numbers of 64 bits become i32, unless one does not fit") {
+  const std::vector<std::int64_t> labels{3, -1, 2147483647, -2147483648};
+  CHECK(Array(labels, {2, 2}).type() == TensorType{i32, {2, 2}});
+  CHECK(Array(labels, {2, 2}).to_doubles() ==
+        std::vector<double>{3, -1, 2147483647, -2147483648.0});
+  CHECK_THROWS_WITH_AS(Array(std::vector<std::int64_t>{1, 1LL << 31}, {2}),
+                       "Array: element 1 is 2147483648, which i32 does not hold; numbers must be "
+                       "between -2147483648 and 2147483647",
+                       Error);
+  CHECK_THROWS_WITH_AS(Array(labels, {3}), "Array: 4 elements given for shape [3] which has 3",
+                       Error);
+}
+
+TEST_CASE("elements of any type are copied as they are stored") {
+  std::vector<std::uint16_t> bits{0x3f80, 0xc000};  // 1 and -2 in bf16
+  const Array numbers = Array::copy(bits.data(), {bf16, {2}});
+  bits[0] = 0;
+  CHECK(numbers.to_doubles() == std::vector<double>{1, -2});
+  const std::uint16_t half = 0x3c00;  // 1 in f16
+  CHECK(Array::copy(&half, {f16, {}}).to_doubles() == std::vector<double>{1});
+  CHECK(Array::copy(nullptr, {f16, {0}}).elements() == 0);
+}
+
 TEST_CASE("wrong counts and element types are errors") {
   const std::vector<float> data = {1, 2, 3};
   CHECK_THROWS_WITH_AS(Array(data, {2, 2}), "Array: 3 elements given for shape [2, 2] which has 4",

@@ -301,7 +301,7 @@ TEST_CASE("what is missing comes with what to do") {
             {"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}});
 
   Cuda bare;
-  bare.reason = "no libalpa_cuda.so beside the library: this build has no CUDA";
+  bare.reason = "there is no /nowhere/libalpa_cuda.so";
   bare.cards_seen = 1;
   CHECK(missing_for_cuda(bare) ==
         std::vector<Missing>{

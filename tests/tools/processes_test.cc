@@ -78,7 +78,7 @@ TEST_CASE("alpa doctor says what is wrong with a launch, and ends with 0") {
         std::string::npos);
   CHECK(run_with("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3", doctor).text == "");
   CHECK(wrong("ALPA_MPI_LIBRARY=/nowhere/x.so OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2")
-            .starts_with("mpirun started 2 processes, but no libalpa_mpi.so beside the library"));
+            .starts_with("mpirun started 2 processes, but there is no /nowhere/x.so; install"));
 }
 
 TEST_CASE("a launch without MPI, or with one of another version, is one line and status 2") {
@@ -92,11 +92,8 @@ TEST_CASE("a launch without MPI, or with one of another version, is one line and
   const std::string behind =
       "; install libopenmpi-dev and build again, or set ALPA_LAUNCHER=none "
       "for separate runs\n";
-  CHECK(
-      said("/nowhere/x.so") ==
-      "alpa: mpirun started 2 processes, but no libalpa_mpi.so beside the library: this build has "
-      "no MPI" +
-          behind);
+  CHECK(said("/nowhere/x.so") ==
+        "alpa: mpirun started 2 processes, but there is no /nowhere/x.so" + behind);
   const std::string newer = ALPA_FAKE_MPI_FOLDER "/libfake_mpi_newer.so";
   CHECK(said(newer) == "alpa: mpirun started 2 processes, but " + newer + " has interface " +
                            std::to_string(alpa::processes::kMpiInterface + 1) +

@@ -125,6 +125,22 @@ TEST_CASE("a folder must have the files of a tokenizer") {
   CHECK(pairs.encode_whole("the plan") == pairs.encode("the plan"));
 }
 
+TEST_CASE(
+    "the normal form NFC is taken for text that is surely in it, and refused for other text") {
+  Json json = tokenizer_of("llama");
+  const Tokenizer plain = read(json);
+  json["normalizer"] = {{"type", "NFC"}};
+  const Tokenizer composing = read(json);
+  for (const std::string text :
+       {"the plan", "Gr\u00fc\u00dfe", "\u4e00\u4e8c \uc5b4 \U0001f600\ufe0f", "\u0416\u03b1",
+        "\xff bytes"})
+    CHECK(composing.encode(text) == plain.encode(text));
+  CHECK(error_of([&] { composing.encode("cafe\u0301"); }) ==
+        "encode: the tokenizer composes characters (NFC), which alpa does not, and U+0301 may be "
+        "part of a composed one; give text without it");
+  CHECK(error_of([&] { composing.encode("\u212b"); }).find("U+212B") != std::string::npos);
+}
+
 TEST_CASE("other tokenizers, and what alpa lacks, are refused") {
   CHECK(mistake_at("/model/type", "WordPiece") ==
         "model.type: found \"WordPiece\", expected \"BPE\"");
@@ -133,8 +149,8 @@ TEST_CASE("other tokenizers, and what alpa lacks, are refused") {
   CHECK(mistake_at("/model/end_of_word_suffix", "</w>") ==
         "model.end_of_word_suffix: found \"</w>\", expected none; alpa has nothing else");
   CHECK(mistake_at("/model/dropout", 0.1) == "model.dropout: found 0.1, expected 0");
-  CHECK(mistake_at("/normalizer", {{"type", "NFC"}}) ==
-        "normalizer: found an object, expected null: alpa normalises no text");
+  CHECK(mistake_at("/normalizer", {{"type", "NFKC"}}) ==
+        "normalizer.type: found \"NFKC\", expected \"NFC\", or no normalizer");
   CHECK(mistake_at("/decoder/type", "Fuse") ==
         "decoder.type: found \"Fuse\", expected \"ByteLevel\"");
   CHECK(mistake_at("/pre_tokenizer", nullptr) ==

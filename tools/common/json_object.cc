@@ -42,6 +42,10 @@ bool JsonObject::has(const char* key) const {
   return impl_->place.contains(key) && !impl_->place.at(key).is_null();
 }
 
+bool JsonObject::is_null(const char* key) const {
+  return impl_->place.contains(key) && impl_->place.at(key).is_null();
+}
+
 std::string JsonObject::text(const char* key) const { return impl_->place.at(key).text(); }
 
 std::int64_t JsonObject::whole(const char* key, std::int64_t least, std::int64_t most) const {

@@ -14,7 +14,8 @@ class JsonObject {
   /// What the file holds. Throws Error if it can't be read, or holds anything else.
   explicit JsonObject(const std::string& path);
 
-  bool has(const char* key) const;  ///< and it is not null
+  bool has(const char* key) const;      ///< and it is not null
+  bool is_null(const char* key) const;  ///< it is there, and null
   /// The member. Throws Error if it is absent or anything else.
   std::string text(const char* key) const;
   std::int64_t whole(const char* key, std::int64_t least, std::int64_t most) const;  ///< in a range

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,9 @@ class Builder {
   /// Parameters that are not frozen (without other state), in the order of creation, or in that in
   /// which the loss reads them.
   virtual const Values& parameters() const = 0;
+  /// Those of them whose whole name fits a pattern, in which `*` stands for any text:
+  /// `parameters("generator.*")`. Throws Error, with their names, if there are none.
+  Values parameters(std::string_view pattern) const;
   /// Optimizer state "<parameter's name>.<what>", initially zero; of the parameter's type unless
   /// `type` is given. Throws Error if `parameter` is not a parameter.
   virtual Value optimizer_state(Value parameter, const std::string& what,
@@ -118,7 +122,9 @@ class Builder {
   /// scalar or the name is taken.
   virtual void metric(const std::string& name, Value value) = 0;
 
-  /// Region of nodes appended from now on.
+  /// Region of nodes appended from now on. A node that reads the result of a later region belongs
+  /// to that one: what is computed from a gradient is in region backward, what is computed from a
+  /// mean or sum over micro-batches in region apply.
   virtual void set_region(Region region) = 0;
   virtual Region region() const = 0;  ///< of new nodes
   /// Layer of nodes appended from now on; -1: none.
@@ -156,7 +162,7 @@ using LayerScope = BuilderScope<int, &Builder::layer, &Builder::set_layer>;
 /// Ends a layer of the model at `x`, and returns `x`: what is computed from now on belongs to the
 /// next layer. Stages of `PipeshardParallel` begin and end at such boundaries.
 Value mark_pipeline_boundary(Value x);
-/// Nodes appended during its lifetime are in this region.
+/// Nodes appended during its lifetime are in this region, or in a later one (`set_region`).
 using RegionScope = BuilderScope<Region, &Builder::region, &Builder::set_region>;
 /// Nodes appended during its lifetime are a rematerialised layer: `gradient` keeps only what they
 /// read from outside, and computes them again just before it needs their results. Random numbers

@@ -151,9 +151,10 @@ struct ReLU {
   Value operator()(Value x) const { return relu(x); }
 };
 
-/// Tanh approximation.
+/// Tanh approximation; `{.exact = true}` is `exact_gelu`.
 struct GELU {
-  Value operator()(Value x) const { return gelu(x); }
+  bool exact = false;  ///< by the error function
+  Value operator()(Value x) const { return exact ? exact_gelu(x) : gelu(x); }
 };
 
 /// The hyperbolic tangent.

@@ -105,6 +105,7 @@ struct SelfAttentionOptions {
   std::optional<RotaryOptions> rotary = {};          ///< rotary positions of queries and keys
   KernelInitializer kernel = lecun_normal;           ///< of the four products
   std::optional<KernelInitializer> projection = {};  ///< of the last product; default: `kernel`
+  std::optional<bool> projection_bias = {};          ///< of the last product; default: `bias`
   std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
@@ -123,8 +124,8 @@ class SelfAttention {
         query_(checked(width, heads, key_heads_), dense("query")),
         key_(key_heads_ * head_width_, dense("key")),
         value_(key_heads_ * head_width_, dense("value")),
-        projection_(width,
-                    {options_.bias, options_.projection.value_or(options_.kernel), "projection"}) {}
+        projection_(width, {options_.projection_bias.value_or(options_.bias),
+                            options_.projection.value_or(options_.kernel), "projection"}) {}
 
   /// `key_mask`: u8 [B, T], 0 where a token is padding.
   Value operator()(Value x, Value key_mask = {}) const {

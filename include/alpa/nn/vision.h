@@ -1,5 +1,6 @@
 #pragma once
 /// Layers for images [B, H, W, C]: convolution, pooling, batch normalisation.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -8,6 +9,7 @@
 #include "alpa/base/error.h"
 #include "alpa/nn/initializer.h"
 #include "alpa/nn/layer.h"
+#include "alpa/nn/layers.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
 
@@ -93,6 +95,105 @@ class Conv2d {
   std::int64_t features_;
   Extents window_;
   Conv2dOptions options_;
+};
+
+/// Options of `ConvTranspose2d`.
+struct ConvTranspose2dOptions {
+  Extents stride = {2, 2};  ///< of rows and columns: how many times larger the image becomes
+  /// `same` makes images of H · stride rows, `valid` of (H - 1) stride + kh.
+  Padding padding = Padding::same;
+  bool bias = true;                      ///< add a learnt vector, initially zero
+  KernelInitializer kernel = he_normal;  ///< of fan-in kh · kw · C / (stride · stride)
+  std::string name = {};                 ///< the layer's own; default: its position or kind
+};
+
+/// Transposed convolution of x [B, H, W, C], which makes images larger: parameters "kernel" [kh,
+/// kw, features, C] and "bias" [features], of x's element type.
+class ConvTranspose2d {
+ public:
+  /// Throws Error unless features are at least 1 and windows no smaller than the stride, which is
+  /// at least 1.
+  ConvTranspose2d(std::int64_t features, Extents window, ConvTranspose2dOptions options = {})
+      : id_(options.name), features_(features), window_(window), options_(std::move(options)) {
+    const Extents& stride = options_.stride;
+    require(features >= 1 && stride[0] >= 1 && stride[1] >= 1 && window[0] >= stride[0] &&
+                window[1] >= stride[1],
+            "nn::ConvTranspose2d: {} features of {} x {} windows with stride {} x {}; give at "
+            "least 1 of each, and windows no smaller than the stride",
+            features, window[0], window[1], stride[0], stride[1]);
+  }
+
+  /// Throws Error unless x is [B, H, W, C].
+  Value operator()(Value x) const {
+    require(x.rank() == 4, "nn::ConvTranspose2d({}): the input is {}; it must be [B, H, W, C]",
+            features_, to_string(x.type()));
+    const Scope in(x, id_, "conv_transpose2d");
+    const auto& [stride, padding, bias, initial, name] = options_;
+    const std::int64_t taps = window_[0] * window_[1], channels = x.dim(3);
+    const Value kernel =
+        in.parameter("kernel", {window_[0], window_[1], features_, channels},
+                     initial(std::max<std::int64_t>(taps * channels / (stride[0] * stride[1]), 1),
+                             taps * features_));
+    Extents before = {0, 0}, after = {0, 0};
+    for (int d = 0; d < 2 && padding == Padding::same; ++d) {
+      before[d] = (window_[d] - stride[d]) / 2;
+      after[d] = window_[d] - stride[d] - before[d];
+    }
+    const Value y =
+        conv2d_transpose(x, kernel, {.stride = stride, .pad_before = before, .pad_after = after});
+    return bias ? y + in.parameter("bias", {features_}, zeros) : y;
+  }
+
+  const LayerId& id() const { return id_; }  ///< of the layer
+
+ private:
+  LayerId id_;
+  std::int64_t features_;
+  Extents window_;
+  ConvTranspose2dOptions options_;
+};
+
+/// Repeats every row and column: [B, H, W, C] → [B, H · factor, W · factor, C].
+struct Upsample {
+  Extents factor = {2, 2};  ///< of rows and columns
+  Value operator()(Value x) const { return upsample(x, factor); }
+};
+
+/// (x - mean) / sqrt(variance + epsilon) · scale + bias for x [B, ..., C], with mean and variance
+/// of each example over a group of neighbouring channels and all positions (Wu & He 2018), in f32
+/// or f64. Parameters "scale" (ones) and "bias" (zeros), [C]. One group is layer normalisation of
+/// whole examples, C groups are instance normalisation.
+class GroupNorm {
+ public:
+  /// Throws Error unless groups >= 1 and epsilon (1e-5) > 0.
+  explicit GroupNorm(std::int64_t groups, NormOptions options = {})
+      : id_(std::move(options.name)), groups_(groups), epsilon_(options.epsilon.value_or(1e-5)) {
+    require(groups >= 1 && epsilon_ > 0,
+            "nn::GroupNorm: {} groups and epsilon {}; groups must be at least 1, epsilon above 0",
+            groups, epsilon_);
+  }
+
+  /// Throws Error unless x has channels that the groups divide, and a batch.
+  Value operator()(Value x) const {
+    require(x.rank() >= 2 && x.dim(-1) % groups_ == 0,
+            "nn::GroupNorm({}): the input is {}; it must be [B, ..., C], C divisible by {} groups",
+            groups_, to_string(x.type()), groups_);
+    const DType real = x.dtype() == f64 ? f64 : f32;
+    const Scope in(x, id_, "group_norm");
+    const Value scale = in.parameter("scale", {x.dim(-1)}, ones, real);
+    const Value bias = in.parameter("bias", {x.dim(-1)}, zeros, real);
+    const Value grouped = reshape(cast(x, real), {x.dim(0), -1, groups_, x.dim(-1) / groups_});
+    const Value centred = grouped - mean(grouped, {1, 3}, true);
+    const Value size = rsqrt(mean(square(centred), {1, 3}, true) + epsilon_);
+    return cast(reshape(centred * size, x.shape()) * scale + bias, x.dtype());
+  }
+
+  const LayerId& id() const { return id_; }  ///< of the layer
+
+ private:
+  LayerId id_;
+  std::int64_t groups_;
+  double epsilon_;
 };
 
 /// Options of `BatchNorm`.

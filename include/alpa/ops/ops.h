@@ -61,6 +61,12 @@ Value relu(Value x);     ///< max(x, 0); gradient 0 at 0
 Value silu(Value x);     ///< x · sigmoid(x) (Elfwing et al. 2018), SwiGLU's activation
 /// tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 Value gelu(Value x);
+/// GELU itself (Hendrycks & Gimpel 2016): x/2 (1 + erf(x / sqrt(2))). It has second derivatives.
+Value exact_gelu(Value x);
+Value sin(Value x);     ///< sine of an angle in radians
+Value cos(Value x);     ///< cosine of an angle in radians
+Value erf(Value x);     ///< error function, 2/√π times the integral of exp(-t²) from 0 to x
+Value floor(Value x);   ///< the largest whole number that is not above x; gradient 0
 Value square(Value x);  ///< x²
 Value abs(Value x);     ///< gradient 0 at 0
 Value sign(Value x);    ///< -1, 0 or 1; gradient 0
@@ -97,6 +103,9 @@ Value sum(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// Sum divided by the number of elements summed (of the whole tensor, however it is
 /// partitioned). Floating types only.
 Value mean(Value x, const Axes& axes = {}, bool keep_dims = false);
+/// Mean of (x - mean(x))²: the variance of all elements given, as `torch.var(…, correction=0)`.
+/// Floating types only.
+Value variance(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The gradient is shared equally by tied elements.
 Value max(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// Σ x and Σ x² of every channel, over all dimensions but the last of x [..., C]: two tensors [C]
@@ -232,6 +241,15 @@ struct ConvolutionOptions {
 /// [B, H', W', F] with H' = floor((H + padding - dilation (kh - 1) - 1) / stride) + 1. B, C (one
 /// group) and F can be split.
 Value conv2d(Value x, Value kernel, ConvolutionOptions options = {});
+/// Transposed convolution (Zeiler et al. 2010), NHWC: x [B, H, W, F], kernel [kh, kw, C / groups,
+/// F], result [B, H', W', C] with H' = (H - 1) stride - padding + dilation (kh - 1) + 1 +
+/// `output_padding`: the gradient of `conv2d` with respect to its x. Output padding makes room at
+/// the end, of less than a stride.
+Value conv2d_transpose(Value x, Value kernel, ConvolutionOptions options = {},
+                       std::array<std::int64_t, 2> output_padding = {0, 0});
+/// x [B, H, W, C] with every row and column repeated: [B, H · factor, W · factor, C]; upsampling by
+/// the nearest neighbour.
+Value upsample(Value x, std::array<std::int64_t, 2> factor = {2, 2});
 /// Options of `max_pool` and `average_pool`.
 struct PoolingOptions {
   std::array<std::int64_t, 2> window = {2, 2}, stride = {2, 2};         ///< rows, columns

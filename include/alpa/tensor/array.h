@@ -51,6 +51,11 @@ class Array {
   template <class T>
   Array(const std::vector<T>& data, Shape shape)
       : Array(std::span<const T>(data), std::move(shape)) {}
+  /// Copies whole numbers of 64 bits, such as labels and ids, as i32. Throws Error as above, or
+  /// naming one that i32 does not hold.
+  Array(std::span<const std::int64_t> data, Shape shape);
+  Array(const std::vector<std::int64_t>& data, Shape shape)
+      : Array(std::span<const std::int64_t>(data), std::move(shape)) {}
   /// One number, of rank 0: `{"temperature", 0.5}`.
   template <class T>
   requires(std::is_same_v<T, float> || std::is_same_v<T, double> ||
@@ -59,6 +64,9 @@ class Array {
   /// Reads the caller's memory in place; it must outlive every copy of this Array. Throws
   /// Error as `check_type` does.
   static Array view(const void* data, TensorType type);
+  /// Copies elements as they are stored, of any type: `Array::copy(bits.data(), {bf16, {8, 4}})`
+  /// of a std::vector<std::uint16_t>. Throws Error as `check_type` does.
+  static Array copy(const void* data, TensorType type);
 
   const TensorType& type() const { return type_; }            ///< element type and shape
   const Shape& shape() const { return type_.shape; }          ///< extents

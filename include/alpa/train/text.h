@@ -22,7 +22,9 @@ class Tokenizer {
   static Tokenizer gpt2(const std::string& vocabulary_path, const std::string& merges_path);
   /// Byte pairs from a tokenizer.json of Hugging Face's `tokenizers`: with the words of GPT-2,
   /// Llama 3 or Qwen2, added tokens, and tokens around a text. Throws Error naming file, place and
-  /// mistake; so it does for what alpa lacks, such as normalisation or another pattern of words.
+  /// mistake; so it does for what alpa lacks, such as another pattern of words. Of normal forms it
+  /// takes NFC, as Qwen2 has it, without composing: `encode` throws Error, naming the character,
+  /// for text that may not be in this form, such as combining accents.
   static Tokenizer hugging_face(const std::string& path);
   /// Of the folder's tokenizer.json, else of its vocab.json and merges.txt. Throws Error if it has
   /// neither, and as the functions above.

@@ -167,7 +167,10 @@ TrainingStep prediction_step(std::vector<BatchInput> inputs,
 
 /// A step written directly on the graph. `build` gets the builder and the micro-batch's inputs; it
 /// makes parameters, updates and metrics itself. Work done once per step, on means from the
-/// functions below, belongs in `Region::apply`.
+/// functions below, belongs in `Region::apply`. `scalars` gives values of the scalar inputs at a
+/// step, 1 for the first. Those that this step does not read are left out, so several steps may
+/// share one function. Tracing throws Error if it lacks one that the step reads and that is not
+/// among the inputs.
 TrainingStep custom_step(
     std::vector<BatchInput> inputs, std::function<void(Builder&, const Batch&)> build,
     std::function<std::map<std::string, double>(std::int64_t step)> scalars = {});

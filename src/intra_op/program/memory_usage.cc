@@ -133,9 +133,10 @@ std::vector<LiveTensor> live_at(int point, const Graph& graph, const SearchSpace
   return live;
 }
 
-std::string remedies(const Graph& graph, const AutoShardOptions& options) {
+/// On one device no method splits anything.
+std::string remedies(const Graph& graph, const AutoShardOptions& options, const DeviceMesh& mesh) {
   std::string text = "use more devices, a smaller batch or more micro-batches";
-  if (options.method != "zero3" && options.method != "shard")
+  if (mesh.num_devices() > 1 && options.method != "zero3" && options.method != "shard")
     text += ", or the method \"zero3\" or \"shard\"";
   if (graph.num_micro_batches == 1) return text;
   return text + " (each gradient has an accumulator while there are several micro-batches)";
@@ -162,7 +163,7 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
       point < end ? use_text(graph, {UseKind::node, point}) : "the end of the step", live.size(),
       largest,
       smallest > 0 ? fmt::format("the smallest plan found takes {} bytes; ", smallest) : "",
-      remedies(graph, options));
+      remedies(graph, options, mesh));
 }
 
 }  // namespace alpa::intra_op
