@@ -3,14 +3,16 @@
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 #include <span>
 
 #include "dnn_cards.h"
 #include "kernels/cuda/least_word.h"
 #include "src/cuda/dnn_attention.h"
+#include "src/cuda/dnn_library.h"
 
 namespace alpa::attention_test {
 namespace {
@@ -158,6 +160,7 @@ constexpr Layer kLayers[] = {
 
 TEST_CASE("cuDNN has an engine within the workspace for every layer, with or without a card") {
   have_driver();
+  std::set<std::int64_t> engines[2];  // forward and backward
   for (const Card& card : kCards) {
     const auto properties = properties_of(card);
     if (!properties) return;
@@ -170,14 +173,19 @@ TEST_CASE("cuDNN has an engine within the workspace for every layer, with or wit
         CAPTURE(cuda::to_string(piece));
         const cuda::DnnAttentionNumbers numbers(piece);
         const std::int64_t bytes = cuda::attention_scratch(launch).workspace_bytes;
-        const auto plans = cuda::DnnEngines({.properties = &*properties},
-                                            cuda::attention_problem(piece, bytes, numbers), false)
-                               .plans(1);
+        const cuda::DnnTarget target{.properties = &*properties};
+        const cuda::DnnProblem problem = cuda::attention_problem(piece, bytes, numbers);
+        const auto plans = cuda::DnnEngines(target, problem, false).plans(1);
         REQUIRE(plans.size() == 1);
         CHECK(plans[0].place == 0);
         CHECK(plans[0].plan->workspace_bytes() <= bytes);
+        const auto proposed = cuda::dnn_engines(target, problem.operations());
+        engines[is_gradient].insert(testing::number_of(proposed[0]));
       }
   }
+  MESSAGE("cuDNN " << cuda::dnn().version() << ": engines "
+                   << fmt::format("{} forward, {} backward", fmt::join(engines[0], " and "),
+                                  fmt::join(engines[1], " and ")));
 }
 
 }  // namespace

@@ -34,6 +34,16 @@ inline std::string json_of(const Card& card) {
       card.memory_bytes);
 }
 
+/// cuDNN's own number of an engine.
+inline std::int64_t number_of(const cuda::DnnEngine& engine) {
+  const cuda::DnnDescriptor of_engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t handle = of_engine.get();
+  engine.configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle);
+  std::int64_t number = -1;
+  of_engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
+  return number;
+}
+
 /// Nothing, and one line that says why, where cuDNN is absent or knows no such descriptor.
 inline std::optional<cuda::DnnDescriptor> properties_of(const Card& card) {
   constexpr auto kProperties = static_cast<cudnnBackendDescriptorType_t>(38);

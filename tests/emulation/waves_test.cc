@@ -116,7 +116,7 @@ std::string name_of(const void* kernel) {
   static const std::string symbols =
       run_shell(fmt::format("nm {} | c++filt -p | sed 's/(anonymous namespace):://g; "
                             "s/alpa::cuda:://g; s/void //'",
-                            quoted(info.dli_fname)))
+                            testing::quoted(info.dli_fname)))
           .text;
   const std::string address =
       fmt::format("{:016x} t ", reinterpret_cast<std::uintptr_t>(kernel) -

@@ -8,10 +8,13 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __grid_constant__
-/// So many instructions that do nothing stand before the kernel, where `alpa_emulation::bound_of`
-/// counts them. (GCC 12 takes no other expression than sizeof in a template's attribute.)
-#define __launch_bounds__(threads, ...) \
-  __attribute__((patchable_function_entry(sizeof(char[threads]), sizeof(char[threads]))))
+/// Twice so many instructions that do nothing, and 64 of them, stand before the kernel, where
+/// `alpa_emulation::bound_of` counts them. The list of such places, which the compiler makes, is
+/// left out by the linker (kernels.ld). GCC 12 takes no other expression than sizeof in the
+/// attribute of a template.
+#define __launch_bounds__(threads, ...)                                     \
+  __attribute__((patchable_function_entry(sizeof(char[2 * (threads) + 64]), \
+                                          sizeof(char[2 * (threads) + 64]))))
 /// Static in a function; one block runs on a host thread at a time.
 #define __shared__ thread_local
 
@@ -20,27 +23,15 @@ extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace alpa_emulation {
 
-// Where instructions that do nothing begin: the linker's names, of each library its own.
-extern "C" {
-extern const unsigned char* const __start___patchable_function_entries[]
-    __attribute__((weak, visibility("hidden")));
-extern const unsigned char* const __stop___patchable_function_entries[]
-    __attribute__((weak, visibility("hidden")));
-}
-
-/// The threads that a block of `kernel`, of this library, may have.
-inline unsigned int bound_of(const void* kernel) {
-  constexpr unsigned int kMost = 1024;
+/// The threads that a block of `kernel` may have. Up to one of the instructions before it may be
+/// there for alignment.
+inline unsigned int bound_of([[maybe_unused]] const void* kernel) {
+  constexpr unsigned int kMost = 1024, kMore = 64;
 #if defined(__x86_64__)
-  constexpr unsigned char kNothing = 0x90;
   const auto* const code = static_cast<const unsigned char*>(kernel);
-  for (auto entry = __start___patchable_function_entries;
-       entry != __stop___patchable_function_entries; ++entry) {
-    if (*entry >= code || *entry + kMost < code) continue;
-    const unsigned char* at = *entry;
-    while (at != code && *at == kNothing) ++at;
-    if (at == code) return static_cast<unsigned int>(code - *entry);
-  }
+  unsigned int count = 0;
+  while (count < 2 * kMost + kMore && *(code - 1 - count) == 0x90) ++count;
+  if (count >= kMore) return (count - kMore) / 2;
 #endif
   return kMost;
 }
