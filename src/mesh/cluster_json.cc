@@ -102,14 +102,19 @@ std::map<DType, double> read_by_dtype(const Section& section, const std::string&
   return numbers;
 }
 
-std::map<DType, double> read_peaks(const Section& device) {
-  const std::string key = "peak_flops_per_second", expected = "FLOP/s of the data sheet, above 0";
+constexpr const char *kAttention = "attention_flops_per_second",
+                     *kAttentionGrad = "attention_grad_flops_per_second";
+
+/// Rates that a device may have, FLOP/s of `what`.
+std::map<DType, double> read_rates(const Section& device, const std::string& key,
+                                   const std::string& what) {
+  const std::string expected = "FLOP/s of " + what + ", above 0";
   if (!find(device, key)) return {};
   const Section section = subsection(device, key, "an object: FLOP/s by element type");
-  std::map<DType, double> peaks = read_by_dtype(section, expected);
-  for (const auto& [dtype, peak] : peaks)
-    if (peak == 0) bad_value(section, std::string(name_of(dtype)), "0", expected);
-  return peaks;
+  std::map<DType, double> rates = read_by_dtype(section, expected);
+  for (const auto& [dtype, rate] : rates)
+    if (rate == 0) bad_value(section, std::string(name_of(dtype)), "0", expected);
+  return rates;
 }
 
 /// Numbers above 0; `ascending`: each larger than the one before.
@@ -165,7 +170,7 @@ MeasuredRates read_measured(const Section& section) {
 DeviceModel read_device(const Section& section) {
   check_keys(section,
              {"memory_bytes", "flops_per_second", "half_rate_size", "memory_bytes_per_second",
-              "launch_seconds", "measured", "peak_flops_per_second"});
+              "launch_seconds", "measured", "peak_flops_per_second", kAttention, kAttentionGrad});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
   device.flops_per_second =
@@ -177,7 +182,10 @@ DeviceModel read_device(const Section& section) {
         read_by_dtype(subsection(section, "half_rate_size",
                                  "an object: a size by element type, like {\"bf16\": 124}"),
                       "the size at which a product reaches half of its rate, 0 or more");
-  device.peak_flops_per_second = read_peaks(section);
+  device.peak_flops_per_second = read_rates(section, "peak_flops_per_second", "the data sheet");
+  device.attention_flops_per_second = read_rates(section, kAttention, "fused attention");
+  device.attention_grad_flops_per_second =
+      read_rates(section, kAttentionGrad, "the gradient of fused attention");
   device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second",
                                                "bytes per second, 0 or more (0: infinitely fast)");
   device.launch_seconds =
@@ -327,8 +335,12 @@ std::string Cluster::to_json() const {
   if (!device.half_rate_size.empty())
     described["half_rate_size"] = by_dtype_json(device.half_rate_size);
   if (device.measured != MeasuredRates{}) described["measured"] = measured_json(device.measured);
-  if (!device.peak_flops_per_second.empty())
-    described["peak_flops_per_second"] = by_dtype_json(device.peak_flops_per_second);
+  const auto describe = [&](const char* key, const std::map<DType, double>& rates) {
+    if (!rates.empty()) described[key] = by_dtype_json(rates);
+  };
+  describe("peak_flops_per_second", device.peak_flops_per_second);
+  describe(kAttention, device.attention_flops_per_second);
+  describe(kAttentionGrad, device.attention_grad_flops_per_second);
   OrderedJson within = link_json(within_host), between = link_json(between_hosts);
   if (measured_within_host != MeasuredCollectives{})
     within["all_reduce"] = {{"members", measured_within_host.members},
