@@ -73,10 +73,21 @@ std::optional<DType> computed_type(std::span<const TensorType> operands,
   return {};
 }
 
-double flop_rate(const DeviceModel& device, std::optional<DType> dtype) {
+constexpr double kAttentionFlops = 4;  // per point; its gradient 10
+
+/// Of products, or of fused attention where it has a rate.
+double flop_rate(const CostModel& model, const Rule& rule, std::optional<DType> dtype) {
   if (!dtype) return 0;
-  const auto rate = device.flops_per_second.find(*dtype);
-  return rate == device.flops_per_second.end() ? 0 : rate->second;
+  const DeviceModel& device = model.device;
+  const auto rate_in = [&](const std::map<DType, double>& rates, double otherwise) {
+    const auto rate = rates.find(*dtype);
+    return rate == rates.end() ? otherwise : rate->second;
+  };
+  const double of_products = rate_in(device.flops_per_second, 0);
+  if (rule.scores.empty() || model.software.attention_passes > 0) return of_products;
+  return rate_in(rule.flops_per_point > kAttentionFlops ? device.attention_grad_flops_per_second
+                                                        : device.attention_flops_per_second,
+                 of_products);
 }
 
 /// m, n and k of a product [m, k] · [k, n] on a device; none for other operators.
@@ -140,8 +151,6 @@ double loop_rate(const DeviceModel& device, double bytes) {
   return std::exp2(std::log2(below) * (1 - at.share) + std::log2(above) * at.share);
 }
 
-constexpr double kAttentionFlops = 4;  // per point; its gradient 10
-
 /// What attention's scores take on their way through memory, without a fused kernel.
 double unfused_seconds(const Rule& rule, const std::vector<std::int64_t>& sizes,
                        std::span<const TensorType> operands, const CostModel& model) {
@@ -184,7 +193,7 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
       return flops(rule, sizes) / rate_at(model.device.measured.products.at(*dtype), *mnk) +
              model.device.launch_seconds;
   const double rate =
-                   flop_rate(model.device, dtype) * share_of_rate(model.device, dtype, rule, sizes),
+                   flop_rate(model, rule, dtype) * share_of_rate(model.device, dtype, rule, sizes),
                bandwidth = loop_rate(model.device, bytes);
   const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
                memory = bandwidth > 0 ? bytes / bandwidth : 0;
@@ -200,7 +209,7 @@ LeastSeconds least_operator_seconds(const Rule& rule, std::span<const TensorType
   for (const Factor& factor : rule.factors) sizes.push_back(factor.size);
   const std::optional<DType> dtype = computed_type(operands, results);
   const auto mnk = product_sizes(rule, sizes);
-  double rate = flop_rate(device, dtype), bandwidth = device.memory_bytes_per_second;
+  double rate = flop_rate(model, rule, dtype), bandwidth = device.memory_bytes_per_second;
   for (double measured : device.measured.loop_bytes_per_second)
     bandwidth = std::max(bandwidth, measured);
   if (mnk && dtype && device.measured.products.contains(*dtype)) {

@@ -25,7 +25,8 @@ struct CostModel {
 /// Seconds of one run of an operator with this rule on one device. `factor_of_axis` gives the
 /// factor that each mesh axis splits (-1: none); a local factor size is ceil(size / product of its
 /// axes). FLOPs are counted at the rate of the first floating type among operands, then results.
-/// Products have the curve of `half_rate_size`. Where rates by size were measured, a product takes
+/// Fused attention has rates of its own where the device has them. Products have the curve of
+/// `half_rate_size`. Where rates by size were measured, a product takes
 /// its FLOPs at the rate of its shape, and bytes go at the rate of so many.
 /// Bytes are those read from operands and written to results, or `moved` if some of them stay in
 /// registers. Operators that move no data (reshape, constant, input) are free and not priced here.

@@ -36,6 +36,8 @@ constexpr Quantity kQuantities[] = {
     {"flops_per_second", "FLOP/s of matrix products", 1, 1e21},
     {"half_rate_size", "rows of a product at half of its rate", 0, 1e9},
     {"peak_flops_per_second", "FLOP/s of the data sheet", 1, 1e21},
+    {"attention_flops_per_second", "FLOP/s of fused attention", 1, 1e21},
+    {"attention_grad_flops_per_second", "FLOP/s of the gradient of fused attention", 1, 1e21},
     {"memory_bytes_per_second", "bytes per second", 1, 1e18},
     {"launch_seconds", "seconds per instruction", 0, 1000},
     {"sizes", "rows of a product", 1, kMaxInteger, true},
@@ -208,13 +210,18 @@ MeasuredRates read_measured(const Section& section) {
 DeviceModel read_device(const Section& section) {
   check_keys(section,
              {"memory_bytes", "flops_per_second", "half_rate_size", "memory_bytes_per_second",
-              "launch_seconds", "measured", "peak_flops_per_second"});
+              "launch_seconds", "measured", "peak_flops_per_second", "attention_flops_per_second",
+              "attention_grad_flops_per_second"});
   DeviceModel device;
   device.memory_bytes = static_cast<std::int64_t>(read_number(section, "memory_bytes"));
   device.flops_per_second = read_by_dtype(section, "flops_per_second", "{\"f32\": 1.4e13}", true);
   device.half_rate_size = read_by_dtype(section, "half_rate_size", "{\"bf16\": 124}");
   device.peak_flops_per_second =
       read_by_dtype(section, "peak_flops_per_second", "{\"bf16\": 312e12}");
+  device.attention_flops_per_second =
+      read_by_dtype(section, "attention_flops_per_second", "{\"bf16\": 480e12}");
+  device.attention_grad_flops_per_second =
+      read_by_dtype(section, "attention_grad_flops_per_second", "{\"bf16\": 400e12}");
   device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second");
   device.launch_seconds = read_number_or_0(section, "launch_seconds");
   if (find(section, "measured"))
@@ -341,8 +348,12 @@ std::string Cluster::to_json() const {
   if (!device.half_rate_size.empty())
     described["half_rate_size"] = by_dtype_json(device.half_rate_size);
   if (device.measured != MeasuredRates{}) described["measured"] = measured_json(device.measured);
-  if (!device.peak_flops_per_second.empty())
-    described["peak_flops_per_second"] = by_dtype_json(device.peak_flops_per_second);
+  const auto describe = [&](const char* key, const std::map<DType, double>& rates) {
+    if (!rates.empty()) described[key] = by_dtype_json(rates);
+  };
+  describe("peak_flops_per_second", device.peak_flops_per_second);
+  describe(kAttention, device.attention_flops_per_second);
+  describe(kAttentionGrad, device.attention_grad_flops_per_second);
   OrderedJson within = link_json(within_host), between = link_json(between_hosts);
   if (measured_within_host != MeasuredCollectives{})
     within["all_reduce"] = {{"members", measured_within_host.members},

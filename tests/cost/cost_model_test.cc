@@ -154,6 +154,26 @@ TEST_CASE("attention_passes: scores pass through memory, in proportion to FLOPs 
   CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == fused);
 }
 
+TEST_CASE("fused attention and its gradient take their FLOPs at rates of their own") {
+  Rule rule = matmul(6, 8, 10);
+  rule.flops_per_point = 4;
+  rule.scores = {0, 1};
+  cost::CostModel model = compute_only();
+  const double of_products = 4 * 6 * 8 * 10;
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == of_products);
+  model.device.attention_flops_per_second = {{f32, 0.5}};
+  model.device.attention_grad_flops_per_second = {{f32, 0.25}};
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == 2 * of_products);
+  rule.flops_per_point = 10;
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == 10 * of_products);
+  const auto least = least_operator_seconds(rule, kMatmul.operands, kMatmul.results, 1, model, 0);
+  CHECK(least.shared == 10 * of_products);
+  model.software.attention_passes = 1;  // unfused: products, and a softmax in memory
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == 2.5 * of_products);
+  model.software = {}, rule.scores = {};
+  CHECK(seconds(rule, {-1, -1}, kMatmul, kMesh, model) == 2.5 * of_products);
+}
+
 TEST_CASE("communication-only models do everything else in no time") {
   const cost::CostModel model = alpa::testing::communication_only({.allow_all_gather = false});
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);

@@ -88,20 +88,26 @@ TEST_CASE("a cluster that is neither a name nor a file is refused with the names
         "a cluster of 40000 times 2 hosts; there may be 65536 in all");
 }
 
-TEST_CASE("peaks are read, written and checked") {
-  const auto cluster = [](const std::string& peaks) {
+TEST_CASE("peaks and rates of attention are read, written and checked") {
+  const auto cluster = [](const std::string& key, const std::string& rates) {
     return Cluster::from_json(
         R"({"num_hosts": 1, "devices_per_host": 1, "device": {"memory_bytes": 1,
-            "flops_per_second": {}, "memory_bytes_per_second": 1, "peak_flops_per_second": )" +
-            peaks + "}}",
+            "flops_per_second": {}, "memory_bytes_per_second": 1, ")" +
+            key + "\": " + rates + "}}",
         "c.json");
   };
-  const Cluster one = cluster(R"({"bf16": 312e12})");
-  CHECK(one.device.peak_flops_per_second == std::map<DType, double>{{bf16, 312e12}});
-  CHECK(Cluster::from_json(one.to_json(), "c.json") == one);
-  CHECK(error_of([&] { cluster(R"({"bf16": 0})"); }) ==
-        "cluster file c.json: device.peak_flops_per_second.bf16: found 0, expected FLOP/s of the "
-        "data sheet, from 1 to 1e+21");
+  const auto check = [&](const std::string& key, const std::string& what, auto member) {
+    const Cluster one = cluster(key, R"({"bf16": 312e12})");
+    CHECK(one.device.*member == std::map<DType, double>{{bf16, 312e12}});
+    CHECK(Cluster::from_json(one.to_json(), "c.json") == one);
+    CHECK(error_of([&] { cluster(key, R"({"bf16": 0})"); }) ==
+          "cluster file c.json: device." + key + ".bf16: found 0, expected FLOP/s of " + what +
+              ", from 1 to 1e+21");
+  };
+  check("peak_flops_per_second", "the data sheet", &DeviceModel::peak_flops_per_second);
+  check("attention_flops_per_second", "fused attention", &DeviceModel::attention_flops_per_second);
+  check("attention_grad_flops_per_second", "the gradient of fused attention",
+        &DeviceModel::attention_grad_flops_per_second);
 }
 
 }  // namespace known_clusters_test
