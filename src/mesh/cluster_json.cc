@@ -352,8 +352,8 @@ std::string Cluster::to_json() const {
     if (!rates.empty()) described[key] = by_dtype_json(rates);
   };
   describe("peak_flops_per_second", device.peak_flops_per_second);
-  describe(kAttention, device.attention_flops_per_second);
-  describe(kAttentionGrad, device.attention_grad_flops_per_second);
+  describe("attention_flops_per_second", device.attention_flops_per_second);
+  describe("attention_grad_flops_per_second", device.attention_grad_flops_per_second);
   OrderedJson within = link_json(within_host), between = link_json(between_hosts);
   if (measured_within_host != MeasuredCollectives{})
     within["all_reduce"] = {{"members", measured_within_host.members},
