@@ -67,7 +67,7 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
 
 /// "gpt 175B does not fit 128 hosts of 8 (dgx-a100), although its state, …, leaves …", if that is
 /// proven; else what was not found, and in which time.
-std::string no_plan_text(const Subject& subject, intra_op::NoPlan why) {
+std::string refusal_text(const Subject& subject, intra_op::NoPlan why) {
   const std::string cluster = cluster_text(subject.flags, subject.cluster);
   const double state = state_bytes(subject.model);
   const double room = device_bytes(subject.flags, subject.cluster) * subject.cluster.num_devices();
@@ -91,7 +91,7 @@ MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
     result.planning_seconds = result.planned->seconds;
     return result;
   } catch (const intra_op::OverBudget& error) {
-    fail("{}: {}", no_plan_text(subject, error.why), error.what());
+    fail("{}: {}", refusal_text(subject, error.why), error.what());
   }
 }
 

@@ -30,6 +30,7 @@ class StagePlanner {
   /// The search for stages that fit `budget`, begun at the first call; for methods that search
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
+  bool has_begun() const { return search_ != nullptr; }
   /// Of that search: a bound in its count, its best stages, and how far it is. If none was begun:
   /// 0, infinite and nothing.
   double bound() const { return search_ ? search_->bound() : 0; }

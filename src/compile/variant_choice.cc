@@ -95,17 +95,22 @@ void VariantChoice::begin_searches() {
   ThreadTeam team(usable_cores());
   team.parallel_for(std::ssize(variants_), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end; ++at) try {
-        variants_[at].planner->search(budget_);
+        if (may_search(variants_[at])) variants_[at].planner->search(budget_);
       } catch (const Error&) {
       }
   });
+}
+
+/// When time is over, only what fits if anything does: the last one.
+bool VariantChoice::may_search(const PlannedVariant& variant) const {
+  return variant.planner->has_begun() || &variant == &variants_.back() || !has_passed(1);
 }
 
 PlannedVariant& VariantChoice::best() {
   race();
   PlannedVariant* best = best_so_far();
   for (auto at = variants_.begin(); !best && at != variants_.end(); ++at) try {
-      if (!at->dropped) at->planner->search(budget_).finish(), best = &*at;
+      if (!at->dropped && may_search(*at)) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
       drop(*at);
     }
@@ -178,6 +183,10 @@ bool VariantChoice::has_passed(double share_of_time) const {
 
 void VariantChoice::race() {
   while (PlannedVariant* next = most_promising()) try {
+      if (!may_search(*next)) {
+        next->open = all_traced_ = false;
+        continue;
+      }
       double cutoff = kInfinity;
       for (const PlannedVariant& variant : variants_)
         cutoff = std::min(cutoff, variant.best_seconds());

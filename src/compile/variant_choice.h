@@ -60,6 +60,7 @@ class VariantChoice {
 
  private:
   void begin_searches();
+  bool may_search(const PlannedVariant& variant) const;
   void note_failure();
   [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
@@ -74,7 +75,7 @@ class VariantChoice {
   const std::int64_t budget_;
   const Stopwatch& watch_;
   std::deque<PlannedVariant> variants_;
-  bool all_traced_ = true;
+  bool all_traced_ = true;  ///< and their searches begun
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };

@@ -127,10 +127,6 @@ double read_number_or_0(const Section& section, const std::string& key) {
   return find(section, key) ? read_number(section, key) : 0;
 }
 
-int read_count(const Section& section, const std::string& key) {
-  return static_cast<int>(read_number(section, key));
-}
-
 /// The element type that is a key of the section.
 DType dtype_of(const Section& section, const std::string& name) {
   try {
@@ -266,7 +262,8 @@ MeasuredCollectives read_collectives(const Section& section) {
 
 HostAdapters read_adapters(const Section& section) {
   check_keys(section, {"count", "bytes_per_second"});
-  return {read_count(section, "count"), read_number(section, "bytes_per_second")};
+  return {static_cast<int>(read_number(section, "count")),
+          read_number(section, "bytes_per_second")};
 }
 
 SoftwareModel read_software(const Section& section) {
@@ -292,8 +289,8 @@ Cluster read_cluster(const Section& file) {
   }
   Cluster cluster;
   cluster.backend = read_backend(file);
-  cluster.num_hosts = read_count(file, "num_hosts");
-  cluster.devices_per_host = read_count(file, "devices_per_host");
+  cluster.num_hosts = static_cast<int>(read_number(file, "num_hosts"));
+  cluster.devices_per_host = static_cast<int>(read_number(file, "devices_per_host"));
   cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
   cluster.within_host = read_link_if(
       file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices",

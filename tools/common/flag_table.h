@@ -24,7 +24,7 @@ struct Flag {
   std::string name;
   std::string value;  ///< name of its value in the help: "N"
   std::string meaning;
-  std::string allowed;  ///< "a whole number from 1 to 8"; "" where every text is allowed
+  std::string allowed;  ///< "a whole number from 1 to 8"; "": every text that is not empty
   std::string initial;  ///< the value it has if it is not given, for the help; "" if there is none
   /// Takes a value. Returns false if it is not allowed.
   std::function<bool(const std::string& text)> take;
@@ -51,7 +51,7 @@ inline constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max
 
 /// A flag without a value.
 Flag on(std::string name, bool* target, std::string meaning);
-/// Any text.
+/// Any text that is not empty.
 Flag text(std::string name, std::string* target, std::string meaning);
 /// An argument by position that need not be given.
 Flag optional_argument(std::string name, std::string* target, std::string meaning);

@@ -65,7 +65,7 @@ struct SoftwareModel {
   bool operator==(const SoftwareModel&) const = default;
 };
 
-/// Memory and speed of one device. Rates are achievable ones, measured where possible.
+/// Memory and speed of one device. Rates are achievable ones, measured if possible; in files > 0.
 struct DeviceModel {
   std::int64_t memory_bytes = 0;             ///< of one device
   std::map<DType, double> flops_per_second;  ///< matrix products; 0 or absent: infinitely fast
@@ -107,8 +107,8 @@ struct Cluster {
   /// devices of it. Throws Error if n < 1, if there are several cards but fewer than n, or with
   /// the reason why CUDA is unavailable.
   static Cluster local(int n, const std::string& backend = "cpu");
-  /// Reads a cluster file. Throws Error naming the file, the key, what was
-  /// found and what is expected.
+  /// Reads a cluster file. Throws Error naming the file, the key, what was found and what is
+  /// expected: of a number its unit and its range (docs/cost-model.md).
   static Cluster from_file(const std::string& path);
   /// As `from_file`, from text; messages name `origin`.
   static Cluster from_json(const std::string& text, const std::string& origin);
