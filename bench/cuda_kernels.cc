@@ -7,9 +7,11 @@
 
 #include "arguments.h"
 #include "cuda_call.h"
+#include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/cross_entropy.h"
+#include "kernels/cuda/layer_norm.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/update.h"
 #include "kernels/elementwise.h"
@@ -144,6 +146,61 @@ void add_cross_entropy(All& all, const Setup& s) {
                  }});
 }
 
+/// Rows of models' widths; the gradient, with the residual's added, reads dy and x twice.
+void add_layer_norm(All& all, const Setup& s, std::int64_t width) {
+  const cuda::LayerNormLaunch launch{
+      .dtype = s.dtype, .rows = s.elements() / width, .width = width, .epsilon = 1e-5};
+  const auto allocate = [](std::int64_t bytes) { return cuda::allocate_device(bytes).release(); };
+  void *const mean = allocate(4 * launch.rows), *const rstd = allocate(4 * launch.rows),
+              *const dscale = allocate(4 * width), *const dbias = allocate(4 * width),
+              *const sums = allocate(cuda::column_pieces_bytes(launch.rows, width));
+  const auto add = [&](const char* name, int tensors, double aim, const auto& queue) {
+    all.push_back({fmt::format("{} of {} {}", name, width, name_of(s.dtype)), tensors * s.bytes(),
+                   aim, [=](Stream stream) { check(queue(stream)); }});
+  };
+  add("layer norm", 2, kAim, [=](Stream stream) {
+    return cuda::run_layer_norm(launch, {s.buffers[0], s.bias, s.bias, s.buffers[2], mean, rstd},
+                                stream);
+  });
+  add("gradient of layer norm", 4, kNoAim, [=](Stream stream) {
+    return cuda::run_layer_norm_grad(
+        launch,
+        {s.buffers[0], s.buffers[1], s.bias, mean, rstd, s.buffers[3], s.buffers[2], dscale, dbias},
+        static_cast<double*>(sums), stream);
+  });
+}
+
+/// Causal heads of 64 over 1024 tokens, on our own tensor-core kernels: what dropout costs.
+void add_attention(All& all, const Setup& s, double dropout) {
+  if (s.dtype != bf16) return;
+  kernels::AttentionShape shape;
+  shape.dtype = bf16, shape.width = 64, shape.scale = 0.125, shape.dropout = dropout;
+  shape.queries = shape.keys = std::min<std::int64_t>(1024, s.elements() / shape.width);
+  shape.heads = shape.key_heads = s.elements() / (shape.width * shape.queries);
+  shape.draws_of_head = shape.queries * shape.keys;
+  const auto allocate = [](std::int64_t bytes) { return cuda::allocate_device(bytes).release(); };
+  void *const lse = allocate(4 * shape.heads * shape.queries),
+              *const delta = allocate(4 * shape.heads * shape.queries),
+              *const dk = allocate(s.bytes()), *const dv = allocate(s.bytes());
+  static void* const step = allocate(sizeof(cuda::StepNumbers));
+  check(cudaMemset(step, 0, sizeof(cuda::StepNumbers)));
+  check(cudaMemset(delta, 0, 4 * shape.heads * shape.queries));
+  const auto* const numbers = static_cast<const cuda::StepNumbers*>(step);
+  const void* const x = s.buffers[0];
+  all.push_back(
+      {fmt::format("attention, dropout {}", dropout), 4 * s.bytes(), kNoAim, [=](Stream stream) {
+         check(cuda::run_attention_tiles(shape, {x, x, x, nullptr, s.buffers[2], lse}, numbers,
+                                         stream));
+       }});
+  all.push_back({fmt::format("gradient of attention, dropout {}", dropout), 8 * s.bytes(), kNoAim,
+                 [=](Stream stream) {
+                   check(cuda::run_attention_grad_tiles(shape,
+                                                        {s.buffers[1], x, x, x, s.buffers[2], lse,
+                                                         nullptr, delta, s.buffers[3], dk, dv},
+                                                        numbers, stream));
+                 }});
+}
+
 void add_transpose(All& all, const Setup& s) {
   const std::int64_t extent[] = {s.columns, s.rows}, from[] = {1, s.columns}, to[] = {s.rows, 1};
   cuda::CopyLaunch launch;
@@ -226,6 +283,8 @@ All measurements(const Setup& s) {
   for (const Fused& fused : fused_programs()) add_elementwise(all, s, fused);
   add_reductions(all, s);
   add_cross_entropy(all, s);
+  for (const std::int64_t part : {8, 4, 2}) add_layer_norm(all, s, s.columns / part);
+  for (const double dropout : {0.0, 0.1}) add_attention(all, s, dropout);
   add_transpose(all, s);
   add_updates(all, s);
   add_random(all, s);

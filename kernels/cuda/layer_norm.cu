@@ -12,36 +12,39 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kKept = 4;  ///< packs of a row that a thread keeps in registers
 
+/// Threads of a block. `lanes`: of a row, a warp or all of the block. As few as keep the row, so
+/// that each has several loads under way, and barriers are cheap.
+template <int lanes>
+constexpr int kThreadsOf = lanes > 32 ? lanes : kThreads;
+
 __device__ inline float root_reciprocal(float x) { return 1.0f / ::sqrtf(x); }
 __device__ inline double root_reciprocal(double x) { return 1.0 / ::sqrt(x); }
 
-/// Σ over the threads of a row, in all of them: a warp, or (`block`) the whole block.
-template <bool block, class S>
+/// Σ over the threads of a row, in all of them.
+template <int lanes, class S>
 __device__ S sum_row(S x) {
   for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset, 32);
-  if constexpr (block) {
-    __shared__ S warps[kWarps];
+  if constexpr (lanes > 32) {
+    __shared__ S warps[lanes / 32];
     __syncthreads();  // the last sum has been read
     if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
     __syncthreads();
     x = warps[0];
-    for (int w = 1; w < kWarps; ++w) x += warps[w];
+    for (int w = 1; w < lanes / 32; ++w) x += warps[w];
   }
   return x;
 }
 
 /// One thread's share of a row: packs of n elements, the first of them in
-/// registers, read before any is used.
-template <class T, int n, bool block>
+/// registers, read before any is used. A null row is not read.
+template <class T, int n, int lanes>
 class Share {
  public:
-  static constexpr int kLanes = block ? kThreads : 32;
-
   __device__ Share(const T* row, std::int64_t width) : row_(row), width_(width) {
-    first_ = static_cast<std::int64_t>(threadIdx.x % kLanes) * n;
+    first_ = static_cast<std::int64_t>(threadIdx.x % lanes) * n;
 #pragma unroll
     for (int p = 0; p < kKept; ++p)
-      if (column(p) < width_) load_words(kept_[p], row_ + column(p));
+      if (row != nullptr && column(p) < width_) load_words(kept_[p], row_ + column(p));
   }
 
   /// visit(column, pack number or -1) for all packs of this thread.
@@ -51,7 +54,7 @@ class Share {
     for (int p = 0; p < kKept; ++p)
       if (column(p) < width_) visit(column(p), p);
 #pragma unroll 1
-    for (std::int64_t at = column(kKept); at < width_; at += kLanes * n) visit(at, -1);
+    for (std::int64_t at = column(kKept); at < width_; at += lanes * n) visit(at, -1);
   }
 
   template <class S>
@@ -63,7 +66,7 @@ class Share {
 
  private:
   __device__ std::int64_t column(int p) const {
-    return first_ + static_cast<std::int64_t>(p) * kLanes * n;
+    return first_ + static_cast<std::int64_t>(p) * lanes * n;
   }
 
   const T* row_;
@@ -71,14 +74,14 @@ class Share {
   T kept_[kKept][n];
 };
 
-template <class T, int n, bool block>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int n, int lanes>
+__global__ void __launch_bounds__(kThreadsOf<lanes>)
     normalize_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormTensors t) {
   using S = Sum<T>;
-  const RowWalk<block, kWarps> walk;
+  const RowWalk<(lanes > 32), kWarps> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
-    const Share<T, n, block> x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
+    const Share<T, n, lanes> x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
     S values[n], sum = 0, squares = 0;
     x.for_packs([&](std::int64_t at, int pack) {
       x.read(values, at, pack);
@@ -86,17 +89,16 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < n; ++i) sum += values[i];
     });
     // All threads of a launch take the same branch.
-    const S mean = t.mean != nullptr ? sum_row<block>(sum) * share : S(0);
+    const S mean = t.mean != nullptr ? sum_row<lanes>(sum) * share : S(0);
     x.for_packs([&](std::int64_t at, int pack) {
       x.read(values, at, pack);
 #pragma unroll
       for (int i = 0; i < n; ++i) squares += (values[i] - mean) * (values[i] - mean);
     });
     const S rstd =
-        root_reciprocal(sum_row<block>(squares) * share + static_cast<S>(launch.epsilon));
-    if (threadIdx.x % Share<T, n, block>::kLanes == 0) static_cast<S*>(t.rstd)[row] = rstd;
-    if (t.mean != nullptr && threadIdx.x % Share<T, n, block>::kLanes == 0)
-      static_cast<S*>(t.mean)[row] = mean;
+        root_reciprocal(sum_row<lanes>(squares) * share + static_cast<S>(launch.epsilon));
+    if (threadIdx.x % lanes == 0) static_cast<S*>(t.rstd)[row] = rstd;
+    if (t.mean != nullptr && threadIdx.x % lanes == 0) static_cast<S*>(t.mean)[row] = mean;
     x.for_packs([&](std::int64_t at, int pack) {
       S scale[n], bias[n] = {};
       load_pack(scale, static_cast<const T*>(t.scale) + at);
@@ -114,17 +116,19 @@ __device__ S mean_of(const LayerNormGradTensors& t, std::int64_t row) {
   return t.mean != nullptr ? static_cast<const S*>(t.mean)[row] : S(0);
 }
 
-template <class T, int n, bool block>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int n, int lanes>
+__global__ void __launch_bounds__(kThreadsOf<lanes>)
     differentiate_rows(const __grid_constant__ LayerNormLaunch launch,
                        const LayerNormGradTensors t) {
   using S = Sum<T>;
-  const RowWalk<block, kWarps> walk;
+  const RowWalk<(lanes > 32), kWarps> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
     const S mean = mean_of<S>(t, row), rstd = static_cast<const S*>(t.rstd)[row];
-    const Share<T, n, block> dy(static_cast<const T*>(t.dy) + row * launch.width, launch.width),
-        x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
+    const Share<T, n, lanes> dy(static_cast<const T*>(t.dy) + row * launch.width, launch.width),
+        x(static_cast<const T*>(t.x) + row * launch.width, launch.width),
+        addend(t.addend == nullptr ? nullptr : static_cast<const T*>(t.addend) + row * launch.width,
+               launch.width);
     S g[n], normal[n], first = 0, second = 0;
     // g = dy · scale and normal = (x - mean) · rstd
     const auto read = [&](std::int64_t at, int pack) {
@@ -140,15 +144,15 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < n; ++i) first += g[i], second += g[i] * normal[i];
     });
-    first = t.mean != nullptr ? sum_row<block>(first) * share : S(0);
-    second = sum_row<block>(second) * share;
+    first = t.mean != nullptr ? sum_row<lanes>(first) * share : S(0);
+    second = sum_row<lanes>(second) * share;
     dy.for_packs([&](std::int64_t at, int pack) {
       read(at, pack);
 #pragma unroll
       for (int i = 0; i < n; ++i) g[i] = (g[i] - first - normal[i] * second) * rstd;
       if (t.addend != nullptr) {
         S more[n];
-        load_pack(more, static_cast<const T*>(t.addend) + row * launch.width + at);
+        addend.read(more, at, pack);
 #pragma unroll
         for (int i = 0; i < n; ++i) g[i] += more[i];
       }
@@ -158,16 +162,19 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// A piece of rows and 32 packs of columns at a time, the warps taking rows in turn: sums[piece][0]
-/// are those of dscale, sums[piece][1] those of dbias.
+/// are those of dscale, sums[piece][1] those of dbias. Of 16-bit types a few rows are added in f32
+/// first: conversions to double are slow. Later rows first: dx was computed just before, in the
+/// order of rows, and the cache has the last ones.
 template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
     sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t,
              double* sums, RowPieces pieces) {
   using S = Sum<T>;
+  using Few = std::conditional_t<sizeof(T) == 2, float, double>;
   constexpr int batch = 4;
   const std::int64_t across = (launch.width + 32 * n - 1) / (32 * n);
   for (std::int64_t task = blockIdx.x; task < across * pieces.count; task += gridDim.x) {
-    const Division at = divide(task, across);
+    const Division at = divide(across * pieces.count - 1 - task, across);
     const std::int64_t column = (at.remainder * 32 + threadIdx.x % 32) * n;
     const std::int64_t begin = at.quotient * pieces.per_piece;
     const std::int64_t end =
@@ -185,16 +192,19 @@ __global__ void __launch_bounds__(kThreads)
         load_words(x[b], static_cast<const T*>(t.x) + r * launch.width + column);
         mean[b] = mean_of<S>(t, r), rstd[b] = static_cast<const S*>(t.rstd)[r];
       }
+      Few few[2 * n] = {};
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
         if (row + b * kWarps >= end) continue;
 #pragma unroll
         for (int i = 0; i < n; ++i) {
           const S g = Element<T>::template widen<S>(dy[b][i]);
-          both[i] += g * ((Element<T>::template widen<S>(x[b][i]) - mean[b]) * rstd[b]);
-          both[n + i] += g;
+          few[i] += g * ((Element<T>::template widen<S>(x[b][i]) - mean[b]) * rstd[b]);
+          few[n + i] += g;
         }
       }
+#pragma unroll
+      for (int i = 0; i < 2 * n; ++i) both[i] += few[i];
     }
     sum_warps(both);
     if (threadIdx.x >= 32 || column >= launch.width) continue;
@@ -210,29 +220,39 @@ bool are_packed(std::int64_t width, const Pointers*... tensors) {
   return width % (16 / static_cast<int>(sizeof(T))) == 0 && (... && aligned16(tensors));
 }
 
-/// A block for rows that would leave a warp more packs than it keeps.
-template <int n>
-bool takes_block(std::int64_t width) {
-  return width > 32 * n * kKept;
+/// visit(lanes) for rows of so many elements. From any address few forms are enough.
+template <int n, class Visit>
+Status with_lanes(std::int64_t width, const Visit& visit) {
+  const auto keep = [&](int lanes) { return width <= lanes * n * kKept; };
+  if (keep(32)) return visit(std::integral_constant<int, 32>());
+  if constexpr (n > 1) {
+    if (keep(64)) return visit(std::integral_constant<int, 64>());
+    if (keep(128)) return visit(std::integral_constant<int, 128>());
+  }
+  return visit(std::integral_constant<int, 256>());
+}
+
+/// Queues a kernel whose rows have so many lanes.
+template <int lanes, class... Parameters, class Tensors>
+Status launch_rows(void (*kernel)(Parameters...), const LayerNormLaunch& l, const Tensors& t,
+                   Stream stream) {
+  return launch(kernel, blocks_for(l.rows, lanes > 32 ? 1 : kWarps, 65535), kThreadsOf<lanes>, 0,
+                stream, l, t);
 }
 
 template <class T, int n>
 Status normalize(const LayerNormLaunch& l, const LayerNormTensors& t, Stream stream) {
-  if (takes_block<n>(l.width))
-    return launch(normalize_rows<T, n, true>, blocks_for(l.rows, 1, 65535), kThreads, 0, stream, l,
-                  t);
-  return launch(normalize_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535), kThreads, 0, stream,
-                l, t);
+  return with_lanes<n>(l.width, [&](auto lanes) {
+    return launch_rows<lanes.value>(normalize_rows<T, n, lanes.value>, l, t, stream);
+  });
 }
 
 template <class T, int n>
 Status differentiate(const LayerNormLaunch& l, const LayerNormGradTensors& t, double* workspace,
                      Stream stream) {
-  Status status = takes_block<n>(l.width)
-                      ? launch(differentiate_rows<T, n, true>, blocks_for(l.rows, 1, 65535),
-                               kThreads, 0, stream, l, t)
-                      : launch(differentiate_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535),
-                               kThreads, 0, stream, l, t);
+  Status status = with_lanes<n>(l.width, [&](auto lanes) {
+    return launch_rows<lanes.value>(differentiate_rows<T, n, lanes.value>, l, t, stream);
+  });
   if (status != cudaSuccess) return status;
   const RowPieces pieces = row_pieces(l.rows, l.width);
   status = launch(sum_rows<T, n>, blocks_for(pieces.count * divide_up(l.width, 32 * n), 1, 65535),

@@ -66,11 +66,13 @@ constexpr Expected kExpected[] = {
     {"update_packs<alpa::Bf16, alpa::Bf16, Sgd, 368>", 6, 96, 64, 4},
     {"square_chunks<24>", 4, 64, 40},
     {"square_chunks<368>", 4, 64, 40},
-    {"normalize_rows<alpa::Bf16, 8, false>", 4, 64, 56},
-    {"normalize_rows<float, 4, true>", 4, 64, 56},
-    {"differentiate_rows<alpa::Bf16, 8, false>", 8, 128, 80},  // four packs of dy and of x
-    {"differentiate_rows<float, 4, true>", 8, 128, 80},
-    {"sum_rows<alpa::Bf16, 8>", 8, 128, 120},  // two blocks on an SM
+    {"normalize_rows<alpa::Bf16, 8, 32>", 4, 64, 56},
+    {"normalize_rows<alpa::Bf16, 8, 64>", 4, 64, 56},
+    {"normalize_rows<float, 4, 256>", 4, 64, 56},
+    {"differentiate_rows<alpa::Bf16, 8, 32>", 12, 192, 128},  // four packs of dy, x and addend
+    {"differentiate_rows<alpa::Bf16, 8, 64>", 12, 192, 128},
+    {"differentiate_rows<float, 4, 256>", 12, 192, 128},
+    {"sum_rows<alpa::Bf16, 8>", 8, 128, 112},
     {"sum_rows<float, 4>", 8, 128, 80},
     {"sum_classes<alpa::Bf16, true>", 4, 64, 64},
     {"sum_classes<float, false>", 4, 64, 64},
@@ -123,7 +125,7 @@ constexpr ExpectedProducts kExpectedProducts[] = {
     {"attend_tiles<(Form)1, alpa::Bf16, 64>", 32, 128, 8},
     {"attend_tiles<(Form)1, alpa::F16, 128>", 64, 192, 16},
     {"attend_tiles<(Form)2, alpa::Bf16, 64>", 32, 128, 8},
-    {"attend_tiles<(Form)0, alpa::Bf16, 128>", 64, 192, 0},
+    {"attend_tiles<(Form)0, alpa::Bf16, 128>", 64, 255, 0},
     // q kᵀ, dy vᵀ and ds k of 32 keys
     {"differentiate_query_tiles<(Form)1, alpa::Bf16, 64>", 48, 168, 8},
     {"differentiate_query_tiles<(Form)1, alpa::F16, 128>", 96, 255, 16},
