@@ -150,7 +150,7 @@ TEST_CASE("kernels of a step have 8 warps on each multiprocessor; waves and tail
       CHECK(report->spills == 0);
       CHECK(static_cast<int>(launch.threads) <= std::max(report->threads, 1));
       const int resident = blocks_per_multiprocessor(*report, launch.shared_bytes);
-      CHECK(resident * ((launch.threads + 31) / 32) >= 8);
+      CHECK(resident * static_cast<int>((launch.threads + 31) / 32) >= 8);
       const double waves = launch.blocks / double(kMultiprocessors * resident);
       // The time of whole waves over that of the work, had it no tail.
       const double tail = std::ceil(waves) / waves;
