@@ -19,8 +19,8 @@ extern __thread char shared_begin[16], shared_end[16];
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
-static_assert(kSharedBytes % kPage == 0);
+constexpr std::size_t kSharedPage = 4096;
+static_assert(kSharedBytes % kSharedPage == 0);
 
 /// Memory that no block of the past has touched, as ThreadSanitizer sees it: it forgets where pages
 /// are mapped anew.
@@ -34,7 +34,8 @@ void renew(char* begin, char* end, unsigned char fill) {
 }
 
 bool is_full_of(const char* page, unsigned char fill) {
-  return static_cast<unsigned char>(*page) == fill && std::memcmp(page, page + 1, kPage - 1) == 0;
+  return static_cast<unsigned char>(*page) == fill &&
+         std::memcmp(page, page + 1, kSharedPage - 1) == 0;
 }
 
 }  // namespace
@@ -43,12 +44,13 @@ void SharedMemory::renew(std::size_t number, unsigned char fill, std::size_t dyn
   if (number == 0) used_ = {{shared_begin, shared_end}};
   if (number == 1) {
     used_.clear();
-    for (char* page = shared_begin; page < shared_end; page += kPage)
-      if (!is_full_of(page, fill)) used_.push_back({page, page + kPage});
+    for (char* page = shared_begin; page < shared_end; page += kSharedPage)
+      if (!is_full_of(page, fill)) used_.push_back({page, page + kSharedPage});
   }
   for (const Range& range : used_) emulation::renew(range.begin, range.end, fill);
   char* const dynamic = reinterpret_cast<char*>(cuda::alpa_dynamic_shared);
-  emulation::renew(dynamic, dynamic + (dynamic_bytes + kPage - 1) / kPage * kPage, fill);
+  emulation::renew(dynamic, dynamic + (dynamic_bytes + kSharedPage - 1) / kSharedPage * kSharedPage,
+                   fill);
 }
 
 }  // namespace alpa::emulation
