@@ -41,8 +41,8 @@ TEST_CASE("a library that is nowhere: the reason names the places, and the varia
   CAPTURE(reason);
   CHECK(reason.starts_with("no libalpa_of_nobody.so in " + folder + ", /"));
   CHECK(reason.ends_with(
-      ", the run path or the system's folders: this build has none, or the program was copied "
-      "without it (then set ALPA_NOBODY_LIBRARY to its path)"));
+      ", or the system's folders: this build has none, or the program was copied without it; "
+      "ALPA_NOBODY_LIBRARY may name it"));
   CHECK(reason.find("..") == std::string::npos);
 }
 
