@@ -1,8 +1,8 @@
 #pragma once
 /// All elementwise formulas, shared by every backend. C++17, includes no other header of the
 /// project. `T` is float or double, or a backend's vector of them with the same operators:
-/// comparison gives a mask `m`, `select(m, a, b)` picks, and exp, log, sqrt, tanh, abs, pow, sin, cos,
-/// floor, erf and round_to_* are found by argument-dependent lookup.
+/// comparison gives a mask `m`, `select(m, a, b)` picks, and exp, log, sqrt, tanh, abs, pow, sin,
+/// cos, floor, erf and round_to_* are found by argument-dependent lookup.
 #include <cmath>
 #include <cstdint>
 

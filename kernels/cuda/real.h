@@ -39,11 +39,49 @@ ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) {
 ALPA_HOST_DEVICE inline Real<float> floor(Real<float> x) { return Real<float>(::floorf(x.v)); }
 ALPA_HOST_DEVICE inline Real<float> erf(Real<float> x) { return Real<float>(::erff(x.v)); }
 
-/// sin(x + quarters · π/2) to 1e-7 below 1e9, in double: CUDA's sinf has a table in local memory.
-ALPA_HOST_DEVICE inline Real<float> sine(Real<float> x, int quarters) {
-  const double turn = ::fmod(static_cast<double>(x.v), 6.283185307179586);
-  const double n = ::rint(turn * 0.6366197723675814), t = turn - n * 1.5707963267948966, z = t * t;
-  const int quarter = quarters + (turn == turn ? static_cast<int>(n) : 0);
+/// Bits 32 i - 1 to 32 i + 30 of 2/π behind the point: as many as floats need.
+ALPA_HOST_DEVICE constexpr std::uint32_t two_over_pi(int i) {
+  return i == 0   ? 0x28be60db
+         : i == 1 ? 0x9391054a
+         : i == 2 ? 0x7f09d5f4
+         : i == 3 ? 0x7d4d3770
+         : i == 4 ? 0x36d8a566
+         : i == 5 ? 0x4f10e410
+                  : 0;
+}
+
+/// An angle in quarters of a turn: whole ones modulo 4, and the rest as an angle up to π/4.
+struct Quarters {
+  int whole;
+  double rest;
+};
+/// Of |x|, finite. For large x the bits of 2/π that count are multiplied (Payne & Hanek 1983).
+ALPA_HOST_DEVICE inline Quarters quarters_of(float x) {
+  constexpr double kQuarter = 1.5707963267948966;
+  if (x < 65536) {
+    const double n = ::rint(x / kQuarter);
+    return {static_cast<int>(n), x - n * kQuarter};
+  }
+  const std::uint32_t bits = half::bits_of(x), mantissa = bits << 8 | 0x80000000u;
+  const int exponent = static_cast<int>(bits >> 23) - 126, i = exponent >> 5, e = exponent & 31;
+  const auto word = [&](int k) {
+    const std::uint64_t two = std::uint64_t{k < 0 ? 0 : two_over_pi(k)} << 32 | two_over_pi(k + 1);
+    return static_cast<std::uint32_t>(two >> (32 - e));
+  };
+  std::uint64_t p = std::uint64_t{mantissa} * word(i + 1);
+  p = std::uint64_t{mantissa} * word(i) + (p >> 32);
+  p += std::uint64_t{mantissa * word(i - 1)} << 32;
+  const bool up = (p >> 61 & 1) != 0;
+  const auto rest = static_cast<std::int64_t>(p << 2) >> 2;  // below 2^61 in size
+  return {static_cast<int>(p >> 62) + up, static_cast<double>(rest) * (kQuarter * 0x1p-62)};
+}
+
+/// sin(x + shift · π/2), in double: CUDA's sinf has a table in local memory for large x.
+ALPA_HOST_DEVICE inline Real<float> sine(Real<float> x, int shift) {
+  if (!(::fabsf(x.v) < INFINITY)) return x - x;
+  const Quarters angle = quarters_of(::fabsf(x.v));
+  const double t = x.v < 0 ? -angle.rest : angle.rest, z = t * t;
+  const int quarter = (x.v < 0 ? -angle.whole : angle.whole) + shift;
   const double of_sin =
       t + t * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880))));
   const double of_cos =

@@ -104,8 +104,9 @@ std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
   for (const DecoderSize& size : kLlamaSizes) sizes.emplace_back(size.name);
   const cli::Flag load = cli::text(
       "--load", &flags.load,
-      "start with Hugging Face's GPT-2, Llama, Qwen2 or Mistral: the weights of a safetensors file, or a "
-      "folder with config.json and tokenizer, which is trained only with --data or --steps");
+      "start with Hugging Face's GPT-2, Llama, Qwen2 or Mistral: the weights of a safetensors "
+      "file, or a folder with config.json and tokenizer, which is trained only with --data or "
+      "--steps");
   return cli::joined({cli::in_group("Model", model_rows(flags)), cli::in_group("Data", {load}),
                       rows_of_language(flags, sizes), cli::in_group("Output", output_rows(flags))});
 }

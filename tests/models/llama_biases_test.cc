@@ -211,13 +211,13 @@ TEST_CASE("Qwen2 is read: biases of queries, keys and values, none behind them")
   check_logits(qwen2);
 }
 
-TEST_CASE("Mistral without a window is read, as a Llama is") {
+TEST_CASE("a Mistral without a window is read, as a Llama is") {
   Reference mistral = llama();
   mistral.config.update({{"model_type", "mistral"}, {"sliding_window", nullptr}});
   check_logits(mistral);
 }
 
-TEST_CASE("Llama with attention_bias is read: biases of all four products") {
+TEST_CASE("a Llama with attention_bias is read: biases of all four products") {
   Reference biased = with_biases({"q_proj", "k_proj", "v_proj", "o_proj"});
   biased.config["attention_bias"] = true;
   check_logits(biased);

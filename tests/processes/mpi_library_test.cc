@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <filesystem>
+
+#include "src/base/own_library.h"
 #include "support/error_text.h"
 
 namespace mpi_library_test {
@@ -24,6 +27,23 @@ TEST_CASE("without the library, the reason names the file that is not there") {
   const MpiSupport support = load_mpi_library("/nowhere/libalpa_mpi.so");
   CHECK(support.reason == "there is no /nowhere/libalpa_mpi.so");
   CHECK(support.functions == nullptr);
+}
+
+TEST_CASE("a library that is nowhere: the reason names the places, and the variable for another") {
+  const alpa::OwnLibraryKind kind{.name = "libalpa_of_nobody.so",
+                                  .variable = "ALPA_NOBODY_LIBRARY",
+                                  .entry = "nobody",
+                                  .interface = 1,
+                                  .absent = "this build has none"};
+  CHECK(alpa::own_library_path(kind) == kind.name);
+  const std::string reason = alpa::load_own_library(kind, kind.name).reason,
+                    folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  CAPTURE(reason);
+  CHECK(reason.starts_with("no libalpa_of_nobody.so in " + folder + ", /"));
+  CHECK(reason.ends_with(
+      ", or the system's folders: this build has none, or the program was copied without it; "
+      "ALPA_NOBODY_LIBRARY may name it"));
+  CHECK(reason.find("..") == std::string::npos);
 }
 
 TEST_CASE("a file that is not an MPI library of alpa is refused") {

@@ -161,8 +161,7 @@ struct Upsample {
 
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias for x [B, ..., C], with mean and variance
 /// of each example over a group of neighbouring channels and all positions (Wu & He 2018), in f32
-/// or f64. Parameters "scale" (ones) and "bias" (zeros), [C]. One group is layer normalisation of
-/// whole examples, C groups are instance normalisation.
+/// or f64. Parameters "scale" (ones) and "bias" (zeros), [C].
 class GroupNorm {
  public:
   /// Throws Error unless groups >= 1 and epsilon (1e-5) > 0.

@@ -133,7 +133,6 @@ std::vector<LiveTensor> live_at(int point, const Graph& graph, const SearchSpace
   return live;
 }
 
-/// On one device no method splits anything.
 std::string remedies(const Graph& graph, const AutoShardOptions& options, const DeviceMesh& mesh) {
   std::string text = "use more devices, a smaller batch or more micro-batches";
   if (mesh.num_devices() > 1 && options.method != "zero3" && options.method != "shard")
