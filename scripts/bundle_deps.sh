@@ -48,7 +48,7 @@ if [ "${1:-}" = programs ]; then
     strip --strip-debug -o "$stage/build/release/lib/$(basename "$library")" "$(readlink -f "$library")"
   done
   pwd >"$stage/build/release/built_in"
-  packed bundle/programs.tar.xz xz -9 -T1
+  packed bundle/programs.tar.xz xz -6 -T0
   exit 0
 fi
 
