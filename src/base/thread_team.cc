@@ -178,13 +178,15 @@ int usable_cores() {
 int offered_cores() {
   static const int offered = [] {
     int cores = usable_cores();
-    std::thread([&] {  // a thread binds itself to every core, and gets those that are not withheld
-      cpu_set_t all;
-      CPU_ZERO(&all);
-      for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
-      if (sched_setaffinity(0, sizeof all, &all) == 0) cores = usable_cores();
-    })
-        .join();
+    cpu_set_t own, every;
+    CPU_ZERO(&every);
+    for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &every);
+    // A thread that binds itself to every core gets those that nobody withholds from it.
+    if (sched_getaffinity(0, sizeof own, &own) == 0 &&
+        sched_setaffinity(0, sizeof every, &every) == 0) {
+      cores = usable_cores();
+      if (cores > CPU_COUNT(&own)) sched_setaffinity(0, sizeof own, &own);
+    }
     const char* const of_job = std::getenv("SLURM_CPUS_ON_NODE");
     const int most = of_job != nullptr ? std::atoi(of_job) : 0;
     return most >= 1 ? std::min(cores, most) : cores;

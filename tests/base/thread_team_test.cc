@@ -67,7 +67,9 @@ TEST_CASE("slices are those of the team's size, however few of its threads are t
     CHECK(std::ssize(all) == threads * ThreadTeam::kSlicesPerThread);
     for (int running : {1, 2, 9}) CHECK(slices_of(ThreadTeam(threads, running)) == all);
   }
-  CHECK(offered_cores() >= usable_cores());
+  const int usable = usable_cores();
+  CHECK(offered_cores() >= usable);
+  CHECK(usable_cores() == usable);
 }
 
 TEST_CASE("work of at most one grain runs on the caller") {
