@@ -41,6 +41,7 @@ constexpr MpiFunctions kFunctions = {
         return nullptr;
       }
     },
+    .abort = end_launch,
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 // src/mpi/mpi_wire.cc — non-blocking messages of bytes on a communicator of alpa's own
 #include "mpi_wire.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -155,7 +157,9 @@ class MpiWire final : public processes::Wire {
   }
 
   void abort(int status) noexcept override {
-    if (!left_) MPI_Abort(world_, status);
+    if (left_) return;
+    end_launch(status);
+    MPI_Abort(world_, status);
   }
 
   bool leave() override {
@@ -273,6 +277,17 @@ std::string library_version() {
   int length = 0;
   check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
   return {text, static_cast<std::size_t>(length)};
+}
+
+void end_launch(int status) noexcept {
+  // `pmix_status_t PMIx_Abort(int, const char*, pmix_proc_t[], size_t)` of the library that MPI has
+  // loaded; no list of processes means all.
+  using Abort = int(int, const char*, void*, std::size_t);
+  void* found = dlsym(RTLD_DEFAULT, "PMIx_Abort");
+  if (!found)
+    if (void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD))
+      found = dlsym(library, "PMIx_Abort");
+  if (found && reinterpret_cast<Abort*>(found)(status, nullptr, nullptr, 0) == 0) ::_exit(status);
 }
 
 std::unique_ptr<processes::Wire> make_wire() { return std::make_unique<MpiWire>(); }

@@ -10,6 +10,10 @@ namespace alpa::mpi {
 /// What MPI says of itself, in several lines.
 std::string library_version();
 
+/// Ends all processes of the launch by PMIx, which MPI itself was started by: unlike MPI_Abort, that
+/// makes mpirun print nothing around what the program has said. Returns if there is no PMIx.
+void end_launch(int status) noexcept;
+
 /// Initialises MPI, unless the program has, and waits for the other processes. Throws Error.
 std::unique_ptr<processes::Wire> make_wire();
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,15 +36,25 @@ constexpr std::chrono::milliseconds kGrace{1500};
 /// lost.
 constexpr int kRead = 200'000;
 
-/// ALPA_SILENCE_SECONDS, or 2: how long a process may be silent before it counts as lost.
-std::chrono::milliseconds silence() {
-  const char* const text = std::getenv("ALPA_SILENCE_SECONDS");
-  if (!text) return ProtocolOptions{}.silence;
+/// The seconds that a variable of the environment gives, or `usual`.
+std::chrono::milliseconds seconds_in(const char* name, std::chrono::milliseconds usual) {
+  const char* const text = std::getenv(name);
+  if (!text) return usual;
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
   require(end != text && *end == '\0' && seconds >= 0.5 && seconds <= 1e6,
-          "ALPA_SILENCE_SECONDS is \"{}\"; give seconds from 0.5 to 1e6", text);
+          "{} is \"{}\"; give seconds from 0.5 to 1e6", name, text);
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// How long a process may be silent before it counts as lost.
+std::chrono::milliseconds silence() {
+  return seconds_in("ALPA_SILENCE_SECONDS", ProtocolOptions{}.silence);
+}
+
+/// How long processes wait for others to join.
+std::chrono::milliseconds join_timeout() {
+  return seconds_in("ALPA_JOIN_SECONDS", ProtocolOptions{}.joining);
 }
 
 /// The one of this process. Never destroyed by a destructor of another static object.
@@ -83,23 +95,56 @@ void handle_termination() {
   if (::sigaction(SIGTERM, &action, nullptr) == 0) launch_hooks().ends_by_signal = note_ending;
 }
 
-/// Ends this process, and so the launch, for a stopped sibling that is waited for inside MPI.
-void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_view when) {
+std::string host_name() {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
-  Process process;
-  process.rank = lost.rank;
-  process.host_name = host;
-  process.pid = lost.pid;
+  return host;
+}
+
+/// Ends this process, and so the launch, for others that are waited for inside MPI.
+void give_up(const Launcher& by, bool speaks, const std::string& why) {
   // Who speaks looks at another time, and may not look yet. Its end ends this process.
   if (!speaks) std::this_thread::sleep_for(std::chrono::milliseconds(1200 + 100 * by.rank % 800));
-  announce(
-      {fmt::format("lost {}, which has been stopped, by a signal or a debugger, while {}; "
-                   "start the program again, with --resume if it has checkpoints",
-                   to_string(process, by.size), when)});
+  announce({why});
   flush_output();
   ::usleep(kRead);
+  mpi_support().functions->abort(kTryAgain);
   ::_exit(kTryAgain);
+}
+
+/// The same for a stopped sibling.
+void give_up(const Launcher& by, const Sibling& lost, bool speaks, std::string_view when) {
+  const Process process{lost.rank, 0, host_name(), lost.pid, {}};
+  give_up(by, speaks,
+          fmt::format("lost {}, which has been stopped, by a signal or a debugger, while {}; "
+                      "start the program again, with --resume if it has checkpoints",
+                      to_string(process, by.size), when));
+}
+
+/// The same for those that have not come in time. What is on other hosts they say there.
+void give_up_late(const Launcher& by) {
+  std::map<int, bool> joins = {{by.rank, true}};  // by rank, of those that run here
+  for (const Sibling& sibling : siblings(/*of_wrappers=*/true))
+    joins[sibling.rank] = joins[sibling.rank] || sibling.joins;
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const bool one_host = here && std::to_string(by.size) == here;
+  std::string who;
+  for (int rank = 0; rank < by.size; ++rank) {
+    const auto found = joins.find(rank);
+    if (found == joins.end() ? !one_host : found->second) continue;
+    who += fmt::format("{}rank {} of {} (host {}) {}", who.empty() ? "" : ", ", rank, by.size,
+                       host_name(),
+                       found == joins.end() ? "has ended before it" : "runs, but has not");
+  }
+  const auto first = std::ranges::find_if(joins, [](const auto& entry) { return entry.second; });
+  const bool speaks = first->first == by.rank && !who.empty();
+  if (who.empty())
+    who = fmt::format("all processes of host {} have, but some of another have not", host_name());
+  const auto seconds = static_cast<double>(join_timeout().count()) / 1000;
+  give_up(by, speaks,
+          fmt::format("{} joined the launch within {} s: every process must call alpa; if it needs "
+                      "longer to get there, raise ALPA_JOIN_SECONDS, or --join-timeout",
+                      who, seconds));
 }
 
 /// Ends a program of a failed launch: rank 0, or who speaks in its place, ends all the others; they
@@ -207,11 +252,15 @@ World* world_of_process() {
   if (launch().failure) std::rethrow_exception(launch().failure);  // MPI starts once
   const MpiSupport& mpi = mpi_support();
   try {
-    const SiblingWatch watch(silence(), [](const Sibling& lost, bool speaks) {
-      give_up(by, lost, speaks, "the others waited for it to join the launch");
-    });
+    const SiblingWatch watch(
+        silence(),
+        [](const Sibling& lost, bool speaks) {
+          give_up(by, lost, speaks, "the others waited for it to join the launch");
+        },
+        join_timeout(), [] { give_up_late(by); });
     launch().world = std::make_unique<World>([&] { return mpi_wire(by, mpi); },
                                              ProtocolOptions{.silence = silence(),
+                                                             .joining = 2 * join_timeout(),
                                                              .grace = kGrace,
                                                              .announce = announce,
                                                              .ending_signal = &ending_signal});

@@ -10,7 +10,7 @@ class Wire;
 
 /// Changes with every change of wire.h or of the structs below; the loader refuses a library of
 /// another one.
-inline constexpr std::int32_t kMpiInterface = 1;
+inline constexpr std::int32_t kMpiInterface = 2;
 
 struct MpiMessage {
   char text[1024];
@@ -23,6 +23,9 @@ struct MpiFunctions {
   /// Starts MPI, once per process: collective, and returns when all processes have called. The
   /// caller owns the result.
   Wire* (*make_wire)(MpiMessage* why);
+  /// Ends all processes of the launch with this exit status, while another thread waits in
+  /// `make_wire`, too. Returns if it can't.
+  void (*abort)(int status);
 };
 
 /// The library's one entry: `extern "C" const MpiFunctions* alpa_mpi_functions()`.

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -39,23 +41,41 @@ Status status_of(std::int64_t pid) {
 
 bool is_stopped(const Status& status) { return status.state == 'T' || status.state == 't'; }
 
-/// The rank that the launcher gave to a process; -1: none.
+/// The value of a variable in a process's environment, or null.
+const char* variable_in(const std::string& words, const char* name) {
+  const std::string key = std::string(name) + "=";
+  for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) {
+    if (words.compare(at, key.size(), key) == 0) return words.c_str() + at + key.size();
+    if (words.find('\0', at) == std::string::npos) break;
+  }
+  return nullptr;
+}
+
+/// The rank that the launcher gave to a process; -1: none, or it is of another launch.
 int rank_of(std::int64_t pid) {
   const std::string words = content(pid, "environ");
-  const auto variable = [&](const char* name) -> const char* {
-    const std::string key = std::string(name) + "=";
-    for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) {
-      if (words.compare(at, key.size(), key) == 0) return words.c_str() + at + key.size();
-      if (words.find('\0', at) == std::string::npos) break;
-    }
-    return nullptr;
-  };
+  const auto variable = [&](const char* name) { return variable_in(words, name); };
+  constexpr const char* kLaunch = "PMIX_NAMESPACE";  // mpirun's and srun's name of it
+  const char *const own = std::getenv(kLaunch), *const its = variable(kLaunch);
+  if (own && its && std::strcmp(own, its) != 0) return -1;
   try {
     const Launcher by = launcher_of(variable);
     return by.launched() ? by.rank : -1;
   } catch (const Error&) {
     return -1;
   }
+}
+
+bool has_thread(std::int64_t pid, std::string_view name) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/task";
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(path, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::string line;
+    std::ifstream stream(at->path() / "comm");
+    if (std::getline(stream, line) && line == name) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -66,17 +86,19 @@ int open_end_of(std::int64_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
 }
 
-std::vector<Sibling> siblings() {
+std::vector<Sibling> siblings(bool of_wrappers) {
   std::vector<Sibling> found;
   DIR* const folder = ::opendir("/proc");
   if (!folder) return found;
   const std::int64_t parent = ::getppid();
+  of_wrappers = of_wrappers && std::getenv("PMIX_NAMESPACE");
   while (const dirent* entry = ::readdir(folder)) {
     const std::int64_t pid = std::atoll(entry->d_name);
     if (pid <= 0) continue;
     const Status status = status_of(pid);
-    if (status.parent != parent) continue;
-    if (const int rank = rank_of(pid); rank >= 0) found.push_back({pid, rank, is_stopped(status)});
+    if (status.parent != parent && !of_wrappers) continue;
+    if (const int rank = rank_of(pid); rank >= 0)
+      found.push_back({pid, rank, is_stopped(status), has_thread(pid, kJoining)});
   }
   ::closedir(folder);
   std::sort(found.begin(), found.end(),

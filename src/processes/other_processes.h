@@ -18,9 +18,15 @@ struct Sibling {
   std::int64_t pid = 0;
   int rank = 0;
   bool stopped = false;
+  bool joins = false;  ///< has a thread called `kJoining`
 };
 
+/// Name of a thread of a process that waits for the others to join the launch.
+inline constexpr const char* kJoining = "alpa joins";
+
 /// Of this host, by rank; with this process. Those whose rank cannot be found are left out.
-std::vector<Sibling> siblings();
+/// `of_wrappers`: of this launch, those that programs between it and them started, too; a rank may
+/// then have several.
+std::vector<Sibling> siblings(bool of_wrappers = false);
 
 }  // namespace alpa::processes

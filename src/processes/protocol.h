@@ -38,7 +38,7 @@ struct ProtocolOptions {
   /// without a sign of life after which a process counts as lost
   std::chrono::milliseconds silence{2000};
   /// from the first message to the last of those with which all learn of each other
-  std::chrono::milliseconds joining{20000};
+  std::chrono::milliseconds joining{60000};
   /// from a failure to the end of all processes by force; zero: never
   std::chrono::milliseconds grace{0};
   /// Called once, on the progress thread, in the process that speaks for all: rank 0, or the lowest

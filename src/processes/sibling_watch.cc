@@ -1,6 +1,7 @@
 // src/processes/sibling_watch.cc — finds processes of this host that are stopped
 #include "src/processes/sibling_watch.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +11,12 @@
 namespace alpa::processes {
 
 SiblingWatch::SiblingWatch(std::chrono::milliseconds patience,
-                           std::function<void(const Sibling&, bool)> found)
-    : found_(std::move(found)), thread_([this, patience] { watch(patience); }) {}
+                           std::function<void(const Sibling&, bool)> found,
+                           std::chrono::milliseconds limit, std::function<void()> late)
+    : found_(std::move(found)), limit_(limit), late_(std::move(late)), thread_([this, patience] {
+        if (late_) ::prctl(PR_SET_NAME, kJoining);
+        watch(patience);
+      }) {}
 
 SiblingWatch::~SiblingWatch() {
   {
@@ -27,8 +32,10 @@ void SiblingWatch::watch(std::chrono::milliseconds patience) {
   constexpr int kLooks = 4;  // in a row that find it stopped
   Sibling lost;
   std::map<int, int> stopped;  // by rank: in how many; 0 for one that has ended, too
+  const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, patience / kLooks, [&] { return over_; })) {
+    if (late_ && std::chrono::steady_clock::now() - begin >= limit_) return late_();
     int self = -1;
     for (const Sibling& sibling : siblings()) {
       int& looks = stopped[sibling.rank];

@@ -24,6 +24,7 @@ constexpr alpa::processes::MpiFunctions kFunctions = {
       set(why, "MPI_Init_thread: no network");
       return nullptr;
     },
+    .abort = [](int) {},
 };
 
 }  // namespace
