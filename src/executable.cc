@@ -143,6 +143,8 @@ int TrainState::copy_from(const TrainState& other) {
 
 std::int64_t TrainState::step() const { return executor().steps(*state_); }
 
+void TrainState::check_replicas() const { executor().check_replicas(*state_); }
+
 bool TrainState::belongs_to(const Executable& executable) const {
   return executor().shares_states_with(executable.executor());
 }

@@ -6,6 +6,11 @@
 #include <numeric>
 #include <random>
 
+#include <fmt/ranges.h>
+
+#include "src/base/fnv.h"
+#include "src/processes/world.h"
+
 namespace alpa {
 namespace {
 
@@ -225,6 +230,18 @@ void check(const std::vector<TokenIds>& prompts, std::int64_t length,
   }
 }
 
+/// Of several processes each draws for itself: all must draw alike.
+void note_call(const std::vector<TokenIds>& prompts, const SamplingOptions& o) {
+  processes::World* const world = processes::world();
+  if (!world) return;
+  world->note_call(
+      fmt::format(
+          "generate {} tokens behind {} prompts at temperature {}, top_k {}, top_p {}, seed "
+          "{}, vocabulary {}, stop at {}",
+          o.count, prompts.size(), o.temperature, o.top_k, o.top_p, o.seed, o.vocabulary, o.stop),
+      fnv1a(fmt::format("{}", prompts)));
+}
+
 }  // namespace
 
 Generator::Generator(const CachedDecoder& decoder, const GeneratorOptions& options,
@@ -271,6 +288,7 @@ std::vector<TokenIds> generate(const Generator& generator, TrainState& state,
                                const SamplingOptions& options) {
   check(options);
   check(prompts, generator.options().length, options);
+  note_call(prompts, options);
   std::vector<Continuation> all;
   for (std::size_t i = 0; i < prompts.size(); ++i) all.emplace_back(prompts[i], i, options);
   const auto at_once = static_cast<std::size_t>(generator.options().rows);

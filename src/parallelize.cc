@@ -6,12 +6,13 @@
 
 #include "alpa/version.h"
 #include "src/base/file.h"
-#include "src/base/fnv.h"
 #include "src/base/instruction_set.h"
 #include "src/base/timing.h"
 #include "src/compile/follow.h"
 #include "src/compile/lower_program.h"
+#include "src/compile/plan_cache.h"
 #include "src/compile/search.h"
+#include "src/compile/trace.h"
 #include "src/processes/world.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/spmd/join_stages.h"
@@ -42,16 +43,26 @@ namespace {
 
 constexpr FileKind kPlanFile{"plan file", 1 << 28};
 
-/// The plan that a search finds. Of several processes one searches, and all take its plan.
+/// All that decides what a step computes, a line each.
+std::string step_text(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
+  const ExecutorOptions& options = method.options.executor;
+  return fmt::format(
+      "method {}\n{} devices of backend {}\nalpa {}\ninstruction set {}\ncheck_finite {}\n"
+      "record_times {}\ntf32 {}\ntune {}\n{}\n{}",
+      name_of(method.kind), cluster.num_devices(), cluster.backend, version(), instruction_set(),
+      options.check_finite, options.record_times, options.tf32, options.tune, options_text(method),
+      to_string(graph));
+}
+
+/// The plan that a search finds. Of several processes one searches, and all take its plan. Before
+/// that, all trace the step, which must be the same.
 CompiledStep searched_by_rank_0(const PlanRequest& request) {
   processes::World* const world = processes::world();
   if (!world) return search_plan(request);
-  std::string inputs;
-  for (const BatchInput& input : request.step.inputs)
-    inputs += fmt::format("{}{} {}", inputs.empty() ? "" : ", ", input.name, to_string(input.type));
-  world->note_call(fmt::format("planning by method {} on {} devices, inputs {}",
-                               name_of(request.method.kind), request.cluster.num_devices(),
-                               inputs));
+  world->note_call("planning a step");
+  const Graph graph =
+      trace(request.step, TraceOptions(request.method.options.num_micro_batches.value_or(1)));
+  world->require_equal("the step", step_text(graph, request.method, request.cluster));
   std::optional<CompiledStep> found;
   const std::string text = world->from_rank_0([&] {
     found = search_plan(request);
@@ -83,20 +94,19 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   return planned;
 }
 
-/// Fails the launch unless all its processes have the same graph, plan and programs, made by the
-/// same library for the same processor.
-void note_compiled(const CompiledStep& planned) {
+/// Fails the launch unless all its processes have the same step, plan and programs.
+void note_compiled(const CompiledStep& planned, const MethodOptions& method,
+                   const Cluster& cluster) {
   processes::World* const world = processes::world();
   if (!world) return;
-  const std::uint64_t graph = fnv1a(to_string(planned.graph)), plan = fnv1a(to_json(planned));
-  std::uint64_t programs = 0;
+  world->note_call("parallelize");
+  std::string programs;
   for (const lower::DeviceProgram& device : planned.lowered->firsts)
-    programs = fnv1a(lower::to_string(device, *planned.program), programs);
-  world->note_call(
-      fmt::format("parallelize(graph {:016x}, plan {:016x}, programs {:016x} of {}; "
-                  "alpa {}, {}, {} threads a device)",
-                  graph, plan, programs, planned.lowered->backend, version(), instruction_set(),
-                  planned.lowered->threads));
+    programs += lower::to_string(device, *planned.program);
+  world->require_equal(
+      "the planned step",
+      fmt::format("{} threads a device\n{}\n{}\n{}", planned.lowered->threads,
+                  step_text(planned.graph, method, cluster), to_json(planned), programs));
 }
 
 /// The first step as planned, or as in the file; the others along its plan.
@@ -117,7 +127,7 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
   };
   const auto later = [=](const TrainingStep& step, const Executable& leader) {
     CompiledStep planned = follow_later(follows(step, leader, options, cluster));
-    note_compiled(planned);
+    note_compiled(planned, options, cluster);
     return planned;
   };
   std::vector<Executable> loaded;
@@ -127,7 +137,7 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
     CompiledStep planned = leader
                                ? follow(follows(step, *leader, options, cluster), loaded.size() + 1)
                                : compile(step, options, cluster, plan_path);
-    note_compiled(planned);
+    note_compiled(planned, options, cluster);
     loaded.emplace_back(std::move(planned), step, cluster, options.options.executor,
                         ExecutableRelations{.with = leader, .shorter = shorter, .later = later});
   }

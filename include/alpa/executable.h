@@ -127,6 +127,9 @@ class TrainState {
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
   std::int64_t step() const;  ///< runs of the first step that shares the state
+  /// Throws Error unless devices that hold the same part of a tensor hold the same bits, in all
+  /// processes: names the first that differs. Reads all of the state once.
+  void check_replicas() const;
   /// Whether `executable` can run on it: made it, or shares states with the one that did.
   bool belongs_to(const Executable& executable) const;
 

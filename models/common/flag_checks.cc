@@ -1,5 +1,6 @@
 // models/common/flag_checks.cc — refuses flags that have no effect beside others
 #include "models/common/flags.h"
+#include "tools/common/processes.h"
 
 namespace models {
 
@@ -41,8 +42,10 @@ void check_combinations(const CommonFlags& flags) {
 
 bool read_flags(int argc, const char* const* argv, const std::string& purpose,
                 const std::vector<cli::Flag>& rows, CommonFlags& flags) {
-  if (cli::parse(argc, argv, purpose, rows, &flags.given)) return true;
+  std::string values = purpose + "\n";
+  if (cli::parse(argc, argv, purpose, rows, &flags.given, &values)) return true;
   check_combinations(flags);
+  cli::require_equal_in_all("the command line", values);
   return false;
 }
 

@@ -66,6 +66,8 @@ Json options_json(const MethodOptions& method) {
 
 }  // namespace
 
+std::string options_text(const MethodOptions& method) { return options_json(method).dump(1); }
+
 std::string planning_key(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
   const int threads = runtime::threads_per_device(runtime::find_backend(cluster.backend),
                                                   method.options.executor, cluster.num_devices());

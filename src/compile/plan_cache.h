@@ -13,6 +13,9 @@ namespace alpa {
 /// cluster, the devices' threads, and the options that a search looks at.
 std::string planning_key(const Graph& graph, const MethodOptions& method, const Cluster& cluster);
 
+/// The options of a method that a plan depends on, as text: a line each.
+std::string options_text(const MethodOptions& method);
+
 /// A folder with a file per plan. A file holds its whole key, so that no other plan is ever taken
 /// for it.
 class PlanCache {

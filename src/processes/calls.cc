@@ -5,11 +5,16 @@
 
 #include <algorithm>
 
+#include "alpa/base/text.h"
+
 namespace alpa::processes {
 namespace {
 
 /// For the calls of ranks that are on their way.
 constexpr std::chrono::milliseconds kPatience{200};
+
+/// Bytes of a line that differs: before the difference, and in all.
+constexpr std::size_t kShownBefore = 60, kShown = 120;
 
 }  // namespace
 
@@ -68,11 +73,31 @@ Failure Calls::describe(std::int64_t number, const Call& call) const {
                                              most.text, those, these)
                                : fmt::format("call {} of {} is {}, that of {} is {}", number, these,
                                              most.text, those, other.text);
+  return different_ways(what, other.ranks.front());
+}
+
+Failure different_ways(const std::string& what, int rank) {
   return {fmt::format("the processes went different ways: {}; every process must run the same "
                       "program with the same flags and data, and make the same calls in the same "
                       "order",
                       what),
-          2, other.ranks.front(), true};
+          2, rank, true};
+}
+
+Failure different_texts(std::string_view what, std::string_view text, const std::vector<int>& most,
+                        std::string_view other, const std::vector<int>& others) {
+  const auto at = static_cast<std::size_t>(
+      std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first - text.begin());
+  const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+  const auto shown = [&](std::string_view of) {
+    const std::size_t begin = at - line > kShownBefore ? at - kShownBefore : line;
+    const std::string_view rest = of.substr(begin, of.find('\n', begin) - begin);
+    if (rest.empty()) return std::string("nothing");
+    return (begin > line ? "`…" : "`") + excerpt(rest, kShown) + "`";
+  };
+  return different_ways(fmt::format("{} has {} in {}, {} in {}", what, shown(text),
+                                    ranks_text(most), shown(other), ranks_text(others)),
+                        others.front());
 }
 
 }  // namespace alpa::processes

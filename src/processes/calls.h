@@ -49,4 +49,11 @@ class Calls {
 /// "rank 3", "ranks 0 to 2", "ranks 0 to 2, 5 and 7"; in order, at least one.
 std::string ranks_text(const std::vector<int>& ranks);
 
+/// Processes went different ways: `what` says how, `rank` is one of the fewer.
+Failure different_ways(const std::string& what, int rank);
+/// Texts of `most` ranks and of some `others` differ: `what` says of what. Names the first line
+/// that differs, in both, shortened around the difference.
+Failure different_texts(std::string_view what, std::string_view text, const std::vector<int>& most,
+                        std::string_view other, const std::vector<int>& others);
+
 }  // namespace alpa::processes

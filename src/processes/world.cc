@@ -220,6 +220,24 @@ void World::note_call(std::string_view text, std::uint64_t hash) {
   protocol_.call(++num_calls_, fnv1a(text) ^ hash, text);
 }
 
+void World::require_equal(std::string_view what, const std::string& text) {
+  const std::uint64_t hash = fnv1a(text);
+  std::map<std::string, std::vector<int>> kinds;
+  const std::vector<std::string> hashes =
+      all_gather({reinterpret_cast<const char*>(&hash), sizeof hash});
+  for (int rank = 0; rank < size(); ++rank) kinds[hashes[rank]].push_back(rank);
+  if (kinds.size() == 1) return;
+  std::vector<std::vector<int>> ranks;
+  for (auto& [of, same] : kinds) ranks.push_back(std::move(same));
+  std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a.front() < b.front();
+  });
+  const std::string most = broadcast(text, ranks[0].front()),
+                    other = broadcast(text, ranks[1].front());
+  protocol_.fail(different_texts(what, most, ranks[0], other, ranks[1]));
+  rethrow();
+}
+
 /// Along a binomial tree of places, of which the root has 0: place p gets the bytes from p less its
 /// lowest set bit, and sends them to p plus each lower bit, the largest subtree first.
 void World::broadcast(std::byte* data, std::int64_t bytes, int root) {

@@ -63,6 +63,9 @@ class World {
   /// call, the launch fails, and both are named. `text`: the call in words, with all that must be
   /// equal; `hash`: more of it, such as the content of a graph.
   void note_call(std::string_view text, std::uint64_t hash = 0);
+  /// Collective: fails the launch unless `text` is the same in all processes, and names the first
+  /// line that differs. `what` the text is of, in words.
+  void require_equal(std::string_view what, const std::string& text);
   /// Collective: `bytes` of process `root`, in all.
   std::string broadcast(std::string bytes, int root = 0);
   void broadcast(std::byte* data, std::int64_t bytes, int root);

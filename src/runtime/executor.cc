@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "src/runtime/step_inputs.h"
 #include "src/runtime/times_of_all.h"
 #include "src/tensor/box_copy.h"
+#include "src/train/data_hash.h"
 
 namespace alpa::runtime {
 
@@ -159,6 +159,15 @@ struct Executor::Impl {
   void settle_shared() {
     home().activate(&home());
     home().settle_all();
+  }
+
+  /// Of the one that makes the states: holds it, with no step under way on `state`, which is usable.
+  std::unique_lock<std::mutex> at_rest(const DeviceState& state) {
+    std::unique_lock lock(mutex);
+    check_owner(state);
+    settle_shared();
+    require_usable(state);
+    return lock;
   }
 
   /// Of the one that makes the states, and of what this program has beside it.
@@ -364,14 +373,6 @@ struct Executor::Impl {
     return *step.metrics;
   }
 
-  static void check_finite(const std::map<std::string, double>& values, std::int64_t step) {
-    for (const auto& [name, value] : values)
-      require(std::isfinite(value),
-              "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, "
-              "or look for a division by zero or log of 0",
-              name, std::isnan(value) ? std::abs(value) : value, step);
-  }
-
   static std::uint64_t next_number() {
     static std::atomic<std::uint64_t> last{0};
     return ++last;
@@ -452,9 +453,11 @@ RunningStep Executor::start(DeviceState& state, const BatchData& batch,
   Impl::require_usable(state);
   for (const auto& background : kept(state.background))
     impl_->world() ? background->rethrow_agreed() : background->rethrow_any();
-  impl_->note_call([&] { return run_text(impl_->steps_of(state) + 1, batch); },
+  const std::int64_t number = impl_->steps_of(state) + 1;
+  const std::map<std::string, double> numbers = scalars(number);
+  impl_->note_call([&] { return run_text(number, batch, numbers); },
                    [&] { return hash_of(batch); });
-  take_inputs(impl_->graph(), batch, scalars(impl_->steps_of(state) + 1), impl_->inputs);
+  take_inputs(impl_->graph(), batch, numbers, impl_->inputs);
   std::shared_ptr<RunningStep::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
   if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)
@@ -488,10 +491,7 @@ lower::StateLayout Executor::layout_of_states() const {
 
 Array Executor::read(const DeviceState& state, const std::string& name) const {
   Impl& home = impl_->home();
-  const std::lock_guard lock(home.mutex);
-  home.check_owner(state);
-  home.settle_shared();
-  Impl::require_usable(state);
+  const auto lock = home.at_rest(state);
   const Input& input = home.known_state(name);
   home.note_call([&] { return fmt::format("reading \"{}\"", name); });
   return home.read(state, input);
@@ -499,19 +499,24 @@ Array Executor::read(const DeviceState& state, const std::string& name) const {
 
 void Executor::write(DeviceState& state, const std::string& name, const Array& array) const {
   Impl& home = impl_->home();
-  const std::lock_guard lock(home.mutex);
-  home.check_owner(state);
+  const auto lock = home.at_rest(state);
   const Input& input = home.known_state(name);
   const TensorType& type = home.graph().type(input.value);
   require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type),
           to_string(array.type()));
-  home.settle_shared();
-  Impl::require_usable(state);
   home.note_call([&] { return fmt::format("writing \"{}\"", name); },
                  [&] {
                    return hash_of({{name, array}});
                  });
   home.write(state, input, array);
+}
+
+void Executor::check_replicas(const DeviceState& state) const {
+  Impl& home = impl_->home();
+  const auto lock = home.at_rest(state);
+  home.note_call([] { return "comparing replicas"; });
+  runtime::check_replicas(home.directory, home.programs, home.placement, *home.devices,
+                          *state.memory, state.steps.empty() ? 0 : state.steps.front());
 }
 
 const std::vector<StateBox>& Executor::state_boxes() const { return impl_->home().boxes; }
@@ -527,10 +532,7 @@ void Executor::add_background(DeviceState& state,
 StateCounters Executor::snapshot(const DeviceState& state, const std::vector<StateBox>& boxes,
                                  std::byte* to) const {
   Impl& home = impl_->home();
-  const std::lock_guard lock(home.mutex);
-  home.check_owner(state);
-  home.settle_shared();
-  Impl::require_usable(state);
+  const auto lock = home.at_rest(state);
   home.telling([&] { read_boxes(boxes, *home.devices, *state.memory, to); });
   StateCounters counters{state.seed, state.steps, {}};
   if (state.metrics && *state.metrics) counters.metrics = **state.metrics;
@@ -540,10 +542,7 @@ StateCounters Executor::snapshot(const DeviceState& state, const std::vector<Sta
 void Executor::restore(DeviceState& state, const std::vector<StateBox>& boxes,
                        const std::byte* from, const StateCounters* counters) const {
   Impl& home = impl_->home();
-  const std::lock_guard lock(home.mutex);
-  home.check_owner(state);
-  home.settle_shared();
-  Impl::require_usable(state);
+  const auto lock = home.at_rest(state);
   home.telling([&] {
     write_boxes(boxes, *home.devices, *state.memory, from);
     home.write_copies(state);

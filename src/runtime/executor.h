@@ -119,6 +119,10 @@ class Executor {
   Array read(const DeviceState& state, const std::string& name) const;
   void write(DeviceState& state, const std::string& name, const Array& array) const;
 
+  /// Throws Error unless all devices that hold the same part of `state` hold the same bits, after
+  /// all started steps: names the first tensor that differs, with the devices.
+  void check_replicas(const DeviceState& state) const;
+
   /// The boxes that make up a state, each once, with their places in a snapshot.
   const std::vector<StateBox>& state_boxes() const;
   /// Those that devices of this process hold, with a snapshot of their own.

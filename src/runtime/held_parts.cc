@@ -1,6 +1,9 @@
 // src/runtime/held_parts.cc — finds, reads and writes the parts of tensors that devices hold
 #include "src/runtime/held_parts.h"
 
+#include <fmt/core.h>
+#include <libdeflate.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -118,6 +121,62 @@ std::vector<StateBox> held_here(std::vector<StateBox> boxes) {
   std::erase_if(boxes, [](const StateBox& box) { return box.holders.empty(); });
   place_boxes(boxes);
   return boxes;
+}
+
+namespace {
+
+/// CRC-32 of what a device of this process holds.
+std::uint32_t sum_of(const HeldPart& part, int index, const Programs& programs, Devices& devices,
+                     const DeviceMemory& memory, std::vector<std::byte>& host) {
+  const std::int64_t bytes = programs[part.device]->buffers[part.buffer].type.bytes();
+  const std::byte* data = devices.host_address(memory, index, part.buffer);
+  if (!data) {
+    data = part_in(host, part, programs).data;
+    devices.read(memory, index, part.buffer, 0, host.data());
+  }
+  return libdeflate_crc32(0, data, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+void check_replicas(const Directory& directory, const Programs& programs,
+                    const Placement& placement, Devices& devices, const DeviceMemory& memory,
+                    std::int64_t steps) {
+  const DevicesHere here = devices_here(programs, placement);
+  std::vector<std::byte> host;
+  std::vector<std::pair<const std::string*, HeldPart>> replicas;  // each behind its owner
+  std::string sums;  // of `replicas`; 0 of other processes
+  for (const auto& [name, parts] : directory)
+    for (const HeldPart& part : parts) {
+      const auto is_same = [&](const HeldPart& other) { return other.owner == part.owner; };
+      if (std::ranges::count_if(parts, is_same) == 1) continue;
+      replicas.emplace_back(&name, part);
+      const std::uint32_t sum = here.has(part.device) ? sum_of(part, part.device - here.first,
+                                                               programs, devices, memory, host)
+                                                      : 0;
+      sums.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+    }
+  processes::World* const world = placement.world();
+  const std::vector<std::string> all = world ? world->all_gather(sums) : std::vector{sums};
+  std::map<std::pair<const std::string*, int>, std::pair<int, std::uint32_t>> owners;
+  const auto place = [&](int device) {
+    const int number = programs[device]->device;
+    return world ? fmt::format("device {} (rank {})", number, placement.rank_of(number))
+                 : fmt::format("device {}", number);
+  };
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const auto& [name, part] = replicas[i];
+    std::uint32_t sum = 0;
+    const int rank = placement.rank_of(programs[part.device]->device);
+    std::memcpy(&sum, all[rank].data() + i * sizeof sum, sizeof sum);
+    const auto [owner, first] = owners.try_emplace({name, part.owner}, part.device, sum);
+    require(
+        first || owner->second.second == sum,
+        "replicas of the state differ after step {}: \"{}\" has CRC-32 {:08x} on {}, but {:08x} "
+        "on {}; look for a device whose memory or arithmetic fails, and resume from the "
+        "checkpoint before",
+        steps, *name, owner->second.second, place(owner->second.first), sum, place(part.device));
+  }
 }
 
 std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes) {

@@ -61,6 +61,12 @@ std::vector<StateBox> boxes_of(const Directory& directory, const Programs& progr
 /// Those that devices of this process hold, with a snapshot of their own.
 std::vector<StateBox> held_here(std::vector<StateBox> boxes);
 
+/// Throws Error naming the first part that devices of all processes hold with different bits, after
+/// so many steps. Collective.
+void check_replicas(const Directory& directory, const Programs& programs,
+                    const Placement& placement, Devices& devices, const DeviceMemory& memory,
+                    std::int64_t steps);
+
 /// Bytes of a snapshot of these boxes.
 std::int64_t snapshot_bytes(const std::vector<StateBox>& boxes);
 

@@ -1,6 +1,7 @@
 // src/runtime/share_metrics.cc — metrics go from the process that has them to all
 #include "src/runtime/share_metrics.h"
 
+#include <cmath>
 #include <map>
 
 #include "alpa/base/error.h"
@@ -50,6 +51,14 @@ void share_metrics(std::vector<double>& values, const Programs& programs,
     for (std::size_t i = 0; i < metrics.size(); ++i) values[metrics[i]] = told[i];
     for (std::size_t i = 0; i < views; ++i) background[i]->agree(view_of(told[metrics.size() + i]));
   }
+}
+
+void check_finite(const std::map<std::string, double>& values, std::int64_t step) {
+  for (const auto& [name, value] : values)
+    require(std::isfinite(value),
+            "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, "
+            "or look for a division by zero or log of 0",
+            name, std::isnan(value) ? std::abs(value) : value, step);
 }
 
 }  // namespace alpa::runtime

@@ -1,6 +1,9 @@
 #pragma once
 /// Metrics of a step in all processes.
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/runtime/background.h"
@@ -14,5 +17,8 @@ namespace alpa::runtime {
 void share_metrics(std::vector<double>& values, const Programs& programs,
                    const Placement& placement,
                    const std::vector<std::shared_ptr<Background>>& background);
+
+/// Throws Error naming a metric of this step that is not finite.
+void check_finite(const std::map<std::string, double>& values, std::int64_t step);
 
 }  // namespace alpa::runtime

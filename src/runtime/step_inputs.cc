@@ -1,13 +1,10 @@
 // src/runtime/step_inputs.cc — checks what a step is given, by name
 #include "src/runtime/step_inputs.h"
 
-#include <libdeflate.h>
-
 #include <algorithm>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "src/base/fnv.h"
 #include "src/ir/input.h"
 
 namespace alpa::runtime {
@@ -73,21 +70,14 @@ void take_inputs(const Graph& graph, const BatchData& arrays,
   }
 }
 
-std::string run_text(std::int64_t step, const BatchData& arrays) {
-  std::string text;
+std::string run_text(std::int64_t step, const BatchData& arrays,
+                     const std::map<std::string, double>& numbers) {
+  std::string text, with;
   for (const auto& [name, array] : arrays)
     text += fmt::format("{} {} {}", text.empty() ? "" : ",", name, to_string(array.type()));
-  return fmt::format("run {} on{}", step, text);
-}
-
-std::uint64_t hash_of(const BatchData& arrays) {
-  std::uint64_t hash = 0;
-  for (const auto& [name, array] : arrays) {
-    const std::uint32_t content =
-        libdeflate_crc32(0, array.data(), static_cast<std::size_t>(array.bytes()));
-    hash = fnv1a(fmt::format("{} {} {:08x};", name, to_string(array.type()), content), hash);
-  }
-  return hash;
+  for (const auto& [name, number] : numbers)
+    with += fmt::format("{} {} {}", with.empty() ? " with" : ",", name, number);
+  return fmt::format("run {} on{}{}", step, text, with);
 }
 
 }  // namespace alpa::runtime

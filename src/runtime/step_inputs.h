@@ -14,9 +14,8 @@ namespace alpa::runtime {
 void take_inputs(const Graph& graph, const BatchData& arrays,
                  const std::map<std::string, double>& numbers, StepInputs& inputs);
 
-/// "run 5 on x f32[8, 4], y f32[8, 1]".
-std::string run_text(std::int64_t step, const BatchData& arrays);
-/// Of names, types and content.
-std::uint64_t hash_of(const BatchData& arrays);
+/// "run 5 on x f32[8, 4], y f32[8, 1] with learning_rate 0.1, step 5".
+std::string run_text(std::int64_t step, const BatchData& arrays,
+                     const std::map<std::string, double>& numbers);
 
 }  // namespace alpa::runtime

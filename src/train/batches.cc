@@ -11,6 +11,7 @@
 #include "alpa/base/error.h"
 #include "alpa/train/dataset.h"
 #include "src/base/start_threads.h"
+#include "src/train/data_hash.h"
 #include "src/train/shared_rows.h"
 
 namespace alpa {
@@ -39,6 +40,8 @@ struct Batches::Source {
   std::optional<std::uint64_t> seed;
   BatchOptions options;
   processes::World* world;  ///< whose processes share the rows of a batch; null: none do
+  mutable std::once_flag hashed = {};
+  mutable std::uint64_t hash = 0;
 
   std::int64_t batches_per_epoch() const {
     return options.drop_last ? examples / batch : (examples - 1) / batch + 1;
@@ -161,13 +164,21 @@ BatchRange::Iterator BatchRange::begin() {
 
 Batches::Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                  std::optional<std::uint64_t> seed, BatchOptions options)
-    : source_(std::make_shared<Source>(Source{examples, std::move(load), batch, seed, options,
-                                              options.own_rows ? processes::world() : nullptr})) {
+    : source_(new Source{examples, std::move(load), batch, seed, options,
+                         options.own_rows ? processes::world() : nullptr}) {
   require(batch >= 1, "batches: a batch of {} examples; give at least 1", batch);
   require(options.prefetch >= 1, "batches: prefetch is {}; give at least 1", options.prefetch);
   require(examples >= (options.drop_last ? batch : 1),
           "batches: {} examples fill no batch of {}; give a smaller batch or more examples",
           examples, batch);
+  processes::World* const world = processes::world();
+  if (!world) return;
+  // What every process has whole is compared batch by batch.
+  const std::optional<std::uint64_t> data = options.own_rows ? hash() : std::nullopt;
+  world->note_call(fmt::format("batches of {}{} of {} examples, {}{}", batch,
+                               options.drop_last ? ", the last one left out," : "", examples,
+                               order_text(seed),
+                               data ? fmt::format(", with hash {:016x}", *data) : ""));
 }
 
 std::int64_t Batches::size() const { return source_->batches_per_epoch(); }
@@ -185,6 +196,14 @@ BatchRange Batches::from(DataPosition begin, std::int64_t end) const {
 DataPosition Batches::after(DataPosition position) const { return source_->after(position); }
 std::int64_t Batches::examples() const { return source_->examples; }
 std::optional<std::uint64_t> Batches::seed() const { return source_->seed; }
+std::int64_t Batches::batch() const { return source_->batch; }
+bool Batches::drops_last() const { return source_->options.drop_last; }
+
+std::optional<std::uint64_t> Batches::hash() const {
+  if (!source_->options.hash) return std::nullopt;
+  std::call_once(source_->hashed, [&] { source_->hash = source_->options.hash(); });
+  return source_->hash;
+}
 
 Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                 std::optional<std::uint64_t> seed, BatchOptions options) {
@@ -195,6 +214,7 @@ Batches batches(BatchData arrays, std::int64_t batch, std::optional<std::uint64_
                 BatchOptions options) {
   const std::int64_t examples = common_rows(arrays);
   options.own_rows = false;
+  if (!options.hash) options.hash = [arrays] { return hash_of(arrays); };
   const auto take = [arrays = std::move(arrays)](std::span<const std::int64_t> rows) {
     BatchData taken;
     for (const auto& [name, array] : arrays) taken.emplace(name, take_rows(array, rows));

@@ -10,6 +10,7 @@
 #include "alpa/base/text.h"
 #include "image_codecs.h"
 #include "src/base/file.h"
+#include "src/base/fnv.h"
 
 namespace alpa {
 namespace {
@@ -94,6 +95,21 @@ Array image_as_it_is(const ImageFolder& folder, const std::string& path) {
           shown_path(path), image.shape()[1], image.shape()[0], shown_path(folder.paths[0]), width,
           height);
   return image;
+}
+
+/// Of all names and labels, and of the content of some files, spread evenly.
+std::uint64_t hash_of(const ImageFolder& folder) {
+  constexpr std::size_t kRead = 64;
+  const std::size_t every = (folder.paths.size() + kRead - 1) / kRead;
+  const auto [height, width, channels] = folder.options;
+  std::uint64_t hash = fnv1a(fmt::format("{} {} {}", height, width, channels));
+  for (std::size_t i = 0; i < folder.paths.size(); ++i) {
+    const std::filesystem::path path = folder.paths[i];
+    const std::string own = (path.parent_path().filename() / path.filename()).string();
+    hash = fnv1a(fmt::format("{} {};", own, folder.labels[i]), hash);
+    if (i % every == 0) hash = fnv1a(read_file(folder.paths[i], kImageFile), hash);
+  }
+  return hash;
 }
 
 /// Writes pixels as numbers in [0, 1].
@@ -187,6 +203,7 @@ Batches batches(const ImageFolder& folder, std::int64_t batch, std::optional<std
     }
     return BatchData{{"x", x}, {"y", y}};
   };
+  if (!options.hash) options.hash = [source] { return hash_of(source); };
   return batches(folder.size(), load, batch, seed, options);
 }
 

@@ -7,7 +7,9 @@
 #include "alpa/base/error.h"
 #include "alpa/train/text.h"
 #include "src/base/file.h"
+#include "src/base/fnv.h"
 #include "src/base/mapped_file.h"
+#include "src/train/data_hash.h"
 
 namespace alpa {
 namespace {
@@ -73,6 +75,11 @@ Tokens Tokens::part(std::int64_t begin, std::int64_t end) const {
   return part;
 }
 
+std::uint64_t Tokens::hash() const {
+  const std::int64_t width = bytes_of(source_->width);
+  return hash_of({source_->data() + begin_ * width, static_cast<std::size_t>(size() * width)});
+}
+
 void Tokens::write(const std::string& path, TokenWidth width) const {
   const std::uint64_t limit = std::uint64_t{1} << (8 * bytes_of(width));
   std::string bytes;
@@ -108,6 +115,10 @@ Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t len
         *input++ = tokens[i], *label++ = tokens[i + 1];
     return BatchData{{"tokens", inputs}, {"labels", labels}};
   };
+  if (!options.hash)
+    options.hash = [=] {
+      return fnv1a(fmt::format("windows of {} every {}", length, stride), tokens.hash());
+    };
   return batches((tokens.size() - length - 1) / stride + 1, load, batch, seed, options);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "support/error_text.h"
+#include "support/processes.h"
 
 namespace generate_test {
 
@@ -214,6 +215,26 @@ TEST_CASE("sampling takes the likeliest tokens in proportion to their probabilit
   CHECK(sample(logits, {}, 0.09) == 0);
   CHECK(sample(logits, {}, 0.38) == 1);
   CHECK(sample(logits, {}, 0.999) == 3);
+}
+
+TEST_CASE("processes that would draw text by other options end, and name both") {
+  const TinyDecoder decoder;
+  const std::vector<std::string> errors = run_processes(2, [&](int rank) {
+    const Generator generator(decoder, DataParallel{}, Cluster::local(2),
+                              {.rows = 2, .length = kLength, .chunk = 4});
+    TrainState state = generator.init(1);
+    generate(generator, state, kPrompts, {.count = 2, .seed = 8});
+    generate(generator, state, kPrompts,
+             {.count = 1, .temperature = rank == 0 ? 0.5 : 0.25, .top_k = 3, .stop = {1, 2}});
+  });
+  const std::string call = "generate 1 tokens behind 4 prompts at temperature ",
+                    behind = ", top_k 3, top_p 1, seed 0, vocabulary 0, stop at [1, 2]";
+  for (const std::string& error : errors)
+    CHECK_MESSAGE(error.find(" of rank 0 is " + call + "0.5" + behind + ", that of rank 1 is " +
+                             call + "0.25" + behind +
+                             "; every process must run the same program "
+                             "with the same flags and data") != std::string::npos,
+                  error);
 }
 
 TEST_CASE("what can't be generated is an error that says why") {

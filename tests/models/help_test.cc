@@ -43,7 +43,8 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                 "--learning-rate", "--warmup", "--precision", "--remat"});
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
   CHECK(flags["Devices"] == Flags{"--devices", "--backend", "--cluster", "--memory-budget",
-                                  "--reproducible", "--tf32", "--stall-seconds"});
+                                  "--reproducible", "--tf32", "--stall-seconds", "--join-timeout",
+                                  "--check-replicas"});
   CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--plan-cache", "--load-plan", "--save-plan"});

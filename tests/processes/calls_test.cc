@@ -91,4 +91,24 @@ TEST_CASE("the first call that differs is named, though later ones do, too") {
         std::string::npos);
 }
 
+TEST_CASE("of texts that differ, the first line that does is named, in both") {
+  using alpa::processes::different_texts;
+  const std::string advice =
+      "; every process must run the same program with the same flags and data, and make the same "
+      "calls in the same order";
+  const auto failure = different_texts("the step", "a 1\nb 2\nc", {0, 1}, "a 1\nb 3\nd", {2});
+  CHECK(failure.text ==
+        "the processes went different ways: the step has `b 2` in ranks 0 and 1, `b "
+        "3` in rank 2" +
+            advice);
+  CHECK(failure.rank == 2);
+  CHECK(failure.status == 2);
+  CHECK(different_texts("it", "a\n", {0}, "a\nb\n", {1}).text ==
+        "the processes went different ways: it has nothing in rank 0, `b` in rank 1" + advice);
+  const std::string before(200, 'x');
+  CHECK(different_texts("it", before + "1", {0}, before + "2", {1}).text ==
+        "the processes went different ways: it has `…" + std::string(60, 'x') + "1` in rank 0, `…" +
+            std::string(60, 'x') + "2` in rank 1" + advice);
+}
+
 }  // namespace calls_test

@@ -9,21 +9,42 @@
 
 namespace alpa::testing {
 
-inline TrainingStep diverging_step(int layers, std::int64_t rows) {
+/// 0.01 in every step, but not for these ways.
+inline LearningRate diverging_rate(const std::string& way) {
+  if (way == "rate") return 0.05;
+  if (way == "schedule") return [](std::int64_t step) { return step == 2 ? 0.02 : 0.01; };
+  return 0.01;
+}
+
+inline TrainingStep diverging_step(const std::string& way, std::int64_t rows) {
   std::vector<nn::Dense> dense;
-  for (int l = 0; l < layers; ++l) dense.emplace_back(4);
+  nn::DenseOptions options;
+  if (way == "initial") options.kernel = nn::lecun_normal;
+  for (int l = 0; l < (way == "layers" ? 3 : 2); ++l) dense.emplace_back(4, options);
   const auto loss = [dense](const Batch& batch) -> LossAndMetrics {
     Value h = batch["x"];
     for (const nn::Dense& layer : dense) h = tanh(layer(h));
     return {mean(square(h)), {}};
   };
-  return training_step({{"x", {f32, {rows, 4}}}}, loss, optim::Sgd{});
+  const optim::Sgd sgd{.learning_rate = diverging_rate(way),
+                       .weight_decay = way == "decay" ? 0.25 : 0.5};
+  return training_step({{"x", {f32, {rows, 4}}}}, loss, sgd,
+                       {.clip_global_norm = way == "clip" ? 2.0 : 1.0});
+}
+
+/// Rows that each process makes for itself.
+inline Batches diverging_batches(const std::string& way, std::int64_t rows) {
+  const std::vector<std::int32_t> tokens(4 * rows + 1, way == "text" ? 2 : 1);
+  if (way == "text" || way == "window")
+    return token_batches(Tokens(tokens), rows, way == "window" ? 3 : 4);
+  return token_batches(Tokens(std::vector<std::int32_t>(4 * rows + 1, 1)), rows, 4);
 }
 
 inline Method diverging_method(const std::string& way) {
   if (way == "method") return Zero3Parallel{};
   DataParallel method;
   if (way == "threads") method.executor.threads_per_device = 3;
+  if (way == "finite") method.executor.check_finite = true;
   return method;
 }
 
@@ -31,9 +52,10 @@ inline Method diverging_method(const std::string& way) {
 inline void train_diverging(const std::string& way, int devices) {
   // mpirun ends the others if it knows by then that they want to join; else they wait without end.
   if (way == "never joins") return static_cast<void>(::sleep(1));
+  if (way == "sleeps") ::sleep(60);
   const std::int64_t rows = (way == "shape" ? 4 : 2) * devices;
-  const Executable step = parallelize(diverging_step(way == "layers" ? 3 : 2, rows),
-                                      diverging_method(way), Cluster::local(devices));
+  const Executable step =
+      parallelize(diverging_step(way, rows), diverging_method(way), Cluster::local(devices));
   TrainState state = step.init(way == "seed" ? 2 : 1);
   std::vector<float> x(static_cast<std::size_t>(rows) * 4, 0.5F);
   if (way == "data") x.back() = 0.25F;

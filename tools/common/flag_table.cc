@@ -71,6 +71,13 @@ CLI::Option* add(CLI::App& app, const Flag& flag) {
   return option->required(positional && !flag.may_lack);
 }
 
+/// As text; equal numbers are equal texts.
+std::string value_of(const Flag& flag, const CLI::Option& option) {
+  const std::string text = option.count() > 0 ? option.results().back() : flag.initial;
+  const std::optional<double> number = parse_number(text);
+  return number && !parse_whole(text) ? fmt::format("{}", *number) : text;
+}
+
 /// Throws Error unless what the flag names can be written.
 void check_output(const Flag& flag) {
   try {
@@ -217,7 +224,7 @@ Flag positive_number(std::string name, double* target, std::string meaning) {
 }
 
 bool parse(int argc, const char* const* argv, const std::string& purpose,
-           const std::vector<Flag>& flags, std::set<std::string>* given) {
+           const std::vector<Flag>& flags, std::set<std::string>* given, std::string* values) {
   CLI::App app(purpose);
   app.footer(std::string("\n") + kExitStatus);
   std::vector<CLI::Option*> options;
@@ -232,6 +239,9 @@ bool parse(int argc, const char* const* argv, const std::string& purpose,
   }
   for (std::size_t i = 0; given && i < flags.size(); ++i)
     if (options[i]->count() > 0) given->insert(flags[i].name);
+  for (std::size_t i = 0; values && i < flags.size(); ++i)
+    if (!flags[i].written)
+      *values += fmt::format("{} {}\n", flags[i].name, value_of(flags[i], *options[i]));
   check_outputs(flags);
   return false;
 }

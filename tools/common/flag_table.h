@@ -117,9 +117,11 @@ inline constexpr const char* kExitStatus =
 /// Fills the targets from the command line; of a flag that is given twice the last one counts.
 /// Throws alpa::Error, one line, on a mistake: flag, value and what is allowed; also if an output
 /// can't be written, or two flags name the same one. Returns true if only help was asked for, and
-/// prints it. `given`: takes the names of the flags that were given.
+/// prints it. `given`: takes the names of the flags that were given. `values`: takes a line with
+/// the value of each flag that is not an output.
 [[nodiscard]] bool parse(int argc, const char* const* argv, const std::string& purpose,
-                         const std::vector<Flag>& flags, std::set<std::string>* given = nullptr);
+                         const std::vector<Flag>& flags, std::set<std::string>* given = nullptr,
+                         std::string* values = nullptr);
 
 /// Throws alpa::Error if the flag was given although it is idle: another flag, or its absence,
 /// leaves it without effect. `why` completes "--stages has no effect ".

@@ -78,6 +78,10 @@ struct BatchOptions {
   /// In a launch of several processes each one loads its share of a batch's rows, and gets the
   /// others' from them; false: each loads all. Batches of arrays are whole in every process.
   bool own_rows = true;
+  /// A hash of the data behind `load`, which all processes of a launch, and a run that is resumed,
+  /// must have in common. Called when it is needed, once. Empty: of arrays, tokens and image
+  /// folders their own; of other data nobody knows.
+  std::function<std::uint64_t()> hash = {};
 };
 
 /// Makes the arrays of a batch, by input name: row i is example rows[i]. It may be called with some
@@ -161,6 +165,9 @@ class Batches {
 
   std::int64_t examples() const;              ///< of an epoch
   std::optional<std::uint64_t> seed() const;  ///< of the order
+  std::optional<std::uint64_t> hash() const;  ///< `BatchOptions::hash`; none: nobody knows it
+  std::int64_t batch() const;                 ///< examples of a batch
+  bool drops_last() const;                    ///< `BatchOptions::drop_last`
 
  private:
   friend class BatchRange;

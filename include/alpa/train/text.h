@@ -71,6 +71,8 @@ class Tokens {
   /// Tokens begin to end - 1, e.g. for training or validation. Throws Error unless 0 <= begin <=
   /// end <= size().
   Tokens part(std::int64_t begin, std::int64_t end) const;
+  /// A hash of how they are stored: of all, or of 64 MiB of more, in blocks that are spread evenly.
+  std::uint64_t hash() const;
   /// Writes a file for `of_file`. Throws Error if a token does not fit the width, or the file can't
   /// be written.
   void write(const std::string& path, TokenWidth width = TokenWidth::bytes_2) const;
