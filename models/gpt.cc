@@ -56,8 +56,9 @@ Task task_of(const GptFlags& flags, const Decoder& decoder) {
 /// Whether a folder's model continues prompts, and nothing is given that is of a training step.
 bool only_writes(const GptFlags& flags) {
   static const std::set<std::string> of_text = {
-      "--dtype", "--generate", "--load", "--logits",      "--precision", "--prompt", "--prompts",
-      "--seed",  "--steps",    "--stop", "--temperature", "--tokenizer", "--top-k",  "--top-p"};
+      "--dtype",     "--generate",    "--join-timeout", "--load",  "--logits",
+      "--precision", "--prompt",      "--prompts",      "--seed",  "--steps",
+      "--stop",      "--temperature", "--tokenizer",    "--top-k", "--top-p"};
   return flags.pretrained && flags.generate > 0 && flags.steps == 0 &&
          std::includes(of_text.begin(), of_text.end(), flags.given.begin(), flags.given.end());
 }

@@ -2,6 +2,7 @@
 #include "models/common/flags.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "models/common/text.h"
@@ -51,6 +52,16 @@ std::vector<cli::Flag> data_rows(CommonFlags& f) {
   };
 }
 
+/// The launch reads it from the environment, when the library is first asked.
+cli::Flag join_timeout(CommonFlags& f) {
+  cli::Flag flag = cli::number("--join-timeout", &f.join_seconds,
+                               "seconds in which all processes of a launch must join it", 0.5, 1e6);
+  flag.take = [take = flag.take](const std::string& text) {
+    return take(text) && ::setenv("ALPA_JOIN_SECONDS", text.c_str(), 1) == 0;
+  };
+  return flag;
+}
+
 std::vector<cli::Flag> device_rows(CommonFlags& f) {
   using namespace cli;
   return {
@@ -67,6 +78,11 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
       on("--tf32", &f.tf32, "CUDA: let products and convolutions of f32 round to TF32"),
       positive_number("--stall-seconds", &f.stall_seconds,
                       "CPU: a step in which no instruction finishes for so long is an error"),
+      join_timeout(f),
+      whole("--check-replicas", &f.check_replicas,
+            "steps after which devices that hold the same must hold the same bits; without the "
+            "flag before each checkpoint; 0: never",
+            0, kMaxInt64),
   };
 }
 

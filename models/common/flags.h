@@ -29,11 +29,13 @@ struct CommonFlags {
   bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false,
        quiet = false, reproducible = false;
   double stall_seconds = 0;  ///< 0: devices may take any time
+  double join_seconds = 60;  ///< for processes of a launch
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
   std::string save_plan, load_plan, plan_cache, dump, json, trace, report, log, plot;
   std::string checkpoint;  ///< folder; "": none are saved
   std::int64_t checkpoint_every = 100, keep = 3;
+  std::optional<std::int64_t> check_replicas;  ///< steps; none: at each checkpoint; 0: never
   bool resume = false;
   std::set<std::string> given;  ///< names of the flags on the command line
 };

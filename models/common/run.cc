@@ -44,8 +44,9 @@ std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingS
 /// Where --checkpoint saves the run. Throws Error if another run is there that is not resumed.
 std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
   if (flags.checkpoint.empty()) return {};
-  Checkpoints saved(flags.checkpoint,
-                    {.every = flags.checkpoint_every, .keep = static_cast<int>(flags.keep)});
+  Checkpoints saved(flags.checkpoint, {.every = flags.checkpoint_every,
+                                       .keep = static_cast<int>(flags.keep),
+                                       .check_replicas = flags.check_replicas != 0});
   const std::optional<std::int64_t> newest = saved.newest();
   require(flags.resume || !newest,
           "--checkpoint {}: holds a run up to step {}; give --resume to continue it, or another "
@@ -55,10 +56,11 @@ std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
 }
 
 Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph& graph) {
-  if (flags.quiet) return {.log = flags.log};
-  return {.progress = true,
-          .peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds),
-          .log = flags.log};
+  Telling telling{.log = flags.log, .check_replicas = flags.check_replicas.value_or(0)};
+  if (flags.quiet) return telling;
+  telling.progress = true;
+  telling.peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds);
+  return telling;
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
     StepResult next = executable.run(run.state, batch);
     if (under_way) finish();
     under_way = std::move(next);
+    if (telling.check_replicas > 0 && run.state.step() % telling.check_replicas == 0)
+      run.state.check_replicas();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     run.result.seconds.push_back(taken.count());
   };

@@ -30,8 +30,9 @@ struct Run {
 /// What a run tells while it goes on; by default nothing.
 struct Telling {
   bool progress = false;
-  double peak_rate = 0;  ///< FLOP/s, for progress; 0: nobody knows
-  std::string log;       ///< file of losses; "": none
+  double peak_rate = 0;             ///< FLOP/s, for progress; 0: nobody knows
+  std::string log;                  ///< file of losses; "": none
+  std::int64_t check_replicas = 0;  ///< steps between comparisons of replicas; 0: none
 };
 
 /// Trains from `seed` up to step `steps` on the task's batches. With `saved`, from where its newest

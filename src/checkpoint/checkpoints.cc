@@ -27,6 +27,7 @@
 #include "src/checkpoint/state_content.h"
 #include "src/checkpoint/stop_signals.h"
 #include "src/processes/channel.h"
+#include "src/train/data_hash.h"
 
 namespace alpa {
 namespace {
@@ -68,10 +69,17 @@ struct Loop {
   Batches batches;
   DataPosition current;   ///< where the current batch begins
   std::int64_t step = 0;  ///< of the state, when the current batch was handed out
+  StoredData::Since since;
 
   StoredData data(const TrainState& state) const {
     const bool used = state.step() > step;
-    return {used ? batches.after(current) : current, batches.examples(), batches.seed()};
+    StoredData data{used ? batches.after(current) : current, batches.examples(), batches.seed(),
+                    since};
+    // A program may have left batches out, or run several steps on one: what follows is counted.
+    if (data.position != position_behind(since.position, state.step() - since.step, data.examples,
+                                         since.batch, since.drops_last))
+      data.since->step = state.step(), data.since->position = data.position;
+    return data;
   }
 };
 
@@ -99,13 +107,25 @@ void check_data(const StoredData& stored, const Batches& batches, const std::str
           "{}: was saved in a run over {} examples, these batches have {}; resume with the same "
           "data, or restore the state by hand",
           title, stored.examples, batches.examples());
-  const auto text = [](std::optional<std::uint64_t> seed) {
-    return seed ? fmt::format("shuffled with seed {}", *seed) : std::string("not shuffled");
-  };
   require(stored.seed == batches.seed(),
           "{}: its examples were {}, these are {}; resume with the same seed, or restore the state "
           "by hand",
-          title, text(stored.seed), text(batches.seed()));
+          title, order_text(stored.seed), order_text(batches.seed()));
+  const std::optional<std::uint64_t> hash = batches.hash();
+  const bool known = stored.since && stored.since->hash && hash;
+  require(!known || stored.since->hash == hash,
+          "{}: was saved in a run over data with hash {:016x}, these have {:016x}; resume with the "
+          "same data, or restore the state by hand",
+          title, known ? *stored.since->hash : 0, hash.value_or(0));
+}
+
+/// Since when batches are as these, for a run that goes on at `step`.
+StoredData::Since since_of(const std::optional<StoredData>& stored, std::int64_t step,
+                           DataPosition position, const Batches& batches) {
+  const bool same = stored && stored->since && stored->since->batch == batches.batch() &&
+                    stored->since->drops_last == batches.drops_last();
+  if (same) return *stored->since;
+  return {step, position, batches.batch(), batches.drops_last(), batches.hash()};
 }
 
 }  // namespace
@@ -203,6 +223,7 @@ struct Checkpoints::Impl {
     note_call([&] { return fmt::format("saving step {} in", state.step()); });
     lock_folder();
     wait();
+    if (options.check_replicas) state.check_replicas();
     auto content = std::make_shared<StateContent>(state);
     auto snapshot = std::make_shared<Snapshot>();
     snapshot->places = divide(content->boxes());
@@ -394,13 +415,16 @@ ResumedBatches Checkpoints::resume(const Executable& step, TrainState& state,
   require(state.belongs_to(step),
           "Checkpoints::resume: this state belongs to another executable; make one with init() of "
           "this one");
-  impl_->note_call(
-      [&] { return fmt::format("resuming {} epochs of {} batches from", epochs, batches.size()); });
+  impl_->note_call([&] {
+    return fmt::format("resuming {} epochs of {} batches of data with hash {:016x} from", epochs,
+                       batches.size(), batches.hash().value_or(0));
+  });
   impl_->lock_folder();
   impl_->wait();
   impl_->in_all(
       [&] { impl_->room.reserve(runtime::snapshot_bytes(StateContent(state).boxes_here())); });
   std::optional<Restored> restored;
+  std::optional<StoredData> stored;
   DataPosition position;
   if (const std::optional<std::int64_t> newest = this->newest()) {
     RestoredCheckpoint result = impl_->restore(state, *newest, {.only = {}, .fallback = true});
@@ -410,9 +434,11 @@ ResumedBatches Checkpoints::resume(const Executable& step, TrainState& state,
     for (const std::string& line : result.restored.damaged) impl_->options.notify(line);
     impl_->options.notify(fmt::format("resumed from {}", title));
     restored = std::move(result.restored);
+    stored = result.data;
   }
   impl_->begin_interval(state);
-  impl_->loop = Loop{batches, position, state.step()};
+  impl_->loop =
+      Loop{batches, position, state.step(), since_of(stored, state.step(), position, batches)};
   position.epoch = std::min(position.epoch, epochs);
   if (position.epoch == epochs) position.example = 0;
   return ResumedBatches(std::unique_ptr<ResumedBatches::Impl>(

@@ -45,10 +45,18 @@ Json json_of(const Shard& shard) {
 }
 
 Json json_of(const StoredData& data) {
-  return {{"epoch", data.position.epoch},
-          {"example", data.position.example},
-          {"examples", data.examples},
-          {"seed", data.seed ? Json(*data.seed) : Json()}};
+  Json json = {{"epoch", data.position.epoch},
+               {"example", data.position.example},
+               {"examples", data.examples},
+               {"seed", data.seed ? Json(*data.seed) : Json()}};
+  if (const auto& since = data.since)
+    json["since"] = {{"step", since->step},
+                     {"epoch", since->position.epoch},
+                     {"example", since->position.example},
+                     {"batch", since->batch},
+                     {"drops_last", since->drops_last},
+                     {"hash", since->hash ? Json(*since->hash) : Json()}};
+  return json;
 }
 
 /// Throws Error if a text can't be written as it is.
@@ -152,11 +160,40 @@ Shard shard_of(const JsonPlace& place) {
   return shard;
 }
 
-StoredData data_of(const JsonPlace& place) {
+/// Throws Error unless the position is what `since` and the steps from then on lead to.
+void check_position(const StoredData& data, std::int64_t step, const JsonPlace& place) {
+  const StoredData::Since& since = *data.since;
+  const std::int64_t end = data.examples - (since.drops_last ? since.batch - 1 : 0);
+  const auto begins = [&](const DataPosition& at) { return at.example == 0 || at.example < end; };
+  if (since.batch < 1 || end < 1 || !begins(data.position) || !begins(since.position))
+    place.refuse(fmt::format("no batch of {} begins at example {}, or {}, of {}", since.batch,
+                             data.position.example, since.position.example, data.examples));
+  if (since.step > step)
+    place.refuse(
+        fmt::format("batches of {} began at step {}, behind step {}, at which it was saved",
+                    since.batch, since.step, step));
+  const DataPosition found = position_behind(since.position, step - since.step, data.examples,
+                                             since.batch, since.drops_last);
+  if (found != data.position)
+    place.refuse(fmt::format(
+        "is at example {} of epoch {}, but the steps from {} to {} lead to "
+        "example {} of epoch {}",
+        data.position.example, data.position.epoch, since.step, step, found.example, found.epoch));
+}
+
+StoredData data_of(const JsonPlace& place, std::int64_t step) {
   StoredData data{{integer_of(place.at("epoch")), integer_of(place.at("example"))},
                   integer_of(place.at("examples")),
                   {}};
   if (!place.at("seed").is_null()) data.seed = seed_of(place.at("seed"));
+  if (!place.contains("since")) return data;
+  const JsonPlace since = place.at("since");
+  data.since = {integer_of(since.at("step")),
+                {integer_of(since.at("epoch")), integer_of(since.at("example"))},
+                integer_of(since.at("batch")),
+                since.at("drops_last").boolean()};
+  if (!since.at("hash").is_null()) data.since->hash = seed_of(since.at("hash"));
+  check_position(data, step, place);
   return data;
 }
 
@@ -177,6 +214,15 @@ void check_sum(const std::string& text, const std::string& path) {
 }
 
 }  // namespace
+
+DataPosition position_behind(DataPosition begin, std::int64_t count, std::int64_t examples,
+                             std::int64_t batch, bool drops_last) {
+  const std::int64_t end = drops_last ? examples - batch + 1 : examples;  // no batch begins there
+  const std::int64_t rest = (end - begin.example - 1) / batch + 1;        // of the first epoch
+  if (count < rest) return {begin.epoch, begin.example + count * batch};
+  const std::int64_t whole = (end - 1) / batch + 1;
+  return {begin.epoch + 1 + (count - rest) / whole, (count - rest) % whole * batch};
+}
 
 std::int64_t Shard::sums_bytes() const {
   return blocks_of(data_bytes) * static_cast<std::int64_t>(sizeof(std::uint32_t));
@@ -216,7 +262,11 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
                     .user = {},
                     .tensors = {},
                     .shards = {}};
-  if (!root.at("data").is_null()) manifest.data = data_of(root.at("data"));
+  if (const std::int64_t first = manifest.steps.empty() ? 0 : manifest.steps[0];
+      first != manifest.step)
+    root.at("steps").refuse(fmt::format(
+        "says that the first step has run {} times, but it is of step {}", first, manifest.step));
+  if (!root.at("data").is_null()) manifest.data = data_of(root.at("data"), manifest.step);
   for (const auto& [name, place] : root.at("metrics").members())
     manifest.metrics[name] =
         place.is_null() ? std::numeric_limits<double>::quiet_NaN() : place.number();

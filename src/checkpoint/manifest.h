@@ -43,7 +43,21 @@ struct StoredData {
   DataPosition position;
   std::int64_t examples = 0;          ///< of an epoch
   std::optional<std::uint64_t> seed;  ///< of the order; none: as they are
+  /// Since when batches have had this size, and what else tells where they are now. None: of an
+  /// older version, which did not write it.
+  struct Since {
+    std::int64_t step = 0;
+    DataPosition position;
+    std::int64_t batch = 0;
+    bool drops_last = false;
+    std::optional<std::uint64_t> hash = {};  ///< of the data; none: nobody knows it
+  };
+  std::optional<Since> since = {};
 };
+
+/// The position `count` batches behind `begin`, of which epochs of `examples` are cut.
+DataPosition position_behind(DataPosition begin, std::int64_t count, std::int64_t examples,
+                             std::int64_t batch, bool drops_last);
 
 struct Manifest {
   std::int64_t step = 0;            ///< of the run

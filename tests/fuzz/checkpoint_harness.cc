@@ -41,7 +41,7 @@ std::vector<std::string> manifest_seeds() {
                              .tensors = {},
                              .shards = {{"shard-0-of-1.safetensors", 512, 1024, 1, 2}}};
   checkpoint::Manifest split = small;
-  split.data = checkpoint::StoredData{{2, 48}, 100, 7};
+  split.data = checkpoint::StoredData{{2, 48}, 100, 7, {{2, {2, 32}, 16, true, 9}}};
   split.tensors["w"] = {{f32, {4, 6}},
                         "parameter",
                         {{{0, 0}, {4, 3}, 0, 0}, {{0, 3}, {2, 3}, 0, 48}, {{2, 3}, {2, 3}, 0, 72}}};

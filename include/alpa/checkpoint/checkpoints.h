@@ -29,6 +29,9 @@ struct SaveInterval {
 struct CheckpointOptions {
   SaveInterval every = {};  ///< of `resume`; default: only at the end of its loop
   int keep = 3;             ///< the newest so many stay, older ones are removed; 0: all stay
+  /// Before a save, replicas of the state are compared (`TrainState::check_replicas`): what differs
+  /// is not saved, but an Error.
+  bool check_replicas = true;
   /// SIGTERM and SIGINT during the loop of `resume` save once more and end the program with status
   /// 143 or 130, unless it handles them itself. A second one ends it at once. In a launch of
   /// several processes a signal to one counts for all.
