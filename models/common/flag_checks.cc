@@ -1,6 +1,6 @@
 // models/common/flag_checks.cc — refuses flags that have no effect beside others
 #include "models/common/flags.h"
-#include "src/processes/world.h"
+#include "tools/common/processes.h"
 
 namespace models {
 
@@ -43,7 +43,7 @@ bool read_flags(int argc, const char* const* argv, const std::string& purpose,
   std::string values = purpose + "\n";
   if (cli::parse(argc, argv, purpose, rows, &flags.given, &values)) return true;
   check_combinations(flags);
-  if (auto* const world = processes::world()) world->require_equal("the command line", values);
+  cli::require_equal_in_all("the command line", values);
   return false;
 }
 

@@ -10,4 +10,9 @@ int processes() {
   return world ? world->size() : 1;
 }
 
+void require_equal_in_all(const std::string& what, const std::string& text) {
+  if (alpa::processes::World* const world = alpa::processes::world())
+    world->require_equal(what, text);
+}
+
 }  // namespace cli
