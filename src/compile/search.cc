@@ -166,7 +166,7 @@ struct SearchedVariant {
 SearchedVariant plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
                               const MethodOptions& method) {
   VariantChoice choice(variants, method, request.cluster, request.budget, request.watch);
-  request.log.finished("tracing");
+  request.log.finished("tracing and bounding variants");
   std::optional<SearchedVariant> found;
   while (true) {
     PlannedVariant* best = nullptr;

@@ -156,7 +156,8 @@ void VariantChoice::set_others_of(const PlannedVariant& best) const {
   bool complete = all_traced_;
   for (const PlannedVariant& variant : variants_) {
     if (&variant == &best) continue;
-    if (variant.dropped && variant.planner->best_seconds() == kInfinity)
+    if (variant.dropped && variant.planner->best_seconds() == kInfinity &&
+        why_ != intra_op::NoPlan::out_of_time)
       continue;  // it has no plan
     if (bound > 0) bound = std::min(bound, variant.planner->proven_seconds(enough));
     complete = complete && !variant.open;

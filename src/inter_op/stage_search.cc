@@ -366,14 +366,12 @@ struct StageSearch::Impl {
   [[noreturn]] void fail_to_fit() {
     const bool none = costs_.seconds_left() > 0 && !search(RangeCosts::Ask::proven);
     const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
-    const std::string fit = fmt::format(
-        "AutoStages: no stages of {} layers{} fit into {} bytes per device",
-        costs_.ranges().layers(),
-        any_shape
-            ? ""
-            : fmt::format(" with the logical mesh shapes that are allowed tile {} devices and",
-                          question_.cluster.num_devices()),
-        question_.budget);
+    const std::string shapes =
+        fmt::format(" with the logical mesh shapes that are allowed tile {} devices and",
+                    question_.cluster.num_devices());
+    const std::string fit =
+        fmt::format("AutoStages: no stages of {} layers{} fit into {} bytes per device",
+                    costs_.ranges().layers(), any_shape ? "" : shapes, question_.budget);
     intra_op::OverBudget error(
         late ? fmt::format("{}, of those found in {:.3g} seconds; allow more seconds, give more "
                            "layers or devices, or raise the budget",
