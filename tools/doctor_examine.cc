@@ -132,6 +132,9 @@ Gpu examine_gpu(const CudaFunctions& cuda, std::int32_t index, double seconds) {
     CudaMessage report{};
     check(cuda.try_dnn(index, &report, &why), why);
     gpu.dnn = report.text;
+    CudaDevice behind{};
+    check(cuda.device(index, &behind, &why), why);
+    gpu.free_behind_bytes = behind.free_bytes;
   } catch (const Error& error) {
     gpu.error = error.what();
   }

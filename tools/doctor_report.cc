@@ -72,7 +72,9 @@ std::string gpu_text(std::size_t index, const Gpu& gpu) {
                   d.major, d.minor, d.multiprocessors, scaled(static_cast<double>(d.clock_hertz)),
                   gibibytes(d.memory_bytes), gibibytes(d.free_bytes), d.l2_bytes >> 20));
   if (!gpu.matmul.empty()) text += line("", ceilings_text(gpu.matmul, gpu.copy_bytes_per_second));
-  if (!gpu.dnn.empty()) text += line("", gpu.dnn);
+  if (!gpu.dnn.empty())
+    text += line("", gpu.dnn) + line("", fmt::format("kernels of these libraries take {} MiB",
+                                                     (d.free_bytes - gpu.free_behind_bytes) >> 20));
   return text;
 }
 
@@ -176,6 +178,7 @@ Json gpu_json(const Gpu& gpu) {
           {"clock_hertz", d.clock_hertz},
           {"memory_bytes", d.memory_bytes},
           {"free_bytes", d.free_bytes},
+          {"free_behind_bytes", gpu.free_behind_bytes},
           {"l2_bytes", d.l2_bytes},
           {"ceilings", ceilings_json(gpu.matmul, gpu.copy_bytes_per_second)},
           {"dnn", text_or_null(gpu.dnn)},

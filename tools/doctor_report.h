@@ -31,8 +31,9 @@ struct Gpu {
   alpa::CudaDevice device{};
   Rates matmul;
   double copy_bytes_per_second = 0;
-  std::string dnn;    ///< operations that cuDNN ran; "" if it was not tried
-  std::string error;  ///< failure during the examination; "" if none
+  std::string dnn;                     ///< operations that cuDNN ran; "" if it was not tried
+  std::int64_t free_behind_bytes = 0;  ///< once the kernels of all that was measured are loaded
+  std::string error;                   ///< failure during the examination; "" if none
 };
 
 struct GpuLink {

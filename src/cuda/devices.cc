@@ -23,6 +23,7 @@
 #include "src/tensor/element.h"
 #include "status.h"
 #include "step_queue.h"
+#include "trial.h"
 #include "uploads.h"
 #include "wait_until_done.h"
 #include "watch.h"
@@ -74,6 +75,7 @@ struct LocalGpu {
   StreamHandle upload_stream;
   EventHandle uploaded;
   CardClock clock = {};
+  std::int64_t free_before = 0, free_behind = 0;  ///< memory, around the loading of its kernels
 };
 
 constexpr std::size_t kNamed = 3;  ///< largest tensors in a message
@@ -211,7 +213,10 @@ class CudaDevices : public runtime::Devices {
 
   runtime::DeviceTimes times(int index) const override {
     if (!timed_) return {};
-    return devices_[index]->times().read(cards_[index % cards_.size()].clock);
+    const LocalGpu& local = cards_[index % cards_.size()];
+    runtime::DeviceTimes times = devices_[index]->times().read(local.clock);
+    times.free_before = local.free_before, times.free_behind = local.free_behind;
+    return times;
   }
 
   std::vector<std::pair<int, comm::Counts>> counts(int index) const override {
@@ -310,6 +315,7 @@ class CudaDevices : public runtime::Devices {
                             MatmulOptions{request.tf32, request.tune, request.tune, choices});
         cards_.back().card.keeps_nan = request.keeps_nan;
       }
+    for (LocalGpu& local : cards_) local.free_before = free_bytes_of(local);
     for (std::size_t index = 0; index < cards.size(); ++index) {
       const LocalGpu& local = cards_[index % cards_.size()];
       check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
@@ -319,6 +325,12 @@ class CudaDevices : public runtime::Devices {
       if (record_times_) devices_.back()->record_times();
       upload_streams_.push_back(local.upload_stream.get());
     }
+    for (LocalGpu& local : cards_) local.free_behind = free_bytes_of(local);
+  }
+
+  static std::int64_t free_bytes_of(const LocalGpu& local) {
+    check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
+    return free_bytes();
   }
 
   // ---- metrics: each from the first device that reports it

@@ -28,12 +28,16 @@ constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;
 // communicators that a card is a member of (groups of two mesh axes and both, lanes).
 constexpr std::int64_t kCommunicatorBytes = std::int64_t{2 * 16 * 4} << 20, kCommunicators = 8;
 
-/// Free memory that arenas leave to others: what CUDA and its libraries allocate
+// Of kernels of cuBLASLt, cuDNN and NVRTC, which are loaded after free memory was asked for: an
+// estimate. `alpa doctor` and a trace say what a card needs.
+constexpr std::int64_t kKernelBytes = std::int64_t{512} << 20;
+
+/// Free memory that arenas leave to others: kernels, what CUDA and its libraries allocate
 /// late, fragments, a display; between several cards NCCL's buffers.
 std::int64_t reserve_bytes(std::int64_t free_bytes, bool several_cards) {
   const std::int64_t reserve = std::max(std::int64_t{1} << 30, free_bytes / 50),
                      nccl = several_cards ? kCommunicators * kCommunicatorBytes : 0;
-  return std::min(reserve + nccl, free_bytes / 2);
+  return std::min(reserve + kKernelBytes + nccl, free_bytes / 2);
 }
 
 }  // namespace

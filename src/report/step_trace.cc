@@ -78,6 +78,7 @@ class Reader {
     DeviceTrace trace;
     trace.device = device.device;
     trace.stage = device.mesh;
+    trace.free_before = times_[index].free_before, trace.free_behind = times_[index].free_behind;
     for (const runtime::TimedInstruction& timed : times_[index].own) {
       trace.spans.push_back(span_of(timed));
       if (trace.spans.back().lane != TraceLane::waiting)
@@ -128,6 +129,15 @@ Json named(const char* what, int device, int thread, const std::string& name) {
       {"name", what}, {"ph", "M"}, {"pid", device}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
+Json label_of(const DeviceTrace& device) {
+  const std::string text = fmt::format("{} bytes free before kernels were loaded, {} behind",
+                                       device.free_before, device.free_behind);
+  return {{"name", "process_labels"},
+          {"ph", "M"},
+          {"pid", device.device},
+          {"args", {{"labels", text}}}};
+}
+
 int parts_of(const StepTrace& trace) { return static_cast<int>(trace.predicted.meshes.size()); }
 
 }  // namespace
@@ -163,6 +173,7 @@ std::string chrome_trace(const StepTrace& trace) {
   for (const DeviceTrace& device : trace.devices) {
     const int id = device.device, stage = device.stage, parts = parts_of(trace);
     events.push_back(named("process_name", id, 0, fmt::format("device {}, stage {}", id, stage)));
+    if (device.free_before > 0) events.push_back(label_of(device));
     for (int thread = 0; thread < static_cast<int>(std::size(kThreads)); ++thread)
       events.push_back(named("thread_name", id, thread, kThreads[thread]));
     for (const pipeline::TimedRun& timed : trace.predicted.meshes[stage % parts])

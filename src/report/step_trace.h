@@ -30,6 +30,7 @@ struct DeviceTrace {
   std::vector<TraceSpan> spans;   ///< of instructions on the device's thread or compute stream
   std::vector<TraceSpan> beside;  ///< of what they start on other threads or streams
   double busy = 0;                ///< seconds in which its thread did not wait
+  std::int64_t free_before = 0, free_behind = 0;  ///< as DeviceTimes has them
 };
 
 struct StepTrace {

@@ -22,6 +22,8 @@ struct DeviceTimes {
   /// Started collectives on its communication thread or stream. On CUDA also messages and
   /// overlapped updates, which have streams of their own.
   std::vector<TimedInstruction> beside;
+  /// Bytes of a CUDA card, before the program's kernels were loaded and behind that.
+  std::int64_t free_before = 0, free_behind = 0;
 };
 
 /// Notes when the instructions of one thread ran. Allocates nothing during a step.

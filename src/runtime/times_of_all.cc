@@ -83,6 +83,7 @@ std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
     const DeviceTimes times = devices.times(i);
     own += packed(times.own, devices.program(i));
     own += packed(times.beside, devices.program(i));
+    append(own, times.free_before), append(own, times.free_behind);
   }
   std::map<int, std::vector<DeviceTimes>> of_host;
   std::map<int, std::vector<std::size_t>> places;
@@ -96,6 +97,8 @@ std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
     DeviceTimes times;
     times.own = unpacked(all[rank], at[rank], *programs[next]);
     times.beside = unpacked(all[rank], at[rank], *programs[next]);
+    times.free_before = take<std::int64_t>(all[rank], at[rank]);
+    times.free_behind = take<std::int64_t>(all[rank], at[rank]);
     of_host[host].push_back(std::move(times));
     places[host].push_back(next);
   }

@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "alpa/alpa.h"
+#include "cublasLt.h"
 #include "emulation.h"
 #include "on_machine.h"
+#include "src/cuda/choice_file.h"
 #include "src/lower/side_by_side.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/einsum_group.h"
@@ -143,6 +145,24 @@ TEST_CASE("where cuBLASLt refuses the batch, or it is slower, products are queue
   const Run again = run(layer, untuned, 1, "cuda");
   CHECK(again.kernels == together);
   check_losses(again, cpu, 1e-4);
+}
+
+TEST_CASE("a batch that is refused only when its form is tried is left for products one by one") {
+  const Layer layer;
+  const Run cpu = run(layer, Serial{}, 1, "cpu");
+  const On machine({});
+  Serial untuned;
+  untuned.executor.tune = false;
+  const int together = run(layer, untuned, 1, "cuda").kernels;
+  run(layer, Serial{}, 1, "cuda");
+  const std::string file =
+      cuda::choice_file_name("products", "alpa emulated device", cublasLtGetVersion());
+  for (const auto& [key, choice] : cuda::read_choices(file))  // algorithms stay remembered
+    if (key.starts_with("form of ")) cuda::add_choice(file, key, "sideways");
+  emulation::restart({.failing = {{.batched = 1}}});
+  const Run got = run(layer, Serial{}, 1, "cuda");
+  CHECK(got.kernels == together + 4 * 2);
+  check_losses(got, cpu, 1e-4);
 }
 
 }  // namespace grouped_products_test

@@ -229,11 +229,18 @@ TEST_CASE("the trace of cards has a lane per stream, and the measured seconds") 
   const nlohmann::json file = nlohmann::json::parse(step.trace());
   std::map<std::pair<int, int>, std::string> lanes;
   std::map<std::string, int> events;
+  int labels = 0;
   for (const nlohmann::json& event : file["traceEvents"])
-    if (event["name"] == "thread_name")
+    if (event["name"] == "process_labels") {
+      const std::string label = event["args"]["labels"];
+      CHECK(label.find(" bytes free before kernels were loaded, ") != label.npos);
+      CHECK(label.ends_with(" behind"));
+      CHECK(event["pid"] == labels++);
+    } else if (event["name"] == "thread_name")
       lanes[{event["pid"], event["tid"]}] = event["args"]["name"];
     else if (event["ph"] == "X")
       ++events[lanes.at({event["pid"], event["tid"]})];
+  CHECK(labels == 2);
   CHECK(events["measured"] == 10);  // a stage's forward and backward, twice each, and its update
   CHECK(events["compute"] > 0);
   CHECK(events["transfer"] > 0);
@@ -255,6 +262,8 @@ TEST_CASE("processes share the times of their cards, also of one that all use") 
       for (int device = 0; device < 2; ++device) {
         check_complete(step.executor().device_program(device), times[device]);
         check_in_order(times[device].own);
+        CHECK(times[device].free_before >= times[device].free_behind);
+        CHECK(times[device].free_behind > 0);
       }
     });
     for (const std::string& error : errors) CHECK(error == "");

@@ -69,6 +69,7 @@ Cuda with_two_devices() {
   gpu.matmul = {{"f32", 5e13}, {"bf16", 7.5e14}};
   gpu.copy_bytes_per_second = 4.25e12;
   gpu.dnn = "cuDNN convolution and attention run";
+  gpu.free_behind_bytes = gpu.device.free_bytes - (std::int64_t{310} << 20);
   cuda.gpus = {gpu, {}};
   cuda.gpus[1].error =
       "cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at x.cc:1";
@@ -154,6 +155,7 @@ TEST_CASE("the text of a machine with two devices") {
           "79.0 GiB free, L2 50 MiB\n"
           "            matmul f32 50.0 TFLOP/s, bf16 750 TFLOP/s; copy 4.25 TB/s read and written\n"
           "            cuDNN convolution and attention run\n"
+          "            kernels of these libraries take 310 MiB\n"
           "gpu 1       failed: cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): "
           "out of memory, at x.cc:1\n"
           "link        0 -> 1: direct, atomics, rank 0\n"
