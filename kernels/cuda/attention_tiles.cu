@@ -213,42 +213,7 @@ struct Scores {
   }
 };
 
-// ---- dropout: four lanes' scores of a draw. What a lane keeps of its results n is a number, of
-// which bit 4 n + i is element i's.
-
-/// Rows are queries, from `query` on, and columns keys: two lanes share the draws of two rows.
-template <int n>
-__device__ unsigned kept_of_queries(const Dropout& dropout, const Lane& at, std::int64_t query,
-                                    std::int64_t key) {
-  const int which = at.lane % 2, of_four = at.pair & 2;
-  unsigned own = 0;
-#pragma unroll 2
-  for (int i = 0; i < n; ++i)
-    own |= dropout.kept_of_four(query + at.row(2 * which), key + 8 * i + (at.pair & 4)) << 4 * i;
-  const unsigned other = __shfl_xor_sync(~0u, own, 1, 32);
-  const unsigned above = which == 0 ? own : other, below = which == 0 ? other : own;
-  return (above >> of_four & 0x33333333) | (below >> of_four & 0x33333333) << 2;
-}
-
-/// Rows are keys and columns queries: four lanes share the draws of their four elements, each of
-/// four keys.
-template <int n>
-__device__ unsigned kept_of_keys(const Dropout& dropout, const Lane& at, std::int64_t query,
-                                 std::int64_t key) {
-  const int which = at.group % 4;
-  unsigned own = 0, kept = 0;
-#pragma unroll 2
-  for (int i = 0; i < n; ++i)
-    own |= dropout.kept_of_four(query + at.column(i, which), key + at.row(which) - which) << 4 * i;
-#pragma unroll
-  for (int apart = 0; apart < 4; ++apart) {
-    const unsigned drawn = __shfl_xor_sync(~0u, own, 4 * apart, 32);
-    kept |= (drawn >> which & 0x11111111) << (which ^ apart);
-  }
-  return kept;
-}
-
-/// Of element i of result n.
+/// What dropout makes of element i of result n, of which a lane keeps `kept`.
 template <Form form>
 __device__ float factor_of(const Dropout& dropout, unsigned kept, int n, int i) {
   if constexpr (form == Form::plain) return 1;
