@@ -170,7 +170,6 @@ __global__ void __launch_bounds__(kThreads)
     sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t,
              double* sums, RowPieces pieces) {
   using S = Sum<T>;
-  using Few = std::conditional_t<sizeof(T) == 2, float, double>;
   constexpr int batch = 4;
   const std::int64_t across = (launch.width + 32 * n - 1) / (32 * n);
   for (std::int64_t task = blockIdx.x; task < across * pieces.count; task += gridDim.x) {
@@ -192,19 +191,26 @@ __global__ void __launch_bounds__(kThreads)
         load_words(x[b], static_cast<const T*>(t.x) + r * launch.width + column);
         mean[b] = mean_of<S>(t, r), rstd[b] = static_cast<const S*>(t.rstd)[r];
       }
-      Few few[2 * n] = {};
+      float few[2 * n] = {};
+      const auto add = [&](int i, S term) {
+        if constexpr (sizeof(T) == 2)
+          few[i] += term;
+        else
+          both[i] += term;
+      };
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
         if (row + b * kWarps >= end) continue;
 #pragma unroll
         for (int i = 0; i < n; ++i) {
           const S g = Element<T>::template widen<S>(dy[b][i]);
-          few[i] += g * ((Element<T>::template widen<S>(x[b][i]) - mean[b]) * rstd[b]);
-          few[n + i] += g;
+          add(i, g * ((Element<T>::template widen<S>(x[b][i]) - mean[b]) * rstd[b]));
+          add(n + i, g);
         }
       }
 #pragma unroll
-      for (int i = 0; i < 2 * n; ++i) both[i] += few[i];
+      for (int i = 0; i < 2 * n; ++i)
+        if (sizeof(T) == 2) both[i] += few[i];
     }
     sum_warps(both);
     if (threadIdx.x >= 32 || column >= launch.width) continue;
