@@ -10,8 +10,8 @@ namespace alpa::mpi {
 /// What MPI says of itself, in several lines.
 std::string library_version();
 
-/// Ends all processes of the launch by PMIx, which MPI itself was started by: unlike MPI_Abort, that
-/// makes mpirun print nothing around what the program has said. Returns if there is no PMIx.
+/// Ends all processes of the launch by PMIx, by which MPI was started: unlike MPI_Abort, that
+/// makes mpirun print nothing around the program's words. Returns if there is no PMIx.
 void end_launch(int status) noexcept;
 
 /// Initialises MPI, unless the program has, and waits for the other processes. Throws Error.

@@ -163,7 +163,7 @@ struct Executor::Impl {
     home().settle_all();
   }
 
-  /// Of the one that makes the states: holds it, with no step under way on `state`, which is usable.
+  /// Of the one that makes the states: holds it, with no step under way on `state`, a usable one.
   std::unique_lock<std::mutex> at_rest(const DeviceState& state) {
     std::unique_lock lock(mutex);
     check_owner(state);
