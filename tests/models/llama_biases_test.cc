@@ -171,6 +171,7 @@ void check_logits(const Reference& reference) {
   const TemporaryFolder folder("llama_biases_test");
   const TemporaryFile out("llama_biases_test.safetensors", ""),
       saved("llama_biases_test_saved.safetensors", "");
+  fs::create_directories(folder.path());
   fs::copy_file(golden_path("pretrained/llama/tokenizer.json"), folder.path() + "/tokenizer.json");
   write_file(folder.path() + "/config.json", reference.config.dump());
   write_safetensors(folder.path() + "/model.safetensors", reference.tensors);
