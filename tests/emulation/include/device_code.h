@@ -28,7 +28,8 @@ namespace alpa_emulation {
 inline unsigned int bound_of([[maybe_unused]] const void* kernel) {
   constexpr unsigned int kMost = 1024, kMore = 64;
 #if defined(__x86_64__)
-  const auto* const code = static_cast<const unsigned char*>(kernel);
+  const auto* code = static_cast<const unsigned char*>(kernel);
+  asm("" : "+r"(code));  // or the compiler knows that nothing is ahead of a function
   unsigned int count = 0;
   while (count < 2 * kMost + kMore && *(code - 1 - count) == 0x90) ++count;
   if (count >= kMore) return (count - kMore) / 2;
