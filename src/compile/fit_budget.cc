@@ -53,14 +53,15 @@ class PlannersLimit {
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };
 
-intra_op::OverBudget over_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
-  intra_op::OverBudget error(fmt::format(
-      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; "
-      "use more devices, more micro-batches, ShardParallel instead of a fixed method, "
-      "or raise the budget{}",
-      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : ""));
-  if (time_is_over) error.why = intra_op::NoPlan::out_of_time;
-  return error;
+std::exception_ptr over_budget(std::int64_t budget, std::int64_t least, intra_op::NoPlan why) {
+  const bool late = why == intra_op::NoPlan::out_of_time;
+  return std::make_exception_ptr(intra_op::OverBudget(
+      fmt::format("the smallest plan found needs {} bytes per device, {} more than the memory "
+                  "budget of {}; use more devices, more micro-batches, ShardParallel instead of a "
+                  "fixed method, or raise the budget{}",
+                  least, least - budget, budget,
+                  late ? " or solver_seconds, which were used up" : ""),
+      why));
 }
 
 /// Plans on one mesh.
@@ -97,10 +98,11 @@ class ShardingSearch : public PlanSearch {
 
   std::exception_ptr failure(const CompiledStep* smallest) const override {
     if (failure_ && smallest->memory_bytes == unconstrained_) return failure_;
-    intra_op::OverBudget error =
-        over_budget(budget_, smallest->memory_bytes, !is_refuted_ && search_.is_over());
-    if (is_refuted_) error.why = intra_op::NoPlan::proven;
-    return std::make_exception_ptr(error);
+    using intra_op::NoPlan;
+    return over_budget(budget_, smallest->memory_bytes,
+                       is_refuted_         ? NoPlan::proven
+                       : search_.is_over() ? NoPlan::out_of_time
+                                           : NoPlan::not_found);
   }
 
  private:
