@@ -23,8 +23,6 @@ bool may_copy(DType parameter, DType copy) {
 /// the attributes that its kernel reads.
 std::vector<DType> state_dtypes(const OpQuery& query, std::initializer_list<const char*> reals,
                                 const char* flag) {
-  for (const char* name : reals) query.attributes.real(name);
-  query.attributes.integer(flag);
   const Members& members = *query.op->members;
   const std::size_t states = num_members(*query.op, query.operands.size()) * members.each;
   std::vector<DType> dtypes;
@@ -34,13 +32,16 @@ std::vector<DType> state_dtypes(const OpQuery& query, std::initializer_list<cons
            to_string(query.operands));
     if (dtypes.size() < states) dtypes.push_back(type.dtype);
   }
-  if (!members.copies) return dtypes;
-  const DType copy = query.attributes.dtype("copy");
-  for (std::size_t w = 0; w < states; w += members.each)
-    if (!may_copy(dtypes[w], copy))
-      fail("{}: a {} parameter has no copy in {}, which is not narrower", query.op->name,
-           name_of(dtypes[w]), name_of(copy));
-  dtypes.insert(dtypes.end(), states / members.each, copy);
+  if (members.copies) {
+    const DType copy = query.attributes.dtype("copy");
+    for (std::size_t w = 0; w < states; w += members.each)
+      if (!may_copy(dtypes[w], copy))
+        fail("{}: a {} parameter has no copy in {}, which is not narrower", query.op->name,
+             name_of(dtypes[w]), name_of(copy));
+    dtypes.insert(dtypes.end(), states / members.each, copy);
+  }
+  for (const char* name : reals) query.attributes.real(name);
+  query.attributes.integer(flag);
   return dtypes;
 }
 

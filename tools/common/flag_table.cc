@@ -55,8 +55,8 @@ int error_of_replacing(const std::string& path, mode_t mode) {
   return failure ? failure.value() : error_of_making_in(folder_of(target));
 }
 
-/// Throws Error as `alpa::write_file` would because of the path or its folder. Writes nothing: a file
-/// stays as it is, and none is left where there was none.
+/// Throws Error as `alpa::write_file` would because of the path or its folder. Writes nothing: a
+/// file stays as it is, and none is left where there was none.
 void require_writable_file(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0)
