@@ -1,10 +1,7 @@
 // tools/diff.cc — alpa diff PLAN PLAN: what two plans do differently
 #include <alpa/alpa.h>
 
-#include <set>
-
 #include "src/base/file.h"
-#include "src/compile/plan_file.h"
 #include "src/report/plan_difference.h"
 #include "tools/commands.h"
 #include "tools/plan_or_model.h"

@@ -1,13 +1,10 @@
 // tools/doctor_examine.cc — alpa doctor: examines the machine
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <sstream>
 
 #include "alpa/base/error.h"

@@ -1,6 +1,5 @@
 // tools/doctor_launch.cc — alpa doctor: the launcher, its processes, hosts and bindings
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "alpa/base/error.h"
 #include "src/processes/launcher.h"

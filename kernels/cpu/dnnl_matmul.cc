@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/base/error.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"

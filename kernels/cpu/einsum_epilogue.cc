@@ -1,8 +1,6 @@
 // kernels/cpu/einsum_epilogue.cc — einsum_epilogue: runs the kernels of einsum, elementwise
 // programs and reductions in sequence; the reference for fused kernels of other backends
-#include <optional>
 
-#include "alpa/base/error.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/plan/einsum_plan.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "alpa/base/error.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/strided_copy.h"

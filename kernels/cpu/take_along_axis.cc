@@ -1,7 +1,6 @@
 // kernels/cpu/take_along_axis.cc — take_along_axis and take_along_axis_grad. A device may hold only
 // some of x's elements along the axis; ids of others are left to the devices that hold them.
 #include <algorithm>
-#include <cstring>
 
 #include "alpa/base/error.h"
 #include "kernels/cpu/block_io.h"

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <limits>
 
-#include "models/common/text.h"
-
 namespace models {
 
 using namespace alpa;

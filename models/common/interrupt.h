@@ -2,7 +2,6 @@
 /// Handles SIGINT during planning.
 #include <alpa/alpa.h>
 
-#include <atomic>
 #include <string>
 
 namespace models {

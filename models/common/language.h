@@ -2,7 +2,6 @@
 /// Flags and tasks of language models.
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "models/common/flags.h"
 #include "models/common/task.h"

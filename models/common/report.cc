@@ -5,8 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/common/text.h"
-
 namespace models {
 
 using namespace alpa;

@@ -1,17 +1,74 @@
 // models/common/training.cc — trains a number of steps, and compares the result with one device
 #include "models/common/training.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
+#include "alpa/base/text.h"
 #include "models/common/curve.h"
-#include "models/common/progress.h"
+#include "models/common/text.h"
 
 namespace models {
 
 using namespace alpa;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Seconds between two lines of progress.
+constexpr double kLiveInterval = 0.1, kPlainInterval = 2;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// The progress of a run: on a terminal one live line, otherwise plain lines at intervals.
+struct Progress {
+  const Task& task;
+  std::int64_t first, steps;  ///< that an earlier run did, and all with them
+  double flops_per_step;
+  std::int64_t planned_bytes;  ///< peak of one device
+  double peak_rate;            ///< FLOP/s of matrix products alone, or 0 if nobody knows
+  std::int64_t done = first;
+  bool live = isatty(fileno(stdout)) != 0;
+  Clock::time_point start = Clock::now(), last_line = start;
+
+  bool due(Clock::time_point now) const {
+    if (done == first + 1 || done == steps) return true;
+    return seconds_between(last_line, now) >= (live ? kLiveInterval : kPlainInterval);
+  }
+
+  /// After every step; `loss` as it reported it.
+  void step(double loss) {
+    ++done;
+    const Clock::time_point now = Clock::now();
+    if (!due(now)) return;
+    last_line = now;
+    const double per_step = seconds_between(start, now) / static_cast<double>(done - first);
+    const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign says nothing
+    const std::string line = fmt::format(
+        "step {:>{}}/{}  loss {:.4f}  {:.0f} {}/s  {:.1f} GFLOP/s{}  {} per device planned  ETA {}",
+        done, fmt::formatted_size("{}", steps), steps, shown,
+        static_cast<double>(task.items_per_step) / per_step, task.item,
+        flops_per_step / per_step * 1e-9,
+        peak_rate > 0
+            ? fmt::format(" ({:.0f} % of peak)", 100 * flops_per_step / per_step / peak_rate)
+            : "",
+        bytes_text(static_cast<double>(planned_bytes)),
+        duration_text(per_step * static_cast<double>(steps - done)));
+    fmt::print("{}{}{}", live ? "\r\033[K" : "", line, live && done < steps ? "" : "\n");
+    std::fflush(stdout);
+  }
+};
+
+}  // namespace
 
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
           const Telling& telling, Checkpoints* saved) {
@@ -22,9 +79,12 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   std::optional<ResumedBatches> rest;
   if (saved) rest.emplace(saved->resume(executable, run.state, examples, epochs));
   const std::int64_t first = run.result.first_step = run.state.step();
-  Progress progress(first, steps, task.items_per_step, task.item,
-                    flops_per_step(executable.graph()), executable.memory_bytes(),
-                    telling.peak_rate);
+  Progress progress{task,
+                    first,
+                    steps,
+                    flops_per_step(executable.graph()),
+                    executable.memory_bytes(),
+                    telling.peak_rate};
   LossLog log(telling.log, first);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.

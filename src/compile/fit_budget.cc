@@ -53,15 +53,15 @@ class PlannersLimit {
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };
 
-intra_op::OverBudget over_budget(std::int64_t budget, std::int64_t least, intra_op::NoPlan why) {
-  const bool time_is_over = why == intra_op::NoPlan::out_of_time;
-  intra_op::OverBudget error(fmt::format(
-      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; "
-      "use more devices, more micro-batches, ShardParallel instead of a fixed method, "
-      "or raise the budget{}",
-      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : ""));
-  error.why = why;
-  return error;
+std::exception_ptr over_budget(std::int64_t budget, std::int64_t least, intra_op::NoPlan why) {
+  const bool late = why == intra_op::NoPlan::out_of_time;
+  return std::make_exception_ptr(intra_op::OverBudget(
+      fmt::format("the smallest plan found needs {} bytes per device, {} more than the memory "
+                  "budget of {}; use more devices, more micro-batches, ShardParallel instead of a "
+                  "fixed method, or raise the budget{}",
+                  least, least - budget, budget,
+                  late ? " or solver_seconds, which were used up" : ""),
+      why));
 }
 
 /// Plans on one mesh.
@@ -98,10 +98,11 @@ class ShardingSearch : public PlanSearch {
 
   std::exception_ptr failure(const CompiledStep* smallest) const override {
     if (failure_ && smallest->memory_bytes == unconstrained_) return failure_;
-    const intra_op::NoPlan why = is_refuted_         ? intra_op::NoPlan::proven
-                                 : search_.is_over() ? intra_op::NoPlan::out_of_time
-                                                     : intra_op::NoPlan::not_found;
-    return std::make_exception_ptr(over_budget(budget_, smallest->memory_bytes, why));
+    using intra_op::NoPlan;
+    return over_budget(budget_, smallest->memory_bytes,
+                       is_refuted_         ? NoPlan::proven
+                       : search_.is_over() ? NoPlan::out_of_time
+                                           : NoPlan::not_found);
   }
 
  private:

@@ -6,7 +6,6 @@
 #include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/plan/plan_file.h"
 #include "src/ir/stages.h"
-#include "src/report/plan_text.h"
 #include "src/train/parameter_copies.h"
 #include "trace.h"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
-#include <optional>
 #include <set>
 
 #include "alpa/base/error.h"
@@ -95,17 +94,12 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
     return with_fewest_recomputed(step, order, with_first(step, order, order.size(), share, plan),
                                   plan, [] { return false; });
   } catch (const intra_op::OverBudget& error) {
-    intra_op::OverBudget told(
-        fmt::format("with all {} layers computed again in the backward "
-                    "pass: {}",
-                    order.size(), error.what()));
     // Some layers, not none and not all, have not been tried.
-    told.why =
-        std::min({why, error.why,
-                  order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven});
-    told.missing_bytes = error.missing_bytes;
-    told.smallest_bytes = error.smallest_bytes;
-    throw told;
+    const auto others = order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven;
+    throw intra_op::OverBudget(
+        fmt::format("with all {} layers computed again in the backward pass: {}", order.size(),
+                    error.what()),
+        std::min({why, error.why, others}), error);
   }
 }
 

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "copies_choice.h"
 #include "plan_cache.h"
 #include "plan_file.h"
 #include "remat_choice.h"
+#include "src/ir/input.h"
 #include "trace.h"
 #include "tuning.h"
 #include "variant_choice.h"
@@ -54,11 +54,8 @@ Searched lowered_within_budget(const PlanRequest& request, const Graph& graph, P
   } catch (const intra_op::OverBudget& error) {
     const std::string overtime = request.log.overtime();
     if (overtime.empty()) throw;
-    intra_op::OverBudget late(fmt::format("{}; {}", error.what(), overtime));
-    late.why = intra_op::NoPlan::out_of_time;
-    late.missing_bytes = error.missing_bytes;
-    late.smallest_bytes = error.smallest_bytes;
-    throw late;
+    throw intra_op::OverBudget(fmt::format("{}; {}", error.what(), overtime),
+                               intra_op::NoPlan::out_of_time, error);
   }
 }
 
@@ -286,6 +283,30 @@ void check_devices(const Plan& plan, const Cluster& cluster, const std::string& 
               "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
               stage.plan.mesh.devices()[d], cluster.num_devices() - 1);
 }
+
+namespace {
+
+/// Whether copies of parameters in half precision are kept.
+enum class Copies : std::uint8_t {
+  none,       ///< no layer reads parameters in half precision
+  fit,        ///< they take little of the memory
+  too_large,  ///< beside state and sums of gradients, little else would fit
+};
+
+/// By an even share of a step's bytes on the devices of the cluster.
+Copies copies_of(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster) {
+  const std::optional<int>& given = method.options.num_micro_batches;
+  const Graph graph = trace(step, given ? *given : micro_batch_choices(step).back());
+  if (copies_by_state(graph).empty()) return Copies::none;
+  double kept = 0;
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state || input.kind == InputKind::accumulator)
+      kept += static_cast<double>(graph.type(input.value).bytes());
+  const double room = static_cast<double>(memory_budget(method, cluster)) * cluster.num_devices();
+  return kept <= kCompileTuning.copies.most_share * room ? Copies::fit : Copies::too_large;
+}
+
+}  // namespace
 
 CompiledStep search_plan(const PlanRequest& request) {
   if (!request.step.keeps_copies) return best_plan(request, false);

@@ -137,15 +137,14 @@ void VariantChoice::fail_to_plan() const {
   if (!first_failure_) fail("parallelize: no number of micro-batches is left");
   NoPlan why = why_;
   if (!all_traced_) why = std::min(why, has_passed(1) ? NoPlan::out_of_time : NoPlan::not_found);
-  if (why == NoPlan::out_of_time && variants_.size() > 1) {
-    intra_op::OverBudget late(fmt::format(
-        "AutoStages: no stages that fit into {} bytes per device were found in {:.3g} seconds, in "
-        "which {} variants of the step were tried (micro-batches, layers computed again); allow "
-        "more seconds, choose either, or raise the budget",
-        budget_, watch_.seconds(), variants_.size()));
-    late.why = why;
-    throw late;
-  }
+  if (why == NoPlan::out_of_time && variants_.size() > 1)
+    throw intra_op::OverBudget(
+        fmt::format(
+            "AutoStages: no stages that fit into {} bytes per device were found in {:.3g} seconds, "
+            "in which {} variants of the step were tried (micro-batches, layers computed again); "
+            "allow more seconds, choose either, or raise the budget",
+            budget_, watch_.seconds(), variants_.size()),
+        why);
   rethrow(first_failure_, why);
 }
 

@@ -4,7 +4,6 @@
 /// every member's own thread.
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "kernels/cuda/launch.h"
 #include "src/lower/device_program.h"

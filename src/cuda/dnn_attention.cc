@@ -1,8 +1,6 @@
 // src/cuda/dnn_attention.cc — describes attention to cuDNN
 #include "dnn_attention.h"
 
-#include <array>
-
 namespace alpa::cuda {
 namespace {
 

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <span>
 #include <string>
 #include <thread>
 

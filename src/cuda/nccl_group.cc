@@ -3,7 +3,6 @@
 #include "nccl_group.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/combine.h"

@@ -5,7 +5,6 @@
 /// CUDA graph that holds collectives must be gone before its group.
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "collective_group.h"

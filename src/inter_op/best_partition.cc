@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <queue>
 
-#include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/inter_op/partition_tables.h"
 #include "src/inter_op/reach.h"

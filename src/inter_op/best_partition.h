@@ -2,7 +2,6 @@
 /// The stage search: which layers form a stage, and on which submesh with which configuration
 /// (Alpa, arXiv 2201.12023, section 5.1). Pure functions, safe to call from several threads.
 #include <functional>
-#include <limits>
 #include <optional>
 #include <vector>
 

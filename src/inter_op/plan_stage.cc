@@ -54,11 +54,11 @@ ShardingPlan plan_stage(const Graph& graph, intra_op::AutoSharding& search, cons
     if (bytes.peak <= excess) break;
     plan = search.plan(bytes.peak - excess);
   }
-  intra_op::OverBudget error(fmt::format(
-      "method {}: no plan of a stage with {} micro-batches in flight fits into {} bytes per device",
-      method, limit.in_flight, limit.bytes));
-  if (search.is_over()) error.why = intra_op::NoPlan::out_of_time;
-  throw error;
+  throw intra_op::OverBudget(
+      fmt::format("method {}: no plan of a stage with {} micro-batches in flight fits into {} "
+                  "bytes per device",
+                  method, limit.in_flight, limit.bytes),
+      search.is_over() ? intra_op::NoPlan::out_of_time : intra_op::NoPlan::not_found);
 }
 
 }  // namespace alpa

@@ -10,7 +10,6 @@
 #include <numeric>
 #include <set>
 
-#include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/intra_op/layers/layer_table.h"
 #include "src/intra_op/plan/evaluate.h"

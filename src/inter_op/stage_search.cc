@@ -2,8 +2,6 @@
 #include "stage_search.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <optional>
 
 #include "all_partitions.h"
@@ -15,7 +13,6 @@
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
 #include "src/cost/transfer.h"
-#include "src/ir/lasting.h"
 #include "src/ir/stages.h"
 #include "stage_graph.h"
 #include "tuning.h"
@@ -366,23 +363,24 @@ struct StageSearch::Impl {
   [[noreturn]] void fail_to_fit() {
     const bool none = costs_.seconds_left() > 0 && !search(RangeCosts::Ask::proven);
     const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
-    const std::string shapes =
-        fmt::format(" with the logical mesh shapes that are allowed tile {} devices and",
-                    question_.cluster.num_devices());
-    const std::string fit =
-        fmt::format("AutoStages: no stages of {} layers{} fit into {} bytes per device",
-                    costs_.ranges().layers(), any_shape ? "" : shapes, question_.budget);
-    intra_op::OverBudget error(
+    const std::string fit = fmt::format(
+        "AutoStages: no stages of {} layers{} fit into {} bytes per device",
+        costs_.ranges().layers(),
+        any_shape
+            ? ""
+            : fmt::format(" with the logical mesh shapes that are allowed tile {} devices and",
+                          question_.cluster.num_devices()),
+        question_.budget);
+    throw intra_op::OverBudget(
         late ? fmt::format("{}, of those found in {:.3g} seconds; allow more seconds, give more "
                            "layers or devices, or raise the budget",
                            fit, watch_.seconds())
              : fmt::format("{}{}; {}, or raise the memory budget", fit,
                            none ? "" : ", of those found",
-                           any_shape ? "give more layers or devices" : "allow more shapes"));
-    error.why = late   ? intra_op::NoPlan::out_of_time
-                : none ? intra_op::NoPlan::proven
-                       : intra_op::NoPlan::not_found;
-    throw error;
+                           any_shape ? "give more layers or devices" : "allow more shapes"),
+        late   ? intra_op::NoPlan::out_of_time
+        : none ? intra_op::NoPlan::proven
+               : intra_op::NoPlan::not_found);
   }
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"

@@ -1,7 +1,6 @@
 // src/ir/parse_graph.cc — parses the text form of graphs
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <unordered_map>
 
 #include "alpa/base/error.h"

@@ -1,7 +1,6 @@
 #pragma once
 /// Which bytes of an arena are in use when, for finding room for one more block.
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "src/lower/device_program.h"

@@ -1,7 +1,6 @@
 // src/lower/liveness.cc — when the memory of a device program's buffers is in use
 #include <algorithm>
 
-#include "alpa/base/error.h"
 #include "src/ir/op_def.h"
 #include "src/lower/carried_memory.h"
 #include "src/lower/device_program.h"

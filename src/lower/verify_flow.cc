@@ -1,5 +1,4 @@
 // src/lower/verify_flow.cc — runs a device's schedule with names instead of numbers
-#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>

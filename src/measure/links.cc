@@ -5,7 +5,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "src/base/timing.h"

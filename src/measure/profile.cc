@@ -1,7 +1,6 @@
 // src/measure/profile.cc — measures the CPU devices of this machine with steps that they run
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
 #include <string>
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "alpa/base/error.h"

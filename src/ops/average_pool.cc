@@ -1,6 +1,5 @@
 // src/ops/average_pool.cc — mean of every window, NHWC: a convolution of every channel with ones,
 // divided by the number of elements that the window shows
-#include "alpa/base/error.h"
 #include "windows.h"
 
 namespace alpa {

@@ -12,15 +12,13 @@
 namespace alpa {
 namespace {
 
-DType sums_type(DType x) { return x == f64 ? f64 : f32; }
-
 /// Of two sums per channel.
 std::vector<DType> sums_dtypes(const OpQuery& query) {
   const DType x = query.operands[0].dtype;
   for (const TensorType& type : query.operands)
     if (!is_floating(x) || type.dtype != x)
       fail("{}: needs one floating type ({}); cast", query.op->name, to_string(query.operands));
-  return std::vector<DType>(2, sums_type(x));
+  return std::vector<DType>(2, ops::statistics_type(x));
 }
 
 /// slope · x + shift of every channel in x's type, where either may be empty.
@@ -111,7 +109,7 @@ Values channel_sums(Value x) {
 Value scale_shift(Value x, Value scale, Value shift) {
   require_channels("scale_shift", x);
   require(scale && shift, "scale_shift: an operand is an empty Value");
-  const TensorType channels{sums_type(x.dtype()), {x.dim(-1)}};
+  const TensorType channels{ops::statistics_type(x.dtype()), {x.dim(-1)}};
   require(scale.type() == channels && shift.type() == channels,
           "scale_shift: x {} needs scale and shift {}, not {} and {}", to_string(x.type()),
           to_string(channels), to_string(scale.type()), to_string(shift.type()));

@@ -1,5 +1,4 @@
 // src/ops/constant.cc — a tensor whose elements are all attribute "value"
-#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "source_rule.h"

@@ -52,6 +52,13 @@ void require_operands(const OpQuery& query, std::size_t n) {
           query.operands.size());
 }
 
+void require_ids(const OpQuery& query, std::string_view x) {
+  require_operands(query, 2);
+  if (!is_floating(query.operands[0].dtype) || query.operands[1].dtype != i32)
+    fail("{}: {} must have a floating type and ids i32 ({}); cast them", query.op->name, x,
+         to_string(query.operands));
+}
+
 std::vector<std::uint32_t> movement_linear(const OpQuery& query) {
   if (query.operands[0].dtype == u8) return {};
   return {0b1};

@@ -39,6 +39,9 @@ char operand_name(std::size_t i);
 /// Throws Error unless there are `n` operands.
 void require_operands(const OpQuery& query, std::size_t n);
 
+/// Throws Error unless the operands are `x`, of a floating type, and ids, i32.
+void require_ids(const OpQuery& query, std::string_view x);
+
 /// Type of numbers about elements of type x, such as sums: f32, of f64 f64.
 constexpr DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
 

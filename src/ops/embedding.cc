@@ -1,5 +1,4 @@
 // src/ops/embedding.cc — y[…, d] = table[ids[…], d], and its gradient, which adds rows up by id
-#include <numeric>
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
@@ -32,17 +31,10 @@ Lookup lookup(const Shape& ids, std::int64_t rows, std::int64_t width) {
   return l;
 }
 
-void require_types(const OpQuery& query, const char* floating) {
-  ops::require_operands(query, 2);
-  if (!is_floating(query.operands[0].dtype) || query.operands[1].dtype != i32)
-    fail("{}: {} must have a floating type and ids i32 ({}); cast them", query.op->name, floating,
-         to_string(query.operands));
-}
-
 /// (table, ids) -> rows. A device that holds some of the table's rows gives zeros for
 /// the others: a partial sum.
 Rule embedding_rule(const OpQuery& query) {
-  require_types(query, "table");
+  ops::require_ids(query, "table");
   const Shape &table = query.operands[0].shape, &ids = query.operands[1].shape;
   if (table.size() != 2)
     fail("embedding: table must have 2 dimensions, rows and width ({})", to_string(query.operands));
@@ -58,7 +50,7 @@ Rule embedding_rule(const OpQuery& query) {
 
 /// (dy, ids) -> dtable of "rows" rows.
 Rule embedding_grad_rule(const OpQuery& query) {
-  require_types(query, "dy");
+  ops::require_ids(query, "dy");
   const Shape &dy = query.operands[0].shape, &ids = query.operands[1].shape;
   if (dy.empty() || Shape(dy.begin(), dy.end() - 1) != ids)
     fail("embedding_grad: dy must have the dimensions of ids and a width ({})",

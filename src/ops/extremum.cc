@@ -9,29 +9,26 @@
 namespace alpa {
 namespace {
 
-/// dy goes to x where `x_wins`, elsewhere to y.
-Values share(Recorder& g, const Node& n, Value x_wins, Value dy) {
-  return {ops::sum_to(where(x_wins, dy, 0), g.operand(n, 0).shape()),
-          ops::sum_to(where(x_wins, 0, dy), g.operand(n, 1).shape())};
+/// dy goes to x where `XWins`, elsewhere to y.
+template <ElementwiseOp op, class XWins>
+OpDef extremum(std::string_view name, XWins) {
+  return ops::elementwise<op>({
+      .name = name,
+      .rule = ops::numeric_rule,
+      .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
+        const Value x = g.operand(n, 0), y = g.operand(n, 1), x_wins = XWins{}(x, y);
+        return {ops::sum_to(where(x_wins, dys[0], 0), x.shape()),
+                ops::sum_to(where(x_wins, 0, dys[0]), y.shape())};
+      },
+  });
 }
 
 }  // namespace
 
-const OpDef ops::maximum = elementwise<ElementwiseOp::max>({
-    .name = "maximum",
-    .rule = numeric_rule,
-    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
-      return share(g, n, alpa::ge(g.operand(n, 0), g.operand(n, 1)), dys[0]);
-    },
-});
-
-const OpDef ops::minimum = elementwise<ElementwiseOp::min>({
-    .name = "minimum",
-    .rule = numeric_rule,
-    .vjp = [](Recorder& g, const Node& n, const Values& dys) -> Values {
-      return share(g, n, alpa::le(g.operand(n, 0), g.operand(n, 1)), dys[0]);
-    },
-});
+const OpDef ops::maximum =
+    extremum<ElementwiseOp::max>("maximum", [](Value x, Value y) { return alpa::ge(x, y); });
+const OpDef ops::minimum =
+    extremum<ElementwiseOp::min>("minimum", [](Value x, Value y) { return alpa::le(x, y); });
 
 Value maximum(Value x, Value y) { return ops::emit_binary(ops::maximum, x, y); }
 Value maximum(Value x, double y) { return maximum(x, ops::scalar_like(x, y)); }

@@ -23,6 +23,14 @@ Rule random_rule(const OpQuery& query) {
   return ops::source_rule(query);
 }
 
+OpDef random(std::string_view name, const KernelDef* cpu) {
+  return {.name = name,
+          .rule = random_rule,
+          .result_dtypes = ops::source_dtypes,
+          .flops_per_point = kFlopsPerNumber,
+          .cpu = cpu};
+}
+
 Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
   require(is_floating(type.dtype), "{}: {} is not a floating type; draw f32 and cast", op.name,
           to_string(type));
@@ -37,21 +45,8 @@ Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, dou
 
 }  // namespace
 
-const OpDef ops::random_normal = {
-    .name = "random_normal",
-    .rule = random_rule,
-    .result_dtypes = source_dtypes,
-    .flops_per_point = kFlopsPerNumber,
-    .cpu = &cpu::random_normal,
-};
-
-const OpDef ops::random_uniform = {
-    .name = "random_uniform",
-    .rule = random_rule,
-    .result_dtypes = source_dtypes,
-    .flops_per_point = kFlopsPerNumber,
-    .cpu = &cpu::random_uniform,
-};
+const OpDef ops::random_normal = random("random_normal", &cpu::random_normal);
+const OpDef ops::random_uniform = random("random_uniform", &cpu::random_uniform);
 
 Value random_normal(Builder& builder, const TensorType& type, double mean,
                     double standard_deviation) {

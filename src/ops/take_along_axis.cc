@@ -32,15 +32,8 @@ Lookup lookup(const OpQuery& query, std::int64_t extent) {
   return l;
 }
 
-void require_types(const OpQuery& query, char name) {
-  ops::require_operands(query, 2);
-  if (!is_floating(query.operands[0].dtype) || query.operands[1].dtype != i32)
-    fail("{}: {} must have a floating type and ids i32 ({}); cast them", query.op->name, name,
-         to_string(query.operands));
-}
-
 Rule take_rule(const OpQuery& query) {
-  require_types(query, 'x');
+  ops::require_ids(query, "x");
   const TensorType &x = query.operands[0], &ids = query.operands[1];
   const std::int64_t axis = ops::axis_of(query, x);
   Shape same = ids.shape;
@@ -58,7 +51,7 @@ Rule take_rule(const OpQuery& query) {
 
 /// (dy, ids) -> dx with "extent" elements along the axis.
 Rule take_grad_rule(const OpQuery& query) {
-  require_types(query, 'y');
+  ops::require_ids(query, "y");
   if (query.operands[0].shape != query.operands[1].shape || query.attributes.integer("extent") < 1)
     fail("take_along_axis_grad: dy and ids must have one shape, and the extent be positive ({})",
          to_string(query.operands));

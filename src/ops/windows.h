@@ -3,7 +3,6 @@
 /// "dilation" (rows, columns; no dilation is 1), "padding" (before and after the rows, before and
 /// after the columns).
 #include <array>
-#include <vector>
 
 #include "alpa/ops/ops.h"
 #include "src/ir/op_def.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_map>
 
 namespace alpa::intra_op {
 namespace {

@@ -1,6 +1,5 @@
 // The full listing of a plan
 #include <algorithm>
-#include <map>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"

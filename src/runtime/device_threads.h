@@ -3,7 +3,6 @@
 /// `run` is called by one thread at a time.
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <thread>
 #include <vector>
 

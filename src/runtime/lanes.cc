@@ -3,9 +3,7 @@
 
 #include <array>
 #include <deque>
-#include <utility>
 
-#include "alpa/base/error.h"
 #include "src/comm/group.h"
 #include "src/tensor/box_copy.h"
 

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <tuple>
-#include <vector>
 
 #include "placement.h"
 #include "src/base/spin_wait.h"

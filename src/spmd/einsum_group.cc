@@ -1,8 +1,6 @@
 // src/spmd/einsum_group.cc — the operator of einsums that share their left operand
 #include "src/spmd/einsum_group.h"
 
-#include <algorithm>
-
 #include "kernels/cpu/kernels.h"
 #include "kernels/plan/einsum_group.h"
 #include "src/ops/all_ops.h"

@@ -1,7 +1,6 @@
 // src/spmd/fuse_squares.cc — replaces the sum of all squares of a tensor by one
 // node that stores no squares
 #include <algorithm>
-#include <optional>
 
 #include "rewrite.h"
 #include "src/ir/rewrite.h"

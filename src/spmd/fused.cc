@@ -1,6 +1,5 @@
 // src/spmd/fused.cc — the operator of several elementwise formulas in one pass
 // over tensors of one shape
-#include "alpa/base/error.h"
 #include "kernels/cpu/kernels.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"

@@ -1,7 +1,6 @@
 // src/train/composed_optimizers.cc — LAMB and Lion, of elementwise operators and norms
 #include <cmath>
 
-#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/optimizer.h"
 #include "composed_update.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <utility>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"

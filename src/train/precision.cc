@@ -1,8 +1,6 @@
 // src/train/precision.cc — conversions of mixed precision, and moving averages of parameters
 #include "precision.h"
 
-#include <algorithm>
-
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "parameter_pattern.h"

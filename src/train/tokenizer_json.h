@@ -3,7 +3,6 @@
 /// words, added tokens and the tokens around a text.
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,7 +1,6 @@
 // src/train/tokens.cc — sequences of tokens in memory and in mapped files, and windows of them
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "alpa/base/error.h"

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/base/file.h"

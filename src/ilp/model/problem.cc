@@ -2,7 +2,6 @@
 #include "src/ilp/model/problem.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 

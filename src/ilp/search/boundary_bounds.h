@@ -2,7 +2,6 @@
 /// Proven lower and upper bounds on a boundary's table (boundary_table.h), for parts too wide for
 /// exact elimination. Lower bounds hold for all cells from the start and rise where it matters: a
 /// solved cell raises similar cells.
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>

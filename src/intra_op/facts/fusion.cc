@@ -2,7 +2,6 @@
 #include "src/intra_op/facts/fusion.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 

@@ -2,7 +2,6 @@
 /// The forecast of fusion: which elementwise nodes run as one loop, and which tensors
 /// each of them reads and writes. Pricing, memory counting and the fusion pass
 /// (spmd/program.h) use the same function.
-#include <compare>
 #include <cstdint>
 #include <vector>
 

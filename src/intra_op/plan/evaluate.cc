@@ -1,8 +1,6 @@
 // Seconds of a plan, from its strategies and resharding steps alone
-#include <algorithm>
 #include <numeric>
 
-#include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
 #include "src/intra_op/plan/evaluate.h"
 

@@ -403,10 +403,9 @@ struct AutoSharding::Impl {
             ? fmt::format("in {:.3g} seconds", time.elapsed())
             : fmt::format("though {:.3g} of {:.3g} seconds are left", time.left(), time.limit());
     const char* help = time.is_over() ? "allow more seconds" : "use a method with fewer choices";
-    OverBudget error(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method,
-                                 where, what, when, help, budget ? " or more bytes" : ""));
-    if (time.is_over()) error.why = NoPlan::out_of_time;
-    throw error;
+    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method,
+                                 where, what, when, help, budget ? " or more bytes" : ""),
+                     time.is_over() ? NoPlan::out_of_time : NoPlan::not_found);
   }
 };
 

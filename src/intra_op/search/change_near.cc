@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/base/error.h"
 #include "src/ilp/solve.h"
 #include "src/intra_op/facts/tuning.h"
 #include "src/intra_op/plan/evaluate.h"

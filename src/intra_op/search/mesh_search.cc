@@ -449,8 +449,8 @@ const ShardingPlan* MeshSearch::best(std::optional<std::int64_t> budget) {
 OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) {
   if (infeasible.missing_usage <= 0) {
     OverBudget error(fmt::format("method {}: no plan on a {} mesh fits into {} bytes per device",
-                                 options_.method, shape_text(mesh_), budget));
-    error.why = NoPlan::proven;
+                                 options_.method, shape_text(mesh_), budget),
+                     NoPlan::proven);
     error.least_bytes = budget + 1;
     return error;
   }
@@ -459,8 +459,8 @@ OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64
   std::int64_t smallest = 0;
   for (Known& known : known_)
     if (smallest == 0 || bytes_of(known) < smallest) smallest = bytes_of(known);
-  OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options, smallest));
-  error.why = NoPlan::proven;
+  OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options, smallest),
+                   NoPlan::proven);
   error.missing_bytes = infeasible.missing_usage;
   error.least_bytes = budget + infeasible.missing_usage;
   error.smallest_bytes = smallest;

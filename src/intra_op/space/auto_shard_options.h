@@ -138,8 +138,16 @@ enum class NoPlan : std::uint8_t {
 /// where, and what would help.
 class OverBudget : public Error {
  public:
-  using Error::Error;
-  NoPlan why = NoPlan::not_found;
+  explicit OverBudget(const std::string& message, NoPlan reason = NoPlan::not_found)
+      : Error(message), why(reason) {}
+  /// With the bytes of another one.
+  OverBudget(const std::string& message, NoPlan reason, const OverBudget& other)
+      : OverBudget(message, reason) {
+    missing_bytes = other.missing_bytes;
+    least_bytes = other.least_bytes;
+    smallest_bytes = other.smallest_bytes;
+  }
+  NoPlan why;
   std::int64_t missing_bytes = 0;   ///< lower bound; 0: nothing is proven
   std::int64_t least_bytes = 0;     ///< that any plan is proven to take; 0: nothing is proven
   std::int64_t smallest_bytes = 0;  ///< counted, of the smallest plan found; 0: none was

@@ -1,7 +1,6 @@
 #pragma once
 /// The strategies that the options of a method, or a template, forbid a node. Plain data; nodes of
 /// one class with equal restrictions share their choices.
-#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
