@@ -16,8 +16,8 @@ namespace {
 /// The versions that alpa's tests have run with; those of CUDA on an H200.
 constexpr std::pair<const char*, const char*> kTested[] = {
     {"CUDA runtime", "13.0"}, {"CUDA driver", "13.0"}, {"cuBLAS", "13.1.0"}, {"cuBLASLt", "13.1.0"},
-    {"cuDNN", "9.19.0"},      {"NCCL", "2.28.9"},  {"NVRTC", "13.0"},    {"Open MPI", "4.1.4"},
-    {"CBC", "2.10.8"},        {"oneDNN", "2.6.3"}, {"Eigen", "3.4.0"},   {"fmt", "9.1.0"},
+    {"cuDNN", "9.19.0"},      {"NCCL", "2.28.9"},      {"NVRTC", "13.0"},    {"Open MPI", "4.1.4"},
+    {"CBC", "2.10.8"},        {"oneDNN", "2.6.3"},     {"Eigen", "3.4.0"},   {"fmt", "9.1.0"},
 };
 
 Library library(const std::string& name, const std::string& version) {

@@ -269,8 +269,9 @@ TEST_CASE("the libraries of CUDA, MPI and the core are listed, those of CUDA wit
   const Launch launch{.version = "Open MPI v5.0.1"};
   Report report = report_of(with_two_devices());
   report.libraries = libraries(report.cuda, launch);
-  CHECK(report_text(report).find("\nlibraries   CUDA runtime 13.0, tested with 13.0: ok\n"
-                                 "            CUDA driver 13.1, tested with 13.0: newer than tested\n") !=
+  CHECK(report_text(report).find(
+            "\nlibraries   CUDA runtime 13.0, tested with 13.0: ok\n"
+            "            CUDA driver 13.1, tested with 13.0: newer than tested\n") !=
         std::string::npos);
   CHECK(Json::parse(report_json(report)).at("libraries").at(7) ==
         Json{{"name", "Open MPI"},

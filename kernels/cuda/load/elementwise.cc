@@ -69,9 +69,9 @@ Launch load_program(std::string_view op, ElementwiseProgram program, const Kerne
   const std::optional<ElementwiseLaunch> instructions = lower_elementwise(plan, call);
   const bool can_compile =
       card.elementwise != ElementwiseForm::interpreted && can_compile_for(card.architecture);
-  const bool worthwhile =
-      card.elementwise == ElementwiseForm::compiled || plan.elements >= kCompiledElements ||
-      plan.program.steps.size() >= kCompiledSteps;
+  const bool worthwhile = card.elementwise == ElementwiseForm::compiled ||
+                          plan.elements >= kCompiledElements ||
+                          plan.program.steps.size() >= kCompiledSteps;
   if (instructions && !(can_compile && worthwhile)) return interpreted(*instructions);
   require(
       can_compile,
