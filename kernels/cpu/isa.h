@@ -271,7 +271,7 @@ const Isa& isa();
 std::string instruction_sets();
 
 /// Makes `isa()` that of this name ("baseline", "avx2", "avx512"); false, and no change, if the
-/// processor lacks it or the environment forbids it. Tests compare instruction sets with it; no kernel may be running.
+/// processor lacks it or the environment forbids it. For tests; no kernel may be running.
 bool select_isa(std::string_view name);
 
 /// The member of a table for compute type T.

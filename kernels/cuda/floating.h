@@ -30,7 +30,7 @@ Status with_floating(DType dtype, const Visit& visit) {
 }
 
 /// visit(T{}, n): T stores `dtype`, n is a constant, the neighbours in a row of `width` elements
-/// that a thread takes in one access: 16 bytes of them if all addresses and rows allow it, else one.
+/// that a thread takes in one access: 16 bytes of them if addresses and rows allow it, else one.
 template <class Visit>
 Status with_packs(DType dtype, std::int64_t width, std::initializer_list<const void*> addresses,
                   const Visit& visit) {

@@ -60,7 +60,8 @@ std::string absence(const OwnLibraryKind& kind, const std::string& path) {
   std::string sought;
   for (const fs::path& place : places_of(kind)) sought += place.parent_path().string() + ", ";
   return fmt::format(
-      "no {} in {}or the system's folders: {}, or the program was copied without it; {} may name it",
+      "no {} in {}or the system's folders: {}, or the program was copied without it; {} may name "
+      "it",
       kind.name, sought, kind.absent, kind.variable);
 }
 

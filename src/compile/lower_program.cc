@@ -53,9 +53,10 @@ void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceP
 
 /// How collectives are moved and merged, and products merged.
 struct Moves {
-  std::int64_t bucket_bytes = 0;      ///< of collectives
-  std::int64_t slack = 0;             ///< that merging may add to the peak
-  std::optional<std::int64_t> ahead;  ///< that prefetching may add to it; none: none is prefetched
+  std::int64_t bucket_bytes = 0;  ///< of collectives
+  std::int64_t slack = 0;         ///< that merging may add to the peak
+  std::optional<std::int64_t> ahead =
+      std::nullopt;      ///< that prefetching may add to it; none: none is prefetched
   bool products = true;  ///< those of one operand are merged, whose tensors then lie side by side
 };
 

@@ -168,7 +168,7 @@ bool Recorder::will_freeze(const std::string& parameter) {
 
 void Recorder::freeze_named() {
   const Values trained = parameters_;  // a copy: freezing takes them out
-  for (const Value parameter : trained) {
+  for (const Value& parameter : trained) {
     const std::string& name = input_of(parameter)->name;
     const bool frozen = frozen_names_ && frozen_names_(name);
     const auto told = told_frozen_.find(parameter.id);

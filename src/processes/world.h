@@ -52,8 +52,8 @@ class World {
   /// of a host together. Throws Error if there are fewer devices than processes, or hosts would
   /// have different numbers of them.
   std::vector<int> ranks_of_devices(int devices) const;
-  /// Cores offered by a host, and how many of `devices` devices share them: of the host where that is
-  /// least. The same in all processes.
+  /// Cores offered by a host, and how many of `devices` devices share them: of the host where that
+  /// is least. The same in all processes.
   struct Share {
     int cores = 1, devices = 1;
   };

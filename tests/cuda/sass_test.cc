@@ -152,8 +152,8 @@ TEST_CASE("attention's products are on tensor cores, of keys copied 16 bytes at 
   }
 }
 
-/// Kernels that touch local memory, and how often in their code: arrays that are indexed at run time,
-/// and sums of 32 members' logarithms. None of them is in a step of one device but rotary embedding.
+/// Kernels that touch local memory, and how often in their code: arrays that are indexed at run
+/// time, and sums of 32 members' logarithms. Of a step of one device rotary embedding alone does.
 constexpr std::pair<const char*, int> kLocal[] = {
     {"combine_packs<double, (alpa::Combiner)2, 2, 5>", 116},
     {"combine_packs<unsigned char, (alpa::Combiner)1, 16, 5>", 22},

@@ -1,8 +1,8 @@
 #pragma once
 /// Runs the blocks of a kernel on this host thread, one after the other, in an order that is drawn.
-/// The threads of a block run one at a time, each until its next barrier, its warps in an order that
-/// is drawn anew there, so that a missing barrier shows. For ThreadSanitizer nothing but barriers and
-/// shuffles orders the threads of a block, and nothing orders blocks.
+/// The threads of a block run one at a time, each until its next barrier, its warps in an order
+/// drawn anew there, so that a missing barrier shows. For ThreadSanitizer nothing but barriers
+/// and shuffles orders the threads of a block, and nothing orders blocks.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -1,4 +1,4 @@
-// The first file that the library is linked of: static shared memory of its kernels lies behind this.
+// The first file that the library is linked of: its kernels' static shared memory lies behind it.
 namespace alpa::emulation {
 alignas(4096) __thread char shared_begin[16];
 }  // namespace alpa::emulation

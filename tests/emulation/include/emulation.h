@@ -101,8 +101,8 @@ struct KernelLaunch {
 /// Kernels that were captured, since the machine started; calls of libraries are none.
 std::vector<KernelLaunch> captured_kernels();
 
-/// Queues a kernel of the library, compiled for blocks of 64 threads: two words of each thread, what
-/// it finds in its block's static and dynamic shared memory. It writes others there.
+/// Queues a kernel of the library, compiled for blocks of 64 threads: two words of each thread,
+/// what it finds in its block's static and dynamic shared memory. It writes others there.
 cudaError_t probe_shared(unsigned* found, unsigned blocks, unsigned threads, cudaStream_t stream);
 
 /// Calls of cudaMalloc on a device so far.
