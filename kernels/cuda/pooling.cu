@@ -72,8 +72,9 @@ __global__ void __launch_bounds__(kThreads)
 /// A bit for each element of the pack `own` at `place` that is the first of the largest of a
 /// window.
 template <class T, int n>
-__device__ unsigned winners(const PoolingShape& s, const T* x, const PixelPlace& place,
-                            const Sum<T> (&own)[n], int window_row, int window_column) {
+__device__ __forceinline__ unsigned winners(const PoolingShape& s, const T* x,
+                                            const PixelPlace& place, const Sum<T> (&own)[n],
+                                            int window_row, int window_column) {
   const Span rows = shown(s.h, window_row), columns = shown(s.w, window_column);
   unsigned won = (1u << n) - 1;
   for (int row = rows.begin; row < rows.end; ++row)
@@ -90,7 +91,7 @@ __device__ unsigned winners(const PoolingShape& s, const T* x, const PixelPlace&
 }
 
 template <class T, int n>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     spread_slopes(const __grid_constant__ PoolingShape s, const T* dy, const T* x, T* dx,
                   std::int64_t packs) {
   for_share(packs, [&](std::int64_t i) {

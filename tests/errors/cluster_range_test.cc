@@ -113,7 +113,8 @@ TEST_CASE("at both ends of every range a step is planned, or refused for its mem
       CAPTURE(place.path);
       CAPTURE(number);
       const Cluster cluster = Cluster::from_json(file_with(place, number), "c.json");
-      for (const Method& method : {Method(ShardParallel{}), Method(PipeshardParallel{})}) {
+      for (const Method& method :
+           {Method(ShardParallel{}), Method(PipeshardParallel{.layers = AutoLayers{}})}) {
         if (place.key == "memory_bytes" && number == row.least) {
           CHECK_THROWS_AS(plan_only(step, method, cluster), Error);
           continue;

@@ -6,24 +6,36 @@
 extern "C" {
 void* memcpy(void* to, const void* from, decltype(sizeof(0)) bytes);
 float fabsf(float);
+float cosf(float);
+float erff(float);
 float expf(float);
 float exp2f(float);
+float floorf(float);
 float logf(float);
 float powf(float, float);
+float sinf(float);
 float sqrtf(float);
 float tanhf(float);
 double fabs(double);
+double cos(double);
+double erf(double);
 double exp(double);
+double floor(double);
 double log(double);
 double pow(double, double);
+double sin(double);
 double sqrt(double);
 double tanh(double);
 }
 inline float abs(float x) { return fabsf(x); }
 inline double abs(double x) { return fabs(x); }
+inline float cos(float x) { return cosf(x); }
+inline float erf(float x) { return erff(x); }
 inline float exp(float x) { return expf(x); }
+inline float floor(float x) { return floorf(x); }
 inline float log(float x) { return logf(x); }
 inline float pow(float x, float y) { return powf(x, y); }
+inline float sin(float x) { return sinf(x); }
 inline float sqrt(float x) { return sqrtf(x); }
 inline float tanh(float x) { return tanhf(x); }
 
