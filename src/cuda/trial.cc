@@ -19,7 +19,7 @@ constexpr int kRounds = 5;
 constexpr double kRoundSeconds = 5e-4;
 constexpr int kMostRuns = 20;  ///< per alternative and round
 /// Bytes left free, beside those that the kernels of an earlier trial took when they were loaded,
-/// at their first run. Of the latter no more than kMostLoadedBytes count: others may have taken them.
+/// at their first run. Of the latter at most kMostLoadedBytes count: others may have taken them.
 constexpr std::int64_t kReserveBytes = std::int64_t{64} << 20,
                        kMostLoadedBytes = std::int64_t{1} << 30;
 std::atomic<std::int64_t> loaded_bytes{0};
