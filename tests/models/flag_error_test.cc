@@ -175,7 +175,7 @@ TEST_CASE(
                                            "inf",
                                            "nan"};
   const std::vector<std::string> flags = flags_with_value();
-  CHECK(flags.size() == 37);
+  CHECK(flags.size() == 39);
   for (const std::string& flag : flags)
     for (const std::string& value : values) {
       CAPTURE(flag);

@@ -233,7 +233,8 @@ TEST_CASE("mistakes of questions are one line each that says what is valid") {
   CHECK(has(mistake(planned(), {"--budget", "1"}), "fits into 1 bytes per device"));
   CHECK(mistake(planned(), {"--link", "inter=100e9"}) ==
         "--link inter has no effect: the cluster is one host; give intra, or more hosts");
-  for (const char* link : {"", "intra", "intra=0", "intra=x", "outer=5", "intra=5,"})
+  CHECK(has(mistake(planned(), {"--link", ""}), "--link is empty; give it a value"));
+  for (const char* link : {"intra", "intra=0", "intra=x", "outer=5", "intra=5,"})
     CHECK(has(mistake(planned(), {"--link", link}), "it must be inter=RATE or intra=RATE"));
   CHECK(has(mistake(planned(), {"--speed", "1"}), "--help lists the flags"));
   const PlanFile file(planned());

@@ -23,6 +23,7 @@ double exp(double);
 double floor(double);
 double log(double);
 double pow(double, double);
+double rint(double);
 double sin(double);
 double sqrt(double);
 double tanh(double);
