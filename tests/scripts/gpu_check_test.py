@@ -178,6 +178,18 @@ class GpuCheck(Written):
         self.assertEqual(sum(row["job"] == "step/gpt 350M" for row in self.rows("B")), 3)
         self.assertEqual([row for row in self.rows("B") if row["job"].startswith("peers")], kept)
 
+    def test_results_go_to_out_and_what_was_carried_there_is_not_run_again(self):
+        self.program("bench_cuda_step", f"#!/bin/sh\necho $* >>{self.folder}/ran\n")
+        carried = self.folder / "bundle/results"
+        for out in ("first", "second"):
+            (self.folder / out).mkdir()
+            command = [sys.executable, self.script, "B", "--commit", "c0", "--programs", self.folder / "bin"]
+            subprocess.run(command, env=self.environment(OUT=str(self.folder / out)), capture_output=True, timeout=100)
+            self.assertEqual(len((self.folder / "ran").read_text().splitlines()), 4)
+            shutil.copytree(self.folder / out, carried, dirs_exist_ok=True)
+        rows = [json.loads(line) for line in (self.folder / "second/B.jsonl").read_text().splitlines()]
+        self.assertEqual(sum(row["job"] == "step/gpt 350M" for row in rows), 1)
+
     def test_what_is_done_is_run_again_only_when_told(self):
         self.program("bench_cuda_step", f"#!/bin/sh\necho $* >>{self.folder}/ran\n")
         for more, expected in (((), 4), ((), 4), (("--again", "products"), 6), (("--again",), 10)):
@@ -323,10 +335,12 @@ class OnTheEmulation(Written):
 
     def test_every_call_goes_on_where_it_was_killed(self):
         expected = {
-            "A": {"inventory", "inventory/doctor", "smoke/products", "smoke/mlp", "smoke/gpt", "tests/cuda/clear", "tests/cuda/status"}
+            "A": {"inventory", "inventory/doctor", "smoke/products", "smoke/mlp", "smoke/gpt", "tests/cuda/clear", "tests/cuda/status",
+                  "step/gpt 350M/not tuned", "step/gpt 350M/tuned"}
                  | {f"compare/{name}" for name in ("mlp", "gpt", "moe", "bert", "vit", "wide-resnet", "gpt by operator", "gpt in bf16", "gpt in stages")},
             "B": {f"{part}{name}" for part in ("step/", "products/") for name in ("gpt 350M", "gpt 1.3B")},
-            "C": {"kernels", "convolutions/alpa", "step/wide-resnet 250M/alpa", "step/moe 380M/alpa", "matmul", "step/mlp/alpa"},
+            "C": {"kernels", "convolutions/alpa", "matmul", "step/mlp/alpa"}
+                 | {f"step/{model}/{how}" for model in ("wide-resnet 250M", "moe 380M") for how in ("not tuned", "alpa")},
             "D": {"variants/as it is", "variants/updates beside", "variants/not tuned", "variants/as it is, again", "logical"}}
         for call, kills in (("A", (1, 6)), ("B", (2,)), ("C", (0,)), ("D", ())):
             self.assertEqual(self.run_with_kills(call, kills), 0, (self.folder / "stderr").read_text())
