@@ -46,7 +46,7 @@ class ThreadTeam {
 /// Processor cores this process may use (sched_getaffinity), at least 1.
 int usable_cores();
 
-/// Those that it could bind itself to, at least 1: of the machine, of its container or of its Slurm
+/// Cores that it could bind itself to, at least 1: of the machine, of its container or of its Slurm
 /// job, whatever a launcher or `taskset` bound it to. Plans and sums follow from these.
 int offered_cores();
 

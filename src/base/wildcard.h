@@ -4,7 +4,7 @@
 
 namespace alpa {
 
-/// Whether the whole name fits the pattern.
+/// True if the whole name fits the pattern.
 inline bool matches(std::string_view pattern, std::string_view name) {
   const std::size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == name;

@@ -44,7 +44,7 @@ std::vector<DnnDescriptor> dnn_attention(const AttentionPiece& piece);
 
 inline constexpr std::string_view kAttentionRuns = "attention runs";  ///< for messages
 
-/// Of cuDNN, by its frontend library: 9.10.0 and 9.10.1 compute attention wrongly, and up to 9.15
+/// Limits of cuDNN, from its frontend: 9.10.0 and 9.10.1 compute attention wrongly, and up to 9.15
 /// the gradient needs a padding mask unless 128 divides the keys. Before 9.10 a score that is not
 /// seen must be finite, and before 9.9 there are limits of other kinds.
 inline constexpr std::size_t kLeastAttentionVersion = 91600;

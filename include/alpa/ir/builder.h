@@ -96,7 +96,7 @@ class Builder {
   /// Parameters that are not frozen (without other state), in the order of creation, or in that in
   /// which the loss reads them.
   virtual const Values& parameters() const = 0;
-  /// Those of them whose whole name fits a pattern, in which `*` stands for any text:
+  /// The parameters whose whole name fits a pattern, in which `*` stands for any text:
   /// `parameters("generator.*")`. Throws Error, with their names, if there are none.
   Values parameters(std::string_view pattern) const;
   /// Optimizer state "<parameter's name>.<what>", initially zero; of the parameter's type unless

@@ -75,7 +75,7 @@ struct DeviceModel {
   double memory_bytes_per_second = 0;  ///< 0: infinitely fast
   double launch_seconds = 0;           ///< per instruction
   MeasuredRates measured = {};         ///< where it is not empty, instead of the rates above
-  /// Of fused attention and of its gradient, whose softmax is no product. Absent: products' rates.
+  /// FLOP/s of fused attention and of its gradient. Absent: products' rates.
   std::map<DType, double> attention_flops_per_second = {}, attention_grad_flops_per_second = {};
   /// The data sheet's, for shares of the peak; prices do not use them. May be empty.
   std::map<DType, double> peak_flops_per_second = {};
