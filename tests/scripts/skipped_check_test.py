@@ -2,6 +2,8 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import subprocess
+import tempfile
 import unittest
 
 PATH = pathlib.Path(__file__).resolve().parents[2] / "scripts/skipped_check"
@@ -48,6 +50,14 @@ class SkippedCheck(unittest.TestCase):
                          ["tests/not_run.txt holds a/gone, which does not exist",
                           "a/two runs, so tests/not_run.txt must not hold it"])
         self.assertEqual(len(self.complaints(logs, ["a/one", "a/two"], "a/one\n")), 1)
+
+    def test_the_log_of_a_real_run_is_read_before_the_entries_are_asked_for(self):
+        with tempfile.TemporaryDirectory() as build:
+            (pathlib.Path(build) / "CTestTestfile.cmake").write_text("add_test(a/one true)\nadd_test(a/two true)\n")
+            subprocess.run(["ctest", "-R", "one"], cwd=build, capture_output=True, check=True)
+            logs, entries = check.read([build])
+        self.assertEqual(entries, ["a/one", "a/two"])
+        self.assertEqual([list(check.runs_of(log)) for log in logs], [[("a/one", "")]])
 
     def test_the_list_has_a_reason_for_each(self):
         for test, reason in check.reasons_of((PATH.parents[1] / "tests/not_run.txt").read_text()).items():
