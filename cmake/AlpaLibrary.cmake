@@ -16,6 +16,9 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
 elseif(ALPA_SANITIZE)
   list(APPEND ALPA_KERNEL_OPTIONS -O1)
 endif()
+if(ALPA_SANITIZE MATCHES "undefined")
+  list(APPEND ALPA_KERNEL_OPTIONS -fsanitize=alignment)
+endif()
 set_source_files_properties(${ALPA_KERNELS} ${PROJECT_SOURCE_DIR}/src/comm/combine.cc
   PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 

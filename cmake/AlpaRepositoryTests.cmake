@@ -47,6 +47,16 @@ if(TARGET alpa_cuda)
   target_compile_definitions(test_cuda PRIVATE ALPA_FAKE_DRIVER="$<TARGET_FILE:fake_driver>")
 endif()
 
+# What the machine code of kernels says is read once, for cuda/sass and emulation/waves.
+if(TARGET alpa_cuda)
+  add_test(NAME cuda/sass_report COMMAND sh -c "\"$0\" \"$1\" >\"$2\""
+    ${PROJECT_SOURCE_DIR}/scripts/sass_report $<TARGET_FILE:alpa_cuda> ${ALPA_SASS_REPORT})
+  set_tests_properties(cuda/sass_report PROPERTIES
+    LABELS cuda TIMEOUT ${ALPA_TEST_TIMEOUT} FIXTURES_SETUP sass_report SKIP_RETURN_CODE 77)
+  set_property(TEST cuda/sass PROPERTY FIXTURES_REQUIRED sass_report)
+  set_property(TEST cuda/sass APPEND PROPERTY ENVIRONMENT ALPA_SASS_REPORT=${ALPA_SASS_REPORT})
+endif()
+
 # tests/processes/programs/<x>.cc -> processes_<x>, which tests of that folder start as several processes.
 file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/processes/programs/*.cc)
 foreach(source ${programs})
