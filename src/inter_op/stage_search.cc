@@ -436,13 +436,14 @@ struct StageSearch::Impl {
                                      int schedule) const {
     std::vector<RangeQuery> queries;
     int after = static_cast<int>(partition.stages.size());
+    const bool is_alone = after == 1;  // then forward and backward follow each other
     for (const inter_op::Stage& stage : partition.stages) {
       const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
       invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
                 stage.submesh);
       queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
                          static_cast<int>(part - costs_.parts().begin()),
-                         question_.schedules[schedule].in_flight(--after)});
+                         is_alone ? 1 : question_.schedules[schedule].in_flight(--after)});
     }
     return queries;
   }
