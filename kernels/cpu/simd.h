@@ -29,6 +29,25 @@ typedef std::int64_t Int64s __attribute__((vector_size(kBytes)));
 typedef float HalfFloat32s
     __attribute__((vector_size(kBytes / 2)));  // as many floats as Float64s has doubles
 
+/// As many small integers as Float32s has floats, or Float64s doubles.
+typedef std::uint8_t Byte32s __attribute__((vector_size(kBytes / 4)));
+typedef std::uint8_t Byte64s __attribute__((vector_size(kBytes / 8)));
+typedef std::uint16_t Short32s __attribute__((vector_size(kBytes / 2)));
+
+/// The vector of type From at x, its lanes converted to those of To.
+template <class To, class From>
+ALPA_INLINE To load_as(const void* x) {
+  From from;
+  __builtin_memcpy(&from, x, sizeof from);
+  return __builtin_convertvector(from, To);
+}
+/// Writes x, its lanes converted to those of To.
+template <class To, class From>
+ALPA_INLINE void store_as(void* out, From x) {
+  const To to = __builtin_convertvector(x, To);
+  __builtin_memcpy(out, &to, sizeof to);
+}
+
 /// True lanes are -1, false lanes 0.
 struct Mask32 {
   Int32s v;
@@ -307,18 +326,13 @@ ALPA_INLINE F64 load_wide(const float* x) {
 #elif defined(__AVX2__)
   return reinterpret_cast<Float64s>(_mm256_cvtps_pd(_mm_loadu_ps(x)));
 #else
-  HalfFloat32s part;
-  __builtin_memcpy(&part, x, sizeof part);
-  return __builtin_convertvector(part, Float64s);
+  return load_as<Float64s, HalfFloat32s>(x);
 #endif
 }
 ALPA_INLINE F64 load_wide(const double* x) { return F64::load(x); }
 
 /// Rounds to floats.
-ALPA_INLINE void store_narrow(float* out, F64 x) {
-  const HalfFloat32s part = __builtin_convertvector(x.v, HalfFloat32s);
-  __builtin_memcpy(out, &part, sizeof part);
-}
+ALPA_INLINE void store_narrow(float* out, F64 x) { store_as<HalfFloat32s>(out, x.v); }
 
 /// kLanes32 bytes as integers.
 ALPA_INLINE Int32s load_bytes(const void* x) {
@@ -329,10 +343,7 @@ ALPA_INLINE Int32s load_bytes(const void* x) {
   return reinterpret_cast<Int32s>(
       _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(x))));
 #else
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 4)));
-  Bytes bytes;
-  __builtin_memcpy(&bytes, x, sizeof bytes);
-  return __builtin_convertvector(bytes, Int32s);
+  return load_as<Int32s, Byte32s>(x);
 #endif
 }
 
@@ -347,9 +358,7 @@ ALPA_INLINE void store_bytes(void* out, Int32s x) {
       _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
   _mm_storel_epi64(static_cast<__m128i*>(out), _mm_packus_epi16(words, words));
 #else
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 4)));
-  const Bytes bytes = __builtin_convertvector(x, Bytes);
-  __builtin_memcpy(out, &bytes, sizeof bytes);
+  store_as<Byte32s>(out, x);
 #endif
 }
 
@@ -357,19 +366,10 @@ ALPA_INLINE void store_bytes(void* out, Int32s x) {
 typedef std::int32_t HalfInt32s __attribute__((vector_size(kBytes / 2)));
 
 /// kLanes64 bytes as integers.
-ALPA_INLINE HalfInt32s load_few_bytes(const void* x) {
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
-  Bytes bytes;
-  __builtin_memcpy(&bytes, x, sizeof bytes);
-  return __builtin_convertvector(bytes, HalfInt32s);
-}
+ALPA_INLINE HalfInt32s load_few_bytes(const void* x) { return load_as<HalfInt32s, Byte64s>(x); }
 
 /// Integers from 0 to 255 as bytes.
-ALPA_INLINE void store_few_bytes(void* out, HalfInt32s x) {
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
-  const Bytes bytes = __builtin_convertvector(x, Bytes);
-  __builtin_memcpy(out, &bytes, sizeof bytes);
-}
+ALPA_INLINE void store_few_bytes(void* out, HalfInt32s x) { store_as<Byte64s>(out, x); }
 
 ALPA_INLINE F64 to_f64(HalfInt32s x) {
 #if defined(__AVX512F__)
@@ -393,10 +393,7 @@ ALPA_INLINE Int32s load_words(const void* x) {
   return reinterpret_cast<Int32s>(
       _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(x))));
 #else
-  typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
-  Words words;
-  __builtin_memcpy(&words, x, sizeof words);
-  return __builtin_convertvector(words, Int32s);
+  return load_as<Int32s, Short32s>(x);
 #endif
 }
 
@@ -411,9 +408,7 @@ ALPA_INLINE void store_words(void* out, Int32s x) {
   _mm_storeu_si128(static_cast<__m128i*>(out),
                    _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
 #else
-  typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
-  const Words words = __builtin_convertvector(x, Words);
-  __builtin_memcpy(out, &words, sizeof words);
+  store_as<Short32s>(out, x);
 #endif
 }
 
