@@ -288,21 +288,28 @@ class Guess {
     return cost;
   }
 
-  /// The least seconds within the budget: some tensors are held one way, the others the next.
+  /// The least seconds of a step within the budget. Between two ways to hold tensors, some are held
+  /// the one way and the others the other.
   std::optional<StageCost> cheapest(const LayerNeeds& layers, const Split& split,
                                     int in_flight) const {
-    std::optional<StageCost> before;
+    std::optional<StageCost> best, before;
+    const auto consider = [&](const StageCost& cost) {
+      const auto step = [&](const StageCost& of) {
+        return micro_batches_ * of.micro_batch + of.step;
+      };
+      if (!best || step(cost) < step(*best)) best = cost;
+    };
     for (const Holding holding : {Holding::whole, Holding::state, Holding::sums, Holding::all}) {
       const StageCost cost = cost_of(layers, split, holding, in_flight);
-      if (cost.bytes <= budget_) {
-        if (!before || before->bytes <= cost.bytes) return cost;
+      if (cost.bytes <= budget_) consider(cost);
+      if (before && cost.bytes <= budget_ && before->bytes > budget_) {
         const double share = (before->bytes - budget_) / (before->bytes - cost.bytes);
-        return StageCost{std::lerp(before->micro_batch, cost.micro_batch, share),
-                         std::lerp(before->step, cost.step, share), budget_};
+        consider({std::lerp(before->micro_batch, cost.micro_batch, share),
+                  std::lerp(before->step, cost.step, share), budget_});
       }
       before = cost;
     }
-    return std::nullopt;
+    return best;
   }
 
   const StepNeeds& needs_;

@@ -6,7 +6,7 @@
 #include "alpa/alpa.h"
 #include "src/inter_op/given_stages.h"
 #include "src/inter_op/stage_search.h"
-#include "src/mesh/known_clusters.h"
+#include "src/ir/stages.h"
 #include "support/planning_suite.h"
 
 namespace stage_guess_test {
@@ -25,12 +25,6 @@ TrainingStep step_of(const char* model) {
            .layers = kLayers, .batch = kBatch, .sequence = 256, .hidden = 1024, .heads = 16}});
 }
 
-Cluster hosts_of_a100(int hosts) {
-  Cluster cluster = known_cluster("dgx-a100");
-  cluster.num_hosts = hosts;
-  return cluster;
-}
-
 /// Seconds of a step of so many equal stages, planned and played.
 double planned_seconds(const Graph& graph, const Cluster& cluster, int stages) {
   const std::vector<inter_op::Submesh> parts =
@@ -43,9 +37,11 @@ double planned_seconds(const Graph& graph, const Cluster& cluster, int stages) {
   question.budget = kMuch;
   question.submeshes = {parts.front()};
   question.schedules = {
-      {.in_flight = [](int after) { return after + 1; },
+      {.in_flight =
+           [&](int after) { return std::min(graph.num_micro_batches, after + 1); },
        .played = played_seconds(ScheduleKind::one_f_one_b, graph.num_micro_batches)}};
-  question.templates = {inter_op::uniform_stages(std::vector<double>(num_layers(graph), 1), parts)};
+  const std::vector<double> flops(num_layers(graph), 1);
+  question.templates.push_back(inter_op::uniform_stages(flops, parts));
   StageSearch search(question, {model, options, cache});
   search.plan_equal(stages);
   return search.best_seconds();
@@ -54,7 +50,7 @@ double planned_seconds(const Graph& graph, const Cluster& cluster, int stages) {
 }  // namespace
 
 TEST_CASE("guesses are near what equal stages take") {
-  const Cluster cluster = hosts_of_a100(2);
+  const Cluster cluster = Cluster::named("dgx-a100", 2);
   const cost::CostModel model = cost::CostModel::of(cluster);
   for (const char* name : {"gpt", "bert", "moe"}) {
     const TrainingStep step = step_of(name);
@@ -64,7 +60,9 @@ TEST_CASE("guesses are near what equal stages take") {
       for (const inter_op::StageGuess& guess : inter_op::guess_stages(
                needs, micro_batches, {ScheduleKind::one_f_one_b}, cluster, model, kMuch)) {
         if (guess.stages > 4) continue;
-        CAPTURE(name, micro_batches, guess.stages);
+        CAPTURE(name);
+        CAPTURE(micro_batches);
+        CAPTURE(guess.stages);
         const double ratio = guess.seconds / planned_seconds(graph, cluster, guess.stages);
         CHECK(ratio > 0.5);
         CHECK(ratio < 1.6);
@@ -74,7 +72,7 @@ TEST_CASE("guesses are near what equal stages take") {
 }
 
 TEST_CASE("less memory never makes a guess faster, and what state exceeds it has no guess") {
-  const Cluster cluster = hosts_of_a100(1);
+  const Cluster cluster = Cluster::named("dgx-a100");
   const cost::CostModel model = cost::CostModel::of(cluster);
   const TrainingStep step = step_of("gpt");
   const Graph few = step.trace(1), many = step.trace(kBatch);
