@@ -187,6 +187,10 @@ TEST_CASE("under mpirun, a process that never joins is named after the time for 
 
 TEST_CASE("under mpirun, programs with other flags end before they train, and name the flag") {
   if (skipped()) return;
+  if (!ALPA_HAS_EXAMPLES) {
+    MESSAGE("skipped: this build has no example programs");
+    return;
+  }
   const auto run = [](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"--devices",
                                       "2",
