@@ -105,6 +105,14 @@ ALPA_INLINE F64 sqrt(F64 x) {
 /// x to the nearest integer, ties to even; |x| < 2^22.
 ALPA_INLINE F32 round_small(F32 x) { return (x + F32(12582912.0f)) - F32(12582912.0f); }
 
+/// The polynomial of x with these coefficients, the highest power's first, by Horner's rule.
+template <class... Rest>
+ALPA_INLINE F32 polynomial(F32 x, float highest, Rest... rest) {
+  F32 p(highest);
+  ((p = p * x + F32(rest)), ...);
+  return p;
+}
+
 #if defined(__AVX512F__)
 ALPA_INLINE __m512 native(F32 x) { return reinterpret_cast<__m512>(x.v); }
 /// p · 2^⌊n⌋, rounded once.
@@ -140,12 +148,8 @@ ALPA_INLINE F32 clamp(F32 x, float low, float high) {
 /// e^r for |r| <= ln(2)/2: relative error below 2^-24 before rounding (the
 /// coefficients of Cephes' expf).
 ALPA_INLINE F32 exp_reduced(F32 r) {
-  F32 p(1.9875691500e-4f);
-  p = p * r + F32(1.3981999507e-3f);
-  p = p * r + F32(8.3334519073e-3f);
-  p = p * r + F32(4.1665795894e-2f);
-  p = p * r + F32(1.6666665459e-1f);
-  p = p * r + F32(5.0000001201e-1f);
+  const F32 p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                           4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f);
   return p * (r * r) + r + F32(1.0f);
 }
 
@@ -159,13 +163,8 @@ ALPA_INLINE F32 exp(F32 x) {
 
 /// 2^r for 0 <= r <= 1, 1 at 0: relative error below 2^-28 before rounding.
 ALPA_INLINE F32 exp2_reduced(F32 r) {
-  F32 p(2.16129159441e-4f);
-  p = p * r + F32(1.24678461739e-3f);
-  p = p * r + F32(9.67545159359e-3f);
-  p = p * r + F32(5.54852806079e-2f);
-  p = p * r + F32(2.40229305554e-1f);
-  p = p * r + F32(6.93147044443e-1f);
-  return p * r + F32(1.0f);
+  return polynomial(r, 2.16129159441e-4f, 1.24678461739e-3f, 9.67545159359e-3f, 5.54852806079e-2f,
+                    2.40229305554e-1f, 6.93147044443e-1f, 1.0f);
 }
 
 /// 2^x. NaN stays NaN.
@@ -181,15 +180,9 @@ ALPA_INLINE F32 exp2(F32 x) {
 
 /// log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, without the terms f - f²/2 (Cephes' logf).
 ALPA_INLINE F32 log1p_tail(F32 f) {
-  F32 p(7.0376836292e-2f);
-  p = p * f + F32(-1.1514610310e-1f);
-  p = p * f + F32(1.1676998740e-1f);
-  p = p * f + F32(-1.2420140846e-1f);
-  p = p * f + F32(1.4249322787e-1f);
-  p = p * f + F32(-1.6668057665e-1f);
-  p = p * f + F32(2.0000714765e-1f);
-  p = p * f + F32(-2.4999993993e-1f);
-  p = p * f + F32(3.3333331174e-1f);
+  const F32 p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f,
+                           -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
+                           -2.4999993993e-1f, 3.3333331174e-1f);
   return p * f * (f * f);
 }
 
@@ -212,11 +205,8 @@ ALPA_INLINE F32 log(F32 x) {
 /// Odd polynomial near 0, 1 - 2 / (e^2|x| + 1) beyond (Cephes' tanhf).
 ALPA_INLINE F32 tanh(F32 x) {
   const F32 a = abs(x), s = x * x;
-  F32 p(-5.70498872745e-3f);
-  p = p * s + F32(2.06390887954e-2f);
-  p = p * s + F32(-5.37397155531e-2f);
-  p = p * s + F32(1.33314422036e-1f);
-  p = p * s + F32(-3.33332819422e-1f);
+  const F32 p = polynomial(s, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                           1.33314422036e-1f, -3.33332819422e-1f);
   const F32 small = p * s * x + x;
   const F32 large = F32(1.0f) - F32(2.0f) / (exp(a + a) + F32(1.0f));
   return select(a < F32(0.625f), small, select(x < F32(0.0f), -large, large));
@@ -248,12 +238,8 @@ ALPA_INLINE F64 tanh(F64 x) {
 /// A polynomial near 0, 1 - e^-p(|x|) beyond (N. Juffa's erff).
 ALPA_INLINE F32 erf(F32 x) {
   const F32 a = abs(x), s = x * x;
-  F32 p(-5.96761703e-4f);
-  p = p * s + F32(4.99119423e-3f);
-  p = p * s + F32(-2.67681349e-2f);
-  p = p * s + F32(1.12819925e-1f);
-  p = p * s + F32(-3.76125336e-1f);
-  p = p * s + F32(1.28379166e-1f);
+  const F32 p = polynomial(s, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,
+                           -3.76125336e-1f, 1.28379166e-1f);
   const F32 small = p * x + x;
   F32 q = F32(-1.72853470e-5f) * a + F32(3.83197126e-4f);
   q = q * s + (F32(-3.88396438e-3f) * a + F32(2.42546219e-2f));

@@ -210,7 +210,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   const std::vector<int> order =
       layers_worth_recomputing(step, layers, numbers.front(), request.model);
   MethodOptions method = request.method;
-  method.options.solver_seconds *= tuning.remat_share;
+  if (graph.nodes.size() <= tuning.large_nodes) method.options.solver_seconds *= tuning.remat_share;
   std::vector<std::vector<int>> sets = {{}};  // none and all
   if (!order.empty()) {
     sets.push_back(order);

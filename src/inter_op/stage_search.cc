@@ -326,6 +326,15 @@ struct StageSearch::Impl {
     return true;
   }
 
+  void plan_equal(int stages) {
+    memory_share_ = inter_op::kTuning.stage_search.memory_share_of_equal;
+    for (std::size_t t = 0; t < question_.templates.size(); ++t)
+      if (std::ssize(question_.templates[t].stages) == stages && !considered_[t] &&
+          least_seconds_of_template(t) < kInfinity)
+        consider_template(t);
+    memory_share_ = inter_op::kTuning.stage_search.memory_share;
+  }
+
   /// Infinite: it does not fit the memory, or is not allowed.
   double least_seconds_of_template(std::size_t number) {
     const inter_op::StagePartition& partition = question_.templates[number];
@@ -458,7 +467,10 @@ struct StageSearch::Impl {
     const std::vector<RangeQuery> queries = queries_of(partition, schedule);
     const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
     bool any = false;
-    for (const RangeQuery& query : queries) any |= costs_.plan(query, cutoff_of_range);
+    for (const RangeQuery& query : queries) {
+      any |= costs_.plan(query, cutoff_of_range, memory_share_);
+      if (costs_.planned_seconds(query) == kInfinity) break;
+    }
     const double counted = seconds_of(partition, schedule, [&](const RangeQuery& query) {
       return costs_.planned_seconds(query);
     });
@@ -569,6 +581,8 @@ struct StageSearch::Impl {
   const CutPrices cuts_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
+  /// Of the time left, for one range whose best plan has too much memory.
+  double memory_share_ = inter_op::kTuning.stage_search.memory_share;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
   std::vector<Few> few_;  ///< all partitions; none: there are many
   bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
@@ -584,6 +598,7 @@ StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& plann
 StageSearch::~StageSearch() = default;
 
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
+void StageSearch::plan_equal(int stages) { impl_->plan_equal(stages); }
 double StageSearch::bound() const { return impl_->bound_; }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }

@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <iterator>
+#include <sstream>
+
 #include "processes/diverging.h"
 #include "support/at_once.h"
 #include "support/mpirun.h"
@@ -192,34 +195,13 @@ TEST_CASE("under mpirun, programs with other flags end before they train, and na
     return;
   }
   const auto run = [](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"--devices",
-                                      "2",
-                                      "--dim",
-                                      "4",
-                                      "--layers",
-                                      "1",
-                                      "--batch",
-                                      "4",
-                                      "--steps",
-                                      "2",
-                                      "--quiet",
-                                      "--learning-rate",
-                                      "0.01",
-                                      ":",
-                                      "-n",
-                                      "1",
-                                      ALPA_PROCESS_PROGRAMS "/alpa-mlp",
-                                      "--devices",
-                                      "2",
-                                      "--dim",
-                                      "4",
-                                      "--layers",
-                                      "1",
-                                      "--batch",
-                                      "4",
-                                      "--steps",
-                                      "2",
-                                      "--quiet"};
+    std::istringstream text("--devices 2 --dim 4 --layers 1 --batch 4 --steps 2 --quiet");
+    const std::vector<std::string> same{std::istream_iterator<std::string>(text), {}};
+    std::vector<std::string> words = same;
+    for (const char* const word :
+         {"--learning-rate", "0.01", ":", "-n", "1", ALPA_PROCESS_PROGRAMS "/alpa-mlp"})
+      words.emplace_back(word);
+    words.insert(words.end(), same.begin(), same.end());
     words.insert(words.end(), more.begin(), more.end());
     return run_under_mpirun(1, ALPA_PROCESS_PROGRAMS "/alpa-mlp", words);
   };
