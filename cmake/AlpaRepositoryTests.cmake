@@ -78,7 +78,7 @@ alpa_add_fake_library(processes fake_mpi_nameless mpi_library.cc FAKE_INTERFACE=
 alpa_add_fake_library(processes fake_mpi_stuck mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface
   "FAKE_VERSION=\"Pigeon MPI 1.0\"")
 target_compile_definitions(test_processes PRIVATE ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake" ALPA_PROCESS_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
-  ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>>)
+  ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>> ALPA_HAS_EXAMPLES=$<BOOL:$<TARGET_EXISTS:alpa-mlp>>)
 
 # alpa_add_page(PAGE): what a page shows is tried. Its ```cpp blocks, one after another, are the program page_<stem>, which
 # prints the ```text blocks that follow them at once. Its ```sh blocks are commands that succeed, its ```json blocks cluster
