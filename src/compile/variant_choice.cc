@@ -250,6 +250,7 @@ bool VariantChoice::has_passed(double share_of_time) const {
 /// good stages, however little time there is.
 void VariantChoice::plan_guesses() {
   const auto& tuning = kCompileTuning.micro_batches;
+  double ratio = kInfinity;  // of what stages take to their guess, at least
   do {
     PlannedVariant* next = nullptr;
     for (PlannedVariant& variant : variants_)
@@ -257,13 +258,13 @@ void VariantChoice::plan_guesses() {
           (!next || variant.guesses.back().seconds < next->guesses.back().seconds))
         next = &variant;
     const PlannedVariant* best = best_so_far();
-    if (!next || next->guesses.back().seconds == kInfinity ||
-        (best && tuning.guess_error * next->guesses.back().seconds >= best->best_seconds()))
-      return;
-    const int stages = next->guesses.back().stages;
+    if (!next || next->guesses.back().seconds == kInfinity) return;
+    const inter_op::StageGuess guess = next->guesses.back();
+    if (best && tuning.guess_error * ratio * guess.seconds >= best->best_seconds()) return;
     next->guesses.pop_back();
     try {
-      next->planner->search(budget_).plan_equal(stages);
+      ratio =
+          std::min(ratio, next->planner->search(budget_).plan_equal(guess.stages) / guess.seconds);
     } catch (const Error&) {
       drop(*next);
     }

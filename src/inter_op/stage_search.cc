@@ -326,13 +326,19 @@ struct StageSearch::Impl {
     return true;
   }
 
-  void plan_equal(int stages) {
+  double plan_equal(int stages) {
     memory_share_ = inter_op::kTuning.stage_search.memory_share_of_equal;
-    for (std::size_t t = 0; t < question_.templates.size(); ++t)
-      if (std::ssize(question_.templates[t].stages) == stages && !considered_[t] &&
-          least_seconds_of_template(t) < kInfinity)
-        consider_template(t);
+    double seconds = kInfinity;
+    for (std::size_t t = 0; t < question_.templates.size(); ++t) {
+      const inter_op::StagePartition& partition = question_.templates[t];
+      if (std::ssize(partition.stages) != stages || !is_allowed(partition)) continue;
+      if (!considered_[t]) consider_template(t);
+      for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
+        if (const FoundStages* found = planned_before(partition, schedule))
+          seconds = std::min(seconds, found->seconds);
+    }
     memory_share_ = inter_op::kTuning.stage_search.memory_share;
+    return seconds;
   }
 
   /// Infinite: it does not fit the memory, or is not allowed.
@@ -599,7 +605,7 @@ StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& plann
 StageSearch::~StageSearch() = default;
 
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
-void StageSearch::plan_equal(int stages) { impl_->plan_equal(stages); }
+double StageSearch::plan_equal(int stages) { return impl_->plan_equal(stages); }
 double StageSearch::bound() const { return impl_->bound_; }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }

@@ -69,7 +69,8 @@ class StageSearch {
   bool improve(double cutoff_seconds = kInfinity);
 
   /// Plans the template of so many stages, if there is one, as stages to compare others with.
-  void plan_equal(int stages);
+  /// Returns its seconds; infinite: it does not fit.
+  double plan_equal(int stages);
 
   /// Lower bound on the seconds in the search's count so far; none where memory made plans slower.
   double bound() const;
