@@ -31,9 +31,11 @@ struct CompileTuning {
   struct MicroBatches {
     /// Share of the time in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
-    /// Share of the time after which no further equal stages are planned for a guess, and the share
-    /// that stages may take of what their guess and those of others say.
-    double guess_share = 0.3, guess_error = 0.95;
+    /// Share of the time after which no further equal stages are planned for a guess.
+    double guess_share = 0.3;
+    /// Stages may take this share of their guess times the least ratio of what others took to their
+    /// guess, which counts as so much at most: some lack the memory that their guess supposed.
+    double guess_error = 0.95, most_of_guess = 1.1;
     /// Share of the time that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
     /// Nodes from which on a step is large: each number takes a second before its search begins.

@@ -250,7 +250,7 @@ bool VariantChoice::has_passed(double share_of_time) const {
 /// good stages, however little time there is.
 void VariantChoice::plan_guesses() {
   const auto& tuning = kCompileTuning.micro_batches;
-  double ratio = kInfinity;  // of what stages take to their guess, at least
+  double ratio = tuning.most_of_guess;  // of what stages take to their guess, at least
   do {
     PlannedVariant* next = nullptr;
     for (PlannedVariant& variant : variants_)
