@@ -5,6 +5,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "src/processes/tags.h"
@@ -28,9 +29,11 @@ namespace {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr std::chrono::seconds kSilence{6};
 constexpr double kStallSeconds = 4;
+constexpr int kMostCalls = 3, kLaunchesAtOnce = 3;
 #else
 constexpr std::chrono::seconds kSilence{2};
 constexpr double kStallSeconds = 1.5;
+constexpr int kMostCalls = 12, kLaunchesAtOnce = 36;
 #endif
 
 constexpr std::int64_t kRows = 12, kWidth = 6;
@@ -118,7 +121,7 @@ int check(const Training& training, const Injected& injected) {
   return failed;
 }
 
-/// So many calls of each training, drawn by `seed`; several launches wait for their faults at once.
+/// So many calls of each training, at most kMostCalls, drawn by `seed`; several launches wait for their faults at once.
 template <class Body>
 void for_some_calls(const std::vector<Training>& trainings, int count, unsigned seed, Body&& body) {
   struct Call {
@@ -129,13 +132,17 @@ void for_some_calls(const std::vector<Training>& trainings, int count, unsigned 
   std::mt19937 random(seed);
   std::vector<Call> calls;
   for (const Training& training : trainings)
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < std::min(count, kMostCalls); ++i) {
       const int rank = static_cast<int>(random() % training.size);
       calls.push_back(
           {&training, rank, static_cast<std::int64_t>(random() % training.calls[rank])});
     }
-  at_once(static_cast<int>(calls.size()),
-          [&](int i) { body(*calls[i].training, calls[i].rank, calls[i].number); });
+  const auto all = static_cast<int>(calls.size());
+  for (int done = 0; done < all; done += kLaunchesAtOnce)
+    at_once(std::min(kLaunchesAtOnce, all - done), [&](int i) {
+      const Call& call = calls[done + i];
+      body(*call.training, call.rank, call.number);
+    });
 }
 
 const std::vector<Training>& trainings() {
