@@ -121,7 +121,8 @@ int check(const Training& training, const Injected& injected) {
   return failed;
 }
 
-/// So many calls of each training, at most kMostCalls, drawn by `seed`; several launches wait for their faults at once.
+/// So many calls of each training, at most kMostCalls, drawn by `seed`. Several launches wait for
+/// their faults at once.
 template <class Body>
 void for_some_calls(const std::vector<Training>& trainings, int count, unsigned seed, Body&& body) {
   struct Call {
