@@ -343,7 +343,7 @@ std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
                                      const Cluster& cluster, const cost::CostModel& model,
                                      std::int64_t budget) {
   const Guess guess(needs, micro_batches, cluster, model, budget);
-  const int layers = static_cast<int>(needs.at_few.size()) - 1;
+  const auto layers = static_cast<int>(std::min(needs.at_few.size(), needs.at_many.size())) - 1;
   std::vector<StageGuess> guesses;
   for (int stages = 1; stages <= std::min(layers, cluster.num_devices()); ++stages) {
     if (cluster.num_devices() % stages != 0 ||
