@@ -262,12 +262,14 @@ void VariantChoice::plan_guesses() {
     const inter_op::StageGuess guess = next->guesses.back();
     if (best && tuning.guess_error * ratio * guess.seconds >= best->best_seconds()) return;
     next->guesses.pop_back();
+    const Stopwatch turn;
     try {
       ratio =
           std::min(ratio, next->planner->search(budget_).plan_equal(guess.stages) / guess.seconds);
     } catch (const Error&) {
       drop(*next);
     }
+    longest_turn_ = std::max(longest_turn_, turn.seconds());
     tell();
   } while (!has_passed(tuning.guess_share));
 }
@@ -283,10 +285,12 @@ void VariantChoice::race() {
       for (const PlannedVariant& variant : variants_)
         cutoff = std::min(cutoff, variant.best_seconds());
       StageSearch& search = next->planner->search(budget_);
-      if (cutoff < kInfinity && search.progress().seconds_left <= 0) return;
+      // A turn that is as long as the longest so far must end in time.
+      if (cutoff < kInfinity && search.progress().seconds_left <= longest_turn_) return;
       const Stopwatch turn;
       next->open = search.improve(cutoff);
       next->spent_seconds += turn.seconds();
+      longest_turn_ = std::max(longest_turn_, turn.seconds());
       tell();
     } catch (const Error&) {  // too large, or of another number than the schedule needs
       drop(*next);

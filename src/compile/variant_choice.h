@@ -82,7 +82,8 @@ class VariantChoice {
   const Stopwatch& watch_;
   std::deque<PlannedVariant> variants_;
   bool has_begun_ = false;
-  bool all_traced_ = true;  ///< and their searches begun
+  double longest_turn_ = 0;  ///< seconds of a search's turn
+  bool all_traced_ = true;   ///< and their searches begun
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };
