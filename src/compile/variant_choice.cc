@@ -45,8 +45,6 @@ MethodOptions method_of(const StepVariant& variant, const MethodOptions& method)
   return own;
 }
 
-}  // namespace
-
 /// Guesses at equal stages of every variant, and the graphs that were traced for them.
 class VariantGuesses {
  public:
@@ -115,6 +113,8 @@ class VariantGuesses {
   std::vector<std::vector<inter_op::StageGuess>> guesses_;
   double trace_seconds_ = 0;
 };
+
+}  // namespace
 
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget, const Stopwatch& watch)

@@ -28,7 +28,7 @@ std::string to_string(const StagePartition& partition);
 /// Submeshes of the stages, in order.
 std::vector<Submesh> submeshes_of(const StagePartition& partition);
 
-/// Whether stages have equal layers and submeshes, whatever their configurations are.
+/// Stages of `a` and `b` have equal layers and submeshes, whatever their configurations are.
 bool have_equal_cuts(const StagePartition& a, const StagePartition& b);
 
 /// Per stage, the host where it is placed in order (`place_in_order`); -1: on several.

@@ -13,7 +13,7 @@
 
 namespace alpa::inter_op {
 
-/// What layers need on one device: of a micro-batch, or once per step.
+/// Needs of layers on one device: of a micro-batch, or once per step.
 struct LayerNeeds {
   double forward = 0, backward = 0;  ///< seconds of a micro-batch
   double apply = 0;                  ///< seconds of a step
