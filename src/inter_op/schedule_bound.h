@@ -5,13 +5,9 @@
 
 #include "alpa/pipeline/schedule_kind.h"
 #include "src/inter_op/best_partition.h"
+#include "src/inter_op/step_bound.h"
 
 namespace alpa::inter_op {
-
-/// Seconds of a stage's runs.
-struct LeastRuns {
-  double forward = 0, backward = 0;
-};
 
 struct ScheduleBoundProblem {
   /// Its tables say what a micro-batch takes at least, with its share of what runs once per step.
