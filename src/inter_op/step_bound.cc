@@ -9,6 +9,7 @@
 #include "src/inter_op/step_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <queue>
@@ -26,11 +27,6 @@ namespace {
 /// Of what stages run once per step, the largest: from u1 to u2 seconds.
 struct OnceRange {
   double least = 0, most = 0;
-
-  OnceRange part(int i, int parts) const {
-    const double width = (most - least) / parts;
-    return {least + i * width, i + 1 == parts ? most : least + (i + 1) * width};
-  }
 };
 
 /// A micro-batch takes at least `seconds` - `slope`·u.
@@ -57,6 +53,7 @@ class Costs {
     };
     counts_ = layers_;
     while (counts_ > 1 && !differ(counts_ - 2, layers_ - 1)) --counts_;
+    set_lines();
   }
 
   int layers() const { return layers_; }
@@ -80,8 +77,9 @@ class Costs {
 
   /// `alone` is infinite if the range does not fit.
   StageRuns runs(int first, int last, int part, int kind, OnceRange once) const {
-    StageRuns runs;
-    for_each_line(first, last, part, kind, [&](const Line& line) {
+    const std::size_t at = range(first, last, part);
+    StageRuns runs{.forward = runs_[at].forward, .backward = runs_[at].backward};
+    for_each_line(at, kind, [&](const Line& line) {
       const double at_least = line.seconds - line.slope * once.least,
                    at_most = line.seconds - line.slope * once.most;
       runs.most = std::max(runs.most, at_least);
@@ -89,25 +87,34 @@ class Costs {
       runs.alone = std::max(runs.alone, std::min(micro_batches() * at_least + once.least,
                                                  micro_batches() * at_most + once.most));
     });
-    const LeastRuns parts = problem_.runs(first, last, submeshes_[part]);
-    runs.forward = parts.forward, runs.backward = parts.backward;
     return runs;
   }
 
   /// More than this once per step makes no stage's runs shorter.
   double most_once() const {
     double most = 0;
+    for_each_range([&](int first, int last, int part) {
+      const std::size_t at = range(first, last, part);
+      const double runs = runs_[at].forward + runs_[at].backward;
+      for (int kind = 0; kind < kinds_of_memory(); ++kind)
+        for_each_line(at, kind, [&](const Line& line) {
+          if (line.slope > 0 && line.seconds < kInfinity)
+            most = std::max(most, (line.seconds - runs) / line.slope);
+        });
+    });
+    return most;
+  }
+
+  std::size_t ranges() const { return runs_.size(); }
+  std::size_t range(int first, int last, int part) const {
+    return (static_cast<std::size_t>(first) * layers_ + last) * parts() + part;
+  }
+
+  template <class Visit>
+  void for_each_range(const Visit& visit) const {
     for (int first = 0; first < layers_; ++first)
       for (int last = first; last < layers_; ++last)
-        for (int part = 0; part < parts(); ++part) {
-          const LeastRuns runs = problem_.runs(first, last, submeshes_[part]);
-          for (int kind = 0; kind < kinds_of_memory(); ++kind)
-            for_each_line(first, last, part, kind, [&](const Line& line) {
-              if (line.slope > 0 && line.seconds < kInfinity)
-                most = std::max(most, (line.seconds - runs.forward - runs.backward) / line.slope);
-            });
-        }
-    return most;
+        for (int part = 0; part < parts(); ++part) visit(first, last, part);
   }
 
  private:
@@ -115,23 +122,44 @@ class Costs {
     return problem_.in_flight ? problem_.in_flight(after) : schedule_.in_flight(after);
   }
 
-  template <class Visit>
-  void for_each_line(int first, int last, int part, int kind, const Visit& visit) const {
-    const int m = submeshes_[part];
+  void set_lines() {
+    runs_.resize(static_cast<std::size_t>(layers_) * layers_ * parts());
+    lines_.resize((limits_.size() + problem_.weighed.size()) * ranges());
+    for_each_range([&](int first, int last, int part) {
+      const std::size_t at = range(first, last, part);
+      runs_[at] = problem_.runs(first, last, submeshes_[part]);
+      std::size_t line = at;
+      for (const int limit : limits_) {
+        lines_[line] = line_of_costs(first, last, part, limit);
+        line += ranges();
+      }
+      for (const WeighedCosts& of : problem_.weighed) {
+        const std::size_t i = problem_.costs.index(first, last, submeshes_[part], 0);
+        lines_[line] = {of.seconds[i / problem_.costs.configurations], of.weight};
+        line += ranges();
+      }
+    });
+  }
+
+  Line line_of_costs(int first, int last, int part, int in_flight) const {
     const PartitionCosts& costs = problem_.costs;
     double whole = kInfinity;
     for (int c = 0; c < costs.configurations; ++c) {
-      const std::size_t at = costs.index(first, last, m, c);
-      if (costs.max_in_flight[at] >= limits_[kind]) whole = std::min(whole, costs.seconds[at]);
+      const std::size_t at = costs.index(first, last, submeshes_[part], c);
+      if (costs.max_in_flight[at] >= in_flight) whole = std::min(whole, costs.seconds[at]);
     }
-    const LeastRuns runs = problem_.runs(first, last, m);
-    const double share = 1.0 / micro_batches();
     // What hides is no longer than the last backward run, which has no forward run in it.
-    const double hidden = problem_.hides_gradients ? share : 0;
-    visit(Line{runs.forward + runs.backward, 0});
-    visit(Line{(whole + hidden * runs.forward) / (1 + hidden), share / (1 + hidden)});
-    for (const WeighedCosts& of : problem_.weighed)
-      visit(Line{of.seconds[costs.index(first, last, m, 0) / costs.configurations], of.weight});
+    const double share = 1.0 / micro_batches(), hidden = problem_.hides_gradients ? share : 0;
+    return {(whole + hidden * runs_[range(first, last, part)].forward) / (1 + hidden),
+            share / (1 + hidden)};
+  }
+
+  template <class Visit>
+  void for_each_line(std::size_t range, int kind, const Visit& visit) const {
+    visit(Line{runs_[range].forward + runs_[range].backward, 0});
+    visit(lines_[kind * ranges() + range]);
+    for (std::size_t w = 0; w < problem_.weighed.size(); ++w)
+      visit(lines_[(limits_.size() + w) * ranges() + range]);
   }
 
   const StepBoundProblem& problem_;
@@ -141,6 +169,8 @@ class Costs {
   std::vector<int> limits_;     ///< of micro-batches in flight, ascending
   std::vector<int> in_flight_;  ///< per stages after, for memory
   int counts_ = 1;
+  std::vector<LeastRuns> runs_;  ///< per range
+  std::vector<Line> lines_;      ///< per kind of memory, then per weight, and range
 };
 
 /// A partition of the layers from one on.
@@ -165,10 +195,7 @@ struct Found {
 /// The program of one tiling.
 class LabelProgram {
  public:
-  LabelProgram(const Costs& costs, const Tiling& tiling)
-      : costs_(costs),
-        tiling_(tiling),
-        ranges_(static_cast<std::size_t>(costs.layers()) * costs.layers() * costs.parts()) {
+  LabelProgram(const Costs& costs, const Tiling& tiling) : costs_(costs), tiling_(tiling) {
     for (const std::vector<TilingStep>& steps : tiling.steps) {
       auto& next = next_.emplace_back(tiling.states);
       for (const TilingStep& step : steps)
@@ -178,6 +205,14 @@ class LabelProgram {
   }
 
   double work() const { return work_; }
+
+  /// If no transfer depends on what is behind it by more seconds, labels do not tell it.
+  void drop_small_differences(double seconds) {
+    if (*std::max_element(slack_.begin(), slack_.end()) > seconds) return;
+    for (auto row = transfers_.begin(); row != transfers_.end(); row += costs_.parts())
+      std::fill_n(row, costs_.parts(), *std::min_element(row, row + costs_.parts()));
+    std::fill(slack_.begin(), slack_.end(), 0);
+  }
 
   /// For this interval: what no partition takes less than, found in little time.
   double quick_bound(OnceRange once, double below) {
@@ -208,9 +243,6 @@ class LabelProgram {
     int first = 0, part = 0;
   };
 
-  std::size_t range(int first, int last, int part) const {
-    return (static_cast<std::size_t>(first) * costs_.layers() + last) * costs_.parts() + part;
-  }
   std::size_t rest(int layers, int state) const {
     return static_cast<std::size_t>(layers) * tiling_.states + state;
   }
@@ -245,16 +277,17 @@ class LabelProgram {
   }
 
   void begin(OnceRange once, double below) {
-    schedule_ = costs_.schedule();
-    schedule_.once = once.least;
-    const int layers = costs_.layers();
-    stages_.resize(ranges_ * costs_.kinds_of_memory());
-    for (int kind = 0; kind < costs_.kinds_of_memory(); ++kind)
-      for (int first = 0; first < layers; ++first)
-        for (int last = first; last < layers; ++last)
-          for (int part = 0; part < costs_.parts(); ++part)
-            stages_[kind * ranges_ + range(first, last, part)] =
-                costs_.runs(first, last, part, kind, once);
+    if (stages_.empty() || once.least != once_.least || once.most != once_.most) {
+      once_ = once;
+      schedule_ = costs_.schedule();
+      schedule_.once = once.least;
+      stages_.resize(costs_.ranges() * costs_.kinds_of_memory());
+      costs_.for_each_range([&](int first, int last, int part) {
+        for (int kind = 0; kind < costs_.kinds_of_memory(); ++kind)
+          stages_[kind * costs_.ranges() + costs_.range(first, last, part)] =
+              costs_.runs(first, last, part, kind, once);
+      });
+    }
     sum_up_rest(below);
   }
 
@@ -266,7 +299,7 @@ class LabelProgram {
     rest_sum_[none] = rest_alone_[none] = rest_longer_[none] = 0;
     for (int layers = 1; layers <= costs_.layers(); ++layers)
       for (const auto& [first, part] : candidates_before(layers, below)) {
-        const StageRuns& stage = stages_[range(first, layers - 1, part)];
+        const StageRuns& stage = stages_[costs_.range(first, layers - 1, part)];
         const double before = schedule_.before(stage, 0), longer = longer_run(stage);
         for (const TilingStep& step : tiling_.steps[part]) {
           const std::size_t from = rest(first, step.to), to = rest(layers, step.from);
@@ -309,7 +342,8 @@ class LabelProgram {
     std::vector<Candidate> candidates;
     for (int first = end - 1; first >= 0; --first)
       for (int part = 0; part < costs_.parts(); ++part)
-        if (stages_[range(first, end - 1, part)].alone < below) candidates.push_back({first, part});
+        if (stages_[costs_.range(first, end - 1, part)].alone < below)
+          candidates.push_back({first, part});
     return candidates;
   }
 
@@ -320,7 +354,7 @@ class LabelProgram {
     const int in_flight = schedule_.in_flight(count);
     for (const Candidate& candidate : candidates) {
       const StageRuns& stage =
-          stages_[kind * ranges_ + range(candidate.first, end - 1, candidate.part)];
+          stages_[kind * costs_.ranges() + costs_.range(candidate.first, end - 1, candidate.part)];
       if (stage.alone >= below_) continue;
       for (const int next : next_[candidate.part][state]) {
         const std::size_t left = rest(candidate.first, next);
@@ -384,7 +418,7 @@ class LabelProgram {
 
   const Costs& costs_;
   const Tiling& tiling_;
-  const std::size_t ranges_;
+  OnceRange once_;
   PathSchedule schedule_;
   std::vector<std::vector<std::vector<int>>> next_;  ///< states, per part and state
   std::vector<double> transfers_, slack_;            ///< per (layer, part, part)
@@ -416,6 +450,9 @@ class StepBoundSearch {
 
   StepBound run() {
     open({0, std::min(costs_.most_once(), enough_)}, 0);
+    if (open_.top().seconds < kInfinity)
+      program_.drop_small_differences(kTuning.step_bound.small_transfer * open_.top().seconds /
+                                      costs_.micro_batches());
     while (open_.top().seconds < enough_ && !is_over()) {
       Interval least = open_.top();
       open_.pop();
@@ -426,7 +463,9 @@ class StepBoundSearch {
         return {least.seconds, partition(least.stages)};
       } else {
         best_ = least.stages;
-        open(least.once.part(0, 2), least.seconds), open(least.once.part(1, 2), least.seconds);
+        const double middle = (least.once.least + least.once.most) / 2;
+        open({least.once.least, middle}, least.seconds);
+        open({middle, least.once.most}, least.seconds);
       }
     }
     const Interval& least = open_.top();
@@ -435,7 +474,12 @@ class StepBoundSearch {
   }
 
  private:
-  bool is_over() const { return ended_ || (problem_.is_over && problem_.is_over()); }
+  /// A first look has time whenever it comes.
+  double most_work() const {
+    const bool is_late = problem_.is_over && problem_.is_over();
+    return is_late ? kTuning.step_bound.first_look : kTuning.step_bound.most_work;
+  }
+  bool is_over() const { return ended_ || program_.work() >= most_work(); }
 
   void open(OnceRange once, double seconds) {
     open_.push({once, std::max(seconds, program_.quick_bound(once, enough_)), {}});
@@ -443,10 +487,10 @@ class StepBoundSearch {
 
   /// For stages a little above the bound.
   void look(Interval& interval) {
-    const auto& tuning = kTuning.step_bound;
-    const double more = interval.seconds > 0 ? interval.seconds * (1 + tuning.growth) : kInfinity;
+    const double more =
+        interval.seconds > 0 ? interval.seconds * (1 + kTuning.step_bound.growth) : kInfinity;
     const double below = std::min(enough_, more);
-    Found found = program_.solve(interval.once, below, tuning.most_work - program_.work());
+    Found found = program_.solve(interval.once, below, most_work() - program_.work());
     if (!found.is_complete) {
       ended_ = true;
       return;
@@ -455,12 +499,14 @@ class StepBoundSearch {
     interval.stages = std::move(found.stages);
   }
 
-  /// Whether its stages take hardly more than its bound says.
+  /// Whether its stages take hardly more than its bound says, with some number of the interval.
   bool is_narrow(const Interval& interval) const {
     constexpr int kParts = 8;
     double least = kInfinity;
-    for (int i = 0; i < kParts; ++i)
-      least = std::min(least, seconds_of(interval.stages, interval.once.part(i, kParts)));
+    for (int i = 0; i <= kParts; ++i) {
+      const double once = std::lerp(interval.once.least, interval.once.most, i / double{kParts});
+      least = std::min(least, seconds_of(interval.stages, {once, once}));
+    }
     return least <= interval.seconds * (1 + kTuning.step_bound.narrow);
   }
 

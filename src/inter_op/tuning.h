@@ -63,8 +63,10 @@ struct Tuning {
     double growth = 0.02;
     /// The stages of an interval may take this part more than its bound.
     double narrow = 5e-4;
-    /// Labels that are extended, at most.
-    double most_work = 3e8;
+    /// Transfers whose seconds differ by less, in parts of a micro-batch of a stage, are one.
+    double small_transfer = 3e-4;
+    /// Labels that are extended, at most; and once time is over.
+    double most_work = 1e8, first_look = 2e7;
   } step_bound;
 
   struct Submesh {
