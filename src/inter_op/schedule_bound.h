@@ -39,6 +39,7 @@ struct ScheduleBound {
 /// micro-batch to come back, while it runs no more than n - 1 others forward, or backward. And any
 /// stage of t seconds takes at least (R + t)·⌈B / n⌉ + (m - 1)·t / 2: each round of n begins when
 /// those before come back, and the m of the last round run one after another.
+/// The larger one of this bound and of the one by paths (step_bound.h).
 ScheduleBound schedule_bound(const ScheduleBoundProblem& problem);
 
 }  // namespace alpa::inter_op
