@@ -433,12 +433,12 @@ class LabelProgram {
 };
 
 /// Partitions whose largest of what runs once per step is in an interval.
-struct Interval {
+struct OnceInterval {
   OnceRange once;
   double seconds = 0;         ///< of the step, at least
   std::vector<Label> stages;  ///< of these; none: not found yet
 
-  bool operator<(const Interval& other) const { return seconds > other.seconds; }
+  bool operator<(const OnceInterval& other) const { return seconds > other.seconds; }
 };
 
 /// Searches the lists of submeshes of one tiling.
@@ -454,7 +454,7 @@ class StepBoundSearch {
       program_.drop_small_differences(kTuning.step_bound.small_transfer * open_.top().seconds /
                                       costs_.micro_batches());
     while (open_.top().seconds < enough_ && !is_over()) {
-      Interval least = open_.top();
+      OnceInterval least = open_.top();
       open_.pop();
       if (least.stages.empty()) {
         look(least);
@@ -468,7 +468,7 @@ class StepBoundSearch {
         open({middle, least.once.most}, least.seconds);
       }
     }
-    const Interval& least = open_.top();
+    const OnceInterval& least = open_.top();
     if (least.seconds >= enough_) return {least.seconds, {}};
     return {least.seconds, partition(least.stages.empty() ? best_ : least.stages)};
   }
@@ -486,7 +486,7 @@ class StepBoundSearch {
   }
 
   /// For stages a little above the bound.
-  void look(Interval& interval) {
+  void look(OnceInterval& interval) {
     const double more =
         interval.seconds > 0 ? interval.seconds * (1 + kTuning.step_bound.growth) : kInfinity;
     const double below = std::min(enough_, more);
@@ -500,7 +500,7 @@ class StepBoundSearch {
   }
 
   /// Whether its stages take hardly more than its bound says, with some number of the interval.
-  bool is_narrow(const Interval& interval) const {
+  bool is_narrow(const OnceInterval& interval) const {
     constexpr int kParts = 8;
     double least = kInfinity;
     for (int i = 0; i <= kParts; ++i) {
@@ -541,7 +541,7 @@ class StepBoundSearch {
   const Costs& costs_;
   const double enough_;
   LabelProgram program_;
-  std::priority_queue<Interval> open_;
+  std::priority_queue<OnceInterval> open_;
   std::vector<Label> best_;  ///< of a wider interval than those that are open
   bool ended_ = false;
 };

@@ -62,7 +62,7 @@ TEST_CASE("no path takes longer than its schedule; the longest takes nearly as l
       CAPTURE(transfer);
       for (const ScheduleKind exact : {ScheduleKind::gpipe, ScheduleKind::inference})
         CHECK(gaps(exact, equal, transfer).second < 1e-9);
-      const double mean = transfer > 0.1 ? 0.01 : 5e-4;
+      const double mean = transfer > 0.1 ? 0.01 : 1e-3;
       CHECK(gaps(ScheduleKind::one_f_one_b, equal, transfer).first < mean);
       CHECK(gaps(ScheduleKind::one_f_one_b_overlap, equal, transfer).first < mean);
       CHECK(gaps(ScheduleKind::zero_bubble, equal, transfer).first < 0.4);
