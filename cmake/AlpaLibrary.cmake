@@ -1,10 +1,10 @@
-# The library: src/*.cc, src/<module>/*.cc, src/<module>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi), kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which
-# plan what the CUDA kernels (*.cu, see AlpaCuda) do and need nothing of CUDA.
+# The library: src/*.cc, src/<module>/*.cc, src/<module>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi),
+# kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which plan what the CUDA kernels (*.cu, see AlpaCuda) do and
+# need nothing of CUDA.
 file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc
-     ${PROJECT_SOURCE_DIR}/src/*/*/*.cc)
+     ${PROJECT_SOURCE_DIR}/src/*/*/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc ${PROJECT_SOURCE_DIR}/kernels/plan/*.cc)
 list(FILTER ALPA_SOURCES EXCLUDE REGEX "/src/(cuda|mpi)/")
-file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc
-     ${PROJECT_SOURCE_DIR}/kernels/plan/*.cc)
+file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc)
 set(ALPA_ISA_KERNELS ${ALPA_KERNELS})
 list(FILTER ALPA_ISA_KERNELS INCLUDE REGEX "\\.isa\\.cc$")
 list(FILTER ALPA_KERNELS EXCLUDE REGEX "\\.isa\\.cc$")
@@ -16,7 +16,10 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
 elseif(ALPA_SANITIZE)
   list(APPEND ALPA_KERNEL_OPTIONS -O1)
 endif()
-set_source_files_properties(${ALPA_KERNELS} ${PROJECT_SOURCE_DIR}/src/comm/combine.cc
+if(ALPA_SANITIZE MATCHES "undefined")
+  list(APPEND ALPA_KERNEL_OPTIONS -fsanitize=alignment)
+endif()
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/comm/combine.cc
   PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 
 # Clusters that programs know by name: one host of each kind, as a text in the library (src/mesh/known_clusters.h).
@@ -29,7 +32,14 @@ foreach(name p3.16xlarge dgx-v100 dgx-a100 hgx-h100 hgx-h200)
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/known_clusters.cc.in ${PROJECT_BINARY_DIR}/known_clusters.cc @ONLY)
 
-add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS} ${PROJECT_BINARY_DIR}/known_clusters.cc)
+# Not together: each names its own parts alike.
+add_library(alpa_kernels OBJECT ${ALPA_KERNELS})
+target_precompile_headers(alpa_kernels PRIVATE ${ALPA_STANDARD_HEADERS} <fmt/core.h>)
+target_compile_options(alpa_kernels PRIVATE ${ALPA_KERNEL_OPTIONS})
+target_include_directories(alpa_kernels PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(alpa_kernels PRIVATE alpa_settings fmt::fmt Eigen3::Eigen DNNL::dnnl)
+
+add_library(alpa ${ALPA_SOURCES} $<TARGET_OBJECTS:alpa_kernels> ${PROJECT_BINARY_DIR}/known_clusters.cc)
 alpa_compile_together(alpa)
 add_library(alpa::alpa ALIAS alpa)
 target_compile_features(alpa PUBLIC cxx_std_20)
@@ -75,6 +85,7 @@ endif()
 if(ALPA_ISA_KERNELS)
   foreach(isa ${ALPA_ISAS})
     add_library(alpa_${isa} OBJECT ${ALPA_ISA_KERNELS})
+    alpa_compile_together(alpa_${isa})
     target_compile_definitions(alpa_${isa} PRIVATE ALPA_ISA=${isa})
     target_compile_options(alpa_${isa} PRIVATE ${ALPA_KERNEL_OPTIONS} ${ALPA_ISA_OPTIONS_${isa}})
     target_include_directories(alpa_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/include)

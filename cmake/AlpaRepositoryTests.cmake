@@ -47,6 +47,16 @@ if(TARGET alpa_cuda)
   target_compile_definitions(test_cuda PRIVATE ALPA_FAKE_DRIVER="$<TARGET_FILE:fake_driver>")
 endif()
 
+# What the machine code of kernels says is read once, for cuda/sass and emulation/waves.
+if(TARGET alpa_cuda)
+  add_test(NAME cuda/sass_report COMMAND sh -c "\"$0\" \"$1\" >\"$2\""
+    ${PROJECT_SOURCE_DIR}/scripts/sass_report $<TARGET_FILE:alpa_cuda> ${ALPA_SASS_REPORT})
+  set_tests_properties(cuda/sass_report PROPERTIES
+    LABELS cuda TIMEOUT ${ALPA_TEST_TIMEOUT} FIXTURES_SETUP sass_report SKIP_RETURN_CODE 77)
+  set_property(TEST cuda/sass PROPERTY FIXTURES_REQUIRED sass_report)
+  set_property(TEST cuda/sass APPEND PROPERTY ENVIRONMENT ALPA_SASS_REPORT=${ALPA_SASS_REPORT})
+endif()
+
 # tests/processes/programs/<x>.cc -> processes_<x>, which tests of that folder start as several processes.
 file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/processes/programs/*.cc)
 foreach(source ${programs})
@@ -68,7 +78,7 @@ alpa_add_fake_library(processes fake_mpi_nameless mpi_library.cc FAKE_INTERFACE=
 alpa_add_fake_library(processes fake_mpi_stuck mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface
   "FAKE_VERSION=\"Pigeon MPI 1.0\"")
 target_compile_definitions(test_processes PRIVATE ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake" ALPA_PROCESS_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
-  ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>>)
+  ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>> ALPA_HAS_EXAMPLES=$<BOOL:$<TARGET_EXISTS:alpa-mlp>>)
 
 # alpa_add_page(PAGE): what a page shows is tried. Its ```cpp blocks, one after another, are the program page_<stem>, which
 # prints the ```text blocks that follow them at once. Its ```sh blocks are commands that succeed, its ```json blocks cluster

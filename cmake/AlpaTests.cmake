@@ -107,6 +107,7 @@ function(alpa_add_test_folder folder)
   endforeach()
 endfunction()
 
+set(ALPA_SASS_REPORT ${PROJECT_BINARY_DIR}/sass_report.txt)
 if(ALPA_EMULATION)
   add_subdirectory(${PROJECT_SOURCE_DIR}/tests/emulation)
 endif()

@@ -29,6 +29,25 @@ typedef std::int64_t Int64s __attribute__((vector_size(kBytes)));
 typedef float HalfFloat32s
     __attribute__((vector_size(kBytes / 2)));  // as many floats as Float64s has doubles
 
+/// As many small integers as Float32s has floats, or Float64s doubles.
+typedef std::uint8_t Byte32s __attribute__((vector_size(kBytes / 4)));
+typedef std::uint8_t Byte64s __attribute__((vector_size(kBytes / 8)));
+typedef std::uint16_t Short32s __attribute__((vector_size(kBytes / 2)));
+
+/// The vector of type From at x, its lanes converted to those of To.
+template <class To, class From>
+ALPA_INLINE To load_as(const void* x) {
+  From from;
+  __builtin_memcpy(&from, x, sizeof from);
+  return __builtin_convertvector(from, To);
+}
+/// Writes x, its lanes converted to those of To.
+template <class To, class From>
+ALPA_INLINE void store_as(void* out, From x) {
+  const To to = __builtin_convertvector(x, To);
+  __builtin_memcpy(out, &to, sizeof to);
+}
+
 /// True lanes are -1, false lanes 0.
 struct Mask32 {
   Int32s v;
@@ -105,6 +124,14 @@ ALPA_INLINE F64 sqrt(F64 x) {
 /// x to the nearest integer, ties to even; |x| < 2^22.
 ALPA_INLINE F32 round_small(F32 x) { return (x + F32(12582912.0f)) - F32(12582912.0f); }
 
+/// The polynomial of x with these coefficients, the highest power's first, by Horner's rule.
+template <class... Rest>
+ALPA_INLINE F32 polynomial(F32 x, float highest, Rest... rest) {
+  F32 p(highest);
+  ((p = p * x + F32(rest)), ...);
+  return p;
+}
+
 #if defined(__AVX512F__)
 ALPA_INLINE __m512 native(F32 x) { return reinterpret_cast<__m512>(x.v); }
 /// p · 2^⌊n⌋, rounded once.
@@ -140,12 +167,8 @@ ALPA_INLINE F32 clamp(F32 x, float low, float high) {
 /// e^r for |r| <= ln(2)/2: relative error below 2^-24 before rounding (the
 /// coefficients of Cephes' expf).
 ALPA_INLINE F32 exp_reduced(F32 r) {
-  F32 p(1.9875691500e-4f);
-  p = p * r + F32(1.3981999507e-3f);
-  p = p * r + F32(8.3334519073e-3f);
-  p = p * r + F32(4.1665795894e-2f);
-  p = p * r + F32(1.6666665459e-1f);
-  p = p * r + F32(5.0000001201e-1f);
+  const F32 p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                           4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f);
   return p * (r * r) + r + F32(1.0f);
 }
 
@@ -159,13 +182,8 @@ ALPA_INLINE F32 exp(F32 x) {
 
 /// 2^r for 0 <= r <= 1, 1 at 0: relative error below 2^-28 before rounding.
 ALPA_INLINE F32 exp2_reduced(F32 r) {
-  F32 p(2.16129159441e-4f);
-  p = p * r + F32(1.24678461739e-3f);
-  p = p * r + F32(9.67545159359e-3f);
-  p = p * r + F32(5.54852806079e-2f);
-  p = p * r + F32(2.40229305554e-1f);
-  p = p * r + F32(6.93147044443e-1f);
-  return p * r + F32(1.0f);
+  return polynomial(r, 2.16129159441e-4f, 1.24678461739e-3f, 9.67545159359e-3f, 5.54852806079e-2f,
+                    2.40229305554e-1f, 6.93147044443e-1f, 1.0f);
 }
 
 /// 2^x. NaN stays NaN.
@@ -181,15 +199,9 @@ ALPA_INLINE F32 exp2(F32 x) {
 
 /// log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, without the terms f - f²/2 (Cephes' logf).
 ALPA_INLINE F32 log1p_tail(F32 f) {
-  F32 p(7.0376836292e-2f);
-  p = p * f + F32(-1.1514610310e-1f);
-  p = p * f + F32(1.1676998740e-1f);
-  p = p * f + F32(-1.2420140846e-1f);
-  p = p * f + F32(1.4249322787e-1f);
-  p = p * f + F32(-1.6668057665e-1f);
-  p = p * f + F32(2.0000714765e-1f);
-  p = p * f + F32(-2.4999993993e-1f);
-  p = p * f + F32(3.3333331174e-1f);
+  const F32 p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f,
+                           -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
+                           -2.4999993993e-1f, 3.3333331174e-1f);
   return p * f * (f * f);
 }
 
@@ -212,11 +224,8 @@ ALPA_INLINE F32 log(F32 x) {
 /// Odd polynomial near 0, 1 - 2 / (e^2|x| + 1) beyond (Cephes' tanhf).
 ALPA_INLINE F32 tanh(F32 x) {
   const F32 a = abs(x), s = x * x;
-  F32 p(-5.70498872745e-3f);
-  p = p * s + F32(2.06390887954e-2f);
-  p = p * s + F32(-5.37397155531e-2f);
-  p = p * s + F32(1.33314422036e-1f);
-  p = p * s + F32(-3.33332819422e-1f);
+  const F32 p = polynomial(s, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                           1.33314422036e-1f, -3.33332819422e-1f);
   const F32 small = p * s * x + x;
   const F32 large = F32(1.0f) - F32(2.0f) / (exp(a + a) + F32(1.0f));
   return select(a < F32(0.625f), small, select(x < F32(0.0f), -large, large));
@@ -248,12 +257,8 @@ ALPA_INLINE F64 tanh(F64 x) {
 /// A polynomial near 0, 1 - e^-p(|x|) beyond (N. Juffa's erff).
 ALPA_INLINE F32 erf(F32 x) {
   const F32 a = abs(x), s = x * x;
-  F32 p(-5.96761703e-4f);
-  p = p * s + F32(4.99119423e-3f);
-  p = p * s + F32(-2.67681349e-2f);
-  p = p * s + F32(1.12819925e-1f);
-  p = p * s + F32(-3.76125336e-1f);
-  p = p * s + F32(1.28379166e-1f);
+  const F32 p = polynomial(s, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,
+                           -3.76125336e-1f, 1.28379166e-1f);
   const F32 small = p * x + x;
   F32 q = F32(-1.72853470e-5f) * a + F32(3.83197126e-4f);
   q = q * s + (F32(-3.88396438e-3f) * a + F32(2.42546219e-2f));
@@ -321,18 +326,13 @@ ALPA_INLINE F64 load_wide(const float* x) {
 #elif defined(__AVX2__)
   return reinterpret_cast<Float64s>(_mm256_cvtps_pd(_mm_loadu_ps(x)));
 #else
-  HalfFloat32s part;
-  __builtin_memcpy(&part, x, sizeof part);
-  return __builtin_convertvector(part, Float64s);
+  return load_as<Float64s, HalfFloat32s>(x);
 #endif
 }
 ALPA_INLINE F64 load_wide(const double* x) { return F64::load(x); }
 
 /// Rounds to floats.
-ALPA_INLINE void store_narrow(float* out, F64 x) {
-  const HalfFloat32s part = __builtin_convertvector(x.v, HalfFloat32s);
-  __builtin_memcpy(out, &part, sizeof part);
-}
+ALPA_INLINE void store_narrow(float* out, F64 x) { store_as<HalfFloat32s>(out, x.v); }
 
 /// kLanes32 bytes as integers.
 ALPA_INLINE Int32s load_bytes(const void* x) {
@@ -343,10 +343,7 @@ ALPA_INLINE Int32s load_bytes(const void* x) {
   return reinterpret_cast<Int32s>(
       _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(x))));
 #else
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 4)));
-  Bytes bytes;
-  __builtin_memcpy(&bytes, x, sizeof bytes);
-  return __builtin_convertvector(bytes, Int32s);
+  return load_as<Int32s, Byte32s>(x);
 #endif
 }
 
@@ -361,9 +358,7 @@ ALPA_INLINE void store_bytes(void* out, Int32s x) {
       _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
   _mm_storel_epi64(static_cast<__m128i*>(out), _mm_packus_epi16(words, words));
 #else
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 4)));
-  const Bytes bytes = __builtin_convertvector(x, Bytes);
-  __builtin_memcpy(out, &bytes, sizeof bytes);
+  store_as<Byte32s>(out, x);
 #endif
 }
 
@@ -371,19 +366,10 @@ ALPA_INLINE void store_bytes(void* out, Int32s x) {
 typedef std::int32_t HalfInt32s __attribute__((vector_size(kBytes / 2)));
 
 /// kLanes64 bytes as integers.
-ALPA_INLINE HalfInt32s load_few_bytes(const void* x) {
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
-  Bytes bytes;
-  __builtin_memcpy(&bytes, x, sizeof bytes);
-  return __builtin_convertvector(bytes, HalfInt32s);
-}
+ALPA_INLINE HalfInt32s load_few_bytes(const void* x) { return load_as<HalfInt32s, Byte64s>(x); }
 
 /// Integers from 0 to 255 as bytes.
-ALPA_INLINE void store_few_bytes(void* out, HalfInt32s x) {
-  typedef std::uint8_t Bytes __attribute__((vector_size(kBytes / 8)));
-  const Bytes bytes = __builtin_convertvector(x, Bytes);
-  __builtin_memcpy(out, &bytes, sizeof bytes);
-}
+ALPA_INLINE void store_few_bytes(void* out, HalfInt32s x) { store_as<Byte64s>(out, x); }
 
 ALPA_INLINE F64 to_f64(HalfInt32s x) {
 #if defined(__AVX512F__)
@@ -407,10 +393,7 @@ ALPA_INLINE Int32s load_words(const void* x) {
   return reinterpret_cast<Int32s>(
       _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(x))));
 #else
-  typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
-  Words words;
-  __builtin_memcpy(&words, x, sizeof words);
-  return __builtin_convertvector(words, Int32s);
+  return load_as<Int32s, Short32s>(x);
 #endif
 }
 
@@ -425,9 +408,7 @@ ALPA_INLINE void store_words(void* out, Int32s x) {
   _mm_storeu_si128(static_cast<__m128i*>(out),
                    _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
 #else
-  typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
-  const Words words = __builtin_convertvector(x, Words);
-  __builtin_memcpy(out, &words, sizeof words);
+  store_as<Short32s>(out, x);
 #endif
 }
 

@@ -7,6 +7,7 @@
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/convolution_plan.h"
+#include "kernels/cuda/rounded_up.h"
 
 namespace alpa::cuda {
 namespace {
@@ -17,8 +18,6 @@ constexpr std::int64_t kMostDnnWidth = 128;
 /// A piece of one key head may need more, up to kMostOfKeyHead.
 constexpr std::int64_t kMostWorkspace = std::int64_t{512} << 20;
 constexpr std::int64_t kMostOfKeyHead = std::int64_t{2} << 30;
-
-std::int64_t rounded_up(std::int64_t x, std::int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 /// Of the gradient of a query head in one row of the batch: the products' gradients in 16 bits, and
 /// with groups dk and dv of every query head.

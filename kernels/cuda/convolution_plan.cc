@@ -5,16 +5,13 @@
 #include <algorithm>
 
 #include "kernels/cuda/convolution_plan.h"
+#include "kernels/cuda/rounded_up.h"
 #include "kernels/plan/windows.h"
 
 namespace alpa::cuda {
 namespace {
 
 constexpr std::string_view kNames[] = {"conv2d", "conv2d_grad_x", "conv2d_grad_kernel"};
-
-std::int64_t rounded_up(std::int64_t bytes) {
-  return (bytes + kDnnAlignment - 1) / kDnnAlignment * kDnnAlignment;
-}
 
 /// Rows or columns that a window reaches over.
 std::int64_t span_of(const kernels::WindowDim& d) { return (d.size - 1) * d.dilation + 1; }
@@ -26,8 +23,8 @@ std::int64_t workspace_limit(const ConvolutionLaunch& launch) {
   constexpr std::int64_t kMost = std::int64_t{256} << 20;
   const std::int64_t elements =
       launch.x_elements() + launch.kernel_elements() + launch.y_elements();
-  return std::min(kMost,
-                  rounded_up(2 * elements * static_cast<std::int64_t>(size_of(launch.dtype))));
+  return std::min(kMost, rounded_up(2 * elements * static_cast<std::int64_t>(size_of(launch.dtype)),
+                                    kDnnAlignment));
 }
 
 }  // namespace
@@ -83,8 +80,8 @@ std::int64_t padding_after(const kernels::WindowDim& d) {
 ConvolutionScratch convolution_scratch(const ConvolutionLaunch& launch) {
   if (!suits_dnn(launch)) return {};
   ConvolutionScratch scratch;
-  scratch.workspace =
-      rounded_up(launch.kernel_elements() * static_cast<std::int64_t>(size_of(launch.dtype)));
+  scratch.workspace = rounded_up(
+      launch.kernel_elements() * static_cast<std::int64_t>(size_of(launch.dtype)), kDnnAlignment);
   scratch.workspace_bytes = workspace_limit(launch);
   scratch.bytes = scratch.workspace + scratch.workspace_bytes + kDnnAlignment;
   return scratch;

@@ -6,15 +6,14 @@
 #include <memory>
 
 #include "alpa/base/error.h"
+#include "kernels/cuda/rounded_up.h"
 #include "kernels/elementwise.h"
 
 namespace alpa::cuda {
 namespace {
 
-std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
-
 /// Hands out parts of the workspace.
-class Scratch {
+class Workspace {
  public:
   std::int64_t take(std::int64_t bytes) {
     const std::int64_t offset = size_;
@@ -68,7 +67,7 @@ ReduceLaunch sum_of(const kernels::EinsumPlan& plan, const std::string& letters,
 }
 
 OperandSteps operand_steps(const EinsumSteps& steps, const kernels::EinsumOperand& operand,
-                           const KernelCall& call, int input, Scratch& scratch) {
+                           const KernelCall& call, int input, Workspace& scratch) {
   OperandSteps o;
   o.input = input;
   o.elements = steps.plan.extent_of(operand.layout);
@@ -87,7 +86,7 @@ OperandSteps operand_steps(const EinsumSteps& steps, const kernels::EinsumOperan
   return o;
 }
 
-void place_result(EinsumSteps& steps, DType z, Scratch& scratch) {
+void place_result(EinsumSteps& steps, DType z, Workspace& scratch) {
   const kernels::EinsumPlan& plan = steps.plan;
   const std::int64_t bytes =
       plan.extent_of(plan.c) * static_cast<std::int64_t>(size_of(steps.product_type));
@@ -143,7 +142,7 @@ void plan_product(EinsumSteps& steps, const KernelCall& call) {
                                       call.outputs[0].type.shape, {.one_batch = true});
     divide_batch(steps);
   }
-  Scratch scratch;
+  Workspace scratch;
   const bool swapped = steps.plan.swapped;
   steps.a = operand_steps(steps, steps.plan.a, call, swapped ? 1 : 0, scratch);
   steps.b = operand_steps(steps, steps.plan.b, call, swapped ? 0 : 1, scratch);

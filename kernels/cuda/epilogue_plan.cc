@@ -5,14 +5,13 @@
 #include <memory>
 
 #include "alpa/base/error.h"
+#include "kernels/cuda/rounded_up.h"
 
 namespace alpa::cuda {
 namespace {
 
 // cuBLASLt's requirement on the rows of a kept matrix, in bits or elements.
 constexpr std::int64_t kBitsMultiple = 128, kElementsMultiple = 8;
-
-std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
 bool has(const std::string& letters, char letter) {
   return letters.find(letter) != std::string::npos;

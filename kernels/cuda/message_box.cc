@@ -18,8 +18,9 @@ MessageBox message_box(const KernelTensor& local, const Shape& begin, const Shap
   for (std::size_t d = 0; d < extent.size(); ++d) {
     const std::int64_t at = begin[d] - local.offset[d];
     invariant(at >= 0 && at + extent[d] <= local.type.shape[d],
-              "message of a box of {} at {}: the device holds {} at {}", to_string(extent),
-              to_string(begin), to_string(local.type.shape), to_string(local.offset));
+              "message of a box of {} at {}: the device holds {} at {}", alpa::to_string(extent),
+              alpa::to_string(begin), alpa::to_string(local.type.shape),
+              alpa::to_string(local.offset));
     box.begin += at * box.strides[d];
     box.elements *= extent[d];
   }
@@ -35,8 +36,8 @@ CopyLaunch copy_of(const MessageBox& from, const MessageBox& to, DType dtype) {
   require(
       plan_copy(copy, static_cast<int>(size_of(dtype)), static_cast<int>(from.extent.size()),
                 from.extent.data(), from.strides.data(), to.strides.data(), from.begin, to.begin),
-      "message of a box of {}: the kernel takes at most {} dimensions", to_string(from.extent),
-      kMaxDims);
+      "message of a box of {}: the kernel takes at most {} dimensions",
+      alpa::to_string(from.extent), kMaxDims);
   return copy;
 }
 

@@ -19,7 +19,7 @@ struct CommonFlags {
   std::string backend = "auto";
   std::string mesh = "auto", method = "shard";
   std::string micro_batches = "1";
-  std::string stages = "2", pipeline_layers = "auto", schedule = "1f1b";  ///< of method pipeline
+  std::string stages = "2", pipeline_layers = "auto", schedule = "auto";  ///< of method pipeline
   std::int64_t steps = 10, seed = 0, batch = 512;
   std::string optimizer = "adam", precision = "as_written", remat = "none";
   double learning_rate = 1e-3;

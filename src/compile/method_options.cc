@@ -13,12 +13,12 @@
 namespace alpa {
 namespace {
 
-/// Seconds for searches of a graph that took so long to trace.
-double search_seconds(double solver_seconds, double trace_seconds) {
+/// Seconds for searches of a graph that took so long to trace, of which some have passed.
+double search_seconds(double solver_seconds, double trace_seconds, double passed_seconds) {
   const CompileTuning::Lowering& kept = kCompileTuning.lowering;
   const double lowering = std::clamp(kept.of_tracing * trace_seconds, kept.share * solver_seconds,
                                      kept.most_share * solver_seconds);
-  return std::max(0.0, solver_seconds - trace_seconds - lowering);
+  return std::max(0.0, solver_seconds - passed_seconds - lowering);
 }
 
 PipeshardParallel all_options(const PipeshardParallel& method) { return method; }
@@ -109,7 +109,8 @@ std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Clus
   return meshes;
 }
 
-intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds) {
+intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds,
+                                          std::optional<double> passed_seconds) {
   intra_op::AutoShardOptions search;
   if (method.kind == MethodKind::data) search = intra_op::data_parallel_options();
   if (method.kind == MethodKind::zero2) search = intra_op::zero2_options();
@@ -122,7 +123,8 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, double tr
   search.allowed.all_gather = options.allow_all_gather;
   search.allowed.all_to_all = options.allow_all_to_all;
   search.allowed.fixed_sums = options.executor.reproducible;
-  search.limits = {.seconds = search_seconds(options.solver_seconds, trace_seconds),
+  search.limits = {.seconds = search_seconds(options.solver_seconds, trace_seconds,
+                                             passed_seconds.value_or(trace_seconds)),
                    .stop = options.stop,
                    .relative_gap = options.relative_gap};
   search.progress = options.progress;

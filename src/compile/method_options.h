@@ -1,6 +1,7 @@
 #pragma once
 /// A parallel method's options, whatever its kind, as the driver reads them.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,10 @@ void check_size(const Graph& graph, const MethodOptions& method, const Cluster& 
 /// The logical meshes among which the planner chooses. Throws Error if there is none.
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);
 
-/// The planner's options and time limit for a graph that took `trace_seconds` to trace.
-intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
+/// The planner's options for a graph that took `trace_seconds` to trace, and the time that is left
+/// for it: without what has passed (default: tracing), and what lowering takes.
+intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds,
+                                          std::optional<double> passed_seconds = {});
 
 /// Throws Error if a plan from file `path` holds whole what `shard_optimizer_state` splits.
 void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path);

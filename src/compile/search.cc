@@ -210,7 +210,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   const std::vector<int> order =
       layers_worth_recomputing(step, layers, numbers.front(), request.model);
   MethodOptions method = request.method;
-  method.options.solver_seconds *= tuning.remat_share;
+  if (graph.nodes.size() <= tuning.large_nodes) method.options.solver_seconds *= tuning.remat_share;
   std::vector<std::vector<int>> sets = {{}};  // none and all
   if (!order.empty()) {
     sets.push_back(order);
@@ -243,8 +243,8 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
 CompiledStep best_plan(const PlanRequest& request) {
   const MethodOptions& method = request.method;
   const auto given = method.options.num_micro_batches;
-  const bool searches = searches_stages(method), chooses_remat = request.step.chooses_remat;
-  if (given && !(searches && chooses_remat)) return plan_with(request, *given);
+  const bool searches = searches_stages(method);
+  if (given && !searches) return plan_with(request, *given);
   const std::vector<int> choices = given ? std::vector{*given} : micro_batch_choices(request.step);
   if (!searches) return best_of_micro_batches(request, choices);
   const auto search = [&] { return plan_in_stages(request, choices); };

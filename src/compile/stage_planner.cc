@@ -10,6 +10,7 @@
 #include "src/inter_op/equal_stages.h"
 #include "src/inter_op/given_stages.h"
 #include "src/inter_op/stage_meshes.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/input.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
@@ -112,12 +113,6 @@ std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::
   return submeshes;
 }
 
-/// Schedules that searched stages may have, the one with the fewest micro-batches in flight first.
-std::vector<ScheduleKind> schedules_of(const PipeshardParallel& options) {
-  if (options.schedule) return {*options.schedule};
-  return {ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap};
-}
-
 StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
                              const MethodOptions& method, const Cluster& cluster,
                              std::int64_t budget) {
@@ -194,13 +189,18 @@ std::optional<ShardingPlan> moved(const RangePlan& found, const Graph& graph,
 
 }  // namespace
 
+std::vector<ScheduleKind> schedules_of(const PipeshardParallel& options) {
+  if (options.schedule) return {*options.schedule};
+  return {ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap};
+}
+
 StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
-                           double trace_seconds)
+                           double trace_seconds, std::optional<double> passed_seconds)
     : graph_(graph),
       method_(method),
       cluster_(cluster),
       model_(cost::CostModel::of(cluster)),
-      options_(search_options(method, trace_seconds)),
+      options_(search_options(method, trace_seconds, passed_seconds)),
       schedule_(method.options.schedule.value_or(ScheduleKind::one_f_one_b)) {
   options_.part.whole_boundary_inputs = true;
 }
@@ -269,7 +269,7 @@ int StagePlanner::in_flight(std::size_t stage) const {
 }
 
 std::int64_t StagePlanner::counted(const std::vector<StagePlan>& stages, std::size_t stage) const {
-  return counted_bytes(stages[stage].graph, stages[stage].plan).with(in_flight(stage));
+  return intra_op::counted_bytes(stages[stage].plan, stages[stage].graph).with(in_flight(stage));
 }
 
 std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limits) const {
@@ -284,8 +284,7 @@ std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limit
     own.part.boundary_batch_dims = batch_dims[s];
     own.limits.seconds =
         (options_.limits.seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
-    const StageLimit limit{limits.empty() ? std::numeric_limits<std::int64_t>::max() : limits[s],
-                           in_flight(s)};
+    const StageLimit limit{limits.empty() ? kNoByteLimit : limits[s], in_flight(s)};
     std::optional<ShardingPlan> found;
     if (limits.empty() && s < found_plans_.size() && found_plans_[s])
       found = moved(*found_plans_[s], stages[s].graph, requests_[s].meshes);

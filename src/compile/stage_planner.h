@@ -21,11 +21,14 @@ struct UnplannedStage {
   std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
 };
 
-/// Chooses stages and plans them. Arguments must outlive it.
+/// Schedules that searched stages may have, the one with the fewest micro-batches in flight first.
+std::vector<ScheduleKind> schedules_of(const PipeshardParallel& options);
+
+/// Chooses stages and plans them. Arguments must outlive it; seconds are those of `search_options`.
 class StagePlanner {
  public:
   StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
-               double trace_seconds);
+               double trace_seconds, std::optional<double> passed_seconds = {});
 
   /// The search for stages that fit `budget`, begun at the first call; for methods that search
   /// for them. Throws as `choose`.

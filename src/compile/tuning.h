@@ -19,7 +19,7 @@ struct CompileTuning {
     /// graph, a multiple of the time that tracing took, but no more than the last share.
     /// bench_planning measures 2.6 to 8 times for MLPs of 96 to 3000 layers and GPT-like stacks of
     /// 24 and 96.
-    double share = 0.1, of_tracing = 8, most_share = 0.5;
+    double share = 0.15, of_tracing = 8, most_share = 0.5;
   } lowering;
 
   struct Copies {
@@ -31,6 +31,9 @@ struct CompileTuning {
   struct MicroBatches {
     /// Share of the time in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
+    /// Share of the time after which no further equal stages are planned for a guess, and the share
+    /// that stages may take of what their guess and those of others say.
+    double guess_share = 0.3, guess_error = 0.95;
     /// Share of the time that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
     /// Nodes from which on a step is large: each number takes a second before its search begins.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
@@ -46,48 +47,112 @@ MethodOptions method_of(const StepVariant& variant, const MethodOptions& method)
 
 }  // namespace
 
+/// Guesses at equal stages of every variant, and the graphs that were traced for them.
+class VariantGuesses {
+ public:
+  VariantGuesses(const std::vector<StepVariant>& variants, const MethodOptions& method,
+                 const Cluster& cluster, std::int64_t budget)
+      : variants_(variants), method_(method), traced_(variants.size()), guesses_(variants.size()) {
+    // The same layers are computed again in every so many variants.
+    const auto sets = static_cast<std::size_t>(std::ranges::count(
+        variants, variants.front().num_micro_batches, &StepVariant::num_micro_batches));
+    const cost::CostModel model = cost::CostModel::of(cluster);
+    for (std::size_t set = 0; set < sets; ++set) try {
+        const Graph& few = graph(set);
+        const Graph& many = graph(variants.size() - sets + set);
+        const inter_op::StepNeeds needs(few, many, variants[set].recomputes, model);
+        for (std::size_t v = set; v < variants.size(); v += sets)
+          guesses_[v] =
+              inter_op::guess_stages(needs, variants[v].num_micro_batches,
+                                     schedules_of(method.options), cluster, model, budget);
+      } catch (const Error&) {  // too few rows, say: its variants fail in their turn, too
+      }
+    for (auto& guesses : guesses_)
+      std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
+  }
+
+  /// Once.
+  Graph take(std::size_t variant) {
+    Graph taken = std::move(graph(variant));
+    traced_[variant].reset();
+    return taken;
+  }
+
+  /// Of equal stages, the most promising ones last.
+  const std::vector<inter_op::StageGuess>& of(std::size_t variant) const {
+    return guesses_[variant];
+  }
+  double seconds(std::size_t variant) const {
+    return guesses_[variant].empty() ? kInfinity : guesses_[variant].back().seconds;
+  }
+
+  /// Of the graph that was traced last.
+  double trace_seconds() const { return trace_seconds_; }
+
+  /// The graph of the last variant is that of most nodes.
+  std::size_t nodes() {
+    try {
+      return graph(variants_.size() - 1).nodes.size();
+    } catch (const Error&) {
+      return 0;
+    }
+  }
+
+ private:
+  Graph& graph(std::size_t variant) {
+    std::optional<Graph>& of = traced_[variant];
+    if (!of) {
+      const Stopwatch tracing;
+      of = trace(variants_[variant].step, method_of(variants_[variant], method_));
+      trace_seconds_ = tracing.seconds();
+    }
+    return *of;
+  }
+
+  const std::vector<StepVariant>& variants_;
+  const MethodOptions& method_;
+  std::vector<std::optional<Graph>> traced_;
+  std::vector<std::vector<inter_op::StageGuess>> guesses_;
+  double trace_seconds_ = 0;
+};
+
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget, const Stopwatch& watch)
     : method_(method), cluster_(cluster), budget_(budget), watch_(watch) {
+  trace(variants);
+}
+
+void VariantChoice::trace(const std::vector<StepVariant>& variants) {
   const auto& tuning = kCompileTuning.micro_batches;
-  std::optional<Graph> largest;  // of the last variant
-  try {
-    largest = trace(variants.back().step, method_of(variants.back(), method));
-  } catch (const Error&) {  // which it fails with in its turn, too
+  VariantGuesses guesses(variants, method_, cluster_, budget_);
+  // The best guesses first; the last one of all is what fits if anything does.
+  std::vector<std::size_t> order(variants.size() - 1);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::size_t v) { return guesses.seconds(v); });
+  if (guesses.nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
+    order.resize(tuning.most_of_large);
+    all_traced_ = false;
   }
-  // Of a large step not all: from the largest number down, every so many, in the given order.
-  const std::size_t numbers = std::count_if(variants.begin(), variants.end(),
-                                            [](const StepVariant& v) { return !v.recomputes; });
-  const bool is_large = largest && largest->nodes.size() > tuning.large_nodes;
-  const std::size_t stride =
-      is_large ? (numbers + tuning.most_of_large - 1) / tuning.most_of_large : 1;
-  std::size_t number = 0;  // counted from 1
-  for (const StepVariant& variant : variants) {
-    if (!variant.recomputes) ++number;
-    if ((numbers - number) % stride != 0) {
-      all_traced_ = false;
-      continue;
-    }
-    const double limit = method.options.solver_seconds;
-    const bool stopped = method.options.stop && *method.options.stop;
-    if (!variants_.empty() && (stopped || watch.seconds() > tuning.tracing_share * limit)) {
+  order.push_back(variants.size() - 1);
+  std::ranges::sort(order);
+  for (const std::size_t v : order) {
+    const bool stopped = method_.options.stop && *method_.options.stop;
+    if (!variants_.empty() && (stopped || has_passed(tuning.tracing_share))) {
       all_traced_ = false;
       break;
     }
-    MethodOptions own = method_of(variant, method);
+    MethodOptions own = method_of(variants[v], method_);
     try {
-      const bool is_last = &variant == &variants.back();
-      Graph graph = is_last && largest ? *std::move(largest) : trace(variant.step, own);
-      check_size(graph, own, cluster);
-      variants_.push_back({variant, std::move(own), std::move(graph)});
+      Graph graph = guesses.take(v);
+      check_size(graph, own, cluster_);
+      variants_.push_back({variants[v], std::move(own), std::move(graph), guesses.of(v)});
       PlannedVariant& added = variants_.back();
-      added.planner =
-          std::make_shared<StagePlanner>(added.graph, added.method, cluster_, watch.seconds());
+      added.planner = std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
+                                                     guesses.trace_seconds(), watch_.seconds());
     } catch (const Error&) {
       note_failure();
     }
   }
-  begin_searches();
 }
 
 /// On all cores. What fails here fails again when it is asked for.
@@ -181,7 +246,34 @@ bool VariantChoice::has_passed(double share_of_time) const {
   return watch_.seconds() > share_of_time * method_.options.solver_seconds;
 }
 
+/// Plans equal stages that are guessed to be best, of any variant, so that the searches begin with
+/// good stages, however little time there is.
+void VariantChoice::plan_guesses() {
+  const auto& tuning = kCompileTuning.micro_batches;
+  double ratio = kInfinity;  // of what stages take to their guess, at least
+  do {
+    PlannedVariant* next = nullptr;
+    for (PlannedVariant& variant : variants_)
+      if (!variant.dropped && !variant.guesses.empty() &&
+          (!next || variant.guesses.back().seconds < next->guesses.back().seconds))
+        next = &variant;
+    const PlannedVariant* best = best_so_far();
+    if (!next || next->guesses.back().seconds == kInfinity) return;
+    const inter_op::StageGuess guess = next->guesses.back();
+    if (best && tuning.guess_error * ratio * guess.seconds >= best->best_seconds()) return;
+    next->guesses.pop_back();
+    try {
+      ratio =
+          std::min(ratio, next->planner->search(budget_).plan_equal(guess.stages) / guess.seconds);
+    } catch (const Error&) {
+      drop(*next);
+    }
+    tell();
+  } while (!has_passed(tuning.guess_share));
+}
+
 void VariantChoice::race() {
+  if (!std::exchange(has_begun_, true)) plan_guesses(), begin_searches();
   while (PlannedVariant* next = most_promising()) try {
       if (!may_search(*next)) {
         next->open = all_traced_ = false;

@@ -12,6 +12,7 @@
 #include "alpa/train/training_step.h"
 #include "method_options.h"
 #include "src/base/timing.h"
+#include "src/inter_op/stage_guess.h"
 #include "stage_planner.h"
 
 namespace alpa {
@@ -34,6 +35,8 @@ struct PlannedVariant {
   const StepVariant& variant;
   MethodOptions method;  ///< with its number of micro-batches
   Graph graph;
+  /// Equal stages to plan first, the most promising last.
+  std::vector<inter_op::StageGuess> guesses = {};
   std::shared_ptr<StagePlanner> planner = nullptr;  ///< of `graph`
   bool open = true;                                 ///< its search may go on
   bool dropped = false;                             ///< it has no plan
@@ -45,8 +48,9 @@ struct PlannedVariant {
 
 class VariantChoice {
  public:
-  /// Traces all variants, as long as there is time, and begins their searches. The method's time
-  /// limit counts from the start of `watch`, for all variants together. Arguments must outlive it.
+  /// Traces all variants, of a large step those that are guessed to be best, as long as there is
+  /// time, and begins their searches. The method's time limit counts from the start of `watch`, for
+  /// all variants together. Arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
 
@@ -59,7 +63,9 @@ class VariantChoice {
   void drop(PlannedVariant& variant);
 
  private:
+  void trace(const std::vector<StepVariant>& variants);
   void begin_searches();
+  void plan_guesses();
   bool may_search(const PlannedVariant& variant) const;
   void note_failure();
   [[noreturn]] void fail_to_plan() const;
@@ -75,6 +81,7 @@ class VariantChoice {
   const std::int64_t budget_;
   const Stopwatch& watch_;
   std::deque<PlannedVariant> variants_;
+  bool has_begun_ = false;
   bool all_traced_ = true;  ///< and their searches begun
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together

@@ -76,7 +76,7 @@ CountedPlan counted(Plan plan, const Cluster& cluster) {
     const StagePlan& stage = result.plan.stages[s];
     result.memory_bytes =
         std::max(result.memory_bytes,
-                 counted_bytes(stage.graph, stage.plan).with(in_flight(result.plan, s)));
+                 intra_op::counted_bytes(stage.plan, stage.graph).with(in_flight(result.plan, s)));
   }
   return result;
 }
@@ -156,7 +156,7 @@ class Replanning {
     const auto mesh = std::ranges::find(meshes_[s], shape_of(stage.plan.mesh), shape_of);
     const bool is_other = is_set(s) && result_spec(plan_, change_.set->op) != change_.set->spec;
     if (mesh == meshes_[s].end() || is_other ||
-        counted_bytes(stage.graph, stage.plan).with(limit(s).in_flight) > limit(s).bytes)
+        intra_op::counted_bytes(stage.plan, stage.graph).with(limit(s).in_flight) > limit(s).bytes)
       return std::nullopt;
     ShardingPlan kept = stage.plan;
     kept.mesh = *mesh;
@@ -170,7 +170,8 @@ class Replanning {
     const StagePlan& stage = plan_.stages[s];
     std::optional<ShardingPlan> changed =
         intra_op::change_near(stage.graph, stage.plan, model_, options, cache_);
-    if (changed && counted_bytes(stage.graph, *changed).with(limit(s).in_flight) > limit(s).bytes)
+    if (changed &&
+        intra_op::counted_bytes(*changed, stage.graph).with(limit(s).in_flight) > limit(s).bytes)
       changed.reset();
     return changed;
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <limits>
 #include <set>
 
 namespace alpa {
@@ -54,7 +53,7 @@ bool equal_meshes(const std::vector<DeviceMesh>& a, const std::vector<DeviceMesh
 }
 
 bool equal_limits(const StageLimit& a, const StageLimit& b) {
-  const bool none = a.bytes == std::numeric_limits<std::int64_t>::max();
+  const bool none = a.bytes == kNoByteLimit;
   return a.bytes == b.bytes && (none || a.in_flight == b.in_flight);
 }
 

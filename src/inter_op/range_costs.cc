@@ -393,14 +393,15 @@ struct RangeCosts::PlannedRange {
         search(stage.graph,
                {costs.meshes_.begin() + costs.first_mesh_[query.part],
                 costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
-               costs.planning_.model, options_of(costs, stage, cutoff_seconds),
+               costs.planning_.model, options_of(costs, stage, query, cutoff_seconds),
                &costs.planning_.cache) {}
 
   static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
                                                const inter_op::RangeGraph& stage,
-                                               double cutoff_seconds) {
+                                               const RangeQuery& query, double cutoff_seconds) {
     intra_op::AutoShardOptions options = costs.options_left();
     options.limits.cutoff_seconds = cutoff_seconds;
+    options.part.in_flight = query.in_flight;
     options.part.boundary_batch_dims = stage.batch_dims;
     return options;
   }
@@ -409,22 +410,21 @@ struct RangeCosts::PlannedRange {
   intra_op::AutoSharding search;
 };
 
-bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds) {
+bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double memory_share) {
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
   if (is_long_over()) return false;
   PlannedRange range(*this, query, cutoff_seconds);
   try {
     if (of.plans.empty()) {
-      add_plan(query, range, {std::numeric_limits<std::int64_t>::max(), 1});
+      add_plan(query, range, range.search.plan());
       if (plan_of(of, query.in_flight)) return true;
     }
-    range.search.end_within(seconds_left() * inter_op::kTuning.range_costs.memory_share);
-    add_plan(query, range, {budget_, query.in_flight});
+    range.search.end_within(seconds_left() * memory_share);
+    add_plan(query, range, range.search.plan(budget_));
   } catch (const intra_op::OverBudget& error) {
-    const bool exceeds_alone = error.least_bytes > budget_;  // with a single micro-batch, too
-    of.none_from = exceeds_alone ? 1 : query.in_flight;
-    of.none_proven = exceeds_alone;
+    of.none_from = query.in_flight;
+    of.none_proven = error.why == intra_op::NoPlan::proven && error.least_bytes > budget_;
   }
   is_memory_bound_ = true;
   return true;
@@ -439,7 +439,7 @@ bool RangeCosts::plan_longer(const RangeQuery& query) {
   range.search.end_within(planning_.options.limits.seconds *
                           inter_op::kTuning.range_costs.longer_share);
   try {
-    add_plan(query, range, {budget_, query.in_flight});
+    add_plan(query, range, range.search.plan(budget_));
   } catch (const intra_op::OverBudget&) {
     return false;
   }
@@ -453,10 +453,9 @@ bool RangeCosts::plan_longer(const RangeQuery& query) {
   return true;
 }
 
-void RangeCosts::add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit) {
+void RangeCosts::add_plan(const RangeQuery& query, const PlannedRange& range, ShardingPlan plan) {
   const Graph& graph = range.stage.graph;
-  ShardingPlan plan = plan_stage(graph, range.search, limit, planning_.options.method);
-  const CountedBytes bytes = counted_bytes(graph, plan);
+  const intra_op::CountedBytes bytes = intra_op::counted_bytes(plan, graph);
   int most = 0;
   while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
   const StageSeconds parts = stage_seconds(plan, graph, planning_.model);

@@ -84,8 +84,9 @@ class RangeCosts {
   bool has_own_bound(const RangeQuery& query);
 
   /// Plans the range on all logical meshes of the part; only plans of less seconds of a step than
-  /// the cutoff matter. False: it is planned.
-  bool plan(const RangeQuery& query, double cutoff_seconds = kInfinity);
+  /// the cutoff matter. If the best one has too much memory, others are sought for this share of
+  /// the time left: to find out that there are none may take any time. False: it is planned.
+  bool plan(const RangeQuery& query, double cutoff_seconds, double memory_share);
 
   /// Looks for longer for a plan that fits the memory, if the best one does not and the first look
   /// found none that is proven good. False: there is nothing to look for, or nothing was found.
@@ -186,7 +187,7 @@ class RangeCosts {
   double relaxed_bound(const BoundOf& of);
   std::function<double()> question_of(const BoundOf& of, const Relaxed& relaxed) const;
   struct PlannedRange;
-  void add_plan(const RangeQuery& query, PlannedRange& range, const StageLimit& limit);
+  void add_plan(const RangeQuery& query, const PlannedRange& range, ShardingPlan plan);
 
   const Graph& graph_;
   const std::int64_t budget_;

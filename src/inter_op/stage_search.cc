@@ -326,6 +326,21 @@ struct StageSearch::Impl {
     return true;
   }
 
+  double plan_equal(int stages) {
+    memory_share_ = inter_op::kTuning.stage_search.memory_share_of_equal;
+    double seconds = kInfinity;
+    for (std::size_t t = 0; t < question_.templates.size(); ++t) {
+      const inter_op::StagePartition& partition = question_.templates[t];
+      if (std::ssize(partition.stages) != stages || !is_allowed(partition)) continue;
+      if (!considered_[t]) consider_template(t);
+      for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
+        if (const FoundStages* found = planned_before(partition, schedule))
+          seconds = std::min(seconds, found->seconds);
+    }
+    memory_share_ = inter_op::kTuning.stage_search.memory_share;
+    return seconds;
+  }
+
   /// Infinite: it does not fit the memory, or is not allowed.
   double least_seconds_of_template(std::size_t number) {
     const inter_op::StagePartition& partition = question_.templates[number];
@@ -427,13 +442,14 @@ struct StageSearch::Impl {
                                      int schedule) const {
     std::vector<RangeQuery> queries;
     int after = static_cast<int>(partition.stages.size());
+    const bool is_alone = after == 1;  // then forward and backward follow each other
     for (const inter_op::Stage& stage : partition.stages) {
       const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
       invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
                 stage.submesh);
       queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
                          static_cast<int>(part - costs_.parts().begin()),
-                         question_.schedules[schedule].in_flight(--after)});
+                         is_alone ? 1 : question_.schedules[schedule].in_flight(--after)});
     }
     return queries;
   }
@@ -458,7 +474,10 @@ struct StageSearch::Impl {
     const std::vector<RangeQuery> queries = queries_of(partition, schedule);
     const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
     bool any = false;
-    for (const RangeQuery& query : queries) any |= costs_.plan(query, cutoff_of_range);
+    for (const RangeQuery& query : queries) {
+      any |= costs_.plan(query, cutoff_of_range, memory_share_);
+      if (costs_.planned_seconds(query) == kInfinity) break;
+    }
     const double counted = seconds_of(partition, schedule, [&](const RangeQuery& query) {
       return costs_.planned_seconds(query);
     });
@@ -569,6 +588,8 @@ struct StageSearch::Impl {
   const CutPrices cuts_;
   const Stopwatch watch_;
   double bound_ = 0, least_counted_ = kInfinity;
+  /// Of the time left, for one range whose best plan has too much memory.
+  double memory_share_ = inter_op::kTuning.stage_search.memory_share;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
   std::vector<Few> few_;  ///< all partitions; none: there are many
   bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
@@ -584,6 +605,7 @@ StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& plann
 StageSearch::~StageSearch() = default;
 
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
+double StageSearch::plan_equal(int stages) { return impl_->plan_equal(stages); }
 double StageSearch::bound() const { return impl_->bound_; }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }

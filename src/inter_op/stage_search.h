@@ -68,6 +68,10 @@ class StageSearch {
   /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
   bool improve(double cutoff_seconds = kInfinity);
 
+  /// Plans the template of so many stages, if there is one, as stages to compare others with.
+  /// Returns its seconds; infinite: it does not fit.
+  double plan_equal(int stages);
+
   /// Lower bound on the seconds in the search's count so far; none where memory made plans slower.
   double bound() const;
   /// Seconds that no stages take less than, by the schedule if that is known. More than `enough`

@@ -11,17 +11,9 @@ struct Tuning {
     int least_heavy = 3;
   } cluster_layers;
 
-  struct PlanStage {
-    /// Plans that are tried under a lowered limit before giving up.
-    int attempts = 6;
-  } plan_stage;
-
   struct RangeCosts {
     /// Layers that are bounded together before a longer range is.
     int block = 4;
-    /// Share of the time left for one range whose best plan has too much memory: to find out that
-    /// there is no other may take any time.
-    double memory_share = 0.02;
     /// Share of all time for a longer look at a stage of the whole.
     double longer_share = 0.1;
   } range_costs;
@@ -31,6 +23,9 @@ struct Tuning {
     /// rounds while each closes this share of the gap (intra_op::SearchLimits). What short rounds
     /// leave open is mostly left open by longer ones, too.
     double effort = 0.1, least_gain = 0.5;
+    /// Shares of the time left for one range whose best plan has too much memory: of any stages, and
+    /// of equal ones that are asked for.
+    double memory_share = 0.02, memory_share_of_equal = 0.15;
     /// Shares of the time after which, without any stages, a template is planned, and then the
     /// stages that are best under the bounds; and with some, larger templates.
     double until_template = 0.1, until_plan = 0.3, until_more = 0.3;
@@ -43,6 +38,13 @@ struct Tuning {
     /// Rounds of bounds for the proof of the best stages.
     int proof_rounds = 4;
   } stage_search;
+
+  struct StageGuess {
+    /// FLOPs per element of the result from which an operator counts as a product.
+    double flops_of_product = 16;
+    /// Share of the memory that state, sums and kept values may take: the rest is for temporaries.
+    double budget_share = 0.92;
+  } stage_guess;
 
   struct Partition {
     /// The first bound on stages that is tried, in parts of the least one that has any.

@@ -88,6 +88,7 @@ PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
 }
 
 int most_in_flight(ScheduleKind kind, int after, int stages, int micro_batches) {
+  if (stages == 1) return 1;
   switch (kind) {
     case ScheduleKind::one_f_one_b: return std::min(micro_batches, after + 1);
     case ScheduleKind::one_f_one_b_overlap: return std::min(micro_batches, 2 * after + 1);

@@ -38,7 +38,8 @@ PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
                                int stages_per_mesh = 1, int at_once = 0);
 
 /// Micro-batches in flight at a stage that has `after` of `stages` stages after it, at most: more
-/// than a schedule keeps where it depends on more than that.
+/// than a schedule keeps where it depends on more than that. A single stage keeps forward and
+/// backward runs together.
 int most_in_flight(ScheduleKind kind, int after, int stages, int micro_batches);
 
 /// All forward runs, then all backward runs (GPipe, arXiv 1811.06965). Every micro-batch is in

@@ -12,6 +12,7 @@
 #include "src/inter_op/plan_stage.h"
 #include "src/inter_op/stage_batch.h"
 #include "src/inter_op/stage_meshes.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/intra_op/search/auto_shard.h"
 #include "src/intra_op/search/templates.h"
 
@@ -60,7 +61,7 @@ class HandMadeLayouts {
       const ShardingPlan plan = intra_op::auto_shard(stage_.graph, mesh, model_, options, &cache_);
       const int in_flight = std::max(1, stage_.memory.in_flight);
       return HandMade{shape_text(mesh), intra_op::text_of(uses), plan.cost.objective_seconds,
-                      counted_bytes(stage_.graph, plan).with(in_flight)};
+                      intra_op::counted_bytes(plan, stage_.graph).with(in_flight)};
     } catch (const Error&) {  // the batch is too small, or time is over
       return {};
     }

@@ -2,6 +2,8 @@
 #include "src/train/words.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -28,12 +30,37 @@ constexpr KnownPattern kPatterns[] = {
 
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-template <std::size_t n>
-bool within(const CodePointRange (&ranges)[n], std::uint32_t point) {
+struct CodePointRange {
+  std::uint32_t first, last;
+};
+
+/// The ranges of a table of unicode_ranges.h, "41-5a aa ".
+template <const std::string_view& table>
+consteval auto ranges_of() {
+  std::array<CodePointRange, std::ranges::count(table, ' ')> ranges{};
+  auto range = ranges.begin();
+  bool begun = false;  // by its first point, which may be the only one
+  for (const char c : table) {
+    if (c == ' ') {
+      ++range, begun = false;
+    } else if (c == '-') {
+      range->last = 0, begun = true;
+    } else {
+      range->last =
+          16 * range->last + static_cast<std::uint32_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+      if (!begun) range->first = range->last;
+    }
+  }
+  return ranges;
+}
+
+template <const std::string_view& table>
+bool within(std::uint32_t point) {
+  static constexpr auto ranges = ranges_of<table>();
   const auto after = std::upper_bound(
-      std::begin(ranges), std::end(ranges), point,
+      ranges.begin(), ranges.end(), point,
       [](std::uint32_t value, const CodePointRange& range) { return value < range.first; });
-  return after != std::begin(ranges) && point <= std::prev(after)->last;
+  return after != ranges.begin() && point <= std::prev(after)->last;
 }
 
 bool is_other(std::uint32_t point) {
@@ -123,9 +150,9 @@ std::size_t llama3_word(std::string_view text, std::size_t digits) {
 
 }  // namespace
 
-bool is_letter(std::uint32_t point) { return within(kLetterRanges, point); }
-bool is_number(std::uint32_t point) { return within(kNumberRanges, point); }
-bool is_space(std::uint32_t point) { return within(kSpaceRanges, point); }
+bool is_letter(std::uint32_t point) { return within<kLetterRanges>(point); }
+bool is_number(std::uint32_t point) { return within<kNumberRanges>(point); }
+bool is_space(std::uint32_t point) { return within<kSpaceRanges>(point); }
 
 std::optional<WordPattern> find_pattern(std::string_view regex) {
   for (const KnownPattern& known : kPatterns)

@@ -10,6 +10,7 @@
 
 #include "src/inter_op/cut_stages.h"
 #include "src/inter_op/plan_stage.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/op_def.h"
 #include "src/parallelize.h"
 #include "src/runtime/executor.h"
@@ -158,7 +159,7 @@ TEST_CASE("stages count one copy of gathered parameters for all micro-batches, a
     const StagePlan &one = of_once.plan.stages[s], &many = of_each.plan.stages[s];
     const int in_flight = 4 - s;
     const auto counted = [&](const StagePlan& stage) {
-      return counted_bytes(stage.graph, stage.plan).with(in_flight);
+      return intra_op::counted_bytes(stage.plan, stage.graph).with(in_flight);
     };
     MESSAGE("stage ", s, ", ", in_flight, " in flight: once ", counted(one), " bytes counted, ",
             one.memory.total(), " lowered; per micro-batch ", counted(many), " counted, ",

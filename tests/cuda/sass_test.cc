@@ -90,7 +90,7 @@ constexpr Expected kExpected[] = {
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.
 std::optional<std::vector<KernelReport>> library_report() {
 #if defined(ALPA_CUDA_FILE)
-  static const auto reports = sass_report(ALPA_CUDA_FILE);  // takes most of a minute
+  static const auto reports = testing::library_sass_report(ALPA_CUDA_FILE);
   return reports;
 #else
   std::puts("skipped: the emulated library holds no machine code of cards");

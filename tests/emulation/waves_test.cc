@@ -137,7 +137,7 @@ TEST_CASE("kernels of a step lose at most 30 % to their last wave, and do not sp
 #if !defined(ALPA_CUDA_FILE)
   std::puts("skipped: this build has no machine code of cards");
 #else
-  const auto reports = sass_report(ALPA_CUDA_FILE);
+  const auto reports = testing::library_sass_report(ALPA_CUDA_FILE);
   if (!reports) return;
   std::string rows;
   for (const Call& call : calls())

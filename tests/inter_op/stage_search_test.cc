@@ -16,6 +16,7 @@
 #include "src/inter_op/range_costs.h"
 #include "src/inter_op/stage_graph.h"
 #include "src/inter_op/stage_meshes.h"
+#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/lasting.h"
 #include "src/ir/stages.h"
 #include "support/gpt_stack.h"
@@ -318,7 +319,7 @@ TEST_CASE("stages that exceed the budget are replaced by stages that keep it") {
       const int in_flight = one_f_one_b(static_cast<int>(partition.stages.size() - s) - 1);
       const ShardingPlan plan = plan_stage(graph, logical_meshes(c.cluster, stage.submesh, devices),
                                            {limit, in_flight}, c.planning);
-      most = std::max(most, counted_bytes(graph, plan).with(in_flight));
+      most = std::max(most, intra_op::counted_bytes(plan, graph).with(in_flight));
     }
     return most;
   };

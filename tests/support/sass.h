@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -32,16 +33,8 @@ inline int accesses(const std::string& widths, int bits) {
   return 0;
 }
 
-/// The kernels for sm_90 in `file`. Nothing, and a line says so, where there is no cuobjdump; on
-/// machines of continuous integration (CI is set) that is a failure.
-inline std::optional<std::vector<KernelReport>> sass_report(const std::string& file) {
-  const auto [text, status] = run_program(ALPA_SOURCE_DIR "/scripts/sass_report", {file});
-  if (status == 77) {
-    CHECK_MESSAGE(std::getenv("CI") == nullptr, text);
-    std::printf("skipped: %s", text.c_str());
-    return std::nullopt;
-  }
-  REQUIRE_MESSAGE(status == 0, text);
+/// The kernels of `text`, the output of scripts/sass_report.
+inline std::vector<KernelReport> parse_sass_report(const std::string& text) {
   std::vector<KernelReport> reports;
   std::istringstream lines(text);
   std::string line;
@@ -52,6 +45,28 @@ inline std::optional<std::vector<KernelReport>> sass_report(const std::string& f
                        std::getline(lines >> std::ws, r.kernel);)
     reports.push_back(r);
   return reports;
+}
+
+/// The kernels for sm_90 in `file`. Nothing, and a line says so, where there is no cuobjdump; on
+/// machines of continuous integration (CI is set) that is a failure.
+inline std::optional<std::vector<KernelReport>> sass_report(const std::string& file) {
+  const auto [text, status] = run_program(ALPA_SOURCE_DIR "/scripts/sass_report", {file});
+  if (status == 77) {
+    CHECK_MESSAGE(std::getenv("CI") == nullptr, text);
+    std::printf("skipped: %s", text.c_str());
+    return std::nullopt;
+  }
+  REQUIRE_MESSAGE(status == 0, text);
+  return parse_sass_report(text);
+}
+
+/// `sass_report` of libalpa_cuda.so, which takes most of a minute. ctest makes it once for all
+/// tests, as the file ALPA_SASS_REPORT, which is empty where there is no cuobjdump.
+inline std::optional<std::vector<KernelReport>> library_sass_report(const std::string& library) {
+  if (const char* const made = std::getenv("ALPA_SASS_REPORT"))
+    if (std::ostringstream text; text << std::ifstream(made).rdbuf())
+      return parse_sass_report(text.str());
+  return sass_report(library);
 }
 
 }  // namespace alpa::testing

@@ -63,6 +63,25 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
+/// The first node of region backward: what lives before it and from it on is kept by a micro-batch
+/// in flight. The number of nodes if there is none.
+int first_backward(const Graph& graph);
+
+/// Per value, whether every micro-batch has its own: not state, nor sums over micro-batches.
+std::vector<bool> kept_values(const Graph& graph);
+
+/// Bytes of the device with the largest shards: the peak of one micro-batch, and what every other
+/// one in flight adds, which are the values and copies that live from its forward to its backward
+/// run.
+struct CountedBytes {
+  std::int64_t peak = 0, kept = 0;
+  std::int64_t with(int in_flight) const { return peak + (in_flight - 1) * kept; }
+};
+
+/// Counted as values are live, without what lowering adds: padding, scratch, gaps, messages.
+CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts);
+CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph);
+
 /// Per layer that is computed again, by number. Seconds: of the nodes that do so, with reshardings
 /// of their results and those that only they read. Bytes: of the results that gradients read, which
 /// a backward pass without rematerialisation would find kept.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/ir/lasting.h"
+
 namespace alpa::intra_op {
 namespace {
 
@@ -66,6 +68,39 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
     add(r.value, true, range_of(r, starts[i], graph), r.path.steps.back().to);
   }
   return live;
+}
+
+int first_backward(const Graph& graph) {
+  const auto first = std::ranges::find_if(graph.nodes, [](const Node& node) {
+    return node.region == Region::backward && !node.operands.empty();
+  });
+  return static_cast<int>(first - graph.nodes.begin());
+}
+
+std::vector<bool> kept_values(const Graph& graph) {
+  std::vector<bool> kept = lasting_values(graph);
+  kept.flip();
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::accumulator) kept[input.value] = false;
+  for (const Update& update : graph.updates) kept[update.value] = false;
+  return kept;
+}
+
+CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph) {
+  return counted_bytes(plan, GraphFacts(graph));
+}
+
+CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts) {
+  const int backward = first_backward(facts.graph);
+  const auto end = static_cast<int>(facts.graph.nodes.size());
+  const std::vector<bool> kept = kept_values(facts.graph);
+  CountedBytes bytes{peak_memory(plan, facts).bytes, 0};
+  for (const LiveBytes& live : live_bytes(plan, facts)) {
+    const bool lasts = !kept[live.value] || (live.is_copy && live.points.to > end);
+    if (!lasts && live.points.from < backward && live.points.to > backward)
+      bytes.kept += live.bytes;
+  }
+  return bytes;
 }
 
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {

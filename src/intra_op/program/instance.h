@@ -90,6 +90,7 @@ struct Instance {
 /// The bytes that may be live at once.
 struct MemoryLimit {
   std::int64_t bytes = 0;
+  int in_flight = 1;  ///< micro-batches that keep what their backward runs read
   /// also copies that one node alone can read, which exist only while it runs
   bool every_copy = false;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/intra_op/facts/tuning.h"
+#include "src/intra_op/plan/evaluate.h"
 
 namespace alpa::intra_op {
 MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
@@ -13,10 +14,28 @@ MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const Dev
       mesh_(mesh),
       limit_(limit),
       ranges_(space.graph->lifetimes().values),
-      points_(space.graph->lifetimes().points) {}
+      points_(space.graph->lifetimes().points),
+      backward_(first_backward(graph)),
+      kept_(kept_values(graph)) {}
+
+/// Whether each micro-batch in flight has its own, between these points.
+bool MemoryUsage::is_kept(int value, int from, int to) const {
+  return limit_.in_flight > 1 && kept_[value] && from < backward_ && to > backward_;
+}
+
+void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, int value) const {
+  if (is_kept(value, usage.from, usage.to)) {
+    ilp::Usage others{0, static_cast<int>(graph_.nodes.size()) + 1, usage.amounts};
+    for (std::int64_t& amount : others.amounts) amount *= limit_.in_flight - 1;
+    usages.push_back(std::move(others));
+  }
+  usages.push_back(std::move(usage));
+}
 
 bool MemoryUsage::matters(int value) const {
-  return graph_.type(value).bytes() > limit_.bytes / kTuning.memory_usage.worth_counting;
+  const LivePoints& range = ranges_[value];
+  const int times = is_kept(value, range.from, range.to) ? limit_.in_flight : 1;
+  return times * graph_.type(value).bytes() > limit_.bytes / kTuning.memory_usage.worth_counting;
 }
 
 std::int64_t MemoryUsage::bytes_of(int type, int spec) {
@@ -46,7 +65,7 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
     ilp::Usage usage{range.from, range.to, {}};
     for (int spec : choices.result_specs[i])
       usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
-    usages.push_back(std::move(usage));
+    add(usages, std::move(usage), value);
   }
   return usages;
 }
@@ -61,7 +80,9 @@ std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int
     const bool elsewhere = std::binary_search(copied.begin(), copied.end(), spec);
     usage.amounts.push_back(elsewhere ? 0 : bytes_of(type, spec));
   }
-  return {usage};
+  std::vector<ilp::Usage> usages;
+  add(usages, std::move(usage), value);
+  return usages;
 }
 
 LivePoints MemoryUsage::range_of(int value, const std::vector<Use>& uses) const {
@@ -80,7 +101,7 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
                                              const std::vector<Use>& uses) {
   std::vector<ilp::Usage> usages;
   const std::int64_t bytes = bytes_of(space_.type_of(graph_.values[value]), spec);
-  const auto add = [&](std::size_t state, Region first, Region last) {
+  const auto add_state = [&](std::size_t state, Region first, Region last) {
     std::vector<Use> served;
     std::copy_if(uses.begin(), uses.end(), std::back_inserter(served), [&](const Use& use) {
       const Region region = region_of_use(graph_, use.id);
@@ -89,12 +110,17 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
     const LivePoints range = states[state].once
                                  ? LivePoints{0, static_cast<int>(graph_.nodes.size()) + 1}
                                  : range_of(value, served);
-    usages.push_back({range.from, range.to, std::vector<std::int64_t>(states.size(), 0)});
-    usages.back().amounts[state] = bytes;
+    ilp::Usage usage{range.from, range.to, std::vector<std::int64_t>(states.size(), 0)};
+    usage.amounts[state] = bytes;
+    if (states[state].once)
+      usages.push_back(std::move(usage));
+    else
+      add(usages, std::move(usage), value);
   };
   for (std::size_t s = 0; s < states.size(); ++s) {
-    for (const CopyLifetime& lifetime : states[s].lifetimes) add(s, lifetime.first, lifetime.last);
-    if (states[s].own && may_be_partial(value)) add(s, Region::forward, Region::apply);
+    for (const CopyLifetime& lifetime : states[s].lifetimes)
+      add_state(s, lifetime.first, lifetime.last);
+    if (states[s].own && may_be_partial(value)) add_state(s, Region::forward, Region::apply);
   }
   return usages;
 }
@@ -102,7 +128,9 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
 std::int64_t MemoryUsage::room() const {
   std::int64_t small = 0;
   for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
-    if (!matters(value)) small += graph_.type(value).bytes();
+    if (!matters(value))
+      small += (is_kept(value, ranges_[value].from, ranges_[value].to) ? limit_.in_flight : 1) *
+               graph_.type(value).bytes();
   }
   return std::max<std::int64_t>(0, limit_.bytes - small);
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// Bytes that nodes and copies keep live, as usages for the solver. Values too small to matter
 /// have no usages; the limit is lowered by the most they could take together, so that a plan
-/// within the limit fits the budget.
+/// within the limit fits the budget. What other micro-batches in flight keep is in use all the time.
 #include <map>
 #include <vector>
 
@@ -36,6 +36,8 @@ class MemoryUsage {
  private:
   std::int64_t bytes_of(int type, int spec);
   bool may_be_partial(int value) const;
+  void add(std::vector<ilp::Usage>& usages, ilp::Usage usage, int value) const;
+  bool is_kept(int value, int from, int to) const;
   LivePoints range_of(int value, const std::vector<Use>& uses) const;
 
   const Graph& graph_;
@@ -44,6 +46,8 @@ class MemoryUsage {
   MemoryLimit limit_;
   const std::vector<LivePoints>& ranges_;
   const std::vector<int>& points_;  ///< per node
+  const int backward_;              ///< the first backward node
+  const std::vector<bool> kept_;    ///< per value, whether every micro-batch has its own
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 

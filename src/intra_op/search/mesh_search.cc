@@ -310,8 +310,8 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
        k < kTuning.mesh_search.budget_attempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
     try {
       effort.explain &= limit == budget;
-      const Known* found =
-          solve_within(space, {limit, false}, effort, limit == budget ? &bound : nullptr);
+      const Known* found = solve_within(space, {limit, options_.part.in_flight}, effort,
+                                        limit == budget ? &bound : nullptr);
       if (found == nullptr) break;
       if (found->bytes <= budget) return bound;
       limit -= found->bytes - budget;
@@ -320,7 +320,7 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
       break;
     }
   }
-  if (best(budget) == nullptr) solve_within(space, {budget, true}, each);
+  if (best(budget) == nullptr) solve_within(space, {budget, options_.part.in_flight, true}, each);
   return bound;
 }
 
@@ -433,7 +433,8 @@ MeshSearch::Known& MeshSearch::keep(ShardingPlan plan) {
 }
 
 std::int64_t MeshSearch::bytes_of(Known& known) const {
-  if (known.bytes < 0) known.bytes = peak_memory(known.plan, *space_.graph).bytes;
+  if (known.bytes < 0)
+    known.bytes = counted_bytes(known.plan, *space_.graph).with(options_.part.in_flight);
   return known.bytes;
 }
 

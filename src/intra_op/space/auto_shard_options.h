@@ -73,6 +73,8 @@ struct PartOfGraph {
   /// Per node, its part in its loop (fusion.h), where loops reach beyond the part; null: as
   /// `loop_shares` says. Must outlive the search.
   const std::vector<LoopShare>* loops = nullptr;
+  /// Micro-batches that keep what their backward runs read, at the same time (counted_bytes).
+  int in_flight = 1;
 };
 
 /// When a search ends.
