@@ -16,8 +16,8 @@ namespace {
 
 struct Pipeline {
   int micro_batches = 1;
-  std::vector<StageSeconds> stages;
-  std::vector<double> transfers;  ///< there and back
+  std::vector<StageSeconds> stages = {};
+  std::vector<double> transfers = {};  ///< there and back
 };
 
 /// Stages of about 1 + 3 seconds, transfers of up to `transfer` each way.

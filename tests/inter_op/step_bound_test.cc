@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -42,6 +43,11 @@ struct Instance {
     return transfers[(layer * count + before) * count + after];
   }
   std::size_t at(int first, int last, int m) const { return costs.index(first, last, m, 0); }
+  /// Micro-batches in flight, as memory has to suffice for them: those of as many stages as fit.
+  int in_flight(ScheduleKind kind, int after) const {
+    return pipeline::most_in_flight(kind, after, std::min(layers, cluster.num_devices()),
+                                    micro_batches);
+  }
 };
 
 /// `once`: the largest seconds of what runs once per step, where runs take about 1 per layer.
@@ -81,6 +87,7 @@ Instance random_instance(std::uint64_t seed, double once, ScheduleKind kind, dou
 struct Known {
   double runs = 1;  ///< share
   std::vector<double> weights = {};
+  bool in_flight = false;  ///< false: as many as any number of stages keeps
 };
 
 StepBound bound_of(const Instance& instance, ScheduleKind kind, double enough,
@@ -91,6 +98,8 @@ StepBound bound_of(const Instance& instance, ScheduleKind kind, double enough,
     for (const StageSeconds& of : instance.seconds)
       weighed.back().seconds.push_back(of.forward + of.backward + weight * of.apply);
   }
+  std::function<int(int)> in_flight;
+  if (known.in_flight) in_flight = [&](int after) { return instance.in_flight(kind, after); };
   return inter_op::step_bound(
       {.cluster = instance.cluster,
        .submeshes = instance.submeshes,
@@ -103,6 +112,7 @@ StepBound bound_of(const Instance& instance, ScheduleKind kind, double enough,
        .weighed = std::move(weighed),
        .micro_batches = instance.micro_batches,
        .schedule = kind,
+       .in_flight = std::move(in_flight),
        .transfer_seconds = [&](int layer, int before,
                                int after) { return instance.transfer(layer, before, after); },
        .enough = enough});
@@ -119,9 +129,7 @@ double played(const Instance& instance, const StagePartition& partition, Schedul
     const int m = static_cast<int>(found - instance.submeshes.begin());
     const std::size_t at = instance.at(stage.first_layer, stage.last_layer, m);
     --after;
-    if (pipeline::most_in_flight(kind, after, static_cast<int>(partition.stages.size()),
-                                 instance.micro_batches) > instance.costs.max_in_flight[at])
-      return kInfinity;
+    if (instance.in_flight(kind, after) > instance.costs.max_in_flight[at]) return kInfinity;
     stages.push_back(instance.seconds[at]);
     if (before >= 0) transfers.push_back(instance.transfer(stage.first_layer, before, m));
     before = m;
@@ -161,12 +169,11 @@ TEST_CASE("no partition's schedule takes less than the bound, and one takes hard
       const double least = least_played(instance, kind);
       if (least == kInfinity) continue;
       INFO("seed " << seed << " of " << name_of(kind));
-      const StepBound all = bound_of(instance, kind, kInfinity, {1, {0, 0.3, 1}});
+      const StepBound all = bound_of(instance, kind, kInfinity, {1, {0, 0.3, 1}, true});
       CHECK(all.seconds <= least * (1 + 1e-9));
       REQUIRE(!all.stages.stages.empty());
       exact.add(1 - all.seconds / least);
-      if (kind != ScheduleKind::zero_bubble)  // of which more may be in flight
-        proposals.add(played(instance, all.stages, kind) / least - 1);
+      proposals.add(played(instance, all.stages, kind) / least - 1);
       for (const Known& known : {Known{1, {}}, Known{0.8, {}}, Known{0.5, {1}}, Known{0, {}}}) {
         const double bound = bound_of(instance, kind, 2 * least, known).seconds;
         CHECK(bound <= least * (1 + 1e-9));
@@ -179,7 +186,7 @@ TEST_CASE("no partition's schedule takes less than the bound, and one takes hard
                     name_of(kind), 100 * exact.mean(), 100 * exact.most, 100 * proposals.mean(),
                     100 * proposals.most, 100 * partly.mean(), 100 * partly.most));
     CHECK(exact.mean() < (kind == ScheduleKind::zero_bubble ? 0.1 : 0.003));
-    CHECK(proposals.mean() < 0.003);
+    CHECK(proposals.mean() < (kind == ScheduleKind::zero_bubble ? 0.1 : 0.003));
     CHECK(partly.mean() < 0.2);
   }
 }
