@@ -202,7 +202,8 @@ Priced priced(Plan plan, const Graph& graph, const Cluster& cluster) {
     const StagePlan& stage = plan.stages[s];
     const int in_flight = pipeline::most_in_flight(ScheduleKind::one_f_one_b, stages - s - 1,
                                                    stages, graph.num_micro_batches);
-    result.bytes = std::max(result.bytes, counted_bytes(stage.graph, stage.plan).with(in_flight));
+    result.bytes =
+        std::max(result.bytes, intra_op::counted_bytes(stage.plan, stage.graph).with(in_flight));
   }
   return result;
 }

@@ -28,6 +28,12 @@ std::string to_string(const StagePartition& partition);
 /// Submeshes of the stages, in order.
 std::vector<Submesh> submeshes_of(const StagePartition& partition);
 
+/// Whether stages have equal layers and submeshes, whatever their configurations are.
+bool have_equal_cuts(const StagePartition& a, const StagePartition& b);
+
+/// Per stage, the host where it is placed in order (`place_in_order`); -1: on several.
+std::vector<int> hosts_of(const Submesh& cluster, const StagePartition& partition);
+
 }  // namespace alpa::inter_op
 
 template <>

@@ -48,9 +48,9 @@ struct StageGuess {
   int stages = 1;
 };
 
-/// Per number of stages that equal parts of the cluster allow, ascending: the least seconds over
-/// meshes, over how they split the batch and parameters, and over `schedules`, within `budget` bytes
-/// of a device.
+/// Per number of stages that equal parts of the cluster allow, ascending: the least seconds within
+/// `budget` bytes of a device, over meshes, over how they split the batch and parameters, and over
+/// `schedules`.
 std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
                                      const std::vector<ScheduleKind>& schedules,
                                      const Cluster& cluster, const cost::CostModel& model,

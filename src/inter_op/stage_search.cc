@@ -21,17 +21,8 @@ namespace alpa {
 
 namespace {
 
-/// Whatever their configurations are.
-bool are_equal(const inter_op::StagePartition& a, const inter_op::StagePartition& b) {
-  return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
-                    [](const inter_op::Stage& x, const inter_op::Stage& y) {
-                      return x.first_layer == y.first_layer && x.last_layer == y.last_layer &&
-                             x.submesh == y.submesh;
-                    });
-}
-
 bool are_equal(const FoundStages& a, const inter_op::StagePartition& partition, int schedule) {
-  return a.schedule == schedule && are_equal(a.partition, partition);
+  return a.schedule == schedule && inter_op::have_equal_cuts(a.partition, partition);
 }
 
 }  // namespace
@@ -502,7 +493,8 @@ struct StageSearch::Impl {
     std::vector<StageSeconds> stages;
     for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
     std::vector<double> transfers;
-    const std::vector<int> hosts = hosts_of(partition);
+    const std::vector<int> hosts = inter_op::hosts_of(
+        {question_.cluster.num_hosts, question_.cluster.devices_per_host}, partition);
     for (std::size_t s = 1; s < queries.size(); ++s) {
       const CutSeconds cut =
           cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part,
@@ -514,18 +506,6 @@ struct StageSearch::Impl {
       if (s == 1) stages.front().apply += cut.per_step / 2;
     }
     return question_.schedules[schedule].played(stages, transfers);
-  }
-
-  /// Per stage, the host where it is placed; -1: on several.
-  std::vector<int> hosts_of(const inter_op::StagePartition& partition) const {
-    const int per_host = question_.cluster.devices_per_host;
-    std::vector<int> hosts;
-    for (const std::vector<int>& devices :
-         inter_op::place_in_order({question_.cluster.num_hosts, per_host}, submeshes_of(partition)))
-      hosts.push_back(devices.front() / per_host == devices.back() / per_host
-                          ? devices.front() / per_host
-                          : -1);
-    return hosts;
   }
 
   /// Of a micro-batch, with its share of what crosses once per step.

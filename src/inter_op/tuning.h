@@ -23,8 +23,8 @@ struct Tuning {
     /// rounds while each closes this share of the gap (intra_op::SearchLimits). What short rounds
     /// leave open is mostly left open by longer ones, too.
     double effort = 0.1, least_gain = 0.5;
-    /// Shares of the time left for one range whose best plan has too much memory: of any stages, and
-    /// of equal ones that are asked for.
+    /// Shares of the time left for one range whose best plan has too much memory: of any stages,
+    /// and of equal ones that are asked for.
     double memory_share = 0.02, memory_share_of_equal = 0.15;
     /// Shares of the time after which, without any stages, a template is planned, and then the
     /// stages that are best under the bounds; and with some, larger templates.

@@ -1,7 +1,7 @@
 #pragma once
 /// Bytes that nodes and copies keep live, as usages for the solver. Values too small to matter
 /// have no usages; the limit is lowered by the most they could take together, so that a plan
-/// within the limit fits the budget. What other micro-batches in flight keep is in use all the time.
+/// within the limit fits the budget. What other micro-batches in flight keep is used all the time.
 #include <map>
 #include <vector>
 
