@@ -58,25 +58,4 @@ PathSums PathSchedule::with_stage(const PathSums& behind, const StageRuns& stage
   return sums;
 }
 
-double path_bound(ScheduleKind kind, int micro_batches, const std::vector<StageSeconds>& stages,
-                  const std::vector<double>& transfers) {
-  PathSchedule schedule{kind, micro_batches, 0};
-  for (const StageSeconds& stage : stages) schedule.once = std::max(schedule.once, stage.apply);
-  PathSums sums;
-  const int count = static_cast<int>(stages.size());
-  for (int s = count - 1; s >= 0; --s) {
-    const StageSeconds& of = stages[s];
-    const double runs = of.forward + (kind == ScheduleKind::inference ? 0 : of.backward);
-    const StageRuns stage{.least = runs,
-                          .most = runs,
-                          .forward = of.forward,
-                          .backward = runs - of.forward,
-                          .alone = micro_batches * runs + schedule.once};
-    const int after = count - 1 - s;
-    sums = schedule.with_stage(sums, stage, s + 1 < count ? transfers[s] : 0,
-                               schedule.in_flight(after));
-  }
-  return sums.step;
-}
-
 }  // namespace alpa::inter_op

@@ -1,9 +1,6 @@
 #pragma once
-/// Lower bounds on a schedule by paths through it: a path runs through a stage's machine, and leaves
-/// it now and then to follow a micro-batch to the last stage and back. Pure functions.
-#include <vector>
-
-#include "alpa/inter_op/plan.h"
+/// Lower bounds on a schedule by paths through it: a path runs through a stage's machine, and
+/// leaves it now and then to follow a micro-batch to the last stage and back. Pure functions.
 #include "alpa/pipeline/schedule_kind.h"
 
 namespace alpa::inter_op {
@@ -41,19 +38,14 @@ struct PathSchedule {
   /// With a stage before the suffix, `in_flight` micro-batches in flight there, and `transfer`
   /// seconds to pass a micro-batch to the suffix and back.
   ///
-  /// 1F1B, of B micro-batches, n in flight, t = forward + backward, and r seconds to the end and back
-  /// behind the stage, takes B·t + max(0, r - (n-1)·min(forward, backward)) of the stage's machine:
-  /// F0 … F(n-1) B0 Fn B1 …, where r replaces what lies between the runs of the first micro-batch, or
-  /// the last one. If n < B the path may leave for both, and for every n-th between them:
-  /// B·t + 2r - (n-1)·t + (⌊(B-1)/n⌋ - 1)·max(0, r - (n-1)·t). GPipe takes exactly
+  /// 1F1B, of B micro-batches, n in flight, t = forward + backward, and r seconds to the end and
+  /// back behind the stage, takes B·t + max(0, r - (n-1)·min(forward, backward)) of the stage's
+  /// machine: F0 … F(n-1) B0 Fn B1 …, where r replaces what lies between the runs of the first
+  /// micro-batch, or the last one. If n < B the path may leave for both, and for every n-th between
+  /// them: B·t + 2r - (n-1)·t + (⌊(B-1)/n⌋ - 1)·max(0, r - (n-1)·t). GPipe takes exactly
   /// Σ t + (B-1)·(max forward + max backward).
   PathSums with_stage(const PathSums& behind, const StageRuns& stage, double transfer,
                       int in_flight) const;
 };
-
-/// Seconds that this pipeline takes at least; transfers as pipeline::play reads them, there and
-/// back.
-double path_bound(ScheduleKind kind, int micro_batches, const std::vector<StageSeconds>& stages,
-                  const std::vector<double>& transfers);
 
 }  // namespace alpa::inter_op
