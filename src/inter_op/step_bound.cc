@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <queue>
@@ -195,7 +196,9 @@ struct Found {
 /// The program of one tiling.
 class LabelProgram {
  public:
-  LabelProgram(const Costs& costs, const Tiling& tiling) : costs_(costs), tiling_(tiling) {
+  /// Asks `is_over`, with what is done so far, now and then.
+  LabelProgram(const Costs& costs, const Tiling& tiling, std::function<bool(double work)> is_over)
+      : costs_(costs), tiling_(tiling), is_over_(std::move(is_over)) {
     for (const std::vector<TilingStep>& steps : tiling.steps) {
       auto& next = next_.emplace_back(tiling.states);
       for (const TilingStep& step : steps)
@@ -222,19 +225,20 @@ class LabelProgram {
   }
 
   /// The partition of the least bound for this interval, if it is less than `below`.
-  Found solve(OnceRange once, double below, double most_work) {
+  Found solve(OnceRange once, double below) {
     begin(once, below);
-    below_ = below, most_work_ = work_ + most_work;
+    below_ = below;
     found_ = {};
     const int layers = costs_.layers();
     buckets_.assign(layers + 1, {}), index_.assign(layers + 1, {});
     buckets_[layers].push_back({0, 0, {Label{}}});
-    for (int end = layers; end > 0 && work_ < most_work_; --end) {
+    for (int end = layers; end > 0 && !ended_; --end) {
       const auto candidates = candidates_before(end);
-      for (int b = 0; b < static_cast<int>(buckets_[end].size()); ++b) extend(end, b, candidates);
+      for (int b = 0; b < static_cast<int>(buckets_[end].size()) && !ended_; ++b)
+        extend(end, b, candidates);
       index_[end] = {};
     }
-    found_.is_complete = work_ < most_work_;
+    found_.is_complete = !ended_;
     return std::move(found_);
   }
 
@@ -282,6 +286,7 @@ class LabelProgram {
       schedule_ = costs_.schedule();
       schedule_.once = once.least;
       stages_.resize(costs_.ranges() * costs_.kinds_of_memory());
+      work_ += static_cast<double>(stages_.size());
       costs_.for_each_range([&](int first, int last, int part) {
         for (int kind = 0; kind < costs_.kinds_of_memory(); ++kind)
           stages_[kind * costs_.ranges() + costs_.range(first, last, part)] =
@@ -303,6 +308,7 @@ class LabelProgram {
         const double before = schedule_.before(stage, 0), longer = longer_run(stage);
         for (const TilingStep& step : tiling_.steps[part]) {
           const std::size_t from = rest(first, step.to), to = rest(layers, step.from);
+          work_ += step.count;
           for (int i = 0; i < step.count; ++i) {
             if (rest_alone_[from + i] == kInfinity) continue;
             const auto least = [&](std::vector<double>& sums, double sum) {
@@ -359,6 +365,7 @@ class LabelProgram {
       for (const int next : next_[candidate.part][state]) {
         const std::size_t left = rest(candidate.first, next);
         if (rest_alone_[left] >= below_) continue;
+        if (is_ended()) return;
         Bucket* to = nullptr;
         const std::vector<Label>& labels = buckets_[end][bucket].labels;
         work_ += static_cast<double>(labels.size());
@@ -392,7 +399,15 @@ class LabelProgram {
     return buckets_[layer][at];
   }
 
-  void insert(int layer, const Label& label, std::vector<Label>& labels) const {
+  bool is_ended() {
+    constexpr double kBetween = 1e5;  // little work
+    if (ended_ || work_ < asked_ + kBetween) return ended_;
+    asked_ = work_;
+    return ended_ = is_over_(work_);
+  }
+
+  void insert(int layer, const Label& label, std::vector<Label>& labels) {
+    work_ += static_cast<double>(labels.size());  // are compared
     const auto dominates = [&](const Label& a, const Label& b) {
       const double more = slack(layer, a.part, b.part);
       return a.sums.to_end + more <= b.sums.to_end && a.sums.step + more <= b.sums.step &&
@@ -418,6 +433,7 @@ class LabelProgram {
 
   const Costs& costs_;
   const Tiling& tiling_;
+  const std::function<bool(double work)> is_over_;
   OnceRange once_;
   PathSchedule schedule_;
   std::vector<std::vector<std::vector<int>>> next_;  ///< states, per part and state
@@ -428,7 +444,8 @@ class LabelProgram {
   std::vector<double> rest_sum_, rest_alone_, rest_longer_;
   std::vector<std::vector<Bucket>> buckets_;  ///< per first layer
   std::vector<std::vector<int>> index_;       ///< of buckets, per first layer, state and count
-  double below_ = 0, work_ = 0, most_work_ = 0;
+  double below_ = 0, work_ = 0, asked_ = 0;
+  bool ended_ = false;
   Found found_;
 };
 
@@ -446,14 +463,17 @@ class StepBoundSearch {
  public:
   StepBoundSearch(const StepBoundProblem& problem, const Costs& costs, const Tiling& tiling,
                   double enough)
-      : problem_(problem), costs_(costs), enough_(enough), program_(costs, tiling) {}
+      : problem_(problem),
+        costs_(costs),
+        enough_(enough),
+        program_(costs, tiling, [this](double work) { return is_over(work); }) {}
 
   StepBound run() {
     open({0, std::min(costs_.most_once(), enough_)}, 0);
     if (open_.top().seconds < kInfinity)
       program_.drop_small_differences(kTuning.step_bound.small_transfer * open_.top().seconds /
                                       costs_.micro_batches());
-    while (open_.top().seconds < enough_ && !is_over()) {
+    while (open_.top().seconds < enough_ && !is_over(program_.work())) {
       OnceInterval least = open_.top();
       open_.pop();
       if (least.stages.empty()) {
@@ -474,12 +494,10 @@ class StepBoundSearch {
   }
 
  private:
-  /// A first look has time whenever it comes.
-  double most_work() const {
-    const bool is_late = problem_.is_over && problem_.is_over();
-    return is_late ? kTuning.step_bound.first_look : kTuning.step_bound.most_work;
+  bool is_over(double work) const {
+    return ended_ || work >= kTuning.step_bound.most_work ||
+           (problem_.is_over && problem_.is_over());
   }
-  bool is_over() const { return ended_ || program_.work() >= most_work(); }
 
   void open(OnceRange once, double seconds) {
     open_.push({once, std::max(seconds, program_.quick_bound(once, enough_)), {}});
@@ -490,7 +508,7 @@ class StepBoundSearch {
     const double more =
         interval.seconds > 0 ? interval.seconds * (1 + kTuning.step_bound.growth) : kInfinity;
     const double below = std::min(enough_, more);
-    Found found = program_.solve(interval.once, below, most_work() - program_.work());
+    Found found = program_.solve(interval.once, below);
     if (!found.is_complete) {
       ended_ = true;
       return;
@@ -570,6 +588,7 @@ StepBound step_bound(const StepBoundProblem& problem) {
   invariant(problem.costs.submeshes == static_cast<int>(problem.submeshes.size()),
             "step bound: costs of {} submeshes, but {} submeshes", problem.costs.submeshes,
             problem.submeshes.size());
+  if (problem.is_over && problem.is_over()) return {};
   const Costs costs(problem, submeshes_in_use(problem));
   StepBound least{problem.enough, {}};
   std::vector<Submesh> submeshes;

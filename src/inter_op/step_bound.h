@@ -42,7 +42,7 @@ struct StepBoundProblem {
   /// Whether reductions of gradients, which `costs` count, may hide behind the last backward run.
   bool hides_gradients = false;
   double enough = kInfinity;  ///< seconds; no larger bound is sought
-  /// Asked between programs; true ends the search with the best so far. Empty: never.
+  /// Asked often; true ends the search with what is proven so far. Empty: never.
   std::function<bool()> is_over = {};
 };
 
@@ -57,8 +57,8 @@ struct StepBound {
 ///
 /// The bound of a partition is its longest path (path_bound.h). The least over all partitions is
 /// found with labels: Pareto sets of sums of the layers from one on, per devices used and stages to
-/// the end. It is exact up to a thousandth, unless the work ends (kTuning.step_bound), or the caller
-/// ends it; then the bound is what is proven so far.
+/// the end. It is exact up to a thousandth, unless the work ends (kTuning.step_bound), or the
+/// caller ends it; then the bound is what is proven so far.
 StepBound step_bound(const StepBoundProblem& problem);
 
 }  // namespace alpa::inter_op

@@ -67,8 +67,8 @@ struct Tuning {
     double narrow = 5e-4;
     /// Transfers whose seconds differ by less, in parts of a micro-batch of a stage, are one.
     double small_transfer = 3e-4;
-    /// Labels that are extended, at most; and once time is over.
-    double most_work = 1e8, first_look = 2e7;
+    /// Labels that are extended and compared, and stages whose seconds are read, at most.
+    double most_work = 1e8;
   } step_bound;
 
   struct Submesh {
