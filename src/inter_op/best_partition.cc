@@ -17,13 +17,6 @@
 
 namespace alpa::inter_op {
 
-PartitionCosts::PartitionCosts(int layers, int submeshes, int configurations)
-    : layers(layers),
-      submeshes(submeshes),
-      configurations(configurations),
-      seconds(static_cast<std::size_t>(layers) * layers * submeshes * configurations, kInfinity),
-      max_in_flight(seconds.size(), 0) {}
-
 namespace {
 
 /// So many equal seconds are no more than one times their number.

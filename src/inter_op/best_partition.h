@@ -5,25 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "src/inter_op/partition_costs.h"
 #include "src/inter_op/stage.h"
 
 namespace alpa::inter_op {
-
-/// What every range of layers costs on every submesh in every configuration.
-struct PartitionCosts {
-  PartitionCosts(int layers, int submeshes, int configurations);
-
-  /// Where the tables have layers `first` to `last` on submesh m in configuration c.
-  std::size_t index(int first, int last, int m, int c) const {
-    return ((static_cast<std::size_t>(first) * layers + last) * submeshes + m) * configurations + c;
-  }
-
-  int layers, submeshes, configurations;
-  /// Forward and backward seconds of one micro-batch; infinity (at first): not possible.
-  std::vector<double> seconds;
-  /// Most micro-batches in flight for which memory suffices; 0 (at first): none.
-  std::vector<int> max_in_flight;
-};
 
 struct PartitionProblem {
   Submesh cluster;

@@ -21,6 +21,7 @@
 #include "src/base/infinity.h"
 #include "src/inter_op/partition_tables.h"
 #include "src/inter_op/reach.h"
+#include "src/inter_op/step_bound.h"
 #include "src/inter_op/tiling.h"
 #include "src/inter_op/tuning.h"
 
@@ -438,9 +439,8 @@ class BoundSearch {
   int programs_ = 0;
 };
 
-}  // namespace
-
-ScheduleBound schedule_bound(const ScheduleBoundProblem& problem) {
+/// By the slowest stage and what surrounds it.
+ScheduleBound bound_by_slowest(const ScheduleBoundProblem& problem) {
   PartitionProblem stages = problem.stages;
   stages.waits_in_flight = true;
   const PartitionTables tables = partition_tables(stages);
@@ -451,6 +451,32 @@ ScheduleBound schedule_bound(const ScheduleBoundProblem& problem) {
     if (bound.seconds < least.seconds) least = std::move(bound);
   }
   return least;
+}
+
+StepBound bound_by_paths(const ScheduleBoundProblem& problem) {
+  const PartitionProblem& stages = problem.stages;
+  return step_bound({.cluster = stages.cluster,
+                     .submeshes = stages.submeshes,
+                     .costs = stages.costs,
+                     .runs = problem.runs,
+                     .micro_batches = stages.micro_batches,
+                     .schedule = problem.schedule,
+                     .in_flight = stages.in_flight,
+                     .transfer_seconds = stages.transfer_seconds,
+                     .hides_gradients = problem.hides_gradients,
+                     .enough = problem.enough,
+                     .is_over = stages.is_over});
+}
+
+}  // namespace
+
+ScheduleBound schedule_bound(const ScheduleBoundProblem& problem) {
+  StepBound paths = bound_by_paths(problem);
+  if (paths.seconds >= problem.enough) return {paths.seconds, {}};
+  ScheduleBound slowest = bound_by_slowest(problem);
+  slowest.seconds = std::max(slowest.seconds, paths.seconds);
+  if (!paths.stages.stages.empty()) slowest.least = std::move(paths.stages);
+  return slowest;
 }
 
 }  // namespace alpa::inter_op

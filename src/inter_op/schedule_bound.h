@@ -5,13 +5,9 @@
 
 #include "alpa/pipeline/schedule_kind.h"
 #include "src/inter_op/best_partition.h"
+#include "src/inter_op/step_bound.h"
 
 namespace alpa::inter_op {
-
-/// Seconds of a stage's runs.
-struct LeastRuns {
-  double forward = 0, backward = 0;
-};
 
 struct ScheduleBoundProblem {
   /// Its tables say what a micro-batch takes at least, with its share of what runs once per step.
@@ -43,6 +39,7 @@ struct ScheduleBound {
 /// micro-batch to come back, while it runs no more than n - 1 others forward, or backward. And any
 /// stage of t seconds takes at least (R + t)·⌈B / n⌉ + (m - 1)·t / 2: each round of n begins when
 /// those before come back, and the m of the last round run one after another.
+/// The larger one of this bound and of the one by paths (step_bound.h).
 ScheduleBound schedule_bound(const ScheduleBoundProblem& problem);
 
 }  // namespace alpa::inter_op

@@ -60,6 +60,17 @@ struct Tuning {
     double first_look = 5e7;
   } schedule_bound;
 
+  struct StepBound {
+    /// Labels are sought up to this part above what is proven.
+    double growth = 0.02;
+    /// The stages of an interval may take this part more than its bound.
+    double narrow = 5e-4;
+    /// Transfers whose seconds differ by less, in parts of a micro-batch of a stage, are one.
+    double small_transfer = 3e-4;
+    /// Labels that are extended and compared, and stages whose seconds are read, at most.
+    double most_work = 1e8;
+  } step_bound;
+
   struct Submesh {
     /// From this size on, the next one of a part of a host has four significant binary digits, and
     /// from so many whole hosts on two.

@@ -163,9 +163,15 @@ TEST_CASE("of equal layers on equal devices the bound of 1F1B and GPipe is what 
     for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b}) {
       instance.transfers.assign(4, transfer);
       const double seconds = 3 * (16 + 3) + 3 * transfer;
-      CHECK(bound_of(instance, kind, 1e3) == doctest::Approx(seconds));
-      if (kind == ScheduleKind::gpipe || transfer == 0)  // in 1F1B stages wait for transfers
-        CHECK(least_played(instance, kind) == doctest::Approx(seconds));
+      const double bound = bound_of(instance, kind, 1e3), least = least_played(instance, kind);
+      if (kind == ScheduleKind::gpipe || transfer == 0) {
+        CHECK(bound == doctest::Approx(seconds));
+        CHECK(least == doctest::Approx(seconds));
+      } else {  // in 1F1B stages wait for transfers
+        CHECK(bound > seconds);
+        CHECK(bound > 0.99 * least);
+        CHECK(bound <= least * (1 + 1e-9));
+      }
     }
 }
 
