@@ -226,7 +226,9 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   }
   SearchedVariant& best = *found;
   if (!best.variant->recomputes) return std::move(best.searched);
-  const double left = request.method.options.solver_seconds - request.watch.seconds();
+  const double limit = request.method.options.solver_seconds, begin = request.watch.seconds();
+  const bool is_large = graph.nodes.size() > tuning.large_nodes;
+  const double left = std::min(limit - begin, is_large ? tuning.fewest_share * limit : limit);
   CompiledStep fewest = with_fewest_recomputed(
       step, order, std::move(best.searched.step),
       [&](const TrainingStep& fewer, double share) {
@@ -235,7 +237,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
         own.options.solver_seconds = share * left;
         return plan_traced(request, fewer, own, 1);
       },
-      [&] { return is_over(request); });
+      [&] { return is_over(request) || request.watch.seconds() >= begin + left; });
   return {std::move(fewest)};  // not proven: with other numbers of layers
 }
 

@@ -121,16 +121,7 @@ StageSearchSpace question_of(const AutoStages& automatic, const Graph& graph,
   question.submeshes =
       submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
   question.mesh_shapes = allowed_shapes(automatic, method.options);
-  for (const ScheduleKind kind : schedules_of(method.options))
-    question.schedules.push_back(
-        {.in_flight =
-             [kind, most_stages = std::min(num_layers(graph), cluster.num_devices()),
-              micro_batches = graph.num_micro_batches](int after) {
-               return pipeline::most_in_flight(kind, after, most_stages, micro_batches);
-             },
-         .waits_in_flight = kind != ScheduleKind::zero_bubble,
-         .played = played_seconds(kind, graph.num_micro_batches),
-         .kind = kind});
+  question.schedules = schedules_of(method.options);
   question.templates = uniform_partitions(graph, cluster);
   return question;
 }
@@ -227,8 +218,9 @@ void StagePlanner::choose(std::int64_t budget) {
   } else if (const auto* manual = std::get_if<ManualStages>(&pipeline.stages)) {
     found.partition = given_stages(*manual, graph_, cluster_);
   } else {
+    const bool has_ended = search_ && searched_budget_ == budget;  // beside other variants'
     StageSearch& stages = search(budget);
-    while (stages.improve()) {
+    while (!has_ended && stages.improve()) {
     }
     found = stages.finish();
     // What was ruled out for a smaller budget may fit.

@@ -32,7 +32,7 @@ struct CompileTuning {
     /// Share of the time in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
     /// Share of the time after which no further equal stages are planned for a guess.
-    double guess_share = 0.3;
+    double guess_share = 0.4;
     /// Stages may take this share of their guess times the least ratio of what others took to their
     /// guess, which counts as so much at most: some lack the memory that their guess supposed.
     double guess_error = 0.95, most_of_guess = 1.1;
@@ -50,9 +50,13 @@ struct CompileTuning {
     /// Of a step of so many nodes, other variants are lowered as long as they may take less, and
     /// every set of so many layers may be computed again.
     std::size_t small_nodes = 400, few_layers = 3;
+    /// Share of the time after which, without better stages, the searches of a large step end.
+    double patience = 0.15;
     /// Share of the time to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.
     double remat_share = 0.6;
+    /// Share of the time, at most, to find that out for a large step.
+    double fewest_share = 0.15;
     /// Numbers in a row that are no better, after which no further one is planned.
     int worse_in_a_row = 2;
   } micro_batches;

@@ -269,7 +269,6 @@ void VariantChoice::plan_guesses() {
     } catch (const Error&) {
       drop(*next);
     }
-    longest_turn_ = std::max(longest_turn_, turn.seconds());
     tell();
   } while (!has_passed(tuning.guess_share));
 }
@@ -281,12 +280,13 @@ void VariantChoice::race() {
         next->open = all_traced_ = false;
         continue;
       }
-      double cutoff = kInfinity;
-      for (const PlannedVariant& variant : variants_)
-        cutoff = std::min(cutoff, variant.best_seconds());
+      const PlannedVariant* best = best_so_far();
+      const double cutoff = best ? best->best_seconds() : kInfinity;
+      if (cutoff < best_seconds_) best_seconds_ = cutoff, best_found_at_ = watch_.seconds();
       StageSearch& search = next->planner->search(budget_);
       // A turn that is as long as the longest so far must end in time.
-      if (cutoff < kInfinity && search.progress().seconds_left <= longest_turn_) return;
+      if (best && search.progress().seconds_left <= longest_turn_) return;
+      if (best && !all_traced_ && is_stuck()) return;
       const Stopwatch turn;
       next->open = search.improve(cutoff);
       next->spent_seconds += turn.seconds();
@@ -295,6 +295,12 @@ void VariantChoice::race() {
     } catch (const Error&) {  // too large, or of another number than the schedule needs
       drop(*next);
     }
+}
+
+/// Whether no better stages were found for so long that more are not to be expected.
+bool VariantChoice::is_stuck() const {
+  return watch_.seconds() >
+         best_found_at_ + kCompileTuning.micro_batches.patience * method_.options.solver_seconds;
 }
 
 /// The one with the least bound, as it may have the best stages; null: none is open. What has no

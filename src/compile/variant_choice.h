@@ -74,6 +74,7 @@ class VariantChoice {
   PlannedVariant* most_promising();
   PlannedVariant* best_so_far();  ///< null: none has stages
   bool has_passed(double share_of_time) const;
+  bool is_stuck() const;
   void tell();
 
   const MethodOptions& method_;
@@ -83,7 +84,9 @@ class VariantChoice {
   std::deque<PlannedVariant> variants_;
   bool has_begun_ = false;
   double longest_turn_ = 0;  ///< seconds of a search's turn
-  bool all_traced_ = true;   ///< and their searches begun
+  double best_seconds_ = kInfinity;
+  double best_found_at_ = 0;  ///< seconds of `watch_`
+  bool all_traced_ = true;    ///< and their searches begun
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };

@@ -44,11 +44,16 @@ std::vector<std::uint64_t> values_across(const Graph& given) {
         of.at.emplace_back(node.layer,
                            2 * static_cast<int>(node.region) + (values == &node.results));
       }
+  // Scalars, such as each layer's part of a norm, make no cut different from another.
+  std::int64_t largest = 0;
+  for (const ValueInfo& value : graph.values) largest = std::max(largest, value.type.bytes());
+  const std::int64_t negligible = largest / 1'000'000;
   std::vector<std::uint64_t> across(every_layer.size());
   for (std::size_t value = 0; value < graph.values.size(); ++value) {
-    if (!may_be_sent(graph, static_cast<int>(value))) continue;
+    const std::int64_t size = graph.type(static_cast<int>(value)).bytes();
+    if (size <= negligible || !may_be_sent(graph, static_cast<int>(value))) continue;
     for (int cut = uses[value].first + 1; cut <= uses[value].last; ++cut) {
-      std::string text = std::to_string(graph.type(static_cast<int>(value)).bytes());
+      std::string text = std::to_string(size);
       std::vector<int> sides;
       for (const auto& [layer, kind] : uses[value].at) sides.push_back(2 * kind + (layer < cut));
       std::sort(sides.begin(), sides.end());

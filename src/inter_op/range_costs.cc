@@ -13,7 +13,6 @@
 #include "src/base/infinity.h"
 #include "src/intra_op/layers/layer_table.h"
 #include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/program/assemble_plan.h"
 #include "src/intra_op/search/quick_bound.h"
 #include "src/ir/subgraph.h"
 #include "stage_meshes.h"
@@ -59,7 +58,8 @@ void RangeCosts::EvenPart::add(const EvenPart& other) {
 }
 
 inter_op::LeastRuns RangeCosts::EvenPart::runs(int devices) const {
-  return {forward.shared / devices + forward.own, backward.shared / devices + backward.own};
+  return {std::max(forward.shared / devices + forward.own, launched.forward),
+          std::max(backward.shared / devices + backward.own, launched.backward)};
 }
 
 double RangeCosts::EvenPart::seconds(int devices) const {
@@ -131,33 +131,6 @@ void RangeCosts::rule_out_what_cannot_fit() {
   }
 }
 
-bool RangeCosts::may_fit(const RangeQuery& query) {
-  const auto [first, last] = ranges_.example(query.range);
-  double peak = 0;
-  for (int layer = first; layer <= last; ++layer)
-    peak = std::max(peak, peak_on_one_device(ranges_.class_of(layer, layer)));
-  return peak <= static_cast<double>(budget_) * parts_[query.part].num_devices();
-}
-
-bool RangeCosts::has_room(const RangeQuery& query) const {
-  const inter_op::HeldBytes held = ranges_.held(ranges_.example(query.range));
-  return held.always + held.per_micro_batch * query.in_flight / parts_[query.part].num_devices() <=
-         static_cast<double>(budget_);
-}
-
-double RangeCosts::peak_on_one_device(int range) {
-  const auto [place, added] = peaks_.try_emplace(range);
-  if (!added) return place->second;
-  const Graph graph = ranges_.graph_of(ranges_.example(range)).graph;
-  const intra_op::GraphFacts facts(graph);
-  const DeviceMesh mesh({{"x", 1, 0, 0}}, {0});
-  cost::ReshardPrices prices(mesh, planning_.model.reshard);
-  const ShardingPlan plan =
-      intra_op::plan_of_strategies(facts, mesh, std::vector<Strategy>(graph.nodes.size()), prices);
-  place->second = static_cast<double>(intra_op::peak_memory(plan, graph).bytes);
-  return place->second;
-}
-
 double RangeCosts::seconds_left() const {
   const bool stopped = planning_.options.limits.stop && *planning_.options.limits.stop;
   return stopped ? 0 : std::max(0.0, planning_.options.limits.seconds - watch_.seconds());
@@ -183,23 +156,29 @@ const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_fligh
   return nullptr;
 }
 
-double RangeCosts::bound_of(const RangeQuery& query, Ask ask) {
+double RangeCosts::bound_of(const RangeQuery& query) {
   double bound = kInfinity;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
-    if (const Known& of = known(query.range, mesh); ask != Ask::known || of.level == Level::dual)
-      bound = std::min(bound, of.bound);
+    bound = std::min(bound, known(query.range, mesh).bound);
   return std::max(bound, launched_[query.range * parts_.size() + query.part]);
 }
 
 double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
   const Planned& of = planned(query);
   if (query.in_flight >= of.none_from && (of.none_proven || ask != Ask::proven)) return kInfinity;
-  if (of.plans.empty()) return bound_of(query, ask);
-  const double proven = std::max(bound_of(query, Ask::least), of.plans.front().lower_bound);
+  if (of.plans.empty()) return bound_of(query);
+  const double proven = proven_of(of, query);
   if (ask == Ask::proven) return proven;
   const Plan* plan = plan_of(of, query.in_flight);
   if (plan == &of.plans.front() || of.plans.size() == 1) return proven;
   return std::max(proven, (plan ? plan : &of.plans.back())->seconds);
+}
+
+double RangeCosts::proven_of(const Planned& planned, const RangeQuery& query) {
+  double proven = bound_of(query);
+  for (const Plan& plan : planned.plans)
+    if (plan.planned_for <= query.in_flight) proven = std::max(proven, plan.lower_bound);
+  return proven;
 }
 
 int RangeCosts::promising_mesh(const RangeQuery& query) {
@@ -332,10 +311,6 @@ bool RangeCosts::bound(const RangeQuery& query) {
   return bound_on(query.range, mesh, Level::dual);
 }
 
-bool RangeCosts::has_own_bound(const RangeQuery& query) {
-  return !planned(query).plans.empty() || bound_of(query, Ask::known) < kInfinity;
-}
-
 /// Bounds so many layers of the range at a time. False: they were known, or time is over.
 bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh,
                               Level level) {
@@ -402,6 +377,7 @@ struct RangeCosts::PlannedRange {
     intra_op::AutoShardOptions options = costs.options_left();
     options.limits.cutoff_seconds = cutoff_seconds;
     options.part.in_flight = query.in_flight;
+    options.memory_budget_bytes = costs.budget_;
     options.part.boundary_batch_dims = stage.batch_dims;
     return options;
   }
@@ -417,11 +393,11 @@ bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double mem
   PlannedRange range(*this, query, cutoff_seconds);
   try {
     if (of.plans.empty()) {
-      add_plan(query, range, range.search.plan());
+      add_plan(query, 0, range, range.search.plan());
       if (plan_of(of, query.in_flight)) return true;
     }
     range.search.end_within(seconds_left() * memory_share);
-    add_plan(query, range, range.search.plan(budget_));
+    add_plan(query, query.in_flight, range, range.search.plan(budget_));
   } catch (const intra_op::OverBudget& error) {
     of.none_from = query.in_flight;
     of.none_proven = error.why == intra_op::NoPlan::proven && error.least_bytes > budget_;
@@ -430,30 +406,8 @@ bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double mem
   return true;
 }
 
-bool RangeCosts::plan_longer(const RangeQuery& query) {
-  Planned& of = planned(query);
-  const bool is_ruled_out = query.in_flight >= of.none_from && of.none_proven;
-  if (is_ruled_out || of.plans.empty() || plan_of(of, query.in_flight) == &of.plans.front())
-    return false;
-  PlannedRange range(*this, query, kInfinity);
-  range.search.end_within(planning_.options.limits.seconds *
-                          inter_op::kTuning.range_costs.longer_share);
-  try {
-    add_plan(query, range, range.search.plan(budget_));
-  } catch (const intra_op::OverBudget&) {
-    return false;
-  }
-  of.none_from = std::numeric_limits<int>::max();
-  // The better one of those that the budget asked for stays.
-  const auto begin = of.plans.begin() + 1;
-  const auto best = std::min_element(
-      begin, of.plans.end(), [](const Plan& a, const Plan& b) { return a.seconds < b.seconds; });
-  std::iter_swap(begin, best);
-  of.plans.erase(begin + 1, of.plans.end());
-  return true;
-}
-
-void RangeCosts::add_plan(const RangeQuery& query, const PlannedRange& range, ShardingPlan plan) {
+void RangeCosts::add_plan(const RangeQuery& query, int planned_for, const PlannedRange& range,
+                          ShardingPlan plan) {
   const Graph& graph = range.stage.graph;
   const intra_op::CountedBytes bytes = intra_op::counted_bytes(plan, graph);
   int most = 0;
@@ -463,7 +417,7 @@ void RangeCosts::add_plan(const RangeQuery& query, const PlannedRange& range, Sh
   if (planning_.model.software.operator_seconds > 0)  // which the objective leaves out
     seconds = parts.forward + parts.backward + parts.apply / graph_.num_micro_batches;
   planned(query).plans.push_back(
-      {plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, parts,
+      {planned_for, plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, parts,
        std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
 }
 

@@ -12,14 +12,14 @@
 
 #include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
-#include "best_partition.h"
 #include "layer_ranges.h"
+#include "partition_costs.h"
 #include "plan_stage.h"
-#include "schedule_bound.h"
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
 #include "src/intra_op/facts/graph_facts.h"
+#include "step_bound.h"
 
 namespace alpa {
 
@@ -59,7 +59,6 @@ class RangeCosts {
   /// What is asked of ranges.
   enum class Ask : std::uint8_t {
     least,   ///< the best plan if it is known, else a bound of the range, or of its parts together
-    known,   ///< the same, but infinite where the range has no search of its own
     proven,  ///< a bound alone: plans that gave up speed to fit the memory count by theirs
   };
 
@@ -80,17 +79,10 @@ class RangeCosts {
   /// False: there is no step left, or time is over.
   bool bound(const std::vector<RangeQuery>& queries);
 
-  /// Whether the range has a dual bound of its own, or a plan.
-  bool has_own_bound(const RangeQuery& query);
-
   /// Plans the range on all logical meshes of the part; only plans of less seconds of a step than
   /// the cutoff matter. If the best one has too much memory, others are sought for this share of
   /// the time left: to find out that there are none may take any time. False: it is planned.
   bool plan(const RangeQuery& query, double cutoff_seconds, double memory_share);
-
-  /// Looks for longer for a plan that fits the memory, if the best one does not and the first look
-  /// found none that is proven good. False: there is nothing to look for, or nothing was found.
-  bool plan_longer(const RangeQuery& query);
 
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
   /// infinite: no plan fits the memory. The range must have been planned.
@@ -100,14 +92,6 @@ class RangeCosts {
 
   /// The best plan of a planned range that fits the memory; null: there is none.
   std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
-
-  /// Whether the range would fit the memory if devices shared every tensor evenly, counted as on
-  /// one device, layer by layer. If not, a plan that fits is not to be expected.
-  bool may_fit(const RangeQuery& query);
-
-  /// Whether every device has room for the whole state of the range, and for an even part of what
-  /// is kept of the micro-batches in flight: its fastest plan will hardly exceed the memory.
-  bool has_room(const RangeQuery& query) const;
 
   /// Whether any plan gave up speed to fit the memory; its seconds are no proven bound.
   bool is_memory_bound() const { return is_memory_bound_; }
@@ -121,7 +105,9 @@ class RangeCosts {
 
  private:
   struct Plan {
-    double lower_bound = 0, seconds = 0;
+    int planned_for = 0;     ///< micro-batches in flight; 0: planned without a budget
+    double lower_bound = 0;  ///< seconds with so many in flight, or more
+    double seconds = 0;
     int most_in_flight = 0;
     StageSeconds parts = {};
     std::shared_ptr<const RangePlan> found = nullptr;
@@ -154,8 +140,9 @@ class RangeCosts {
   double overtime_left() const;
   intra_op::AutoShardOptions options_left() const;
   static const Plan* plan_of(const Planned& planned, int in_flight);
+  double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);
-  double bound_of(const RangeQuery& query, Ask ask);
+  double bound_of(const RangeQuery& query);
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
   void rule_out_what_cannot_fit();
@@ -183,11 +170,11 @@ class RangeCosts {
   bool bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh, Level level);
   bool bound_on(int range, int mesh, Level level);
   const Relaxed& relaxed(int range);
-  double peak_on_one_device(int range);
   double relaxed_bound(const BoundOf& of);
   std::function<double()> question_of(const BoundOf& of, const Relaxed& relaxed) const;
   struct PlannedRange;
-  void add_plan(const RangeQuery& query, const PlannedRange& range, ShardingPlan plan);
+  void add_plan(const RangeQuery& query, int planned_for, const PlannedRange& range,
+                ShardingPlan plan);
 
   const Graph& graph_;
   const std::int64_t budget_;
@@ -205,7 +192,6 @@ class RangeCosts {
   std::vector<inter_op::LeastRuns> runs_;  ///< per range and part, even parts
   std::vector<Planned> planned_;           ///< per range and part
   std::map<int, Relaxed> relaxed_;
-  std::map<int, double> peaks_;  ///< bytes of ranges on one device
   ThreadTeam team_{usable_cores()};
   /// of relaxed ranges, by key, mesh and level
   std::map<std::tuple<std::string, int, Level>, double> relaxed_bounds_;

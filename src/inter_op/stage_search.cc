@@ -4,17 +4,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "all_partitions.h"
 #include "alpa/base/error.h"
-#include "best_partition.h"
 #include "cut_prices.h"
 #include "range_costs.h"
-#include "schedule_bound.h"
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
-#include "src/cost/transfer.h"
-#include "src/ir/stages.h"
-#include "stage_graph.h"
+#include "src/pipeline/schedule.h"
+#include "stage_seconds.h"
+#include "step_bound.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -25,18 +22,15 @@ bool are_equal(const FoundStages& a, const inter_op::StagePartition& partition, 
   return a.schedule == schedule && inter_op::have_equal_cuts(a.partition, partition);
 }
 
+std::vector<inter_op::StagePartition> partitions_of(const std::vector<FoundStages>& stages) {
+  std::vector<inter_op::StagePartition> partitions;
+  for (const FoundStages& of : stages) partitions.push_back(of.partition);
+  return partitions;
+}
+
 }  // namespace
 
 struct StageSearch::Impl {
-  /// One of few partitions, under one schedule.
-  struct Few {
-    inter_op::StagePartition partition;
-    int schedule = 0;
-    bool is_played = false;
-    double seconds = 0;  ///< if it is played; infinite: it does not fit the memory
-    double proven = 0;   ///< by the proofs of its stages' plans
-  };
-
   Impl(StageSearchSpace question, const PlanningContext& planning)
       : question_(std::move(question)),
         options_(planning.options),
@@ -44,15 +38,7 @@ struct StageSearch::Impl {
         planning_{planning.model, quiet_, planning.cache},
         costs_(question_.graph, question_.cluster,
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
-        cuts_(question_.graph, question_.cluster, costs_.parts()) {
-    const auto& tuning = inter_op::kTuning.stage_search;
-    if (!is_played() || question_.graph.nodes.size() > tuning.most_nodes_played) return;
-    for (const inter_op::StagePartition& partition :
-         inter_op::all_partitions({question_.cluster.num_hosts, question_.cluster.devices_per_host},
-                                  costs_.parts(), costs_.ranges().layers(), tuning.most_played))
-      for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
-        few_.push_back({partition, schedule});
-  }
+        cuts_(question_.graph, question_.cluster, costs_.parts()) {}
 
   /// Short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
@@ -62,99 +48,86 @@ struct StageSearch::Impl {
     return options;
   }
 
-  bool is_played() const { return question_.schedules.front().played != nullptr; }
   /// That may differ: one for a single stage.
   int num_schedules(const inter_op::StagePartition& partition) const {
     return partition.stages.size() == 1 ? 1 : static_cast<int>(question_.schedules.size());
   }
 
-  /// The best stages under the bounds. What is not known of them is found out: first bounds of
-  /// their own, then plans.
+  int in_flight(int schedule, int stages_after) const {
+    const int most_stages = std::min(costs_.ranges().layers(), question_.cluster.num_devices());
+    return pipeline::most_in_flight(question_.schedules[schedule], stages_after, most_stages,
+                                    micro_batches());
+  }
+
+  int micro_batches() const { return question_.graph.num_micro_batches; }
+
+  /// The stages that take least under the bounds. What is not known of them is found out: first
+  /// bounds of their own, then plans.
   bool improve(double cutoff) {
-    if (costs_.parts().empty() || costs_.is_long_over()) return false;
-    if (!few_.empty()) return improve_few(cutoff);
-    const auto cheapest = search(RangeCosts::Ask::least);
-    if (costs_.seconds_left() <= 0) {
-      if (cheapest && !best_) consider(cheapest->partition, cutoff);
-      return false;
-    }
-    if (!cheapest) return bound_ = kInfinity, false;
-    if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->lower_bound);
+    if (costs_.parts().empty() || costs_.seconds_left() <= 0) return false;
+    const double goal = enough(std::min(cutoff, best_seconds()));
+    LeastStages least = least_stages(RangeCosts::Ask::least, goal);
+    if (bounds_schedules_ && !costs_.is_memory_bound()) bound_ = std::max(bound_, least.seconds);
     tell();
-    if (bound_ >= enough(cutoff)) return false;
+    if (planned_before(least.stages, 0))
+      least = least_stages(RangeCosts::Ask::least, goal, partitions_of(planned_));
+    if (least.seconds >= goal) return is_complete_ = true, false;
     if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
-    if (bound_ >= enough(least_counted_)) return count_waits() || consider_best_template(cutoff);
-    const auto& tuning = inter_op::kTuning.stage_search;
-    const bool is_first = !best_ && cutoff == kInfinity;
-    if (!best_ && (is_first || has_passed(tuning.until_template)) &&
-        is_one_stage_with_room(cheapest->partition) && !std::exchange(tried_one_stage_, true) &&
-        consider(cheapest->partition, cutoff))
-      return true;
-    if (is_first && has_passed(tuning.until_template) && consider_next_template()) return true;
-    if (is_first && has_passed(tuning.until_plan)) consider(cheapest->partition, cutoff);
-    const std::vector<RangeQuery> queries = queries_of(cheapest->partition, cheapest->schedule);
-    const bool more = costs_.bound(queries);
-    const bool is_slow = costs_.ranges().layers() > tuning.many_layers;
-    while (more && is_slow && costs_.bound(queries)) {  // a round takes longer than bounds do
-    }
-    const bool own = std::all_of(queries.begin(), queries.end(), [&](const RangeQuery& query) {
-      return costs_.has_own_bound(query);
-    });
-    if (!more)
-      return consider(cheapest->partition, cutoff) || count_waits() ||
-             consider_best_template(cutoff);
-    if (cutoff == kInfinity && has_passed(tuning.until_more) && consider_next_template())
-      return true;
-    if (!own) return true;
-    const auto likely = search(RangeCosts::Ask::known);
-    if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition, cutoff);
-    return true;
+    if (least.stages.stages.empty()) return false;      // its time is over
+    const std::vector<RangeQuery> queries = queries_of(least.stages, least.schedule);
+    bool more = costs_.bound(queries);
+    if (costs_.ranges().layers() > inter_op::kTuning.stage_search.many_layers)
+      while (more && costs_.bound(queries)) {  // a round takes longer than bounds do
+      }
+    return more || consider(least.stages, cutoff);
   }
 
-  /// Few partitions are compared by their schedules alone. The count of the others is no bound on a
-  /// schedule: it adds updates of parameters up, lets transfers delay each other, and knows neither
-  /// what backward runs hide nor that gradients of weights may wait.
-  bool improve_few(double cutoff) {
-    Few* next = nullptr;
-    double least = kInfinity, proven = kInfinity;
-    for (Few& of : few_) {
-      const double seconds = of.is_played ? of.seconds : busiest(of, RangeCosts::Ask::least);
-      if (seconds < least) next = &of, least = seconds;
-      proven = std::min(proven, std::max(of.proven, busiest(of, RangeCosts::Ask::proven)));
+  /// The stages of the least bound, under the schedule that it is least for.
+  struct LeastStages : inter_op::StepBound {
+    int schedule = 0;
+  };
+
+  LeastStages least_stages(RangeCosts::Ask ask, double enough,
+                           const std::vector<inter_op::StagePartition>& known = {}) {
+    const inter_op::PartitionCosts costs = costs_.table(ask);
+    LeastStages least{{kInfinity, {}}};
+    for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
+      inter_op::StepBound bound = inter_op::step_bound(
+          {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
+           .submeshes = costs_.parts(),
+           .costs = costs,
+           .runs =
+               [this](int first, int last, int part) {
+                 return costs_.least_runs(costs_.ranges().class_of(first, last), part);
+               },
+           .micro_batches = micro_batches(),
+           .schedule = question_.schedules[s],
+           .in_flight = [this, s](int after) { return in_flight(s, after); },
+           .transfer_seconds =
+               [this](int layer, int before, int after) {
+                 return cuts_.least(layer, before, after).per_micro_batch;
+               },
+           .hides_gradients = question_.cluster.software.gradient_overlap > 0,
+           .known = known,
+           .enough = std::min(enough, least.seconds),
+           .is_over = [this] { return costs_.seconds_left() <= 0; }});
+      if (bound.seconds < least.seconds) least = {std::move(bound), s};
     }
-    if (!next) return bound_ = kInfinity, false;
-    if (costs_.seconds_left() <= 0) {
-      if (!best_) play(*next);
-      return false;
-    }
-    bound_ = std::max(bound_, proven);
-    tell();
-    if (least >= enough(cutoff)) return false;
-    if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
-    if (least >= enough(best_seconds())) return false;
-    if (!costs_.bound(queries_of(next->partition, next->schedule))) play(*next);
-    return true;
+    return least;
   }
 
-  /// Its slowest stage's work: no schedule takes less.
-  double busiest(const Few& of, RangeCosts::Ask ask) {
-    double slowest = 0;
-    for (const RangeQuery& query : queries_of(of.partition, of.schedule))
-      slowest = std::max(slowest, costs_.seconds(query, ask));
-    return question_.graph.num_micro_batches * slowest;
-  }
-
-  void play(Few& of) {
-    consider(of.partition, of.schedule, kInfinity);
-    of.is_played = true;
-    const FoundStages* found = planned_before(of.partition, of.schedule);
-    of.seconds = found ? found->seconds : kInfinity;
-    if (!found) return;
-    double share = 1;  // that is proven of what its stages take
-    for (const RangeQuery& query : queries_of(of.partition, of.schedule))
-      share = std::min(
-          share, costs_.seconds(query, RangeCosts::Ask::proven) / costs_.planned_seconds(query));
-    of.proven = share * of.seconds;
+  /// What may take less than `enough` is bounded better, a few times.
+  double proven_seconds(double enough) {
+    if (!bounds_schedules_) return 0;
+    double proven = 0;
+    for (int round = 0; round < inter_op::kTuning.stage_search.proof_rounds; ++round) {
+      const LeastStages least = least_stages(RangeCosts::Ask::proven, enough);
+      proven = std::max(proven, least.seconds);
+      if (proven >= enough || least.stages.stages.empty() || costs_.seconds_left() <= 0 ||
+          !costs_.bound(queries_of(least.stages, least.schedule)))
+        break;
+    }
+    return proven;
   }
 
   FoundStages* planned_before(const inter_op::StagePartition& partition, int schedule) {
@@ -164,97 +137,37 @@ struct StageSearch::Impl {
     return found == planned_.end() ? nullptr : &*found;
   }
 
-  /// The search goes on with what stages wait for micro-batches in flight, which takes more time.
-  /// False: it has.
-  bool count_waits() {
-    const bool any = std::any_of(question_.schedules.begin(), question_.schedules.end(),
-                                 [](const ScheduleChoice& of) { return of.waits_in_flight; });
-    if (!any || std::exchange(counts_waits_, true)) return false;
-    if (!best_) return true;
-    least_counted_ = kInfinity;
-    consider(inter_op::StagePartition(best_->partition));
-    return true;
-  }
-
-  /// No stages take less, by the schedule if that is known. What may take less is bounded better,
-  /// a few times.
-  double proven_seconds(double enough) {
-    double proven = 0;
-    for (int round = 0; round < inter_op::kTuning.stage_search.proof_rounds; ++round) {
-      const ProvenBound bound = schedule_bound(enough);
-      proven = std::max(proven, bound.seconds);
-      if (proven >= enough || bound.least.stages.empty() || costs_.seconds_left() <= 0 ||
-          !costs_.bound(queries_of(bound.least, bound.schedule)))
-        break;
-    }
-    return proven;
-  }
-
-  /// Of the schedule that may take least.
-  struct ProvenBound : inter_op::ScheduleBound {
-    int schedule = 0;
-  };
-
-  ProvenBound schedule_bound(double enough) {
-    if (!few_.empty() || !question_.schedules.front().kind) return {{bound_, {}}};
-    const double overlap = question_.cluster.software.gradient_overlap;
-    if (overlap > 0 && overlap < 1) return {};  // a share of the reductions takes no time at all
-    const inter_op::PartitionCosts costs = costs_.table(RangeCosts::Ask::proven);
-    ProvenBound least{{kInfinity, {}}};
-    for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
-      const inter_op::PartitionProblem stages =
-          problem_of(costs, s, [this](int layer, int before, int after) {
-            return cuts_.least(layer, before, after).per_micro_batch;
-          });
-      inter_op::ScheduleBound bound = inter_op::schedule_bound(
-          {.stages = stages,
-           .runs =
-               [this](int first, int last, int part) {
-                 return costs_.least_runs(costs_.ranges().class_of(first, last), part);
-               },
-           .schedule = *question_.schedules[s].kind,
-           .hides_gradients = overlap > 0,
-           .enough = enough});
-      if (bound.seconds < least.seconds) least = {std::move(bound), s};
-    }
-    return least;
-  }
-
   FoundStages finish() {
     returned_.clear();
-    while ((!best_ || (few_.empty() && costs_.seconds_left() > 0)) && !costs_.is_long_over() &&
-           consider_best_template(kInfinity)) {
+    while (!best_ && !costs_.is_long_over() && consider_best_template()) {
     }
-    if (few_.empty()) look_longer_at_one_stage();
     if (!best_) fail_to_fit();
-    if (few_.empty())
-      raise_counted_bound();
-    else
-      least_counted_ = best_->seconds;  // their bound is one of schedules, too
-    best_->is_complete = bound_ >= enough(least_counted_);
-    best_->lower_bound = std::min(proven_seconds(enough(best_seconds())), best_seconds());
+    best_->is_complete = is_complete_;
+    // A little more than what is enough is within the gap, however it is rounded.
+    bound_ = std::max(bound_, proven_seconds(enough(best_seconds()) * (1 + 1e-9)));
+    best_->lower_bound = std::min(bound_, best_seconds());
+    tell();
     return returned(*best_);
   }
 
   std::optional<FoundStages> other(double seconds) {
-    for (Few& of : few_)
-      if (!of.is_played && busiest(of, RangeCosts::Ask::least) < seconds) play(of);
-    if (few_.empty() && returned_.size() > inter_op::kTuning.stage_search.others)
-      return std::nullopt;
-    const FoundStages* best = nullptr;
-    for (const FoundStages& of : planned_)
-      if (of.seconds < (best ? best->seconds : seconds) &&
-          std::none_of(returned_.begin(), returned_.end(), [&](const FoundStages& known) {
-            return are_equal(known, of.partition, of.schedule);
-          }))
-        best = &of;
-    return best ? std::optional(returned(*best)) : std::nullopt;
+    if (returned_.size() > inter_op::kTuning.stage_search.others) return std::nullopt;
+    return best_planned(seconds, [&](const FoundStages& of) {
+      return std::none_of(returned_.begin(), returned_.end(), [&](const FoundStages& known) {
+        return are_equal(known, of.partition, of.schedule);
+      });
+    });
   }
 
   std::optional<FoundStages> with_fewest_in_flight(double seconds) {
+    return best_planned(seconds, [](const FoundStages& of) { return of.schedule == 0; });
+  }
+
+  template <class Wanted>
+  std::optional<FoundStages> best_planned(double seconds, const Wanted& is_wanted) {
     const FoundStages* best = nullptr;
     for (const FoundStages& of : planned_)
-      if (of.schedule == 0 && of.seconds < (best ? best->seconds : seconds)) best = &of;
+      if (of.seconds < (best ? best->seconds : seconds) && is_wanted(of)) best = &of;
     return best ? std::optional(returned(*best)) : std::nullopt;
   }
 
@@ -265,50 +178,26 @@ struct StageSearch::Impl {
     return found;
   }
 
-  /// One stage can be the best and nearly fill the memory: then short looks miss it.
-  void look_longer_at_one_stage() {
-    for (const inter_op::StagePartition& partition : question_.templates) {
-      if (partition.stages.size() != 1 || !is_allowed(partition) || costs_.seconds_left() <= 0)
-        continue;
-      const std::vector<RangeQuery> queries = queries_of(partition, 0);
-      const double bound = seconds_of(partition, 0, [&](const RangeQuery& query) {
-        return costs_.seconds(query, RangeCosts::Ask::proven);
-      });
-      if (bound < enough(best_seconds()) && costs_.plan_longer(queries.front()))
-        consider(partition);
-    }
-  }
-
-  bool has_passed(double share_of_time) const {
-    return costs_.seconds_left() < (1 - share_of_time) * options_.limits.seconds;
-  }
-
-  /// Stages to fall back on when time is over, and to compare others with: small ones first, which
-  /// are planned in the least time, and larger ones as long as they are better. False: that is
-  /// over.
-  bool consider_next_template() {
-    const double before = best_seconds();
-    for (std::size_t t = question_.templates.size(); t-- > 0 && !templates_climbed_;) {
-      if (considered_[t] || least_seconds_of_template(t) == kInfinity ||
-          !may_fit(question_.templates[t]))
-        continue;
-      consider_template(t);
-      templates_climbed_ = best_ && best_seconds() >= before;
-      return true;
-    }
-    return false;
-  }
-
-  /// The template of least bound that may be better than the best stages; small ones last, as they
-  /// pass on most. False: there is none.
-  bool consider_best_template(double cutoff) {
+  /// The template whose slowest stage takes least, of those that may be better than the best
+  /// stages; small ones last, as they pass on most. False: there is none.
+  bool consider_best_template() {
     std::size_t best = question_.templates.size();
-    double least = std::min(enough(cutoff), best_seconds());
+    double least = best_seconds();
     for (std::size_t t = 0; t < question_.templates.size(); ++t)
-      if (const double seconds = considered_[t] ? kInfinity : least_seconds_of_template(t);
+      if (const double seconds = considered_[t] ? kInfinity : busiest(question_.templates[t]);
           seconds < least)
         best = t, least = seconds;
     return best < question_.templates.size() && consider_template(best);
+  }
+
+  /// What the slowest stage takes, so far as is known; infinite: it does not fit the memory, or is
+  /// not allowed.
+  double busiest(const inter_op::StagePartition& partition) {
+    if (!is_allowed(partition)) return kInfinity;
+    double slowest = 0;
+    for (const RangeQuery& query : queries_of(partition, 0))
+      slowest = std::max(slowest, costs_.seconds(query, RangeCosts::Ask::least));
+    return micro_batches() * slowest;
   }
 
   bool consider_template(std::size_t number) {
@@ -332,31 +221,6 @@ struct StageSearch::Impl {
     return seconds;
   }
 
-  /// Infinite: it does not fit the memory, or is not allowed.
-  double least_seconds_of_template(std::size_t number) {
-    const inter_op::StagePartition& partition = question_.templates[number];
-    return is_allowed(partition) ? least_seconds(partition) : kInfinity;
-  }
-
-  /// Then it is planned once, early: other searches need not go on if they are above it.
-  bool is_one_stage_with_room(const inter_op::StagePartition& partition) const {
-    return partition.stages.size() == 1 && costs_.has_room(queries_of(partition, 0).front());
-  }
-
-  bool may_fit(const inter_op::StagePartition& partition) {
-    const std::vector<RangeQuery> queries = queries_of(partition, 0);
-    return std::all_of(queries.begin(), queries.end(),
-                       [&](const RangeQuery& query) { return costs_.may_fit(query); });
-  }
-
-  /// Plans that gave up speed for memory are no proof of what others take: with the bounds of their
-  /// ranges alone, the best stages are a bound of all.
-  void raise_counted_bound() {
-    if (!costs_.is_memory_bound()) return;
-    const auto least = search(RangeCosts::Ask::proven);
-    if (least && costs_.seconds_left() > 0) bound_ = std::max(bound_, least->lower_bound);
-  }
-
   double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
 
   bool is_allowed(const inter_op::StagePartition& partition) const {
@@ -367,7 +231,8 @@ struct StageSearch::Impl {
   }
 
   [[noreturn]] void fail_to_fit() {
-    const bool none = costs_.seconds_left() > 0 && !search(RangeCosts::Ask::proven);
+    const bool none = costs_.seconds_left() > 0 &&
+                      least_stages(RangeCosts::Ask::proven, kInfinity).seconds == kInfinity;
     const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
     const std::string fit = fmt::format(
         "AutoStages: no stages of {} layers{} fit into {} bytes per device",
@@ -391,44 +256,6 @@ struct StageSearch::Impl {
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
-  /// Under the schedule that takes least in the search's count.
-  struct Cheapest : inter_op::PartitionResult {
-    int schedule = 0;
-  };
-
-  std::optional<Cheapest> search(RangeCosts::Ask ask) {
-    const inter_op::PartitionCosts costs = costs_.table(ask);
-    std::optional<Cheapest> cheapest;
-    double lower_bound = kInfinity;
-    // As long as waits are not counted, the one with the fewest in flight is never dearer.
-    const std::size_t schedules = counts_waits_ ? question_.schedules.size() : 1;
-    for (std::size_t s = 0; s < schedules; ++s) {
-      auto found = inter_op::best_partition(
-          problem_of(costs, static_cast<int>(s), [this](int layer, int before, int after) {
-            return counted(cuts_.least(layer, before, after));
-          }));
-      if (!found) continue;
-      lower_bound = std::min(lower_bound, found->lower_bound);
-      if (!cheapest || found->seconds < cheapest->seconds)
-        cheapest = {*std::move(found), static_cast<int>(s)};
-    }
-    if (cheapest) cheapest->lower_bound = lower_bound;
-    return cheapest;
-  }
-
-  inter_op::PartitionProblem problem_of(const inter_op::PartitionCosts& costs, int schedule,
-                                        std::function<double(int, int, int)> transfers) {
-    const ScheduleChoice& choice = question_.schedules[schedule];
-    return {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
-            .submeshes = costs_.parts(),
-            .costs = costs,
-            .micro_batches = question_.graph.num_micro_batches,
-            .in_flight = choice.in_flight,
-            .waits_in_flight = counts_waits_ && choice.waits_in_flight,
-            .transfer_seconds = std::move(transfers),
-            .is_over = [this] { return costs_.seconds_left() <= 0; }};
-  }
-
   std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition,
                                      int schedule) const {
     std::vector<RangeQuery> queries;
@@ -440,7 +267,7 @@ struct StageSearch::Impl {
                 stage.submesh);
       queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
                          static_cast<int>(part - costs_.parts().begin()),
-                         is_alone ? 1 : question_.schedules[schedule].in_flight(--after)});
+                         is_alone ? 1 : in_flight(schedule, --after)});
     }
     return queries;
   }
@@ -458,26 +285,23 @@ struct StageSearch::Impl {
   /// Than the best stages, if more micro-batches in flight ask for no other plans than the fewest.
   bool may_be_better(const inter_op::StagePartition& partition, int schedule) {
     const FoundStages* fewest = planned_before(partition, 0);
-    return fewest && (!is_played() || played(partition, 0, schedule) < best_seconds());
+    return fewest && played(partition, 0, schedule) < best_seconds();
   }
 
   bool consider(const inter_op::StagePartition& partition, int schedule, double cutoff) {
     const std::vector<RangeQuery> queries = queries_of(partition, schedule);
     const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
-    bool any = false;
+    constexpr double kShare = inter_op::kTuning.stage_search.memory_share;
+    bool any = false, all_fit = true;
     for (const RangeQuery& query : queries) {
-      any |= costs_.plan(query, cutoff_of_range, memory_share_);
-      if (costs_.planned_seconds(query) == kInfinity) break;
+      any |= costs_.plan(query, cutoff_of_range, schedule == 0 ? memory_share_ : kShare);
+      all_fit = costs_.planned_seconds(query) < kInfinity;
+      if (!all_fit) break;
     }
-    const double counted = seconds_of(partition, schedule, [&](const RangeQuery& query) {
-      return costs_.planned_seconds(query);
-    });
-    least_counted_ = std::min(least_counted_, counted);
-    const double seconds =
-        is_played() && counted < kInfinity ? played(partition, schedule, schedule) : counted;
+    const double seconds = all_fit ? played(partition, schedule, schedule) : kInfinity;
     if (FoundStages* before = planned_before(partition, schedule))
       before->seconds = std::min(before->seconds, seconds);
-    else if (seconds < kInfinity)
+    else if (any |= all_fit; all_fit)
       planned_.push_back({partition, schedule, seconds});
     if (seconds < best_seconds()) {
       best_ = FoundStages{partition, schedule, seconds};
@@ -505,44 +329,7 @@ struct StageSearch::Impl {
       if (s + 1 == queries.size()) stages.back().apply += cut.per_step / 2;
       if (s == 1) stages.front().apply += cut.per_step / 2;
     }
-    return question_.schedules[schedule].played(stages, transfers);
-  }
-
-  /// Of a micro-batch, with its share of what crosses once per step.
-  double counted(const CutSeconds& cut) const {
-    return cut.per_micro_batch + cut.per_step / question_.graph.num_micro_batches;
-  }
-
-  double least_seconds(const inter_op::StagePartition& partition) {
-    double least = kInfinity;
-    for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
-      least = std::min(least, seconds_of(partition, schedule, [&](const RangeQuery& query) {
-                         return costs_.seconds(query);
-                       }));
-    return least;
-  }
-
-  /// As the stage search counts them.
-  template <class SecondsOf>
-  double seconds_of(const inter_op::StagePartition& partition, int schedule,
-                    const SecondsOf& seconds_of_range) {
-    const ScheduleChoice& choice = question_.schedules[schedule];
-    const std::vector<RangeQuery> queries = queries_of(partition, schedule);
-    const auto count = static_cast<int>(queries.size());
-    double to_end = 0, slowest = 0;
-    for (int s = count - 1; s >= 0; --s) {
-      const double seconds = seconds_of_range(queries[s]);
-      to_end += seconds;
-      slowest = std::max(slowest, seconds);
-      if (counts_waits_ && choice.waits_in_flight)
-        slowest = std::max(slowest, to_end / choice.in_flight(count - 1 - s));
-      if (s == 0) continue;
-      const double cut = counted(
-          cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
-      to_end += cut;
-      slowest = std::max(slowest, cut);
-    }
-    return to_end + (question_.graph.num_micro_batches - 1) * slowest;
+    return played_seconds(question_.schedules[schedule], micro_batches())(stages, transfers);
   }
 
   PlanningProgress progress() const {
@@ -567,13 +354,14 @@ struct StageSearch::Impl {
   RangeCosts costs_;
   const CutPrices cuts_;
   const Stopwatch watch_;
-  double bound_ = 0, least_counted_ = kInfinity;
+  /// If reductions hide in part, that part takes no time at all in a schedule, but in a bound.
+  const bool bounds_schedules_ = question_.cluster.software.gradient_overlap <= 0 ||
+                                 question_.cluster.software.gradient_overlap >= 1;
+  double bound_ = 0;
   /// Of the time left, for one range whose best plan has too much memory.
   double memory_share_ = inter_op::kTuning.stage_search.memory_share;
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
-  std::vector<Few> few_;  ///< all partitions; none: there are many
-  bool has_begun_ = false, tried_one_stage_ = false, templates_climbed_ = false,
-       counts_waits_ = false;
+  bool has_begun_ = false, is_complete_ = false;
   std::optional<FoundStages> best_;
   std::vector<FoundStages> planned_;   ///< all, without their plans
   std::vector<FoundStages> returned_;  ///< the best ones and others

@@ -1,6 +1,6 @@
 #pragma once
 /// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
-/// (range_costs.h), and searches for the best partition (inter_op/best_partition.h).
+/// (range_costs.h), and searches for the best partition (step_bound.h).
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,18 +15,6 @@
 
 namespace alpa {
 
-/// A schedule that stages may have.
-struct ScheduleChoice {
-  /// Micro-batches in flight at a stage with so many stages after it.
-  std::function<int(int stages_after)> in_flight = {};
-  /// Whether it lets stages wait for micro-batches in flight (inter_op::PartitionProblem).
-  bool waits_in_flight = false;
-  /// By which planned stages are compared; empty: as the search counts them.
-  PlayedSeconds played = {};
-  /// Of what is played, so that the least of all stages is bounded; none: in the search's count.
-  std::optional<ScheduleKind> kind = {};
-};
-
 /// What stages are searched for.
 struct StageSearchSpace {
   const Graph& graph;
@@ -35,7 +23,7 @@ struct StageSearchSpace {
   std::vector<inter_op::Submesh> submeshes = {};   ///< that stages may have
   std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
   /// At least one; the first has the fewest micro-batches in flight at every stage.
-  std::vector<ScheduleChoice> schedules = {};
+  std::vector<ScheduleKind> schedules = {ScheduleKind::one_f_one_b};
   /// Other stages that the result may not be dearer than: a single one, equal ones.
   std::vector<inter_op::StagePartition> templates = {};
 };
@@ -43,19 +31,19 @@ struct StageSearchSpace {
 struct FoundStages {
   inter_op::StagePartition partition;
   int schedule = 0;        ///< number among the choices
-  double seconds = 0;      ///< predicted for the step, by its schedule if that is known
-  double lower_bound = 0;  ///< no stages take less, by the schedule if that is known
-  /// In the search's count: whether the least of any stages that were planned is within the
-  /// options' relative gap of a lower bound on all.
+  double seconds = 0;      ///< predicted for the step, by its schedule
+  double lower_bound = 0;  ///< no stages take less
+  /// Whether the search ended by itself: no other stages are expected to take less, up to the
+  /// options' relative gap.
   bool is_complete = false;
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
 };
 
 /// A search for the stages with the least predicted seconds per step, round by round, so that
-/// several searches (of other numbers of micro-batches) can take turns. It counts Σ t + (B - 1)·
-/// max t of stages and transfers, then with what stages wait for transfers, too; of the stages that
-/// it plans, those win that the schedule takes least seconds for. One thread at a time.
+/// several searches (of other numbers of micro-batches) can take turns. It plans the stages of the
+/// least bound (step_bound.h) under what is known of ranges of layers, until no bound is below the
+/// best stages that were planned, as their schedule plays them. One thread at a time.
 class StageSearch {
  public:
   /// What `question` and `planning` refer to must outlive this.
@@ -72,10 +60,9 @@ class StageSearch {
   /// Returns its seconds; infinite: it does not fit.
   double plan_equal(int stages);
 
-  /// Lower bound on the seconds in the search's count so far; none where memory made plans slower.
+  /// Lower bound on the seconds so far; none where memory made plans slower.
   double bound() const;
-  /// Seconds that no stages take less than, by the schedule if that is known. More than `enough`
-  /// need not be proven.
+  /// Seconds that no stages take less than. More than `enough` need not be proven.
   double proven_seconds(double enough);
   double best_seconds() const;  ///< of the best stages so far; infinite: none yet
   PlanningProgress progress() const;

@@ -35,6 +35,13 @@ struct Line {
   double seconds = 0, slope = 0;
 };
 
+/// A partition of the layers from one on.
+struct Label {
+  PathSums sums;
+  int last = -1, part = -1;     ///< of its first stage
+  int bucket = -1, label = -1;  ///< behind that
+};
+
 /// Costs of the submeshes in use, by what memory distinguishes.
 class Costs {
  public:
@@ -74,6 +81,22 @@ class Costs {
     return problem_.transfer_seconds
                ? problem_.transfer_seconds(layer, submeshes_[before], submeshes_[after])
                : 0;
+  }
+
+  StagePartition partition(const std::vector<Label>& stages) const {
+    StagePartition partition;
+    int first = 0;
+    for (const Label& of : stages) {
+      partition.stages.push_back({first, of.last, submesh(of.part)});
+      first = of.last + 1;
+    }
+    return partition;
+  }
+
+  bool is_known(const std::vector<Label>& stages) const {
+    return !problem_.known.empty() && std::ranges::any_of(problem_.known, [&](const auto& known) {
+      return have_equal_cuts(known, partition(stages));
+    });
   }
 
   /// `alone` is infinite if the range does not fit.
@@ -125,18 +148,13 @@ class Costs {
 
   void set_lines() {
     runs_.resize(static_cast<std::size_t>(layers_) * layers_ * parts());
-    lines_.resize((limits_.size() + problem_.weighed.size()) * ranges());
+    lines_.resize(limits_.size() * ranges());
     for_each_range([&](int first, int last, int part) {
       const std::size_t at = range(first, last, part);
       runs_[at] = problem_.runs(first, last, submeshes_[part]);
       std::size_t line = at;
       for (const int limit : limits_) {
         lines_[line] = line_of_costs(first, last, part, limit);
-        line += ranges();
-      }
-      for (const WeighedCosts& of : problem_.weighed) {
-        const std::size_t i = problem_.costs.index(first, last, submeshes_[part], 0);
-        lines_[line] = {of.seconds[i / problem_.costs.configurations], of.weight};
         line += ranges();
       }
     });
@@ -159,8 +177,6 @@ class Costs {
   void for_each_line(std::size_t range, int kind, const Visit& visit) const {
     visit(Line{runs_[range].forward + runs_[range].backward, 0});
     visit(lines_[kind * ranges() + range]);
-    for (std::size_t w = 0; w < problem_.weighed.size(); ++w)
-      visit(lines_[(limits_.size() + w) * ranges() + range]);
   }
 
   const StepBoundProblem& problem_;
@@ -171,14 +187,7 @@ class Costs {
   std::vector<int> in_flight_;  ///< per stages after, for memory
   int counts_ = 1;
   std::vector<LeastRuns> runs_;  ///< per range
-  std::vector<Line> lines_;      ///< per kind of memory, then per weight, and range
-};
-
-/// A partition of the layers from one on.
-struct Label {
-  PathSums sums;
-  int last = -1, part = -1;     ///< of its first stage
-  int bucket = -1, label = -1;  ///< behind that
+  std::vector<Line> lines_;      ///< per kind of memory and range
 };
 
 /// Those that no label dominates.
@@ -421,14 +430,16 @@ class LabelProgram {
 
   /// Nothing is left before it.
   void take(const Label& label) {
-    below_ = found_.seconds = label.sums.step;
-    found_.stages = {label};
+    std::vector<Label> stages = {label};
     for (int end = label.last + 1, bucket = label.bucket, at = label.label;
          end < costs_.layers();) {
       const Label& next = buckets_[end][bucket].labels[at];
-      found_.stages.push_back(next);
+      stages.push_back(next);
       end = next.last + 1, bucket = next.bucket, at = next.label;
     }
+    if (costs_.is_known(stages)) return;
+    below_ = found_.seconds = label.sums.step;
+    found_.stages = std::move(stages);
   }
 
   const Costs& costs_;
@@ -480,7 +491,7 @@ class StepBoundSearch {
         look(least);
         open_.push(std::move(least));
       } else if (is_narrow(least)) {
-        return {least.seconds, partition(least.stages)};
+        return {least.seconds, costs_.partition(least.stages)};
       } else {
         best_ = least.stages;
         const double middle = (least.once.least + least.once.most) / 2;
@@ -490,7 +501,7 @@ class StepBoundSearch {
     }
     const OnceInterval& least = open_.top();
     if (least.seconds >= enough_) return {least.seconds, {}};
-    return {least.seconds, partition(least.stages.empty() ? best_ : least.stages)};
+    return {least.seconds, costs_.partition(least.stages.empty() ? best_ : least.stages)};
   }
 
  private:
@@ -543,16 +554,6 @@ class StepBoundSearch {
           transfer, schedule.in_flight(after));
     }
     return sums.step;
-  }
-
-  StagePartition partition(const std::vector<Label>& stages) const {
-    StagePartition partition;
-    int first = 0;
-    for (const Label& of : stages) {
-      partition.stages.push_back({first, of.last, costs_.submesh(of.part)});
-      first = of.last + 1;
-    }
-    return partition;
   }
 
   const StepBoundProblem& problem_;

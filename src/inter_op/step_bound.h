@@ -16,13 +16,6 @@ struct LeastRuns {
   double forward = 0, backward = 0;
 };
 
-/// What ranges take at least if what runs once per step counts with this weight: in seconds, per
-/// (first, last, submesh) as PartitionCosts numbers them with one configuration.
-struct WeighedCosts {
-  double weight = 0;
-  std::vector<double> seconds;
-};
-
 struct StepBoundProblem {
   Submesh cluster;
   const std::vector<Submesh>& submeshes;  ///< the choices that `costs` numbers
@@ -30,7 +23,6 @@ struct StepBoundProblem {
   const PartitionCosts& costs;
   /// What its runs take at least.
   std::function<LeastRuns(int first, int last, int submesh)> runs;
-  std::vector<WeighedCosts> weighed = {};  ///< more of what is known
   int micro_batches = 1;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   /// Micro-batches in flight at a stage with so many stages after it, for its memory; may not
@@ -41,7 +33,8 @@ struct StepBoundProblem {
   std::function<double(int layer, int before, int after)> transfer_seconds = {};
   /// Whether reductions of gradients, which `costs` count, may hide behind the last backward run.
   bool hides_gradients = false;
-  double enough = kInfinity;  ///< seconds; no larger bound is sought
+  std::vector<StagePartition> known = {};  ///< what these take is known: others are sought
+  double enough = kInfinity;               ///< seconds; no larger bound is sought
   /// Asked often; true ends the search with what is proven so far. Empty: never.
   std::function<bool()> is_over = {};
 };

@@ -14,8 +14,6 @@ struct Tuning {
   struct RangeCosts {
     /// Layers that are bounded together before a longer range is.
     int block = 4;
-    /// Share of all time for a longer look at a stage of the whole.
-    double longer_share = 0.1;
   } range_costs;
 
   struct StageSearch {
@@ -25,16 +23,11 @@ struct Tuning {
     double effort = 0.1, least_gain = 0.5;
     /// Shares of the time left for one range whose best plan has too much memory: of any stages,
     /// and of equal ones that are asked for.
-    double memory_share = 0.02, memory_share_of_equal = 0.15;
-    /// Shares of the time after which, without any stages, a template is planned, and then the
-    /// stages that are best under the bounds; and with some, larger templates.
-    double until_template = 0.1, until_plan = 0.3, until_more = 0.3;
+    double memory_share = 0.05, memory_share_of_equal = 0.15;
     /// Of more layers, the ranges in question are bounded as far as possible in each round.
     int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::size_t others = 3;
-    /// So many partitions of a graph of so many nodes are compared by their schedules one by one.
-    std::size_t most_played = 32, most_nodes_played = 400;
     /// Rounds of bounds for the proof of the best stages.
     int proof_rounds = 4;
   } stage_search;
@@ -45,20 +38,6 @@ struct Tuning {
     /// Share of the memory that state, sums and kept values may take: the rest is for temporaries.
     double budget_share = 0.92;
   } stage_guess;
-
-  struct Partition {
-    /// The first bound on stages that is tried, in parts of the least one that has any.
-    double first_bound = 1.1;
-  } partition;
-
-  struct ScheduleBound {
-    /// Sums of a program that counts what stages wait, at most.
-    double most_cells = 1e7;
-    /// Dynamic programs, at least and at most, and the sums of all of them together.
-    double least_programs = 30, most_programs = 1000, work = 3e8;
-    /// Sums that take no longer than a planner may after its time.
-    double first_look = 5e7;
-  } schedule_bound;
 
   struct StepBound {
     /// Labels are sought up to this part above what is proven.

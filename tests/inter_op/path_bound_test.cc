@@ -93,9 +93,10 @@ TEST_CASE("no path takes longer than its schedule; the longest takes nearly as l
 
 TEST_CASE("of equal stages the bound of 1F1B is the bubble of stages - 1 micro-batches") {
   for (const int micro_batches : {1, 3, 8, 50}) {
-    const Pipeline pipeline{micro_batches,
-                            std::vector<StageSeconds>(5, {.forward = 1, .backward = 2, .apply = 0.5}),
-                            {0, 0, 0, 0}};
+    const Pipeline pipeline{
+        micro_batches,
+        std::vector<StageSeconds>(5, {.forward = 1, .backward = 2, .apply = 0.5}),
+        {0, 0, 0, 0}};
     CHECK(path_bound(ScheduleKind::one_f_one_b, pipeline) ==
           doctest::Approx(3 * (micro_batches + 4) + 0.5));
   }

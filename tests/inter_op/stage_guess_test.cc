@@ -36,9 +36,6 @@ double planned_seconds(const Graph& graph, const Cluster& cluster, int stages) {
   StageSearchSpace question{graph, cluster};
   question.budget = kMuch;
   question.submeshes = {parts.front()};
-  question.schedules = {
-      {.in_flight = [&](int after) { return std::min(graph.num_micro_batches, after + 1); },
-       .played = played_seconds(ScheduleKind::one_f_one_b, graph.num_micro_batches)}};
   const std::vector<double> flops(num_layers(graph), 1);
   question.templates.push_back(inter_op::uniform_stages(flops, parts));
   StageSearch search(question, {model, options, cache});

@@ -199,6 +199,7 @@ struct AutoSharding::Impl {
     for (const DeviceMesh& mesh : meshes) open(mesh);
     for (const auto& search : searches) look_at(*search);
     for (MeshSearch* search : by_bound()) search_templates(*search, 1);
+    if (exceeds_budget()) return;
     for (MeshSearch* search : by_best())
       if (seconds_of(search->best()) <= kTuning.auto_shard.promising * seconds_of(best({})))
         search_templates(*search, kAll);
@@ -358,9 +359,9 @@ struct AutoSharding::Impl {
             std::min(kTuning.auto_shard.more_work * work_within, kTuning.auto_shard.most_work);
       std::vector<MeshSearch*> undecided;
       for (MeshSearch* search : open) {
-        if (search->bound() >= seconds_of(best(budget))) continue;
+        if (search->bound() >= useful_seconds(within_gap(), budget)) continue;
         try {
-          search->search_within(budget, effort_of(*search, work_within, 0, budget));
+          search->search_within(budget, effort_of(*search, work_within, within_gap(), budget));
           undecided.push_back(search);
         } catch (const OverBudget& error) {
           over.add(error);
@@ -377,6 +378,11 @@ struct AutoSharding::Impl {
         throw;
       }
     improve_within(budget);
+  }
+
+  /// A plan within a budget that is proven to be this close to the best one is good enough.
+  double within_gap() const {
+    return std::max(kTuning.mesh_search.budget_gap, options.limits.relative_gap);
   }
 
   /// One longer round on the best mesh, where the gap is wide after the first one.

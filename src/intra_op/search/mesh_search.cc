@@ -238,9 +238,8 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
     search_whole_within(budget, each);
   else if (best(budget) == nullptr)
     refute(budget, each);
-  if (whole_first &&
-      bound_within(budget) >= std::min(seconds_of(best(budget)), each.cutoff_seconds))
-    return;
+  const double enough = (1 - each.relative_gap) * seconds_of(best(budget));
+  if (whole_first && bound_within(budget) >= std::min(enough, each.cutoff_seconds)) return;
   search_templates(each.cutoff_seconds, std::numeric_limits<int>::max(), budget);
   if (time_.is_over() && best(budget) != nullptr) return;
   Effort part_effort = each;
