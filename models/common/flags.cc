@@ -1,6 +1,8 @@
 // models/common/flags.cc — flags shared by all example programs
 #include "models/common/flags.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -128,7 +130,8 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
                   "write a Chrome trace of the last step, predicted and measured, to this file; "
                   "with --plan-only what is predicted"),
       output_file("--report", &f.report, "write the plan as one HTML page to this file"),
-      on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
+      on("--progress", &f.progress,
+         "print every better plan and bound while planning; terminals get a line every 2 s"),
       on("--compare", &f.compare,
          "run on one device too and report the largest difference of a parameter"),
       on("--quiet", &f.quiet, "print no line while training"),
@@ -161,6 +164,18 @@ void print_progress(const PlanningProgress& p) {
              "planning    {:.1f} s: {} on mesh {}, gap {:.3g} % (no plan takes less than {})\n",
              p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap(),
              seconds_text(p.lower_bound_seconds));
+}
+
+/// Every step of planning if they are asked for; on a terminal a line every two seconds.
+ProgressCallback progress_of(const CommonFlags& flags) {
+  if (flags.progress) return print_progress;
+  if (flags.quiet || isatty(STDERR_FILENO) == 0) return {};
+  constexpr double kBetween = 2;
+  return [next = kBetween](const PlanningProgress& now) mutable {
+    if (now.elapsed_seconds < next) return;
+    next = now.elapsed_seconds + kBetween;
+    print_progress(now);
+  };
 }
 
 }  // namespace
@@ -225,7 +240,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
     options.dump_dir = flags.dump;
     options.plan_cache_dir = flags.plan_cache;
     options.solver_seconds = flags.solver_seconds;
-    if (flags.progress) options.progress = print_progress;
+    options.progress = progress_of(flags);
     options.executor.tf32 = flags.tf32;
     options.executor.reproducible = flags.reproducible;
     options.executor.record_times = !flags.trace.empty();

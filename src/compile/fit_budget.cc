@@ -148,8 +148,10 @@ class PipelineSearch : public PlanSearch {
     return in_stages(planner_->plan({}));
   }
 
-  void set_bound(PlanCost& cost) const override {
-    cost.lower_bound_seconds = std::min(planner_->lower_bound(), cost.objective_seconds);
+  void set_bounds(Plan& plan) const override {
+    const double most = plan.cost.objective_seconds;
+    plan.cost.lower_bound_seconds = std::min(planner_->lower_bound(), most);
+    plan.variant_bound_seconds = std::min(planner_->variant_bound(), most);
   }
 
   bool is_complete(const PlanCost& /*cost*/, double /*gap*/) const override {
@@ -237,7 +239,7 @@ CompiledStep best_of_others(PlanSearch& search, std::int64_t budget, const Lower
   try {
     while (std::optional<Plan> plan = search.other(best.plan.cost.objective_seconds)) {
       CompiledStep other = lower(*std::move(plan));
-      search.set_bound(other.plan.cost);
+      search.set_bounds(other.plan);
       if (other.memory_bytes <= budget &&
           other.plan.cost.objective_seconds < best.plan.cost.objective_seconds)
         best = std::move(other);
@@ -254,7 +256,7 @@ CompiledStep fit_budget(PlanSearch& search, std::int64_t budget, const LowerPlan
   std::optional<Plan> plan = search.next(nullptr);
   while (plan) {
     CompiledStep lowered = lower(*std::move(plan));
-    search.set_bound(lowered.plan.cost);
+    search.set_bounds(lowered.plan);
     if (lowered.memory_bytes <= budget)
       return best_of_others(search, budget, lower, std::move(lowered));
     plan = search.next(&lowered);

@@ -26,8 +26,8 @@ class PlanSearch {
   /// to take; none: there is none.
   virtual std::optional<Plan> other(double /*seconds*/) { return std::nullopt; }
 
-  /// Sets the proven bound of a lowered plan.
-  virtual void set_bound(PlanCost& /*cost*/) const {}
+  /// Sets the proven bounds of a lowered plan.
+  virtual void set_bounds(Plan& /*plan*/) const {}
 
   /// Whether the search for a lowered plan ended by itself, at this gap in its own count.
   virtual bool is_complete(const PlanCost& cost, double gap) const { return cost.gap() <= gap; }

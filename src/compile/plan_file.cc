@@ -133,6 +133,12 @@ StagePlan read_stage(const Place& place, const std::vector<StagePlan>& before,
   return stage;
 }
 
+/// 0 in files of before there was one.
+double variant_bound(const Place& file) {
+  constexpr const char* kKey = "variant_bound_seconds";
+  return file.contains(kKey) ? file.at(kKey).number() : 0;
+}
+
 }  // namespace
 
 std::vector<std::string> sharding_plans(const std::string& text, const std::string& origin) {
@@ -168,6 +174,7 @@ CompiledStep plan_for_readers(const std::string& text, const std::string& origin
   plan.cost = plan.stages.front().plan.cost;
   plan.cost.objective_seconds = file.at("predicted_seconds").number();
   plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
+  plan.variant_bound_seconds = variant_bound(file);
   plan.bubble = file.at("bubble").number();
   for (const Place& transfer : file.at("transfers").items())
     plan.transfers.push_back(read_transfer(transfer, static_cast<int>(plan.stages.size())));
@@ -184,6 +191,7 @@ std::string to_json(const CompiledStep& step) {
                {"num_micro_batches", step.graph.num_micro_batches},
                {"predicted_seconds", plan.cost.objective_seconds},
                {"lower_bound_seconds", plan.cost.lower_bound_seconds},
+               {"variant_bound_seconds", plan.variant_bound_seconds},
                {"proof", proof_text(plan)},
                {"bubble", plan.bubble},
                {"transfers", transfers_json(plan.transfers)}};
@@ -222,6 +230,7 @@ CompiledStep plan_from_json(const std::string& text, const TrainingStep& given,
   plan.method = schema == kOlderStages ? name_of(MethodKind::pipeline) : file.at("method").text();
   plan.cost = plan.schedule ? PlanCost{} : plan.sharding().cost;
   plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
+  plan.variant_bound_seconds = variant_bound(file);
   return planned;
 }
 

@@ -68,6 +68,8 @@ class StagePlanner {
   bool is_complete() const { return is_complete_; }
   /// Seconds that no stages are proven to take less than; 0 if they were given.
   double lower_bound() const { return lower_bound_; }
+  /// The same, of this graph's stages alone, whatever its variants take.
+  double variant_bound() const { return proven_ < kInfinity ? proven_ : 0; }
 
   /// Of the chosen stages.
   ScheduleKind schedule() const { return schedule_; }

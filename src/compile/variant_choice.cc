@@ -45,6 +45,40 @@ MethodOptions method_of(const StepVariant& variant, const MethodOptions& method)
   return own;
 }
 
+/// What a step holds from one micro-batch to the next, in bytes of the whole cluster.
+struct HeldBytes {
+  explicit HeldBytes(const Graph& graph) {
+    for (const Input& input : graph.inputs)
+      (input.kind == InputKind::state         ? state
+       : input.kind == InputKind::accumulator ? sums
+                                              : ignored) += graph.type(input.value).bytes();
+  }
+
+  /// Of a device, at least: an even part.
+  std::int64_t least(const Cluster& cluster) const {
+    const int devices = cluster.num_devices();
+    return (state + sums + devices - 1) / devices;
+  }
+
+  std::int64_t state = 0, sums = 0, ignored = 0;
+};
+
+/// Throws OverBudget if no division of what the step holds fits the budget.
+void check_held(const Graph& graph, const Cluster& cluster, std::int64_t budget) {
+  const HeldBytes held(graph);
+  if (held.least(cluster) <= budget) return;
+  intra_op::OverBudget error(
+      fmt::format("with {} micro-batches, parameters and optimizer state ({} bytes) and sums of "
+                  "gradients ({} bytes) take at least {} bytes of each of {} devices, but the "
+                  "memory budget is {}; use more devices, or an optimizer that keeps less, such as "
+                  "Adafactor",
+                  graph.num_micro_batches, held.state, held.sums, held.least(cluster),
+                  cluster.num_devices(), budget),
+      intra_op::NoPlan::proven);
+  error.least_bytes = held.least(cluster);
+  throw error;
+}
+
 /// Guesses at equal stages of every variant, and the graphs that were traced for them.
 class VariantGuesses {
  public:
@@ -145,6 +179,7 @@ void VariantChoice::trace(const std::vector<StepVariant>& variants) {
     try {
       Graph graph = guesses.take(v);
       check_size(graph, own, cluster_);
+      check_held(graph, cluster_, budget_);
       variants_.push_back({variants[v], std::move(own), std::move(graph), guesses.of(v)});
       PlannedVariant& added = variants_.back();
       added.planner = std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
@@ -196,6 +231,17 @@ void VariantChoice::note_failure() {
   }
 }
 
+/// "; REASON" if the first failure is proven, such as for the state that a step has.
+std::string VariantChoice::proven_failure() const {
+  try {
+    std::rethrow_exception(first_failure_);
+  } catch (const intra_op::OverBudget& error) {
+    return error.why == intra_op::NoPlan::proven ? fmt::format("; {}", error.what()) : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 /// The first failure stands for all, unless time ended before the others had their turn.
 void VariantChoice::fail_to_plan() const {
   using intra_op::NoPlan;
@@ -207,8 +253,8 @@ void VariantChoice::fail_to_plan() const {
         fmt::format(
             "AutoStages: no stages that fit into {} bytes per device were found in {:.3g} seconds, "
             "in which {} variants of the step were tried (micro-batches, layers computed again); "
-            "allow more seconds, choose either, or raise the budget",
-            budget_, watch_.seconds(), variants_.size()),
+            "allow more seconds, choose either, or raise the budget{}",
+            budget_, watch_.seconds(), variants_.size(), proven_failure()),
         why);
   rethrow(first_failure_, why);
 }

@@ -68,6 +68,7 @@ class VariantChoice {
   void plan_guesses();
   bool may_search(const PlannedVariant& variant) const;
   void note_failure();
+  std::string proven_failure() const;
   [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
   void race();

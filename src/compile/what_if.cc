@@ -69,7 +69,7 @@ CountedPlan counted(Plan plan, const Cluster& cluster) {
   plan.cost = plan.stages.front().plan.cost;
   if (plan.schedule) {
     set_forecast(plan, spmd::partition(names_of_step(plan), plan, cluster), cluster);
-    plan.cost.lower_bound_seconds = 0;  // not compared with other stages
+    plan.cost.lower_bound_seconds = plan.variant_bound_seconds = 0;  // not compared with others
   }
   CountedPlan result{std::move(plan)};
   for (int s = 0; s < static_cast<int>(result.plan.stages.size()); ++s) {

@@ -38,6 +38,15 @@ bool has_bound(const Plan& plan) {
 std::string proof_text(const Plan& plan) {
   if (!plan.schedule || plan.method == kFollow || has_bound(plan))
     return intra_op::proof_text(plan.method, plan.cost);
+  if (plan.variant_bound_seconds > 0) {
+    PlanCost variant = plan.cost;
+    variant.lower_bound_seconds = plan.variant_bound_seconds;
+    return fmt::format(
+        "within {:.2g} % of the best stages for {} micro-batches (none take less than {}); other "
+        "numbers were estimated",
+        100 * variant.gap(), plan.stages.front().graph.num_micro_batches,
+        seconds_text(plan.variant_bound_seconds));
+  }
   const auto worst = std::max_element(
       plan.stages.begin(), plan.stages.end(),
       [](const auto& a, const auto& b) { return a.plan.cost.gap() < b.plan.cost.gap(); });

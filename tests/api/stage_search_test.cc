@@ -111,4 +111,12 @@ TEST_CASE(
         doctest::Approx(loss_of(Serial{.num_micro_batches = 8}, 1)).epsilon(1e-5));
 }
 
+TEST_CASE("what a step holds is refused at once if no division fits, with what it takes") {
+  const PipeshardParallel method{
+      .num_micro_batches = 8, .stages = AutoStages{}, .memory_budget_bytes = 1000};
+  CHECK_THROWS_WITH_AS(plan_only(mlp_step(), method, Cluster::local(4)),
+                       doctest::Contains("with 8 micro-batches, parameters and optimizer state ("),
+                       Error);
+}
+
 }  // namespace stage_search_test

@@ -208,12 +208,30 @@ TEST_CASE("what was not found in time is not said to be too large, and the searc
   }
 }
 
+TEST_CASE("a terminal is told the best plan so far every two seconds, a pipe nothing") {
+  const std::string command =
+      "plan gpt 6.7B --cluster p3.16xlarge --hosts 2 --batch 256 "
+      "--precision f16_mixed --time-limit 8";
+  const ProgramOutput terminal =
+      run_program("/usr/bin/script", {"-qec", ALPA_TOOL " " + command, "/dev/null"});
+  CHECK(terminal.text.find("planning    ") != std::string::npos);
+  const ProgramOutput pipe = plan_mlp({});
+  CHECK(pipe.text.find("planning    ") == std::string::npos);
+}
+
 TEST_CASE("what is proven to be too large for a cluster does not fit") {
   CHECK(mistake({"mlp", "tiny", "--cluster", kCluster, "--batch", "256", "--micro-batches", "4",
                  "--remat", "none", "--memory-budget", "110000"}) ==
         "alpa: mlp tiny does not fit 2 hosts of 4 (" + kCluster +
-            "), although its state, 0.76 MiB, leaves 0.08 MiB: AutoStages: no stages of 2 layers "
-            "fit into 110000 bytes per device; give more layers or devices, or raise the memory "
+            "), although its state, 0.76 MiB, leaves 0.08 MiB: with 4 micro-batches, parameters "
+            "and optimizer state (794112 bytes) and sums of gradients (264708 bytes) take at least "
+            "132353 bytes of each of 8 devices, but the memory budget is 110000; use more devices, "
+            "or an optimizer that keeps less, such as Adafactor\n");
+  CHECK(mistake({"mlp", "tiny", "--cluster", kCluster, "--batch", "256", "--micro-batches", "4",
+                 "--remat", "none", "--memory-budget", "140000"}) ==
+        "alpa: mlp tiny does not fit 2 hosts of 4 (" + kCluster +
+            "), although its state, 0.76 MiB, leaves 0.31 MiB: AutoStages: no stages of 2 layers "
+            "fit into 140000 bytes per device; give more layers or devices, or raise the memory "
             "budget\n");
 }
 
