@@ -50,7 +50,7 @@ struct CompileTuning {
     /// Of a step of so many nodes, other variants are lowered as long as they may take less, and
     /// every set of so many layers may be computed again.
     std::size_t small_nodes = 400, few_layers = 3;
-    /// Share of the time after which, without better stages, the searches of a large step end.
+    /// Share of the time after which, without better stages, the searches end.
     double patience = 0.15;
     /// Share of the time to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.

@@ -316,7 +316,7 @@ void VariantChoice::plan_guesses() {
       drop(*next);
     }
     tell();
-  } while (!has_passed(tuning.guess_share));
+  } while (!all_traced_ && !has_passed(tuning.guess_share));
 }
 
 void VariantChoice::race() {
@@ -332,7 +332,7 @@ void VariantChoice::race() {
       StageSearch& search = next->planner->search(budget_);
       // A turn that is as long as the longest so far must end in time.
       if (best && search.progress().seconds_left <= longest_turn_) return;
-      if (best && !all_traced_ && is_stuck()) return;
+      if (best && is_stuck()) return;
       const Stopwatch turn;
       next->open = search.improve(cutoff);
       next->spent_seconds += turn.seconds();

@@ -116,11 +116,13 @@ struct StageSearch::Impl {
     return least;
   }
 
-  /// What may take less than `enough` is bounded better, a few times.
+  /// What may take less than `enough` is bounded better, for a while.
   double proven_seconds(double enough) {
     if (!bounds_schedules_) return 0;
     double proven = 0;
-    for (int round = 0; round < inter_op::kTuning.stage_search.proof_rounds; ++round) {
+    const Stopwatch watch;
+    const double most = inter_op::kTuning.stage_search.proof_share * options_.limits.seconds;
+    while (proven == 0 || watch.seconds() < most) {
       const LeastStages least = least_stages(RangeCosts::Ask::proven, enough);
       proven = std::max(proven, least.seconds);
       if (proven >= enough || least.stages.stages.empty() || costs_.seconds_left() <= 0 ||

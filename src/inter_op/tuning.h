@@ -28,8 +28,8 @@ struct Tuning {
     int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::size_t others = 3;
-    /// Rounds of bounds for the proof of the best stages.
-    int proof_rounds = 4;
+    /// Share of the time for better bounds in the proof of the best stages.
+    double proof_share = 0.05;
   } stage_search;
 
   struct StageGuess {

@@ -41,10 +41,11 @@ std::string proof_text(const Plan& plan) {
   if (plan.variant_bound_seconds > 0) {
     PlanCost variant = plan.cost;
     variant.lower_bound_seconds = plan.variant_bound_seconds;
+    const int parts = plan.stages.front().graph.num_micro_batches;
     return fmt::format(
-        "within {:.2g} % of the best stages for {} micro-batches (none take less than {}); other "
+        "within {:.2g} % of the best stages for {} micro-batch{} (none take less than {}); other "
         "numbers were estimated",
-        100 * variant.gap(), plan.stages.front().graph.num_micro_batches,
+        100 * variant.gap(), parts, parts == 1 ? "" : "es",
         seconds_text(plan.variant_bound_seconds));
   }
   const auto worst = std::max_element(
