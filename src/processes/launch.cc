@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "src/base/launch_hooks.h"
 #include "src/processes/launch_output.h"
@@ -193,6 +194,18 @@ World* joined(std::optional<Failure>& failure) {
   return nullptr;
 }
 
+/// At the end of a program that has not called alpa: where others of this host wait for it to join,
+/// it does. Else mpirun would end them, in its own words. `leave` is next, and tells all.
+void join_if_awaited() {
+  {
+    const std::unique_lock lock(launch().mutex, std::try_to_lock);
+    if (!lock || launch().world || launch().over || launch().failure) return;
+  }
+  const std::vector<Sibling> all = siblings(/*of_wrappers=*/true);
+  std::optional<Failure> ignored;
+  if (std::ranges::any_of(all, &Sibling::joins)) joined(ignored);
+}
+
 /// A program that fails: rank 0, or who speaks in its place, says why, once.
 bool program_fails(const char* name, const char* message, int& status) {
   std::optional<Failure> failed;
@@ -234,6 +247,7 @@ const bool prepared = [] {
     if (!by.launched() || by.size == 1) return false;
     divide_output(by);
     launch_hooks().program_fails = program_fails;
+    std::atexit(join_if_awaited);
     return true;
   } catch (const Error& error) {  // `world_of_process` throws it
     launcher_error() = error.what();
