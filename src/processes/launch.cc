@@ -64,6 +64,7 @@ struct Launch {
   std::unique_ptr<World> world;
   bool over = false;
   std::exception_ptr failure;  ///< why it could not be joined
+  int status = 0;              ///< of processes that joined when it had failed
 };
 
 Launch& launch() {
@@ -159,6 +160,14 @@ void give_up_late(const Launcher& by) {
   if (world.protocol().speaks()) world.protocol().end_all();
   ::usleep(2 * std::chrono::microseconds(kGrace).count());
   ::_exit(failure.status);
+}
+
+/// At the end of a program that the launch failed for while it joined. mpirun would name one that
+/// ends before rank 0, which says why.
+void end_unjoined() {
+  flush_output();
+  ::usleep(launcher().rank == 0 ? kRead : 2 * std::chrono::microseconds(kGrace).count());
+  mpi_support().functions->abort(launch().status);
 }
 
 /// At the end of the program.
@@ -278,6 +287,11 @@ World* world_of_process() {
                                                              .grace = kGrace,
                                                              .announce = announce,
                                                              .ending_signal = &ending_signal});
+  } catch (const LaunchFailed& failed) {
+    launch().failure = std::current_exception();
+    launch().status = failed.failure().status;
+    std::atexit(end_unjoined);
+    throw;
   } catch (...) {
     launch().failure = std::current_exception();
     throw;

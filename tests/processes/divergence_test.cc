@@ -145,6 +145,18 @@ TEST_CASE("under mpirun, a process that fails is named by rank 0, with its error
   CHECK(count(output.text, "\n") == 1);
 }
 
+TEST_CASE("under mpirun, a process that fails while others join ends all, and mpirun names none") {
+  if (skipped()) return;
+  at_once(8, [&](int) {
+    const ProgramOutput output = run_diverging("fails at once");
+    CAPTURE(output.text);
+    CHECK(output.status == 2);
+    CHECK(output.text.starts_with("diverging: "));
+    CHECK(output.text.ends_with("no ink\n"));
+    CHECK(count(output.text, "\n") == 1);
+  });
+}
+
 TEST_CASE("under mpirun, a process that vanishes is named") {
   if (skipped()) return;
   for (const char* const way : {"vanishes", "crashes"}) {

@@ -60,6 +60,7 @@ inline void train_diverging(const std::string& way, int devices) {
     while (!joins()) ::usleep(10'000);
     return;
   }
+  if (way == "fails at once") fail("no ink");
   if (way == "sleeps") ::sleep(60);
   const std::int64_t rows = (way == "shape" ? 4 : 2) * devices;
   const Executable step =
