@@ -105,8 +105,8 @@ TEST_CASE(
         }
       first += fmt::format(", {} of {} in {}", firsts, launches, name_of(dtype));
     }
-    MESSAGE("cuDNN " << cuda::dnn().version() << ", " << card.name << ": its first proposal"
-                     << first);
+    MESSAGE("cuDNN " << cuda::dnn().version() << ", " << std::string(card.name)
+                     << ": its first proposal" << first);
   }
 }
 
