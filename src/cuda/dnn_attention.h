@@ -39,8 +39,8 @@ struct DnnAttentionNumbers {
 };
 
 /// q, o, do and dq [B, T, H, D], k, v, dk and dv [B, S, K, D], lse and delta f32 [B, H, T], of
-/// which the piece is a part; delta is scratch of the gradient, as are sums [B, H, T, D]. Throws Error with cuDNN's reason if
-/// it refuses a description.
+/// which the piece is a part; delta is scratch of the gradient, as are sums [B, H, T, D]. Throws
+/// Error with cuDNN's reason if it refuses a description.
 std::vector<DnnDescriptor> dnn_attention(const AttentionPiece& piece);
 
 inline constexpr std::string_view kAttentionRuns = "attention runs";  ///< for messages

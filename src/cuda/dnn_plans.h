@@ -2,8 +2,9 @@
 /// What runs through cuDNN: the fastest on this card of the engines that cuDNN proposes, that keep
 /// the numerics of matrix products (matmul.h) and whose workspace fits into what was planned.
 /// Excluded are engines that round f32 (unless TF32 is allowed), convert inputs to fewer bits, sum
-/// in fewer bits than f32, or, where a problem repeats, give other bits from run to run. Transforms lose digits where terms
-/// cancel, so Winograd's and Fourier's of f32 are excluded, too, and Winograd's of tiles above 4×4.
+/// in fewer bits than f32, or, where a problem repeats, give other bits from run to run. Transforms
+/// lose digits where terms cancel, so Winograd's and Fourier's of f32 are excluded, too, and
+/// Winograd's of tiles above 4×4.
 /// Thread rule: a `DnnPlans` and what it loads belong to one host thread at a time.
 #include <functional>
 #include <map>
