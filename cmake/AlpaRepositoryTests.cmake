@@ -77,6 +77,8 @@ alpa_add_fake_library(processes fake_mpi_newer mpi_library.cc FAKE_INTERFACE=alp
 alpa_add_fake_library(processes fake_mpi_nameless mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface FAKE_VERSION="")
 alpa_add_fake_library(processes fake_mpi_stuck mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface
   "FAKE_VERSION=\"Pigeon MPI 1.0\"")
+alpa_add_fake_library(processes fake_mpi_broken mpi_library.cc FAKE_INTERFACE=alpa::processes::kMpiInterface
+  FAKE_VERSION="1" FAKE_BREAKS)
 target_compile_definitions(test_processes PRIVATE ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake" ALPA_PROCESS_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
   ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>> ALPA_HAS_EXAMPLES=$<BOOL:$<TARGET_EXISTS:alpa-mlp>>)
 

@@ -19,12 +19,16 @@ constexpr std::int64_t kMostDnnWidth = 128;
 constexpr std::int64_t kMostWorkspace = std::int64_t{512} << 20;
 constexpr std::int64_t kMostOfKeyHead = std::int64_t{2} << 30;
 
-/// Of the gradient of a query head in one row of the batch: the products' gradients in 16 bits, and
-/// with groups dk and dv of every query head.
+/// dq of a query head in one row of the batch in f32, if it is summed in any order.
+std::int64_t sum_bytes(const AttentionShape& s) { return s.repeats ? 0 : 4 * s.queries * s.width; }
+
+/// Of the gradient of a query head in one row of the batch: the products' gradients in 16 bits, or
+/// dq twice (once for engines before Hopper), and with groups dk and dv of every query head.
 std::int64_t head_bytes(const AttentionShape& s) {
-  const std::int64_t products = rounded_up(s.queries, 64) * rounded_up(s.keys, 128);
+  const std::int64_t products = s.repeats ? rounded_up(s.queries, 64) * rounded_up(s.keys, 128)
+                                          : 2 * rounded_up(s.queries, 8) * s.width;
   const std::int64_t keys = s.group > 1 ? 2 * rounded_up(s.keys, 128) * s.width : 0;
-  return 2 * (products + keys);
+  return 2 * (products + keys) + sum_bytes(s);
 }
 
 std::int64_t largest_divisor(std::int64_t x, std::int64_t most) {
@@ -92,10 +96,10 @@ std::string to_string(const AttentionPiece& piece) {
   const char* const seen = sees_all(s)              ? ""
                            : starts_at_first_key(s) ? " causal from the first key"
                                                     : " causal to the last key";
-  return fmt::format("attention{} {} q {},{},{},{} of {} k {},{} of {}{}",
+  return fmt::format("attention{} {} q {},{},{},{} of {} k {},{} of {}{}{}",
                      piece.is_gradient ? "_grad" : "", name_of(s.dtype), s.batch, s.queries,
                      s.heads, s.width, piece.row_heads, s.keys, s.key_heads, piece.row_key_heads,
-                     seen);
+                     seen, piece.is_gradient && !s.repeats ? " in any order" : "");
 }
 
 AttentionScratch attention_scratch(const AttentionLaunch& launch) {
@@ -107,8 +111,10 @@ AttentionScratch attention_scratch(const AttentionLaunch& launch) {
         kDnnAlignment);
   if (suits_dnn(launch)) {
     const AttentionShape piece = attention_piece(launch).shape;
-    scratch.workspace_bytes =
-        kDnnAlignment + (launch.is_gradient ? piece.batch * piece.heads * head_bytes(s) : 0);
+    const std::int64_t heads = launch.is_gradient ? piece.batch * piece.heads : 0;
+    scratch.sums = scratch.workspace;
+    scratch.workspace += rounded_up(heads * sum_bytes(s), kDnnAlignment);
+    scratch.workspace_bytes = kDnnAlignment + heads * (head_bytes(s) - sum_bytes(s));
   }
   const std::int64_t bytes = scratch.workspace + scratch.workspace_bytes;
   scratch.bytes = bytes == 0 ? 0 : bytes + kDnnAlignment;

@@ -39,11 +39,11 @@ AttentionPiece attention_piece(const AttentionLaunch& launch);
 std::string to_string(const AttentionPiece& piece);
 
 /// Scratch memory of a launch, whichever kernel runs: Σ dy·y of every query, of the gradient, and
-/// behind it cuDNN's workspace for one piece.
+/// behind it, for one piece, dq in f32 unless it repeats, and cuDNN's workspace.
 struct AttentionScratch {
-  std::int64_t workspace = 0;        ///< offset behind the first multiple of 256
-  std::int64_t workspace_bytes = 0;  ///< of cuDNN, at most
-  std::int64_t bytes = 0;            ///< all
+  std::int64_t sums = 0, workspace = 0;  ///< offsets behind the first multiple of 256
+  std::int64_t workspace_bytes = 0;      ///< of cuDNN, at most
+  std::int64_t bytes = 0;                ///< all
 };
 AttentionScratch attention_scratch(const AttentionLaunch& launch);
 

@@ -27,6 +27,7 @@ AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
                                const KernelTensor& k) {
   AttentionShape s = extents_of(call, q, k);
   s.dropout = call.attributes->real("dropout");
+  s.repeats = !call.attributes->contains("varies");
   s.visible = call.attributes->integer("causal") != 0 ? q.offset[1] + s.keys - q.global_shape[1] + 1
                                                       : s.keys;
   if (s.dropout == 0) return s;

@@ -26,6 +26,7 @@ struct AttentionShape {
   std::int64_t visible = 1;
   /// Of a cache: the position of a row of the batch, its element of operand 3, adds to `visible`.
   bool cached = false;
+  bool repeats = true;  ///< the gradient has the same bits in every run
   /// In the order in which dropout draws, probability (row, head, t, key) of this part is number
   /// draws + row · draws_of_row + head · draws_of_head + t · keys + key.
   std::int64_t draws = 0, draws_of_row = 0, draws_of_head = 0;

@@ -33,6 +33,12 @@ class Operations {
                       {s_.heads * s_.queries, s_.queries, 1, 1}, storage);
   }
 
+  DnnDescriptor sums() const {
+    const std::int64_t head = s_.queries * s_.width;
+    return dnn_tensor(kDnnSums, CUDNN_DATA_FLOAT, {s_.batch, s_.heads, s_.queries, s_.width},
+                      {s_.heads * head, head, s_.width, 1});
+  }
+
   // ---- tensors between operations
 
   DnnDescriptor row_numbers() { return statistics(next_++, DnnStorage::nowhere); }
@@ -225,7 +231,10 @@ void describe_gradient(Operations& g, const AttentionPiece& piece) {
   g.pointwise(ds, CUDNN_POINTWISE_MUL, weighted, &scale);
   describe_keys(g, piece, kDnnDk, ds, g.queries(kDnnQ));
   g.reshape(k, g.keys(kDnnK, true));
-  g.product(g.queries(kDnnDq), ds, k);
+  if (piece.shape.repeats) return g.product(g.queries(kDnnDq), ds, k);
+  const DnnDescriptor sums = g.sums();
+  g.product(sums, ds, k);
+  g.pointwise(g.queries(kDnnDq), CUDNN_POINTWISE_IDENTITY, sums);
 }
 
 }  // namespace
@@ -260,6 +269,7 @@ DnnProblem attention_problem(const AttentionPiece& piece, std::int64_t workspace
                      .operands = {{kDnnLse, f32, statistics}},
                      .numbers = numbers.tensors,
                      .workspace_bytes = workspace_bytes,
+                     .repeats = !piece.is_gradient || s.repeats,
                      .least_version = kLeastAttentionVersion};
   const auto add = [&](std::initializer_list<std::int64_t> tensors, std::int64_t elements) {
     for (const std::int64_t tensor : tensors)
@@ -269,6 +279,7 @@ DnnProblem attention_problem(const AttentionPiece& piece, std::int64_t workspace
   if (!piece.is_gradient) return problem;
   add({kDnnDo, kDnnDq}, queries), add({kDnnDk, kDnnDv}, keys);
   problem.operands.push_back({kDnnDelta, f32, statistics});
+  if (!problem.repeats) problem.operands.push_back({kDnnSums, f32, statistics * s.width});
   return problem;
 }
 

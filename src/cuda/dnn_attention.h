@@ -20,6 +20,7 @@ enum DnnAttentionTensor : std::int64_t {
   kDnnDq,
   kDnnDk,
   kDnnDv,
+  kDnnSums,     ///< dq in f32, if its sums may have any order
   kDnnScale,    ///< f32, by value, as all that follow
   kDnnHidden,   ///< f32: the product of a key that is not seen
   kDnnOne,      ///< f32
@@ -38,8 +39,8 @@ struct DnnAttentionNumbers {
 };
 
 /// q, o, do and dq [B, T, H, D], k, v, dk and dv [B, S, K, D], lse and delta f32 [B, H, T], of
-/// which the piece is a part; delta is scratch of the gradient. Throws Error with cuDNN's reason if
-/// it refuses a description.
+/// which the piece is a part; delta is scratch of the gradient, as are sums [B, H, T, D]. Throws
+/// Error with cuDNN's reason if it refuses a description.
 std::vector<DnnDescriptor> dnn_attention(const AttentionPiece& piece);
 
 inline constexpr std::string_view kAttentionRuns = "attention runs";  ///< for messages

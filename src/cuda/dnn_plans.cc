@@ -35,14 +35,15 @@ int place_of(const std::string& text) {
   return error == std::errc() && read == end ? place : -1;
 }
 
-bool keeps_numerics(const DnnEngine& engine, bool uses_tensor_cores) {
+bool keeps_numerics(const DnnEngine& engine, bool uses_tensor_cores, bool repeats) {
   const auto has_none = [&](std::initializer_list<cudnnBackendNumericalNote_t> notes) {
     return std::none_of(notes.begin(), notes.end(), [&](auto note) { return engine.has(note); });
   };
   return has_none({CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
                    CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
-                   CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+                   CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
                    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13}) &&
+         (!repeats || has_none({CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC})) &&
          (uses_tensor_cores ||
           has_none({CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD,
                     CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_FFT}));
@@ -54,11 +55,13 @@ DnnEngines::DnnEngines(const DnnTarget& target, const DnnProblem& problem, bool 
     : target_(target),
       proposed_(dnn_engines(target, problem.operations())),
       uses_tensor_cores_(tf32 || !problem.has_f32_products),
+      repeats_(problem.repeats),
       workspace_bytes_(problem.workspace_bytes) {}
 
 std::shared_ptr<const DnnPlan> DnnEngines::plan(int place) const {
   const auto count = static_cast<int>(proposed_.size());
-  if (place < 0 || place >= count || !keeps_numerics(proposed_[place], uses_tensor_cores_))
+  if (place < 0 || place >= count ||
+      !keeps_numerics(proposed_[place], uses_tensor_cores_, repeats_))
     return nullptr;
   try {
     auto plan = std::make_shared<const DnnPlan>(target_, proposed_[place]);
@@ -79,9 +82,10 @@ std::vector<PlacedPlan> DnnEngines::plans(int most, const Stopwatch& node) const
 }
 
 int DnnEngines::count() const {
-  return static_cast<int>(std::count_if(
-      proposed_.begin(), proposed_.end(),
-      [&](const DnnEngine& engine) { return keeps_numerics(engine, uses_tensor_cores_); }));
+  return static_cast<int>(
+      std::count_if(proposed_.begin(), proposed_.end(), [&](const DnnEngine& engine) {
+        return keeps_numerics(engine, uses_tensor_cores_, repeats_);
+      }));
 }
 
 void say_plain(std::string_view subject, const std::string& why) {

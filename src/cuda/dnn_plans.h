@@ -2,8 +2,9 @@
 /// What runs through cuDNN: the fastest on this card of the engines that cuDNN proposes, that keep
 /// the numerics of matrix products (matmul.h) and whose workspace fits into what was planned.
 /// Excluded are engines that round f32 (unless TF32 is allowed), convert inputs to fewer bits, sum
-/// in fewer bits than f32, or give other bits from run to run. Transforms lose digits where terms
-/// cancel, so Winograd's and Fourier's of f32 are excluded, too, and Winograd's of tiles above 4×4.
+/// in fewer bits than f32, or, where a problem repeats, give other bits from run to run. Transforms
+/// lose digits where terms cancel, so Winograd's and Fourier's of f32 are excluded, too, and
+/// Winograd's of tiles above 4×4.
 /// Thread rule: a `DnnPlans` and what it loads belong to one host thread at a time.
 #include <functional>
 #include <map>
@@ -33,6 +34,7 @@ struct DnnProblem {
   DnnTensors numbers = {};  ///< by value, in host memory that outlives the problem
   std::int64_t workspace_bytes = 0;
   bool has_f32_products = false;  ///< which tensor cores round
+  bool repeats = true;            ///< with the same bits in every run
   std::size_t least_version = 0;  ///< of cuDNN
 };
 
@@ -60,7 +62,7 @@ class DnnEngines {
  private:
   DnnTarget target_;
   std::vector<DnnEngine> proposed_;
-  bool uses_tensor_cores_;
+  bool uses_tensor_cores_, repeats_;
   std::int64_t workspace_bytes_;
 };
 

@@ -65,6 +65,8 @@ std::vector<NcclRank> NcclParent::split(const std::vector<int>& members) {
     });
     wait_until_begun();
   } catch (...) {
+    // NCCL writes to `made` until the ranks that split have ended.
+    abort_all(ranks_);
     abort_all(made);
     throw;
   }
@@ -78,12 +80,12 @@ void connect_pairs(int size, std::span<const NcclRank> ranks, const StillWell& s
   const SameDevice same;
   std::vector<DeviceBlock> bytes;
   std::vector<StreamHandle> streams;
-  for (const NcclRank& rank : ranks) {
-    check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
-    bytes.push_back(allocate_device(2 * size));
-    streams.push_back(make_stream());
-  }
   try {
+    for (const NcclRank& rank : ranks) {
+      check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
+      bytes.push_back(allocate_device(2 * size));
+      streams.push_back(make_stream());
+    }
     grouped([&] {
       for (std::size_t r = 0; r < ranks.size(); ++r)
         send_to_all(size, ranks[r], static_cast<std::byte*>(bytes[r].get()), streams[r].get());

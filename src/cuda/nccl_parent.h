@@ -21,7 +21,8 @@ class NcclParent {
   NcclParent& operator=(const NcclParent&) = delete;
 
   /// A communicator of these ranks, in this order: its ranks in this process. Collective, of all
-  /// ranks of the parent, in the same order everywhere. Throws Error.
+  /// ranks of the parent, in the same order everywhere. Throws Error, and ends the parent then: a
+  /// rank that never comes would be waited for without end.
   std::vector<NcclRank> split(const std::vector<int>& members);
 
  private:
@@ -35,7 +36,8 @@ class NcclParent {
 
 /// Sends a byte from every rank of a communicator of `size` to every other one; `ranks`: those in
 /// this process. Later no host thread waits for NCCL to connect two ranks, whose threads or
-/// processes may be far apart in their programs then. Collective. Throws Error.
+/// processes may be far apart in their programs then. Collective. Throws Error, and ends `ranks`
+/// then.
 void connect_pairs(int size, std::span<const NcclRank> ranks, const StillWell& still_well);
 
 }  // namespace alpa::cuda

@@ -196,6 +196,7 @@ Value attention(Value q, Value k, Value v, AttentionOptions options) {
   Attributes attributes{
       {"causal", std::int64_t{options.causal}}, {"scale", scale}, {"dropout", options.dropout}};
   if (options.dropout > 0) attributes.set(std::string(kStreamAttribute), recorder(q).next_stream());
+  if (!options.repeats) attributes.set("varies", std::int64_t{1});
   Values operands = {q, k, v};
   if (options.key_mask) operands.push_back(options.key_mask);
   return recorder(q).emit(ops::attention, operands, attributes)[0];

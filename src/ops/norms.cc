@@ -39,26 +39,19 @@ Rule rms_norm_grad_rule(const OpQuery& query) {
   return grad_rule(plain, onto, 4, query);
 }
 
-/// Types of the result and of the row statistics: mean and rstd, or rstd alone.
-std::vector<DType> norm_dtypes(const OpQuery& query, const char* name, const char* operands,
-                               int statistics) {
+/// Types of the result and of the row statistics: mean and rstd of x, scale and bias, or rstd alone
+/// of x and scale.
+std::vector<DType> norm_dtypes(const OpQuery& query) {
   const DType x = query.operands[0].dtype;
   for (const TensorType& type : query.operands)
     if (!is_floating(x) || type.dtype != x)
-      fail("{}: {} must have one floating type ({}); cast them", name, operands,
+      fail("{}: {} must have one floating type ({}); cast them", query.op->name,
+           query.operands.size() == 3 ? "x, scale and bias" : "x and scale",
            to_string(query.operands));
   query.attributes.real("epsilon");
-  std::vector<DType> types(1 + statistics, ops::statistics_type(x));
+  std::vector<DType> types(query.operands.size(), ops::statistics_type(x));
   types[0] = x;
   return types;
-}
-
-std::vector<DType> layer_norm_dtypes(const OpQuery& query) {
-  return norm_dtypes(query, "layer_norm", "x, scale and bias", 2);
-}
-
-std::vector<DType> rms_norm_dtypes(const OpQuery& query) {
-  return norm_dtypes(query, "rms_norm", "x and scale", 1);
 }
 
 std::vector<DType> layer_norm_grad_dtypes(const OpQuery& query) {
@@ -120,7 +113,7 @@ Values rms_norm_vjp(Recorder& g, const Node& n, const Values& dys) {
 const OpDef ops::layer_norm = {
     .name = "layer_norm",
     .dims = "...c!, c!, c! -> ...c!, ..., ...",
-    .result_dtypes = layer_norm_dtypes,
+    .result_dtypes = norm_dtypes,
     .flops_per_point = 8,
     .vjp = layer_norm_vjp,
     .cpu = &cpu::layer_norm,
@@ -138,7 +131,7 @@ const OpDef ops::layer_norm_grad = {
 const OpDef ops::rms_norm = {
     .name = "rms_norm",
     .dims = "...c!, c! -> ...c!, ...",
-    .result_dtypes = rms_norm_dtypes,
+    .result_dtypes = norm_dtypes,
     .flops_per_point = 5,
     .vjp = rms_norm_vjp,
     .cpu = &cpu::rms_norm,

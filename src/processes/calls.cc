@@ -11,7 +11,7 @@ namespace alpa::processes {
 namespace {
 
 /// For the calls of ranks that are on their way.
-constexpr std::chrono::milliseconds kPatience{200};
+constexpr std::chrono::milliseconds kPatience{500};
 
 /// Bytes of a line that differs: before the difference, and in all.
 constexpr std::size_t kShownBefore = 60, kShown = 120;

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "src/base/launch_hooks.h"
 #include "src/processes/launch_output.h"
@@ -63,6 +64,7 @@ struct Launch {
   std::unique_ptr<World> world;
   bool over = false;
   std::exception_ptr failure;  ///< why it could not be joined
+  int status = 0;              ///< of processes that joined when it had failed
 };
 
 Launch& launch() {
@@ -160,6 +162,14 @@ void give_up_late(const Launcher& by) {
   ::_exit(failure.status);
 }
 
+/// At the end of a program that the launch failed for while it joined. mpirun would name one that
+/// ends before rank 0, which says why.
+void end_unjoined() {
+  flush_output();
+  ::usleep(launcher().rank == 0 ? kRead : 2 * std::chrono::microseconds(kGrace).count());
+  mpi_support().functions->abort(launch().status);
+}
+
 /// At the end of the program.
 void leave() {
   std::unique_ptr<World> world;
@@ -191,6 +201,18 @@ World* joined(std::optional<Failure>& failure) {
   } catch (const Error&) {
   }
   return nullptr;
+}
+
+/// At the end of a program that has not called alpa: where others of this host wait for it to join,
+/// it does. Else mpirun would end them, in its own words. `leave` is next, and tells all.
+void join_if_awaited() {
+  {
+    const std::unique_lock lock(launch().mutex, std::try_to_lock);
+    if (!lock || launch().world || launch().over || launch().failure) return;
+  }
+  const std::vector<Sibling> all = siblings(/*of_wrappers=*/true);
+  std::optional<Failure> ignored;
+  if (std::ranges::any_of(all, &Sibling::joins)) joined(ignored);
 }
 
 /// A program that fails: rank 0, or who speaks in its place, says why, once.
@@ -234,6 +256,7 @@ const bool prepared = [] {
     if (!by.launched() || by.size == 1) return false;
     divide_output(by);
     launch_hooks().program_fails = program_fails;
+    std::atexit(join_if_awaited);
     return true;
   } catch (const Error& error) {  // `world_of_process` throws it
     launcher_error() = error.what();
@@ -264,6 +287,11 @@ World* world_of_process() {
                                                              .grace = kGrace,
                                                              .announce = announce,
                                                              .ending_signal = &ending_signal});
+  } catch (const LaunchFailed& failed) {
+    launch().failure = std::current_exception();
+    launch().status = failed.failure().status;
+    std::atexit(end_unjoined);
+    throw;
   } catch (...) {
     launch().failure = std::current_exception();
     throw;

@@ -38,7 +38,9 @@ MpiSupport load_mpi_library(const std::string& path) {
 }
 
 const MpiSupport& mpi_support() {
-  static const MpiSupport support = load_mpi_library(own_library_path(kMpiLibrary));
+  // Never destroyed: a program may join its launch as it ends.
+  static const MpiSupport& support =
+      *new MpiSupport(load_mpi_library(own_library_path(kMpiLibrary)));
   return support;
 }
 

@@ -134,6 +134,12 @@ TEST_CASE("scratch is a number for every query, and two bytes for every score of
   scratch = cuda::attention_scratch(launch_of(gpt, f32, true));
   CHECK(scratch.bytes == 4 * 8 * 16 * 1024 + 256);
   CHECK(cuda::attention_scratch(launch_of(gpt, bf16, false)).bytes == 512);
+  AttentionLaunch in_any_order = launch_of(gpt, bf16, true);
+  in_any_order.shape.repeats = false;
+  scratch = cuda::attention_scratch(in_any_order);
+  CHECK(scratch.sums == 4 * 8 * 16 * 1024);
+  CHECK(scratch.workspace == scratch.sums + 4 * 8 * 16 * 1024 * 64);
+  CHECK(scratch.workspace_bytes == 4 * 8 * 16 * 1024 * 64 + 256);
   CHECK(cuda::attention_scratch(launch_of(gpt, f64, false)).bytes == 0);
 }
 
@@ -168,15 +174,18 @@ constexpr Layer kLayers[] = {
 
 TEST_CASE("cuDNN has an engine within the workspace for every layer, with or without a card") {
   have_driver();
-  std::set<std::int64_t> engines[2];  // forward and backward
+  // forward, backward, and backward with sums of dq in any order
+  std::set<std::int64_t> engines[3];
   for (const Card& card : kCards) {
     if (!can_load_for(card)) continue;
     const auto properties = properties_of(card);
     if (!properties) return;
     const std::size_t layers = card.version >= 900 ? std::size(kLayers) : 3;  // a plan takes long
     for (const Layer& layer : std::span(kLayers).first(layers))
-      for (const bool is_gradient : {false, true}) {
-        const AttentionLaunch launch = launch_of(layer, is_gradient ? bf16 : f16, is_gradient);
+      for (const int kind : {0, 1, 2}) {
+        const bool is_gradient = kind > 0;
+        AttentionLaunch launch = launch_of(layer, is_gradient ? bf16 : f16, is_gradient);
+        launch.shape.repeats = kind < 2;
         const AttentionPiece piece = cuda::attention_piece(launch);
         CAPTURE(std::string(card.name));
         CAPTURE(cuda::to_string(piece));
@@ -189,12 +198,13 @@ TEST_CASE("cuDNN has an engine within the workspace for every layer, with or wit
         CHECK(plans[0].place == 0);
         CHECK(plans[0].plan->workspace_bytes() <= bytes);
         const auto proposed = cuda::dnn_engines(target, problem.operations());
-        engines[is_gradient].insert(testing::number_of(proposed[0]));
+        engines[kind].insert(testing::number_of(proposed[0]));
       }
   }
   MESSAGE("cuDNN " << cuda::dnn().version() << ": engines "
-                   << fmt::format("{} forward, {} backward", fmt::join(engines[0], " and "),
-                                  fmt::join(engines[1], " and ")));
+                   << fmt::format("{} forward, {} backward, {} in any order",
+                                  fmt::join(engines[0], " and "), fmt::join(engines[1], " and "),
+                                  fmt::join(engines[2], " and ")));
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ using cuda::MatmulOptions;
 
 constexpr MatmulOptions kUntuned{.measured = false, .cached = false};
 /// Engines of the emulation (dataflow.cc): with as much workspace as was planned, with less, and of
-/// the fallback list.
-constexpr int kFirst = 62, kSecond = 28, kFallback = 0;
+/// the fallback list. And one that adds in any order.
+constexpr int kFirst = 62, kSecond = 28, kFallback = 0, kAnyOrder = 25;
 
 /// q [B, T, H, D], k and v [B, S, K, D].
 struct Problem {
@@ -33,6 +33,7 @@ struct Problem {
   double dropout = 0;
   bool mask = false;
   std::int64_t first_query = 0, all_queries = queries;  ///< of a part of the queries
+  bool repeats = true;
 
   TensorType q_type() const { return {dtype, {batch, queries, heads, width}}; }
   TensorType k_type() const { return {dtype, {batch, keys, key_heads, width}}; }
@@ -46,6 +47,7 @@ struct Problem {
   Attributes attributes() const {
     Attributes all{{"causal", std::int64_t{causal}}, {"scale", 0.3}, {"dropout", dropout}};
     if (dropout > 0) all.set("stream", std::int64_t{3});
+    if (!repeats) all.set("varies", std::int64_t{1});
     return all;
   }
   std::vector<HostTensor> operands() const {
@@ -118,6 +120,19 @@ TEST_CASE("every kind of attention that cuDNN is asked for gives what the CPU gi
       emulation::restart({});
       CHECK(problem.error(dnn, captured) <= 2);
       CHECK(emulation::last_engine() == kFirst);
+    }
+}
+
+TEST_CASE(
+    "a gradient whose bits may vary takes the engine for that, and gives what the CPU gives") {
+  for (const Problem& problem :
+       {Problem{.repeats = false}, Problem{.key_heads = 4, .repeats = false},
+        Problem{.queries = 3, .keys = 7, .causal = false, .repeats = false}})
+    for (const bool captured : {false, true}) {
+      const On machine({});
+      DnnPlans dnn(kUntuned);
+      CHECK(problem.error(dnn, captured) <= 2);
+      CHECK(emulation::last_engine() == kAnyOrder);
     }
 }
 
@@ -231,8 +246,8 @@ TEST_CASE("a gradient whose workspace is above the limit runs in pieces of rows,
 
 // ---- a step
 
-TrainingStep attention_step() {
-  const nn::SelfAttention layer(32, 4, {.key_heads = 2});
+TrainingStep attention_step(bool repeats) {
+  const nn::SelfAttention layer(32, 4, {.key_heads = 2, .repeats = repeats});
   return training_step(
       {{"x", {f32, {4, 6, 32}}}},
       [=](const Batch& batch) {
@@ -244,7 +259,11 @@ TrainingStep attention_step() {
 TEST_CASE("a step of attention gives the CPU's losses on one card and several, as planned") {
   std::vector<float> x(4 * 6 * 32);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.7F * static_cast<float>(i));
-  check_step_on_cards(attention_step(), {{"x", Array(x, {4, 6, 32})}}, 1e-2);
+  for (const bool repeats : {true, false}) {
+    const TrainingStep step = attention_step(repeats);
+    CHECK((to_string(step.trace(1)).find("varies=1") == std::string::npos) == repeats);
+    check_step_on_cards(step, {{"x", Array(x, {4, 6, 32})}}, 1e-2);
+  }
 }
 
 }  // namespace

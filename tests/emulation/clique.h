@@ -48,10 +48,12 @@ struct Post {
 };
 
 /// A call of ncclCommSplit, as far as members have come to it. `made`: null if a member stays out.
+/// NCCL writes it to `handle` when all have come, or when the parent's member is aborted.
 struct Split {
   struct Member {
     int color, key, rank;
     std::shared_ptr<ncclComm> made;
+    ncclComm_t* handle;
   };
   std::vector<Member> members;
 };

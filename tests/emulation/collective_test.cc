@@ -1,5 +1,6 @@
 // NCCL groups on emulated machines of several cards, and of several
 // processes that lose one another.
+#include <atomic>
 #include <future>
 #include <numeric>
 
@@ -102,6 +103,34 @@ TEST_CASE("a rank whose peer is gone learns of it, and ends when it aborts") {
   CHECK(message ==
         "rank 0 of 2 in its NCCL group: remote process exited or there was a network error ()");
   CHECK(ended == cudaSuccess);
+}
+
+TEST_CASE("where a rank never comes to a split, the others leave no communicator behind") {
+  emulation::restart({.devices = 2});
+  const int before[] = {emulation::most_communicators(0), emulation::most_communicators(1)};
+  const std::string id = cuda::make_nccl_id();
+  std::atomic<int> joined{0};
+  std::atomic<bool> lost{false};
+  std::string messages[2];
+  const auto rank = [&](int r) {
+    const cuda::NcclCard own{r, r};
+    cuda::NcclParent parent(2, id, {&own, 1}, [&] {
+      if (lost) fail("lost rank {}", 1 - r);
+    });
+    ++joined;
+    while (joined < 2) std::this_thread::yield();
+    if (r == 0) lost = true;
+    while (r == 1 && joined < 3) std::this_thread::yield();
+    messages[r] = error_of([&] { parent.split({0, 1}); });
+    ++joined;
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+  CHECK(messages[0] == "lost rank 1");
+  CHECK(messages[1].starts_with("ncclCommSplit: "));
+  emulation::restart({.devices = 2});
+  for (const int card : {0, 1}) CHECK(emulation::most_communicators(card) == before[card]);
 }
 
 TEST_CASE("ranks that cannot join are an error that names rank and card") {

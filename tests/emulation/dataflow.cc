@@ -79,6 +79,7 @@ const char* name_of(const Operation& op) {
     case CUDNN_POINTWISE_LOG: return "log ";
     case CUDNN_POINTWISE_CMP_GE: return ">= ";
     case CUDNN_POINTWISE_GEN_INDEX: return "index ";
+    case CUDNN_POINTWISE_IDENTITY: return "copy ";
     default: return "select ";
   }
 }
@@ -91,8 +92,9 @@ bool is_attention(const std::string& names) {
       const std::string seen = mask;
       all->insert("product * " + seen + "max - exp sum log + / product ");
       for (const char* heads : {"", "sum "})
-        all->insert("* sum * product * - " + seen + "exp reshape product " + heads +
-                    "product - * * reshape product " + heads + "reshape product ");
+        for (const char* any_order : {"", "copy "})
+          all->insert("* sum * product * - " + seen + "exp reshape product " + heads +
+                      "product - * * reshape product " + heads + "reshape product " + any_order);
     }
     return all;
   }();
@@ -103,12 +105,12 @@ bool is_half(const GraphTensor& t) {
   return t.type == CUDNN_DATA_HALF || t.type == CUDNN_DATA_BFLOAT16;
 }
 
-/// Rows of 8 to 128 elements in 16 bits side by side, or f32 statistics that are packed.
+/// Rows of 8 to 128 elements in 16 bits side by side, or f32 statistics or sums that are packed.
 bool is_taken(const GraphTensor& t) {
   if (t.by_value) return true;
   if (!is_half(t)) {
-    const Index packed = {t.dims[1] * t.dims[2], t.dims[2], 1, 1};
-    return t.type == CUDNN_DATA_FLOAT && t.dims[3] == 1 && t.strides == packed;
+    const Index packed = {t.dims[1] * t.dims[2] * t.dims[3], t.dims[2] * t.dims[3], t.dims[3], 1};
+    return t.type == CUDNN_DATA_FLOAT && t.strides == packed;
   }
   const std::size_t d = t.strides[3] == 1 ? 3 : 2;
   return t.strides[d] == 1 && t.dims[d] % 8 == 0 && t.dims[d] <= 128;
@@ -116,12 +118,18 @@ bool is_taken(const GraphTensor& t) {
 
 std::int64_t rounded_up(std::int64_t x, std::int64_t unit) { return (x + unit - 1) / unit * unit; }
 
-/// Of the gradient: scores in 16 bits, and keys of all heads if several query heads share them.
+/// Whether sums of a gradient go to memory, where they are added in any order.
+bool has_sums(const Dataflow& graph) {
+  return graph.back().kind == Kind::pointwise && graph.back().mode == CUDNN_POINTWISE_IDENTITY;
+}
+
+/// Of the gradient: scores in 16 bits, unless its sums are in memory, and keys of all heads if
+/// several query heads share them.
 std::int64_t workspace_of(const Dataflow& graph) {
   std::int64_t scores = 0, keys = 0;
   for (const Operation& op : graph) {
     const Index& y = op.y.dims;
-    if (op.kind == Kind::reshape && is_half(op.y))
+    if (op.kind == Kind::reshape && is_half(op.y) && !has_sums(graph))
       scores = y[0] * y[1] * rounded_up(y[3], 64) * rounded_up(y[2], 128);
     if (op.kind == Kind::reduction && is_half(op.y))
       keys += op.x[0].dims[0] * op.x[0].dims[1] * rounded_up(y[2], 128) * y[3];
@@ -218,6 +226,7 @@ class Run {
       case CUDNN_POINTWISE_LOG: return std::log(x(0));
       case CUDNN_POINTWISE_CMP_GE: return x(0) >= x(1) ? 1 : 0;
       case CUDNN_POINTWISE_GEN_INDEX: return static_cast<float>(at[op.axis]);
+      case CUDNN_POINTWISE_IDENTITY: return x(0);
       default: return x(2) != 0 ? x(0) : x(1);  // BINARY_SELECT
     }
   }
@@ -261,7 +270,8 @@ std::vector<Engine> engines_for(const Dataflow& graph) {
   constexpr std::uint32_t kTensorCores = 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
   const std::int64_t bytes = workspace_of(graph);
   return {{41, false, kTensorCores, std::int64_t{1} << 40},
-          {25, false, kTensorCores | 1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, 0},
+          {25, false, kTensorCores | 1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
+           has_sums(graph) ? bytes : 0},
           {62, false, kTensorCores, bytes + 256},
           {28, false, kTensorCores, bytes},
           {0, true, kTensorCores, bytes + 128}};

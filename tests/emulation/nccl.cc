@@ -147,6 +147,7 @@ void form(std::vector<Split::Member> members) {
     for (std::size_t m = begin; m < end; ++m) {
       ncclComm& made = *members[m].made;
       made.clique = clique, made.rank = clique->joined++;
+      *members[m].handle = &made;
       clique->comms[m - begin] = &made;
     }
   }
@@ -155,17 +156,17 @@ void form(std::vector<Split::Member> members) {
 ncclResult_t split(Lock& lock, const CommPtr& parent, int color, int key, ncclComm_t* made) {
   *made = nullptr;
   if (!parent) return refuse(ncclInvalidArgument, "no such communicator");
+  if (const ncclResult_t error = error_of(*parent); error != ncclSuccess) return error;
   if (!is_complete(*parent)) return refuse(ncclInvalidUsage, "the parent is not complete yet");
   CommPtr child;
   if (color != NCCL_SPLIT_NOCOLOR) {
     child = make_comm(parent->device);
     child->blocking = parent->blocking;
-    *made = child.get();
   }
   std::vector<Split>& splits = parent->clique->splits;
   if (splits.size() == parent->splits) splits.emplace_back();
   Split& own = splits[parent->splits++];
-  own.members.push_back({color, key, parent->rank, child});
+  own.members.push_back({color, key, parent->rank, child, made});
   if (own.members.size() == static_cast<std::size_t>(parent->clique->size)) form(own.members);
   notify();
   return await(lock, parent);
@@ -184,9 +185,17 @@ ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, in
   });
 }
 
+/// The split that a member waits in ends without the others, if there is one.
+void end_split(const ncclComm& comm) {
+  if (is_complete(comm) || comm.splits == 0) return;
+  for (Split::Member& member : comm.clique->splits[comm.splits - 1].members)
+    if (member.rank == comm.rank && member.made) *member.handle = member.made.get();
+}
+
 /// The member leaves; the others learn of it if it had work to do with them.
 void leave(const CommPtr& comm, bool aborted) {
   comm->aborted = comm->aborted || aborted;
+  end_split(*comm);
   comms().erase(comm.get());
   --world().devices[static_cast<std::size_t>(comm->device)].communicators;
   if (comm->clique) {
@@ -356,7 +365,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* handles, int devices, const int* list) 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   return nccl([&](Lock& lock) {
     const CommPtr comm = find(handle);
-    if (!comm) return ncclInvalidArgument;
+    if (!comm || !is_complete(*comm)) return ncclInvalidArgument;
     wait_for(lock, comm->last);
     return error_of(*comm);
   });

@@ -97,8 +97,6 @@ bool skipped() {
   return !why.empty();
 }
 
-constexpr int kTooLong = 124;  ///< the status of a run that was ended after `most_seconds`
-
 /// Processes that wait for a core are not silent; to join they have less time than usual.
 ProgramOutput run_diverging(const std::string& way, int join_seconds = 50) {
   return run_under_mpirun(
@@ -147,6 +145,18 @@ TEST_CASE("under mpirun, a process that fails is named by rank 0, with its error
   CHECK(count(output.text, "\n") == 1);
 }
 
+TEST_CASE("under mpirun, a process that fails while others join ends all, and mpirun names none") {
+  if (skipped()) return;
+  at_once(8, [&](int) {
+    const ProgramOutput output = run_diverging("fails at once");
+    CAPTURE(output.text);
+    CHECK(output.status == 2);
+    CHECK(output.text.starts_with("diverging: "));
+    CHECK(output.text.ends_with("no ink\n"));
+    CHECK(count(output.text, "\n") == 1);
+  });
+}
+
 TEST_CASE("under mpirun, a process that vanishes is named") {
   if (skipped()) return;
   for (const char* const way : {"vanishes", "crashes"}) {
@@ -159,11 +169,14 @@ TEST_CASE("under mpirun, a process that vanishes is named") {
   }
 }
 
-TEST_CASE("under mpirun, a process that ends while the others join ends all") {
+TEST_CASE("under mpirun, a process that ends while the others join is named, and ends all") {
   if (skipped()) return;
-  const int status = run_diverging("never joins", 5).status;  // mpirun's, or after these seconds
-  CHECK(status != 0);
-  CHECK(status != kTooLong);
+  const ProgramOutput output = run_diverging("never joins");
+  CAPTURE(output.text);
+  CHECK(output.status == 2);
+  CHECK(has(output.text, {"the processes went different ways: call 1 of ranks 0 and 1 is ",
+                          ", that of rank 2 is the end of the program" + kAdvice + "\n"}));
+  CHECK(count(output.text, "\n") == 1);  // nothing of mpirun's around it
 }
 
 TEST_CASE("under mpirun, a process that never joins is named after the time for that") {

@@ -3,9 +3,12 @@
 #include <alpa/alpa.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "src/processes/other_processes.h"
 
 namespace alpa::testing {
 
@@ -50,8 +53,14 @@ inline Method diverging_method(const std::string& way) {
 
 /// Trains three steps on so many devices and reads a weight, but goes the given way.
 inline void train_diverging(const std::string& way, int devices) {
-  // mpirun ends the others if it knows by then that they want to join; else they wait without end.
-  if (way == "never joins") return static_cast<void>(::sleep(1));
+  if (way == "never joins") {  // and ends when the others wait for it
+    const auto joins = [] {
+      return std::ranges::any_of(processes::siblings(), &processes::Sibling::joins);
+    };
+    while (!joins()) ::usleep(10'000);
+    return;
+  }
+  if (way == "fails at once") fail("no ink");
   if (way == "sleeps") ::sleep(60);
   const std::int64_t rows = (way == "shape" ? 4 : 2) * devices;
   const Executable step =

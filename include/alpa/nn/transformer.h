@@ -106,6 +106,7 @@ struct SelfAttentionOptions {
   KernelInitializer kernel = lecun_normal;           ///< of the four products
   std::optional<KernelInitializer> projection = {};  ///< of the last product; default: `kernel`
   std::optional<bool> projection_bias = {};          ///< of the last product; default: `bias`
+  bool repeats = true;    ///< the gradient, bit for bit (`AttentionOptions`)
   std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
@@ -135,7 +136,8 @@ class SelfAttention {
     return project(attention(h.queries, h.keys, h.values,
                              {.causal = options_.causal,
                               .dropout = training ? options_.dropout : 0,
-                              .key_mask = key_mask}));
+                              .key_mask = key_mask,
+                              .repeats = options_.repeats}));
   }
 
   /// Of new tokens x, which see those in the cache, too. Throws Error if it is not causal.

@@ -215,6 +215,9 @@ struct AttentionOptions {
   double dropout = 0;                ///< rate, of the probabilities
   std::optional<double> scale = {};  ///< of the products; default 1/sqrt(D)
   Value key_mask = {};               ///< u8 [B, S]: 0 marks keys that nobody sees
+  /// The gradient has the same bits in every run. false: on CUDA the order of dq's sums may change,
+  /// for less workspace (docs/cuda.md).
+  bool repeats = true;
   /// i32 [B], of a cache of keys and values (`write_rows`): query t of row b sees the keys up to
   /// positions[b] + t, and no others are read. Without the above but `scale`. No gradient.
   Value positions = {};

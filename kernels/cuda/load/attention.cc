@@ -98,6 +98,7 @@ void DnnAttention::queue_piece(const KernelCall& now, std::int64_t row, std::int
     put(kDnnDq, now.outputs[0], of_queries);
     put(kDnnDk, now.outputs[1], of_keys), put(kDnnDv, now.outputs[2], of_keys);
     tensors[count++] = {kDnnDelta, memory};
+    if (!s.repeats) tensors[count++] = {kDnnSums, memory + scratch.sums};
   }
   for (const auto& number : numbers.tensors) tensors[count++] = number;
   const DnnTensors all = std::span(tensors).first(count);
