@@ -257,3 +257,10 @@ endif()
 foreach(entry base/spin_wait ilp/cutoff ilp/deadline processes/divergence processes/fault_injection processes/stall)
   set_tests_properties(${entry} PROPERTIES PROCESSORS 2)
 endforeach()
+
+# The longest begin first. Left for the end, each would run for a minute beside an idle core.
+foreach(entry pages/programs scripts/gpu_check cuda/sass_report)
+  if(TEST ${entry})
+    set_property(TEST ${entry} PROPERTY COST 100)
+  endif()
+endforeach()
