@@ -202,12 +202,20 @@ void RangeCosts::raise_bounds() {
   }
 }
 
-inter_op::PartitionCosts RangeCosts::table(Ask ask) {
+inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_flight) {
   raise_bounds();
   std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
   for (const Planned& of : planned_) {
     for (const Plan& plan : of.plans) limits.insert(plan.most_in_flight);
     if (of.none_from <= graph_.num_micro_batches) limits.insert(of.none_from - 1);
+  }
+  if (!in_flight.empty()) {
+    std::set<int> asked;  // the last ones before seconds rise
+    for (const int limit : limits) {
+      const auto above = std::upper_bound(in_flight.begin(), in_flight.end(), limit);
+      if (above != in_flight.begin()) asked.insert(*std::prev(above));
+    }
+    limits = std::move(asked);
   }
   limits.erase(0);
   inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
@@ -216,10 +224,10 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask) {
     for (int last = first; last < costs.layers; ++last)
       for (int part = 0; part < costs.submeshes; ++part) {
         int configuration = 0;
-        for (int in_flight : limits) {
+        for (const int limit : limits) {
           const std::size_t at = costs.index(first, last, part, configuration++);
-          costs.seconds[at] = seconds({ranges_.class_of(first, last), part, in_flight}, ask);
-          costs.max_in_flight[at] = in_flight;
+          costs.seconds[at] = seconds({ranges_.class_of(first, last), part, limit}, ask);
+          costs.max_in_flight[at] = limit;
         }
       }
   return costs;

@@ -72,7 +72,8 @@ class RangeCosts {
 
   /// For the stage search: all ranges, with one configuration per number of micro-batches in
   /// flight at which their seconds rise.
-  inter_op::PartitionCosts table(Ask ask);
+  /// Only for these numbers, ascending; none: for any.
+  inter_op::PartitionCosts table(Ask ask, const std::vector<int>& in_flight = {});
 
   /// Raises the bounds of the ranges by one step each: of its layers on all logical meshes of the
   /// part, then of blocks of layers and of the range on the most promising one. Uses all cores.

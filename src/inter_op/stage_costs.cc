@@ -92,28 +92,27 @@ int StageCosts::in_flight(int after) const {
 void StageCosts::set_lines() {
   runs_.resize(static_cast<std::size_t>(layers_) * layers_ * parts());
   lines_.resize(limits_.size() * ranges());
+  const PartitionCosts& costs = problem_.costs;
+  // What hides is no longer than the last backward run, which has no forward run in it.
+  const double share = 1.0 / micro_batches(), hidden = problem_.hides_gradients ? share : 0;
+  std::vector<double> least(limits_.size());  // seconds, by what is in flight
   for_each_range([&](int first, int last, int part) {
     const std::size_t at = range(first, last, part);
     runs_[at] = problem_.runs(first, last, submeshes_[part]);
-    std::size_t line = at;
-    for (const int limit : limits_) {
-      lines_[line] = line_of_costs(first, last, part, limit);
-      line += ranges();
+    std::ranges::fill(least, kInfinity);
+    for (int c = 0; c < costs.configurations; ++c) {
+      const std::size_t of = costs.index(first, last, submeshes_[part], c);
+      const auto above = std::ranges::upper_bound(limits_, costs.max_in_flight[of]);
+      if (above == limits_.begin()) continue;
+      double& seconds = least[above - limits_.begin() - 1];
+      seconds = std::min(seconds, costs.seconds[of]);
+    }
+    for (std::size_t kind = limits_.size(); kind-- > 0;) {
+      if (kind + 1 < limits_.size()) least[kind] = std::min(least[kind], least[kind + 1]);
+      lines_[kind * ranges() + at] = {(least[kind] + hidden * runs_[at].forward) / (1 + hidden),
+                                      share / (1 + hidden)};
     }
   });
-}
-
-Line StageCosts::line_of_costs(int first, int last, int part, int in_flight) const {
-  const PartitionCosts& costs = problem_.costs;
-  double whole = kInfinity;
-  for (int c = 0; c < costs.configurations; ++c) {
-    const std::size_t at = costs.index(first, last, submeshes_[part], c);
-    if (costs.max_in_flight[at] >= in_flight) whole = std::min(whole, costs.seconds[at]);
-  }
-  // What hides is no longer than the last backward run, which has no forward run in it.
-  const double share = 1.0 / micro_batches(), hidden = problem_.hides_gradients ? share : 0;
-  return {(whole + hidden * runs_[range(first, last, part)].forward) / (1 + hidden),
-          share / (1 + hidden)};
 }
 
 }  // namespace alpa::inter_op

@@ -64,7 +64,6 @@ class StageCosts {
  private:
   int in_flight(int after) const;
   void set_lines();
-  Line line_of_costs(int first, int last, int part, int in_flight) const;
 
   template <class Visit>
   void for_each_line(std::size_t range, int kind, const Visit& visit) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "alpa/base/error.h"
 #include "cut_prices.h"
@@ -59,6 +60,15 @@ struct StageSearch::Impl {
                                     micro_batches());
   }
 
+  /// All that stages may be asked for, ascending.
+  std::vector<int> all_in_flight() const {
+    std::set<int> all;
+    for (int schedule = 0; schedule < static_cast<int>(question_.schedules.size()); ++schedule)
+      for (int after = 0; after < question_.cluster.num_devices(); ++after)
+        if (after < costs_.ranges().layers()) all.insert(in_flight(schedule, after));
+    return {all.begin(), all.end()};
+  }
+
   int micro_batches() const { return question_.graph.num_micro_batches; }
 
   /// The stages that take least under the bounds. What is not known of them is found out: first
@@ -89,7 +99,7 @@ struct StageSearch::Impl {
 
   LeastStages least_stages(RangeCosts::Ask ask, double enough,
                            const std::vector<inter_op::StagePartition>& known = {}) {
-    const inter_op::PartitionCosts costs = costs_.table(ask);
+    const inter_op::PartitionCosts costs = costs_.table(ask, all_in_flight());
     LeastStages least{{kInfinity, {}}};
     for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
       inter_op::StepBound bound = inter_op::step_bound(
