@@ -47,7 +47,8 @@ void PlanningClock::finished(std::string_view phase) {
 bool PlanningClock::is_late() const {
   const bool traced = !phases_.empty() && phases_.front().first == kTracing;
   const double tracing = traced ? phases_.front().second : 0;
-  return watch_.seconds() - tracing > limit_ + kOvertimeSeconds;
+  constexpr double kLateShare = 0.1;  // of the limit: stages that were found are worth the wait
+  return watch_.seconds() - tracing > (1 + kLateShare) * limit_ + kOvertimeSeconds;
 }
 
 std::string PlanningClock::text() const {
