@@ -300,10 +300,8 @@ Copies copies_of(const TrainingStep& step, const MethodOptions& method, const Cl
   const std::optional<int>& given = method.options.num_micro_batches;
   const Graph graph = trace(step, given ? *given : micro_batch_choices(step).back());
   if (copies_by_state(graph).empty()) return Copies::none;
-  double kept = 0;
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state || input.kind == InputKind::accumulator)
-      kept += static_cast<double>(graph.type(input.value).bytes());
+  const auto kept = static_cast<double>(bytes_of(graph, InputKind::state) +
+                                        bytes_of(graph, InputKind::accumulator));
   const double room = static_cast<double>(memory_budget(method, cluster)) * cluster.num_devices();
   return kept <= kCompileTuning.copies.most_share * room ? Copies::fit : Copies::too_large;
 }

@@ -9,6 +9,7 @@
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
+#include "src/ir/input.h"
 #include "trace.h"
 #include "tuning.h"
 
@@ -45,37 +46,21 @@ MethodOptions method_of(const StepVariant& variant, const MethodOptions& method)
   return own;
 }
 
-/// What a step holds from one micro-batch to the next, in bytes of the whole cluster.
-struct HeldBytes {
-  explicit HeldBytes(const Graph& graph) {
-    for (const Input& input : graph.inputs)
-      (input.kind == InputKind::state         ? state
-       : input.kind == InputKind::accumulator ? sums
-                                              : ignored) += graph.type(input.value).bytes();
-  }
-
-  /// Of a device, at least: an even part.
-  std::int64_t least(const Cluster& cluster) const {
-    const int devices = cluster.num_devices();
-    return (state + sums + devices - 1) / devices;
-  }
-
-  std::int64_t state = 0, sums = 0, ignored = 0;
-};
-
-/// Throws OverBudget if no division of what the step holds fits the budget.
+/// Throws OverBudget if no division of state and sums of gradients fits the budget.
 void check_held(const Graph& graph, const Cluster& cluster, std::int64_t budget) {
-  const HeldBytes held(graph);
-  if (held.least(cluster) <= budget) return;
+  const std::int64_t state = bytes_of(graph, InputKind::state),
+                     sums = bytes_of(graph, InputKind::accumulator);
+  const int devices = cluster.num_devices();
+  const std::int64_t least = (state + sums + devices - 1) / devices;  // an even part
+  if (least <= budget) return;
   intra_op::OverBudget error(
       fmt::format("with {} micro-batches, parameters and optimizer state ({} bytes) and sums of "
                   "gradients ({} bytes) take at least {} bytes of each of {} devices, but the "
                   "memory budget is {}; use more devices, or an optimizer that keeps less, such as "
                   "Adafactor",
-                  graph.num_micro_batches, held.state, held.sums, held.least(cluster),
-                  cluster.num_devices(), budget),
+                  graph.num_micro_batches, state, sums, least, devices, budget),
       intra_op::NoPlan::proven);
-  error.least_bytes = held.least(cluster);
+  error.least_bytes = least;
   throw error;
 }
 
@@ -269,7 +254,9 @@ void VariantChoice::set_others_of(const PlannedVariant& best) const {
     if (variant.dropped && variant.planner->best_seconds() == kInfinity &&
         why_ != intra_op::NoPlan::out_of_time)
       continue;  // it has no plan
-    if (bound > 0) bound = std::min(bound, variant.planner->proven_seconds(enough));
+    // More than the least bound so far is of no use.
+    if (bound > 0)
+      bound = std::min(bound, variant.planner->proven_seconds(std::min(enough, bound)));
     complete = complete && !variant.open;
   }
   best.planner->set_others(bound, complete);

@@ -61,6 +61,13 @@ const Input* find_state(const Graph& graph, const std::string& name) {
   return state && !is_copy(graph, *state) ? state : nullptr;
 }
 
+std::int64_t bytes_of(const Graph& graph, InputKind kind) {
+  std::int64_t bytes = 0;
+  for (const Input& input : graph.inputs)
+    if (input.kind == kind) bytes += graph.type(input.value).bytes();
+  return bytes;
+}
+
 bool is_copy(const Graph& graph, const Input& input) {
   return input.kind == InputKind::state && !input.of.empty() &&
          graph.producer(input.value).attributes.string("init") == kCopied;

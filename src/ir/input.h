@@ -27,6 +27,9 @@ bool is_scalar_input(const Graph& graph, int value);
 /// Names of the graph's inputs of this kind, in order, each once; without copies.
 std::vector<std::string> input_names(const Graph& graph, InputKind kind);
 
+/// Bytes of all inputs of this kind.
+std::int64_t bytes_of(const Graph& graph, InputKind kind);
+
 /// Whether a state is the copy of another one, its `Input::of`, in a narrower element type. A step
 /// that updates the one updates both. Copies are neither seen by users nor saved.
 bool is_copy(const Graph& graph, const Input& input);
