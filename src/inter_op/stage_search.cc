@@ -41,7 +41,7 @@ struct StageSearch::Impl {
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
         cuts_(question_.graph, question_.cluster, costs_.parts()) {}
 
-  /// Short rounds.
+  /// Options of the searches of ranges: short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
     options.progress = {};
     options.limits.effort = inter_op::kTuning.stage_search.effort;
@@ -49,7 +49,7 @@ struct StageSearch::Impl {
     return options;
   }
 
-  /// That may differ: one for a single stage.
+  /// Schedules that may differ: one for a single stage.
   int num_schedules(const inter_op::StagePartition& partition) const {
     return partition.stages.size() == 1 ? 1 : static_cast<int>(question_.schedules.size());
   }
@@ -60,7 +60,7 @@ struct StageSearch::Impl {
                                     micro_batches());
   }
 
-  /// All that stages may be asked for, ascending.
+  /// Numbers of micro-batches in flight that stages may be asked for, ascending.
   std::vector<int> all_in_flight() const {
     std::set<int> all;
     for (int schedule = 0; schedule < static_cast<int>(question_.schedules.size()); ++schedule)
@@ -76,12 +76,13 @@ struct StageSearch::Impl {
   bool improve(double cutoff) {
     if (costs_.parts().empty() || costs_.seconds_left() <= 0) return false;
     const double goal = enough(std::min(cutoff, best_seconds()));
-    LeastStages least = least_stages(RangeCosts::Ask::least, goal);
+    const inter_op::PartitionCosts costs = table(RangeCosts::Ask::least);
+    LeastStages least = least_stages(costs, goal);
     if (bounds_schedules_ && !costs_.is_memory_bound()) bound_ = std::max(bound_, least.seconds);
     tell();
-    if (planned_before(least.stages, 0))
-      least = least_stages(RangeCosts::Ask::least, goal, partitions_of(planned_));
-    if (least.seconds >= goal) return is_complete_ = true, false;
+    if (planned_before(least.stages, 0)) least = least_stages(costs, goal, partitions_of(planned_));
+    is_complete_ = least.seconds >= goal;
+    if (is_complete_) return false;
     if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
     if (least.stages.stages.empty()) return false;      // its time is over
     const std::vector<RangeQuery> queries = queries_of(least.stages, least.schedule);
@@ -97,9 +98,10 @@ struct StageSearch::Impl {
     int schedule = 0;
   };
 
-  LeastStages least_stages(RangeCosts::Ask ask, double enough,
+  inter_op::PartitionCosts table(RangeCosts::Ask ask) { return costs_.table(ask, all_in_flight()); }
+
+  LeastStages least_stages(const inter_op::PartitionCosts& costs, double enough,
                            const std::vector<inter_op::StagePartition>& known = {}) {
-    const inter_op::PartitionCosts costs = costs_.table(ask, all_in_flight());
     LeastStages least{{kInfinity, {}}};
     for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
       inter_op::StepBound bound = inter_op::step_bound(
@@ -133,7 +135,7 @@ struct StageSearch::Impl {
     const Stopwatch watch;
     const double most = inter_op::kTuning.stage_search.proof_share * options_.limits.seconds;
     while (proven == 0 || watch.seconds() < most) {
-      const LeastStages least = least_stages(RangeCosts::Ask::proven, enough);
+      const LeastStages least = least_stages(table(RangeCosts::Ask::proven), enough);
       proven = std::max(proven, least.seconds);
       if (proven >= enough || least.stages.stages.empty() || costs_.seconds_left() <= 0 ||
           !costs_.bound(queries_of(least.stages, least.schedule)))
@@ -199,7 +201,9 @@ struct StageSearch::Impl {
       if (const double seconds = considered_[t] ? kInfinity : busiest(question_.templates[t]);
           seconds < least)
         best = t, least = seconds;
-    return best < question_.templates.size() && consider_template(best);
+    if (best == question_.templates.size()) return false;
+    consider_template(best);
+    return true;
   }
 
   /// What the slowest stage takes, so far as is known; infinite: it does not fit the memory, or is
@@ -212,10 +216,9 @@ struct StageSearch::Impl {
     return micro_batches() * slowest;
   }
 
-  bool consider_template(std::size_t number) {
+  void consider_template(std::size_t number) {
     considered_[number] = true;
     consider(question_.templates[number]);
-    return true;
   }
 
   double plan_equal(int stages) {
@@ -244,7 +247,7 @@ struct StageSearch::Impl {
 
   [[noreturn]] void fail_to_fit() {
     const bool none = costs_.seconds_left() > 0 &&
-                      least_stages(RangeCosts::Ask::proven, kInfinity).seconds == kInfinity;
+                      least_stages(table(RangeCosts::Ask::proven), kInfinity).seconds == kInfinity;
     const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
     const std::string fit = fmt::format(
         "AutoStages: no stages of {} layers{} fit into {} bytes per device",

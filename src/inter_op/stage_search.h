@@ -1,17 +1,16 @@
 #pragma once
 /// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
 /// (range_costs.h), and searches for the best partition (step_bound.h).
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "alpa/mesh/cluster.h"
+#include "alpa/pipeline/schedule_kind.h"
 #include "plan_stage.h"
 #include "range_costs.h"
 #include "src/base/infinity.h"
 #include "stage.h"
-#include "stage_seconds.h"
 
 namespace alpa {
 
@@ -24,7 +23,7 @@ struct StageSearchSpace {
   std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
   /// At least one; the first has the fewest micro-batches in flight at every stage.
   std::vector<ScheduleKind> schedules = {ScheduleKind::one_f_one_b};
-  /// Other stages that the result may not be dearer than: a single one, equal ones.
+  /// Stages for `plan_equal`, and to fall back on if time ends without any: one stage, equal ones.
   std::vector<inter_op::StagePartition> templates = {};
 };
 
@@ -67,16 +66,16 @@ class StageSearch {
   double best_seconds() const;  ///< of the best stages so far; infinite: none yet
   PlanningProgress progress() const;
 
-  /// The best stages so far; a single stage and equal stages are compared with them. Throws
-  /// intra_op::OverBudget if no stages fit.
+  /// The best stages so far, or else the first template that fits. Throws intra_op::OverBudget if
+  /// no stages do.
   FoundStages finish();
 
   /// The best of the stages that were planned with the first schedule, which has the fewest
   /// micro-batches in flight. None: they do not take less than `seconds`.
   std::optional<FoundStages> with_fewest_in_flight(double seconds);
 
-  /// The next best of the stages that were planned, or of all if they are few, behind those that
-  /// were returned: real transfers may take longer than predicted. None: no others take less than
+  /// The next best of the stages that were planned, behind those that were returned: real transfers
+  /// may take longer than predicted. None: no others take less than
   /// so many seconds, or enough were returned.
   std::optional<FoundStages> other(double seconds);
 

@@ -126,11 +126,11 @@ class StepBoundSearch {
   bool ended_ = false;
 };
 
-/// Submeshes on which some range may take less than `enough`.
-std::vector<int> submeshes_in_use(const StepBoundProblem& problem) {
+/// Costs of the submeshes on which some range may take less than `enough`.
+StageCosts costs_in_use(const StepBoundProblem& problem) {
   std::vector<int> all(problem.submeshes.size()), used;
   std::iota(all.begin(), all.end(), 0);
-  const StageCosts costs(problem, all);
+  StageCosts costs(problem, all);
   const OnceRange any{0, costs.most_once()};
   for (const int m : all) {
     bool is_used = false;
@@ -139,7 +139,8 @@ std::vector<int> submeshes_in_use(const StepBoundProblem& problem) {
         is_used = costs.runs(first, last, m, 0, any).alone < problem.enough;
     if (is_used) used.push_back(m);
   }
-  return used;
+  if (used.size() == all.size()) return costs;
+  return {problem, std::move(used)};
 }
 
 }  // namespace
@@ -151,7 +152,7 @@ StepBound step_bound(const StepBoundProblem& problem) {
             "step bound: costs of {} submeshes, but {} submeshes", problem.costs.submeshes,
             problem.submeshes.size());
   if (problem.is_over && problem.is_over()) return {};
-  const StageCosts costs(problem, submeshes_in_use(problem));
+  const StageCosts costs = costs_in_use(problem);
   StepBound least{problem.enough, {}};
   std::vector<Submesh> submeshes;
   for (int part = 0; part < costs.parts(); ++part) submeshes.push_back(costs.submesh(part));
