@@ -151,13 +151,14 @@ void print_progress(const PlanningProgress& p) {
   if (p.ranges > 0) {
     const std::string best =
         p.stages == 0 ? "no stages yet"
-                      : fmt::format("{} in {} stages, gap {:.3g} %", seconds_text(p.best_seconds),
-                                    p.stages, 100 * p.gap());
+                      : fmt::format("{} in {} stages", seconds_text(p.best_seconds), p.stages);
+    const std::string bound = p.lower_bound_seconds <= 0
+                                  ? "no bound yet"
+                                  : fmt::format("gap {:.3g} %, none take less than {}",
+                                                100 * p.gap(), seconds_text(p.lower_bound_seconds));
     fmt::print(stderr,
-               "planning    {:.1f} s: {} (none take less than {}), {} searches for {} ranges, at "
-               "most {:.0f} s left\n",
-               p.elapsed_seconds, best, seconds_text(p.lower_bound_seconds), p.searches, p.ranges,
-               p.seconds_left);
+               "planning    {:.1f} s: {} ({}), {} searches for {} ranges, at most {:.0f} s left\n",
+               p.elapsed_seconds, best, bound, p.searches, p.ranges, p.seconds_left);
     return;
   }
   fmt::print(stderr,
@@ -166,7 +167,7 @@ void print_progress(const PlanningProgress& p) {
              seconds_text(p.lower_bound_seconds));
 }
 
-/// Every step of planning if they are asked for; on a terminal a line every two seconds.
+/// Lines of progress: all if they are asked for, on a terminal one every two seconds.
 ProgressCallback progress_of(const CommonFlags& flags) {
   if (flags.progress) return print_progress;
   if (flags.quiet || isatty(STDERR_FILENO) == 0) return {};

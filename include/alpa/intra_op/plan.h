@@ -171,7 +171,7 @@ std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph);
 struct PlanningProgress {
   /// Seconds of a step under the best plan so far; infinite: none yet.
   double best_seconds = std::numeric_limits<double>::infinity();
-  /// Proven lower bound, over all meshes; while stages are searched for, in the search's own count.
+  /// Proven lower bound, over all meshes; while stages are searched for, over all stages. 0: none.
   double lower_bound_seconds = 0;
   double elapsed_seconds = 0;  ///< since planning began
   /// mesh shape of the best plan so far, e.g. 2x4; empty: none yet
