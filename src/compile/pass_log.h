@@ -17,8 +17,8 @@ namespace alpa {
 /// Keeps the phases of one planning call and what they took. One thread.
 class PlanningClock {
  public:
-  /// Of a call that may take `limit` seconds beside tracing, a tenth more to lower what was found,
-  /// and `kOvertimeSeconds`.
+  /// The call may take `limit` seconds beside tracing, a tenth more to lower the stages that were
+  /// found, and `kOvertimeSeconds`.
   explicit PlanningClock(double limit) : limit_(limit) {}
 
   /// The time since the last phase was spent on this one. Throws Error with all phases if planning

@@ -10,19 +10,20 @@
 
 namespace alpa::inter_op {
 
-/// Those that no label dominates.
+/// Labels of one first layer, state of the tiling and number of stages: a Pareto set.
 struct Bucket {
   int state = 0, count = 0;
   std::vector<Label> labels;
 };
 
+/// The result of a program.
 struct Found {
   double seconds = kInfinity;
   std::vector<Label> stages;  ///< from the first layer on
   bool is_complete = true;    ///< false: the work ended before
 };
 
-/// The program of one tiling.
+/// The dynamic program over labels, for the lists of submeshes of one tiling. One thread.
 class LabelProgram {
  public:
   /// Asks `is_over`, with what is done so far, now and then.
@@ -31,10 +32,11 @@ class LabelProgram {
 
   double work() const { return work_; }
 
-  /// If no transfer depends on what is behind it by more seconds, labels do not tell it.
+  /// Transfers count as the least over the parts behind them if they differ by no more seconds:
+  /// then labels need not tell these parts apart.
   void drop_small_differences(double seconds);
 
-  /// For this interval: what no partition takes less than, found in little time.
+  /// Seconds that no partition of this interval takes less than, without labels.
   double quick_bound(OnceRange once, double below);
 
   /// The partition of the least bound for this interval, if it is less than `below`.
@@ -49,7 +51,7 @@ class LabelProgram {
   double transfer(int layer, int before, int after) const;
   double slack(int layer, int better, int worse) const;
 
-  /// And how much longer than behind one part they may be behind another.
+  /// Transfers, and by how much they may be longer before one part than before another.
   void set_transfers();
 
   void begin(OnceRange once, double below);
@@ -57,10 +59,11 @@ class LabelProgram {
   /// Least sums of the layers before one on the devices that a state leaves, each by itself.
   void sum_up_rest(double below);
 
-  /// A step takes B - 1 of them beside one micro-batch through all stages.
+  /// Seconds of the stage's longer run: a step takes B - 1 of them beside one micro-batch through
+  /// all stages.
   double longer_run(const StageRuns& stage) const;
 
-  /// Of the step with any stages of the layers before.
+  /// Seconds of the step, at least, whatever the stages of the layers before are.
   double with_rest(const PathSums& sums, std::size_t rest) const;
 
   std::vector<Candidate> candidates_before(int end) const { return candidates_before(end, below_); }
@@ -74,7 +77,7 @@ class LabelProgram {
 
   void insert(int layer, const Label& label, std::vector<Label>& labels);
 
-  /// Nothing is left before it.
+  /// Keeps a label of all layers as the result, unless its stages are known.
   void take(const Label& label);
 
   const StageCosts& costs_;

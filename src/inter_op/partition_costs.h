@@ -1,5 +1,5 @@
 #pragma once
-/// What every range of layers costs on every submesh in every configuration.
+/// Table of seconds per range of layers, submesh and configuration.
 #include <cstddef>
 #include <vector>
 

@@ -71,8 +71,7 @@ class RangeCosts {
   }
 
   /// For the stage search: all ranges, with one configuration per number of micro-batches in
-  /// flight at which their seconds rise.
-  /// Only for these numbers, ascending; none: for any.
+  /// flight at which their seconds rise. `in_flight`: the numbers asked for, ascending; none: any.
   inter_op::PartitionCosts table(Ask ask, const std::vector<int>& in_flight = {});
 
   /// Raises the bounds of the ranges by one step each: of its layers on all logical meshes of the

@@ -1,5 +1,5 @@
 #pragma once
-/// What stages may take in a search for the least of their schedules (step_bound.h).
+/// Seconds of stages, at least, in a search for the least step (step_bound.h).
 #include <cstddef>
 #include <vector>
 
@@ -8,12 +8,12 @@
 
 namespace alpa::inter_op {
 
-/// Of what stages run once per step, the largest: from u1 to u2 seconds.
+/// An interval of the largest seconds that a stage runs once per step: from u1 to u2.
 struct OnceRange {
   double least = 0, most = 0;
 };
 
-/// A micro-batch takes at least `seconds` - `slope`·u.
+/// Lower bound on the seconds of a micro-batch: `seconds` - `slope`·u.
 struct Line {
   double seconds = 0, slope = 0;
 };
@@ -38,10 +38,11 @@ class StageCosts {
   /// Numbers of stages after a stage that are told apart.
   int counts() const { return counts_; }
   int kinds_of_memory() const { return static_cast<int>(limits_.size()); }
-  /// At a stage with so many stages after it; kinds_of_memory(): nothing fits.
+  /// Number of the limit of memory at a stage with so many stages after it; kinds_of_memory():
+  /// nothing fits.
   int kind_of_memory(int after) const;
   double transfer(int layer, int before, int after) const;
-  /// Of labels that follow each other from the first layer on.
+  /// Stages of labels that follow each other from the first layer on.
   StagePartition partition(const std::vector<Label>& stages) const;
   bool is_known(const std::vector<Label>& stages) const;
 
