@@ -316,11 +316,11 @@ class BoundProgram {
 };
 
 /// Seconds of the slowest stage: from those at `begin` to those at `end` - 1.
-struct Interval {
+struct ScheduleInterval {
   std::size_t begin = 0, end = 0;
   double seconds = 0;  ///< of the step, at least
 
-  bool operator<(const Interval& other) const { return seconds > other.seconds; }
+  bool operator<(const ScheduleInterval& other) const { return seconds > other.seconds; }
 };
 
 /// Seconds that some stage takes at least: the devices share the least work of all layers.
@@ -350,10 +350,10 @@ std::vector<double> seconds_of_slowest(const ScheduleBoundProblem& problem,
 }
 
 /// Searches the lists of submeshes of one tiling for the least seconds.
-class BoundSearch {
+class ScheduleBoundSearch {
  public:
-  BoundSearch(const ScheduleBoundProblem& problem, const PartitionTables& tables,
-              const Tiling& tiling)
+  ScheduleBoundSearch(const ScheduleBoundProblem& problem, const PartitionTables& tables,
+                      const Tiling& tiling)
       : problem_(problem),
         tables_(tables),
         tiling_(tiling),
@@ -406,14 +406,14 @@ class BoundSearch {
         slowest_.begin(), slowest_.end(),
         [&](double seconds) { return counted_runs(problem_) * seconds < enough; });
     if (short_enough == slowest_.begin()) return slowest_.empty() ? kInfinity : enough;
-    std::priority_queue<Interval> open;
+    std::priority_queue<ScheduleInterval> open;
     const auto solve = [&](std::size_t begin, std::size_t end) {
       ++programs_;
       open.push({begin, end, program_.solve(slowest_[begin], slowest_[end - 1], enough)});
     };
     solve(0, short_enough - slowest_.begin());
     while (open.top().seconds < enough && !is_over()) {
-      const Interval least = open.top();
+      const ScheduleInterval least = open.top();
       const double from = slowest_[least.begin], to = slowest_[least.end - 1];
       if (to <= from * (1 + kNarrow)) break;
       open.pop();
@@ -421,7 +421,7 @@ class BoundSearch {
       const auto cut = std::upper_bound(slowest_.begin(), slowest_.end(), (from + to) / 2);
       solve(least.begin, cut - slowest_.begin()), solve(cut - slowest_.begin(), least.end);
     }
-    const Interval& least = open.top();
+    const ScheduleInterval& least = open.top();
     if (stages && least.seconds < enough) {
       program_.solve(slowest_[least.begin], slowest_[least.end - 1], enough);
       *stages = program_.stages();
@@ -447,7 +447,7 @@ ScheduleBound bound_by_slowest(const ScheduleBoundProblem& problem) {
   ScheduleBound least{kInfinity, {}};
   for (const Tiling& tiling : tilings(stages.cluster, stages.submeshes)) {
     if (tiling.full < 0) continue;
-    ScheduleBound bound = BoundSearch(problem, tables, tiling).run();
+    ScheduleBound bound = ScheduleBoundSearch(problem, tables, tiling).run();
     if (bound.seconds < least.seconds) least = std::move(bound);
   }
   return least;
