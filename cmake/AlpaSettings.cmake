@@ -25,6 +25,9 @@ endif()
 set(ALPA_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <limits> <map> <memory> <numeric> <optional> <set>
     <span> <string> <string_view> <utility> <vector>)
 
+# What tests and programs compile with, as their time is the library's. It takes two thirds of the time of -O2.
+set(ALPA_PROGRAM_OPTIONS $<$<CONFIG:Release>:-Og>)
+
 # What every target of the project compiles with, privately.
 add_library(alpa_settings INTERFACE)
 # nvcc hands warnings on to the host's compiler.
