@@ -6,9 +6,6 @@
 # they are linked with libalpa_cuda_emulated.so (tests/emulation), everywhere.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
 
-# Compiles in two thirds of the time of -O2.
-set(ALPA_TEST_OPTIONS $<$<CONFIG:Release>:-Og>)
-
 add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
 target_link_libraries(alpa_test_main PUBLIC doctest::doctest PRIVATE alpa_settings)
 # The runner is 7 s of compiling at -O2 and nothing waits for its speed.
@@ -48,7 +45,7 @@ add_library(precompiled_for_tests OBJECT ${PROJECT_BINARY_DIR}/precompiled_for_t
 set_target_properties(precompiled_for_tests PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 target_link_libraries(precompiled_for_tests PRIVATE alpa alpa_settings doctest::doctest)
 target_compile_definitions(precompiled_for_tests PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
-target_compile_options(precompiled_for_tests PRIVATE -fPIE ${ALPA_TEST_OPTIONS})
+target_compile_options(precompiled_for_tests PRIVATE -fPIE ${ALPA_PROGRAM_OPTIONS})
 target_precompile_headers(precompiled_for_tests PRIVATE ${ALPA_STANDARD_HEADERS} <fmt/core.h> <doctest/doctest.h>)
 
 # alpa_add_test_folder(FOLDER [NAME]): NAME instead of the folder's in targets, entries and labels.
@@ -68,7 +65,7 @@ function(alpa_add_test_folder folder)
     DOCTEST_CONFIG_SUPER_FAST_ASSERTS ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(test_${name} PRIVATE
     alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
-  target_compile_options(test_${name} PRIVATE ${ALPA_TEST_OPTIONS})
+  target_compile_options(test_${name} PRIVATE ${ALPA_PROGRAM_OPTIONS})
   target_precompile_headers(test_${name} REUSE_FROM precompiled_for_tests)
   alpa_compile_together(test_${name})
   if(folder MATCHES "^(ops|cuda)$")

@@ -29,9 +29,11 @@ std::vector<Isa> usable_isas() {
   std::vector<Isa> usable;
 #if defined(__x86_64__)
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#if defined(ALPA_HAS_AVX512)
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (most == "avx512" && has_avx2 && has_avx512) usable.push_back(avx512::named("avx512"));
+#endif
   if (most != "baseline" && has_avx2) usable.push_back(avx2::named("avx2"));
 #endif
   usable.push_back(baseline::named("baseline"));

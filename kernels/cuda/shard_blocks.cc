@@ -38,7 +38,7 @@ ShardBlocks shard_blocks(const Shape& shape, int dim, std::int64_t chunk, int co
     (d < dim ? blocks.outer : d == dim ? blocks.extent : blocks.inner) *= shape[d];
   blocks.chunk = chunk, blocks.count = count;
   invariant(blocks.extent <= chunk * count, "{} shards of {} of dimension {} of {}", count, chunk,
-            dim, to_string(shape));
+            dim, alpa::to_string(shape));
   return blocks;
 }
 

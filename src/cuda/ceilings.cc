@@ -15,13 +15,13 @@
 namespace alpa::cuda {
 namespace {
 
-using Work = std::function<void(cudaStream_t)>;
+using TimedWork = std::function<void(cudaStream_t)>;
 
 /// Times work on a stream of its own.
 class Timer {
  public:
   /// Seconds the device takes for `work`.
-  double operator()(const Work& work) const {
+  double operator()(const TimedWork& work) const {
     check(cudaEventRecord(start_.get(), stream_.get()), "cudaEventRecord");
     work(stream_.get());
     check(cudaEventRecord(stop_.get(), stream_.get()), "cudaEventRecord");
@@ -46,10 +46,10 @@ struct Measured {
 /// that is not expected to take too long. The median over `seconds`, at least three, after three to
 /// warm up. The first of these loads kernels.
 Measured largest(const std::vector<std::int64_t>& sizes, double seconds,
-                 const std::function<Work(std::int64_t size)>& work_of) {
+                 const std::function<TimedWork(std::int64_t size)>& work_of) {
   const Timer timed;
   for (const std::int64_t size : sizes) {
-    const Work work = work_of(size);
+    const TimedWork work = work_of(size);
     timed(work);
     const double once = std::min(timed(work), timed(work));
     if (size == sizes.back() || 8 * once > kLongestSeconds)
@@ -71,7 +71,7 @@ MatmulProblem square_product(std::int64_t n, DType dtype) {
 }
 
 /// A product of random matrices, with memory of its own.
-Work product_work(Matmuls& products, const MatmulProblem& problem) {
+TimedWork product_work(Matmuls& products, const MatmulProblem& problem) {
   const std::int64_t elements = problem.matrices.m * problem.matrices.n;
   const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(problem.operands));
   std::optional<Matmul> product = products.load(problem);
@@ -90,7 +90,7 @@ Work product_work(Matmuls& products, const MatmulProblem& problem) {
 }
 
 /// A copy, with memory of its own.
-Work copy_work(std::int64_t bytes) {
+TimedWork copy_work(std::int64_t bytes) {
   const auto blocks = std::make_shared<std::pair<DeviceBlock, DeviceBlock>>(allocate_device(bytes),
                                                                             allocate_device(bytes));
   check(cudaMemset(blocks->first.get(), 1, bytes), "cudaMemset");

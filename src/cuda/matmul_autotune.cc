@@ -15,10 +15,10 @@
 namespace alpa::cuda {
 namespace {
 
-constexpr int kCandidates = 16;
+constexpr int kMatmulCandidates = 16;
 constexpr std::string_view kJoint = "joint", kApart = "apart";
 
-std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
+std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
 
 /// Operands, results and workspace of a product in a trial; nothing without memory for them.
 struct MatmulTrial {
@@ -48,8 +48,8 @@ std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
                                   : 0,
                      kept = shape.epilogue.has_kept() ? c : 0, addend = shape.epilogue.add ? c : 0;
   std::optional<Trial> trial =
-      Trial::of((a + b) * bytes_of(shape.operands) +
-                (c + vector + kept + addend) * bytes_of(shape.result) + shape.workspace_bytes);
+      Trial::of((a + b) * element_bytes(shape.operands) +
+                (c + vector + kept + addend) * element_bytes(shape.result) + shape.workspace_bytes);
   if (!trial) return std::nullopt;
   MatmulBuffers buffers;
   buffers.a = trial->random(shape.operands, a);
@@ -113,11 +113,11 @@ std::optional<Matmul> Matmuls::load(const MatmulProblem& shape, const Stopwatch&
 
 std::vector<cublasLtMatmulAlgo_t> Matmuls::candidates(const Matmul& p) const {
   const LtPreference preference = preference_of(p.shape_);
-  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
+  std::array<cublasLtMatmulHeuristicResult_t, kMatmulCandidates> results{};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       lt_.get(), p.matmul_.get(), p.b_.get(), p.a_.get(), p.c_.get(), p.c_.get(), preference.get(),
-      options_.measured ? kCandidates : 1, results.data(), &found);
+      options_.measured ? kMatmulCandidates : 1, results.data(), &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   const std::string call = fmt::format("cublasLtMatmulAlgoGetHeuristic({})", to_string(p.shape_));
   if (status == CUBLAS_STATUS_INVALID_VALUE)

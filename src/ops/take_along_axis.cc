@@ -13,16 +13,16 @@ namespace alpa {
 namespace {
 
 /// Dimensions of `picked`, the shape of ids, and of the whole, which has `extent` along the axis.
-struct Lookup {
+struct AxisLookup {
   Rule rule;
   DimFactors ids, whole;
   int axis, taken;  ///< factors along the axis: of the ids, and of the whole
 };
 
-Lookup lookup(const OpQuery& query, std::int64_t extent) {
+AxisLookup lookup(const OpQuery& query, std::int64_t extent) {
   const TensorType& ids = query.operands[1];
   const std::int64_t axis = ops::axis_of(query, ids);
-  Lookup l{ops::dims_rule(ids.shape, axis, false), {}, {}, static_cast<int>(axis), 0};
+  AxisLookup l{ops::dims_rule(ids.shape, axis, false), {}, {}, static_cast<int>(axis), 0};
   l.taken = ops::add_factor(l.rule, extent, false);
   l.ids = ops::dims_with(ids.shape.size(), axis, l.axis);
   l.whole = ops::dims_with(ids.shape.size(), axis, l.taken);
@@ -41,7 +41,7 @@ Rule take_rule(const OpQuery& query) {
   if (same != x.shape)
     fail("take_along_axis: x and ids may differ in dimension {} alone ({})", axis,
          to_string(query.operands));
-  Lookup l = lookup(query, x.shape[axis]);
+  AxisLookup l = lookup(query, x.shape[axis]);
   l.rule.operands = {l.whole, l.ids};
   l.rule.results = {l.ids};
   l.rule.reduced = {{{l.taken}}};
@@ -55,7 +55,7 @@ Rule take_grad_rule(const OpQuery& query) {
   if (query.operands[0].shape != query.operands[1].shape || query.attributes.integer("extent") < 1)
     fail("take_along_axis_grad: dy and ids must have one shape, and the extent be positive ({})",
          to_string(query.operands));
-  Lookup l = lookup(query, query.attributes.integer("extent"));
+  AxisLookup l = lookup(query, query.attributes.integer("extent"));
   l.rule.operands = {l.ids, l.ids};
   l.rule.results = {l.whole};
   l.rule.reduced = {{{l.axis}}};

@@ -22,9 +22,9 @@ void append_text(std::string& bytes, std::string_view text) {
 }
 
 /// Reads what `append_number` and `append_text` wrote.
-class Bytes {
+class RowReader {
  public:
-  explicit Bytes(const std::string& bytes) : rest_(bytes) {}
+  explicit RowReader(const std::string& bytes) : rest_(bytes) {}
   bool any() const { return !rest_.empty(); }
   std::string_view take(std::size_t count) {
     const std::string_view taken = rest_.substr(0, count);
@@ -65,7 +65,7 @@ struct Part {
 
 std::map<std::string, Part> parts_in(const std::string& bytes) {
   std::map<std::string, Part> parts;
-  for (Bytes rest(bytes); rest.any();) {
+  for (RowReader rest(bytes); rest.any();) {
     const std::string name = rest.text();
     Part& part = parts[name];
     part.type.dtype = static_cast<DType>(rest.number<int>());

@@ -103,16 +103,16 @@ TEST_CASE("Alpa's BERT layers, data parallelism by itself: one all_reduce") {
   const Sizes sizes{64, 64, 32, 8};
   const Expected expected{"all_reduce 1", reduced(2 * layer_bytes(32))};
   for (const auto& shape : kFour)
-    check_run(layers_step(sizes), mesh_of(shape), 152691.24, expected);
+    check_run(layers_step(sizes), priced_mesh(shape), 152691.24, expected);
   intra_op::AutoShardOptions forced;
   forced.allowed.batch_mesh_axis = 0;
-  check_run(layers_step(sizes), mesh_of({4}), 152691.24, expected, forced);
+  check_run(layers_step(sizes), priced_mesh({4}), 152691.24, expected, forced);
 }
 
 TEST_CASE("Alpa's BERT layers, model parallelism by itself: seven activations are reduced") {
   const Sizes sizes{8, 8, 128, 8};
   for (const auto& shape : kFour)
-    check_run(layers_step(sizes), mesh_of(shape), 344071.07,
+    check_run(layers_step(sizes), priced_mesh(shape), 344071.07,
               {"all_reduce 7", 7 * 32768 * 2 * 3 / 4.0});
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("Alpa's BERT with its head, data parallelism by itself: one all_reduce
   const double outside = 4 * (kVocabulary * (kHidden + 1) + kSequence * kHidden +
                               kHidden * kHidden + kHidden + 2 * 2 * kHidden);
   for (const auto& shape : kFour)
-    check_run(tokens_step({32, kSequence, kHidden, 4}, kVocabulary), mesh_of(shape), 58039.34,
+    check_run(tokens_step({32, kSequence, kHidden, 4}, kVocabulary), priced_mesh(shape), 58039.34,
               {"all_reduce 1", reduced(outside + 2 * layer_bytes(kHidden))}, {}, kVocabulary);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("with the vocabulary split, the loss sends numbers per token, not per 
       kAdam);
   // The log-sum-exp and the label's logit of each token.
   constexpr double kNumbers = 4.0 * kBatch * kTokens;
-  check_run(step, mesh_of({4}), 2 * (all_reduce(kNumbers, 4) + 0.01),
+  check_run(step, priced_mesh({4}), 2 * (all_reduce(kNumbers, 4) + 0.01),
             {"all_reduce 2", 2 * kNumbers * 2 * 3 / 4}, {}, kVocabulary);
 }
 

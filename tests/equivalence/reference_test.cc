@@ -75,28 +75,28 @@ constexpr double kParameters = 6 * (32 * 32 + 32) * 4, kReduced = kParameters * 
 
 TEST_CASE("Alpa's MLP, data parallelism by itself: one all_reduce of all gradients") {
   for (const auto& shape : {std::vector<int>{4, 1}, {1, 4}})
-    check_run(256, 32, mesh_of(shape), {}, 38139.12, {"all_reduce 1", kReduced});
+    check_run(256, 32, priced_mesh(shape), {}, 38139.12, {"all_reduce 1", kReduced});
 }
 
 TEST_CASE("Alpa's MLP, model parallelism by itself: five activations are reduced") {
   for (const auto& shape : {std::vector<int>{4, 1}, {1, 4}})
-    check_run(32, 256, mesh_of(shape), {}, 245765.05, {"all_reduce 5", 5 * 32768 * 2 * 3 / 4});
+    check_run(32, 256, priced_mesh(shape), {}, 245765.05, {"all_reduce 5", 5 * 32768 * 2 * 3 / 4});
 }
 
 TEST_CASE("Alpa's MLP on 2x2: reduced over the fast axis, the slow one, and gathered") {
-  check_run(256, 32, mesh_of({2, 2}, {1, 1}, {1, 0.1}), {}, 21265.17,
+  check_run(256, 32, priced_mesh({2, 2}, {1, 1}, {1, 0.1}), {}, 21265.17,
             {"all_gather 1, all_reduce 1, reduce_scatter 1", kReduced});
 }
 
 TEST_CASE("Alpa's MLP, data parallelism forced: one all_reduce although it is dear") {
-  check_run(32, 256, mesh_of({4}), intra_op::data_parallel_options(), 2368635.12,
+  check_run(32, 256, priced_mesh({4}), intra_op::data_parallel_options(), 2368635.12,
             {"all_reduce 1", 6 * (256 * 256 + 256) * 4 * 2 * 3 / 4.0});
 }
 
 TEST_CASE("Alpa's MLP, ZeRO: as many bytes as data parallelism, by reduce_scatter and all_gather") {
-  check_run(256, 32, mesh_of({4}), intra_op::zero2_options(), 38139.12,
+  check_run(256, 32, priced_mesh({4}), intra_op::zero2_options(), 38139.12,
             {"all_gather 1, reduce_scatter 1", kReduced});
-  check_run(256, 32, mesh_of({4}), intra_op::zero3_options(), 38139.12,
+  check_run(256, 32, priced_mesh({4}), intra_op::zero3_options(), 38139.12,
             {"all_gather 1, reduce_scatter 1", kReduced});
 }
 

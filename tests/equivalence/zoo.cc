@@ -16,32 +16,32 @@
 namespace alpa::testing {
 namespace {
 
-constexpr std::int64_t kBatch = 12, kSequence = 5, kWords = 11, kClasses = 5;
-constexpr int kSteps = 3;
+constexpr std::int64_t kZooBatch = 12, kSequence = 5, kWords = 11, kClasses = 5;
+constexpr int kZooSteps = 3;
 
 template <class Network>
 ZooModel on_tokens(const std::string& name, Network network) {
-  const TensorType type{i32, {kBatch, kSequence}};
+  const TensorType type{i32, {kZooBatch, kSequence}};
   return {name,
           {{"tokens", type}, {"labels", type}},
           [network = std::move(network)](const Batch& b) {
             return network.loss(b["tokens"], b["labels"]);
           },
-          token_batch(kBatch, kSequence, kWords)};
+          token_batch(kZooBatch, kSequence, kWords)};
 }
 
 ZooModel on_images(const std::string& name, const Shape& image, const nn::Layer& network) {
-  const Shape shape{kBatch, image[0], image[1], image[2]};
+  const Shape shape{kZooBatch, image[0], image[1], image[2]};
   std::vector<float> x(num_elements(shape));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.37F * static_cast<float>(i));
-  std::vector<std::int32_t> y(kBatch);
+  std::vector<std::int32_t> y(kZooBatch);
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<std::int32_t>(i * 7 % kClasses);
   return {name,
-          {{"x", {f32, shape}}, {"y", {i32, {kBatch}}}},
+          {{"x", {f32, shape}}, {"y", {i32, {kZooBatch}}}},
           [network](const Batch& b) -> LossAndMetrics {
             return nn::cross_entropy(network(b["x"]), b["y"]);
           },
-          {{"x", Array(x, shape)}, {"y", Array(y, {kBatch})}}};
+          {{"x", Array(x, shape)}, {"y", Array(y, {kZooBatch})}}};
 }
 
 ZooModel decoder(const std::string& name, models::DecoderKind kind) {
@@ -77,9 +77,9 @@ ZooModel bert() {
       "bert", models::Bert({.encoder = {.layers = 2, .hidden = 12, .heads = 3, .dropout = 0.1},
                             .sequence = kSequence,
                             .vocabulary = kWords}));
-  std::vector<std::int32_t> labels(kBatch * kSequence, models::Bert::kNotHidden);
+  std::vector<std::int32_t> labels(kZooBatch * kSequence, models::Bert::kNotHidden);
   for (std::size_t i = 0; i < labels.size(); i += 3) labels[i] = static_cast<int>(i % kWords);
-  model.batch.at("labels") = Array(labels, {kBatch, kSequence});
+  model.batch.at("labels") = Array(labels, {kZooBatch, kSequence});
   return model;
 }
 
@@ -184,7 +184,7 @@ ZooOutcome train(const ZooModel& model, const Method& method, const Cluster& clu
   TrainState state = executable.init(3);
   spread_out(state);
   ZooOutcome outcome;
-  for (int i = 0; i < kSteps; ++i)
+  for (int i = 0; i < kZooSteps; ++i)
     outcome.losses.push_back(executable.run(state, model.batch).loss());
   for (const std::string& name : state.names())
     outcome.state[name] = state[name].to_host().to_doubles();
@@ -206,8 +206,8 @@ void check_like_one_device(const ZooModel& model, Method method, const Cluster& 
   const ZooOutcome& one = reference(model, micro_batches, precision);
   const ZooOutcome outcome = train(model, method, cluster, precision);
   const bool whole = precision == Precision::as_written;
-  CHECK(outcome.losses[kSteps - 1] < outcome.losses[0]);
-  for (int i = 0; i < kSteps; ++i)
+  CHECK(outcome.losses[kZooSteps - 1] < outcome.losses[0]);
+  for (int i = 0; i < kZooSteps; ++i)
     CHECK(outcome.losses[i] ==
           doctest::Approx(one.losses[i]).epsilon(whole ? 1e-5 : 4 * kRounding));
   REQUIRE(outcome.state.size() == one.state.size());

@@ -59,7 +59,7 @@ constexpr std::int64_t kAlpaAllReduces = 1 + 2 * 3;
 TEST_CASE("three convolutions on four devices cost no more than Alpa's plan") {
   const Graph graph = network(3, 16, 16, 4);
   for (const std::vector<int>& shape : {std::vector<int>{4, 1}, {1, 4}}) {
-    const ShardingPlan plan = plan_of(graph, mesh_of(shape), {});
+    const ShardingPlan plan = plan_of(graph, priced_mesh(shape), {});
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 3108.21);
     const std::map<std::string, Traffic> sent = program_traffic(graph, plan);
@@ -71,7 +71,8 @@ TEST_CASE("three convolutions on four devices cost no more than Alpa's plan") {
 TEST_CASE("data parallelism of batch normalisation reduces twice a layer, as in Alpa's plan") {
   const Graph graph = network(3, 16, 16, 4);
   const Cluster cluster = gpu_cluster(1, 4);
-  const ShardingPlan like_alpa = plan_of(graph, mesh_of({4}), intra_op::data_parallel_options()),
+  const ShardingPlan like_alpa =
+                         plan_of(graph, priced_mesh({4}), intra_op::data_parallel_options()),
                      real = intra_op::auto_shard(graph, cluster.mesh({4}),
                                                  cost::CostModel::of(cluster),
                                                  intra_op::data_parallel_options());
@@ -85,7 +86,7 @@ TEST_CASE("data parallelism of batch normalisation reduces twice a layer, as in 
 
 TEST_CASE("ZeRO-2 of batch normalisation all-reduces its sums alone, as in Alpa's plan") {
   const Graph graph = network(3, 16, 16, 4);
-  const ShardingPlan plan = plan_of(graph, mesh_of({4}), intra_op::zero2_options());
+  const ShardingPlan plan = plan_of(graph, priced_mesh({4}), intra_op::zero2_options());
   const std::map<std::string, Traffic> sent = program_traffic(graph, plan);
   CHECK(sent.at("all_reduce").count <= 2 * 3);  // the loss goes along
   CHECK(sent.at("reduce_scatter").count == 1);

@@ -12,7 +12,7 @@
 namespace even_parts_test {
 
 using namespace alpa;
-using testing::mesh_of;
+using testing::priced_mesh;
 
 namespace {
 
@@ -44,7 +44,7 @@ TEST_CASE("no strategy takes less than an even part of the work of its node") {
     for (const char* model : {"residual-mlp", "gpt", "moe", "convolutions"})
       for (const std::vector<int>& sizes : {std::vector{8}, {2, 4}, {3}, {2, 2, 2}}) {
         CAPTURE(model);
-        const DeviceMesh mesh = mesh_of(sizes);
+        const DeviceMesh mesh = priced_mesh(sizes);
         CAPTURE(mesh.num_devices());
         const bool suite = std::string_view(model) != "convolutions";
         const Graph graph =

@@ -31,7 +31,7 @@ cost::CostModel slow_devices() {
 }
 
 DeviceMesh slow_mesh(const std::vector<int>& sizes) {
-  return mesh_of(sizes, {0.3, 0.1}, {3e-3, 1e-3});
+  return priced_mesh(sizes, {0.3, 0.1}, {3e-3, 1e-3});
 }
 
 enum class Tie : std::uint8_t { none, ends, all };

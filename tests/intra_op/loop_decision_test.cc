@@ -105,9 +105,9 @@ TEST_CASE(
     cost::CostModel model =
         model_of(below(2) == 0 ? 1 : 100, std::vector<double>{1, 10, 1000}[below(3)]);
     model.device.launch_seconds = model.reshard.launch_seconds = below(2);
-    const DeviceMesh mesh = below(2) == 0 ? mesh_of({2 + below(3)}, {1}, {sizes[below(4)]})
-                                          : mesh_of({2, 2 + below(2)}, {1, sizes[below(4)]},
-                                                    {sizes[below(4)], sizes[below(4)]});
+    const DeviceMesh mesh = below(2) == 0 ? priced_mesh({2 + below(3)}, {1}, {sizes[below(4)]})
+                                          : priced_mesh({2, 2 + below(2)}, {1, sizes[below(4)]},
+                                                        {sizes[below(4)], sizes[below(4)]});
     CAPTURE(to_string(graph));
     const Least least = least_of(graph, mesh, model, state);
     CHECK(least.agreed == doctest::Approx(least.apart));
@@ -152,8 +152,8 @@ TEST_CASE(
     REQUIRE(members_of_largest_loop(graph) == 4);
     // u is gathered for its update, which takes about 400 s. The square can be made of that copy in
     // 410 s, 307 s more than of a quarter of u, and needs no gather then.
-    const Least least =
-        least_of(graph, mesh_of({4}, {5}, {0.0325}), model_of(10, 1000), intra_op::Holding::whole);
+    const Least least = least_of(graph, priced_mesh({4}, {5}, {0.0325}), model_of(10, 1000),
+                                 intra_op::Holding::whole);
     CHECK(least.agreed > least.apart + 50);
   }
 }

@@ -110,7 +110,7 @@ TEST_CASE(
   intra_op::AutoShardOptions options = intra_op::data_parallel_options();
   options.memory_budget_bytes = 300;
   try {
-    intra_op::auto_shard(graph, mesh_of({2}), cost::CostModel::of(Cluster::local(2)), options);
+    intra_op::auto_shard(graph, priced_mesh({2}), cost::CostModel::of(Cluster::local(2)), options);
     FAIL("no error");
   } catch (const intra_op::OverBudget& error) {
     // At the loss, three states of 64 bytes, x, the difference and its square of
@@ -127,7 +127,7 @@ TEST_CASE(
   }
   // One device has nothing that another method could split.
   try {
-    intra_op::auto_shard(graph, mesh_of({1}), cost::CostModel::of(Cluster::local(1)), options);
+    intra_op::auto_shard(graph, priced_mesh({1}), cost::CostModel::of(Cluster::local(1)), options);
     FAIL("no error");
   } catch (const intra_op::OverBudget& error) {
     CHECK(std::string(error.what())

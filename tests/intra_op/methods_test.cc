@@ -53,7 +53,8 @@ TEST_CASE(
     "with infinitely fast devices") {
   const auto split = [&](std::int64_t batch, std::int64_t width) {
     const Graph graph = mlp_graph({.layers = 4, .batch = batch, .width = width});
-    return parameters_split(plan_without_repeats(graph, mesh_of({8}), cost::CostModel{}), graph);
+    return parameters_split(plan_without_repeats(graph, priced_mesh({8}), cost::CostModel{}),
+                            graph);
   };
   CHECK(split(4096, 64) == 0);
   CHECK(split(64, 64) == 4);
@@ -85,7 +86,7 @@ TEST_CASE("data and model parallelism appear by themselves with devices as they 
 
 TEST_CASE("data parallelism splits the batch in every node that has it and nothing else") {
   const Graph graph = mlp_graph({.layers = 3, .batch = 48, .width = 24});
-  const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({2, 3}), cost::CostModel{},
+  const ShardingPlan plan = intra_op::auto_shard(graph, priced_mesh({2, 3}), cost::CostModel{},
                                                  intra_op::data_parallel_options());
   verify(plan, graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
@@ -100,7 +101,7 @@ TEST_CASE("data parallelism splits the batch in every node that has it and nothi
 
 TEST_CASE("with several micro-batches, ZeRO splits optimizer state while gradients accumulate") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 32, .width = 16, .num_micro_batches = 2});
-  const DeviceMesh mesh = mesh_of({4});
+  const DeviceMesh mesh = priced_mesh({4});
   for (const auto& [options, kernel] :
        {std::pair(intra_op::zero2_options(), "R"), std::pair(intra_op::zero3_options(), "S")}) {
     const ShardingPlan plan = intra_op::auto_shard(graph, mesh, cost::CostModel{}, options);
@@ -149,20 +150,20 @@ TEST_CASE("a layer without collectives of a kind that is forbidden") {
 
 TEST_CASE("what the options ask and the graph does not allow is the user's mistake") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 4, .width = 8});
-  CHECK(error_of(graph, mesh_of({8}), intra_op::data_parallel_options()) ==
+  CHECK(error_of(graph, priced_mesh({8}), intra_op::data_parallel_options()) ==
         "method data: the batch of input \"x\" f32[4, 8] has 4 rows, "
         "too few to split over 8 devices; use a larger batch, "
         "fewer micro-batches or fewer devices, or the method \"shard\"");
   intra_op::AutoShardOptions options;
   options.allowed.batch_mesh_axis = 1;
-  CHECK(error_of(graph, mesh_of({4}), options) ==
+  CHECK(error_of(graph, priced_mesh({4}), options) ==
         "batch_mesh_axis 1 on a mesh of 1 axes; give one from 0 to 0");
   CHECK_THROWS_WITH_AS(
       intra_op::auto_shard(graph, std::vector<DeviceMesh>{}, cost::CostModel{}, {}),
       "auto_shard: no mesh to plan for", Error);
   intra_op::AutoShardOptions impossible = intra_op::zero2_options();
   impossible.allowed.all_gather = false;
-  CHECK(error_of(mlp_graph({.layers = 1, .batch = 8, .width = 8}), mesh_of({4}), impossible) ==
+  CHECK(error_of(mlp_graph({.layers = 1, .batch = 8, .width = 8}), priced_mesh({4}), impossible) ==
         "method zero2: no plan on a 4 mesh satisfies the options; allow all_gather and "
         "all_to_all, or forbid less");
 }

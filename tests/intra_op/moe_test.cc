@@ -81,7 +81,7 @@ void check_split_experts(const MoeLayers& s) {
   const double H = double(s.hidden), sent_tokens = 2 * double(s.batch * s.sequence) * H * 4,
                gradients = 4 * (3 * H * H + 3 * H + H * H + H + 4 * H + H * double(s.experts));
   for (const auto& shape : kFour) {
-    const ShardingPlan plan = alpa_plan(graph, mesh_of(shape));
+    const ShardingPlan plan = alpa_plan(graph, priced_mesh(shape));
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 893965.09);
     const std::string split = shape[0] == 4 ? "S0@0" : "S0@1";
@@ -108,8 +108,8 @@ TEST_CASE("Alpa's MoE layer: experts split by themselves, four all_to_alls, all 
 TEST_CASE("Alpa's MoE layer, data parallelism forced: one all_reduce of gradients and the loss") {
   const Graph graph = moe_graph({});
   for (const auto& shape : kFour) {
-    const auto sent =
-        program_traffic(graph, alpa_plan(graph, mesh_of(shape), intra_op::data_parallel_options()));
+    const auto sent = program_traffic(
+        graph, alpa_plan(graph, priced_mesh(shape), intra_op::data_parallel_options()));
     CHECK(sent.size() == 1);
     CHECK(sent.at("all_reduce").count == 1);
   }
@@ -119,7 +119,7 @@ TEST_CASE("Alpa's MoE layer, ZeRO-2: gradients are reduce-scattered at once") {
   const Graph graph = moe_graph({});
   for (const auto& shape : kFour) {
     const auto sent =
-        program_traffic(graph, alpa_plan(graph, mesh_of(shape), intra_op::zero2_options()));
+        program_traffic(graph, alpa_plan(graph, priced_mesh(shape), intra_op::zero2_options()));
     CHECK(sent.count("all_to_all") == 0);
     CHECK(sent.at("reduce_scatter").count <= 2);
   }

@@ -32,7 +32,7 @@ Graph dropout_stack(int layers) {
   return with_layers(training_step({{"x", type}, {"y", type}}, model, optim::Adam{}).trace(1));
 }
 
-const DeviceMesh kMesh = mesh_of({2, 2}, {1e-6, 1e-6}, {1e-9, 1e-9});
+const DeviceMesh kMesh = priced_mesh({2, 2}, {1e-6, 1e-6}, {1e-9, 1e-9});
 
 }  // namespace
 

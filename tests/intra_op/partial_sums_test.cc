@@ -52,7 +52,7 @@ TEST_CASE(
     for (int i = 1; i < products; ++i)
       sum = sum + thin_product(g, std::string(1, static_cast<char>('a' + i)));
     set_state(g, "out", sum);
-    const ShardingPlan plan = plan_on(g.finish(), mesh_of({4}), dear_compute());
+    const ShardingPlan plan = plan_on(g.finish(), priced_mesh({4}), dear_compute());
     CHECK(plan.cost.communication_seconds == doctest::Approx(all_reduce(kThinBytes, 4)));
     CHECK(count_steps(plan) == std::map<std::string, int>{{"all_reduce", 1}});
   }
@@ -67,7 +67,8 @@ TEST_CASE("PS3: a product split along k whose reader wants it split is reduce-sc
   g.set_region(Region::apply);
   g.update(m, m + product);
   const Graph graph = g.finish();
-  const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute(), intra_op::zero2_options());
+  const ShardingPlan plan =
+      plan_on(graph, priced_mesh({4}), dear_compute(), intra_op::zero2_options());
   CHECK(count_steps(plan) == std::map<std::string, int>{{"reduce_scatter", 1}});
   CHECK(plan.cost.communication_seconds == doctest::Approx(half_all_reduce(8 * 4 * 4, 4)));
 }
@@ -90,7 +91,7 @@ TEST_CASE(
   cost::CostModel model;
   model.device.flops_per_second[f32] = 1e6;
   model.device.memory_bytes_per_second = 1e4;
-  const ShardingPlan plan = plan_on(graph, mesh_of({4}, {0}, {1e-3}), model);
+  const ShardingPlan plan = plan_on(graph, priced_mesh({4}, {0}, {1e-3}), model);
   const auto steps = count_steps(plan);
   CHECK(steps.count("all_reduce") == 0);
   CHECK(steps.at("reduce_scatter") == 2);
@@ -114,12 +115,12 @@ TEST_CASE(
   const Graph graph = g.finish();
   cost::CostModel model;  // communication costs, computing costs nothing: whoever can, replicates
   intra_op::AutoShardOptions data = intra_op::data_parallel_options();
-  const ShardingPlan replicated = plan_on(graph, mesh_of({4}), model, data);
+  const ShardingPlan replicated = plan_on(graph, priced_mesh({4}), model, data);
   CHECK(spec_of(replicated, graph, "w.adam_m") == "R");
   CHECK(count_steps(replicated).at("all_reduce") == 2);  // the gradient and the loss
   data.allowed.parameters = intra_op::Holding::any;
   data.allowed.optimizer_state = intra_op::Holding::split;
-  const ShardingPlan split = plan_on(graph, mesh_of({4}), model, data);
+  const ShardingPlan split = plan_on(graph, priced_mesh({4}), model, data);
   const auto steps = count_steps(split);
   CHECK(spec_of(split, graph, "w.adam_m") != "R");
   CHECK(steps.at("reduce_scatter") == 1);
@@ -134,7 +135,7 @@ TEST_CASE("PS6: gradients stay partial over the micro-batches and are reduced on
     const Graph graph = mlp_graph(
         {.layers = 2, .batch = 64, .width = 8, .num_micro_batches = micro_batches, .bias = false});
     const ShardingPlan plan =
-        plan_on(graph, mesh_of({4}), cost::CostModel{}, intra_op::data_parallel_options());
+        plan_on(graph, priced_mesh({4}), cost::CostModel{}, intra_op::data_parallel_options());
     for (const Input& input : graph.inputs) {
       if (input.kind == InputKind::accumulator) CHECK(to_string(plan.specs[input.value]) == "P+@0");
     }
@@ -149,7 +150,7 @@ TEST_CASE("PS7: partial sums are reduced before a function that is not linear") 
   Recorder g;
   set_state(g, "out", gelu(thin_product(g, "a")));
   const Graph graph = g.finish();
-  const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute());
+  const ShardingPlan plan = plan_on(graph, priced_mesh({4}), dear_compute());
   REQUIRE(plan.reshards.size() == 1);
   CHECK(graph.producer(plan.reshards[0].value).op == &ops::einsum);
   CHECK(plan.cost.communication_seconds == doctest::Approx(all_reduce(kThinBytes, 4)));
@@ -168,7 +169,7 @@ TEST_CASE("PS8: a tied embedding's two gradients are added as partial sums and r
   g.update(w, w - gradients[0] * 0.1);
   g.metric("loss", loss);
   const ShardingPlan plan =
-      plan_on(g.finish(), mesh_of({4}), cost::CostModel{}, intra_op::data_parallel_options());
+      plan_on(g.finish(), priced_mesh({4}), cost::CostModel{}, intra_op::data_parallel_options());
   CHECK(plan.cost.communication_seconds ==
         doctest::Approx(all_reduce(vocabulary * hidden * 4, 4) + all_reduce(4, 4)));
 }
@@ -186,7 +187,7 @@ TEST_CASE("a loss over a split vocabulary combines numbers per row alone, under 
   g.metric("loss", loss);
   const Graph graph = g.finish();
   // What is done per row alone is not worth splitting.
-  const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute(1e3));
+  const ShardingPlan plan = plan_on(graph, priced_mesh({4}), dear_compute(1e3));
   for (const Node& node : graph.nodes) {
     if (node.op == &ops::cross_entropy) {
       CHECK(to_string(plan.specs[node.operands[0]]) == "S1@0");

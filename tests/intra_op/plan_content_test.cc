@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 struct Sample {
   Graph graph = mlp_graph({.layers = 2, .batch = 8, .width = 4, .num_micro_batches = 2});
   Json plan = Json::parse(to_json(
-      intra_op::auto_shard(graph, mesh_of({2}), cost::CostModel{}, intra_op::zero3_options()),
+      intra_op::auto_shard(graph, priced_mesh({2}), cost::CostModel{}, intra_op::zero3_options()),
       graph));
 
   /// The error of the plan after `change`.

@@ -60,7 +60,7 @@ TEST_CASE("the evaluator prices a hand-worked plan") {
   const Graph graph = small_graph();
   cost::CostModel model;
   model.device.flops_per_second[f32] = 1;
-  const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({2}, {100}, {10}), model,
+  const ShardingPlan plan = intra_op::auto_shard(graph, priced_mesh({2}, {100}, {10}), model,
                                                  intra_op::data_parallel_options());
   const PlanCost cost = evaluate(plan, graph, model);
   // Gradient: 100 + 2 * 1/2 * 64 * 10; the loss likewise with 4 bytes.

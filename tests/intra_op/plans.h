@@ -10,8 +10,8 @@
 namespace alpa::testing {
 
 /// A mesh of these sizes, every axis with its α and β.
-inline DeviceMesh mesh_of(const std::vector<int>& sizes, std::vector<double> alpha = {},
-                          std::vector<double> beta = {}) {
+inline DeviceMesh priced_mesh(const std::vector<int>& sizes, std::vector<double> alpha = {},
+                              std::vector<double> beta = {}) {
   alpha.resize(sizes.size(), 1);
   beta.resize(sizes.size(), 1);
   std::vector<MeshAxis> axes;
@@ -67,7 +67,7 @@ inline cost::CostModel some_model() {
 }
 
 inline DeviceMesh some_mesh(const std::vector<int>& sizes) {
-  return mesh_of(sizes, {1e-6, 1e-6}, {1e-9, 1e-8});
+  return priced_mesh(sizes, {1e-6, 1e-6}, {1e-9, 1e-8});
 }
 
 }  // namespace alpa::testing

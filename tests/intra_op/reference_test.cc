@@ -71,18 +71,18 @@ const std::vector<std::vector<int>> kFour = {{4, 1}, {1, 4}};
 
 TEST_CASE("Prototype, data parallelism: two gradients all-reduced") {
   for (const auto& shape : kFour) {
-    CHECK(prototype_seconds(prototype(1024, 128, false), mesh_of(shape), {}) <=
+    CHECK(prototype_seconds(prototype(1024, 128, false), priced_mesh(shape), {}) <=
           2 * (all_reduce(65536, 4) + kTail) + kRounding);
-    CHECK(prototype_seconds(prototype(1024, 128, true), mesh_of(shape), {}) <=
+    CHECK(prototype_seconds(prototype(1024, 128, true), priced_mesh(shape), {}) <=
           2 * (all_reduce(65536, 4) + kTail) + 2 * (all_reduce(512, 4) + kTail) + kRounding);
   }
 }
 
 TEST_CASE("Prototype, model parallelism: one activation all-reduced") {
   for (const auto& shape : kFour) {
-    CHECK(prototype_seconds(prototype(128, 1024, false), mesh_of(shape), {}) <=
+    CHECK(prototype_seconds(prototype(128, 1024, false), priced_mesh(shape), {}) <=
           786433.01 + kRounding);
-    CHECK(prototype_seconds(prototype(128, 1024, true), mesh_of(shape), {}) <=
+    CHECK(prototype_seconds(prototype(128, 1024, true), priced_mesh(shape), {}) <=
           786433.01 + kRounding);
   }
 }
@@ -90,7 +90,7 @@ TEST_CASE("Prototype, model parallelism: one activation all-reduced") {
 TEST_CASE("Prototype, two mesh axes: gradients over the first, an activation over the second") {
   const Graph graph = prototype(1024, 128, false);
   const auto on = [&](int rows, int columns) {
-    return prototype_seconds(graph, mesh_of({rows, columns}, {1, 1}, {1, 0.01}), {});
+    return prototype_seconds(graph, priced_mesh({rows, columns}, {1, 1}, {1, 0.01}), {});
   };
   CHECK(on(4, 8) <= 26872.0295 + kRounding);
   // The prototype cuts every cost to whole units and gets 58330.0295.
@@ -102,7 +102,7 @@ TEST_CASE("Prototype, two mesh axes: gradients over the first, an activation ove
 TEST_CASE("Prototype, the batch forced onto a mesh axis without all_gather") {
   intra_op::AutoShardOptions forced;
   forced.allowed.batch_mesh_axis = 0;
-  CHECK(prototype_seconds(prototype(128, 1024, false), mesh_of({4, 1}), forced, false) <=
+  CHECK(prototype_seconds(prototype(128, 1024, false), priced_mesh({4, 1}), forced, false) <=
         2 * (all_reduce(4194304, 4) + kTail) + kRounding);
 }
 
@@ -110,7 +110,7 @@ TEST_CASE(
     "MLP, data parallelism by itself: parameters on every device, one all_reduce after bucketing") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   for (const auto& shape : kFour) {
-    const ShardingPlan plan = plan_without_repeats(graph, mesh_of(shape), alpa_model());
+    const ShardingPlan plan = plan_without_repeats(graph, priced_mesh(shape), alpa_model());
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 38139.12);
     for (int layer = 0; layer < 6; ++layer)
@@ -125,7 +125,7 @@ TEST_CASE(
     "MLP, model parallelism by itself: columns and rows in turn, five all_reduces or their bytes") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : kFour) {
-    const ShardingPlan plan = plan_without_repeats(graph, mesh_of(shape), alpa_model());
+    const ShardingPlan plan = plan_without_repeats(graph, priced_mesh(shape), alpa_model());
     const int axis = shape[0] == 4 ? 0 : 1;
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 245765.05 + kRounding);
@@ -143,7 +143,7 @@ TEST_CASE(
     "cost less than Alpa's two-axis plan") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   const ShardingPlan plan =
-      plan_without_repeats(graph, mesh_of({2, 2}, {1, 1}, {1, 0.1}), alpa_model());
+      plan_without_repeats(graph, priced_mesh({2, 2}, {1, 1}, {1, 0.1}), alpa_model());
   CHECK(plan.cost.gap() == 0);
   CHECK(plan.cost.objective_seconds <= 21265.17);
   // Scatter over the fast axis, all_reduce over the slow one, gather over the fast one; kernels of
@@ -157,7 +157,7 @@ TEST_CASE(
 TEST_CASE("MLP, data parallelism forced: gradients all-reduced over all devices at once") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : {std::vector<int>{4, 1}, {2, 2}}) {
-    const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of(shape), alpa_model(),
+    const ShardingPlan plan = intra_op::auto_shard(graph, priced_mesh(shape), alpa_model(),
                                                    intra_op::data_parallel_options());
     CHECK(plan.cost.objective_seconds <= 2368635.12);
     const auto sent = program_traffic(graph, plan);
@@ -170,7 +170,7 @@ TEST_CASE("MLP, ZeRO: gradients reduce-scattered, weights gathered, all state sp
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   for (const intra_op::AutoShardOptions& options :
        {intra_op::zero2_options(), intra_op::zero3_options()}) {
-    const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({4}), alpa_model(), options);
+    const ShardingPlan plan = intra_op::auto_shard(graph, priced_mesh({4}), alpa_model(), options);
     CHECK(plan.cost.objective_seconds <= 38139.12);
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::state) continue;

@@ -12,7 +12,7 @@
 namespace strategy_test {
 
 using namespace alpa;
-using testing::mesh_of;
+using testing::priced_mesh;
 
 namespace {
 
@@ -50,7 +50,7 @@ std::string result_with_axis_on(const std::string& equation, char letter, const 
   Strategy strategy;
   strategy.axes[0] = {AxisRole::Kind::factor,
                       static_cast<std::uint8_t>(dims[(in_left ? left : right).find(letter)][0])};
-  return to_string(intra_op::result_spec(rule, strategy, mesh_of({2})));
+  return to_string(intra_op::result_spec(rule, strategy, priced_mesh({2})));
 }
 
 std::string specs_text(const Rule& rule, const std::string& strategy, const DeviceMesh& mesh) {
@@ -71,7 +71,7 @@ TEST_CASE(
     "and two more roles per axis with one operand partial") {
   const Rule rule = einsum_rule("bik,bkj->bij", {8, 8, 8}, {8, 8, 8});
   for (const std::vector<int>& shape : {std::vector<int>{2}, {2, 2}, {2, 2, 2}}) {
-    const std::vector<Strategy> strategies = intra_op::all_strategies(rule, mesh_of(shape));
+    const std::vector<Strategy> strategies = intra_op::all_strategies(rule, priced_mesh(shape));
     const double axes = static_cast<double>(shape.size());
     CHECK(count_without_partial_operands(strategies) ==
           static_cast<std::size_t>(std::pow(4 + 1, axes)));
@@ -99,7 +99,7 @@ TEST_CASE(
 
 TEST_CASE("operands and results of a matmul follow from the roles of the axes") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});  // factors i, j, k
-  const DeviceMesh mesh = mesh_of({2, 4});
+  const DeviceMesh mesh = priced_mesh({2, 4});
   CHECK(specs_text(rule, "f0@0 f1@1", mesh) == "S0@0, S1@1, -> S0@0 S1@1");
   CHECK(specs_text(rule, "f0@0 f2@1", mesh) == "S0@0 S1@1, S0@1, -> S0@0 P+@1");
   CHECK(specs_text(rule, "f0@0 f0@1", mesh) == "S0@0 S0@1, R, -> S0@0 S0@1");
@@ -111,9 +111,10 @@ TEST_CASE("operands and results of a matmul follow from the roles of the axes") 
 
 TEST_CASE("a factor is split into no more parts than it has elements, unevenly if need be") {
   const Rule rule = einsum_rule("ik,kj->ij", {7, 3}, {3, 5});
-  const std::vector<std::string> strategies = texts(intra_op::all_strategies(rule, mesh_of({4})));
+  const std::vector<std::string> strategies =
+      texts(intra_op::all_strategies(rule, priced_mesh({4})));
   CHECK(strategies == std::vector<std::string>{"-", "f0@0", "f1@0", "l0@0", "l1@0"});
-  const std::vector<std::string> both = texts(intra_op::all_strategies(rule, mesh_of({2, 3})));
+  const std::vector<std::string> both = texts(intra_op::all_strategies(rule, priced_mesh({2, 3})));
   CHECK(std::count(both.begin(), both.end(), "f0@0 f0@1") == 1);  // 6 parts of 7
   CHECK(std::count(both.begin(), both.end(), "f1@0 f1@1") == 0);  // 6 parts of 5
 }
@@ -121,9 +122,9 @@ TEST_CASE("a factor is split into no more parts than it has elements, unevenly i
 TEST_CASE("the major part of a compound dimension is split evenly or not at all") {
   const TensorType x = {f32, {6, 5, 4}};
   const Rule rule = rule_for(ops::reshape, {x}, {{"shape", Shape{30, 4}}});
-  CHECK(specs_text(rule, "f0@0", mesh_of({3})) == "S0@0, -> S0@0");
-  const std::vector<std::string> on_3 = texts(intra_op::all_strategies(rule, mesh_of({3}))),
-                                 on_4 = texts(intra_op::all_strategies(rule, mesh_of({4})));
+  CHECK(specs_text(rule, "f0@0", priced_mesh({3})) == "S0@0, -> S0@0");
+  const std::vector<std::string> on_3 = texts(intra_op::all_strategies(rule, priced_mesh({3}))),
+                                 on_4 = texts(intra_op::all_strategies(rule, priced_mesh({4})));
   CHECK(on_3.size() == 4);  // whole, the 6, the 4 (into 2, 2, 0), partial
   CHECK(on_4.size() == 3);  // 6 does not go into 4 equal parts
   CHECK(std::count(on_4.begin(), on_4.end(), "f0@0") == 0);
@@ -133,14 +134,14 @@ TEST_CASE("a reduction leaves partial sums or maxima, never both") {
   const TensorType x = {f32, {4, 4}};
   const Attributes rows = {{"axes", Shape{0}}, {"keep_dims", std::int64_t{0}}};
   const Rule sum = rule_for(ops::reduce_sum, {x}, rows), max = rule_for(ops::reduce_max, {x}, rows);
-  CHECK(specs_text(sum, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0 S1@1, -> S0@1 P+@0");
-  CHECK(specs_text(max, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0 S1@1, -> S0@1 Pmax@0");
-  CHECK(specs_text(sum, "l0@0", mesh_of({2})) == "P+@0, -> P+@0");
-  CHECK(intra_op::all_strategies(max, mesh_of({2})).size() ==
+  CHECK(specs_text(sum, "f0@0 f1@1", priced_mesh({2, 2})) == "S0@0 S1@1, -> S0@1 P+@0");
+  CHECK(specs_text(max, "f0@0 f1@1", priced_mesh({2, 2})) == "S0@0 S1@1, -> S0@1 Pmax@0");
+  CHECK(specs_text(sum, "l0@0", priced_mesh({2})) == "P+@0, -> P+@0");
+  CHECK(intra_op::all_strategies(max, priced_mesh({2})).size() ==
         3);  // no partial operand: a maximum of sums is not a sum of maxima
   Rule mixed = max;
   mixed.linear = {0b1};
-  for (const Strategy& s : intra_op::all_strategies(mixed, mesh_of({2, 2})))
+  for (const Strategy& s : intra_op::all_strategies(mixed, priced_mesh({2, 2})))
     CHECK_FALSE((to_string(s).find("f0") != std::string::npos &&
                  to_string(s).find('l') != std::string::npos));
 }
@@ -152,7 +153,7 @@ TEST_CASE("a factor may pass into one result and be reduced into others, each in
             .results = {{{0}, {1}}, {{1}}, {{1}}, {{0}}},
             .reduced = {{}, {{0, Combiner::sum}}, {{0, Combiner::max}}, {{1, Combiner::sum}}}};
   verify(rule);
-  const DeviceMesh mesh = mesh_of({2, 2});
+  const DeviceMesh mesh = priced_mesh({2, 2});
   CHECK(specs_text(rule, "f0@0", mesh) == "S0@0, -> S0@0, P+@0, Pmax@0, S0@0");
   CHECK(specs_text(rule, "f0@0 f1@1", mesh) ==
         "S0@0 S1@1, -> S0@0 S1@1, S0@1 P+@0, S0@1 Pmax@0, S0@0 P+@1");
@@ -164,24 +165,25 @@ TEST_CASE("a factor may pass into one result and be reduced into others, each in
 TEST_CASE("rows of layer_norm's gradient pass into dx and are summed into dscale and dbias") {
   const TensorType x{f32, {8, 6}}, scale{f32, {6}}, statistics{f32, {8}};
   const Rule rule = rule_for(ops::layer_norm_grad, {x, x, scale, statistics, statistics});
-  CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, S0@0, R, S0@0, S0@0, -> S0@0, P+@0, P+@0");
-  CHECK(specs_text(rule, "l0@0", mesh_of({2})) == "P+@0, R, R, R, R, -> P+@0, P+@0, P+@0");
-  CHECK(intra_op::all_strategies(rule, mesh_of({2})).size() == 3);  // columns stay whole
+  CHECK(specs_text(rule, "f0@0", priced_mesh({2})) ==
+        "S0@0, S0@0, R, S0@0, S0@0, -> S0@0, P+@0, P+@0");
+  CHECK(specs_text(rule, "l0@0", priced_mesh({2})) == "P+@0, R, R, R, R, -> P+@0, P+@0, P+@0");
+  CHECK(intra_op::all_strategies(rule, priced_mesh({2})).size() == 3);  // columns stay whole
 }
 
 TEST_CASE(
     "a lookup's table is split by rows into partial sums, or by columns, or the ids are split") {
   // factors id, row, column
   const Rule rule = rule_for(ops::embedding, {{f32, {100, 8}}, {i32, {4}}});
-  CHECK(specs_text(rule, "f1@0", mesh_of({4})) == "S0@0, R, -> P+@0");
-  CHECK(specs_text(rule, "f2@0", mesh_of({4})) == "S1@0, R, -> S1@0");
-  CHECK(specs_text(rule, "f0@0", mesh_of({4})) == "R, S0@0, -> S0@0");
-  CHECK(specs_text(rule, "f1@0 f2@1", mesh_of({2, 2})) == "S0@0 S1@1, R, -> S1@1 P+@0");
+  CHECK(specs_text(rule, "f1@0", priced_mesh({4})) == "S0@0, R, -> P+@0");
+  CHECK(specs_text(rule, "f2@0", priced_mesh({4})) == "S1@0, R, -> S1@0");
+  CHECK(specs_text(rule, "f0@0", priced_mesh({4})) == "R, S0@0, -> S0@0");
+  CHECK(specs_text(rule, "f1@0 f2@1", priced_mesh({2, 2})) == "S0@0 S1@1, R, -> S1@1 P+@0");
   const Rule back =
       rule_for(ops::embedding_grad, {{f32, {4, 8}}, {i32, {4}}}, {{"rows", std::int64_t{100}}});
-  CHECK(specs_text(back, "f1@0", mesh_of({4})) == "R, R, -> S0@0");
-  CHECK(specs_text(back, "f2@0", mesh_of({4})) == "S1@0, R, -> S1@0");
-  CHECK(specs_text(back, "f0@0", mesh_of({4})) == "S0@0, S0@0, -> P+@0");
+  CHECK(specs_text(back, "f1@0", priced_mesh({4})) == "R, R, -> S0@0");
+  CHECK(specs_text(back, "f2@0", priced_mesh({4})) == "S1@0, R, -> S1@0");
+  CHECK(specs_text(back, "f0@0", priced_mesh({4})) == "S0@0, S0@0, -> P+@0");
 }
 
 TEST_CASE("a result that neither has a factor nor reduces it is alike on all devices") {
@@ -191,29 +193,29 @@ TEST_CASE("a result that neither has a factor nor reduces it is alike on all dev
                   .results = {{}, {{1}}},
                   .reduced = {{{0}}, {}}};
   verify(rule);
-  CHECK(specs_text(rule, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0, S0@1, -> P+@0, S0@1");
+  CHECK(specs_text(rule, "f0@0 f1@1", priced_mesh({2, 2})) == "S0@0, S0@1, -> P+@0, S0@1");
 }
 
 TEST_CASE(
     "a broadcast operand is whole where the result is split, "
     "and an addition takes partial sums on both sides") {
   const Rule rule = rule_for(ops::add, {{f32, {8, 4}}, {f32, {4}}});
-  CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, R, -> S0@0");
-  CHECK(specs_text(rule, "f1@0", mesh_of({2})) == "S1@0, S0@0, -> S1@0");
-  CHECK(specs_text(rule, "l0@0", mesh_of({2})) == "P+@0, P+@0, -> P+@0");
+  CHECK(specs_text(rule, "f0@0", priced_mesh({2})) == "S0@0, R, -> S0@0");
+  CHECK(specs_text(rule, "f1@0", priced_mesh({2})) == "S1@0, S0@0, -> S1@0");
+  CHECK(specs_text(rule, "l0@0", priced_mesh({2})) == "P+@0, P+@0, -> P+@0");
 }
 
 TEST_CASE("an axis of size 1 has no role") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});
-  CHECK(intra_op::all_strategies(rule, mesh_of({1, 4})).size() == 6);
-  CHECK(intra_op::all_strategies(rule, mesh_of({1})).size() == 1);
-  CHECK(intra_op::factor_of_axis(parse_strategy("f2@1"), mesh_of({1, 4})) ==
+  CHECK(intra_op::all_strategies(rule, priced_mesh({1, 4})).size() == 6);
+  CHECK(intra_op::all_strategies(rule, priced_mesh({1})).size() == 1);
+  CHECK(intra_op::factor_of_axis(parse_strategy("f2@1"), priced_mesh({1, 4})) ==
         std::vector<int>{-1, 2});
 }
 
 TEST_CASE("strategies print and read back") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});
-  for (const Strategy& s : intra_op::all_strategies(rule, mesh_of({2, 2, 2})))
+  for (const Strategy& s : intra_op::all_strategies(rule, priced_mesh({2, 2, 2})))
     CHECK(parse_strategy(to_string(s)) == s);
 }
 

@@ -178,12 +178,12 @@ TEST_CASE(
 }
 
 TEST_CASE("templates are all uses of two axes, and all pairs of uses on more") {
-  CHECK(intra_op::templates_of(mesh_of({8})).size() == 1 + 4);
-  CHECK(intra_op::templates_of(mesh_of({1, 8})).size() == 1 + 4);
-  CHECK(intra_op::text_of(intra_op::templates_of(mesh_of({1, 8})).back()) == "any, zero3");
-  CHECK(intra_op::templates_of(mesh_of({2, 4})).size() == 3 + 16);
-  CHECK(intra_op::templates_of(mesh_of({2, 2, 2})).size() == 7 + 4 + 6 * 6);
-  CHECK(intra_op::templates_of(mesh_of({1, 1})).empty());
+  CHECK(intra_op::templates_of(priced_mesh({8})).size() == 1 + 4);
+  CHECK(intra_op::templates_of(priced_mesh({1, 8})).size() == 1 + 4);
+  CHECK(intra_op::text_of(intra_op::templates_of(priced_mesh({1, 8})).back()) == "any, zero3");
+  CHECK(intra_op::templates_of(priced_mesh({2, 4})).size() == 3 + 16);
+  CHECK(intra_op::templates_of(priced_mesh({2, 2, 2})).size() == 7 + 4 + 6 * 6);
+  CHECK(intra_op::templates_of(priced_mesh({1, 1})).empty());
 }
 
 TEST_CASE_FIXTURE(
@@ -206,7 +206,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE("uses for more axes than the mesh has are an error") {
   CHECK(
       error_of([] {
-        intra_op::auto_shard(mlp_graph({}), mesh_of({4}), cost::CostModel{},
+        intra_op::auto_shard(mlp_graph({}), priced_mesh({4}), cost::CostModel{},
                              used_for({intra_op::AxisUse::data, intra_op::AxisUse::tensor}));
       }) ==
       "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");

@@ -8,7 +8,7 @@
 namespace alpa::ilp {
 namespace {
 
-constexpr int kMultiplierBits = 24;  // multipliers are whole numbers of 2^-24 scaled costs per unit
+constexpr int kDualBits = 24;  // multipliers are whole numbers of 2^-24 scaled costs per unit
 /// Largest scaled message, and price of usages that no row has room for: sums of hundreds do not
 /// overflow. Any messages give a bound, and so do lower prices.
 constexpr Cost kMostScaled = Cost{1} << 55;
@@ -24,7 +24,7 @@ std::vector<Cost> rounded_messages(const double* message, std::size_t size, int 
 Cost scaled(Cost cost, int shift) { return cost >= kNever ? kNever : cost << shift; }
 
 std::int64_t whole_multiplier(double multiplier, int shift) {
-  return std::llround(std::ldexp(multiplier, shift + kMultiplierBits));
+  return std::llround(std::ldexp(multiplier, shift + kDualBits));
 }
 
 /// Price of what a strategy of the node uses, rounded down; `upto` as `Dual::whole_sums`.
@@ -33,7 +33,7 @@ auto usage_price(const ModelNode& node, std::size_t strategy, const Sums& upto) 
   typename Sums::value_type price = 0;
   for (const Piece& piece : node.pieces)
     price += (upto[piece.to] - upto[piece.from]) * piece.amounts[strategy];
-  return price >> kMultiplierBits;
+  return price >> kDualBits;
 }
 
 /// Least reduced cost of every line of an edge, and of the whole edge.
@@ -120,7 +120,7 @@ void Dual::add_usage_prices(Exact& exact) const {
   Wide slack = 0;
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
     slack += (upto[r + 1] - upto[r]) * model_->slack[r];
-  exact.bound -= static_cast<Cost>((slack + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
+  exact.bound -= static_cast<Cost>((slack + (Wide{1} << kDualBits) - 1) >> kDualBits);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s) {
       if (Cost& excess = exact.node_excess[i][s]; excess < kNever)

@@ -14,12 +14,11 @@
 namespace alpa {
 namespace {
 
-using Kind = AxisPlacement::Kind;
-
 bool is_minor_most(const ShardingSpec& spec, int axis) {
   const AxisPlacement& mine = spec.axes[axis];
   return std::none_of(spec.axes.begin(), spec.axes.end(), [&](const AxisPlacement& other) {
-    return other.kind == Kind::split && other.dim == mine.dim && other.order > mine.order;
+    return other.kind == AxisPlacement::Kind::split && other.dim == mine.dim &&
+           other.order > mine.order;
   });
 }
 
@@ -250,9 +249,9 @@ class Verifier {
 std::optional<ShardingSpec> intra_op::spec_after(ShardingSpec spec, const ReshardStep& step) {
   const bool reduces =
       step.kind == CollectiveKind::all_reduce || step.kind == CollectiveKind::reduce_scatter;
-  const Kind expected = leaves_split(step.kind) ? Kind::split
-                        : reduces               ? Kind::partial
-                                                : Kind::replicated;
+  const AxisPlacement::Kind expected = leaves_split(step.kind) ? AxisPlacement::Kind::split
+                                       : reduces               ? AxisPlacement::Kind::partial
+                                                               : AxisPlacement::Kind::replicated;
   for (int axis : step.axes) {
     const AxisPlacement& a = spec.axes[axis];
     if (a.kind != expected) return std::nullopt;
