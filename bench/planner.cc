@@ -17,10 +17,10 @@
 #include "predictions.h"
 #include "report.h"
 #include "src/base/infinity.h"
-#include "src/cost/cost_model.h"
-#include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/search/auto_shard.h"
-#include "src/intra_op/search/templates.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/search/sharding/auto_shard.h"
+#include "src/search/sharding/templates.h"
 #include "tests/support/planning_suite.h"
 
 using namespace alpa;

@@ -12,9 +12,9 @@
 #include "report.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
-#include "src/cost/cost_model.h"
-#include "src/intra_op/facts/strategy.h"
 #include "src/ir/op_def.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/plan/facts/strategy.h"
 #include "tests/support/gpt_stack.h"
 
 namespace alpa::bench {

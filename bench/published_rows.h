@@ -11,9 +11,9 @@
 #include "models/gpt.h"
 #include "models/moe.h"
 #include "models/wide_resnet.h"
-#include "src/intra_op/space/auto_shard_options.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
+#include "src/search/space/auto_shard_options.h"
 
 namespace alpa::bench {
 

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <random>
 
-#include "src/inter_op/whole_graph.h"
-#include "src/intra_op/program/assemble_plan.h"
 #include "src/ops/all_ops.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/runtime/backend.h"
+#include "src/search/program/assemble_plan.h"
+#include "src/search/stages/whole_graph.h"
 #include "src/spmd/join_stages.h"
 
 namespace tools {

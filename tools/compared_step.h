@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/pipeline_plan.h"
 #include "alpa/tensor/array.h"
 
 namespace tools {

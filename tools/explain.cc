@@ -3,7 +3,7 @@
 #include <alpa/alpa.h>
 
 #include "src/compile/plan_file.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "tools/commands.h"
 #include "tools/plan_or_model.h"
 

@@ -5,7 +5,7 @@
 
 #include "src/base/file.h"
 #include "src/base/json_place.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "tools/plan_methods.h"
 
 namespace plan {

@@ -7,7 +7,7 @@
 #include "models/common/interrupt.h"
 #include "models/common/zoo.h"
 #include "src/base/file.h"
-#include "src/intra_op/space/auto_shard_options.h"
+#include "src/search/space/auto_shard_options.h"
 #include "tools/commands.h"
 #include "tools/plan_methods.h"
 

@@ -10,7 +10,7 @@
 #include "models/common/training.h"
 #include "src/base/timing.h"
 #include "src/compile/variant_choice.h"
-#include "src/intra_op/space/auto_shard_options.h"
+#include "src/search/space/auto_shard_options.h"
 
 namespace plan {
 

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/rule.h"
+#include "src/plan/facts/strategy.h"
 
 namespace tools {
 

@@ -2,7 +2,7 @@
 /// A plan's stages with small tensors: the same operators, strategies and conversions.
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
+#include "alpa/plan/pipeline_plan.h"
 
 namespace tools {
 

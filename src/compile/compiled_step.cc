@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/intra_op/plan/evaluate.h"
+#include "src/plan/evaluation/evaluate.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/report/plan_text.h"
 #include "src/report/report_json.h"

@@ -6,8 +6,8 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
-#include "src/inter_op/cut_stages.h"
-#include "src/intra_op/search/auto_shard.h"
+#include "src/search/sharding/auto_shard.h"
+#include "src/search/stages/cut_stages.h"
 #include "tuning.h"
 
 namespace alpa {

@@ -6,9 +6,9 @@
 
 #include "alpa/base/error.h"
 #include "src/base/timing.h"
-#include "src/inter_op/cut_stages.h"
-#include "src/intra_op/search/follow.h"
 #include "src/ir/input.h"
+#include "src/search/sharding/follow.h"
+#include "src/search/stages/cut_stages.h"
 #include "trace.h"
 
 namespace alpa {

@@ -5,8 +5,8 @@
 #include "alpa/compile/compiled_step.h"
 #include "alpa/runtime/executor_options.h"
 #include "pass_log.h"
-#include "src/cost/cost_model.h"
 #include "src/lower/state_layout.h"
+#include "src/plan/cost/cost_model.h"
 #include "src/runtime/backend.h"
 
 namespace alpa {

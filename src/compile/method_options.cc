@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
+#include "src/plan/facts/strategy.h"
 #include "src/runtime/backend.h"
 #include "tuning.h"
 

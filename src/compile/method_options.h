@@ -8,8 +8,8 @@
 
 #include "alpa/compile/parallel_method.h"
 #include "alpa/mesh/cluster.h"
-#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/limits.h"
+#include "src/search/sharding/auto_shard.h"
 
 namespace alpa {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "alpa/intra_op/plan.h"
+#include "alpa/plan/sharding_plan.h"
 #include "method_options.h"
 
 namespace alpa {

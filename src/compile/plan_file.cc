@@ -2,10 +2,10 @@
 #include "plan_file.h"
 
 #include "alpa/compile/parallel_method.h"
-#include "src/inter_op/cut_stages.h"
-#include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/plan/plan_file.h"
 #include "src/ir/stages.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/evaluation/plan_file.h"
+#include "src/search/stages/cut_stages.h"
 #include "src/train/parameter_copies.h"
 #include "trace.h"
 

@@ -10,9 +10,9 @@
 #include "alpa/base/error.h"
 #include "alpa/compile/parallel_method.h"
 #include "src/base/infinity.h"
-#include "src/intra_op/space/search_space.h"
 #include "src/ir/op_def.h"
 #include "src/report/plan_summary.h"
+#include "src/search/space/search_space.h"
 
 namespace alpa {
 namespace {

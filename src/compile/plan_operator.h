@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
-#include "src/cost/cost_model.h"
+#include "alpa/plan/pipeline_plan.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace alpa {
 

@@ -8,9 +8,9 @@
 
 #include "alpa/base/error.h"
 #include "plan_file.h"
-#include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/program/assemble_plan.h"
-#include "src/intra_op/space/auto_shard_options.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/search/program/assemble_plan.h"
+#include "src/search/space/auto_shard_options.h"
 #include "trace.h"
 
 namespace alpa {

@@ -6,7 +6,7 @@
 
 #include "alpa/compile/compiled_step.h"
 #include "alpa/train/training_step.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace alpa {
 

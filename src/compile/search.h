@@ -8,7 +8,7 @@
 #include "fit_budget.h"
 #include "pass_log.h"
 #include "src/base/timing.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace alpa {
 

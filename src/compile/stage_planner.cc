@@ -6,16 +6,16 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "src/cost/cost_model.h"
-#include "src/inter_op/equal_stages.h"
-#include "src/inter_op/given_stages.h"
-#include "src/inter_op/stage_meshes.h"
-#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/input.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
-#include "src/pipeline/schedule.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/schedules/schedule.h"
+#include "src/search/stages/equal_stages.h"
+#include "src/search/stages/given_stages.h"
+#include "src/search/stages/stage_meshes.h"
 
 namespace alpa {
 namespace {

@@ -3,15 +3,15 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
+#include "alpa/plan/pipeline_plan.h"
 #include "method_options.h"
 #include "src/base/infinity.h"
 #include "src/base/timing.h"
-#include "src/cost/cost_model.h"
-#include "src/inter_op/cut_stages.h"
-#include "src/inter_op/stage_search.h"
-#include "src/intra_op/search/auto_shard.h"
-#include "src/intra_op/space/planning_cache.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/search/sharding/auto_shard.h"
+#include "src/search/space/planning_cache.h"
+#include "src/search/stages/cut_stages.h"
+#include "src/search/stages/stage_search.h"
 
 namespace alpa {
 

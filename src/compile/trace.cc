@@ -6,11 +6,11 @@
 #include <map>
 
 #include "alpa/base/error.h"
-#include "src/inter_op/cluster_layers.h"
 #include "src/ir/input.h"
 #include "src/ir/layers.h"
 #include "src/ir/op_def.h"
 #include "src/ir/stages.h"
+#include "src/search/stages/cluster_layers.h"
 #include "src/train/parameter_copies.h"
 
 namespace alpa {

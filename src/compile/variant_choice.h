@@ -12,7 +12,7 @@
 #include "alpa/train/training_step.h"
 #include "method_options.h"
 #include "src/base/timing.h"
-#include "src/inter_op/stage_guess.h"
+#include "src/search/stages/stage_guess.h"
 #include "stage_planner.h"
 
 namespace alpa {

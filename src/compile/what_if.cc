@@ -6,14 +6,14 @@
 
 #include "alpa/base/error.h"
 #include "method_options.h"
-#include "src/inter_op/equal_stages.h"
-#include "src/inter_op/plan_stage.h"
-#include "src/inter_op/stage_batch.h"
-#include "src/inter_op/stage_meshes.h"
-#include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/search/change_near.h"
-#include "src/pipeline/schedule.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/schedules/schedule.h"
 #include "src/report/pipeline_forecast.h"
+#include "src/search/sharding/change_near.h"
+#include "src/search/stages/equal_stages.h"
+#include "src/search/stages/plan_stage.h"
+#include "src/search/stages/stage_batch.h"
+#include "src/search/stages/stage_meshes.h"
 #include "src/spmd/join_stages.h"
 
 namespace alpa {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/pipeline_plan.h"
 #include "plan_operator.h"
 
 namespace alpa {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/pipeline/schedule.h"
+#include "src/plan/schedules/schedule.h"
 #include "src/spmd/program.h"
 
 namespace alpa::lower {

@@ -5,7 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
-#include "src/pipeline/timeline.h"
+#include "src/plan/schedules/timeline.h"
 
 namespace alpa::lower {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "src/base/timing.h"
 #include "src/comm/group.h"
-#include "src/cost/collective.h"
+#include "src/plan/cost/collective.h"
 
 namespace alpa {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "alpa/intra_op/plan.h"
+#include "alpa/plan/sharding_plan.h"
 #include "src/report/plan_summary.h"
 
 namespace alpa {

@@ -5,8 +5,8 @@
 #include <map>
 #include <tuple>
 
-#include "src/inter_op/stage_seconds.h"
-#include "src/intra_op/plan/evaluate.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/evaluation/stage_seconds.h"
 
 namespace alpa {
 namespace {

@@ -1,10 +1,10 @@
 #pragma once
 /// What is predicted of a pipelined step: its transfers, and when each stage runs.
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
-#include "src/cost/cost_model.h"
-#include "src/pipeline/schedule.h"
-#include "src/pipeline/timeline.h"
+#include "alpa/plan/pipeline_plan.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/plan/schedules/schedule.h"
+#include "src/plan/schedules/timeline.h"
 #include "src/spmd/program.h"
 
 namespace alpa {

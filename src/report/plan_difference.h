@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/pipeline_plan.h"
 
 namespace alpa {
 

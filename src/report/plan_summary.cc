@@ -7,9 +7,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/plan/evaluation/evaluate.h"
 
 namespace alpa {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/intra_op/plan.h"
-#include "src/intra_op/plan/evaluate.h"
+#include "alpa/plan/sharding_plan.h"
+#include "src/plan/evaluation/evaluate.h"
 
 namespace alpa::intra_op {
 

@@ -2,8 +2,8 @@
 /// Plans in words.
 #include <string>
 
-#include "alpa/inter_op/plan.h"
-#include "src/cost/cost_model.h"
+#include "alpa/plan/pipeline_plan.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace alpa {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "src/intra_op/facts/uses.h"
+#include "src/plan/facts/uses.h"
 
 namespace alpa {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "alpa/intra_op/plan.h"
-#include "src/intra_op/facts/uses.h"
-#include "src/intra_op/plan/evaluate.h"
+#include "alpa/plan/sharding_plan.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/facts/uses.h"
 
 namespace alpa {
 namespace {

@@ -9,12 +9,12 @@
 #include "alpa/ir/graph.h"
 #include "report_parts.h"
 #include "src/base/timing.h"
-#include "src/inter_op/plan_stage.h"
-#include "src/inter_op/stage_batch.h"
-#include "src/inter_op/stage_meshes.h"
-#include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/search/auto_shard.h"
-#include "src/intra_op/search/templates.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/search/sharding/auto_shard.h"
+#include "src/search/sharding/templates.h"
+#include "src/search/stages/plan_stage.h"
+#include "src/search/stages/stage_batch.h"
+#include "src/search/stages/stage_meshes.h"
 
 namespace alpa::page {
 

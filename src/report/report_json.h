@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/pipeline_plan.h"
 
 namespace alpa {
 

@@ -5,9 +5,9 @@
 
 #include "plan_summary.h"
 #include "report_parts.h"
-#include "src/intra_op/facts/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/plan/facts/strategy.h"
 
 namespace alpa::page {
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
-#include "src/intra_op/plan/evaluate.h"
+#include "alpa/plan/pipeline_plan.h"
+#include "src/plan/evaluation/evaluate.h"
 
 namespace alpa::page {
 
@@ -34,7 +34,7 @@ nlohmann::ordered_json memory_json(const intra_op::PricedPlan& priced, int in_fl
 /// ones, with what they are for.
 nlohmann::ordered_json communication_json(const intra_op::PricedPlan& priced, int stage);
 
-/// Layouts that people choose by hand (intra_op/search/templates.h), each with its best plan: per
+/// Layouts that people choose by hand (search/sharding/templates.h), each with its best plan: per
 /// stage that differs from those before it, all of its logical mesh and the best of every other
 /// one, cheapest first; seconds and bytes as the stage's own. Those reached in 0.8 s.
 nlohmann::ordered_json hand_made_json(const Plan& plan, const Cluster& cluster);

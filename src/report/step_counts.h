@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "src/runtime/executor.h"
 
 namespace alpa {

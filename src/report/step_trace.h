@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
-#include "src/pipeline/timeline.h"
+#include "alpa/plan/pipeline_plan.h"
+#include "src/plan/schedules/timeline.h"
 #include "src/runtime/executor.h"
 
 namespace alpa {

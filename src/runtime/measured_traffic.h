@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "src/cost/collective.h"
+#include "src/plan/cost/collective.h"
 #include "src/processes/world.h"
 #include "src/runtime/devices.h"
 

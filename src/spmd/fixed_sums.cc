@@ -4,8 +4,8 @@
 
 #include "alpa/base/error.h"
 #include "rewrite.h"
-#include "src/intra_op/facts/strategy.h"
 #include "src/ir/op_def.h"
+#include "src/plan/facts/strategy.h"
 #include "src/spmd/program.h"
 
 namespace alpa::spmd {

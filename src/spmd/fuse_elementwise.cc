@@ -7,9 +7,9 @@
 #include "kernels/elementwise.h"
 #include "rewrite.h"
 #include "src/base/half.h"
-#include "src/intra_op/facts/fusion.h"
 #include "src/ir/rewrite.h"
 #include "src/ops/all_ops.h"
+#include "src/plan/facts/fusion.h"
 #include "src/tensor/elementwise_program.h"
 
 namespace alpa::spmd {

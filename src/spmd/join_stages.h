@@ -2,8 +2,8 @@
 /// One program of several meshes from the parts of a graph, each with a plan of its own.
 #include <span>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/pipeline_plan.h"
 #include "src/spmd/program.h"
 
 namespace alpa::spmd {

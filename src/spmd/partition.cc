@@ -5,9 +5,9 @@
 
 #include "alpa/base/error.h"
 #include "rewrite.h"
-#include "src/intra_op/facts/graph_facts.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/plan/facts/graph_facts.h"
 #include "src/spmd/program.h"
 
 namespace alpa::spmd {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "alpa/intra_op/plan.h"
 #include "alpa/ir/graph.h"
-#include "src/cost/transfer_prices.h"
+#include "alpa/plan/sharding_plan.h"
+#include "src/plan/cost/transfer_prices.h"
 
 namespace alpa {
 struct KernelCall;

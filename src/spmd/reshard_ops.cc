@@ -1,9 +1,9 @@
 // src/spmd/reshard_ops.cc — operators that change a tensor's layout on the mesh, not its content
 #include "alpa/base/error.h"
 #include "rewrite.h"
-#include "src/cost/cost_model.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
+#include "src/plan/cost/cost_model.h"
 #include "src/spmd/einsum_group.h"
 #include "src/spmd/program.h"
 

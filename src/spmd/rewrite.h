@@ -26,7 +26,7 @@ bool is_reduction(const Node& node);
 
 /// Whether one strategy of the node's rule gives its operands and results the specs that their
 /// values have in `program`; the node itself need not be in it. With `keeps_sum_order`, one that
-/// does (src/intra_op/facts/strategy.h).
+/// does (src/plan/facts/strategy.h).
 bool follows_a_strategy(const SpmdProgram& program, const Node& node, bool keeps_sum_order = false);
 
 /// Attributes of the node that does this step.

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "rewrite.h"
-#include "src/cost/collective.h"
 #include "src/ir/op_def.h"
+#include "src/plan/cost/collective.h"
 
 namespace alpa::spmd {
 namespace {

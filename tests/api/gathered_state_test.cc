@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "src/inter_op/cut_stages.h"
-#include "src/inter_op/plan_stage.h"
-#include "src/intra_op/plan/evaluate.h"
 #include "src/ir/op_def.h"
 #include "src/parallelize.h"
+#include "src/plan/evaluation/evaluate.h"
 #include "src/runtime/executor.h"
+#include "src/search/stages/cut_stages.h"
+#include "src/search/stages/plan_stage.h"
 
 namespace gathered_state_test {
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "src/base/thread_team.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace program_test {
 

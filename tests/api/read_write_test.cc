@@ -2,7 +2,7 @@
 // learning rates of one's own.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace read_write_test {
 

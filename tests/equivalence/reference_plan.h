@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "intra_op/plans.h"
+#include "search/plans.h"
 #include "support/communication_only.h"
 #include "support/unrepeated.h"
 

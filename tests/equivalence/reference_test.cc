@@ -1,5 +1,5 @@
 // Alpa's MLP tests (tests/shard_parallel/test_mlp.py) at their own sizes: each plan, at
-// most as dear as Alpa's (tests/intra_op/reference_test.cc), is run; the runtime then
+// most as dear as Alpa's (tests/search/reference_test.cc), is run; the runtime then
 // measures what the plan claims.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "equivalence/reference_plan.h"
-#include "intra_op/graphs.h"
+#include "search/graphs.h"
 
 namespace reference_test {
 

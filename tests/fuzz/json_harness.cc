@@ -8,7 +8,7 @@
 
 #include "fuzz/harness.h"
 #include "fuzz/small_graph.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "src/spmd/program.h"
 #include "support/gzip.h"
 

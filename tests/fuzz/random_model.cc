@@ -3,8 +3,8 @@
 #include "fuzz/random_model.h"
 
 #include "alpa/train/training_step.h"
-#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/recorder.h"
+#include "src/search/sharding/auto_shard.h"
 #include "support/cuda_epilogues.h"
 
 namespace alpa::fuzz {

@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "fuzz/harness.h"
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "support/captured_stderr.h"
 #include "support/temporary_file.h"
 

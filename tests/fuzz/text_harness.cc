@@ -2,8 +2,8 @@
 #include <alpa/ir/graph.h>
 #include <alpa/mesh/sharding_spec.h>
 #include <alpa/ops/ops.h>
-#include "src/intra_op/facts/strategy.h"
 #include "src/ops/all_ops.h"
+#include "src/plan/facts/strategy.h"
 
 #include "fuzz/harness.h"
 #include "fuzz/small_graph.h"

@@ -7,10 +7,10 @@
 #include <map>
 #include <tuple>
 
-#include "src/cost/cost_model.h"
-#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/recorder.h"
 #include "src/lower/memory_plan.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/search/sharding/auto_shard.h"
 
 namespace rank_classes_test {
 

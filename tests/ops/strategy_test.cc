@@ -5,7 +5,7 @@
 
 #include "reference.h"
 #include "run_case.h"
-#include "src/intra_op/facts/strategy.h"
+#include "src/plan/facts/strategy.h"
 #include "support/combine.h"
 #include "support/difference.h"
 

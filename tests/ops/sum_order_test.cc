@@ -5,8 +5,8 @@
 
 #include "run_case.h"
 #include "src/comm/combine.h"
-#include "src/intra_op/facts/strategy.h"
 #include "src/lower/kernel_call.h"
+#include "src/plan/facts/strategy.h"
 
 namespace sum_order_test {
 

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/recorder.h"
+#include "src/search/sharding/auto_shard.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

@@ -5,13 +5,13 @@
 #include <map>
 #include <set>
 
-#include "src/cost/cost_model.h"
-#include "src/intra_op/facts/fusion.h"
-#include "src/intra_op/facts/graph_facts.h"
-#include "src/intra_op/search/auto_shard.h"
 #include "src/ir/input.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/plan/facts/fusion.h"
+#include "src/plan/facts/graph_facts.h"
+#include "src/search/sharding/auto_shard.h"
 #include "src/spmd/program.h"
 #include "tests/support/gpt_stack.h"
 

@@ -42,23 +42,25 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"autograd", {"ops"}},
     {"train", {"autograd", "tensor", "mesh"}},
     {"nn", {"train"}},
-    {"cost", {"ops", "mesh"}},
-    {"intra_op", {"cost"}},  // the public header
-    {"intra_op/facts", {"intra_op"}},
-    {"intra_op/plan", {"intra_op/facts"}},
-    {"intra_op/space", {"intra_op/plan"}},
-    {"intra_op/program", {"intra_op/space", "ilp"}},
-    {"intra_op/layers", {"intra_op/program"}},
-    {"intra_op/search", {"intra_op/layers"}},
-    {"pipeline", {"ir"}},
-    {"inter_op", {"intra_op/search", "pipeline"}},
-    {"spmd", {"inter_op"}},
+    {"plan", {"ir"}},  // its types, public
+    {"plan/schedules", {"plan"}},
+    {"plan/cost", {"ops"}},
+    {"plan/facts", {"plan", "plan/cost"}},
+    {"plan/evaluation", {"plan/facts", "plan/schedules"}},
+    {"search", {"base"}},  // tuning.h
+    {"search/space", {"search", "plan/evaluation"}},
+    {"search/program", {"search/space", "ilp"}},
+    {"search/layers", {"search/program"}},
+    {"search/sharding", {"search/layers"}},
+    {"search/bound", {"search", "plan/schedules"}},
+    {"search/stages", {"search/sharding", "search/bound"}},
+    {"spmd", {"plan/evaluation"}},
     {"lower", {"spmd", "kernels/cuda"}},
     {"comm", {"mesh", "tensor"}},
     {"runtime", {"lower", "comm", "train", "cuda_loader"}},
     {"cuda", {"cuda_loader", "runtime"}},
     {"kernels/cuda/load", {"cuda"}},  // part of libalpa_cuda.so
-    {"report", {"runtime"}},
+    {"report", {"runtime", "search/stages"}},
     {"compile", {"report", "version"}},
     {"executable", {"compile"}},
     {"weights", {"executable"}},
@@ -157,7 +159,7 @@ TEST_CASE("a forbidden edge is reported with file, line and edge") {
   CHECK(first_complaint("src/gadgets/x.cc", "#include <vector>") ==
         "src/gadgets/x.cc:2: module gadgets is not in the table of this test");
   CHECK(first_complaint("src/runtime/x.cc", "#include \"alpa/base/error.h\"") == "");
-  CHECK(first_complaint("src/cost/x.cc", "#include \"spec_graph.h\"") == "");
+  CHECK(first_complaint("src/plan/cost/x.cc", "#include \"spec_graph.h\"") == "");
   CHECK(first_complaint("src/parallelize.cc", "#include \"alpa/runtime/executor.h\"") == "");
 }
 

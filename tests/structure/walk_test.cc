@@ -108,8 +108,8 @@ TEST_CASE("every file and function on the walk through a training step exists an
 TEST_CASE("the walk passes every module between parallelize and the metrics") {
   std::string walk;
   for (const std::string& row : rows_of(walk_page())) walk += row + "\n";
-  for (const char* module : {"train", "ir", "ops", "autograd", "intra_op", "ilp", "cost", "mesh",
-                             "spmd", "pipeline", "lower", "runtime", "comm", "tensor"})
+  for (const char* module : {"train", "ir", "ops", "autograd", "plan", "search", "ilp", "mesh",
+                             "spmd", "lower", "runtime", "comm", "tensor"})
     CHECK_MESSAGE(walk.find("`src/" + std::string(module) + "/") != std::string::npos, module);
   CHECK(walk.find("`kernels/cpu/") != std::string::npos);
 }

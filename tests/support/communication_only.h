@@ -1,6 +1,6 @@
 #pragma once
 /// The cost model of published objectives.
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 
 namespace alpa::testing {
 

@@ -2,9 +2,9 @@
 /// Programs that only move tensors from one mesh to another, on all ways.
 #include <random>
 
-#include "src/cost/cost_model.h"
 #include "src/ir/input.h"
 #include "src/ir/recorder.h"
+#include "src/plan/cost/cost_model.h"
 #include "src/runtime/devices.h"
 #include "src/spmd/rewrite.h"
 #include "support/two_meshes.h"

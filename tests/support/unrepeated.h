@@ -6,12 +6,12 @@
 #include <algorithm>
 
 #include "src/ilp/solve.h"
-#include "src/intra_op/facts/strategy.h"
-#include "src/intra_op/plan/evaluate.h"
-#include "src/intra_op/program/assemble_plan.h"
-#include "src/intra_op/space/planning_cache.h"
-#include "src/intra_op/space/search_space.h"
 #include "src/ir/op_def.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/facts/strategy.h"
+#include "src/search/program/assemble_plan.h"
+#include "src/search/space/planning_cache.h"
+#include "src/search/space/search_space.h"
 
 namespace alpa::testing {
 

@@ -2,7 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include "src/cost/cost_model.h"
+#include "src/plan/cost/cost_model.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
 #include "tools/small_step.h"

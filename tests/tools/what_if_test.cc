@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "src/compile/what_if.h"
-#include "src/cost/cost_model.h"
 #include "src/ilp/solve.h"
-#include "src/intra_op/program/instance.h"
 #include "src/ops/all_ops.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/search/program/instance.h"
 #include "support/program.h"
 #include "support/random.h"
 #include "support/temporary_file.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/inter_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/pipeline_plan.h"
 
 namespace alpa::runtime {
 struct LoweredProgram;

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "alpa/intra_op/plan.h"
-#include "alpa/pipeline/schedule_kind.h"
+#include "alpa/plan/schedule_kind.h"
+#include "alpa/plan/sharding_plan.h"
 #include "alpa/runtime/executor_options.h"
 
 namespace alpa {

@@ -62,7 +62,7 @@ struct ReshardPath {
 };
 
 /// Number of calls, and bytes a device sends; for collectives, by the ring
-/// formulas of src/cost/collective.h.
+/// formulas of src/plan/cost/collective.h.
 struct Traffic {
   std::int64_t count = 0;  ///< calls
   double bytes = 0;        ///< sent by a device

@@ -1,0 +1,115 @@
+#pragma once
+/// What a plan costs, independent of the search that found it: seconds of its parts, bytes, and
+/// what rematerialised layers take and free.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alpa/plan/sharding_plan.h"
+#include "src/plan/cost/cost_model.h"
+#include "src/plan/facts/graph_facts.h"
+#include "src/plan/facts/live_ranges.h"
+
+namespace alpa::intra_op {
+
+/// As `evaluate` in plan.h.
+PlanCost evaluate(const ShardingPlan& plan, const GraphFacts& facts, const cost::CostModel& model);
+
+/// Seconds per step of every node (its cuts among them) and of every resharding.
+struct PartSeconds {
+  std::vector<double> nodes, reshards;
+};
+PartSeconds part_seconds(const ShardingPlan& plan, const GraphFacts& facts,
+                         const cost::CostModel& model);
+
+/// Seconds of one run of `path` from spec `from`.
+double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
+                    const DeviceMesh& mesh, const cost::ReshardModel& model);
+
+/// Bytes one device sends in one run.
+double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
+                       const DeviceMesh& mesh);
+
+/// `spec` after `step`, whose fields are in range; nothing if the step cannot be taken from there.
+std::optional<ShardingSpec> spec_after(ShardingSpec spec, const ReshardStep& step);
+
+/// Spec from which each resharding of `plan` starts: that in which its uses find the value.
+std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const GraphFacts& facts);
+
+/// How often a resharding runs in one step: once, or as often as its first use.
+int runs_of(const PlannedReshard& reshard, const Graph& graph);
+
+/// Peak of live bytes, on the device with the largest shards.
+struct PeakMemory {
+  std::int64_t bytes = 0;
+  int point = 0;  ///< a node, or the number of nodes for the end of the step
+};
+
+/// A value in its own layout, or a copy of it in another, and the points between which it is in
+/// the memory of the device with the largest shards.
+struct LiveBytes {
+  int value = -1;
+  bool is_copy = false;
+  LivePoints points = {};
+  std::int64_t bytes = 0;
+};
+std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& facts);
+
+/// Largest sum over the points of the step, and the first point where it is reached: values from
+/// where they are made to the last use that reads them or reshards them, copies from their first
+/// use to their last, or always if made once per step. Operators in place count once
+/// (live_ranges.h).
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
+PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
+
+/// The first node of region backward: what lives before it and from it on is kept by a micro-batch
+/// in flight. The number of nodes if there is none.
+int first_backward(const Graph& graph);
+
+/// Per value, whether every micro-batch has its own: not state, nor sums over micro-batches.
+std::vector<bool> kept_values(const Graph& graph);
+
+/// Bytes of the device with the largest shards: the peak of one micro-batch, and what every other
+/// one in flight adds, which are the values and copies that live from its forward to its backward
+/// run.
+struct CountedBytes {
+  std::int64_t peak = 0, kept = 0;
+  std::int64_t with(int in_flight) const { return peak + (in_flight - 1) * kept; }
+};
+
+/// Counted as values are live, without what lowering adds: padding, scratch, gaps, messages.
+CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts);
+CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph);
+
+/// Per layer that is computed again, by number. Seconds: of the nodes that do so, with reshardings
+/// of their results and those that only they read. Bytes: of the results that gradients read, which
+/// a backward pass without rematerialisation would find kept.
+std::vector<RecomputedLayer> price_recomputed(const ShardingPlan& plan, const Graph& graph,
+                                              const cost::CostModel& model);
+
+/// The same in a line: "3 of 12 layers, 240 us; 12.0 MiB of a micro-batch are not kept: norm to
+/// head, …", of so many layers that could be; empty if there is none.
+std::string recomputed_text(const std::vector<RecomputedLayer>& layers, std::size_t of);
+
+/// A plan with the facts and the prices that its explanation reads. `plan` and `model` must outlive
+/// it, and so must the graph.
+struct PricedPlan {
+  PricedPlan(const ShardingPlan& p, const Graph& g, const cost::CostModel& m)
+      : plan(p),
+        graph(g),
+        model(m),
+        facts(g, nullptr, nullptr, std::ranges::any_of(p.reshards, &PlannedReshard::once)),
+        seconds(part_seconds(p, facts, m)) {}
+
+  const ShardingPlan& plan;
+  const Graph& graph;
+  const cost::CostModel& model;
+  const GraphFacts facts;
+  const PartSeconds seconds;
+};
+
+/// As in plan.h.
+std::string repeated_work_text(const PricedPlan& priced);
+
+}  // namespace alpa::intra_op

@@ -1,0 +1,122 @@
+// Liveness of a plan
+#include "src/plan/evaluation/evaluate.h"
+
+#include <algorithm>
+
+#include "src/ir/lasting.h"
+
+namespace alpa::intra_op {
+namespace {
+
+/// Points between which a copy lives.
+LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Graph& graph) {
+  const auto end = static_cast<int>(graph.nodes.size());
+  if (r.once) return {0, end + 1};
+  LivePoints range{end, 0};
+  for (UseId use : r.uses) {
+    const int point = point_of_use(graph, use);
+    range.from =
+        std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
+    range.to = std::max(range.to, point + 1);
+  }
+  return range;
+}
+
+/// Last points at which values are read in their own spec: by uses that need it, and to make
+/// copies. Uses of an accumulator in another spec do not count.
+std::vector<int> last_direct_reads(const ShardingPlan& plan, const GraphFacts& facts,
+                                   const std::vector<ShardingSpec>& starts) {
+  const Graph& graph = facts.graph;
+  std::vector<std::vector<Use>> uses = facts.uses;
+  for (std::size_t v = 0; v < uses.size(); ++v) {
+    const auto resharded = [&](const Use& use) {
+      return plan.specs[use.source] != plan.specs[v] ||
+             wanted_spec(facts, plan, use) != plan.specs[v];
+    };
+    uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
+  }
+  std::vector<int> last = last_reads(graph, uses, facts.lifetimes().points);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const PlannedReshard& r = plan.reshards[i];
+    if (starts[i] != plan.specs[r.value]) continue;
+    const int made = range_of(r, starts[i], graph).from;
+    last[r.value] = std::max(last[r.value], starts[i].is_partial() ? made - 1 : made);
+  }
+  return last;
+}
+
+}  // namespace
+
+PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
+  return peak_memory(plan, GraphFacts(graph));
+}
+
+std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& facts) {
+  const Graph& graph = facts.graph;
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
+  const std::vector<LivePoints> ranges = live_ranges(graph, facts.classes, facts.lifetimes().points,
+                                                     last_direct_reads(plan, facts, starts));
+  std::vector<LiveBytes> live;
+  const auto add = [&](int value, bool is_copy, const LivePoints& points,
+                       const ShardingSpec& spec) {
+    if (points.from < points.to)
+      live.push_back({value, is_copy, points, shard_bytes(graph.type(value), spec, plan.mesh)});
+  };
+  for (int v = 0; v < static_cast<int>(ranges.size()); ++v) add(v, false, ranges[v], plan.specs[v]);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const PlannedReshard& r = plan.reshards[i];
+    add(r.value, true, range_of(r, starts[i], graph), r.path.steps.back().to);
+  }
+  return live;
+}
+
+int first_backward(const Graph& graph) {
+  const auto first = std::ranges::find_if(graph.nodes, [](const Node& node) {
+    return node.region == Region::backward && !node.operands.empty();
+  });
+  return static_cast<int>(first - graph.nodes.begin());
+}
+
+std::vector<bool> kept_values(const Graph& graph) {
+  std::vector<bool> kept = lasting_values(graph);
+  kept.flip();
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::accumulator) kept[input.value] = false;
+  for (const Update& update : graph.updates) kept[update.value] = false;
+  return kept;
+}
+
+CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph) {
+  return counted_bytes(plan, GraphFacts(graph));
+}
+
+CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts) {
+  const int backward = first_backward(facts.graph);
+  const auto end = static_cast<int>(facts.graph.nodes.size());
+  const std::vector<bool> kept = kept_values(facts.graph);
+  CountedBytes bytes{peak_memory(plan, facts).bytes, 0};
+  for (const LiveBytes& live : live_bytes(plan, facts)) {
+    const bool lasts = !kept[live.value] || (live.is_copy && live.points.to > end);
+    if (!lasts && live.points.from < backward && live.points.to > backward)
+      bytes.kept += live.bytes;
+  }
+  return bytes;
+}
+
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
+  const auto points = static_cast<int>(facts.graph.nodes.size());
+  std::vector<std::int64_t> change(points + 2, 0);
+  for (const LiveBytes& live : live_bytes(plan, facts)) {
+    change[live.points.from] += live.bytes;
+    change[live.points.to] -= live.bytes;
+  }
+  PeakMemory peak;
+  std::int64_t live = 0;
+  for (int point = 0; point <= points; ++point) {
+    live += change[point];
+    if (live > peak.bytes) peak = {live, point};
+  }
+  return peak;
+}
+
+}  // namespace alpa::intra_op

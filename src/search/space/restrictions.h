@@ -1,0 +1,34 @@
+#pragma once
+/// The strategies that the options of a method, or a template, forbid a node. Plain data; nodes of
+/// one class with equal restrictions share their choices.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/plan/facts/node_classes.h"
+#include "src/search/space/auto_shard_options.h"
+
+namespace alpa::intra_op {
+
+struct Restriction {
+  int batch_factor = -1;
+  std::uint32_t batch_axes = 0;  ///< mesh axes that must split the batch factor
+  /// mesh axes that may split no factor, except the batch where they must
+  std::uint32_t whole_axes = 0;
+  /// of all strategies, those that split over the most devices of these
+  std::uint32_t most_split_axes = 0;
+  std::uint32_t tensor_axes = 0;  ///< mesh axes that do all the same, and split these factors only:
+  std::uint64_t tensor_factors = 0;
+  bool must_split_tensor = false;  ///< they split one of them wherever they can
+  std::string pinned = {};         ///< spec of the first result; empty: any
+  /// per linear set, mesh axes on which partial operands are worth considering
+  std::vector<std::uint32_t> linear_axes = {};
+
+  auto operator<=>(const Restriction&) const = default;
+};
+
+/// Per node. Throws Error if the options cannot be followed.
+std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& classes,
+                                      const DeviceMesh& mesh, const AutoShardOptions& options);
+
+}  // namespace alpa::intra_op

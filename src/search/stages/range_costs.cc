@@ -1,0 +1,452 @@
+// src/search/stages/range_costs.cc — bounds and plans of ranges of layers
+//
+// The relaxed problem of a range (layer_ranges.h) bounds it alone and inside a longer
+// range, so bounds of parts add up. In chains of layers it costs what the range does, up to what
+// happens at the ends. Hence few ranges must be solved by themselves: those that the best stages
+// under the current bounds use.
+#include "src/search/stages/range_costs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "src/base/infinity.h"
+#include "src/ir/subgraph.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/evaluation/stage_seconds.h"
+#include "src/search/layers/layer_table.h"
+#include "src/search/sharding/quick_bound.h"
+#include "src/search/stages/stage_meshes.h"
+#include "src/search/tuning.h"
+
+namespace alpa {
+bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& shapes) {
+  std::vector<int> shape;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) shape.push_back(mesh.size(axis));
+  return shapes.empty() || std::find(shapes.begin(), shapes.end(), shape) != shapes.end();
+}
+
+RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSpace& space,
+                       const PlanningContext& planning)
+    : graph_(graph), budget_(space.budget), planning_(planning), ranges_(graph) {
+  for (const inter_op::Submesh& part : space.parts) {
+    std::vector<int> devices(part.num_devices());
+    std::iota(devices.begin(), devices.end(), 0);
+    const auto first = static_cast<int>(meshes_.size());
+    for (DeviceMesh& mesh : logical_meshes(cluster, part, devices))
+      if (is_allowed(mesh, space.mesh_shapes)) meshes_.push_back(std::move(mesh));
+    if (static_cast<int>(meshes_.size()) == first) continue;
+    parts_.push_back(part);
+    first_mesh_.push_back(first);
+  }
+  first_mesh_.push_back(static_cast<int>(meshes_.size()));
+  const cost::CostModel model = intra_op::allowed_model(planning_.model, planning_.options);
+  for (const DeviceMesh& mesh : meshes_) mesh_facts_.push_back(&planning_.cache.of(mesh, model));
+  known_.resize(ranges_.classes() * meshes_.size());
+  planned_.resize(ranges_.classes() * parts_.size());
+  rule_out_what_cannot_fit();
+  begin_with_even_parts();
+}
+
+void RangeCosts::EvenPart::add(const EvenPart& other) {
+  const auto sum = [](cost::LeastSeconds& to, const cost::LeastSeconds& seconds) {
+    to.shared += seconds.shared, to.own += seconds.own;
+  };
+  sum(forward, other.forward), sum(backward, other.backward), sum(apply, other.apply);
+  launched.forward += other.launched.forward;
+  launched.backward += other.launched.backward;
+}
+
+inter_op::LeastRuns RangeCosts::EvenPart::runs(int devices) const {
+  return {std::max(forward.shared / devices + forward.own, launched.forward),
+          std::max(backward.shared / devices + backward.own, launched.backward)};
+}
+
+double RangeCosts::EvenPart::seconds(int devices) const {
+  return (forward.shared + backward.shared + apply.shared) / devices + forward.own + backward.own +
+         apply.own;
+}
+
+double RangeCosts::EvenPart::launched_seconds(int devices) const {
+  return std::max(forward.shared / devices + forward.own, launched.forward) +
+         std::max(backward.shared / devices + backward.own, launched.backward) +
+         apply.shared / devices + apply.own;
+}
+
+/// Devices share every operator evenly at best. Without this first bound, a large cluster's
+/// thousands of ranges would all look free, and be searched one after the other.
+void RangeCosts::begin_with_even_parts() {
+  const bool launches = planning_.model.software.operator_seconds > 0;
+  std::vector<EvenPart> of_layers;
+  for (int layer = 0; layer < ranges_.layers(); ++layer) {
+    const int range = ranges_.class_of(layer, layer), first = ranges_.example(range).first;
+    of_layers.push_back(first < layer ? of_layers[first] : even_part(relaxed(range)));
+  }
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const auto [first, last] = ranges_.example(range);
+    EvenPart sum;
+    for (int layer = first; layer <= last; ++layer) sum.add(of_layers[layer]);
+    for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh)
+      known(range, mesh).bound = sum.seconds(meshes_[mesh].num_devices());
+    for (const inter_op::Submesh& part : parts_) {
+      launched_.push_back(launches ? sum.launched_seconds(part.num_devices()) : 0);
+      runs_.push_back(sum.runs(part.num_devices()));
+    }
+  }
+}
+
+RangeCosts::EvenPart RangeCosts::even_part(const Relaxed& relaxed) const {
+  int most_devices = 1;
+  for (const DeviceMesh& mesh : meshes_) most_devices = std::max(most_devices, mesh.num_devices());
+  const Graph& graph = relaxed.range.graph;
+  const intra_op::NodeClasses& classes = relaxed.facts->classes;
+  EvenPart sum;
+  sum.launched = launched_seconds(graph, planning_.model.software);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    const cost::LeastSeconds least = intra_op::least_node_seconds(
+        classes.of(n), classes.share_of(n), most_devices, planning_.model);
+    const double runs = static_cast<double>(runs_per_step(graph, node)) / graph_.num_micro_batches;
+    cost::LeastSeconds& of_region = node.region == Region::forward    ? sum.forward
+                                    : node.region == Region::backward ? sum.backward
+                                                                      : sum.apply;
+    of_region.shared += runs * least.shared, of_region.own += runs * least.own;
+  }
+  return sum;
+}
+
+/// No plan holds less of a range on a device than its even part.
+void RangeCosts::rule_out_what_cannot_fit() {
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const inter_op::HeldBytes held = ranges_.held(ranges_.example(range));
+    for (int part = 0; part < static_cast<int>(parts_.size()); ++part) {
+      const double room = static_cast<double>(budget_) * parts_[part].num_devices() - held.always;
+      Planned& of = planned({range, part});
+      if (room < 0)
+        of.none_from = 1;
+      else if (held.per_micro_batch * graph_.num_micro_batches > room)
+        of.none_from = static_cast<int>(room / held.per_micro_batch) + 2;
+      of.none_proven = true;
+    }
+  }
+}
+
+double RangeCosts::seconds_left() const {
+  const bool stopped = planning_.options.limits.stop && *planning_.options.limits.stop;
+  return stopped ? 0 : std::max(0.0, planning_.options.limits.seconds - watch_.seconds());
+}
+
+/// Behind the limit, and before it all that is allowed.
+double RangeCosts::overtime_left() const {
+  const intra_op::SearchLimits& limits = planning_.options.limits;
+  return std::min(limits.overtime_seconds,
+                  limits.seconds + limits.overtime_seconds - work_.seconds());
+}
+
+intra_op::AutoShardOptions RangeCosts::options_left() const {
+  intra_op::AutoShardOptions options = planning_.options;
+  options.limits.seconds = seconds_left();
+  options.limits.overtime_seconds = std::max(0.0, overtime_left());
+  return options;
+}
+
+const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_flight) {
+  for (const Plan& plan : planned.plans)
+    if (plan.most_in_flight >= in_flight) return &plan;
+  return nullptr;
+}
+
+double RangeCosts::bound_of(const RangeQuery& query) {
+  double bound = kInfinity;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    bound = std::min(bound, known(query.range, mesh).bound);
+  return std::max(bound, launched_[query.range * parts_.size() + query.part]);
+}
+
+double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
+  const Planned& of = planned(query);
+  if (query.in_flight >= of.none_from && (of.none_proven || ask != Ask::proven)) return kInfinity;
+  if (of.plans.empty()) return bound_of(query);
+  const double proven = proven_of(of, query);
+  if (ask == Ask::proven) return proven;
+  const Plan* plan = plan_of(of, query.in_flight);
+  if (plan == &of.plans.front() || of.plans.size() == 1) return proven;
+  return std::max(proven, (plan ? plan : &of.plans.back())->seconds);
+}
+
+double RangeCosts::proven_of(const Planned& planned, const RangeQuery& query) {
+  double proven = bound_of(query);
+  for (const Plan& plan : planned.plans)
+    if (plan.planned_for <= query.in_flight) proven = std::max(proven, plan.lower_bound);
+  return proven;
+}
+
+int RangeCosts::promising_mesh(const RangeQuery& query) {
+  int best = first_mesh_[query.part];
+  for (int mesh = best; mesh < first_mesh_[query.part + 1]; ++mesh)
+    if (known(query.range, mesh).bound < known(query.range, best).bound) best = mesh;
+  return best;
+}
+
+/// A range costs at least what its parts do.
+void RangeCosts::raise_bounds() {
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const auto [first, last] = ranges_.example(range);
+    for (int cut = first; cut < last; ++cut) {
+      const int before = ranges_.class_of(first, cut), after = ranges_.class_of(cut + 1, last);
+      for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh) {
+        double& bound = known(range, mesh).bound;
+        bound = std::max(bound, known(before, mesh).bound + known(after, mesh).bound);
+      }
+    }
+  }
+}
+
+inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_flight) {
+  raise_bounds();
+  std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
+  for (const Planned& of : planned_) {
+    for (const Plan& plan : of.plans) limits.insert(plan.most_in_flight);
+    if (of.none_from <= graph_.num_micro_batches) limits.insert(of.none_from - 1);
+  }
+  if (!in_flight.empty()) {
+    std::set<int> asked;  // the last ones before seconds rise
+    for (const int limit : limits) {
+      const auto above = std::upper_bound(in_flight.begin(), in_flight.end(), limit);
+      if (above != in_flight.begin()) asked.insert(*std::prev(above));
+    }
+    limits = std::move(asked);
+  }
+  limits.erase(0);
+  inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
+                                 static_cast<int>(limits.size()));
+  for (int first = 0; first < costs.layers; ++first)
+    for (int last = first; last < costs.layers; ++last)
+      for (int part = 0; part < costs.submeshes; ++part) {
+        int configuration = 0;
+        for (const int limit : limits) {
+          const std::size_t at = costs.index(first, last, part, configuration++);
+          costs.seconds[at] = seconds({ranges_.class_of(first, last), part, limit}, ask);
+          costs.max_in_flight[at] = limit;
+        }
+      }
+  return costs;
+}
+
+bool RangeCosts::bound(const std::vector<RangeQuery>& queries) {
+  std::vector<BoundOf> bounds;
+  for (const RangeQuery& query : queries) append_bounds(query, bounds);
+  find_together(bounds);
+  bool any = false;
+  for (const RangeQuery& query : queries) any |= bound(query);
+  return any;
+}
+
+/// The bounds that the next step of this range asks for.
+void RangeCosts::append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds) {
+  if (!planned(query).plans.empty()) return;
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  const auto append = [&](int layers, int mesh, Level level) {
+    const std::size_t before = bounds.size();
+    for (const BoundOf& of : blocks_of(range, layers, mesh, level))
+      if (known(of.range, of.mesh).level < of.level) bounds.push_back(of);
+    return bounds.size() > before;
+  };
+  bool any = false;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    any |= append(1, mesh, Level::strategies);
+  const int mesh = promising_mesh(query);
+  for (const int layers : {1, search::kTuning.range_costs.block, range.last - range.first + 1})
+    any = any || append(layers, mesh, Level::dual);
+}
+
+/// So many layers of the range at a time.
+std::vector<RangeCosts::BoundOf> RangeCosts::blocks_of(inter_op::LayerRanges::Range range,
+                                                       int layers, int mesh, Level level) const {
+  std::vector<BoundOf> blocks;
+  for (int begin = range.first; begin <= range.last; begin += layers)
+    blocks.push_back(
+        {ranges_.class_of(begin, std::min(begin + layers - 1, range.last)), mesh, level});
+  return blocks;
+}
+
+/// Finds those that are not known, as long as there is time, but at least one: on all cores, the
+/// questions of each mesh one after the other, then the answers.
+void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
+  struct Unknown {
+    double* answer;
+    BoundOf of;
+    const Relaxed* relaxed_range;
+    std::function<double()> question = {};
+  };
+  std::map<intra_op::MeshFacts*, std::vector<Unknown>> by_mesh;  // equal meshes share them
+  for (const BoundOf& of : bounds) {
+    if (!by_mesh.empty() && seconds_left() <= 0) break;
+    const Relaxed& relaxed_range = relaxed(of.range);
+    const auto [place, added] = relaxed_bounds_.try_emplace({relaxed_range.key, of.mesh, of.level});
+    if (!added) continue;
+    by_mesh[mesh_facts_[of.mesh]].push_back({&place->second, of, &relaxed_range});
+    num_searches_ += of.level == Level::dual ? 1 : 0;
+  }
+  std::vector<std::vector<Unknown>*> meshes;
+  std::vector<Unknown*> all;
+  for (auto& [mesh, unknowns] : by_mesh) {
+    meshes.push_back(&unknowns);
+    for (Unknown& unknown : unknowns) all.push_back(&unknown);
+  }
+  team_.parallel_for(std::ssize(meshes), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at)
+      for (Unknown& unknown : *meshes[at])
+        unknown.question = question_of(unknown.of, *unknown.relaxed_range);
+  });
+  team_.parallel_for(std::ssize(all), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at)
+      *all[at]->answer = all[at]->question() / graph_.num_micro_batches;
+  });
+}
+
+bool RangeCosts::bound(const RangeQuery& query) {
+  if (!planned(query).plans.empty()) return false;  // which has a bound of its own
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  bool any = false;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    any |= bound_blocks(range, 1, mesh, Level::strategies);
+  if (any) return true;
+  const int mesh = promising_mesh(query);
+  for (const int layers : {1, search::kTuning.range_costs.block})
+    if (range.last - range.first >= layers && bound_blocks(range, layers, mesh, Level::dual))
+      return true;
+  return bound_on(query.range, mesh, Level::dual);
+}
+
+/// Bounds so many layers of the range at a time. False: they were known, or time is over.
+bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, int mesh,
+                              Level level) {
+  bool any = false;
+  double sum = 0;
+  for (const BoundOf& block : blocks_of(range, layers, mesh, level)) {
+    any |= bound_on(block.range, mesh, level);
+    sum += known(block.range, mesh).bound;
+  }
+  double& bound = known(ranges_.class_of(range.first, range.last), mesh).bound;
+  bound = std::max(bound, sum);
+  return any;
+}
+
+bool RangeCosts::bound_on(int range, int mesh, Level level) {
+  Known& of = known(range, mesh);
+  if (of.level >= level || seconds_left() <= 0) return false;
+  of.level = level;
+  of.bound = std::max(of.bound, relaxed_bound({range, mesh, level}));
+  return true;
+}
+
+const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
+  const auto [place, added] = relaxed_.try_emplace(range);
+  Relaxed& of = place->second;
+  if (!added) return of;
+  of.range = ranges_.relaxed(ranges_.example(range));
+  of.options = planning_.options;
+  of.options.part.whole_boundary_inputs = false;
+  of.options.allowed.batch_mesh_axis = {};  // only the whole graph tells the batch of a layer
+  of.options.part.loops = &of.range.loops;
+  of.key = intra_op::table_key({of.range.graph, {}, of.range.loops}, of.options);
+  of.facts = std::make_shared<intra_op::GraphFacts>(of.range.graph, &planning_.cache.rules,
+                                                    &of.range.loops);
+  return of;
+}
+
+/// Lower bound on the seconds of a micro-batch for ranges of this class on the mesh, alone or
+/// inside a longer range.
+double RangeCosts::relaxed_bound(const BoundOf& of) {
+  find_together({of});
+  return relaxed_bounds_.at({relaxed(of.range).key, of.mesh, of.level});
+}
+
+/// Adds to the facts of its mesh.
+std::function<double()> RangeCosts::question_of(const BoundOf& of, const Relaxed& relaxed) const {
+  return intra_op::quick_bound(relaxed.facts, relaxed.options, *mesh_facts_[of.mesh],
+                               of.level == Level::strategies);
+}
+
+/// A range by itself, and the search for its plans: without a budget, then within one.
+struct RangeCosts::PlannedRange {
+  PlannedRange(const RangeCosts& costs, const RangeQuery& query, double cutoff_seconds)
+      : stage(costs.ranges_.graph_of(costs.ranges_.example(query.range))),
+        search(stage.graph,
+               {costs.meshes_.begin() + costs.first_mesh_[query.part],
+                costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
+               costs.planning_.model, options_of(costs, stage, query, cutoff_seconds),
+               &costs.planning_.cache) {}
+
+  static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
+                                               const inter_op::RangeGraph& stage,
+                                               const RangeQuery& query, double cutoff_seconds) {
+    intra_op::AutoShardOptions options = costs.options_left();
+    options.limits.cutoff_seconds = cutoff_seconds;
+    options.part.in_flight = query.in_flight;
+    options.memory_budget_bytes = costs.budget_;
+    options.part.boundary_batch_dims = stage.batch_dims;
+    return options;
+  }
+
+  const inter_op::RangeGraph stage;
+  intra_op::AutoSharding search;
+};
+
+bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double memory_share) {
+  Planned& of = planned(query);
+  if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
+  if (is_long_over()) return false;
+  PlannedRange range(*this, query, cutoff_seconds);
+  try {
+    if (of.plans.empty()) {
+      add_plan(query, 0, range, range.search.plan());
+      if (plan_of(of, query.in_flight)) return true;
+    }
+    range.search.end_within(seconds_left() * memory_share);
+    add_plan(query, query.in_flight, range, range.search.plan(budget_));
+  } catch (const intra_op::OverBudget& error) {
+    of.none_from = query.in_flight;
+    of.none_proven = error.why == intra_op::NoPlan::proven && error.least_bytes > budget_;
+  }
+  is_memory_bound_ = true;
+  return true;
+}
+
+void RangeCosts::add_plan(const RangeQuery& query, int planned_for, const PlannedRange& range,
+                          ShardingPlan plan) {
+  const Graph& graph = range.stage.graph;
+  const intra_op::CountedBytes bytes = intra_op::counted_bytes(plan, graph);
+  int most = 0;
+  while (most < graph_.num_micro_batches && bytes.with(most + 1) <= budget_) ++most;
+  const StageSeconds parts = stage_seconds(plan, graph, planning_.model);
+  double seconds = plan.cost.objective_seconds / graph_.num_micro_batches;
+  if (planning_.model.software.operator_seconds > 0)  // which the objective leaves out
+    seconds = parts.forward + parts.backward + parts.apply / graph_.num_micro_batches;
+  planned(query).plans.push_back(
+      {planned_for, plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, parts,
+       std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
+}
+
+const RangeCosts::Plan* RangeCosts::fitting_plan(const RangeQuery& query) {
+  const Planned& of = planned(query);
+  return query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+}
+
+std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {
+  const Plan* plan = fitting_plan(query);
+  return plan ? plan->found : nullptr;
+}
+
+double RangeCosts::planned_seconds(const RangeQuery& query) {
+  const Plan* plan = fitting_plan(query);
+  return plan ? plan->seconds : kInfinity;
+}
+
+const StageSeconds* RangeCosts::planned_parts(const RangeQuery& query) {
+  const Plan* plan = fitting_plan(query);
+  return plan ? &plan->parts : nullptr;
+}
+
+}  // namespace alpa

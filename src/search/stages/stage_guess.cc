@@ -1,0 +1,365 @@
+// src/search/stages/stage_guess.cc — what equal stages may take, in closed form
+#include "src/search/stages/stage_guess.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "src/base/infinity.h"
+#include "src/ir/input.h"
+#include "src/ir/rule.h"
+#include "src/ir/stages.h"
+#include "src/plan/cost/collective.h"
+#include "src/plan/cost/transfer.h"
+#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/schedules/schedule.h"
+#include "src/search/program/assemble_plan.h"
+#include "src/search/stages/stage_graph.h"
+#include "src/search/stages/stage_meshes.h"
+#include "src/search/tuning.h"
+
+namespace alpa::inter_op {
+namespace {
+
+constexpr search::Tuning::StageGuess kGuess = search::kTuning.stage_guess;
+
+double bytes_of(const Graph& graph, int value) {
+  return static_cast<double>(graph.type(value).bytes());
+}
+
+bool is_forward(const Node& node) {
+  return node.region == Region::forward && node.op != &ops::input;
+}
+
+/// Per value, whether it depends on state alone.
+std::vector<bool> made_of_state(const Graph& graph) {
+  std::vector<bool> of_state(graph.values.size());
+  for (const Input& input : graph.inputs) of_state[input.value] = input.kind == InputKind::state;
+  for (const Node& node : graph.nodes)
+    if (node.op != &ops::input && !node.operands.empty() &&
+        std::ranges::all_of(node.operands, [&](int value) { return of_state[value]; }))
+      for (const int result : node.results) of_state[result] = true;
+  return of_state;
+}
+
+/// Bytes that lie between products with parameters, and that devices which split these exchange.
+void add_products(const Graph& graph, std::vector<LayerNeeds>& layers) {
+  const std::vector<bool> of_state = made_of_state(graph);
+  std::set<std::pair<int, int>> counted;  // layer, operand
+  for (const Node& node : graph.nodes) {
+    if (!is_forward(node) || node.operands.size() < 2 || node.results.size() != 1) continue;
+    int parameters = 0, activation = -1;
+    for (const int value : node.operands) {
+      parameters += of_state[value];
+      if (!of_state[value] && activation < 0) activation = value;
+    }
+    const double result = bytes_of(graph, node.results[0]);
+    const auto elements = static_cast<double>(graph.type(node.results[0]).elements());
+    const bool is_product = flops(rule_of(graph, node)) > kGuess.flops_of_product * elements;
+    if (parameters == 0 || activation < 0 || !is_product) continue;
+    const int layer = std::max(node.layer, 0);
+    if (!counted.emplace(layer, activation).second) continue;
+    layers[layer].products += 1;
+    layers[layer].between += std::min(bytes_of(graph, activation), result);
+  }
+}
+
+/// Bytes that forward runs keep for backward runs, and that they pass to later layers.
+void add_values(const Graph& graph, std::vector<LayerNeeds>& layers) {
+  std::vector<int> last(graph.values.size(), -1);  // layer of forward that reads it
+  std::vector<bool> kept(graph.values.size());
+  for (const Node& node : graph.nodes)
+    for (const int value : node.operands) {
+      if (node.region == Region::forward) last[value] = std::max(last[value], node.layer);
+      if (node.region == Region::backward) kept[value] = true;
+    }
+  for (const Node& node : graph.nodes) {
+    if (!is_forward(node)) continue;
+    for (const int value : node.results) {
+      const double bytes = bytes_of(graph, value);
+      const int from = std::max(node.layer, 0);
+      if (kept[value]) layers[from].kept += bytes;
+      for (int layer = from; layer < last[value]; ++layer) layers[layer].passed += bytes;
+    }
+  }
+}
+
+/// State is read by forward runs, or by what follows parameters alone.
+void add_state(const Graph& graph, std::vector<LayerNeeds>& layers) {
+  std::vector<bool> is_read(graph.values.size());
+  for (const Node& node : graph.nodes)
+    if (is_forward(node))
+      for (const int value : node.operands) is_read[value] = true;
+  for (const Input& input : graph.inputs) {
+    LayerNeeds& layer = layers[std::max(graph.producer(input.value).layer, 0)];
+    const double bytes = bytes_of(graph, input.value);
+    if (input.kind == InputKind::accumulator)
+      layer.sums += bytes;
+    else if (input.kind == InputKind::state)
+      (is_read[input.value] ? layer.parameters : layer.state) += bytes;
+  }
+}
+
+/// Seconds of nodes on one device.
+void add_seconds(const Graph& graph, const cost::CostModel& model,
+                 std::vector<LayerNeeds>& layers) {
+  const intra_op::GraphFacts facts(graph);
+  const DeviceMesh mesh({{"x", 1, 0, 0}}, {0});
+  cost::ReshardPrices prices(mesh, model.reshard);
+  const ShardingPlan plan =
+      intra_op::plan_of_strategies(facts, mesh, std::vector<Strategy>(graph.nodes.size()), prices);
+  const intra_op::PartSeconds seconds = intra_op::part_seconds(plan, facts, model);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    LayerNeeds& layer = layers[std::max(node.layer, 0)];
+    double& of_region = node.region == Region::forward    ? layer.forward
+                        : node.region == Region::backward ? layer.backward
+                                                          : layer.apply;
+    of_region += seconds.nodes[n] / (node.region == Region::apply ? 1 : graph.num_micro_batches);
+  }
+}
+
+std::vector<LayerNeeds> sums_before(const std::vector<LayerNeeds>& layers) {
+  std::vector<LayerNeeds> sums(1);
+  for (const LayerNeeds& layer : layers) {
+    sums.push_back(sums.back());
+    sums.back().add(layer);
+    sums.back().passed = layer.passed;  // at a cut alone
+  }
+  return sums;
+}
+
+}  // namespace
+
+void LayerNeeds::add(const LayerNeeds& other, double times) {
+  for (double LayerNeeds::*of :
+       {&LayerNeeds::forward, &LayerNeeds::backward, &LayerNeeds::apply, &LayerNeeds::parameters,
+        &LayerNeeds::state, &LayerNeeds::sums, &LayerNeeds::kept, &LayerNeeds::passed,
+        &LayerNeeds::products, &LayerNeeds::between})
+    this->*of += times * (other.*of);
+}
+
+std::vector<LayerNeeds> needs_of_layers(const Graph& of, const cost::CostModel& model) {
+  std::vector<int> every_layer(num_layers(of));
+  std::iota(every_layer.begin(), every_layer.end(), 0);
+  const Graph graph = with_stages(of, every_layer);
+  std::vector<LayerNeeds> layers(every_layer.size());
+  add_seconds(graph, model, layers);
+  add_state(graph, layers);
+  add_values(graph, layers);
+  add_products(graph, layers);
+  return layers;
+}
+
+StepNeeds::StepNeeds(const Graph& few_graph, const Graph& many_graph, bool again,
+                     const cost::CostModel& model)
+    : few(few_graph.num_micro_batches),
+      many(many_graph.num_micro_batches),
+      recomputes(again),
+      at_few(sums_before(needs_of_layers(few_graph, model))),
+      at_many(sums_before(needs_of_layers(many_graph, model))) {}
+
+namespace {
+
+/// The first layer of a stage. Stages have equal seconds, as far as layers allow.
+int first_layer(const std::vector<LayerNeeds>& sums, int stage, int stages) {
+  const auto layers = static_cast<int>(sums.size()) - 1;
+  const auto work = [](const LayerNeeds& of) { return of.forward + of.backward; };
+  const double share = work(sums.back()) * stage / stages;
+  const auto at = std::ranges::lower_bound(sums, share, {}, work);
+  int first = static_cast<int>(at - sums.begin());
+  if (first > 0 && share - work(sums[first - 1]) < work(sums[first]) - share) --first;
+  return std::clamp(first, stage, layers - (stages - stage));
+}
+
+LayerNeeds needs_of_stage(const std::vector<LayerNeeds>& sums, int stage, int stages) {
+  const LayerNeeds& end = sums[first_layer(sums, stage + 1, stages)];
+  LayerNeeds needs = end;
+  needs.add(sums[first_layer(sums, stage, stages)], -1);
+  needs.passed = end.passed;
+  return needs;
+}
+
+/// A stage of a micro-batch whose rows are those of one of so many micro-batches.
+LayerNeeds needs_at(const StepNeeds& needs, int stage, int stages, double micro_batches) {
+  const LayerNeeds few = needs_of_stage(needs.at_few, stage, stages),
+                   many = needs_of_stage(needs.at_many, stage, stages);
+  // Few and many are at 1 / few and 1 / many of the rows; between and beyond them on a line.
+  const double far = 1.0 / needs.few, near = 1.0 / needs.many, at = 1.0 / micro_batches;
+  const double share = needs.few == needs.many ? 1 : (at - near) / (far - near);
+  LayerNeeds result;
+  result.add(few, share);
+  result.add(many, 1 - share);
+  const double least = at / far;  // of what few need, in proportion to the rows
+  result.forward = std::max(result.forward, least * few.forward);
+  result.backward = std::max(result.backward, least * few.backward);
+  result.kept = std::max(result.kept, 0.0), result.passed = std::max(result.passed, 0.0);
+  result.between = std::max(result.between, 0.0);
+  result.apply = many.apply, result.products = many.products;
+  result.parameters = many.parameters, result.state = many.state;
+  result.sums = many.sums;
+  return result;
+}
+
+/// How the devices of a stage share its layers.
+struct Split {
+  const DeviceMesh& mesh;
+  std::vector<int> tensor, data;  ///< axes that split parameters, and the batch
+  int across = 1, copies = 1;     ///< parts of a parameter, and of the batch
+};
+
+/// What of a stage is split over the parts of the batch, too: each row holds less, and sends more.
+enum class Holding : std::uint8_t { whole, state, sums, all };
+
+struct StageCost {
+  double micro_batch = 0, step = 0;  ///< seconds
+  double bytes = 0;                  ///< of a device
+};
+
+class Guess {
+ public:
+  Guess(const StepNeeds& needs, int micro_batches, const Cluster& cluster,
+        const cost::CostModel& model, std::int64_t budget)
+      : needs_(needs),
+        micro_batches_(micro_batches),
+        cluster_(cluster),
+        model_(model),
+        budget_(kGuess.budget_share * static_cast<double>(budget)) {}
+
+  double seconds(int stages, const Split& split, ScheduleKind schedule) const {
+    const double rows_of = static_cast<double>(micro_batches_) * split.copies;
+    double to_end = 0, slowest = 0, apply = 0;
+    for (int after = 0; after < stages; ++after) {
+      const int in_flight = pipeline::most_in_flight(schedule, after, stages, micro_batches_);
+      const LayerNeeds needs = needs_at(needs_, stages - after - 1, stages, rows_of);
+      const std::optional<StageCost> stage = cheapest(needs, split, in_flight);
+      if (!stage) return kInfinity;
+      if (after > 0) to_end += transfer_seconds(needs.passed * split.copies, split);
+      to_end += stage->micro_batch;
+      slowest = std::max({slowest, stage->micro_batch, to_end / in_flight});
+      apply = std::max(apply, stage->step);
+    }
+    return to_end + (micro_batches_ - 1) * slowest + apply;
+  }
+
+ private:
+  /// Of what crosses the end of a stage, there and back.
+  double transfer_seconds(double bytes, const Split& split) const {
+    const int devices = split.mesh.num_devices();
+    return 2 * cost::least_transfer_seconds(bytes, devices, devices,
+                                            cost::link_between(cluster_, cluster_.num_hosts == 1));
+  }
+
+  double collective(CollectiveKind kind, double bytes, const Split& split,
+                    const std::vector<int>& axes) const {
+    return bytes > 0 && !axes.empty()
+               ? cost::collective_seconds(kind, bytes, split.mesh, axes, model_.reshard.collectives)
+               : 0;
+  }
+
+  StageCost cost_of(const LayerNeeds& layers, const Split& split, Holding holding,
+                    int in_flight) const {
+    using enum CollectiveKind;
+    const double t = split.across, d = split.copies;
+    const double gradients = std::max(layers.sums, layers.parameters);
+    StageCost cost;
+    // Pairs of products add their results up once forward, and once backward.
+    const double sums = layers.products / 2;
+    if (sums > 0)
+      cost.micro_batch =
+          sums * (needs_.recomputes ? 3 : 2) *
+          collective(all_reduce, layers.between / layers.products, split, split.tensor);
+    cost.micro_batch += (layers.forward + layers.backward) / t;
+    cost.step = layers.apply / (holding == Holding::whole ? t : t * d);
+    if (holding >= Holding::sums)
+      cost.micro_batch += collective(reduce_scatter, gradients / t, split, split.data);
+    else
+      cost.step += collective(all_reduce, gradients / t, split, split.data);
+    if (holding == Holding::all)
+      cost.micro_batch += (needs_.recomputes ? 3 : 2) *
+                          collective(all_gather, layers.parameters / t, split, split.data);
+    const auto held = [&](double bytes, Holding from) {
+      return bytes / (holding >= from ? t * d : t);
+    };
+    cost.bytes = held(layers.state, Holding::state) + held(layers.sums, Holding::sums) +
+                 held(layers.parameters, Holding::all) + in_flight * layers.kept / t;
+    return cost;
+  }
+
+  /// The least seconds of a step within the budget. Between two ways to hold tensors, some are held
+  /// the one way and the others the other.
+  std::optional<StageCost> cheapest(const LayerNeeds& layers, const Split& split,
+                                    int in_flight) const {
+    std::optional<StageCost> best, before;
+    const auto consider = [&](const StageCost& cost) {
+      const auto step = [&](const StageCost& of) {
+        return micro_batches_ * of.micro_batch + of.step;
+      };
+      if (!best || step(cost) < step(*best)) best = cost;
+    };
+    for (const Holding holding : {Holding::whole, Holding::state, Holding::sums, Holding::all}) {
+      const StageCost cost = cost_of(layers, split, holding, in_flight);
+      if (cost.bytes <= budget_) consider(cost);
+      if (before && cost.bytes <= budget_ && before->bytes > budget_) {
+        const double share = (before->bytes - budget_) / (before->bytes - cost.bytes);
+        consider({std::lerp(before->micro_batch, cost.micro_batch, share),
+                  std::lerp(before->step, cost.step, share), budget_});
+      }
+      before = cost;
+    }
+    return best;
+  }
+
+  const StepNeeds& needs_;
+  const int micro_batches_;
+  const Cluster& cluster_;
+  const cost::CostModel& model_;
+  const double budget_;
+};
+
+/// Every way to give axes of the mesh to parameters or to the batch.
+std::vector<Split> splits_of(const DeviceMesh& mesh) {
+  std::vector<Split> splits;
+  for (int axes = 0; axes < 1 << mesh.num_axes(); ++axes) {
+    Split split{mesh, {}, {}};
+    bool is_new = true;
+    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+      const bool tensor = axes >> axis & 1;
+      is_new = is_new && !(tensor && mesh.size(axis) == 1);
+      (tensor ? split.tensor : split.data).push_back(axis);
+      (tensor ? split.across : split.copies) *= mesh.size(axis);
+    }
+    if (is_new) splits.push_back(std::move(split));
+  }
+  return splits;
+}
+
+}  // namespace
+
+std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
+                                     const std::vector<ScheduleKind>& schedules,
+                                     const Cluster& cluster, const cost::CostModel& model,
+                                     std::int64_t budget) {
+  const Guess guess(needs, micro_batches, cluster, model, budget);
+  const auto layers = static_cast<int>(std::min(needs.at_few.size(), needs.at_many.size())) - 1;
+  std::vector<StageGuess> guesses;
+  for (int stages = 1; stages <= std::min(layers, cluster.num_devices()); ++stages) {
+    if (cluster.num_devices() % stages != 0 ||
+        (cluster.num_hosts % stages != 0 && stages % cluster.num_hosts != 0))
+      continue;
+    const Submesh part = submesh_of(cluster, cluster.num_devices() / stages);
+    std::vector<int> devices(part.num_devices());
+    std::iota(devices.begin(), devices.end(), 0);
+    StageGuess best{.stages = stages};
+    for (const DeviceMesh& mesh : logical_meshes(cluster, part, devices))
+      for (const Split& split : splits_of(mesh))
+        for (const ScheduleKind schedule : schedules)
+          best.seconds = std::min(best.seconds, guess.seconds(stages, split, schedule));
+    guesses.push_back(best);
+  }
+  return guesses;
+}
+
+}  // namespace alpa::inter_op

@@ -1,0 +1,402 @@
+// src/search/stages/stage_search.cc — searches for stages, and prices what the search asks for
+#include "src/search/stages/stage_search.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "src/base/infinity.h"
+#include "src/base/timing.h"
+#include "src/plan/evaluation/stage_seconds.h"
+#include "src/plan/schedules/schedule.h"
+#include "src/search/bound/step_bound.h"
+#include "src/search/stages/cut_prices.h"
+#include "src/search/stages/range_costs.h"
+#include "src/search/tuning.h"
+
+namespace alpa {
+
+namespace {
+
+bool are_equal(const FoundStages& a, const inter_op::StagePartition& partition, int schedule) {
+  return a.schedule == schedule && inter_op::have_equal_cuts(a.partition, partition);
+}
+
+std::vector<inter_op::StagePartition> partitions_of(const std::vector<FoundStages>& stages) {
+  std::vector<inter_op::StagePartition> partitions;
+  for (const FoundStages& of : stages) partitions.push_back(of.partition);
+  return partitions;
+}
+
+}  // namespace
+
+struct StageSearch::Impl {
+  Impl(StageSearchSpace question, const PlanningContext& planning)
+      : question_(std::move(question)),
+        options_(planning.options),
+        quiet_(of_ranges(planning.options)),
+        planning_{planning.model, quiet_, planning.cache},
+        costs_(question_.graph, question_.cluster,
+               {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
+        cuts_(question_.graph, question_.cluster, costs_.parts()) {}
+
+  /// Options of the searches of ranges: short rounds.
+  static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
+    options.progress = {};
+    options.limits.effort = search::kTuning.stage_search.effort;
+    options.limits.least_gain = search::kTuning.stage_search.least_gain;
+    return options;
+  }
+
+  /// Schedules that may differ: one for a single stage.
+  int num_schedules(const inter_op::StagePartition& partition) const {
+    return partition.stages.size() == 1 ? 1 : static_cast<int>(question_.schedules.size());
+  }
+
+  int in_flight(int schedule, int stages_after) const {
+    const int most_stages = std::min(costs_.ranges().layers(), question_.cluster.num_devices());
+    return pipeline::most_in_flight(question_.schedules[schedule], stages_after, most_stages,
+                                    micro_batches());
+  }
+
+  /// Numbers of micro-batches in flight that stages may be asked for, ascending.
+  std::vector<int> all_in_flight() const {
+    std::set<int> all;
+    for (int schedule = 0; schedule < static_cast<int>(question_.schedules.size()); ++schedule)
+      for (int after = 0; after < question_.cluster.num_devices(); ++after)
+        if (after < costs_.ranges().layers()) all.insert(in_flight(schedule, after));
+    return {all.begin(), all.end()};
+  }
+
+  int micro_batches() const { return question_.graph.num_micro_batches; }
+
+  /// The stages that take least under the bounds. What is not known of them is found out: first
+  /// bounds of their own, then plans.
+  bool improve(double cutoff) {
+    if (costs_.parts().empty() || costs_.seconds_left() <= 0) return false;
+    const double goal = enough(std::min(cutoff, best_seconds()));
+    const inter_op::PartitionCosts costs = table(RangeCosts::Ask::least);
+    LeastStages least = least_stages(costs, goal);
+    if (bounds_schedules_ && !costs_.is_memory_bound()) bound_ = std::max(bound_, least.seconds);
+    tell();
+    if (planned_before(least.stages, 0)) least = least_stages(costs, goal, partitions_of(planned_));
+    is_complete_ = least.seconds >= goal;
+    if (is_complete_) return false;
+    if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
+    if (least.stages.stages.empty()) return false;      // its time is over
+    const std::vector<RangeQuery> queries = queries_of(least.stages, least.schedule);
+    bool more = costs_.bound(queries);
+    if (costs_.ranges().layers() > search::kTuning.stage_search.many_layers)
+      while (more && costs_.bound(queries)) {  // a round takes longer than bounds do
+      }
+    return more || consider(least.stages, cutoff);
+  }
+
+  /// The stages of the least bound, under the schedule that it is least for.
+  struct LeastStages : inter_op::StepBound {
+    int schedule = 0;
+  };
+
+  inter_op::PartitionCosts table(RangeCosts::Ask ask) { return costs_.table(ask, all_in_flight()); }
+
+  LeastStages least_stages(const inter_op::PartitionCosts& costs, double enough,
+                           const std::vector<inter_op::StagePartition>& known = {}) {
+    LeastStages least{{kInfinity, {}}};
+    for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
+      inter_op::StepBound bound = inter_op::step_bound(
+          {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
+           .submeshes = costs_.parts(),
+           .costs = costs,
+           .runs =
+               [this](int first, int last, int part) {
+                 return costs_.least_runs(costs_.ranges().class_of(first, last), part);
+               },
+           .micro_batches = micro_batches(),
+           .schedule = question_.schedules[s],
+           .in_flight = [this, s](int after) { return in_flight(s, after); },
+           .transfer_seconds =
+               [this](int layer, int before, int after) {
+                 return cuts_.least(layer, before, after).per_micro_batch;
+               },
+           .hides_gradients = question_.cluster.software.gradient_overlap > 0,
+           .known = known,
+           .enough = std::min(enough, least.seconds),
+           .is_over = [this] { return costs_.seconds_left() <= 0; }});
+      if (bound.seconds < least.seconds) least = {std::move(bound), s};
+    }
+    return least;
+  }
+
+  /// What may take less than `enough` is bounded better, for a while.
+  double proven_seconds(double enough) {
+    if (!bounds_schedules_) return 0;
+    double proven = 0;
+    const Stopwatch watch;
+    const double most = search::kTuning.stage_search.proof_share * options_.limits.seconds;
+    while (proven == 0 || watch.seconds() < most) {
+      const LeastStages least = least_stages(table(RangeCosts::Ask::proven), enough);
+      proven = std::max(proven, least.seconds);
+      if (proven >= enough || least.stages.stages.empty() || costs_.seconds_left() <= 0 ||
+          !costs_.bound(queries_of(least.stages, least.schedule)))
+        break;
+    }
+    return proven;
+  }
+
+  FoundStages* planned_before(const inter_op::StagePartition& partition, int schedule) {
+    const auto found = std::find_if(
+        planned_.begin(), planned_.end(),
+        [&](const FoundStages& planned) { return are_equal(planned, partition, schedule); });
+    return found == planned_.end() ? nullptr : &*found;
+  }
+
+  FoundStages finish() {
+    returned_.clear();
+    while (!best_ && !costs_.is_long_over() && consider_best_template()) {
+    }
+    if (!best_) fail_to_fit();
+    best_->is_complete = is_complete_;
+    // A little more than what is enough is within the gap, however it is rounded.
+    bound_ = std::max(bound_, proven_seconds(enough(best_seconds()) * (1 + 1e-9)));
+    best_->lower_bound = std::min(bound_, best_seconds());
+    tell();
+    return returned(*best_);
+  }
+
+  std::optional<FoundStages> other(double seconds) {
+    if (returned_.size() > search::kTuning.stage_search.others) return std::nullopt;
+    return best_planned(seconds, [&](const FoundStages& of) {
+      return std::none_of(returned_.begin(), returned_.end(), [&](const FoundStages& known) {
+        return are_equal(known, of.partition, of.schedule);
+      });
+    });
+  }
+
+  std::optional<FoundStages> with_fewest_in_flight(double seconds) {
+    return best_planned(seconds, [](const FoundStages& of) { return of.schedule == 0; });
+  }
+
+  template <class Wanted>
+  std::optional<FoundStages> best_planned(double seconds, const Wanted& is_wanted) {
+    const FoundStages* best = nullptr;
+    for (const FoundStages& of : planned_)
+      if (of.seconds < (best ? best->seconds : seconds) && is_wanted(of)) best = &of;
+    return best ? std::optional(returned(*best)) : std::nullopt;
+  }
+
+  FoundStages returned(FoundStages found) {
+    returned_.push_back(found);
+    for (const RangeQuery& query : queries_of(found.partition, found.schedule))
+      found.plans.push_back(costs_.found_plan(query));
+    return found;
+  }
+
+  /// The template whose slowest stage takes least, of those that may be better than the best
+  /// stages; small ones last, as they pass on most. False: there is none.
+  bool consider_best_template() {
+    std::size_t best = question_.templates.size();
+    double least = best_seconds();
+    for (std::size_t t = 0; t < question_.templates.size(); ++t)
+      if (const double seconds = considered_[t] ? kInfinity : busiest(question_.templates[t]);
+          seconds < least)
+        best = t, least = seconds;
+    if (best == question_.templates.size()) return false;
+    consider_template(best);
+    return true;
+  }
+
+  /// What the slowest stage takes, so far as is known; infinite: it does not fit the memory, or is
+  /// not allowed.
+  double busiest(const inter_op::StagePartition& partition) {
+    if (!is_allowed(partition)) return kInfinity;
+    double slowest = 0;
+    for (const RangeQuery& query : queries_of(partition, 0))
+      slowest = std::max(slowest, costs_.seconds(query, RangeCosts::Ask::least));
+    return micro_batches() * slowest;
+  }
+
+  void consider_template(std::size_t number) {
+    considered_[number] = true;
+    consider(question_.templates[number]);
+  }
+
+  double plan_equal(int stages) {
+    memory_share_ = search::kTuning.stage_search.memory_share_of_equal;
+    double seconds = kInfinity;
+    for (std::size_t t = 0; t < question_.templates.size(); ++t) {
+      const inter_op::StagePartition& partition = question_.templates[t];
+      if (std::ssize(partition.stages) != stages || !is_allowed(partition)) continue;
+      if (!considered_[t]) consider_template(t);
+      for (int schedule = 0; schedule < num_schedules(partition); ++schedule)
+        if (const FoundStages* found = planned_before(partition, schedule))
+          seconds = std::min(seconds, found->seconds);
+    }
+    memory_share_ = search::kTuning.stage_search.memory_share;
+    return seconds;
+  }
+
+  double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
+
+  bool is_allowed(const inter_op::StagePartition& partition) const {
+    const auto& parts = costs_.parts();
+    return std::all_of(partition.stages.begin(), partition.stages.end(), [&](const auto& stage) {
+      return std::find(parts.begin(), parts.end(), stage.submesh) != parts.end();
+    });
+  }
+
+  [[noreturn]] void fail_to_fit() {
+    const bool none = costs_.seconds_left() > 0 &&
+                      least_stages(table(RangeCosts::Ask::proven), kInfinity).seconds == kInfinity;
+    const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
+    const std::string fit = fmt::format(
+        "AutoStages: no stages of {} layers{} fit into {} bytes per device",
+        costs_.ranges().layers(),
+        any_shape
+            ? ""
+            : fmt::format(" with the logical mesh shapes that are allowed tile {} devices and",
+                          question_.cluster.num_devices()),
+        question_.budget);
+    throw intra_op::OverBudget(
+        late ? fmt::format("{}, of those found in {:.3g} seconds; allow more seconds, give more "
+                           "layers or devices, or raise the budget",
+                           fit, watch_.seconds())
+             : fmt::format("{}{}; {}, or raise the memory budget", fit,
+                           none ? "" : ", of those found",
+                           any_shape ? "give more layers or devices" : "allow more shapes"),
+        late   ? intra_op::NoPlan::out_of_time
+        : none ? intra_op::NoPlan::proven
+               : intra_op::NoPlan::not_found);
+  }
+
+  double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
+
+  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition,
+                                     int schedule) const {
+    std::vector<RangeQuery> queries;
+    int after = static_cast<int>(partition.stages.size());
+    const bool is_alone = after == 1;  // then forward and backward follow each other
+    for (const inter_op::Stage& stage : partition.stages) {
+      const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
+      invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
+                stage.submesh);
+      queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
+                         static_cast<int>(part - costs_.parts().begin()),
+                         is_alone ? 1 : in_flight(schedule, --after)});
+    }
+    return queries;
+  }
+
+  /// Plans the stages, and keeps them if they are the best, under every schedule that may be
+  /// better. A single one need not be planned well that is above the cutoff. False: all were
+  /// planned before.
+  bool consider(const inter_op::StagePartition& partition, double cutoff = kInfinity) {
+    bool any = consider(partition, 0, cutoff);
+    for (int schedule = 1; schedule < num_schedules(partition); ++schedule)
+      if (may_be_better(partition, schedule)) any |= consider(partition, schedule, cutoff);
+    return any;
+  }
+
+  /// Than the best stages, if more micro-batches in flight ask for no other plans than the fewest.
+  bool may_be_better(const inter_op::StagePartition& partition, int schedule) {
+    const FoundStages* fewest = planned_before(partition, 0);
+    return fewest && played(partition, 0, schedule) < best_seconds();
+  }
+
+  bool consider(const inter_op::StagePartition& partition, int schedule, double cutoff) {
+    const std::vector<RangeQuery> queries = queries_of(partition, schedule);
+    const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
+    constexpr double kShare = search::kTuning.stage_search.memory_share;
+    bool any = false, all_fit = true;
+    for (const RangeQuery& query : queries) {
+      any |= costs_.plan(query, cutoff_of_range, schedule == 0 ? memory_share_ : kShare);
+      all_fit = costs_.planned_seconds(query) < kInfinity;
+      if (!all_fit) break;
+    }
+    const double seconds = all_fit ? played(partition, schedule, schedule) : kInfinity;
+    if (FoundStages* before = planned_before(partition, schedule))
+      before->seconds = std::min(before->seconds, seconds);
+    else if (any |= all_fit; all_fit)
+      planned_.push_back({partition, schedule, seconds});
+    if (seconds < best_seconds()) {
+      best_ = FoundStages{partition, schedule, seconds};
+      tell();
+    }
+    return any;
+  }
+
+  /// By the schedule, of stages that are planned for the micro-batches in flight of schedule
+  /// `planned_for`.
+  double played(const inter_op::StagePartition& partition, int planned_for, int schedule) {
+    const std::vector<RangeQuery> queries = queries_of(partition, planned_for);
+    std::vector<StageSeconds> stages;
+    for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
+    std::vector<double> transfers;
+    const std::vector<int> hosts = inter_op::hosts_of(
+        {question_.cluster.num_hosts, question_.cluster.devices_per_host}, partition);
+    for (std::size_t s = 1; s < queries.size(); ++s) {
+      const CutSeconds cut =
+          cuts_.least(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part,
+                      hosts[s] >= 0 && hosts[s - 1] == hosts[s]);
+      transfers.push_back(cut.per_micro_batch);
+      // What crosses the last cut once per step ends at the last stage. What comes back over the
+      // first one ends at the first stage.
+      if (s + 1 == queries.size()) stages.back().apply += cut.per_step / 2;
+      if (s == 1) stages.front().apply += cut.per_step / 2;
+    }
+    return played_seconds(question_.schedules[schedule], micro_batches())(stages, transfers);
+  }
+
+  PlanningProgress progress() const {
+    PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = watch_.seconds()};
+    now.best_seconds = best_seconds();
+    if (best_) now.stages = static_cast<int>(best_->partition.stages.size());
+    now.lower_bound_seconds = std::min(now.lower_bound_seconds, now.best_seconds);
+    now.searches = costs_.num_searches();
+    now.ranges = costs_.num_ranges();
+    now.seconds_left = costs_.seconds_left();
+    return now;
+  }
+
+  void tell() const {
+    if (options_.progress) options_.progress(progress());
+  }
+
+  const StageSearchSpace question_;
+  const intra_op::AutoShardOptions& options_;
+  const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
+  const PlanningContext planning_;
+  RangeCosts costs_;
+  const CutPrices cuts_;
+  const Stopwatch watch_;
+  /// If reductions hide in part, that part takes no time at all in a schedule, but in a bound.
+  const bool bounds_schedules_ = question_.cluster.software.gradient_overlap <= 0 ||
+                                 question_.cluster.software.gradient_overlap >= 1;
+  double bound_ = 0;
+  /// Of the time left, for one range whose best plan has too much memory.
+  double memory_share_ = search::kTuning.stage_search.memory_share;
+  std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
+  bool has_begun_ = false, is_complete_ = false;
+  std::optional<FoundStages> best_;
+  std::vector<FoundStages> planned_;   ///< all, without their plans
+  std::vector<FoundStages> returned_;  ///< the best ones and others
+};
+
+StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& planning)
+    : impl_(std::make_unique<Impl>(std::move(question), planning)) {}
+
+StageSearch::~StageSearch() = default;
+
+bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
+double StageSearch::plan_equal(int stages) { return impl_->plan_equal(stages); }
+double StageSearch::bound() const { return impl_->bound_; }
+double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
+double StageSearch::best_seconds() const { return impl_->best_seconds(); }
+PlanningProgress StageSearch::progress() const { return impl_->progress(); }
+FoundStages StageSearch::finish() { return impl_->finish(); }
+std::optional<FoundStages> StageSearch::with_fewest_in_flight(double seconds) {
+  return impl_->with_fewest_in_flight(seconds);
+}
+std::optional<FoundStages> StageSearch::other(double seconds) { return impl_->other(seconds); }
+
+}  // namespace alpa

@@ -1,0 +1,87 @@
+#pragma once
+/// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
+/// (range_costs.h), and searches for the best partition (step_bound.h).
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "alpa/mesh/cluster.h"
+#include "alpa/plan/schedule_kind.h"
+#include "src/base/infinity.h"
+#include "src/search/bound/stage.h"
+#include "src/search/stages/plan_stage.h"
+#include "src/search/stages/range_costs.h"
+
+namespace alpa {
+
+/// What stages are searched for.
+struct StageSearchSpace {
+  const Graph& graph;
+  const Cluster& cluster;
+  std::int64_t budget = 0;  ///< bytes of a device, as `counted_bytes` counts them
+  std::vector<inter_op::Submesh> submeshes = {};   ///< that stages may have
+  std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
+  /// At least one; the first has the fewest micro-batches in flight at every stage.
+  std::vector<ScheduleKind> schedules = {ScheduleKind::one_f_one_b};
+  /// Stages for `plan_equal`, and to fall back on if time ends without any: one stage, equal ones.
+  std::vector<inter_op::StagePartition> templates = {};
+};
+
+struct FoundStages {
+  inter_op::StagePartition partition;
+  int schedule = 0;        ///< number among the choices
+  double seconds = 0;      ///< predicted for the step, by its schedule
+  double lower_bound = 0;  ///< no stages take less
+  /// Whether the search ended by itself: no other stages are expected to take less, up to the
+  /// options' relative gap.
+  bool is_complete = false;
+  /// Per stage, the plan that the search made of it; null: it needs less memory.
+  std::vector<std::shared_ptr<const RangePlan>> plans = {};
+};
+
+/// A search for the stages with the least predicted seconds per step, round by round, so that
+/// several searches (of other numbers of micro-batches) can take turns. It plans the stages of the
+/// least bound (step_bound.h) under what is known of ranges of layers, until no bound is below the
+/// best stages that were planned, as their schedule plays them. One thread at a time.
+class StageSearch {
+ public:
+  /// What `question` and `planning` refer to must outlive this.
+  StageSearch(StageSearchSpace question, const PlanningContext& planning);
+  ~StageSearch();
+  StageSearch(const StageSearch&) = delete;
+  StageSearch& operator=(const StageSearch&) = delete;
+
+  /// One round. False: the best stages are found up to the options' relative gap, none are better
+  /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
+  bool improve(double cutoff_seconds = kInfinity);
+
+  /// Plans the template of so many stages, if there is one, as stages to compare others with.
+  /// Returns its seconds; infinite: it does not fit.
+  double plan_equal(int stages);
+
+  /// Lower bound on the seconds so far; none where memory made plans slower.
+  double bound() const;
+  /// Seconds that no stages take less than. More than `enough` need not be proven.
+  double proven_seconds(double enough);
+  double best_seconds() const;  ///< of the best stages so far; infinite: none yet
+  PlanningProgress progress() const;
+
+  /// The best stages so far, or else the first template that fits. Throws intra_op::OverBudget if
+  /// no stages do.
+  FoundStages finish();
+
+  /// The best of the stages that were planned with the first schedule, which has the fewest
+  /// micro-batches in flight. None: they do not take less than `seconds`.
+  std::optional<FoundStages> with_fewest_in_flight(double seconds);
+
+  /// The next best of the stages that were planned, behind those that were returned: real transfers
+  /// may take longer than predicted. None: no others take less than
+  /// so many seconds, or enough were returned.
+  std::optional<FoundStages> other(double seconds);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace alpa

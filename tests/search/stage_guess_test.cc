@@ -1,0 +1,100 @@
+// Guesses of equal stages against stages that are planned.
+#include "src/search/stages/stage_guess.h"
+
+#include <doctest/doctest.h>
+
+#include "alpa/alpa.h"
+#include "src/ir/stages.h"
+#include "src/search/stages/given_stages.h"
+#include "src/search/stages/stage_search.h"
+#include "support/planning_suite.h"
+
+namespace stage_guess_test {
+
+using namespace alpa;
+
+namespace {
+
+constexpr std::int64_t kMuch = std::int64_t{1} << 50;
+constexpr int kLayers = 8, kBatch = 32;
+
+TrainingStep step_of(const char* model) {
+  return testing::suite_step(
+      model,
+      {.stack = {
+           .layers = kLayers, .batch = kBatch, .sequence = 256, .hidden = 1024, .heads = 16}});
+}
+
+/// Seconds of a step of so many equal stages, planned and played.
+double planned_seconds(const Graph& graph, const Cluster& cluster, int stages) {
+  const std::vector<inter_op::Submesh> parts =
+      inter_op::equal_submeshes({cluster.num_hosts, cluster.devices_per_host}, stages);
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  intra_op::AutoShardOptions options;
+  options.part.whole_boundary_inputs = true;
+  intra_op::PlanningCache cache;
+  StageSearchSpace question{graph, cluster};
+  question.budget = kMuch;
+  question.submeshes = {parts.front()};
+  const std::vector<double> flops(num_layers(graph), 1);
+  question.templates.push_back(inter_op::uniform_stages(flops, parts));
+  StageSearch search(question, {model, options, cache});
+  search.plan_equal(stages);
+  return search.best_seconds();
+}
+
+}  // namespace
+
+TEST_CASE("guesses are near what equal stages take") {
+  const Cluster cluster = Cluster::named("dgx-a100", 2);
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  for (const char* name : {"gpt", "bert", "moe"}) {
+    const TrainingStep step = step_of(name);
+    const inter_op::StepNeeds needs(step.trace(1), step.trace(kBatch), false, model);
+    for (const int micro_batches : {1, 8}) {
+      const Graph graph = step.trace(micro_batches);
+      for (const inter_op::StageGuess& guess : inter_op::guess_stages(
+               needs, micro_batches, {ScheduleKind::one_f_one_b}, cluster, model, kMuch)) {
+        if (guess.stages > 4) continue;
+        CAPTURE(name);
+        CAPTURE(micro_batches);
+        CAPTURE(guess.stages);
+        const double ratio = guess.seconds / planned_seconds(graph, cluster, guess.stages);
+        CHECK(ratio > 0.5);
+        CHECK(ratio < 1.6);
+      }
+    }
+  }
+}
+
+TEST_CASE("less memory never makes a guess faster, and what state exceeds it has no guess") {
+  const Cluster cluster = Cluster::named("dgx-a100");
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  const TrainingStep step = step_of("gpt");
+  const Graph few = step.trace(1), many = step.trace(kBatch);
+  const inter_op::StepNeeds needs(few, many, false, model);
+  double state = 0;
+  for (const Input& input : many.inputs)
+    if (input.kind == InputKind::state || input.kind == InputKind::accumulator)
+      state += static_cast<double>(many.type(input.value).bytes());
+  const auto least = [&](double budget) {
+    std::vector<double> seconds;
+    for (const inter_op::StageGuess& guess :
+         inter_op::guess_stages(needs, 8, {ScheduleKind::one_f_one_b}, cluster, model,
+                                static_cast<std::int64_t>(budget)))
+      seconds.push_back(guess.seconds);
+    return seconds;
+  };
+  std::vector<double> before = least(8 * state);
+  for (const double share : {2.0, 1.0, 0.5, 0.25}) {
+    const std::vector<double> now = least(share * state);
+    for (std::size_t k = 0; k < now.size(); ++k) CHECK(now[k] >= before[k]);
+    before = now;
+  }
+  for (const double seconds : least(0.9 * state / cluster.num_devices()))
+    CHECK(seconds == kInfinity);
+  CHECK(needs.at_many.back().parameters + needs.at_many.back().state + needs.at_many.back().sums ==
+        doctest::Approx(state));
+}
+
+}  // namespace stage_guess_test
