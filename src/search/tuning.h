@@ -93,6 +93,10 @@ struct Tuning {
   struct ClusterLayers {
     /// Heavy operators that a layer has at least, where there are enough.
     int least_heavy = 3;
+    /// A cut is nearby that so many heavy operators lie before at most: a block of a transformer.
+    int near_heavy = 8;
+    /// Where this gives fewer layers, they may read twice the bytes, or up to so many times.
+    int few_layers = 8, most_bytes = 4;
   } cluster_layers;
 
   struct RangeCosts {

@@ -218,14 +218,31 @@ TEST_CASE("four equal operators make three layers, though none of two keeps the 
   CHECK(clustering.flops_bound == doctest::Approx(2));
 }
 
-TEST_CASE("the automatic number of layers is the largest that costs no more than two") {
+TEST_CASE("the automatic number of layers is the largest that reads no more than two do") {
   CHECK(cluster(equal_operators(12), {}).layers.size() == 5);
   CHECK(cluster(equal_operators(2), {}).layers.size() == 2);
   // Bytes between groups of four operators: 100; within a group 200.
-  const auto groups = chain(24, [](int n) {
-    return ForwardOperator{1, true, {n % 4 == 3 ? 100 : 200}};
+  const auto groups = [](int operators) {
+    return chain(operators, [](int n) {
+      return ForwardOperator{1, true, {n % 4 == 3 ? 100 : 200}};
+    });
+  };
+  CHECK(text(cluster(groups(32), {})) ==
+        "(0-3)(4-7)(8-11)(12-15)(16-19)(20-23)(24-27)(28-31); 100");
+  // Where these are few, layers begin within groups, too.
+  CHECK(text(cluster(groups(12), {})) == "(0-1)(2-3)(4-5)(6-8)(9-11); 200");
+}
+
+TEST_CASE("where operators pass on more, layers are cut at the best places nearby") {
+  // Blocks of four operators with 100 bytes between them, of which the first have eight times that.
+  const auto shrinking = chain(64, [](int n) {
+    const int bytes = n % 4 == 3 ? 100 : 200;
+    return ForwardOperator{1, true, {n < 16 ? 8 * bytes : bytes}};
   });
-  CHECK(text(cluster(groups, {})) == "(0-3)(4-7)(8-11)(12-15)(16-19)(20-23); 100");
+  const Clustering clustering = cluster(shrinking, {});
+  CHECK(text(clustering) ==
+        "(0-3)(4-7)(8-11)(12-16)(17-19)(20-23)(24-27)(28-31)(32-35)(36-39)(40-43)(44-47)(48-51)"
+        "(52-55)(56-59)(60-63); 800");
 }
 
 TEST_CASE("a result that is read in several later layers crosses into each of them once") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/alpa.h"
+#include "src/compile/trace.h"
 #include "src/ir/stages.h"
 #include "src/search/stages/given_stages.h"
 #include "src/search/stages/stage_search.h"
@@ -65,6 +66,41 @@ TEST_CASE("guesses are near what equal stages take") {
       }
     }
   }
+}
+
+TEST_CASE("guesses know sums over rows inside a model, and which transfers leave a host") {
+  constexpr int kRows = 64, kWidth = 256;
+  const TrainingStep step = training_step(
+      {{"x", {f32, {kRows, kWidth}}}, {"y", {f32, {kRows, kWidth}}}},
+      [](const Batch& batch) {
+        Value x = batch["x"];
+        for (int layer = 0; layer < kLayers; ++layer)
+          x = nn::ReLU()(nn::BatchNorm()(nn::Dense(kWidth)(x)));
+        return mean(square(x - batch["y"]));
+      },
+      optim::Sgd{.learning_rate = 0.1});
+  Cluster cluster = Cluster::named("dgx-a100", 2);
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  const auto traced = [&](int micro_batches) {
+    MethodOptions method{.kind = MethodKind::pipeline};
+    method.options.num_micro_batches = micro_batches;
+    method.options.layers = AutoLayers{kLayers};
+    return trace(step, method);
+  };
+  const inter_op::StepNeeds needs(traced(1), traced(8), false, model);
+  CHECK(needs.at_many.back().tensors == 4 * kLayers);     // two of a product, two of a norm
+  CHECK(needs.at_many.back().statistics >= 2 * kLayers);  // a mean and a variance, and back
+  CHECK(needs.at_many.back().summed >= needs.at_many.back().statistics * kWidth * 4);
+  const auto seconds = [&](int stages) {
+    for (const inter_op::StageGuess& guess :
+         inter_op::guess_stages(needs, 1, {ScheduleKind::one_f_one_b}, cluster, model, kMuch))
+      if (guess.stages == stages) return guess.seconds;
+    return kInfinity;
+  };
+  const double before = seconds(8);
+  cluster.between_hosts.alpha_seconds += 1;
+  // One of the seven cuts lies between the hosts, and is passed forward and backward.
+  CHECK(seconds(8) == doctest::Approx(before + 2).epsilon(1e-3));
 }
 
 TEST_CASE("less memory never makes a guess faster, and what state exceeds it has no guess") {

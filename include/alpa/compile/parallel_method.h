@@ -23,7 +23,7 @@ struct ManualLayers {};
 
 /// Layers are found: of balanced FLOPs, with the fewest bytes between them. Marks have no effect.
 struct AutoLayers {
-  int count = 0;           ///< 0: as many as cost no more than two do
+  int count = 0;           ///< 0: as many as read few bytes of each other
   double tolerance = 0.5;  ///< a layer may have 1 + tolerance times the average FLOPs
 };
 

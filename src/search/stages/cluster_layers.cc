@@ -32,8 +32,11 @@ struct Problem {
   int least_heavy = 1;        ///< heavy operators per layer
   bool counts_parts = false;  ///< a heavy operator counts as all that it consists of
   double flops_bound = 0;     ///< a layer has fewer FLOPs
+  /// Per operator: a layer that begins there may read so many bytes, whatever the limit. Empty: 0.
+  std::vector<std::int64_t> allowance = {};
 
   int size() const { return static_cast<int>(operators.size()); }
+  std::int64_t allowed(int first) const { return allowance.empty() ? 0 : allowance[first]; }
 };
 
 /// Everything that does not depend on the number of layers.
@@ -51,6 +54,31 @@ Problem problem_of(const std::vector<ForwardOperator>& operators) {
     problem.flops.push_back(problem.flops.back() + operators[n].flops);
   }
   return problem;
+}
+
+/// Per operator the bytes that a cut before it may have: those of the best cut up to `reach`
+/// heavy operators before it, or of the best one as near behind it, if these are more.
+std::vector<std::int64_t> best_cuts_nearby(const Problem& problem, int reach) {
+  std::vector<int> last_reader(problem.bytes.size(), -1);
+  for (int n = 0; n < problem.size(); ++n)
+    for (const int result : problem.operators[n].read) last_reader[result] = n;
+  std::vector<std::int64_t> crossing(problem.size());  // the cut before each operator
+  for (std::size_t result = 0; result < problem.bytes.size(); ++result)
+    for (int n = problem.producer[result] + 1; n <= last_reader[result]; ++n)
+      crossing[n] += problem.bytes[result];
+  std::vector<int> heavies = {0};  // before each operator
+  for (const ForwardOperator& each : problem.operators)
+    heavies.push_back(heavies.back() + each.heavy);
+  std::vector<std::int64_t> best(problem.size());
+  for (int n = 1; n < problem.size(); ++n) {
+    std::int64_t before = crossing[n], behind = crossing[n];
+    for (int at = n - 1; at > 0 && heavies[n] - heavies[at] <= reach; --at)
+      before = std::min(before, crossing[at]);
+    for (int at = n + 1; at < problem.size() && heavies[at] - heavies[n] <= reach; ++at)
+      behind = std::min(behind, crossing[at]);
+    best[n] = std::max(before, behind);
+  }
+  return best;
 }
 
 /// How many layers have at least so many heavies each.
@@ -96,7 +124,7 @@ void visit_layers(const Problem& problem, int first, std::int64_t limit,
       last_reader[result] = first;
       crossing += problem.bytes[result];
     }
-    if (crossing > limit) return;
+    if (crossing > std::max(limit, problem.allowed(first))) return;
     const bool is_heavy = heavy < std::ssize(problem.heavy) && problem.heavy[heavy] == n;
     const bool full = problem.flops[n + 1] - problem.flops[first] >= problem.flops_bound;
     if (count() >= problem.least_heavy && full && is_heavy) return;
@@ -106,12 +134,12 @@ void visit_layers(const Problem& problem, int first, std::int64_t limit,
   }
 }
 
-/// Score of the first program.
+/// Score of the first program: bytes that are allowed do not count.
 struct LargestBytes {
   std::int64_t bytes = 0;
   bool operator<(const LargestBytes& other) const { return bytes < other.bytes; }
-  LargestBytes with_layer(std::int64_t crossing, double) const {
-    return {std::max(bytes, crossing)};
+  LargestBytes with_layer(std::int64_t crossing, std::int64_t allowed, double) const {
+    return {crossing <= allowed ? bytes : std::max(bytes, crossing)};
   }
 };
 
@@ -122,7 +150,7 @@ struct SumAndBalance {
   bool operator<(const SumAndBalance& other) const {
     return std::tie(bytes, squares) < std::tie(other.bytes, other.squares);
   }
-  SumAndBalance with_layer(std::int64_t crossing, double flops) const {
+  SumAndBalance with_layer(std::int64_t crossing, std::int64_t, double flops) const {
     return {bytes + crossing, squares + flops * flops};
   }
 };
@@ -152,7 +180,7 @@ std::vector<Entry<Score>> best_cuts(const Problem& problem, std::int64_t limit) 
       const double flops = problem.flops[end] - problem.flops[first];
       for (int q = least; q <= most; ++q) {
         if (from[q].previous < 0) continue;
-        const Score score = from[q].score.with_layer(crossing, flops);
+        const Score score = from[q].score.with_layer(crossing, problem.allowed(first), flops);
         if (to[q + 1].previous < 0 || score < to[q + 1].score) to[q + 1] = {first, score};
       }
     });
@@ -205,14 +233,25 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
   const Problem two = problem;
   problem.counts_parts = true;  // as many layers as there may be
   set_layers(problem, two.layers, options.tolerance);
-  const int most = std::min(
-      problem.size(), problem.heavies.back() / search::kTuning.cluster_layers.least_heavy + 1);
-  for (int layers = most; layers > 2; --layers) {
-    set_layers(problem, layers, options.tolerance);
-    const std::int64_t largest = least_largest_bytes(problem, of_two);
-    if (largest < kUnlimited) return largest;
+  const auto& tuning = search::kTuning.cluster_layers;
+  problem.allowance = best_cuts_nearby(problem, tuning.near_heavy);
+  const int most = std::min(problem.size(), problem.heavies.back() / tuning.least_heavy + 1);
+  int found = 2;
+  for (int times = 1; times <= tuning.most_bytes && found < tuning.few_layers; times *= 2) {
+    if (times > 1)
+      for (std::int64_t& bytes : problem.allowance) bytes *= 2;
+    const int fewest = found;
+    for (int layers = most; layers > fewest && found == fewest; --layers) {
+      set_layers(problem, layers, options.tolerance);
+      if (least_largest_bytes(problem, times * of_two) < kUnlimited) found = layers;
+    }
+  }
+  if (found > 2) {
+    set_layers(problem, found, options.tolerance);
+    return least_largest_bytes(problem);
   }
   problem.counts_parts = false;
+  problem.allowance.clear();
   set_layers(problem, two.layers, options.tolerance);
   problem.flops_bound = two.flops_bound;
   return of_two;
@@ -235,13 +274,16 @@ Clustering cluster(const std::vector<ForwardOperator>& operators,
           ? set_auto_layers(problem, options)
           : set_feasible_layers(problem, options.layers, options.tolerance);
   const auto entries = best_cuts<SumAndBalance>(problem, largest);
-  Clustering result{.largest_bytes = largest,
-                    .sum_of_bytes = entries.back().score.bytes,
-                    .flops_bound = problem.flops_bound};
+  Clustering result{.sum_of_bytes = entries.back().score.bytes, .flops_bound = problem.flops_bound};
+  const auto entry = [&](int end, int layers) -> const Entry<SumAndBalance>& {
+    return entries[static_cast<std::size_t>(end) * (problem.layers + 1) + layers];
+  };
   for (int end = size, q = problem.layers; q > 0; --q) {
-    const int first = entries[static_cast<std::size_t>(end) * (problem.layers + 1) + q].previous;
+    const int first = entry(end, q).previous;
     invariant(first >= 0, "clustering: no way to have {} operators in {} layers", end, q);
     result.layers.insert(result.layers.begin(), {first, end - 1});
+    result.largest_bytes =
+        std::max(result.largest_bytes, entry(end, q).score.bytes - entry(first, q - 1).score.bytes);
     end = first;
   }
   return result;

@@ -18,7 +18,9 @@ struct ForwardOperator {
   std::vector<int> read = {};
 };
 
-/// As the number of layers: the largest that costs no more than two layers do.
+/// As the number of layers: the largest whose layers read no more bytes than the second of two
+/// does, or than the best cut nearby: early layers of a convolutional network pass on more. Where
+/// these are few, layers may read a few times as many.
 inline constexpr int kAutoLayers = 0;
 
 struct ClusteringOptions {
@@ -35,7 +37,7 @@ struct LayerRange {
 struct Clustering {
   std::vector<LayerRange> layers = {};  ///< in order; together all operators
   /// Bytes of distinct results of earlier layers that a layer reads: the largest over layers, which
-  /// is minimal, and the sum over layers.
+  /// is minimal for a given number of layers, and the sum over layers.
   std::int64_t largest_bytes = 0, sum_of_bytes = 0;
   /// FLOPs that a layer had to stay below. More than (1 + tolerance) × the average if operators are
   /// too coarse for that: then the least at which a clustering exists.

@@ -14,6 +14,7 @@
 #include "src/plan/cost/collective.h"
 #include "src/plan/cost/transfer.h"
 #include "src/plan/evaluation/evaluate.h"
+#include "src/plan/facts/batch_factors.h"
 #include "src/plan/schedules/schedule.h"
 #include "src/search/program/assemble_plan.h"
 #include "src/search/stages/stage_graph.h"
@@ -99,7 +100,31 @@ void add_state(const Graph& graph, std::vector<LayerNeeds>& layers) {
       layer.sums += bytes;
     else if (input.kind == InputKind::state)
       (is_read[input.value] ? layer.parameters : layer.state) += bytes;
+    if (input.kind == InputKind::state && is_read[input.value]) layer.tensors += 1;
   }
+}
+
+/// Sums over the rows of a micro-batch on which rows of the same micro-batch depend: devices that
+/// split the batch add up their parts.
+void add_statistics(const Graph& graph, std::vector<LayerNeeds>& layers) {
+  const std::vector<int> batch = intra_op::batch_dims(graph);
+  const auto has_rows = [&](int value) { return batch[value] >= 0; };
+  std::vector<bool> seen(graph.values.size());
+  const auto count = [&](int value, const auto& self) -> void {
+    if (has_rows(value) || seen[value]) return;
+    seen[value] = true;
+    const Node& node = graph.producer(value);
+    if (std::ranges::any_of(node.operands, has_rows)) {
+      LayerNeeds& layer = layers[std::max(node.layer, 0)];
+      layer.statistics += 1;
+      layer.summed += bytes_of(graph, value);
+    } else {
+      for (const int operand : node.operands) self(operand, self);
+    }
+  };
+  for (const Node& node : graph.nodes)
+    if (node.region != Region::apply && std::ranges::any_of(node.results, has_rows))
+      for (const int value : node.operands) count(value, count);
 }
 
 /// Seconds of nodes on one device.
@@ -137,7 +162,8 @@ void LayerNeeds::add(const LayerNeeds& other, double times) {
   for (double LayerNeeds::*of :
        {&LayerNeeds::forward, &LayerNeeds::backward, &LayerNeeds::apply, &LayerNeeds::parameters,
         &LayerNeeds::state, &LayerNeeds::sums, &LayerNeeds::kept, &LayerNeeds::passed,
-        &LayerNeeds::products, &LayerNeeds::between})
+        &LayerNeeds::products, &LayerNeeds::between, &LayerNeeds::tensors, &LayerNeeds::statistics,
+        &LayerNeeds::summed})
     this->*of += times * (other.*of);
 }
 
@@ -150,6 +176,7 @@ std::vector<LayerNeeds> needs_of_layers(const Graph& of, const cost::CostModel& 
   add_state(graph, layers);
   add_values(graph, layers);
   add_products(graph, layers);
+  add_statistics(of, layers);
   return layers;
 }
 
@@ -199,6 +226,7 @@ LayerNeeds needs_at(const StepNeeds& needs, int stage, int stages, double micro_
   result.between = std::max(result.between, 0.0);
   result.apply = many.apply, result.products = many.products;
   result.parameters = many.parameters, result.state = many.state;
+  result.tensors = many.tensors, result.statistics = many.statistics, result.summed = many.summed;
   result.sums = many.sums;
   return result;
 }
@@ -236,7 +264,7 @@ class Guess {
       const LayerNeeds needs = needs_at(needs_, stages - after - 1, stages, rows_of);
       const std::optional<StageCost> stage = cheapest(needs, split, in_flight);
       if (!stage) return kInfinity;
-      if (after > 0) to_end += transfer_seconds(needs.passed * split.copies, split);
+      if (after > 0) to_end += transfer_seconds(needs.passed * split.copies, split, after);
       to_end += stage->micro_batch;
       slowest = std::max({slowest, stage->micro_batch, to_end / in_flight});
       apply = std::max(apply, stage->step);
@@ -245,18 +273,21 @@ class Guess {
   }
 
  private:
-  /// Of what crosses the end of a stage, there and back.
-  double transfer_seconds(double bytes, const Split& split) const {
+  /// Seconds for what crosses the end of a stage that so many are behind, there and back.
+  double transfer_seconds(double bytes, const Split& split, int after) const {
     const int devices = split.mesh.num_devices();
+    const int per_host = cluster_.num_devices() / cluster_.num_hosts;
+    const bool in_host = after * devices % per_host != 0;
     return 2 * cost::least_transfer_seconds(bytes, devices, devices,
-                                            cost::link_between(cluster_, cluster_.num_hosts == 1));
+                                            cost::link_between(cluster_, in_host));
   }
 
-  double collective(CollectiveKind kind, double bytes, const Split& split,
+  /// Seconds of so many collectives that have these bytes together.
+  double collective(CollectiveKind kind, double bytes, double count, const Split& split,
                     const std::vector<int>& axes) const {
-    return bytes > 0 && !axes.empty()
-               ? cost::collective_seconds(kind, bytes, split.mesh, axes, model_.reshard.collectives)
-               : 0;
+    if (bytes <= 0 || axes.empty()) return 0;
+    return count * cost::collective_seconds(kind, bytes / count, split.mesh, axes,
+                                            model_.reshard.collectives);
   }
 
   StageCost cost_of(const LayerNeeds& layers, const Split& split, Holding holding,
@@ -266,20 +297,20 @@ class Guess {
     const double gradients = std::max(layers.sums, layers.parameters);
     StageCost cost;
     // Pairs of products add their results up once forward, and once backward.
-    const double sums = layers.products / 2;
-    if (sums > 0)
-      cost.micro_batch =
-          sums * (needs_.recomputes ? 3 : 2) *
-          collective(all_reduce, layers.between / layers.products, split, split.tensor);
+    const double runs = needs_.recomputes ? 3 : 2;
+    cost.micro_batch =
+        runs * collective(all_reduce, layers.between / 2, layers.products / 2, split, split.tensor);
+    cost.micro_batch += collective(all_reduce, layers.summed, layers.statistics, split, split.data);
     cost.micro_batch += (layers.forward + layers.backward) / t;
     cost.step = layers.apply / (holding == Holding::whole ? t : t * d);
     if (holding >= Holding::sums)
-      cost.micro_batch += collective(reduce_scatter, gradients / t, split, split.data);
+      cost.micro_batch +=
+          collective(reduce_scatter, gradients / t, layers.tensors, split, split.data);
     else
-      cost.step += collective(all_reduce, gradients / t, split, split.data);
+      cost.step += collective(all_reduce, gradients / t, layers.tensors, split, split.data);
     if (holding == Holding::all)
-      cost.micro_batch += (needs_.recomputes ? 3 : 2) *
-                          collective(all_gather, layers.parameters / t, split, split.data);
+      cost.micro_batch +=
+          runs * collective(all_gather, layers.parameters / t, layers.tensors, split, split.data);
     const auto held = [&](double bytes, Holding from) {
       return bytes / (holding >= from ? t * d : t);
     };

@@ -24,6 +24,9 @@ struct LayerNeeds {
   double passed = 0;                 ///< bytes that a micro-batch passes on to later layers
   double products = 0;               ///< products with parameters, those of one operand as one
   double between = 0;                ///< bytes that pass between these products
+  double tensors = 0;                ///< parameters
+  double statistics = 0;             ///< sums over a micro-batch that it reads, as in batch norm
+  double summed = 0;                 ///< bytes of these sums
 
   void add(const LayerNeeds& other, double times = 1);
 };
