@@ -88,6 +88,14 @@ class VariantGuesses {
       std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
   }
 
+  /// So that `take` takes no time. What fails here fails there, too.
+  void trace(std::size_t variant) {
+    try {
+      graph(variant);
+    } catch (const Error&) {
+    }
+  }
+
   /// Once.
   Graph take(std::size_t variant) {
     Graph taken = std::move(graph(variant));
@@ -120,7 +128,7 @@ class VariantGuesses {
     std::optional<Graph>& of = traced_[variant];
     if (!of) {
       const Stopwatch tracing;
-      of = trace(variants_[variant].step, method_of(variants_[variant], method_));
+      of = alpa::trace(variants_[variant].step, method_of(variants_[variant], method_));
       trace_seconds_ = tracing.seconds();
     }
     return *of;
@@ -144,7 +152,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
 void VariantChoice::trace(const std::vector<StepVariant>& variants) {
   const auto& tuning = kCompileTuning.micro_batches;
   VariantGuesses guesses(variants, method_, cluster_, budget_);
-  // The best guesses first; the last one of all is what fits if anything does.
+  // The best guesses first, as time may end; then the last one of all, which fits if anything does.
   std::vector<std::size_t> order(variants.size() - 1);
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](std::size_t v) { return guesses.seconds(v); });
@@ -152,14 +160,18 @@ void VariantChoice::trace(const std::vector<StepVariant>& variants) {
     order.resize(tuning.most_of_large);
     all_traced_ = false;
   }
-  order.push_back(variants.size() - 1);
-  std::ranges::sort(order);
-  for (const std::size_t v : order) {
+  order.insert(order.begin() + (order.empty() ? 0 : 1), variants.size() - 1);
+  for (auto next = order.begin(); next != order.end(); ++next) {
     const bool stopped = method_.options.stop && *method_.options.stop;
-    if (!variants_.empty() && (stopped || has_passed(tuning.tracing_share))) {
+    if (next != order.begin() && (stopped || has_passed(tuning.tracing_share))) {
       all_traced_ = false;
+      order.erase(next, order.end());
       break;
     }
+    guesses.trace(*next);
+  }
+  std::ranges::sort(order);
+  for (const std::size_t v : order) {
     MethodOptions own = method_of(variants[v], method_);
     try {
       Graph graph = guesses.take(v);
@@ -279,29 +291,46 @@ bool VariantChoice::has_passed(double share_of_time) const {
   return watch_.seconds() > share_of_time * method_.options.solver_seconds;
 }
 
+/// Variants with the best guesses, one per core, of those that may be better than the best stages
+/// so far: guesses times `ratio` are what stages take.
+std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
+  const double best = best_so_far() ? best_so_far()->best_seconds() : kInfinity;
+  std::vector<PlannedVariant*> found;
+  for (PlannedVariant& variant : variants_)
+    if (!variant.dropped && variant.next_guess() < kInfinity &&
+        kCompileTuning.micro_batches.guess_error * ratio * variant.next_guess() < best)
+      found.push_back(&variant);
+  std::ranges::stable_sort(found, {}, &PlannedVariant::next_guess);
+  found.resize(std::min<std::size_t>(found.size(), usable_cores()));
+  return found;
+}
+
 /// Plans equal stages that are guessed to be best, of any variant, so that the searches begin with
 /// good stages, however little time there is.
 void VariantChoice::plan_guesses() {
   const auto& tuning = kCompileTuning.micro_batches;
   double ratio = tuning.most_of_guess;  // of what stages take to their guess, at least
+  ThreadTeam team(usable_cores());
   do {
-    PlannedVariant* next = nullptr;
-    for (PlannedVariant& variant : variants_)
-      if (!variant.dropped && !variant.guesses.empty() &&
-          (!next || variant.guesses.back().seconds < next->guesses.back().seconds))
-        next = &variant;
-    const PlannedVariant* best = best_so_far();
-    if (!next || next->guesses.back().seconds == kInfinity) return;
-    const inter_op::StageGuess guess = next->guesses.back();
-    if (best && tuning.guess_error * ratio * guess.seconds >= best->best_seconds()) return;
-    next->guesses.pop_back();
-    const Stopwatch turn;
-    try {
-      ratio =
-          std::min(ratio, next->planner->search(budget_).plan_equal(guess.stages) / guess.seconds);
-    } catch (const Error&) {
-      drop(*next);
-    }
+    const std::vector<PlannedVariant*> next = best_guesses(ratio);
+    if (next.empty()) return;
+    std::vector<double> ratios(next.size(), kInfinity);
+    std::vector<std::exception_ptr> failures(next.size());
+    team.parallel_for(std::ssize(next), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; ++at) try {
+          const inter_op::StageGuess guess = next[at]->guesses.back();
+          next[at]->guesses.pop_back();
+          ratios[at] = next[at]->planner->search(budget_).plan_equal(guess.stages) / guess.seconds;
+        } catch (const Error&) {
+          failures[at] = std::current_exception();
+        }
+    });
+    for (std::size_t at = 0; at < next.size(); ++at) try {
+        if (failures[at]) std::rethrow_exception(failures[at]);
+        ratio = std::min(ratio, ratios[at]);
+      } catch (const Error&) {
+        drop(*next[at]);
+      }
     tell();
   } while (!all_traced_ && !has_passed(tuning.guess_share));
 }

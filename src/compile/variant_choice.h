@@ -44,6 +44,7 @@ struct PlannedVariant {
 
   double bound() const { return dropped ? kInfinity : planner->bound(); }
   double best_seconds() const { return dropped ? kInfinity : planner->best_seconds(); }
+  double next_guess() const { return guesses.empty() ? kInfinity : guesses.back().seconds; }
 };
 
 class VariantChoice {
@@ -65,6 +66,7 @@ class VariantChoice {
  private:
   void trace(const std::vector<StepVariant>& variants);
   void begin_searches();
+  std::vector<PlannedVariant*> best_guesses(double ratio);
   void plan_guesses();
   bool may_search(const PlannedVariant& variant) const;
   void note_failure();

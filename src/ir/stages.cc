@@ -176,18 +176,18 @@ void check_order(const Graph& graph) {
 }
 
 /// Makes constants again on the stages that read them.
-Graph with_own_constants(const Graph& graph) {
-  Graph result = graph;
+Graph with_own_constants(Graph graph) {
   std::vector<Node> nodes;
   std::map<std::pair<int, int>, int> copies;  // by value and stage
   for (Node node : graph.nodes) {
     for (int& value : node.operands) {
-      Node constant = graph.producer(value);
-      if (!is_constant(constant) || constant.layer == node.layer) continue;
+      const Node& source = graph.producer(value);
+      if (!is_constant(source) || source.layer == node.layer) continue;
       int& copy = copies.try_emplace({value, node.layer}, -1).first->second;
       if (copy < 0) {
-        copy = static_cast<int>(result.values.size());
-        result.values.push_back(graph.values[value]);
+        copy = static_cast<int>(graph.values.size());
+        graph.values.push_back(graph.values[value]);
+        Node constant = source;
         constant.layer = node.layer;
         constant.region = node.region;
         constant.results = {copy};
@@ -197,7 +197,7 @@ Graph with_own_constants(const Graph& graph) {
     }
     nodes.push_back(std::move(node));
   }
-  return with_nodes(result, std::move(nodes)).graph;
+  return with_nodes(graph, std::move(nodes)).graph;
 }
 
 }  // namespace
@@ -215,14 +215,15 @@ Graph with_stages(const Graph& graph, const std::vector<int>& stage_of_layer) {
   Graph staged = graph;
   assign_model(staged, stage_of_layer);
   check_order(staged);
-  const std::vector<Node> model = staged.nodes;
+  std::vector<int> layers;  // of the model
+  for (const Node& node : staged.nodes) layers.push_back(node.layer);
   staged = with_layers(staged);
-  for (std::size_t n = 0; n < model.size(); ++n)
-    if (model[n].layer >= 0) staged.nodes[n].layer = model[n].layer;
+  for (std::size_t n = 0; n < layers.size(); ++n)
+    if (layers[n] >= 0) staged.nodes[n].layer = layers[n];
   assign_inputs(staged);
   assign_accumulators(staged);
   assign_apply(staged);
-  return with_own_constants(staged);
+  return with_own_constants(std::move(staged));
 }
 
 }  // namespace alpa
