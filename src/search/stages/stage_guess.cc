@@ -104,6 +104,21 @@ void add_state(const Graph& graph, std::vector<LayerNeeds>& layers) {
   }
 }
 
+/// Gradients that updates read as one micro-batch makes them, before they are widened.
+void add_gradients(const Graph& graph, std::vector<LayerNeeds>& layers) {
+  std::set<int> counted;
+  for (const Node& node : graph.nodes) {
+    if (node.region != Region::apply) continue;
+    for (const int value : node.operands) {
+      const Node& made = graph.producer(value);
+      if (made.region != Region::backward || !counted.insert(value).second) continue;
+      double bytes = bytes_of(graph, value);
+      if (made.operands.size() == 1) bytes = std::min(bytes, bytes_of(graph, made.operands[0]));
+      layers[std::max(made.layer, 0)].gradients += bytes;
+    }
+  }
+}
+
 /// Sums over the rows of a micro-batch on which rows of the same micro-batch depend: devices that
 /// split the batch add up their parts.
 void add_statistics(const Graph& graph, std::vector<LayerNeeds>& layers) {
@@ -161,9 +176,9 @@ std::vector<LayerNeeds> sums_before(const std::vector<LayerNeeds>& layers) {
 void LayerNeeds::add(const LayerNeeds& other, double times) {
   for (double LayerNeeds::*of :
        {&LayerNeeds::forward, &LayerNeeds::backward, &LayerNeeds::apply, &LayerNeeds::parameters,
-        &LayerNeeds::state, &LayerNeeds::sums, &LayerNeeds::kept, &LayerNeeds::passed,
-        &LayerNeeds::products, &LayerNeeds::between, &LayerNeeds::tensors, &LayerNeeds::statistics,
-        &LayerNeeds::summed})
+        &LayerNeeds::state, &LayerNeeds::sums, &LayerNeeds::gradients, &LayerNeeds::kept,
+        &LayerNeeds::passed, &LayerNeeds::products, &LayerNeeds::between, &LayerNeeds::tensors,
+        &LayerNeeds::statistics, &LayerNeeds::summed})
     this->*of += times * (other.*of);
 }
 
@@ -176,6 +191,7 @@ std::vector<LayerNeeds> needs_of_layers(const Graph& of, const cost::CostModel& 
   add_state(graph, layers);
   add_values(graph, layers);
   add_products(graph, layers);
+  add_gradients(of, layers);
   add_statistics(of, layers);
   return layers;
 }
@@ -227,7 +243,7 @@ LayerNeeds needs_at(const StepNeeds& needs, int stage, int stages, double micro_
   result.apply = many.apply, result.products = many.products;
   result.parameters = many.parameters, result.state = many.state;
   result.tensors = many.tensors, result.statistics = many.statistics, result.summed = many.summed;
-  result.sums = many.sums;
+  result.sums = many.sums, result.gradients = few.gradients;
   return result;
 }
 
@@ -261,7 +277,8 @@ class Guess {
     double to_end = 0, slowest = 0, apply = 0;
     for (int after = 0; after < stages; ++after) {
       const int in_flight = pipeline::most_in_flight(schedule, after, stages, micro_batches_);
-      const LayerNeeds needs = needs_at(needs_, stages - after - 1, stages, rows_of);
+      LayerNeeds needs = needs_at(needs_, stages - after - 1, stages, rows_of);
+      if (micro_batches_ == 1 && needs_.few == 1) needs.sums = 0;  // nothing to add up
       const std::optional<StageCost> stage = cheapest(needs, split, in_flight);
       if (!stage) return kInfinity;
       if (after > 0) to_end += transfer_seconds(needs.passed * split.copies, split, after);
@@ -294,7 +311,7 @@ class Guess {
                     int in_flight) const {
     using enum CollectiveKind;
     const double t = split.across, d = split.copies;
-    const double gradients = std::max(layers.sums, layers.parameters);
+    const double gradients = layers.sums > 0 ? layers.sums : layers.gradients;
     StageCost cost;
     // Pairs of products add their results up once forward, and once backward.
     const double runs = needs_.recomputes ? 3 : 2;

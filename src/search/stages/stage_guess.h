@@ -20,6 +20,7 @@ struct LayerNeeds {
   double parameters = 0;             ///< bytes of state that forward runs read
   double state = 0;                  ///< bytes of other state
   double sums = 0;                   ///< bytes of gradients that micro-batches add up
+  double gradients = 0;              ///< bytes of gradients that updates read without such sums
   double kept = 0;                   ///< bytes that a micro-batch keeps for its backward run
   double passed = 0;                 ///< bytes that a micro-batch passes on to later layers
   double products = 0;               ///< products with parameters, those of one operand as one
