@@ -88,7 +88,7 @@ class VariantGuesses {
       std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
   }
 
-  /// So that `take` takes no time. What fails here fails there, too.
+  /// Traces a variant before `take` asks for it. An Error is left to `take`, which traces again.
   void trace(std::size_t variant) {
     try {
       graph(variant);

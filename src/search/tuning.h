@@ -1,5 +1,5 @@
 #pragma once
-/// What planning spends: one group per file. Cells are entries of the cost tables of the integer
+/// Tuning numbers of the search: one group per file. Cells are entries of the cost tables of the integer
 /// linear program; work is reads of them. A range is a run of layers that may become a stage.
 #include <cstddef>
 #include <cstdint>
@@ -112,7 +112,7 @@ struct Tuning {
     /// Shares of the time left for one range whose best plan has too much memory: of any stages,
     /// and of equal ones that are asked for.
     double memory_share = 0.05, memory_share_of_equal = 0.15;
-    /// Of more layers, the ranges in question are bounded as far as possible in each round.
+    /// Number of layers above which a round bounds the ranges in question as far as possible.
     int many_layers = 32;
     /// Stages beside the best ones that may be lowered if those take longer than the search found.
     std::size_t others = 3;

@@ -29,7 +29,7 @@ struct PathSchedule {
 
   /// Micro-batches in flight at a stage with so many stages after it, at least.
   int in_flight(int after) const;
-  /// Whether stages wait when all their micro-batches are in flight, as in 1F1B.
+  /// True if stages wait while all their micro-batches are in flight, as in 1F1B.
   bool waits_in_flight() const;
 
   /// Seconds that a stage before a suffix adds to the suffix's step, at least.
