@@ -16,6 +16,7 @@
 #include "src/ir/stages.h"
 #include "src/plan/cost/cost_model.h"
 #include "src/plan/evaluation/evaluate.h"
+#include "src/plan/evaluation/stage_seconds.h"
 #include "src/search/stages/range_costs.h"
 #include "src/search/stages/stage_graph.h"
 #include "src/search/stages/stage_meshes.h"
