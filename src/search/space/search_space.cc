@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "alpa/base/error.h"
+#include "src/ir/op_def.h"
 #include "src/search/space/restrictions.h"
 
 namespace alpa::intra_op {
