@@ -1,6 +1,7 @@
 #pragma once
-/// Tuning numbers of the search: one group per file. Cells are entries of the cost tables of the integer
-/// linear program; work is reads of them. A range is a run of layers that may become a stage.
+/// Tuning numbers of the search: one group per file. Cells are entries of the cost tables of the
+/// integer linear program; work is reads of them. A range is a run of layers that may become a
+/// stage.
 #include <cstddef>
 #include <cstdint>
 
