@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -142,7 +143,32 @@ void add_statistics(const Graph& graph, std::vector<LayerNeeds>& layers) {
       for (const int value : node.operands) count(value, count);
 }
 
-/// Seconds of nodes on one device.
+/// Per layer, the most bytes at a time of values that forward or backward runs make and use
+/// themselves.
+void add_temporaries(const ShardingPlan& plan, const intra_op::GraphFacts& facts,
+                     std::vector<LayerNeeds>& layers) {
+  const Graph& graph = facts.graph;
+  const auto updates = std::ranges::find(graph.nodes, Region::apply, &Node::region);
+  const auto end = static_cast<int>(updates - graph.nodes.begin());
+  const int backward = intra_op::first_backward(graph);
+  const std::vector<bool> is_own = intra_op::kept_values(graph);
+  std::vector<std::map<int, double>> changes(layers.size());  // of bytes, at points of the step
+  for (const intra_op::LiveBytes& live : intra_op::live_bytes(plan, facts)) {
+    const auto [from, to] = live.points;
+    const bool is_kept = from < backward && to > backward;
+    if (!is_own[live.value] || is_kept || to > end) continue;
+    std::map<int, double>& of_layer = changes[std::max(graph.producer(live.value).layer, 0)];
+    of_layer[from] += static_cast<double>(live.bytes);
+    of_layer[to] -= static_cast<double>(live.bytes);
+  }
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    double bytes = 0;
+    for (const auto& [point, more] : changes[layer])
+      layers[layer].temporaries = std::max(layers[layer].temporaries, bytes += more);
+  }
+}
+
+/// Seconds of nodes on one device, and its temporary bytes.
 void add_seconds(const Graph& graph, const cost::CostModel& model,
                  std::vector<LayerNeeds>& layers) {
   const intra_op::GraphFacts facts(graph);
@@ -159,6 +185,7 @@ void add_seconds(const Graph& graph, const cost::CostModel& model,
                                                           : layer.apply;
     of_region += seconds.nodes[n] / (node.region == Region::apply ? 1 : graph.num_micro_batches);
   }
+  add_temporaries(plan, facts, layers);
 }
 
 std::vector<LayerNeeds> sums_before(const std::vector<LayerNeeds>& layers) {
@@ -166,7 +193,8 @@ std::vector<LayerNeeds> sums_before(const std::vector<LayerNeeds>& layers) {
   for (const LayerNeeds& layer : layers) {
     sums.push_back(sums.back());
     sums.back().add(layer);
-    sums.back().passed = layer.passed;  // at a cut alone
+    sums.back().passed = layer.passed;            // at a cut alone
+    sums.back().temporaries = layer.temporaries;  // of the last layer alone
   }
   return sums;
 }
@@ -177,8 +205,8 @@ void LayerNeeds::add(const LayerNeeds& other, double times) {
   for (double LayerNeeds::*of :
        {&LayerNeeds::forward, &LayerNeeds::backward, &LayerNeeds::apply, &LayerNeeds::parameters,
         &LayerNeeds::state, &LayerNeeds::sums, &LayerNeeds::gradients, &LayerNeeds::kept,
-        &LayerNeeds::passed, &LayerNeeds::products, &LayerNeeds::between, &LayerNeeds::tensors,
-        &LayerNeeds::statistics, &LayerNeeds::summed})
+        &LayerNeeds::passed, &LayerNeeds::temporaries, &LayerNeeds::products, &LayerNeeds::between,
+        &LayerNeeds::tensors, &LayerNeeds::statistics, &LayerNeeds::summed})
     this->*of += times * (other.*of);
 }
 
@@ -218,10 +246,12 @@ int first_layer(const std::vector<LayerNeeds>& sums, int stage, int stages) {
 }
 
 LayerNeeds needs_of_stage(const std::vector<LayerNeeds>& sums, int stage, int stages) {
-  const LayerNeeds& end = sums[first_layer(sums, stage + 1, stages)];
-  LayerNeeds needs = end;
-  needs.add(sums[first_layer(sums, stage, stages)], -1);
-  needs.passed = end.passed;
+  const int first = first_layer(sums, stage, stages), end = first_layer(sums, stage + 1, stages);
+  LayerNeeds needs = sums[end];
+  needs.add(sums[first], -1);
+  needs.passed = sums[end].passed;
+  for (int layer = first; layer < end; ++layer)
+    needs.temporaries = std::max(needs.temporaries, sums[layer + 1].temporaries);
   return needs;
 }
 
@@ -240,6 +270,7 @@ LayerNeeds needs_at(const StepNeeds& needs, int stage, int stages, double micro_
   result.backward = std::max(result.backward, least * few.backward);
   result.kept = std::max(result.kept, 0.0), result.passed = std::max(result.passed, 0.0);
   result.between = std::max(result.between, 0.0);
+  result.temporaries = std::max(result.temporaries, 0.0);
   result.apply = many.apply, result.products = many.products;
   result.parameters = many.parameters, result.state = many.state;
   result.tensors = many.tensors, result.statistics = many.statistics, result.summed = many.summed;
@@ -332,7 +363,8 @@ class Guess {
       return bytes / (holding >= from ? t * d : t);
     };
     cost.bytes = held(layers.state, Holding::state) + held(layers.sums, Holding::sums) +
-                 held(layers.parameters, Holding::all) + in_flight * layers.kept / t;
+                 held(layers.parameters, Holding::all) +
+                 (in_flight * layers.kept + layers.temporaries) / t;
     return cost;
   }
 

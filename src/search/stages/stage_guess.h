@@ -23,6 +23,7 @@ struct LayerNeeds {
   double gradients = 0;              ///< bytes of gradients that updates read without such sums
   double kept = 0;                   ///< bytes that a micro-batch keeps for its backward run
   double passed = 0;                 ///< bytes that a micro-batch passes on to later layers
+  double temporaries = 0;            ///< bytes beside all these, at the peak of a micro-batch
   double products = 0;               ///< products with parameters, those of one operand as one
   double between = 0;                ///< bytes that pass between these products
   double tensors = 0;                ///< parameters
