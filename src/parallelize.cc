@@ -77,9 +77,10 @@ CompiledStep searched_by_rank_0(const PlanRequest& request) {
 }
 
 /// The first step of a call: planned, or with the plan of a file.
-CompiledStep compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
+CompiledStep compile(const TrainingStep& step, const MethodOptions& of, const Cluster& cluster,
                      const std::string* plan_path) {
-  const Stopwatch watch;
+  MethodOptions method = of;
+  method.begin_planning();
   check_options(method, cluster);
   const PassLog log(method.options.dump_dir);
   const LoweringTarget target{cluster, method.options.executor, memory_budget(method, cluster),
@@ -90,7 +91,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   CompiledStep planned = plan_path
                              ? plan_from_text(request, read_file(*plan_path, kPlanFile), *plan_path)
                              : searched_by_rank_0(request);
-  planned.seconds = watch.seconds();
+  planned.seconds = method.watch.clock.seconds();
   return planned;
 }
 

@@ -216,11 +216,11 @@ class PipelineSearch : public PlanSearch {
 
 std::unique_ptr<PlanSearch> search_for(const Graph& graph, const MethodOptions& method,
                                        const Cluster& cluster, std::int64_t budget,
-                                       double trace_seconds) {
+                                       const TraceSeconds& tracing) {
   if (method.kind == MethodKind::pipeline)
-    return search_for(std::make_shared<StagePlanner>(graph, method, cluster, trace_seconds), method,
+    return search_for(std::make_shared<StagePlanner>(graph, method, cluster, tracing), method,
                       budget);
-  intra_op::AutoShardOptions options = search_options(method, trace_seconds);
+  intra_op::AutoShardOptions options = search_options(method, tracing);
   options.memory_budget_bytes = budget;
   return std::make_unique<ShardingSearch>(graph, candidate_meshes(method, cluster), cluster,
                                           std::move(options), budget);

@@ -41,7 +41,7 @@ class PlanSearch {
 /// only place that decides it. Arguments must outlive the search.
 std::unique_ptr<PlanSearch> search_for(const Graph& graph, const MethodOptions& method,
                                        const Cluster& cluster, std::int64_t budget,
-                                       double trace_seconds);
+                                       const TraceSeconds& tracing);
 
 /// The search of a planner of stages that may have begun.
 std::unique_ptr<PlanSearch> search_for(std::shared_ptr<StagePlanner> planner,

@@ -13,12 +13,13 @@
 namespace alpa {
 namespace {
 
-/// Seconds for searches of a graph that took so long to trace, of which some have passed.
-double search_seconds(double solver_seconds, double trace_seconds, double passed_seconds) {
+/// Seconds for searches, of a limit of which some have passed: lowering of a graph that took so
+/// long to trace needs some, too.
+double search_seconds(double limit, double trace_seconds, double passed_seconds) {
   const CompileTuning::Lowering& kept = kCompileTuning.lowering;
-  const double lowering = std::clamp(kept.of_tracing * trace_seconds, kept.share * solver_seconds,
-                                     kept.most_share * solver_seconds);
-  return std::max(0.0, solver_seconds - passed_seconds - lowering);
+  const double lowering =
+      std::clamp(kept.of_tracing * trace_seconds, kept.share * limit, kept.most_share * limit);
+  return std::max(0.0, limit - passed_seconds - lowering);
 }
 
 PipeshardParallel all_options(const PipeshardParallel& method) { return method; }
@@ -43,6 +44,17 @@ MethodOptions options_of(const Method& method) {
 
 std::string_view schedule_name(const PipeshardParallel& options) {
   return options.schedule ? name_of(*options.schedule) : "auto";
+}
+
+void MethodOptions::begin_planning() {
+  watch = {};
+  work_limit = kCompileTuning.work_per_second * options.solver_seconds;
+  clock_limit = options.solver_seconds;
+}
+
+bool MethodOptions::is_over() const {
+  return (options.stop && *options.stop) || watch.work.seconds() >= work_limit ||
+         watch.clock.seconds() >= clock_limit;
 }
 
 bool searches_stages(const MethodOptions& method) {
@@ -109,8 +121,8 @@ std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Clus
   return meshes;
 }
 
-intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds,
-                                          std::optional<double> passed_seconds) {
+intra_op::AutoShardOptions search_options(const MethodOptions& method, const TraceSeconds& tracing,
+                                          std::optional<double> work_before) {
   intra_op::AutoShardOptions search;
   if (method.kind == MethodKind::data) search = intra_op::data_parallel_options();
   if (method.kind == MethodKind::zero2) search = intra_op::zero2_options();
@@ -123,8 +135,10 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, double tr
   search.allowed.all_gather = options.allow_all_gather;
   search.allowed.all_to_all = options.allow_all_to_all;
   search.allowed.fixed_sums = options.executor.reproducible;
-  search.limits = {.seconds = search_seconds(options.solver_seconds, trace_seconds,
-                                             passed_seconds.value_or(trace_seconds)),
+  search.limits = {.seconds = search_seconds(method.work_limit, tracing.work,
+                                             work_before.value_or(tracing.work)),
+                   .clock_seconds = search_seconds(method.clock_limit, tracing.clock,
+                                                   method.watch.clock.seconds()),
                    .stop = options.stop,
                    .relative_gap = options.relative_gap};
   search.progress = options.progress;

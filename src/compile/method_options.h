@@ -8,6 +8,8 @@
 
 #include "alpa/compile/parallel_method.h"
 #include "alpa/mesh/cluster.h"
+#include "src/base/infinity.h"
+#include "src/base/work.h"
 #include "src/ir/limits.h"
 #include "src/search/sharding/auto_shard.h"
 
@@ -18,6 +20,16 @@ struct MethodOptions {
   MethodKind kind;
   PipeshardParallel options;                   ///< of layers and stages: only of method pipeline
   std::int64_t most_nodes = kMaxPlannedNodes;  ///< of the step's graph, times devices
+  /// Since planning began. It ends after so much work (src/base/work.h), and at this limit of the
+  /// clock whatever its work; both in seconds.
+  PlanningWatch watch = {};
+  double work_limit = 0, clock_limit = 0;
+
+  /// Planning begins, with limits that follow from `solver_seconds`.
+  void begin_planning();
+
+  /// True if either limit has passed, or planning was stopped.
+  bool is_over() const;
 };
 
 MethodOptions options_of(const Method& method);
@@ -38,10 +50,18 @@ void check_size(const Graph& graph, const MethodOptions& method, const Cluster& 
 /// The logical meshes among which the planner chooses. Throws Error if there is none.
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);
 
-/// The planner's options for a graph that took `trace_seconds` to trace, and the time that is left
-/// for it: without what has passed (default: tracing), and what lowering takes.
-intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds,
-                                          std::optional<double> passed_seconds = {});
+/// How long the trace of a graph took.
+struct TraceSeconds {
+  explicit TraceSeconds(const PlanningWatch& watch)
+      : work(watch.work.seconds()), clock(watch.clock.seconds()) {}
+  TraceSeconds() = default;
+  double work = 0, clock = 0;
+};
+
+/// The planner's options for a graph, and the time that is left for it: without what lowering
+/// takes, and without the work that was done before (default: tracing).
+intra_op::AutoShardOptions search_options(const MethodOptions& method, const TraceSeconds& tracing,
+                                          std::optional<double> work_before = {});
 
 /// Throws Error if a plan from file `path` holds whole what `shard_optimizer_state` splits.
 void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path);

@@ -9,7 +9,7 @@
 
 #include "alpa/ir/graph.h"
 #include "src/base/file.h"
-#include "src/base/work_watch.h"
+#include "src/base/processor_watch.h"
 #include "src/spmd/program.h"
 
 namespace alpa {
@@ -35,7 +35,7 @@ class PlanningClock {
   static constexpr std::string_view kTracing = "tracing";
 
   double limit_, last_ = 0;
-  WorkWatch watch_;
+  ProcessorWatch watch_;
   std::vector<std::pair<std::string_view, double>> phases_;  ///< seconds, in the order of the first
 };
 

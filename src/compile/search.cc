@@ -62,39 +62,35 @@ Searched lowered_within_budget(const PlanRequest& request, const Graph& graph, P
 /// The plan for the method's number of micro-batches, in a share of its seconds.
 CompiledStep plan_traced(const PlanRequest& request, const TrainingStep& step, MethodOptions method,
                          double share) {
-  const Stopwatch tracing;
+  const PlanningWatch tracing;
   // A share is a guide: only a step that exceeds the whole is late.
-  request.log.begin_plan(std::max(method.options.solver_seconds,
-                                  request.method.options.solver_seconds - request.watch.seconds()));
+  const double clock_share =
+      method.work_limit / request.method.work_limit * request.method.clock_limit;
+  request.log.begin_plan(std::max(clock_share, method.clock_limit - method.watch.clock.seconds()));
   const Graph graph = trace(step, method);
   request.log.finished("tracing");
   check_size(graph, method, request.cluster);
   const PlanRequest traced{step, method, request.cluster, request.log, request.lower};
   return cached_or_search(traced, graph, method, [&] {
     MethodOptions limited = method;
-    limited.options.solver_seconds *= share;
+    limited.work_limit *= share;
     return lowered_within_budget(
         request, graph,
-        *search_for(graph, limited, request.cluster, request.budget, tracing.seconds()));
+        *search_for(graph, limited, request.cluster, request.budget, TraceSeconds(tracing)));
   });
 }
 
 CompiledStep plan_with(const PlanRequest& request, int num_micro_batches) {
   MethodOptions method = request.method;
   method.options.num_micro_batches = num_micro_batches;
-  const double seconds = method.options.solver_seconds;
-  const double left = std::max(0.0, 1 - request.watch.seconds() / seconds);
+  const double seconds = method.work_limit;
+  const double left = std::max(0.0, 1 - method.watch.work.seconds() / seconds);
   if (!request.step.chooses_remat) return plan_traced(request, request.step, method, left);
   return plan_choosing_remat(request.step, num_micro_batches, request.model,
                              [&](const TrainingStep& step, double share) {
-                               method.options.solver_seconds = share * seconds;
+                               method.work_limit = share * seconds;
                                return plan_traced(request, step, method, left);
                              });
-}
-
-bool is_over(const PlanRequest& request) {
-  const PipeshardParallel& options = request.method.options;
-  return (options.stop && *options.stop) || request.watch.seconds() >= options.solver_seconds;
 }
 
 /// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
@@ -107,7 +103,7 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
   int worse = 0;
   for (int choice : choices) {
     if (worse == kCompileTuning.micro_batches.worse_in_a_row) break;
-    if ((best || first_failure) && is_over(request)) {
+    if ((best || first_failure) && request.method.is_over()) {
       why = NoPlan::out_of_time;
       break;
     }
@@ -122,7 +118,7 @@ CompiledStep best_of_micro_batches(const PlanRequest& request, const std::vector
       if (!first_failure) first_failure = std::current_exception();
       if (const auto* over = dynamic_cast<const intra_op::OverBudget*>(&error))
         why = std::min(why, over->why);
-      else if (is_over(request))
+      else if (request.method.is_over())
         why = NoPlan::out_of_time;
     }
   }
@@ -162,7 +158,7 @@ struct SearchedVariant {
 /// slower plans, than the search counted: then another variant may be better.
 SearchedVariant plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
                               const MethodOptions& method) {
-  VariantChoice choice(variants, method, request.cluster, request.budget, request.watch);
+  VariantChoice choice(variants, method, request.cluster, request.budget);
   request.log.finished("tracing and bounding variants");
   std::optional<SearchedVariant> found;
   while (true) {
@@ -198,7 +194,7 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
 /// planner may choose them.
 Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numbers) {
   const TrainingStep& step = request.step;
-  request.log.begin_plan(request.method.options.solver_seconds);
+  request.log.begin_plan(request.method.clock_limit);
   if (!step.chooses_remat)
     return plan_variants(request, variants_of(step, numbers, {{}}), request.method).searched;
   const auto& tuning = kCompileTuning.micro_batches;
@@ -210,7 +206,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   const std::vector<int> order =
       layers_worth_recomputing(step, layers, numbers.front(), request.model);
   MethodOptions method = request.method;
-  if (graph.nodes.size() <= tuning.large_nodes) method.options.solver_seconds *= tuning.remat_share;
+  if (graph.nodes.size() <= tuning.large_nodes) method.work_limit *= tuning.remat_share;
   std::vector<std::vector<int>> sets = {{}};  // none and all
   if (!order.empty()) {
     sets.push_back(order);
@@ -226,7 +222,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   }
   SearchedVariant& best = *found;
   if (!best.variant->recomputes) return std::move(best.searched);
-  const double limit = request.method.options.solver_seconds, begin = request.watch.seconds();
+  const double limit = request.method.work_limit, begin = request.method.watch.work.seconds();
   const bool is_large = graph.nodes.size() > tuning.large_nodes;
   const double left = std::min(limit - begin, is_large ? tuning.fewest_share * limit : limit);
   CompiledStep fewest = with_fewest_recomputed(
@@ -234,10 +230,12 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
       [&](const TrainingStep& fewer, double share) {
         MethodOptions own = request.method;
         own.options.num_micro_batches = best.variant->num_micro_batches;
-        own.options.solver_seconds = share * left;
+        own.work_limit = share * left;
         return plan_traced(request, fewer, own, 1);
       },
-      [&] { return is_over(request) || request.watch.seconds() >= begin + left; });
+      [&] {
+        return request.method.is_over() || request.method.watch.work.seconds() >= begin + left;
+      });
   return {std::move(fewest)};  // not proven: with other numbers of layers
 }
 
@@ -259,7 +257,7 @@ CompiledStep best_plan(const PlanRequest& request, bool keeps_copies) {
   TrainingStep step = request.step;
   step.keeps_copies = keeps_copies;
   return best_plan({step, request.method, request.cluster, request.log, request.lower,
-                    request.budget, request.model, request.watch});
+                    request.budget, request.model});
 }
 
 }  // namespace
@@ -315,7 +313,8 @@ CompiledStep search_plan(const PlanRequest& request) {
   try {
     return best_plan(request, true);
   } catch (intra_op::OverBudget& error) {
-    const bool late = copies != Copies::none && is_over(request);  // for a plan without copies
+    const bool late =
+        copies != Copies::none && request.method.is_over();  // for a plan without copies
     if (late) error.why = intra_op::NoPlan::out_of_time;
     if (late || copies == Copies::none) throw;
   }

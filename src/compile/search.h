@@ -22,7 +22,6 @@ struct PlanRequest {
   std::function<CompiledStep(const Graph& graph, Plan plan)> lower;
   std::int64_t budget = memory_budget(method, cluster);  ///< bytes of a device
   cost::CostModel model = cost::CostModel::of(cluster);
-  Stopwatch watch = {};  ///< the method's time limit counts from its start
 };
 
 /// The plan with the least predicted seconds that fits the memory budget. Throws Error if there is

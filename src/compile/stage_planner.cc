@@ -186,12 +186,13 @@ std::vector<ScheduleKind> schedules_of(const PipeshardParallel& options) {
 }
 
 StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
-                           double trace_seconds, std::optional<double> passed_seconds)
+                           const TraceSeconds& tracing, std::optional<double> work_before)
     : graph_(graph),
       method_(method),
       cluster_(cluster),
       model_(cost::CostModel::of(cluster)),
-      options_(search_options(method, trace_seconds, passed_seconds)),
+      options_(search_options(method, tracing, work_before)),
+      time_(options_.limits),
       schedule_(method.options.schedule.value_or(ScheduleKind::one_f_one_b)) {
   options_.part.whole_boundary_inputs = true;
 }
@@ -200,7 +201,7 @@ StageSearch& StagePlanner::search(std::int64_t budget) {
   if (search_ && searched_budget_ == budget) return *search_;
   check_stages(method_.options, graph_);
   search_options_ = options_;
-  search_options_.limits.seconds -= watch_.seconds();
+  search_options_.limits = time_.rest();
   searched_budget_ = budget;
   const PlanningContext planning{model_, search_options_, cache_};
   search_ = std::make_unique<StageSearch>(
@@ -239,7 +240,7 @@ bool StagePlanner::choose_fewest_in_flight(double seconds) {
 }
 
 bool StagePlanner::choose_other(double seconds) {
-  if (!search_ || watch_.seconds() >= options_.limits.seconds) return false;
+  if (!search_ || time_.is_over()) return false;
   std::optional<FoundStages> other = search_->other(seconds);
   if (other) take(*std::move(other));
   return other.has_value();
@@ -274,8 +275,9 @@ std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limit
     if (std::holds_alternative<AutoStages>(method_.options.stages)) own.progress = {};
     if (manual && !manual->options.empty()) set_options(manual->options[s], own);
     own.part.boundary_batch_dims = batch_dims[s];
-    own.limits.seconds =
-        (options_.limits.seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
+    own.limits = time_.rest();
+    own.limits.seconds /= static_cast<double>(stages.size() - s);
+    own.limits.clock_seconds /= static_cast<double>(stages.size() - s);
     const StageLimit limit{limits.empty() ? kNoByteLimit : limits[s], in_flight(s)};
     std::optional<ShardingPlan> found;
     if (limits.empty() && s < found_plans_.size() && found_plans_[s])

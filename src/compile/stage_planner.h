@@ -6,10 +6,10 @@
 #include "alpa/plan/pipeline_plan.h"
 #include "method_options.h"
 #include "src/base/infinity.h"
-#include "src/base/timing.h"
 #include "src/plan/cost/cost_model.h"
 #include "src/search/sharding/auto_shard.h"
 #include "src/search/space/planning_cache.h"
+#include "src/search/space/planning_time.h"
 #include "src/search/stages/cut_stages.h"
 #include "src/search/stages/stage_search.h"
 
@@ -24,11 +24,11 @@ struct UnplannedStage {
 /// Schedules that searched stages may have, the one with the fewest micro-batches in flight first.
 std::vector<ScheduleKind> schedules_of(const PipeshardParallel& options);
 
-/// Chooses stages and plans them. Arguments must outlive it; seconds are those of `search_options`.
+/// Chooses stages and plans them. Arguments must outlive it; for the last two see `search_options`.
 class StagePlanner {
  public:
   StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
-               double trace_seconds, std::optional<double> passed_seconds = {});
+               const TraceSeconds& tracing, std::optional<double> work_before = {});
 
   /// The search for stages that fit `budget`, begun at the first call; for methods that search
   /// for them. Throws as `choose`.
@@ -85,8 +85,8 @@ class StagePlanner {
   const MethodOptions& method_;
   const Cluster& cluster_;
   const cost::CostModel model_;
-  const Stopwatch watch_;
   intra_op::AutoShardOptions options_;
+  const intra_op::PlanningTime time_;
   mutable intra_op::PlanningCache cache_;
   intra_op::AutoShardOptions search_options_;  ///< of `search_`
   std::unique_ptr<StageSearch> search_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "alpa/base/error.h"
+#include "src/base/work.h"
 #include "src/ir/input.h"
 #include "src/ir/layers.h"
 #include "src/ir/op_def.h"
@@ -119,6 +120,8 @@ std::vector<int> layers_of(const Graph& leader, const Graph& graph) {
 
 Graph trace(const TrainingStep& step, const TraceOptions& tracing) {
   Graph graph = step.trace(tracing);
+  constexpr std::size_t kPasses = 4;  // layers, gradients, updates, regions
+  spend_nodes(kPasses * graph.nodes.size());
   return step.keeps_copies ? with_parameter_copies(graph) : graph;
 }
 

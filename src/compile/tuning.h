@@ -6,6 +6,10 @@
 namespace alpa {
 
 struct CompileTuning {
+  /// Seconds of work that planning may do for each of its limit. Two cores of 2021 do 0.6 to 2 in
+  /// one, so that mostly the work ends planning, and not the clock.
+  double work_per_second = 0.5;
+
   struct FitBudget {
     /// Plans that are tried under a moved limit before giving up.
     int attempts = 10;
@@ -29,33 +33,38 @@ struct CompileTuning {
   } copies;
 
   struct MicroBatches {
-    /// Share of the time in which the step is traced for further numbers of micro-batches.
+    /// Share of the work in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
-    /// Share of the time after which no further equal stages are planned for a guess.
+    /// Share of the work after which no further equal stages are planned for a guess.
     double guess_share = 0.4;
+    /// The best guess of the other kind, with layers computed again or without, is tried second if
+    /// it is at most so many times the best.
+    double near_guess = 1.2;
+    /// Guesses planned at the same time: any number of cores finds the same plan.
+    std::size_t guesses_at_once = 2;
     /// Stages may take this share of their guess times the least ratio of what others took to their
     /// guess, which counts as so much at most: some lack the memory that their guess supposed.
     double guess_error = 0.95, most_of_guess = 1.1;
-    /// Share of the time that a search without any plan so far may be ahead of others.
+    /// Share of the work that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
     /// Nodes from which on a step is large: each number takes a second before its search begins.
     /// Only so many are tried then.
     std::size_t large_nodes = 4000, most_of_large = 4;
-    /// Share of the time after which, without any plan, the one that takes least memory goes on.
+    /// Share of the work after which, without any plan, the one that takes least memory goes on.
     double until_frugal = 0.1;
-    /// Share of the time after which the best stages so far are improved, whatever the bounds say.
+    /// Share of the work after which the best stages so far are improved, whatever the bounds say.
     double until_best = 0.5;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;
     /// Of a step of so many nodes, other variants are lowered as long as they may take less, and
     /// every set of so many layers may be computed again.
     std::size_t small_nodes = 400, few_layers = 3;
-    /// Share of the time after which, without better stages, the searches end.
-    double patience = 0.15;
-    /// Share of the time to choose a number and whether layers are computed again. The rest finds
+    /// Share of the work after which, without better stages, the searches end.
+    double patience = 0.25;
+    /// Share of the work to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.
     double remat_share = 0.6;
-    /// Share of the time, at most, to find that out for a large step.
+    /// Share of the work, at most, to find that out for a large step.
     double fewest_share = 0.15;
     /// Numbers in a row that are no better, after which no further one is planned.
     int worse_in_a_row = 2;

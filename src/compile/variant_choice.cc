@@ -64,6 +64,20 @@ void check_held(const Graph& graph, const Cluster& cluster, std::int64_t budget)
   throw error;
 }
 
+/// The most promising first. Guesses with layers computed again, and those without, each err alike:
+/// the best of the other kind comes second, if it is near.
+template <class Variant, class Seconds, class Recomputes>
+void sort_by_guess(std::vector<Variant>& variants, const Seconds& seconds,
+                   const Recomputes& recomputes) {
+  std::ranges::stable_sort(variants, {}, seconds);
+  if (variants.empty()) return;
+  const auto other = std::ranges::find_if(
+      variants, [&](const Variant& v) { return recomputes(v) != recomputes(variants.front()); });
+  if (other != variants.end() &&
+      seconds(*other) <= kCompileTuning.micro_batches.near_guess * seconds(variants.front()))
+    std::rotate(variants.begin() + 1, other, other + 1);
+}
+
 /// Guesses at equal stages of every variant, and the graphs that were traced for them.
 class VariantGuesses {
  public:
@@ -112,7 +126,7 @@ class VariantGuesses {
   }
 
   /// Of the graph that was traced last.
-  double trace_seconds() const { return trace_seconds_; }
+  const TraceSeconds& trace_seconds() const { return trace_seconds_; }
 
   /// The graph of the last variant is that of most nodes.
   std::size_t nodes() {
@@ -127,9 +141,9 @@ class VariantGuesses {
   Graph& graph(std::size_t variant) {
     std::optional<Graph>& of = traced_[variant];
     if (!of) {
-      const Stopwatch tracing;
+      const PlanningWatch tracing;
       of = alpa::trace(variants_[variant].step, method_of(variants_[variant], method_));
-      trace_seconds_ = tracing.seconds();
+      trace_seconds_ = TraceSeconds(tracing);
     }
     return *of;
   }
@@ -138,14 +152,14 @@ class VariantGuesses {
   const MethodOptions& method_;
   std::vector<std::optional<Graph>> traced_;
   std::vector<std::vector<inter_op::StageGuess>> guesses_;
-  double trace_seconds_ = 0;
+  TraceSeconds trace_seconds_;
 };
 
 }  // namespace
 
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
-                             const Cluster& cluster, std::int64_t budget, const Stopwatch& watch)
-    : method_(method), cluster_(cluster), budget_(budget), watch_(watch) {
+                             const Cluster& cluster, std::int64_t budget)
+    : method_(method), cluster_(cluster), budget_(budget) {
   trace(variants);
 }
 
@@ -155,15 +169,16 @@ void VariantChoice::trace(const std::vector<StepVariant>& variants) {
   // The best guesses first, as time may end; then the last one of all, which fits if anything does.
   std::vector<std::size_t> order(variants.size() - 1);
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](std::size_t v) { return guesses.seconds(v); });
+  sort_by_guess(
+      order, [&](std::size_t v) { return guesses.seconds(v); },
+      [&](std::size_t v) { return variants[v].recomputes; });
   if (guesses.nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
     order.resize(tuning.most_of_large);
     all_traced_ = false;
   }
   order.insert(order.begin() + (order.empty() ? 0 : 1), variants.size() - 1);
   for (auto next = order.begin(); next != order.end(); ++next) {
-    const bool stopped = method_.options.stop && *method_.options.stop;
-    if (next != order.begin() && (stopped || has_passed(tuning.tracing_share))) {
+    if (next != order.begin() && has_passed(tuning.tracing_share)) {
       all_traced_ = false;
       order.erase(next, order.end());
       break;
@@ -179,8 +194,9 @@ void VariantChoice::trace(const std::vector<StepVariant>& variants) {
       check_held(graph, cluster_, budget_);
       variants_.push_back({variants[v], std::move(own), std::move(graph), guesses.of(v)});
       PlannedVariant& added = variants_.back();
-      added.planner = std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
-                                                     guesses.trace_seconds(), watch_.seconds());
+      added.planner =
+          std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
+                                         guesses.trace_seconds(), method_.watch.work.seconds());
     } catch (const Error&) {
       note_failure();
     }
@@ -190,11 +206,11 @@ void VariantChoice::trace(const std::vector<StepVariant>& variants) {
 /// On all cores. What fails here fails again when it is asked for.
 void VariantChoice::begin_searches() {
   ThreadTeam team(usable_cores());
-  team.parallel_for(std::ssize(variants_), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin; at < end; ++at) try {
-        if (may_search(variants_[at])) variants_[at].planner->search(budget_);
-      } catch (const Error&) {
-      }
+  parallel_work(team, std::ssize(variants_), [&](std::int64_t at) {
+    try {
+      if (may_search(variants_[at])) variants_[at].planner->search(budget_);
+    } catch (const Error&) {
+    }
   });
 }
 
@@ -251,7 +267,7 @@ void VariantChoice::fail_to_plan() const {
             "AutoStages: no stages that fit into {} bytes per device were found in {:.3g} seconds, "
             "in which {} variants of the step were tried (micro-batches, layers computed again); "
             "allow more seconds, choose either, or raise the budget{}",
-            budget_, watch_.seconds(), variants_.size(), proven_failure()),
+            budget_, method_.watch.clock.seconds(), variants_.size(), proven_failure()),
         why);
   rethrow(first_failure_, why);
 }
@@ -288,11 +304,11 @@ PlannedVariant* VariantChoice::best_so_far() {
 }
 
 bool VariantChoice::has_passed(double share_of_time) const {
-  return watch_.seconds() > share_of_time * method_.options.solver_seconds;
+  return method_.watch.work.seconds() > share_of_time * method_.work_limit || method_.is_over();
 }
 
-/// Variants with the best guesses, one per core, of those that may be better than the best stages
-/// so far: guesses times `ratio` are what stages take.
+/// Variants with the best guesses, as many as are planned at once, of those that may be better than
+/// the best stages so far: guesses times `ratio` are what stages take.
 std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
   const double best = best_so_far() ? best_so_far()->best_seconds() : kInfinity;
   std::vector<PlannedVariant*> found;
@@ -300,8 +316,10 @@ std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
     if (!variant.dropped && variant.next_guess() < kInfinity &&
         kCompileTuning.micro_batches.guess_error * ratio * variant.next_guess() < best)
       found.push_back(&variant);
-  std::ranges::stable_sort(found, {}, &PlannedVariant::next_guess);
-  found.resize(std::min<std::size_t>(found.size(), usable_cores()));
+  sort_by_guess(
+      found, [](const PlannedVariant* v) { return v->next_guess(); },
+      [](const PlannedVariant* v) { return v->variant.recomputes; });
+  found.resize(std::min(found.size(), kCompileTuning.micro_batches.guesses_at_once));
   return found;
 }
 
@@ -316,14 +334,14 @@ void VariantChoice::plan_guesses() {
     if (next.empty()) return;
     std::vector<double> ratios(next.size(), kInfinity);
     std::vector<std::exception_ptr> failures(next.size());
-    team.parallel_for(std::ssize(next), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t at = begin; at < end; ++at) try {
-          const inter_op::StageGuess guess = next[at]->guesses.back();
-          next[at]->guesses.pop_back();
-          ratios[at] = next[at]->planner->search(budget_).plan_equal(guess.stages) / guess.seconds;
-        } catch (const Error&) {
-          failures[at] = std::current_exception();
-        }
+    parallel_work(team, std::ssize(next), [&](std::int64_t at) {
+      const inter_op::StageGuess guess = next[at]->guesses.back();
+      next[at]->guesses.pop_back();
+      try {
+        ratios[at] = next[at]->planner->search(budget_).plan_equal(guess.stages) / guess.seconds;
+      } catch (const Error&) {
+        failures[at] = std::current_exception();
+      }
     });
     for (std::size_t at = 0; at < next.size(); ++at) try {
         if (failures[at]) std::rethrow_exception(failures[at]);
@@ -336,7 +354,9 @@ void VariantChoice::plan_guesses() {
 }
 
 void VariantChoice::race() {
-  if (!std::exchange(has_begun_, true)) plan_guesses(), begin_searches();
+  // Of a large step few variants are searched: where one was dropped, the next best guess may win.
+  if (!has_begun_ || (!all_traced_ && !has_passed(1))) plan_guesses();
+  if (!std::exchange(has_begun_, true)) begin_searches();
   while (PlannedVariant* next = most_promising()) try {
       if (!may_search(*next)) {
         next->open = all_traced_ = false;
@@ -344,12 +364,13 @@ void VariantChoice::race() {
       }
       const PlannedVariant* best = best_so_far();
       const double cutoff = best ? best->best_seconds() : kInfinity;
-      if (cutoff < best_seconds_) best_seconds_ = cutoff, best_found_at_ = watch_.seconds();
+      if (cutoff < best_seconds_)
+        best_seconds_ = cutoff, best_found_at_ = method_.watch.work.seconds();
       StageSearch& search = next->planner->search(budget_);
       // A turn that is as long as the longest so far must end in time.
-      if (best && search.progress().seconds_left <= longest_turn_) return;
+      if (best && search.work_left() <= longest_turn_) return;
       if (best && is_stuck()) return;
-      const Stopwatch turn;
+      const WorkWatch turn;
       next->open = search.improve(cutoff);
       next->spent_seconds += turn.seconds();
       longest_turn_ = std::max(longest_turn_, turn.seconds());
@@ -361,8 +382,8 @@ void VariantChoice::race() {
 
 /// Whether no better stages were found for so long that more are not to be expected.
 bool VariantChoice::is_stuck() const {
-  return watch_.seconds() >
-         best_found_at_ + kCompileTuning.micro_batches.patience * method_.options.solver_seconds;
+  return method_.watch.work.seconds() >
+         best_found_at_ + kCompileTuning.micro_batches.patience * method_.work_limit;
 }
 
 /// The one with the least bound, as it may have the best stages; null: none is open. What has no
@@ -383,7 +404,7 @@ PlannedVariant* VariantChoice::most_promising() {
   for (const PlannedVariant& variant : variants_)
     if (variant.open) least_spent = std::min(least_spent, variant.spent_seconds);
   const double most_spent =
-      least_spent + kCompileTuning.micro_batches.lead_share * method_.options.solver_seconds;
+      least_spent + kCompileTuning.micro_batches.lead_share * method_.work_limit;
   PlannedVariant* least = nullptr;
   for (PlannedVariant& variant : variants_)
     if (variant.open &&

@@ -11,7 +11,6 @@
 
 #include "alpa/train/training_step.h"
 #include "method_options.h"
-#include "src/base/timing.h"
 #include "src/search/stages/stage_guess.h"
 #include "stage_planner.h"
 
@@ -40,7 +39,7 @@ struct PlannedVariant {
   std::shared_ptr<StagePlanner> planner = nullptr;  ///< of `graph`
   bool open = true;                                 ///< its search may go on
   bool dropped = false;                             ///< it has no plan
-  double spent_seconds = 0;                         ///< on its search
+  double spent_seconds = 0;                         ///< of work, on its search
 
   double bound() const { return dropped ? kInfinity : planner->bound(); }
   double best_seconds() const { return dropped ? kInfinity : planner->best_seconds(); }
@@ -50,10 +49,10 @@ struct PlannedVariant {
 class VariantChoice {
  public:
   /// Traces all variants, of a large step those that are guessed to be best, as long as there is
-  /// time, and begins their searches. The method's time limit counts from the start of `watch`, for
-  /// all variants together. Arguments must outlive it.
+  /// time, and begins their searches. The method's limits hold for all variants together. Arguments
+  /// must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
-                const Cluster& cluster, std::int64_t budget, const Stopwatch& watch);
+                const Cluster& cluster, std::int64_t budget);
 
   /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
   /// its planner knows what the others take at least. Throws, if there is none, what the first
@@ -83,12 +82,11 @@ class VariantChoice {
   const MethodOptions& method_;
   const Cluster& cluster_;
   const std::int64_t budget_;
-  const Stopwatch& watch_;
   std::deque<PlannedVariant> variants_;
   bool has_begun_ = false;
-  double longest_turn_ = 0;  ///< seconds of a search's turn
+  double longest_turn_ = 0;  ///< of a search, in seconds of work
   double best_seconds_ = kInfinity;
-  double best_found_at_ = 0;  ///< seconds of `watch_`
+  double best_found_at_ = 0;  ///< seconds of work since planning began
   bool all_traced_ = true;    ///< and their searches begun
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together

@@ -179,7 +179,8 @@ class Replanning {
   /// As the method searches: a stage of a pipeline beside its micro-batches in flight, any other
   /// plan within the budget as a whole.
   ShardingPlan search(int s) {
-    intra_op::AutoShardOptions options = search_options(method_, 0);
+    method_.begin_planning();
+    intra_op::AutoShardOptions options = search_options(method_, {});
     options.part.boundary_batch_dims = batch_dims_[s];
     if (is_set(s)) options.allowed.pins = {{change_.set->op.node, change_.set->spec}};
     const Graph& graph = plan_.stages[s].graph;

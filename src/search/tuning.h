@@ -124,8 +124,8 @@ struct Tuning {
   struct StageGuess {
     /// FLOPs per element of the result from which an operator counts as a product.
     double flops_of_product = 16;
-    /// Share of the memory that state, sums and kept values may take: the rest is for temporaries.
-    double budget_share = 0.92;
+    /// Share of the memory that a guess may take: the rest is for what lowering adds.
+    double budget_share = 0.97;
   } stage_guess;
 
   struct StepBound {
@@ -137,6 +137,8 @@ struct Tuning {
     double small_transfer = 3e-4;
     /// Labels that are extended and compared, and stages whose seconds are read, at most.
     double most_work = 1e8;
+    /// Work of one of these, in seconds.
+    double seconds_per_label = 5e-8;
   } step_bound;
 
   struct Submesh {

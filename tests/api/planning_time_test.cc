@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "src/base/work_watch.h"
+#include "src/base/processor_watch.h"
 #include "support/error_text.h"
 
 namespace planning_time_test {
@@ -25,7 +25,7 @@ TrainingStep step() {
 ProgressCallback slow_callback(double seconds) {
   return [seconds, done = false](const PlanningProgress&) mutable {
     if (std::exchange(done, true)) return;
-    const WorkWatch watch;
+    const ProcessorWatch watch;
     while (watch.seconds() < seconds) {
     }
   };

@@ -3,10 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <thread>
 
 #include "alpa/parallelize.h"
 #include "search/gpt_plans.h"
+#include "src/base/work.h"
+#include "support/busy_thread.h"
 #include "support/error_text.h"
 
 namespace planning_rounds_test {
@@ -22,21 +23,6 @@ struct Fixture {
   Graph graph = gpt_graph({.layers = 1});
 
   std::vector<DeviceMesh> meshes() const { return {cluster.mesh({4, 2}), cluster.mesh({2, 4})}; }
-};
-
-/// Keeps a core busy.
-class BusyThread {
- public:
-  ~BusyThread() {
-    over_ = true;
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> over_ = false;
-  std::thread thread_{[this] {
-    while (!over_) continue;
-  }};
 };
 
 }  // namespace
@@ -96,29 +82,37 @@ TEST_CASE("planning that ends in its first search keeps a bound of the other mes
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 12});
   const std::vector<DeviceMesh> meshes = {cluster.mesh({8, 8}), cluster.mesh({16, 4})};
-  const ShardingPlan first = intra_op::auto_shard(graph, meshes[0], model, {});
+  const WorkWatch watch;
+  intra_op::auto_shard(graph, meshes[0], model, {});
   intra_op::AutoShardOptions options;
-  options.limits.seconds = 0.35 * first.statistics.total_seconds;
-  double gap = 1;  // of three runs, since another program may take the time reserved for bounds
-  for (int run = 0; run < 3 && gap >= 0.5; ++run) {
-    const ShardingPlan ended = intra_op::auto_shard(graph, meshes, model, options);
-    CHECK(ended.mesh == meshes[0]);
-    gap = ended.cost.gap();
-  }
-  CHECK(gap < 0.5);  // 0.74 if any plan of the second mesh could be
+  options.limits.seconds = 0.35 * watch.seconds();
+  const ShardingPlan ended = intra_op::auto_shard(graph, meshes, model, options);
+  CHECK(ended.mesh == meshes[0]);
+  CHECK(ended.cost.gap() < 0.5);  // 0.74 if any plan of the second mesh could be
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a plan depends on work alone: time limits and a busy machine change nothing") {
-  for (double gap : {0.0, 0.3}) {  // proven; the first that is good enough
+TEST_CASE_FIXTURE(Fixture, "a plan depends on work alone: a busy machine changes nothing") {
+  for (const auto& [seconds, gap] : {std::pair{100.0, 0.0}, {100.0, 0.3}, {0.05, 0.0}}) {
+    CAPTURE(seconds);  // proven; the first that is good enough; ended by the limit
     intra_op::AutoShardOptions options;
     options.limits.relative_gap = gap;
-    options.limits.seconds = 100;
-    const std::string text = to_json(intra_op::auto_shard(graph, meshes(), model, options), graph);
+    options.limits.seconds = seconds;
+    const ShardingPlan plan = intra_op::auto_shard(graph, meshes(), model, options);
+    CHECK((plan.cost.gap() > 1e-6) == (seconds < 1));
     const BusyThread busy;
-    options.limits.seconds = 10000;
-    CHECK(to_json(intra_op::auto_shard(graph, meshes(), model, options), graph) == text);
+    CHECK(to_json(intra_op::auto_shard(graph, meshes(), model, options), graph) ==
+          to_json(plan, graph));
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "the clock ends planning, whatever its work") {
+  intra_op::AutoShardOptions options;
+  options.limits.seconds = 1e6;
+  options.limits.clock_seconds = 0.02;
+  options.limits.relative_gap = 0;
+  const ShardingPlan plan = intra_op::auto_shard(graph, meshes(), model, options);
+  verify(plan, graph);
+  CHECK(plan.cost.gap() > 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a gap that is good enough ends planning") {

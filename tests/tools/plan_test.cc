@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "src/base/work_watch.h"
+#include "src/base/processor_watch.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
 

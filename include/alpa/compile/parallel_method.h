@@ -122,8 +122,10 @@ struct ParallelMethod {
   bool allow_all_to_all = true;  ///< false: no plan uses all_to_all
   /// Bytes a device may use; default: its memory according to the cluster.
   std::optional<std::int64_t> memory_budget_bytes = {};
-  /// Seconds for planning and lowering. A tenth, for large graphs up to half, is reserved for
-  /// lowering. When the rest is spent, the best plan so far is taken and its proven gap reported.
+  /// Seconds for planning and lowering. Planning may do half as many seconds of counted work, so
+  /// that its plan depends neither on the machine nor on its load; the clock ends it at the latest.
+  /// 15 %, for large graphs up to half, is reserved for lowering. At the end the best plan so far
+  /// is taken and its proven gap reported.
   double solver_seconds = 60;
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
   /// to proven optimality anyway.

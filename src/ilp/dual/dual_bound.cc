@@ -15,7 +15,7 @@ namespace {
 /// The bound of the reduced model, without its constant. A sweep that raised the bound is followed
 /// some way further, as far as that was of use: where many nodes share costs, sweeps alone need
 /// ten times as many steps.
-Cost ascended(const Model& model, int sweeps) {
+Cost ascended(const Model& model, int sweeps, const Deadline& counting) {
   const auto& tuning = kTuning.dual_bound;
   Dual dual(model);
   Dual::State before, best_state;
@@ -24,6 +24,7 @@ Cost ascended(const Model& model, int sweeps) {
   for (int idle = 0; sweeps > 0 && idle < tuning.idle_sweeps; --sweeps) {
     before = dual.state();
     dual.sweep();
+    counting.spend(dual.cells_of_sweep());
     const double bound = dual.bound();
     idle = bound > best + tuning.least_rise * std::max(1.0, bound) ? 0 : idle + 1;
     if (bound > best) {
@@ -55,7 +56,7 @@ std::int64_t dual_bound(const Problem& problem, int sweeps) {
     Model model = build(problem, true, never);
     presolve(model, options, never);
     if (live_nodes(model).empty()) return model.constant;
-    return std::max(model.constant + ascended(model, sweeps),
+    return std::max(model.constant + ascended(model, sweeps, never),
                     plus(model.constant, least_cost(model)));
   } catch (const Contradiction&) {
     return kInfinite;

@@ -213,8 +213,7 @@ void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
   if (!has_terms(model) || !model.slack.empty()) return;
   const double planning =
       kTuning.eliminate.planning_per_cell * cells_of_terms(model) / kCellsPerSecond;
-  if (planning > kTuning.eliminate.planning_share * std::min(deadline.left(), deadline.wall_left()))
-    return;
+  if (planning > kTuning.eliminate.planning_share * deadline.left()) return;
   Model wide = with_copies(model);
   eliminate_components(wide, cells, deadline);
   if (live_nodes(wide).empty()) model = std::move(wide);

@@ -49,12 +49,23 @@ double Deadline::left() const {
   return grace_ - (seconds - shared_->graced_since);
 }
 
+/// Reads the clock once in a while only: loops ask more often than it is worth.
+bool Deadline::has_wall_passed() const {
+  constexpr double kCellsBetween = 1e5;
+  if (looked_at_ < 0 || shared_->cells - looked_at_ >= kCellsBetween) {
+    looked_at_ = shared_->cells;
+    wall_passed_ = wall_left() <= 0;
+  }
+  return wall_passed_;
+}
+
 Deadline Deadline::within(double seconds) const {
   Deadline result = *this;
   result.start_ = now();
   result.end_ = result.start_ + std::min(left(), seconds);
   result.wall_end_ += grace_;
   result.grace_ = 0;
+  result.looked_at_ = -1;
   return result;
 }
 
@@ -63,6 +74,7 @@ Deadline Deadline::with_grace() const {
   result.end_ = std::max(end(), now());
   result.wall_end_ = std::max(wall_end_, wall_seconds());
   result.stopped_at_ = -1;
+  result.looked_at_ = -1;
   result.grace_ = kTuning.deadline.grace_seconds;
   return result;
 }

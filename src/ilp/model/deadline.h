@@ -7,10 +7,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "src/base/work.h"
+
 namespace alpa::ilp {
 
 /// Cells of work that count as a second under a work limit: about what a core does.
 inline constexpr double kCellsPerSecond = 1e9;
+
+/// Work of planning per cell, in seconds, with all that goes beside: about what a slow core takes.
+inline constexpr double kSecondsPerCell = 2e-9;
 
 class Deadline {
  public:
@@ -28,13 +33,16 @@ class Deadline {
   /// Seconds since the start and to the end; of wall clock, or counted in cells.
   double elapsed() const { return now() - start_; }
   double left() const;
-  bool passed() const { return left() <= 0 || (counts_work_ && wall_left() <= 0); }
+  bool passed() const { return left() <= 0 || (counts_work_ && has_wall_passed()); }
 
   /// Seconds of wall clock to the end, for work that cannot be counted.
   double wall_left() const { return counts_work_ ? wall_end_ + grace_ - wall_seconds() : left(); }
 
   /// Reports that `cells` of tables have been read.
-  void spend(double cells) const { shared_->cells += cells; }
+  void spend(double cells) const {
+    shared_->cells += cells;
+    spend_work(cells * kSecondsPerCell);
+  }
 
  private:
   /// Of all deadlines made from one.
@@ -43,6 +51,7 @@ class Deadline {
     double graced_since = -1;  ///< seconds of the thread's processor when the grace began
   };
 
+  bool has_wall_passed() const;
   static double wall_seconds();
   static double processor_seconds();
   double now() const { return counts_work_ ? shared_->cells / kCellsPerSecond : wall_seconds(); }
@@ -54,6 +63,8 @@ class Deadline {
   double start_ = 0, end_ = 0, wall_end_ = 0;
   double grace_ = 0;                ///< seconds after the end, however it comes
   mutable double stopped_at_ = -1;  ///< when it was first seen that it should stop
+  mutable double looked_at_ = -1;   ///< cells at which the wall clock was read last
+  mutable bool wall_passed_ = false;
 };
 
 }  // namespace alpa::ilp

@@ -1,5 +1,7 @@
 // src/search/bound/label_program.cc — labels of partitions, from the last layer to the first
 #include "src/search/bound/label_program.h"
+#include "src/base/work.h"
+#include "src/search/tuning.h"
 
 #include <algorithm>
 #include <utility>
@@ -199,6 +201,7 @@ Bucket& LabelProgram::bucket_of(int layer, int state, int count) {
 bool LabelProgram::is_ended() {
   constexpr double kBetween = 1e5;  // little work
   if (ended_ || work_ < asked_ + kBetween) return ended_;
+  spend_work((work_ - asked_) * search::kTuning.step_bound.seconds_per_label);
   asked_ = work_;
   return ended_ = is_over_(work_);
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "alpa/base/error.h"
+#include "src/base/work.h"
 #include "src/search/program/memory_usage.h"
 
 namespace alpa::intra_op {
@@ -383,6 +384,7 @@ std::int64_t units(double seconds, double units_per_second) {
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
                         const std::optional<MemoryLimit>& limit,
                         const std::vector<BoundaryKind>& boundaries) {
+  spend_nodes(graph.nodes.size());
   if (!limit) return InstanceBuilder(graph, space, nullptr, boundaries).run();
   MemoryUsage memory(graph, space, mesh, *limit);
   return InstanceBuilder(graph, space, &memory, boundaries).run();

@@ -171,7 +171,8 @@ struct AutoSharding::Impl {
       effort.modest_gap = search::kTuning.auto_shard.modest_gap,
       effort.modest_share = budget ? 0 : search::kTuning.auto_shard.modest_share;
     // other limits than the user's are steps on the way to a plan
-    effort.explain = !budget || budget == options.memory_budget_bytes.value_or(*budget);
+    effort.explain =
+        options.explain && (!budget || budget == options.memory_budget_bytes.value_or(*budget));
     if (budget || !report.is_wanted()) return effort;
     const double others = bound({}, &search);
     effort.progress = [this, &search, others](double best_seconds, double bound_seconds) {
@@ -236,7 +237,7 @@ struct AutoSharding::Impl {
   /// short look tells more of them than what any plan takes.
   void bound_late() {
     if (!is_late()) return;
-    const Stopwatch watch;
+    const WorkWatch watch;
     for (MeshSearch* search : by_bound()) {
       const double left = search::kTuning.auto_shard.late_seconds - watch.seconds();
       if (left <= 0) return;

@@ -345,9 +345,11 @@ const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space,
 MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                      const Effort& effort) {
   ilp::Options solver;
-  solver.limits.seconds = std::max(effort.least_seconds, effort.share_of_time * time_.left());
-  solver.limits.work = effort.work;
-  solver.limits.stop = effort.after_the_end ? nullptr : time_.stop();
+  const double most = std::max(effort.least_seconds, effort.share_of_time * time_.left());
+  solver.limits.seconds = std::max(effort.least_seconds, time_.clock_left());
+  solver.limits.work =
+      std::min(effort.work, static_cast<std::int64_t>(most / ilp::kSecondsPerCell));
+  solver.limits.stop = effort.after_the_end ? nullptr : options_.limits.stop;
   solver.limits.relative_gap = effort.relative_gap;
   solver.limits.modest_gap = effort.modest_gap;
   solver.limits.modest_share = effort.modest_share;

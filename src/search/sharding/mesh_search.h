@@ -9,37 +9,14 @@
 #include <vector>
 
 #include "src/base/infinity.h"
-#include "src/base/work_watch.h"
 #include "src/ilp/solve.h"
 #include "src/search/program/instance.h"
 #include "src/search/space/auto_shard_options.h"
 #include "src/search/space/planning_cache.h"
+#include "src/search/space/planning_time.h"
 #include "src/search/tuning.h"
 
 namespace alpa::intra_op {
-
-/// When planning ends: at the time limit, or when it is told to stop.
-class PlanningTime {
- public:
-  explicit PlanningTime(const SearchLimits& limits)
-      : limit_(limits.seconds), overtime_(limits.overtime_seconds), stop_(limits.stop) {}
-  double elapsed() const { return watch_.seconds(); }
-  bool is_stopped() const { return stop_ != nullptr && *stop_; }
-  double left() const { return is_stopped() ? 0 : std::max(0.0, limit_ - elapsed()); }
-  bool is_over() const { return left() <= 0; }
-  /// True if so much time is over that even what a plan needs at least is not begun any more.
-  bool is_long_over() const { return work_.seconds() > limit_ + overtime_; }
-  double limit() const { return limit_; }
-  /// An earlier end: so many seconds from now.
-  void end_within(double seconds) { limit_ = std::min(limit_, elapsed() + seconds); }
-  const std::atomic<bool>* stop() const { return stop_; }
-
- private:
-  Stopwatch watch_;
-  WorkWatch work_;
-  double limit_, overtime_;
-  const std::atomic<bool>* stop_;
-};
 
 /// Objective; without a plan, infinite.
 inline double seconds_of(const ShardingPlan* plan) {

@@ -10,7 +10,7 @@
 #include "alpa/base/error.h"
 #include "alpa/plan/sharding_plan.h"
 #include "src/base/infinity.h"
-#include "src/base/work_watch.h"
+#include "src/base/processor_watch.h"
 
 namespace alpa::intra_op {
 
@@ -79,7 +79,8 @@ struct PartOfGraph {
 
 /// When a search ends.
 struct SearchLimits {
-  double seconds = 60;
+  double seconds = 60;                      ///< of work (src/base/work.h)
+  double clock_seconds = kInfinity;         ///< of the clock, whatever the work
   const std::atomic<bool>* stop = nullptr;  ///< when true, planning ends as at the time limit
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
   /// to proven optimality anyway.
@@ -90,7 +91,8 @@ struct SearchLimits {
   double least_gain = 0;
   /// Once there is a plan, only cheaper ones than this matter: the search ends when none is left.
   double cutoff_seconds = kInfinity;
-  /// Beyond `seconds`, of work (WorkWatch): what a plan needs at least is not begun after these.
+  /// Beyond either limit: what a plan needs at least is not begun after these. On the clock, time
+  /// in which other programs have the processor does not count.
   double overtime_seconds = kOvertimeSeconds;
 };
 
@@ -101,6 +103,7 @@ struct AutoShardOptions {
   PartOfGraph part = {};
   /// per device, for all that is live at any point of the program
   std::optional<std::int64_t> memory_budget_bytes = {};
+  bool explain = true;  ///< by how many bytes, where no plan fits: may take as long as to prove it
   SearchLimits limits = {};
   ProgressCallback progress = {};
 };

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "alpa/base/error.h"
+#include "src/base/work.h"
 #include "src/ir/op_def.h"
 #include "src/search/space/restrictions.h"
 
@@ -190,6 +191,7 @@ SearchSpace search_space(SharedFacts shared, const AutoShardOptions& options, Me
             limits[n].pinned);
   }
   space.layouts.price(facts.prices, facts.mesh, facts.model);
+  spend_nodes(graph.nodes.size());
   return space;
 }
 

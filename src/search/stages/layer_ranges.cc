@@ -8,6 +8,7 @@
 #include <string>
 
 #include "alpa/base/error.h"
+#include "src/base/work.h"
 #include "src/ir/input.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/stages.h"
@@ -169,6 +170,7 @@ RangeGraph LayerRanges::graph_of(Range range) const {
   for (int l = 0; l < layers_; ++l)
     stages[l] = l < range.first ? 0 : l <= range.last ? own : own + 1;
   const Graph staged = stage_graph(graph_, stages);
+  spend_nodes(graph_.nodes.size());
   Subgraph part = subgraph(staged, own, own);
   const std::vector<int> batch_dims = intra_op::batch_dims(staged);
   RangeGraph result;

@@ -28,7 +28,11 @@ bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& sha
 
 RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSpace& space,
                        const PlanningContext& planning)
-    : graph_(graph), budget_(space.budget), planning_(planning), ranges_(graph) {
+    : graph_(graph),
+      budget_(space.budget),
+      planning_(planning),
+      time_(planning.options.limits),
+      ranges_(graph) {
   for (const inter_op::Submesh& part : space.parts) {
     std::vector<int> devices(part.num_devices());
     std::iota(devices.begin(), devices.end(), 0);
@@ -129,25 +133,6 @@ void RangeCosts::rule_out_what_cannot_fit() {
       of.none_proven = true;
     }
   }
-}
-
-double RangeCosts::seconds_left() const {
-  const bool stopped = planning_.options.limits.stop && *planning_.options.limits.stop;
-  return stopped ? 0 : std::max(0.0, planning_.options.limits.seconds - watch_.seconds());
-}
-
-/// Behind the limit, and before it all that is allowed.
-double RangeCosts::overtime_left() const {
-  const intra_op::SearchLimits& limits = planning_.options.limits;
-  return std::min(limits.overtime_seconds,
-                  limits.seconds + limits.overtime_seconds - work_.seconds());
-}
-
-intra_op::AutoShardOptions RangeCosts::options_left() const {
-  intra_op::AutoShardOptions options = planning_.options;
-  options.limits.seconds = seconds_left();
-  options.limits.overtime_seconds = std::max(0.0, overtime_left());
-  return options;
 }
 
 const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_flight) {
@@ -281,7 +266,7 @@ void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
   };
   std::map<intra_op::MeshFacts*, std::vector<Unknown>> by_mesh;  // equal meshes share them
   for (const BoundOf& of : bounds) {
-    if (!by_mesh.empty() && seconds_left() <= 0) break;
+    if (!by_mesh.empty() && time_.is_over()) break;
     const Relaxed& relaxed_range = relaxed(of.range);
     const auto [place, added] = relaxed_bounds_.try_emplace({relaxed_range.key, of.mesh, of.level});
     if (!added) continue;
@@ -294,14 +279,12 @@ void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
     meshes.push_back(&unknowns);
     for (Unknown& unknown : unknowns) all.push_back(&unknown);
   }
-  team_.parallel_for(std::ssize(meshes), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin; at < end; ++at)
-      for (Unknown& unknown : *meshes[at])
-        unknown.question = question_of(unknown.of, *unknown.relaxed_range);
+  parallel_work(team_, std::ssize(meshes), [&](std::int64_t at) {
+    for (Unknown& unknown : *meshes[at])
+      unknown.question = question_of(unknown.of, *unknown.relaxed_range);
   });
-  team_.parallel_for(std::ssize(all), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin; at < end; ++at)
-      *all[at]->answer = all[at]->question() / graph_.num_micro_batches;
+  parallel_work(team_, std::ssize(all), [&](std::int64_t at) {
+    *all[at]->answer = all[at]->question() / graph_.num_micro_batches;
   });
 }
 
@@ -335,7 +318,7 @@ bool RangeCosts::bound_blocks(inter_op::LayerRanges::Range range, int layers, in
 
 bool RangeCosts::bound_on(int range, int mesh, Level level) {
   Known& of = known(range, mesh);
-  if (of.level >= level || seconds_left() <= 0) return false;
+  if (of.level >= level || time_.is_over()) return false;
   of.level = level;
   of.bound = std::max(of.bound, relaxed_bound({range, mesh, level}));
   return true;
@@ -382,7 +365,8 @@ struct RangeCosts::PlannedRange {
   static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
                                                const inter_op::RangeGraph& stage,
                                                const RangeQuery& query, double cutoff_seconds) {
-    intra_op::AutoShardOptions options = costs.options_left();
+    intra_op::AutoShardOptions options = costs.planning_.options;
+    options.limits = costs.time_.rest();
     options.limits.cutoff_seconds = cutoff_seconds;
     options.part.in_flight = query.in_flight;
     options.memory_budget_bytes = costs.budget_;
@@ -397,14 +381,14 @@ struct RangeCosts::PlannedRange {
 bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double memory_share) {
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
-  if (is_long_over()) return false;
+  if (time_.is_long_over()) return false;
   PlannedRange range(*this, query, cutoff_seconds);
   try {
     if (of.plans.empty()) {
       add_plan(query, 0, range, range.search.plan());
       if (plan_of(of, query.in_flight)) return true;
     }
-    range.search.end_within(seconds_left() * memory_share);
+    range.search.end_within(time_.left() * memory_share);
     add_plan(query, query.in_flight, range, range.search.plan(budget_));
   } catch (const intra_op::OverBudget& error) {
     of.none_from = query.in_flight;

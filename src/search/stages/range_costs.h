@@ -14,10 +14,10 @@
 #include "alpa/plan/pipeline_plan.h"
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
-#include "src/base/timing.h"
 #include "src/plan/facts/graph_facts.h"
 #include "src/search/bound/partition_costs.h"
 #include "src/search/bound/step_bound.h"
+#include "src/search/space/planning_time.h"
 #include "src/search/stages/layer_ranges.h"
 #include "src/search/stages/plan_stage.h"
 
@@ -99,9 +99,8 @@ class RangeCosts {
   int num_searches() const { return num_searches_; }
   /// Different ranges on logical meshes.
   int num_ranges() const { return static_cast<int>(known_.size()); }
-  double seconds_left() const;
-  /// Whether the overtime that the options allow is used up, too: nothing more is begun.
-  bool is_long_over() const { return overtime_left() <= 0; }
+  /// The end of the search.
+  const intra_op::PlanningTime& time() const { return time_; }
 
  private:
   struct Plan {
@@ -137,8 +136,6 @@ class RangeCosts {
   Planned& planned(const RangeQuery& query) {
     return planned_[query.range * parts_.size() + query.part];
   }
-  double overtime_left() const;
-  intra_op::AutoShardOptions options_left() const;
   static const Plan* plan_of(const Planned& planned, int in_flight);
   double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);
@@ -179,8 +176,7 @@ class RangeCosts {
   const Graph& graph_;
   const std::int64_t budget_;
   const PlanningContext& planning_;
-  const Stopwatch watch_;
-  const WorkWatch work_;
+  const intra_op::PlanningTime time_;
   const inter_op::LayerRanges ranges_;
   std::vector<inter_op::Submesh> parts_;
   std::vector<DeviceMesh> meshes_;

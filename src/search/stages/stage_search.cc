@@ -7,7 +7,6 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
-#include "src/base/timing.h"
 #include "src/plan/evaluation/stage_seconds.h"
 #include "src/plan/schedules/schedule.h"
 #include "src/search/bound/step_bound.h"
@@ -44,6 +43,7 @@ struct StageSearch::Impl {
   /// Options of the searches of ranges: short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
     options.progress = {};
+    options.explain = false;
     options.limits.effort = search::kTuning.stage_search.effort;
     options.limits.least_gain = search::kTuning.stage_search.least_gain;
     return options;
@@ -74,7 +74,7 @@ struct StageSearch::Impl {
   /// The stages that take least under the bounds. What is not known of them is found out: first
   /// bounds of their own, then plans.
   bool improve(double cutoff) {
-    if (costs_.parts().empty() || costs_.seconds_left() <= 0) return false;
+    if (costs_.parts().empty() || costs_.time().is_over()) return false;
     const double goal = enough(std::min(cutoff, best_seconds()));
     const inter_op::PartitionCosts costs = table(RangeCosts::Ask::least);
     LeastStages least = least_stages(costs, goal);
@@ -122,7 +122,7 @@ struct StageSearch::Impl {
            .hides_gradients = question_.cluster.software.gradient_overlap > 0,
            .known = known,
            .enough = std::min(enough, least.seconds),
-           .is_over = [this] { return costs_.seconds_left() <= 0; }});
+           .is_over = [this] { return costs_.time().is_over(); }});
       if (bound.seconds < least.seconds) least = {std::move(bound), s};
     }
     return least;
@@ -132,12 +132,12 @@ struct StageSearch::Impl {
   double proven_seconds(double enough) {
     if (!bounds_schedules_) return 0;
     double proven = 0;
-    const Stopwatch watch;
+    const WorkWatch watch;
     const double most = search::kTuning.stage_search.proof_share * options_.limits.seconds;
     while (proven == 0 || watch.seconds() < most) {
       const LeastStages least = least_stages(table(RangeCosts::Ask::proven), enough);
       proven = std::max(proven, least.seconds);
-      if (proven >= enough || least.stages.stages.empty() || costs_.seconds_left() <= 0 ||
+      if (proven >= enough || least.stages.stages.empty() || costs_.time().is_over() ||
           !costs_.bound(queries_of(least.stages, least.schedule)))
         break;
     }
@@ -153,7 +153,7 @@ struct StageSearch::Impl {
 
   FoundStages finish() {
     returned_.clear();
-    while (!best_ && !costs_.is_long_over() && consider_best_template()) {
+    while (!best_ && !costs_.time().is_long_over() && consider_best_template()) {
     }
     if (!best_) fail_to_fit();
     best_->is_complete = is_complete_;
@@ -246,9 +246,9 @@ struct StageSearch::Impl {
   }
 
   [[noreturn]] void fail_to_fit() {
-    const bool none = costs_.seconds_left() > 0 &&
+    const bool none = !costs_.time().is_over() &&
                       least_stages(table(RangeCosts::Ask::proven), kInfinity).seconds == kInfinity;
-    const bool late = costs_.seconds_left() <= 0, any_shape = question_.mesh_shapes.empty();
+    const bool late = costs_.time().is_over(), any_shape = question_.mesh_shapes.empty();
     const std::string fit = fmt::format(
         "AutoStages: no stages of {} layers{} fit into {} bytes per device",
         costs_.ranges().layers(),
@@ -260,7 +260,7 @@ struct StageSearch::Impl {
     throw intra_op::OverBudget(
         late ? fmt::format("{}, of those found in {:.3g} seconds; allow more seconds, give more "
                            "layers or devices, or raise the budget",
-                           fit, watch_.seconds())
+                           fit, costs_.time().elapsed())
              : fmt::format("{}{}; {}, or raise the memory budget", fit,
                            none ? "" : ", of those found",
                            any_shape ? "give more layers or devices" : "allow more shapes"),
@@ -348,13 +348,13 @@ struct StageSearch::Impl {
   }
 
   PlanningProgress progress() const {
-    PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = watch_.seconds()};
+    PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = costs_.time().elapsed()};
     now.best_seconds = best_seconds();
     if (best_) now.stages = static_cast<int>(best_->partition.stages.size());
     now.lower_bound_seconds = std::min(now.lower_bound_seconds, now.best_seconds);
     now.searches = costs_.num_searches();
     now.ranges = costs_.num_ranges();
-    now.seconds_left = costs_.seconds_left();
+    now.seconds_left = costs_.time().clock_left();
     return now;
   }
 
@@ -368,7 +368,6 @@ struct StageSearch::Impl {
   const PlanningContext planning_;
   RangeCosts costs_;
   const CutPrices cuts_;
-  const Stopwatch watch_;
   /// If reductions hide in part, that part takes no time at all in a schedule, but in a bound.
   const bool bounds_schedules_ = question_.cluster.software.gradient_overlap <= 0 ||
                                  question_.cluster.software.gradient_overlap >= 1;
@@ -391,6 +390,7 @@ bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_
 double StageSearch::plan_equal(int stages) { return impl_->plan_equal(stages); }
 double StageSearch::bound() const { return impl_->bound_; }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
+double StageSearch::work_left() const { return impl_->costs_.time().left(); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }
 FoundStages StageSearch::finish() { return impl_->finish(); }

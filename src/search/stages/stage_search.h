@@ -64,6 +64,7 @@ class StageSearch {
   /// Seconds that no stages take less than. More than `enough` need not be proven.
   double proven_seconds(double enough);
   double best_seconds() const;  ///< of the best stages so far; infinite: none yet
+  double work_left() const;     ///< until the limit on work, in seconds
   PlanningProgress progress() const;
 
   /// The best stages so far, or else the first template that fits. Throws intra_op::OverBudget if

@@ -16,7 +16,7 @@ inline constexpr double kOvertimeSeconds = 30;
 #endif
 
 /// Measures from its construction.
-class WorkWatch {
+class ProcessorWatch {
  public:
   /// Wall-clock time, or the processor time of the process if that is less: time in which other
   /// programs have the processor does not count.

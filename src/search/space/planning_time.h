@@ -1,0 +1,62 @@
+#pragma once
+/// When a search ends. Not shared between threads.
+#include <algorithm>
+
+#include "src/base/infinity.h"
+#include "src/base/processor_watch.h"
+#include "src/base/timing.h"
+#include "src/base/work.h"
+#include "src/search/space/auto_shard_options.h"
+
+namespace alpa::intra_op {
+
+/// The end of a search that begins now: after so much work, or, whatever its work, when the clock
+/// says so or it is told to stop.
+class PlanningTime {
+ public:
+  explicit PlanningTime(const SearchLimits& limits) : limits_(limits) {}
+
+  /// Seconds of the clock, for texts.
+  double elapsed() const { return clock_.seconds(); }
+  double clock_left() const { return std::max(0.0, limits_.clock_seconds - elapsed()); }
+
+  /// Work that is left, in seconds.
+  double left() const {
+    return is_stopped() || clock_left() <= 0 ? 0 : std::max(0.0, limits_.seconds - work_.seconds());
+  }
+  double limit() const { return limits_.seconds; }
+  bool is_stopped() const { return limits_.stop != nullptr && *limits_.stop; }
+  bool is_over() const { return left() <= 0; }
+  /// True if so much time is over that even what a plan needs at least is not begun any more.
+  bool is_long_over() const { return overtime_left() < 0; }
+
+  /// Ends the search after so much more work, in seconds, unless it ends earlier.
+  void end_within(double seconds) {
+    limits_.seconds = std::min(limits_.seconds, work_.seconds() + seconds);
+  }
+
+  /// For a part of the search that begins now, and ends with it at the latest.
+  SearchLimits rest() const {
+    SearchLimits rest = limits_;
+    rest.seconds = left();
+    rest.clock_seconds = clock_left();
+    rest.overtime_seconds = std::max(0.0, overtime_left());
+    return rest;
+  }
+
+ private:
+  /// Behind the limits, and before them all that is allowed.
+  double overtime_left() const {
+    constexpr double kWork = 3;  // in as many seconds: a plan needs them on a slow machine, too
+    const double by_work = (limits_.seconds - work_.seconds()) / kWork;
+    const double by_clock = limits_.clock_seconds - processor_.seconds();
+    return limits_.overtime_seconds + std::min({0.0, by_work, by_clock});
+  }
+
+  Stopwatch clock_;
+  ProcessorWatch processor_;
+  WorkWatch work_;
+  SearchLimits limits_;
+};
+
+}  // namespace alpa::intra_op
