@@ -1,6 +1,6 @@
 #pragma once
-/// What members of a group exchange: runs of elements, shards, and pieces, the partial results of
-/// subtrees of members.
+/// Units that members of a group exchange: runs of elements, shards, and pieces, the partial
+/// results of subtrees of members.
 #include <algorithm>
 #include <array>
 #include <cstdint>

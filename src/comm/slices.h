@@ -44,7 +44,7 @@ class Slices {
     return bytes;
   }
 
-  /// Of all these pieces of a slice.
+  /// Bytes of all `pieces` of member `member`'s slice.
   std::int64_t pieces_bytes(Tensors tensors, int member,
                             const std::vector<std::pair<int, int>>& pieces) const {
     std::int64_t bytes = 0;
