@@ -237,7 +237,7 @@ bool program_fails(const char* name, const char* message, int& status) {
   return true;
 }
 
-/// What is wrong with the launcher's variables; "" if nothing is.
+/// Error in the launcher's environment variables; "" if there is none.
 std::string& launcher_error() {
   static std::string& text = *new std::string;
   return text;

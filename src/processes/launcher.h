@@ -23,7 +23,7 @@ using Environment = std::function<const char*(const char*)>;
 /// no rank or size.
 Launcher launcher_of(const Environment& environment);
 
-/// Of this process.
+/// The launcher of this process, by its environment.
 Launcher launcher();
 
 }  // namespace alpa::processes

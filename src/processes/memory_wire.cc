@@ -157,7 +157,7 @@ struct MemoryLaunch::State {
     }
   }
 
-  /// Whether parcels of `box` may become visible without a further call of their sender.
+  /// True if parcels of `box` may become visible without a further call of their sender.
   bool match(int rank, int tag, TagBox& box) {
     bool late = false;
     for (auto awaited = box.awaited.begin(); awaited != box.awaited.end();) {

@@ -472,7 +472,8 @@ void Protocol::say() {
   if (speaks() && !said_.exchange(true) && options_.announce) options_.announce(*failure());
 }
 
-/// Those who do not end by themselves. Who speaks for all ends them; if it is stuck, the others do.
+/// Ends processes that do not end by themselves. The speaker does it; if it is stuck, the others
+/// do.
 void Protocol::end_by_force(Clock::time_point now) {
   constexpr std::chrono::milliseconds kForSpeaker{500};
   const Clock::duration over = now - failed_at_ - options_.grace;
