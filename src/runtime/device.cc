@@ -356,7 +356,7 @@ void Device::start(Operation& operation) {
   }
 }
 
-/// Whether the operation is done; false: it waits for another device or thread.
+/// True if the operation is done; false if it waits for another device or thread.
 bool Device::proceed(const Operation& operation) {
   switch (operation.instruction->kind) {
     case Kind::collective:

@@ -34,7 +34,7 @@ class Failure {
   bool any() const { return failed_.load(std::memory_order_acquire); }
   /// Keeps the first record. Allocates nothing: memory may be what ran out.
   void record(Record record) noexcept;
-  /// What was recorded; after the step, and only if there is any.
+  /// The first record. Call it after the step, and only if `any()`.
   const Record& first() const { return record_; }
   void forget() noexcept;
 
@@ -92,7 +92,7 @@ class Device {
   }
   /// Boxes sent and received in the last step.
   const comm::Counts& messages() const { return messages_; }
-  /// Of the last step; empty unless they are recorded.
+  /// Times of the last step's instructions; empty without `record_times`.
   DeviceTimes times() const { return {times_.times(), communication_times_.times()}; }
 
  private:

@@ -44,7 +44,7 @@ struct DevicesRequest {
   double stall_seconds = 0;   ///< as ExecutorOptions has it
   /// Where the devices of the whole program are; `programs` are those that are here.
   Placement placement = {};
-  /// Of several processes: the programs of all devices, which outlive them.
+  /// With several processes: the programs of all devices of the launch, which outlive this.
   std::span<const lower::DeviceProgram> everyone = {};
 };
 

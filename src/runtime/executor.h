@@ -56,7 +56,7 @@ struct StateSharing {
       false;  ///< both run the same step, on batches of different sizes: counted as one
 };
 
-/// What a state is beside its tensors.
+/// Content of a state beside its tensors.
 struct StateCounters {
   std::uint64_t seed = 0;
   std::vector<std::int64_t> steps;        ///< started so far, of each step that shares the state
@@ -125,7 +125,8 @@ class Executor {
 
   /// The boxes that make up a state, each once, with their places in a snapshot.
   const std::vector<StateBox>& state_boxes() const;
-  /// Those that devices of this process hold, with a snapshot of their own.
+  /// The boxes of the state that devices of this process hold, with places in a snapshot of their
+  /// own.
   const std::vector<StateBox>& state_boxes_here() const;
   /// From now on, steps on `state` throw what is recorded there, once, before they start. In a
   /// launch all processes do at the same step; each must add its own. Kept while others keep it.

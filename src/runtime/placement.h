@@ -10,7 +10,7 @@
 
 namespace alpa::runtime {
 
-/// Of one set of device programs. Devices have the ids of their programs.
+/// Processes of the devices of one set of device programs. Devices have the ids of their programs.
 class Placement {
  public:
   /// All devices are in this process.
