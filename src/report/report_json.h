@@ -1,5 +1,5 @@
 #pragma once
-/// What a report shows of a plan, as JSON: every number of its page is read from here.
+/// Content of a plan's report as JSON. The report's page reads every number from it.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
