@@ -1,6 +1,6 @@
 #pragma once
-/// What connects the devices of a program: the cards they are on, the groups of their collectives
-/// and the channels of their lanes, in this process or in several.
+/// Connections between the devices of a program: the cards they are on, the groups of their
+/// collectives and the channels of their lanes, in this process or in several.
 #include <map>
 #include <memory>
 #include <span>

@@ -41,7 +41,7 @@ class InstructionTimes {
   void begin_beside(const lower::ListRun& run, int at, cudaStream_t stream) const;
   void end_beside(const lower::ListRun& run, int at, cudaStream_t stream) const;
 
-  /// Of the last step, which is over.
+  /// Times of the last step, which must have ended.
   runtime::DeviceTimes read(const CardClock& clock) const;
 
  private:

@@ -64,7 +64,7 @@ class Lanes {
     std::vector<EventHandle> done;  ///< of the last runs
     int posted = 0, queued = 0;     ///< in this step
   };
-  /// One side of a message that was come to.
+  /// One side of a message whose instruction the walk has reached.
   struct Post {
     Flow* flow;
     int index;  ///< of the device
@@ -74,7 +74,8 @@ class Lanes {
     int ordinal;  ///< of the card that `ready` belongs to
     EventHandle ready;
   };
-  /// Of a lane. All but `posted`, `first` and `went` belongs to the thread of its card.
+  /// One end of a lane. Owned by its card's thread, except `posted`, `first` and `went`, which are
+  /// guarded by the lock.
   struct Side {
     int device;                ///< id
     std::optional<int> index;  ///< its place among the devices; nullopt: in another process

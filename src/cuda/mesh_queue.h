@@ -22,7 +22,7 @@ namespace alpa::cuda {
 
 using LoadedDevices = std::vector<std::unique_ptr<LoadedDevice>>;
 
-/// What a thread does that waits for a card after every instruction.
+/// Calls made by a thread while it waits for a card after every instruction.
 struct Waiting {
   StillWell still_well;             ///< asked now and then; throws to end it
   std::function<void()> meanwhile;  ///< lets others go on, whom the card may wait for

@@ -1,6 +1,6 @@
 #pragma once
-/// What the threads of a step's cards tell each other: that something has happened which another
-/// one may wait for. Thread-safe.
+/// Event counter of the threads of a step's cards: a thread notes that something has happened
+/// which another one may wait for. Thread-safe.
 #include <chrono>
 #include <cstdint>
 #include <mutex>

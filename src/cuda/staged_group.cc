@@ -58,7 +58,7 @@ class StagedGroup : public CollectiveGroup {
   void check_health() override { world_.require_alive(); }
 
  private:
-  /// Of the collective under way.
+  /// State of the collective under way.
   enum class State { idle, copying, exchanging };
   /// A member, and where its operands are in the staging memory.
   struct Staged {

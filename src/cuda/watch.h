@@ -32,7 +32,7 @@ struct Stalled : Error {
 class Watch {
  public:
   static constexpr std::uint64_t kOver = std::numeric_limits<std::uint64_t>::max();
-  /// What a device marks, but for the micro-batch: see `run_mark`.
+  /// Mark of instruction `at` of list `list`, without the micro-batch: see `run_mark`.
   static std::uint64_t place(int list, int at) {
     return static_cast<std::uint64_t>(list) << kListShift | static_cast<std::uint64_t>(at);
   }
