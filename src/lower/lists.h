@@ -8,12 +8,12 @@
 
 namespace alpa::lower {
 
-/// What the devices of one group of meshes (`spmd::mesh_groups`) have in common.
+/// Lists shared by the devices of one group of meshes (`spmd::mesh_groups`).
 struct GroupLists {
   std::vector<int> meshes = {};
   std::vector<std::string> names = {};
   std::vector<ListRun> schedule = {};
-  /// Of the program, in order: those of the meshes, and the transfers to and from them.
+  /// Nodes of the program, in order: those on the meshes, and the transfers to and from them.
   std::vector<int> nodes = {};
   /// The first list runs once, before the micro-batches (`spmd::once_before`).
   bool begins = false;
