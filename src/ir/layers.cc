@@ -47,7 +47,7 @@ Readers readers_of(const Graph& graph) {
 /// Nodes whose layer the user's program said.
 bool is_marked(const Node& node) { return node.op != &ops::input && node.region != Region::apply; }
 
-/// Whether node n adds something to an accumulator.
+/// True if node n adds something to an accumulator.
 bool accumulates(const Graph& graph, const Readers& readers, int n) {
   if (!is_marked(graph.nodes[n])) return false;
   for (int value : graph.nodes[n].results)

@@ -43,7 +43,7 @@ class Recorder final : public Builder {
   void freeze(Value parameter);
   /// Says which parameters `freeze_named` will freeze, for layers that work otherwise then.
   void set_frozen_names(std::function<bool(std::string_view name)> frozen_names);
-  /// Whether `freeze_named` will freeze this parameter, if its layer keeps its number.
+  /// True if `freeze_named` will freeze this parameter, if its layer keeps its number.
   bool will_freeze(const std::string& parameter);
   /// Freezes the parameters that `set_frozen_names` names. Throws Error if a layer was told
   /// otherwise, because it had another number then.
@@ -160,7 +160,7 @@ class Recorder final : public Builder {
   /// Puts a node that is about to be appended into the open rematerialised layer.
   void enter_remat(Node& node);
   int outermost_remat(int layer) const;
-  /// Whether `gradient` computes the nodes of outermost layer `number` again.
+  /// True if `gradient` computes the nodes of outermost layer `number` again.
   bool is_rematerialised(int number) const;
   /// `parameter` of a given type and without a view.
   Value stored_parameter(const std::string& name, TensorType type, Initializer init);
