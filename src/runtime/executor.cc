@@ -163,8 +163,7 @@ struct Executor::Impl {
     home().settle_all();
   }
 
-  /// Called on the executor that makes the states: its locked mutex, with no step under way on
-  /// `state`. Throws Error if `state` is another executor's or unusable.
+  /// Called on the maker of states: locks it, with no step under way and `state` usable.
   std::unique_lock<std::mutex> at_rest(const DeviceState& state) {
     std::unique_lock lock(mutex);
     check_owner(state);
