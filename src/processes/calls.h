@@ -28,7 +28,7 @@ class Calls {
   /// the others. Ranks that have not made that call are waited for, but not for long: they may
   /// never make it.
   std::optional<Failure> difference(Clock::time_point now);
-  /// Every call that a rank has made was made by all.
+  /// True if every call that a rank has made was made by all ranks.
   bool all_made_by_all() const { return calls_.empty(); }
 
  private:

@@ -86,7 +86,7 @@ class Courier {
   /// thread posts are started in that order. `waits`: this thread will wait for it soon, so the
   /// progress thread need not be woken.
   void post(Request& request, bool waits = false) noexcept;
-  /// Until a posted request is done. Throws Aborted if it was aborted.
+  /// Waits until a posted request is done. Throws Aborted if it was aborted.
   void wait(Request& request);
   /// The same, at most for about `limit`; false: it is not done yet.
   bool wait_for(Request& request, std::chrono::nanoseconds limit);
@@ -100,7 +100,7 @@ class Courier {
   /// Throws what the wire throws; not to be used once that has failed.
   Wire& wire() { return *wire_; }
   bool broken() const { return broken_; }  ///< the wire has failed
-  /// As `post`, for its task, which `completed` tells of the end.
+  /// As `post`, for the courier's task; its `completed` is called when the request is done.
   void start(Request& request);
   /// Aborts all requests but those of the task, now and later. First waits, not for long, until
   /// what the task sends is out. Afterwards no message gets on: the memory that one would be read
