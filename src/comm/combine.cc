@@ -122,7 +122,7 @@ inline void put(Wide* __restrict out, std::int64_t size, const Value& value) {
   }
 }
 
-/// One, two or, by halves of two, four parts of elements S in one pass.
+/// Folds one, two or, by halves of two, four parts of elements S in one pass.
 template <class S, class Op, bool add, class Wide>
 void fold_at_once(Parts parts, Block block, Wide* out) {
   const auto at = [&](std::size_t p) {

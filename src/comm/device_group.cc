@@ -260,7 +260,7 @@ class DeviceGroup final : public Group {
       reduce_whole(own, combiner);
   }
 
-  /// In one hop, by the first member of each process, for all its members.
+  /// Reduces in one hop: the first member of each process works for all its members.
   void reduce_whole(Member& own, Combiner combiner) {
     receive_slice_pieces(own, whole_, 0);
     const std::int64_t bytes = whole_.pieces_bytes(own.shown.in, 0, pieces_);

@@ -10,7 +10,7 @@ namespace alpa::comm {
 
 class Slices {
  public:
-  /// For `size` members.
+  /// Slices of `size` members.
   explicit Slices(int size) : size_(size) {}
 
   /// Slices begin at multiples of kSliceElements, so that members do not write into one cache line.
