@@ -26,12 +26,12 @@ class Background {
   /// Removes and returns the recorded failure; null if there is none.
   std::exception_ptr take();
   void rethrow_any();
-  /// When `View::due` becomes true; nullopt: never.
+  /// Sets the time at which `View::due` becomes true; nullopt: never.
   void set_due(std::optional<Clock::time_point> due);
 
-  /// As it is now, in this process; without signals.
+  /// The view of this process as it is now, without signals.
   View look() const;
-  /// In a launch: rank 0's view at the end of the last step.
+  /// In a launch: stores rank 0's view at the end of the last step.
   void agree(const View& view);
   View agreed() const;
   /// In a launch, as `rethrow_any`, if the agreed view has a failure: all processes know it soon.

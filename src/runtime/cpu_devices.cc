@@ -266,7 +266,7 @@ class CpuDevices : public Devices {
     }
   }
 
-  /// From now on other processes are told where the devices are.
+  /// Starts to report the devices' positions to other processes.
   void report_step() {
     processes::World* const world = placement_.world();
     moved_ = Clock::now();

@@ -58,7 +58,7 @@ class Device {
   /// `index`: among the devices of this process.
   Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads,
          int running_threads);
-  /// From the next step on, notes when its instructions run.
+  /// Records the times of the device's instructions from the next step on.
   void record_times();
 
   const lower::DeviceProgram& program() const { return program_; }

@@ -35,7 +35,7 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// One more message in every step; each side says so.
+  /// Adds a message to every step; called once by each side.
   virtual void add_message(LaneSide side) = 0;
   /// Room for packed boxes, if the lane needs it: for each of `slots` runs of an instruction with
   /// such a part, whose tensor needs no memory yet. Returns a number for `hand_over`.

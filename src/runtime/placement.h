@@ -1,5 +1,5 @@
 #pragma once
-/// Which process has which device, and the tags of messages between them.
+/// Placement of devices in processes, and the tags of messages between them.
 #include <map>
 #include <span>
 #include <tuple>

@@ -23,7 +23,7 @@ struct Standing {
   int list = 0;
 };
 
-/// At its position, or at the first one of all.
+/// Place and list of device `index` at `position`.
 Standing standing_at(const lower::DeviceProgram& program, int index, std::uint64_t position) {
   return {&program, place_at(program, index, position), run_at(program, position).list};
 }

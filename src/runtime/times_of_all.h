@@ -1,5 +1,5 @@
 #pragma once
-/// When instructions ran on the devices of all processes.
+/// Times of instructions on the devices of all processes.
 #include <vector>
 
 #include "src/processes/world.h"
