@@ -46,8 +46,8 @@ struct Alternative {
 /// Every other strategy of a node that its neighbours can live with.
 std::vector<Alternative> alternatives(int node, const PricedPlan& priced);
 
-/// One per node of `nodes`; nothing where a node has no other strategy that its
-/// neighbours can live with.
+/// The cheapest alternative of each node of `nodes`; nullopt where a node has no other strategy
+/// that its neighbours can live with.
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
                                                   const PricedPlan& priced);
 

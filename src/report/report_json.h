@@ -14,7 +14,7 @@ namespace alpa {
 nlohmann::ordered_json plan_numbers(const Plan& plan, const Cluster& cluster,
                                     std::int64_t memory_bytes);
 
-/// These, and "hand_made": layouts that people choose, which are planned for it.
+/// `plan_numbers`, and "hand_made": layouts that people choose, which are planned for it.
 nlohmann::ordered_json report_json(const Plan& plan, const Cluster& cluster,
                                    std::int64_t memory_bytes);
 
