@@ -18,7 +18,7 @@ void destroy_dnn_handle(cudnnHandle_t handle);
 void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor);
 
 using DnnHandle = Handle<Opaque<cudnnHandle_t>, destroy_dnn_handle>;
-/// For the current device. Throws Error, also if cuDNN is not installed.
+/// A cuDNN handle for the current device. Throws Error, also if cuDNN is not installed.
 DnnHandle make_dnn_handle();
 
 /// One backend descriptor. Every call throws Error naming itself, cuDNN's status and its reason.

@@ -39,12 +39,12 @@ struct Gpu {
   EpilogueForm epilogues = EpilogueForm::automatic;
   /// relu of a NaN is NaN, as everywhere else. Else it may be 0, as cuBLASLt's relu has it.
   bool keeps_nan = false;
-  /// Not null: nothing is loaded, but the sources that loading would compile are added to it.
+  /// If not null, kernels are not loaded: the sources that loading would compile are added to it.
   std::vector<std::string>* sources = nullptr;
   Stopwatch node = {};  ///< since the node that is loaded began to be; see kNodeSeconds
 };
 
-/// How calls of `op` are loaded; nullptr if there is no kernel.
+/// Loader of calls of `op`; nullptr if there is no kernel.
 Load* find_kernel(const OpDef& op);
 
 }  // namespace alpa::cuda

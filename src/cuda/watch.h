@@ -20,7 +20,7 @@ namespace alpa::cuda {
 
 class LoadedDevice;
 
-/// No device has come to another instruction for too long.
+/// Thrown if no device has reached another instruction for too long.
 struct Stalled : Error {
   using Error::Error;
 };
