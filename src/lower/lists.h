@@ -58,7 +58,7 @@ class SendSlots {
  private:
   using Begins = std::vector<int>;  ///< clocks, by micro-batch
   const spmd::SpmdProgram& program_;
-  /// By mesh and region; empty: no such runs.
+  /// Clocks of the runs by mesh and region; empty: no such runs.
   std::vector<std::array<Begins, 3>> begins_;
 };
 

@@ -234,7 +234,7 @@ class Flow {
   const Graph& graph_;
   int list_ = 0, at_ = 0, micro_batch_ = 0;  ///< where the run is
   std::vector<std::vector<Slot>> slots_;     ///< by memory
-  // By buffer:
+  // Facts by buffer:
   std::vector<int> value_of_;    ///< -1: none
   std::vector<bool> written_;    ///< by an instruction
   std::vector<bool> of_all_;     ///< made before the micro-batches
