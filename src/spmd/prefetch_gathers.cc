@@ -97,7 +97,8 @@ class Prefetching {
     return true;
   }
 
-  /// To what reads the earliest gather behind which no more than the window is under way.
+  /// Moves gather n to the first use of the earliest gather behind which no more than the window is
+  /// under way; if it cannot move there, to that of a later one.
   void move(int n) {
     const Node& node = graph_.nodes[n];
     std::vector<Gather>& before = before_[{program_.mesh_index(node.results[0]), node.region}];
