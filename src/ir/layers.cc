@@ -25,7 +25,7 @@ class Agreement {
   int layer_ = kUnknown;
 };
 
-/// Who reads the results of nodes.
+/// Readers of the results of nodes.
 struct Readers {
   std::vector<std::vector<int>> nodes;  ///< per value
   std::vector<int> updated;             ///< per value, the input that it updates, or -1

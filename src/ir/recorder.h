@@ -50,7 +50,7 @@ class Recorder final : public Builder {
   void freeze_named();
   /// Gives an input another name. Throws Error if the name is taken or `input` is not an input.
   void rename(Value input, const std::string& name);
-  /// How parameters are kept from now on, and read.
+  /// Sets how parameters are kept and read from now on.
   void set_parameter_view(ParameterView view) { view_ = std::move(view); }
   const ParameterView& parameter_view() const { return view_; }  ///< see `set_parameter_view`
 
