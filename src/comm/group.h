@@ -108,7 +108,7 @@ class Group {
   virtual void reset_counts(int member) = 0;
 };
 
-/// Where the members of a group are.
+/// Processes of the members of a group.
 struct GroupPlaces {
   std::vector<int> ranks;                 ///< of the process of each member
   int rank = 0;                           ///< of this process, which has at least one

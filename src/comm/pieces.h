@@ -49,7 +49,7 @@ inline std::int64_t total_elements(Tensors tensors) {
   return elements;
 }
 
-/// Where an operand of a combination comes from, by its first member.
+/// Source of an operand of a combination: its members [begin, end) and their process.
 struct Origin {
   int begin = 0, end = 0;
   int peer = -1;  ///< index of the process that sends the piece; -1: a member of this process

@@ -44,7 +44,7 @@ class DnnDescriptor {
 
 cudnnDataType_t dnn_type(DType dtype);
 
-/// Where the elements of a tensor are.
+/// Location of a tensor's elements.
 enum class DnnStorage : std::uint8_t {
   device,    ///< in memory of the card
   by_value,  ///< one number in host memory
@@ -55,7 +55,7 @@ enum class DnnStorage : std::uint8_t {
 DnnDescriptor dnn_tensor(std::int64_t number, cudnnDataType_t type, const Shape& shape,
                          const Shape& strides, DnnStorage storage = DnnStorage::device);
 
-/// Where operations are to run: a card of this machine by its handle, or any card by its properties
+/// Target of operations: a card of this machine by its handle, or any card by its properties
 /// (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), for which plans can be made but not run.
 struct DnnTarget {
   cudnnHandle_t handle = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-/// When the instructions of a queued step run, by events on the streams that they are queued on:
+/// Times of the instructions of a queued step, by events on the streams that they are queued on:
 /// `ExecutorOptions::record_times`. A device's times belong to the thread that queues its work.
 #include <cstdint>
 #include <map>

@@ -13,14 +13,14 @@ namespace alpa::cuda {
 class DnnPlans;
 class Matmuls;
 
-/// How elementwise programs run: tests and benchmarks force either.
+/// Form in which elementwise programs run: tests and benchmarks force either.
 enum class ElementwiseForm : std::uint8_t {
   automatic,    ///< small tensors are interpreted, and all where NVRTC knows nothing of the card
   interpreted,  ///< where the program keeps the limits of kernels/cuda/elementwise.h
   compiled,
 };
 
-/// How an einsum_epilogue runs: tests and benchmarks force either.
+/// Form in which an einsum_epilogue runs: tests and benchmarks force either.
 enum class EpilogueForm : std::uint8_t {
   automatic,  ///< jointly where cuBLASLt has an algorithm for it and apart is not faster
   /// one product, wherever shapes and types allow it; Error if cuBLASLt has no algorithm

@@ -98,7 +98,7 @@ class LoadedDevice {
   [[noreturn]] void blame(const Operation& operation, int micro_batch) const;
 
  private:
-  /// How a list's runs in a step follow one another.
+  /// Sequence of a list's runs in a step: first micro-batch, number of runs, copies of memory.
   struct Counter {
     int first = 0, runs = 0, slots = 1;
   };

@@ -17,7 +17,8 @@
 
 namespace alpa {
 
-/// How parameters are kept and read while a graph is recorded, other than as they are asked for.
+/// Types in which parameters are kept and read while a graph is recorded, where they differ from
+/// the types asked for.
 struct ParameterView {
   /// Element type of layers without an operand that says it.
   DType compute = f32;

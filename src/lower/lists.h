@@ -45,7 +45,7 @@ struct Lists {
 /// micro-batches in order.
 Lists lists_of(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule);
 
-/// How far the schedule lets a sender run ahead.
+/// Copies of transfers' operands that let senders run as far ahead as the schedule does.
 class SendSlots {
  public:
   /// Plays the schedule.

@@ -189,7 +189,7 @@ std::vector<Before> orders() {
   };
 }
 
-/// Bytes from one copy of a buffer to the next.
+/// Bytes from one copy of a buffer to the next, guard included.
 std::int64_t stride_of(const Buffer& buffer, const MemoryRules& rules) {
   return aligned(buffer.type.bytes() + rules.guard_bytes, rules);
 }

@@ -48,12 +48,12 @@ std::chrono::milliseconds seconds_in(const char* name, std::chrono::milliseconds
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// How long a process may be silent before it counts as lost.
+/// Longest silence of a process before it counts as lost.
 std::chrono::milliseconds silence() {
   return seconds_in("ALPA_SILENCE_SECONDS", ProtocolOptions{}.silence);
 }
 
-/// How long processes wait for others to join.
+/// Time limit for all processes to join.
 std::chrono::milliseconds join_timeout() {
   return seconds_in("ALPA_JOIN_SECONDS", ProtocolOptions{}.joining);
 }

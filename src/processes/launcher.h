@@ -1,6 +1,6 @@
 #pragma once
-/// Who started this process, and as which of how many, by the environment alone: before MPI is
-/// loaded, and without it.
+/// The launcher of this process, its rank and the number of processes, by the environment alone:
+/// before MPI is loaded, and without it.
 #include <functional>
 #include <string>
 

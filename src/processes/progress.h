@@ -1,5 +1,5 @@
 #pragma once
-/// How far a process is in its steps.
+/// Progress of a process in its steps.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -17,7 +17,8 @@ struct Backend {
   bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
   /// True if one kernel can compute this einsum_group node (group_einsums); null: never.
   bool (*groups_einsums)(const KernelCall& node) = nullptr;
-  /// Every node is a launch that costs time, so updates and norms are merged into joint nodes.
+  /// True if every node is a launch that costs time: updates and norms are then merged into joint
+  /// nodes.
   bool launches = false;
   /// Devices are threads of this process and share its cores: they may have several each, and
   /// overlapping pays only while there are more cores than devices.

@@ -82,7 +82,7 @@ class Device {
   /// Wakes both threads if they wait for each other.
   void stop();
 
-  /// Where the device is in its step, as StepPosition::code. Any thread may ask.
+  /// Position of the device in its step, as StepPosition::code. Any thread may call it.
   std::uint64_t position() const { return position_.load(std::memory_order_relaxed); }
 
   /// Bytes outside of the arena for collectives with devices of other processes.

@@ -49,7 +49,7 @@ LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOpt
                              const pipeline::PipelineSchedule& schedule = {},
                              const lower::StateLayout* state = nullptr);
 
-/// How an executor works on states that another one makes: in place, in the same arenas.
+/// Sharing of states that another executor makes: used in place, in the same arenas.
 struct StateSharing {
   const Executor* with = nullptr;  ///< the other executor; null: none
   bool same_step =
@@ -140,7 +140,7 @@ class Executor {
                const StateCounters* counters) const;
 
   const spmd::SpmdProgram& program() const;
-  /// By index among all devices, in the order of the program's meshes.
+  /// Program of device `index` among all devices, in the order of the program's meshes.
   const lower::DeviceProgram& device_program(int index) const;
   /// Peak bytes per device, maximum over devices: planned (including scratch per thread of a
   /// device), and measured on `state` (DeviceMemory::bytes_in_use).

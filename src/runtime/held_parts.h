@@ -1,5 +1,5 @@
 #pragma once
-/// Which parts of a step's tensors devices hold, those of other processes too.
+/// Parts of a step's tensors that devices hold, devices of other processes included.
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -9,7 +9,7 @@
 
 namespace alpa::runtime {
 
-/// How far a device is in its step, in one word that another thread may read at any time.
+/// Position of a device in its step, in one word that any thread may read at any time.
 struct StepPosition {
   static constexpr std::uint64_t kOver = ~std::uint64_t{0};
   /// Code of instruction `at` of run number `run` of the schedule.

@@ -1,5 +1,5 @@
 #pragma once
-/// When the instructions of a step ran.
+/// Times of the instructions of a step.
 #include <chrono>
 #include <cstdint>
 #include <vector>
