@@ -74,7 +74,7 @@ std::pair<Parts, Parts> halves(Parts parts) {
   return {parts.first(left), parts.subspan(left)};
 }
 
-/// Whether no part is empty and each begins where the one before ends.
+/// True if no part is empty and each begins where the one before ends.
 bool are_neighbours(Parts parts) {
   for (std::size_t p = 0; p < parts.size(); ++p)
     if (parts[p].begin >= parts[p].end || (p > 0 && parts[p].begin != parts[p - 1].end))
@@ -82,7 +82,7 @@ bool are_neighbours(Parts parts) {
   return true;
 }
 
-/// Whether parts that are neighbours are nodes of the tree over their range.
+/// True if parts that are neighbours are nodes of the tree over their range.
 bool are_nodes(Parts parts) {
   const int begin = parts.front().begin, end = parts.back().end;
   if (parts.size() == 1 || static_cast<int>(parts.size()) == end - begin) return true;
@@ -122,7 +122,7 @@ inline void put(Wide* __restrict out, std::int64_t size, const Value& value) {
   }
 }
 
-/// One, two or, by halves of two, four parts of elements S in one pass.
+/// Folds one, two or, by halves of two, four parts of elements S in one pass.
 template <class S, class Op, bool add, class Wide>
 void fold_at_once(Parts parts, Block block, Wide* out) {
   const auto at = [&](std::size_t p) {
@@ -147,7 +147,7 @@ bool is_wide(const Part& part) {
   return std::is_same_v<T, WideOf<T>> || !part.single();
 }
 
-/// Whether `parts` have elements of one type, and fold_at_once has their tree. Maxima of four at
+/// True if `parts` have elements of one type, and fold_at_once has their tree. Maxima of four at
 /// once were slower than pairs.
 template <class T, class Op>
 bool fold_together(Parts parts, Parts left) {

@@ -15,7 +15,7 @@
 
 namespace alpa::comm {
 
-/// Where the range of members [begin, end), of at least two, is split.
+/// Member at which the range [begin, end), of at least two members, is split.
 int split_point(int begin, int end);
 
 /// The subtrees of [0, size) that together hold exactly `members` (ascending), as few as possible,

@@ -260,7 +260,7 @@ class DeviceGroup final : public Group {
       reduce_whole(own, combiner);
   }
 
-  /// In one hop, by the first member of each process, for all its members.
+  /// Reduces in one hop: the first member of each process works for all its members.
   void reduce_whole(Member& own, Combiner combiner) {
     receive_slice_pieces(own, whole_, 0);
     const std::int64_t bytes = whole_.pieces_bytes(own.shown.in, 0, pieces_);
@@ -284,7 +284,8 @@ class DeviceGroup final : public Group {
     receive_pieces(own, [&](std::size_t t) { return slices.elements(own.shown.in, slice, t); });
   }
 
-  /// What this process has of a member's slice: partial results, or the slice of its only member.
+  /// Sends this process's part of member `remote`'s slice: packed partial results, or, if this
+  /// process has one member and the slice is one range of it, that range from where it is.
   void send_slice_pieces(Member& own, int remote, Combiner combiner) {
     const Tensors in = own.shown.in;
     const std::int64_t bytes = slices_.pieces_bytes(in, remote, pieces_);
@@ -388,7 +389,7 @@ class DeviceGroup final : public Group {
     own.exchange.send(places_.ranks[remote], tag_for(remote), data, bytes);
   }
 
-  /// Of every tensor, every piece of this process: packed shards.
+  /// Writes to `to`, tensor by tensor, this process's pieces of member `remote`'s shards, packed.
   void combine_shard_pieces(Member& own, int remote, std::span<const ShardedDim> dims,
                             Combiner combiner, std::byte* to) {
     const Tensors in = own.shown.in;
@@ -479,7 +480,8 @@ class DeviceGroup final : public Group {
     for (const Peer& peer : peers_) own.exchange.send(peer.rank, tag_from(own.number), data, bytes);
   }
 
-  /// Whether a member's shard of the only tensor is contiguous there: it is received in its place.
+  /// True if the call has one tensor and the member's shard is contiguous in it: the shard is then
+  /// received in place.
   static bool in_place(Tensors out, std::span<const ShardedDim> dims, int member) {
     return out.size() == 1 && Shard(out[0].type.shape, dims[0], member).from_packed().loops == 0;
   }

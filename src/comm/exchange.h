@@ -17,7 +17,7 @@ class Exchange {
 
   /// Begins to describe a call: `planned`, or to run.
   void begin(bool planned);
-  /// Behind a planned call: makes room for all of it.
+  /// Allocates room for the whole call, after it was planned.
   void reserve();
   bool planned() const { return planned_; }
 

@@ -33,7 +33,7 @@ struct Count {
   std::int64_t moved_bytes = 0;
 };
 
-/// By `CollectiveKind`.
+/// Counts by `CollectiveKind`.
 using Counts = std::array<Count, kNumCollectives>;
 
 /// A member's part in a collective; whatever it refers to must stay until the collective is over.
@@ -108,7 +108,7 @@ class Group {
   virtual void reset_counts(int member) = 0;
 };
 
-/// Where the members of a group are.
+/// Processes of the members of a group.
 struct GroupPlaces {
   std::vector<int> ranks;                 ///< of the process of each member
   int rank = 0;                           ///< of this process, which has at least one
@@ -121,7 +121,7 @@ struct GroupPlaces {
 /// slices, and shards. A process whose launch fails throws Aborted.
 std::unique_ptr<Group> make_group(const GroupPlaces& places);
 
-/// How many tags such a group needs.
+/// Number of tags that a group of processes `ranks` needs.
 int tags_of_group(const std::vector<int>& ranks);
 
 /// A group of `size` threads of this process. They share memory, so shards are read in place,

@@ -22,7 +22,7 @@ struct alignas(64) Member {
   std::vector<Part> parts;          ///< of one combination; sized once
   std::vector<std::byte*> targets;  ///< likewise
   Exchange exchange;
-  // Of the call under way:
+  // State of the call under way:
   std::vector<std::byte*> received;    ///< per other process: its partial results
   std::vector<int> incoming;           ///< per other process: the message that brings them
   std::vector<std::byte*> landed;      ///< per member: its shard or slice

@@ -1,6 +1,6 @@
 #pragma once
-/// What members of a group exchange: runs of elements, shards, and pieces, the partial results of
-/// subtrees of members.
+/// Units that members of a group exchange: runs of elements, shards, and pieces, the partial
+/// results of subtrees of members.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -49,7 +49,7 @@ inline std::int64_t total_elements(Tensors tensors) {
   return elements;
 }
 
-/// Where an operand of a combination comes from, by its first member.
+/// Source of an operand of a combination: its members [begin, end) and their process.
 struct Origin {
   int begin = 0, end = 0;
   int peer = -1;  ///< index of the process that sends the piece; -1: a member of this process

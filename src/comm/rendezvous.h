@@ -24,11 +24,11 @@ class Rendezvous {
 
   /// A member begins a call. Throws Aborted after `abort`.
   Arrival enter() { return arrive(true); }
-  /// It has read what it needs.
+  /// The member has read what it needs of the others' tensors.
   Arrival leave() noexcept { return arrive(false); }
-  /// Whether all members have arrived, too. Throws Aborted if `abort` came first.
+  /// True if all members have arrived at the meeting. Throws Aborted if `abort` came first.
   bool complete(const Arrival& arrival) const;
-  /// Waits for that, or for `abort`; at most for `limit`.
+  /// Waits until the meeting is complete or aborted, at most for `limit`.
   void wait(const Arrival& arrival, std::optional<std::chrono::nanoseconds> limit);
   void abort();
 

@@ -10,7 +10,7 @@ namespace alpa::comm {
 
 class Slices {
  public:
-  /// For `size` members.
+  /// Slices of `size` members.
   explicit Slices(int size) : size_(size) {}
 
   /// Slices begin at multiples of kSliceElements, so that members do not write into one cache line.
@@ -44,7 +44,7 @@ class Slices {
     return bytes;
   }
 
-  /// Of all these pieces of a slice.
+  /// Bytes of all `pieces` of member `member`'s slice.
   std::int64_t pieces_bytes(Tensors tensors, int member,
                             const std::vector<std::pair<int, int>>& pieces) const {
     std::int64_t bytes = 0;

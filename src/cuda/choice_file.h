@@ -11,7 +11,7 @@ namespace alpa::cuda {
 /// "products_NVIDIA_H200_130000.txt" for what is chosen, the card of this name, and the version of
 /// the library that offers it.
 std::string choice_file_name(std::string_view what, std::string_view card, std::size_t version);
-/// Of the current device.
+/// Name of the file for the current device's card.
 std::string choice_file_name(std::string_view what, std::size_t version);
 
 /// The choices in file `name`; none if it is not there. A damaged file is ignored as a

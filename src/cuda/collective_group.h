@@ -46,8 +46,8 @@ class CollectiveGroup {
 /// exceeds kMaxMembers.
 std::unique_ptr<CollectiveGroup> make_copy_group(int size);
 
-/// What such a group queues, for all members of a collective, on one stream, which comes behind all
-/// their work. Results without data are left out: they are in other processes.
+/// Queues the copies of a collective for all members on one stream, which runs after all their
+/// work, as a copy group does. Results without data are left out: they are in other processes.
 void queue_copies(const lower::CollectiveCall& call, std::span<const Member> members,
                   Stream stream);
 

@@ -15,7 +15,7 @@ struct RunTimeHeader {
 extern const RunTimeHeader kRunTimeHeaders[];
 extern const int kNumRunTimeHeaders;
 
-/// Whether this NVRTC makes machine code for cards of compute capability `architecture` (90 means
+/// True if this NVRTC makes machine code for cards of compute capability `architecture` (90 means
 /// 9.0). One that is older than the card does not.
 bool can_compile_for(int architecture);
 

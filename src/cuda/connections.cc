@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return {std::istream_iterator<std::string>(lines), {}};
 }
 
-/// Whether all processes of `host` see one same card and no other, and have several devices.
+/// True if all processes of `host` see one same card and no other, and have several devices.
 bool all_share_card(const processes::World& world, const std::vector<std::string>& seen,
                     const std::vector<int>& devices, int host) {
   std::set<std::string> cards;
@@ -173,7 +173,8 @@ void Connections::add(const Connection& connection, const std::vector<NcclRank>&
           make_nccl_group(size, {rank}, still_well_);
 }
 
-/// What several processes share, through host memory.
+/// Makes the lane or group of a connection that spans processes, through host memory. Connections
+/// within this process, or without a device of it, are left out.
 void Connections::stage(const Connection& connection) {
   const std::vector<int>& devices = connection.devices;
   if (!is_here(devices) || !spans_processes(devices)) return;
@@ -203,7 +204,7 @@ std::unique_ptr<Channel> Connections::channel(int from, int to, int number) {
   return joined != channels_.end() ? std::move(joined->second) : make_copy_channel();
 }
 
-/// Whether any of them is.
+/// True if any of `devices` is in this process.
 bool Connections::is_here(const std::vector<int>& devices) const {
   return std::any_of(devices.begin(), devices.end(),
                      [&](int device) { return placement_.here(device); });

@@ -1,6 +1,6 @@
 #pragma once
-/// What connects the devices of a program: the cards they are on, the groups of their collectives
-/// and the channels of their lanes, in this process or in several.
+/// Connections between the devices of a program: the cards they are on, the groups of their
+/// collectives and the channels of their lanes, in this process or in several.
 #include <map>
 #include <memory>
 #include <span>
@@ -39,7 +39,7 @@ class Connections {
   Connections(const LoadedDevices& devices, const runtime::Placement& placement,
               std::span<const lower::DeviceProgram> everyone, bool staged);
 
-  /// To be called once for each, groups once for each card of their members.
+  /// Hand over a group, once for each card of its members, and a lane's channel, once.
   std::unique_ptr<CollectiveGroup> group(const std::vector<int>& devices, bool overlapped,
                                          int ordinal);
   std::unique_ptr<Channel> channel(int from, int to, int number);

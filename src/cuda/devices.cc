@@ -49,7 +49,7 @@ class CudaMemory : public runtime::DeviceMemory {
 
   std::vector<DeviceBlock> blocks;
   std::vector<std::int64_t> bytes;
-  /// By the number of the devices whose program was captured: several may share the memory.
+  /// Captured steps by the number of the devices that captured them: several may share the memory.
   std::map<std::uint64_t, std::shared_ptr<CapturedSteps>> steps;
 
  private:
@@ -228,7 +228,7 @@ class CudaDevices : public runtime::Devices {
   /// it before is over, because no more than `depth()` are under way.
   static int slot_of(std::int64_t step) { return static_cast<int>(step % lower::kStagedSteps); }
 
-  /// Before a recorded step, when nothing is under way.
+  /// Sets the clocks of a recorded step, while no work is under way.
   void set_clocks() {
     timed_ = false;
     for (const auto& device : devices_) device->times().begin_step();
@@ -402,8 +402,8 @@ class CudaDevices : public runtime::Devices {
     watch_->look();
   }
 
-  /// After an exception no work is in flight, and other processes know of it. A card that CUDA
-  /// refuses to use stays broken. So do several cards, because their groups were aborted.
+  /// Runs `body`. After an exception no work is in flight, and other processes know of it. A card
+  /// that CUDA refuses to use stays broken. So do several cards, because their groups were aborted.
   template <class Body>
   void guarded(Body&& body) {
     require(broken_.empty(), "the GPU is unusable since a step failed: {}; start the program anew",

@@ -75,7 +75,7 @@ int peer_attribute(cudaDeviceP2PAttr attribute, std::int32_t from, std::int32_t 
   return value;
 }
 
-/// Why `cudaGetDeviceCount` gave `status`, or no device.
+/// Throws Error with the reason why `cudaGetDeviceCount` gave `status`, or no device.
 [[noreturn]] void fail_without_device(cudaError_t status) {
   const std::string runtime = toolkit_version(runtime_number());
   const int driver = driver_number();

@@ -9,7 +9,8 @@
 namespace alpa::cuda {
 
 CudaVersions versions();
-/// At least 1. Throws with what is missing: the driver, a newer driver, or a device.
+/// Number of cards, at least 1. Throws Error naming what is missing: the driver, a newer driver, or
+/// a device.
 std::int32_t device_count();
 CudaDevice device(std::int32_t index);
 std::string uuid(std::int32_t index);  ///< as `CudaFunctions::uuid`

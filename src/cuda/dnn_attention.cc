@@ -85,7 +85,7 @@ class Operations {
     add(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
         {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, &x}, {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, &y}});
   }
-  /// Of x, b and t, where null means none.
+  /// Adds the pointwise operation `mode` from x, b and t to y; null: no such operand.
   void pointwise(const DnnDescriptor& y, cudnnPointwiseMode_t mode, const DnnDescriptor& x,
                  const DnnDescriptor* b = nullptr, const DnnDescriptor* t = nullptr,
                  cudnnDataType_t type = CUDNN_DATA_FLOAT) {

@@ -10,7 +10,7 @@ struct Names {
   cudnnBackendAttributeName_t x, kernel, y, convolution, alpha, beta;
 };
 
-/// By ConvolutionResult.
+/// Names by ConvolutionResult.
 constexpr Names kNames[] = {
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxPacks = 16;
 constexpr auto kHeuristicProperties = static_cast<cudnnBackendAttributeName_t>(204),
                kPlanProperties = static_cast<cudnnBackendAttributeName_t>(407);
 
-/// With the reason that cuDNN gives for a failure.
+/// Throws Error with cuDNN's reason if `status` is a failure.
 void check_call(cudnnStatus_t status, const char* call, const char* file = __builtin_FILE(),
                 int line = __builtin_LINE()) {
   if (status == CUDNN_STATUS_SUCCESS) return;

@@ -18,7 +18,7 @@ void destroy_dnn_handle(cudnnHandle_t handle);
 void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor);
 
 using DnnHandle = Handle<Opaque<cudnnHandle_t>, destroy_dnn_handle>;
-/// For the current device. Throws Error, also if cuDNN is not installed.
+/// A cuDNN handle for the current device. Throws Error, also if cuDNN is not installed.
 DnnHandle make_dnn_handle();
 
 /// One backend descriptor. Every call throws Error naming itself, cuDNN's status and its reason.
@@ -44,7 +44,7 @@ class DnnDescriptor {
 
 cudnnDataType_t dnn_type(DType dtype);
 
-/// Where the elements of a tensor are.
+/// Location of a tensor's elements.
 enum class DnnStorage : std::uint8_t {
   device,    ///< in memory of the card
   by_value,  ///< one number in host memory
@@ -55,7 +55,7 @@ enum class DnnStorage : std::uint8_t {
 DnnDescriptor dnn_tensor(std::int64_t number, cudnnDataType_t type, const Shape& shape,
                          const Shape& strides, DnnStorage storage = DnnStorage::device);
 
-/// Where operations are to run: a card of this machine by its handle, or any card by its properties
+/// Target of operations: a card of this machine by its handle, or any card by its properties
 /// (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), for which plans can be made but not run.
 struct DnnTarget {
   cudnnHandle_t handle = nullptr;

@@ -22,9 +22,9 @@ struct DnnFunctions {
   decltype(&::cudnnBackendExecute) execute = nullptr;
 };
 
-/// Those of a library that is found as programs find libraries, and on this library's
-/// run path. Throws Error saying why it does not load, or that it is of another major
-/// version than this was built for.
+/// Functions of the cuDNN library named `library`, looked up in the loader's search path and this
+/// library's run path. Throws Error saying why it does not load, or that its major version is not
+/// the one this was built for.
 DnnFunctions load_dnn(const std::string& library);
 
 /// "9.16.0" of 91600.
@@ -33,9 +33,9 @@ std::string dnn_version_text(std::size_t version);
 /// Throws Error unless `dnn()` is there and of this version (91600) or a later one.
 void require_dnn(std::size_t least_version);
 
-/// Those of the library that this code is in (an emulation), of the process if it has cuDNN
-/// already, or of libcudnn.so.9. Throws Error as `load_dnn`, at every call until it is there. Any
-/// thread.
+/// Functions of cuDNN: from the library that this code is in (an emulation), from the process if
+/// it has loaded cuDNN already, or from libcudnn.so.9. Throws Error as `load_dnn`, at every call
+/// until cuDNN is found. May be called from any thread.
 const DnnFunctions& dnn();
 
 }  // namespace alpa::cuda

@@ -19,7 +19,7 @@ namespace {
 /// Plans that are timed against each other. Some are compiled for the card when they first run.
 constexpr int kCandidates = 4;
 
-/// What a trial of a problem needs.
+/// Bytes of device memory for a trial of the problem: workspace and operands.
 std::int64_t trial_bytes(const DnnProblem& problem) {
   std::int64_t bytes = problem.workspace_bytes;
   for (const DnnOperand& operand : problem.operands)

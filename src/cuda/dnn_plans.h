@@ -1,6 +1,6 @@
 #pragma once
-/// What runs through cuDNN: the fastest on this card of the engines that cuDNN proposes, that keep
-/// the numerics of matrix products (matmul.h) and whose workspace fits into what was planned.
+/// Choice of cuDNN's engines: the fastest on this card of those that cuDNN proposes, that keep the
+/// numerics of matrix products (matmul.h) and whose workspace fits into what was planned.
 /// Excluded are engines that round f32 (unless TF32 is allowed), convert inputs to fewer bits, sum
 /// in fewer bits than f32, or, where a problem repeats, give other bits from run to run. Transforms
 /// lose digits where terms cancel, so Winograd's and Fourier's of f32 are excluded, too, and
@@ -25,7 +25,7 @@ struct DnnOperand {
   std::int64_t elements;
 };
 
-/// What cuDNN is asked to compute.
+/// Description of a computation for cuDNN.
 struct DnnProblem {
   std::string key;                                         ///< equal keys mean equal problems
   std::string_view subject;                                ///< "convolutions run", for messages
@@ -44,7 +44,7 @@ struct PlacedPlan {
   std::shared_ptr<const DnnPlan> plan;
 };
 
-/// What cuDNN proposes for a problem.
+/// Engines that cuDNN proposes for a problem.
 class DnnEngines {
  public:
   /// Throws Error with cuDNN's reason if it refuses the description.

@@ -14,7 +14,7 @@ namespace alpa::cuda {
 /// The product of the steps, with this epilogue.
 MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
 
-/// What a product's epilogue reads and writes beside the operands and the result.
+/// Buffers that a product's epilogue reads or writes beside the operands and the result.
 struct EpilogueBuffers {
   std::byte* vector = nullptr;  ///< the bias, or the destination of the sums
   std::byte* kept = nullptr;

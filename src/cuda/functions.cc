@@ -28,7 +28,7 @@ int guarded(CudaMessage* why, Body&& body) {
   }
 }
 
-/// What the driver and NCCL read once, unless the user has set it.
+/// Sets environment variables that the driver and NCCL read once, unless the user has set them.
 void set_environment() {
   // Streams that share a hardware queue wait for each other; a device of a pipeline has dozens.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);

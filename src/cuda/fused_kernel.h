@@ -17,7 +17,7 @@ class FusedKernel {
   /// Compiles and loads `elementwise_source(plan, call)`. Throws Error if the device refuses it.
   FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall& call, int architecture);
 
-  /// As `run_elementwise`.
+  /// Queues the kernel, as `run_elementwise` does.
   Status run(const void* const* inputs, void* const* outputs, Stream stream) const;
 
  private:

@@ -31,7 +31,7 @@ PinnedBlock allocate_pinned(std::int64_t bytes);
 PinnedBlock allocate_mapped(std::int64_t bytes);
 /// The device address of memory from `allocate_mapped`.
 std::byte* device_address(const PinnedBlock& mapped);
-/// Whose blocks get free multiprocessors first, where work of several streams is ready.
+/// Priority of a stream: blocks of a higher one get free multiprocessors first.
 enum class Priority { low, middle, high };
 /// A stream that does not wait for the legacy default stream.
 StreamHandle make_stream(Priority priority = Priority::middle);

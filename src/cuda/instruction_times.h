@@ -1,5 +1,5 @@
 #pragma once
-/// When the instructions of a queued step run, by events on the streams that they are queued on:
+/// Times of the instructions of a queued step, by events on the streams that they are queued on:
 /// `ExecutorOptions::record_times`. A device's times belong to the thread that queues its work.
 #include <cstdint>
 #include <map>
@@ -41,7 +41,7 @@ class InstructionTimes {
   void begin_beside(const lower::ListRun& run, int at, cudaStream_t stream) const;
   void end_beside(const lower::ListRun& run, int at, cudaStream_t stream) const;
 
-  /// Of the last step, which is over.
+  /// Times of the last step, which must have ended.
   runtime::DeviceTimes read(const CardClock& clock) const;
 
  private:

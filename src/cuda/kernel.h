@@ -13,14 +13,14 @@ namespace alpa::cuda {
 class DnnPlans;
 class Matmuls;
 
-/// How elementwise programs run: tests and benchmarks force either.
+/// Form in which elementwise programs run: tests and benchmarks force either.
 enum class ElementwiseForm : std::uint8_t {
   automatic,    ///< small tensors are interpreted, and all where NVRTC knows nothing of the card
   interpreted,  ///< where the program keeps the limits of kernels/cuda/elementwise.h
   compiled,
 };
 
-/// How an einsum_epilogue runs: tests and benchmarks force either.
+/// Form in which an einsum_epilogue runs: tests and benchmarks force either.
 enum class EpilogueForm : std::uint8_t {
   automatic,  ///< jointly where cuBLASLt has an algorithm for it and apart is not faster
   /// one product, wherever shapes and types allow it; Error if cuBLASLt has no algorithm
@@ -39,12 +39,12 @@ struct Gpu {
   EpilogueForm epilogues = EpilogueForm::automatic;
   /// relu of a NaN is NaN, as everywhere else. Else it may be 0, as cuBLASLt's relu has it.
   bool keeps_nan = false;
-  /// Not null: nothing is loaded, but the sources that loading would compile are added to it.
+  /// If not null, kernels are not loaded: the sources that loading would compile are added to it.
   std::vector<std::string>* sources = nullptr;
   Stopwatch node = {};  ///< since the node that is loaded began to be; see kNodeSeconds
 };
 
-/// How calls of `op` are loaded; nullptr if there is no kernel.
+/// Loader of calls of `op`; nullptr if there is no kernel.
 Load* find_kernel(const OpDef& op);
 
 }  // namespace alpa::cuda

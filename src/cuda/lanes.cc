@@ -71,7 +71,7 @@ void Lanes::count(int index, const lower::Instruction& instruction, int runs) {
   count.moved_bytes += bytes;
 }
 
-/// Without a stream yet.
+/// A lane's side on `device`, without a stream yet.
 Lanes::Side Lanes::side_of(int device) const {
   Side side;
   side.device = device;
@@ -303,7 +303,7 @@ void Lanes::note_gone(Lane& lane, const Posts& going) {
     }
 }
 
-/// For a message of a card, which may wait for others of it.
+/// Waits for a message of a card, and lets other messages of the card go on meanwhile.
 void Lanes::wait_for(Stream stream, int ordinal) {
   wait_until_done(
       [&] {

@@ -29,7 +29,7 @@ class Lanes {
   Lanes(LoadedDevices& devices, const MakeChannel& make_channel, const StillWell& still_well,
         Progress& progress);
 
-  /// No message of the step was queued yet.
+  /// Begins a step: none of its messages is queued yet.
   void begin_step();
   /// Device `index` comes to a send, a receive or a wait for one, in list `run.list`. A message can
   /// go when all is done that was queued so far for computing on device `behind`; what is queued
@@ -44,9 +44,9 @@ class Lanes {
   /// Queues those messages of a card that can go by now. If `checked`, waits for each. Returns true
   /// if one could.
   bool go_on(int ordinal, bool checked);
-  /// Some messages of a card wait for their other side.
+  /// True if messages of a card wait for their other side.
   bool waits(int ordinal) const;
-  /// One of them waits for another process.
+  /// True if one of them waits for another process.
   bool waits_for_processes(int ordinal) const;
 
   /// Throws Error if a peer was lost.
@@ -64,7 +64,7 @@ class Lanes {
     std::vector<EventHandle> done;  ///< of the last runs
     int posted = 0, queued = 0;     ///< in this step
   };
-  /// One side of a message that was come to.
+  /// One side of a message whose instruction the walk has reached.
   struct Post {
     Flow* flow;
     int index;  ///< of the device
@@ -74,7 +74,8 @@ class Lanes {
     int ordinal;  ///< of the card that `ready` belongs to
     EventHandle ready;
   };
-  /// Of a lane. All but `posted`, `first` and `went` belongs to the thread of its card.
+  /// One end of a lane. Owned by its card's thread, except `posted`, `first` and `went`, which are
+  /// guarded by the lock.
   struct Side {
     int device;                ///< id
     std::optional<int> index;  ///< its place among the devices; nullopt: in another process

@@ -27,7 +27,7 @@ namespace {
 
 using Kind = lower::Instruction::Kind;
 
-/// Where an arena is taken to begin before it is allocated: not at null, but as aligned.
+/// Assumed begin of an arena before it is allocated: not null, but as aligned.
 constexpr std::int64_t kArenaBegin = 256;
 
 /// The part of the operand at the result's position in the whole tensor.

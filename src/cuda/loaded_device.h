@@ -47,7 +47,7 @@ class LoadedDevice {
   Stream stream_of(const Operation& operation) const {
     return operation.instruction->overlapped ? overlap_stream_.get() : compute();
   }
-  /// All streams come behind what `event` was recorded on `origin` for.
+  /// Makes later work on all streams wait for `event`, recorded on `origin`.
   void fork(Stream origin, cudaEvent_t event) const;
   /// Makes later work on `origin` wait for all streams, which `fork` has put behind it.
   void join(Stream origin) const;
@@ -75,11 +75,11 @@ class LoadedDevice {
   /// the arena that was placed.
   std::byte* placed_address(int buffer, int micro_batch) const;
 
-  /// From the next step on, notes when its instructions run; the current card is its own.
+  /// Records the times of instructions from the next step on. The device's card must be current.
   void record_times() { times_ = InstructionTimes(device_, compute()); }
   InstructionTimes& times() { return times_; }
 
-  /// Where the device tells the host how far it is; null: nowhere. See Watch.
+  /// Sets the word to which the device writes its progress; null: none. See Watch.
   void tell_at(std::uint64_t* mark) { mark_ = mark; }
   /// Queues telling the host that instruction `at` of a list is next, or that the step is over.
   void queue_mark(int list, int at, Stream stream) const;
@@ -98,7 +98,7 @@ class LoadedDevice {
   [[noreturn]] void blame(const Operation& operation, int micro_batch) const;
 
  private:
-  /// How a list's runs in a step follow one another.
+  /// Sequence of a list's runs in a step: first micro-batch, number of runs, copies of memory.
   struct Counter {
     int first = 0, runs = 0, slots = 1;
   };

@@ -103,7 +103,7 @@ class Matmuls {
   bool measures() const { return options_.measured; }
   /// The choices made so far, as a text.
   std::string choices() const { return choices_.text(); }
-  /// Whether a plain product followed by a kernel was measured to be faster than this product with
+  /// True if a plain product followed by a kernel was measured to be faster than this product with
   /// its epilogue; nullopt if not known. Stored like algorithms.
   std::optional<bool> is_faster_unfused(const MatmulProblem& joint);
   void remember_form(const MatmulProblem& joint, bool apart);

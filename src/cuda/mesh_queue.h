@@ -22,7 +22,7 @@ namespace alpa::cuda {
 
 using LoadedDevices = std::vector<std::unique_ptr<LoadedDevice>>;
 
-/// What a thread does that waits for a card after every instruction.
+/// Calls made by a thread while it waits for a card after every instruction.
 struct Waiting {
   StillWell still_well;             ///< asked now and then; throws to end it
   std::function<void()> meanwhile;  ///< lets others go on, whom the card may wait for
@@ -46,7 +46,7 @@ class MeshQueue {
   Stream origin() const { return device(0).compute(); }
   const std::vector<lower::ListRun>& schedule() const { return device(0).program().schedule; }
   const std::vector<int>& members() const { return members_; }
-  /// For tools: "stage 1"; "forward, micro-batch 2".
+  /// Names for tools: "stage 1"; "forward, micro-batch 2".
   const std::string& name() const { return name_; }
   const std::string& name_of(const lower::ListRun& run) const {
     return names_.at({run.list, run.micro_batch});
@@ -63,7 +63,7 @@ class MeshQueue {
   /// True if nothing has to be queued before a step's first list.
   bool begins_clear() const;
 
-  /// All streams come behind what was queued on `stream`, by an event of its card.
+  /// Makes later work on all streams wait for what was queued on `stream`, by an event of its card.
   void fork(Stream stream, cudaEvent_t event) const;
   /// Makes later work on `stream` wait for all streams.
   void join(Stream stream) const;

@@ -37,7 +37,7 @@ class SameDevice {
   int before_ = 0;
 };
 
-/// As `check`, for what a communicator that does not block may still be doing.
+/// As `check`, for a call that a non-blocking communicator may still be executing.
 inline void check_begun(ncclResult_t status, const char* call) {
   if (status != ncclInProgress) check(status, call);
 }

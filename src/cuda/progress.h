@@ -1,6 +1,6 @@
 #pragma once
-/// What the threads of a step's cards tell each other: that something has happened which another
-/// one may wait for. Thread-safe.
+/// Event counter of the threads of a step's cards: a thread notes that something has happened
+/// which another one may wait for. Thread-safe.
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -14,9 +14,9 @@ class Progress {
  public:
   explicit Progress(int threads) : spin_wait_(threads), idle_since_(threads) {}
 
-  /// No thread waits, and none is over.
+  /// Begins a step: no thread waits, and none has finished.
   void begin_step();
-  /// To be read before a thread looks for something to do.
+  /// The count. A thread reads it before it looks for something to do.
   std::uint32_t count() const { return count_.load(); }
   /// Something has happened that another thread may wait for.
   void note() {

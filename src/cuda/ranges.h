@@ -21,7 +21,7 @@ inline void nvtxNameCudaStreamA(cudaStream_t, const char*) {}
 
 namespace alpa::cuda {
 
-/// What its thread queues while it lives. Ranges of a thread are nested.
+/// NVTX range: covers the calls of its thread while it lives. Ranges of a thread are nested.
 class Range {
  public:
   explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }

@@ -98,7 +98,7 @@ struct Stretch {
   std::int64_t begin, end;
 };
 
-/// All copies of a buffer.
+/// Bytes of the arena that hold all copies of a buffer.
 Stretch stretch_of(const lower::DeviceProgram& device, int buffer) {
   const lower::Buffer& b = device.buffers[buffer];
   return {b.arena_offset, b.arena_offset + (b.slots - 1) * b.slot_bytes + b.type.bytes()};

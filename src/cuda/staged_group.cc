@@ -58,7 +58,7 @@ class StagedGroup : public CollectiveGroup {
   void check_health() override { world_.require_alive(); }
 
  private:
-  /// Of the collective under way.
+  /// State of the collective under way.
   enum class State { idle, copying, exchanging };
   /// A member, and where its operands are in the staging memory.
   struct Staged {
@@ -138,7 +138,7 @@ class StagedGroup : public CollectiveGroup {
     return true;
   }
 
-  /// On the first member's stream: the others' have come as far, since their copies are over.
+  /// Queues the collective on the first member's stream: the others' copies are done by then.
   void combine(const lower::CollectiveCall& call, std::span<const Member> members) {
     const Stream leader = members[0].stream;
     std::vector<Member> all;

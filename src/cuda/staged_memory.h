@@ -25,14 +25,14 @@ class StagedMemory {
   std::int64_t bytes_ = 0;
 };
 
-/// Whether all is done that was queued before the event was recorded; of one that never was, true.
+/// True if all work queued before the event was recorded is done, or if it was never recorded.
 inline bool is_done(const EventHandle& event) {
   const cudaError_t status = cudaEventQuery(event.get());
   if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
   return status == cudaSuccess;
 }
 
-/// Whether the message is over, or was never posted. Throws LaunchFailed.
+/// True if the message is done, or was never posted. Throws LaunchFailed if it was aborted.
 inline bool is_over(const processes::Request& request, const processes::World& world) {
   const std::uint32_t state = request.state.load();
   if (state == processes::Request::kAborted) world.rethrow();

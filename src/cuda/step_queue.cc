@@ -131,7 +131,7 @@ void StepQueue::fail() noexcept {
 /// Ends a thread that may wait for one that failed.
 void StepQueue::require_running() const { require(!failed_, "a step failed on another card"); }
 
-/// On the card's thread.
+/// Queues the card's work of a step, on the card's thread.
 void StepQueue::walk_card(int card, StepGraphs* graphs, bool checked) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kAsk = std::chrono::milliseconds(50);

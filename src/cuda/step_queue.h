@@ -56,13 +56,13 @@ class StepQueue {
     std::vector<std::size_t> messages;  ///< per member: of the segment, that it has come past
   };
 
-  /// What one thread queues.
+  /// Queues of one card, served by one thread.
   struct Card {
     int ordinal = 0;
     std::vector<int> queues;
   };
 
-  /// What a card's thread waits for.
+  /// Reason why a card's thread waits.
   enum class Waits { for_nothing, for_cards, for_processes };
 
   void add_queue(const std::vector<int>& mesh, std::vector<int> members, bool captures,

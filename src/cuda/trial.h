@@ -20,7 +20,7 @@ inline constexpr double kNodeSeconds = 1.5;
 /// Queues the work; throws Error if it is refused.
 using Way = std::function<void(Stream)>;
 
-/// Of the current device's memory.
+/// Free bytes of the current device's memory.
 std::int64_t free_bytes();
 
 /// Memory of its own for the work, and the clock.
@@ -39,13 +39,14 @@ class Trial {
     int fastest = -1;     ///< -1: all were refused
     std::string refusal;  ///< of the first that was refused
   };
-  /// Medians of rounds in which all run, so that changes of the card's speed hit all alike. What is
-  /// refused takes no part. Of the others the first wins unless another is more than 1 % faster.
+  /// Compares medians of rounds in which all ways run, so that changes of the card's speed hit all
+  /// alike. Refused ways take no part. Of the others the first wins unless another is more than 1 %
+  /// faster.
   /// No further way is tried, and no further round begun, once `node` has run for kNodeSeconds.
   /// The first way that runs is always tried. Throws Error if the device fails.
   Outcome run(const std::vector<Way>& ways, const Stopwatch& node = {}) const;
-  /// Whether `second` is to be taken in place of `first`: it is faster, or `first` is refused. A
-  /// line on stderr tells of a form that is refused. Throws Error if both are.
+  /// True if `second` is to replace `first`: it is faster, or `first` is refused. A line on stderr
+  /// tells of a refused form. Throws Error if both are refused.
   bool prefers(const Way& second, const Way& first) const;
 
  private:

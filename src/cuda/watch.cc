@@ -60,7 +60,7 @@ void Watch::begin_step(std::int64_t number) {
   });
 }
 
-/// As StepPosition has it.
+/// Position of device `index`, as a StepPosition.
 std::uint64_t Watch::position_of(std::size_t index) const {
   const std::uint64_t mark =
       __atomic_load_n(static_cast<const std::uint64_t*>(marks_.get()) + index, __ATOMIC_RELAXED);

@@ -20,7 +20,7 @@ namespace alpa::cuda {
 
 class LoadedDevice;
 
-/// No device has come to another instruction for too long.
+/// Thrown if no device has reached another instruction for too long.
 struct Stalled : Error {
   using Error::Error;
 };
@@ -32,7 +32,7 @@ struct Stalled : Error {
 class Watch {
  public:
   static constexpr std::uint64_t kOver = std::numeric_limits<std::uint64_t>::max();
-  /// What a device marks, but for the micro-batch: see `run_mark`.
+  /// Mark of instruction `at` of list `list`, without the micro-batch: see `run_mark`.
   static std::uint64_t place(int list, int at) {
     return static_cast<std::uint64_t>(list) << kListShift | static_cast<std::uint64_t>(at);
   }

@@ -22,7 +22,7 @@ extern const OpDef input;
 const Input* find_input(const Graph& graph, InputKind kind, const std::string& name);
 /// The state of this name, or nullptr; copies are not found.
 const Input* find_state(const Graph& graph, const std::string& name);
-/// Whether `value` is an input of kind `scalar`.
+/// True if `value` is an input of kind `scalar`.
 bool is_scalar_input(const Graph& graph, int value);
 /// Names of the graph's inputs of this kind, in order, each once; without copies.
 std::vector<std::string> input_names(const Graph& graph, InputKind kind);
@@ -30,10 +30,10 @@ std::vector<std::string> input_names(const Graph& graph, InputKind kind);
 /// Bytes of all inputs of this kind.
 std::int64_t bytes_of(const Graph& graph, InputKind kind);
 
-/// Whether a state is the copy of another one, its `Input::of`, in a narrower element type. A step
+/// True if a state is the copy of another one, its `Input::of`, in a narrower element type. A step
 /// that updates the one updates both. Copies are neither seen by users nor saved.
 bool is_copy(const Graph& graph, const Input& input);
-/// Whether a state has no content until a step writes it: `Initializer::unset`.
+/// True if a state has no content until a step writes it: `Initializer::unset`.
 bool is_unset(const Graph& graph, const Input& input);
 /// All copies, by the name of the state that they are copies of. Points into `graph`.
 using StateCopies = std::multimap<std::string, const Input*>;
@@ -43,7 +43,7 @@ StateCopies copies_by_state(const Graph& graph);
 /// parameter that has a copy. The copy is then held as parameters are.
 std::vector<bool> held_like_optimizer_state(const Graph& graph);
 
-/// What an input is to a model.
+/// Role of an input in a model.
 enum class StateRole : std::uint8_t {
   none,  ///< the input is no state
   parameter,

@@ -1,5 +1,5 @@
 #pragma once
-/// What is the same in all micro-batches of a step.
+/// Values that are the same in all micro-batches of a step.
 #include <string_view>
 #include <vector>
 

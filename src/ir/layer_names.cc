@@ -10,7 +10,7 @@
 namespace alpa {
 namespace {
 
-/// Of a Sequential; see LayerIdentity::kind.
+/// Kind of a Sequential, which adds no name; see LayerIdentity::kind.
 constexpr std::string_view kUnseenKind = "sequential";
 
 void check_path(std::string_view path) {

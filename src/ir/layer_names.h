@@ -11,7 +11,7 @@
 
 namespace alpa {
 
-/// What a layer says of itself when its scope is opened.
+/// Identity of a layer, given when its scope is opened.
 struct LayerIdentity {
   std::uintptr_t number = 0;  ///< unique in the process, above 0; shared by copies (weight tying)
   std::string_view kind;      ///< "dense"; the first unnamed "sequential" of a parent adds no name
@@ -45,7 +45,7 @@ class LayerNames {
   const std::string& path(int scope) const;
   /// The kind of a scope's layer.
   const std::string& kind(int scope) const { return scopes_.at(scope).kind; }
-  /// What names of nodes begin with, "" or "blocks.3.attention/".
+  /// Prefix of names of nodes: "" or "blocks.3.attention/".
   const std::string& prefix() const;
 
   /// Numbers unnamed siblings again, by the first of `uses` in them: for a scope, the earliest use

@@ -25,7 +25,7 @@ class Agreement {
   int layer_ = kUnknown;
 };
 
-/// Who reads the results of nodes.
+/// Readers of the results of nodes.
 struct Readers {
   std::vector<std::vector<int>> nodes;  ///< per value
   std::vector<int> updated;             ///< per value, the input that it updates, or -1
@@ -47,7 +47,7 @@ Readers readers_of(const Graph& graph) {
 /// Nodes whose layer the user's program said.
 bool is_marked(const Node& node) { return node.op != &ops::input && node.region != Region::apply; }
 
-/// Whether node n adds something to an accumulator.
+/// True if node n adds something to an accumulator.
 bool accumulates(const Graph& graph, const Readers& readers, int n) {
   if (!is_marked(graph.nodes[n])) return false;
   for (int value : graph.nodes[n].results)

@@ -39,7 +39,7 @@ DimFactors numbered_from(DimFactors dims, int first) {
   return dims;
 }
 
-/// Where a member's tensors are in the whole node.
+/// Indices of a member's tensors in the whole node.
 struct Places {
   std::vector<int> operands, results;
 };

@@ -39,7 +39,8 @@ enum class Work : std::uint8_t {
   heavy,
 };
 
-/// Whether a result may reuse the buffer of an operand of equal type whose last use is this node.
+/// Rule by which results may reuse the buffers of operands of equal type whose last use is this
+/// node.
 enum class InPlace : std::uint8_t {
   none,
   paired,  ///< result i may reuse operand i's buffer
@@ -114,7 +115,7 @@ struct OpDef {
 /// Throws Error on bad operands.
 Rule rule_of(const OpDef& op, const OpQuery& query);
 
-/// Whether results of the node may reuse buffers of its operands.
+/// Rule by which results of the node may reuse buffers of its operands.
 InPlace in_place(const Node& node);
 
 /// Types of the results. Throws Error on bad operands.

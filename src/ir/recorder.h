@@ -17,7 +17,8 @@
 
 namespace alpa {
 
-/// How parameters are kept and read while a graph is recorded, other than as they are asked for.
+/// Types in which parameters are kept and read while a graph is recorded, where they differ from
+/// the types asked for.
 struct ParameterView {
   /// Element type of layers without an operand that says it.
   DType compute = f32;
@@ -43,14 +44,14 @@ class Recorder final : public Builder {
   void freeze(Value parameter);
   /// Says which parameters `freeze_named` will freeze, for layers that work otherwise then.
   void set_frozen_names(std::function<bool(std::string_view name)> frozen_names);
-  /// Whether `freeze_named` will freeze this parameter, if its layer keeps its number.
+  /// True if `freeze_named` will freeze this parameter, if its layer keeps its number.
   bool will_freeze(const std::string& parameter);
   /// Freezes the parameters that `set_frozen_names` names. Throws Error if a layer was told
   /// otherwise, because it had another number then.
   void freeze_named();
   /// Gives an input another name. Throws Error if the name is taken or `input` is not an input.
   void rename(Value input, const std::string& name);
-  /// How parameters are kept from now on, and read.
+  /// Sets how parameters are kept and read from now on.
   void set_parameter_view(ParameterView view) { view_ = std::move(view); }
   const ParameterView& parameter_view() const { return view_; }  ///< see `set_parameter_view`
 
@@ -160,7 +161,7 @@ class Recorder final : public Builder {
   /// Puts a node that is about to be appended into the open rematerialised layer.
   void enter_remat(Node& node);
   int outermost_remat(int layer) const;
-  /// Whether `gradient` computes the nodes of outermost layer `number` again.
+  /// True if `gradient` computes the nodes of outermost layer `number` again.
   bool is_rematerialised(int number) const;
   /// `parameter` of a given type and without a view.
   Value stored_parameter(const std::string& name, TensorType type, Initializer init);

@@ -1,5 +1,5 @@
 #pragma once
-/// Which region may read what: shared by `verify` (a pass broke it: Bug) and
+/// Rules on the regions that a node may read from: shared by `verify` (a pass broke it: Bug) and
 /// `Recorder::finish` (the user did: Error).
 #include <string>
 

@@ -62,13 +62,13 @@ struct Rule {
 /// Shape of a tensor with these dimensions.
 Shape shape_of(const Rule& rule, const DimFactors& dims);
 
-/// Whether a dimension has `factor`.
+/// True if a dimension has `factor`.
 bool has_factor(const DimFactors& dims, int factor);
 
 /// How `factor` is reduced into result `result`; nullopt if it is not.
 std::optional<Combiner> reduction(const Rule& rule, int result, int factor);
 
-/// Whether `factor` is reduced into any result.
+/// True if `factor` is reduced into any result.
 bool is_reduced(const Rule& rule, int factor);
 
 /// Where sums have one order whatever the plan, the equal chunks in which factor `chunked` is

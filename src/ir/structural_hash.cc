@@ -52,7 +52,7 @@ std::string text_of(const Attributes& attributes, bool with_stream) {
   return to_string(others);
 }
 
-/// With layers and streams, or without.
+/// Hash of the graph, with layers and streams or without.
 std::uint64_t hash_of(const Graph& graph, bool with_layers) {
   Hash hash;
   std::vector<std::int64_t> number(graph.values.size(),

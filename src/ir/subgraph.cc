@@ -83,7 +83,7 @@ class LayerCuts::Cut {
   }
 
  private:
-  /// Of all layers of the part, in the order of the whole.
+  /// Members of one kind of all layers of the part, in the order of the whole graph.
   std::vector<int> members(std::vector<int> Members::*kind) const {
     std::vector<int> result;
     const auto end = cuts_.of_layer_.upper_bound(last_);

@@ -37,7 +37,7 @@ class LayerCuts {
  private:
   class Cut;
 
-  /// What belongs to a layer, by number in the graph, ascending.
+  /// Members of a layer, by number in the graph, ascending.
   struct Members {
     std::vector<int> nodes, updates, metrics, outputs;
   };

@@ -1,5 +1,5 @@
 #pragma once
-/// Which bytes of an arena are in use when, for finding room for one more block.
+/// Use of an arena's bytes over time, for finding room for one more block.
 #include <cstdint>
 #include <vector>
 

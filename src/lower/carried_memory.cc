@@ -9,7 +9,7 @@
 namespace alpa::lower {
 namespace {
 
-/// How a list first touches a memory.
+/// First access of a list to a memory.
 enum class First : std::uint8_t { none, read, write };
 
 std::vector<First> first_touches(const DeviceProgram& device, const InstructionList& list) {

@@ -6,7 +6,7 @@
 
 namespace alpa::lower {
 
-/// For the memory of one buffer (`memory_of`).
+/// Use of the memory of one buffer (`memory_of`) by several lists.
 struct CarriedMemory {
   /// that use it, ascending; empty if no list reads what another one wrote
   std::vector<int> lists;

@@ -30,7 +30,7 @@ struct Buffer {
   }
 };
 
-/// How a collective runs on this device.
+/// Parameters of a collective on this device.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
@@ -163,7 +163,7 @@ std::string_view name_of(Instruction::Kind kind);
 /// The buffer that owns the memory of `buffer`: itself unless it is an alias.
 int memory_of(const DeviceProgram& device, int buffer);
 
-/// How often a list runs in one step.
+/// Number of runs of a list in one step.
 int runs_of(const DeviceProgram& device, int list);
 
 /// Number of instructions in all lists. Positions number them list by list.

@@ -8,12 +8,12 @@
 
 namespace alpa::lower {
 
-/// What the devices of one group of meshes (`spmd::mesh_groups`) have in common.
+/// Lists shared by the devices of one group of meshes (`spmd::mesh_groups`).
 struct GroupLists {
   std::vector<int> meshes = {};
   std::vector<std::string> names = {};
   std::vector<ListRun> schedule = {};
-  /// Of the program, in order: those of the meshes, and the transfers to and from them.
+  /// Nodes of the program, in order: those on the meshes, and the transfers to and from them.
   std::vector<int> nodes = {};
   /// The first list runs once, before the micro-batches (`spmd::once_before`).
   bool begins = false;
@@ -45,7 +45,7 @@ struct Lists {
 /// micro-batches in order.
 Lists lists_of(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule);
 
-/// How far the schedule lets a sender run ahead.
+/// Copies of transfers' operands that let senders run as far ahead as the schedule does.
 class SendSlots {
  public:
   /// Plays the schedule.
@@ -58,7 +58,7 @@ class SendSlots {
  private:
   using Begins = std::vector<int>;  ///< clocks, by micro-batch
   const spmd::SpmdProgram& program_;
-  /// By mesh and region; empty: no such runs.
+  /// Clocks of the runs by mesh and region; empty: no such runs.
   std::vector<std::array<Begins, 3>> begins_;
 };
 

@@ -171,7 +171,7 @@ void MemoryUses::move(int memory, int owner) {
   from = {};
 }
 
-/// Of InPlace::last: how many of the last operands' buffers the first results may reuse.
+/// For InPlace::last: the number of last operands whose buffers the first results may reuse.
 std::size_t num_last(const Node& node) {
   return node.attributes.contains("members")
              ? static_cast<std::size_t>(node.attributes.integer("members"))

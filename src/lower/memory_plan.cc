@@ -137,7 +137,7 @@ class TakeOver {
 
   DeviceProgram& device_;
   const spmd::SpmdProgram& program_;
-  // By memory:
+  // Facts by memory, a buffer's number:
   std::vector<LiveRange> ranges_;
   MemoryUses uses_;
   std::vector<bool> is_fixed_;  ///< state and accumulators, what is sent or has several copies
@@ -189,7 +189,7 @@ std::vector<Before> orders() {
   };
 }
 
-/// From one copy of a buffer to the next.
+/// Bytes from one copy of a buffer to the next, guard included.
 std::int64_t stride_of(const Buffer& buffer, const MemoryRules& rules) {
   return aligned(buffer.type.bytes() + rules.guard_bytes, rules);
 }

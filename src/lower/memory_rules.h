@@ -27,8 +27,8 @@ struct MemoryRules {
   bool side_by_side = false;
 };
 
-/// Whether NCCL has no such reduction, so that every rank gathers all partial results and combines
-/// them itself.
+/// True if NCCL lacks the call's reduction: every rank then gathers all partial results and
+/// combines them itself.
 bool nccl_gathers(const CollectiveCall& call);
 
 /// Scratch of a collective through NCCL: the shards of tensors split along a

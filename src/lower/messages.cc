@@ -6,7 +6,7 @@
 namespace alpa::lower {
 namespace {
 
-/// By mesh: its number among those with the same devices.
+/// Number of each mesh among the meshes with the same devices.
 std::vector<int> chunks_of(const spmd::SpmdProgram& program) {
   std::vector<int> chunks(program.meshes.size());
   for (const std::vector<int>& group : spmd::mesh_groups(program))

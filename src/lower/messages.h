@@ -7,7 +7,7 @@
 
 namespace alpa::lower {
 
-/// What one device exchanges for one transfer, in order.
+/// Messages of one device for one transfer, in order.
 struct DeviceMessages {
   std::vector<Message> sends, receives;
   std::vector<Message> passed_on;  ///< sends of boxes that are received for the same transfer
@@ -22,7 +22,7 @@ class Messages {
  public:
   explicit Messages(const spmd::SpmdProgram& program);
 
-  /// Of a device for node `n`, a transfer; empty if it takes no part.
+  /// Messages of `device` for node `n`, a transfer; empty if it takes no part.
   const DeviceMessages& of(int n, int device) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// What the programs of all devices have in common, computed once.
+/// Facts that the programs of all devices share, computed once.
 #include <vector>
 
 #include "src/lower/lists.h"

@@ -20,7 +20,7 @@ struct Layout {
   int mesh;
 };
 
-/// Those of all values, each once: repeated layers have few.
+/// Layouts of all values, each distinct one once: repeated layers have few.
 struct Layouts {
   std::vector<Layout> distinct;
   std::vector<int> of_value;
@@ -40,7 +40,7 @@ Layouts layouts_of(const spmd::SpmdProgram& program) {
   return layouts;
 }
 
-/// What the devices of meshes with the same devices are compared by. One entry per group of meshes.
+/// Facts by which the devices of a group of meshes are compared. One entry per group.
 struct GroupFacts {
   std::vector<int> meshes;
   std::vector<const Layout*> layouts;
@@ -178,7 +178,7 @@ class Relocation {
   const spmd::SpmdProgram& program_;
   const Messages& messages_;
   const Layouts layouts_;
-  // Of the device:
+  // State of the device whose program is made:
   std::vector<bool> of_value_;  ///< per buffer
   std::map<std::pair<int, std::vector<std::int64_t>>, std::vector<int>>
       groups_;  ///< by mesh and axes

@@ -26,7 +26,7 @@ bool are_alike(const Buffer& a, const Buffer& b) {
   return a.type.bytes() == b.type.bytes() && a.slots == b.slots && a.slot_bytes == b.slot_bytes;
 }
 
-/// Whether the memories can be one block.
+/// True if the memories can be one block.
 bool can_lie_side_by_side(const DeviceProgram& device, const std::vector<int>& memories) {
   std::vector<int> distinct = memories;
   std::sort(distinct.begin(), distinct.end());

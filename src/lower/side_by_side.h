@@ -12,7 +12,7 @@ namespace alpa::lower {
 /// Of lists with a buffer in common the first counts. Entries are results of `memory_of`.
 std::vector<std::vector<int>> wanted_side_by_side(const DeviceProgram& device, const Graph& graph);
 
-/// Whether the instruction's kernel wants tensors side by side and they all lie so, in every
+/// True if the instruction's kernel wants tensors side by side and they all lie so, in every
 /// micro-batch. Memory is planned.
 bool lie_side_by_side(const DeviceProgram& device, const Graph& graph,
                       const Instruction& instruction);

@@ -25,7 +25,7 @@ struct StateLayout {
   std::map<int, Packing> packing = {};
 };
 
-/// Where the buffers of a device begin in its arena, by number.
+/// Offsets of a device's buffers in its arena, by number.
 Packing packing_of(const DeviceProgram& device);
 
 /// The state of one device, whose memory is planned.

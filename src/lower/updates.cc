@@ -161,7 +161,7 @@ class Updating {
   DeviceProgram device_;
   const spmd::SpmdProgram& program_;
   MemoryUses uses_;
-  // By memory:
+  // Facts by memory, a buffer's number:
   std::vector<bool> is_input_;     ///< of the graph
   std::vector<bool> is_state_;     ///< state and accumulators
   std::vector<bool> read_at_end_;  ///< copies will read it

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// What is before the first micro-batch: content of state and of cleared accumulators.
+/// Writer of content from before the first micro-batch: state and cleared accumulators.
 constexpr int kInitial = -1;
 
 /// One copy of a buffer's memory.
@@ -137,7 +137,7 @@ class Flow {
                                       name_of_buffer(slot.buffer), slot.micro_batch));
   }
 
-  /// Of a received tensor all boxes were received, or the one that is passed on.
+  /// Checks that all boxes of a received tensor were received, or the one that is passed on.
   void verify_received(const Slot& slot, int buffer, const Message* passed_on) const {
     if (slot.received.empty()) return;
     std::int64_t elements = 0;
@@ -234,7 +234,7 @@ class Flow {
   const Graph& graph_;
   int list_ = 0, at_ = 0, micro_batch_ = 0;  ///< where the run is
   std::vector<std::vector<Slot>> slots_;     ///< by memory
-  // By buffer:
+  // Facts by buffer:
   std::vector<int> value_of_;    ///< -1: none
   std::vector<bool> written_;    ///< by an instruction
   std::vector<bool> of_all_;     ///< made before the micro-batches

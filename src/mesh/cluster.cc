@@ -90,7 +90,7 @@ Cluster cpu_cluster(int hosts, int devices_per_host, int cores) {
   return cluster;
 }
 
-/// What `make` describes in rank 0.
+/// The cluster that `make` describes: `make` runs on rank 0, and the result is broadcast.
 Cluster described_by_rank_0(processes::World& world, const std::function<Cluster()>& make) {
   return Cluster::from_json(world.from_rank_0([&] { return make().to_json(); }),
                             "the cluster of rank 0");

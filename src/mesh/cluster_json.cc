@@ -19,8 +19,9 @@ using OrderedJson = nlohmann::ordered_json;  // as it is written
 
 constexpr FileKind kClusterFile{"cluster file", 1 << 20};
 
-/// What a number of a cluster file may be, by its key; of an object or a list, each of its numbers.
-/// Within these ranges no sum of prices overflows, and no program of the planner is without scale.
+/// Valid range of a number in a cluster file, by its key; for an object or a list, of each of its
+/// numbers. Within these ranges sums of prices do not overflow, and the planner's programs are
+/// well scaled.
 struct Quantity {
   std::string_view key, unit;
   double least, most;

@@ -24,12 +24,12 @@ constexpr double kPeerAlpha = 10e-6, kPeerBytesPerSecond = 150e9;  // NVLink
 // PCIe, through the host's memory
 constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;
 
-// Of NCCL, for a communicator: buffers of 4 MiB both ways in each of 16 channels, and the most
+// Memory of an NCCL communicator: buffers of 4 MiB both ways in each of 16 channels. And the most
 // communicators that a card is a member of (groups of two mesh axes and both, lanes).
 constexpr std::int64_t kCommunicatorBytes = std::int64_t{2 * 16 * 4} << 20, kCommunicators = 8;
 
-// Of kernels of cuBLASLt, cuDNN and NVRTC, which are loaded after free memory was asked for: an
-// estimate. `alpa doctor` and a trace say what a card needs.
+// Memory of kernels of cuBLASLt, cuDNN and NVRTC, which are loaded after free memory was asked
+// for: an estimate. `alpa doctor` and a trace say what a card needs.
 constexpr std::int64_t kKernelBytes = std::int64_t{512} << 20;
 
 /// Free memory that arenas leave to others: kernels, what CUDA and its libraries allocate

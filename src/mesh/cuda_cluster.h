@@ -12,7 +12,7 @@ namespace alpa {
 /// docs/cost-model.md says which.
 Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers);
 
-/// What `cuda_devices` says of this library and its cards.
+/// Description of this library and its cards, as `cuda_devices` returns it.
 CudaDevices cuda_devices_of(const CudaSupport& cuda);
 
 }  // namespace alpa

@@ -74,7 +74,7 @@ void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) 
   if (query.attributes.real("dropout") > 0) query.attributes.integer(kStreamAttribute);
 }
 
-/// All but the width of a head.
+/// The factors of attention's scores: all but the width of a head.
 std::vector<int> scores_of(const std::vector<Factor>& factors) {
   std::vector<int> scores;
   for (int f = 0; f < static_cast<int>(factors.size()); ++f)
@@ -159,7 +159,7 @@ const OpDef ops::attention = {
     .cpu = &cpu::attention,
 };
 
-// As many products at most: keys behind a row's position are not read.
+// FLOPs count all keys: an upper bound, because keys after a row's position are not read.
 const OpDef ops::cached_attention = {
     .name = "cached_attention",
     .rule = cached_attention_rule,

@@ -12,7 +12,8 @@
 namespace alpa {
 namespace {
 
-/// Of two sums per channel.
+/// Element types of the two sums per channel. Throws Error unless all operands have one floating
+/// type.
 std::vector<DType> sums_dtypes(const OpQuery& query) {
   const DType x = query.operands[0].dtype;
   for (const TensorType& type : query.operands)

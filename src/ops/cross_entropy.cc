@@ -57,7 +57,7 @@ Values cross_entropy_vjp(Recorder& g, const Node& n, const Values& dys) {
   return {g.emit_one(ops::cross_entropy_grad, operands, n.attributes), Value{}};
 }
 
-/// Of dx = p dlse + target dtarget, where p = exp(x - lse).
+/// Gradients of dx = p dlse + target dtarget, where p = exp(x - lse).
 Values cross_entropy_grad_vjp(Recorder& g, const Node& n, const Values& dys) {
   const Value x = g.operand(n, 0), lse = g.operand(n, 2), dlse = g.operand(n, 3);
   const auto column = [](Value row) {

@@ -151,7 +151,7 @@ const OpDef ops::combine = {
     .cpu = &cpu::combine,
 };
 
-// Of every choice Σ_m x · the result at its place.
+// For every choice: Σ_m x · the result at its place.
 const OpDef ops::expert_products = {
     .name = "expert_products",
     .rule = products_rule,

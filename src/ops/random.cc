@@ -13,7 +13,7 @@ namespace {
 /// Ten rounds of two multiplications for four numbers, and the transformation to the distribution.
 constexpr double kFlopsPerNumber = 20;
 
-/// Every attribute of the kernel is there.
+/// Rule of random numbers. Requires every attribute of the kernel.
 Rule random_rule(const OpQuery& query) {
   query.attributes.real("a"), query.attributes.real("b"),
       query.attributes.integer(kStreamAttribute);

@@ -20,7 +20,7 @@ struct Side {
 
   explicit Side(const Shape& shape) : shape(shape), dims(shape.size()) { settle(); }
   bool done() const { return at == shape.size(); }
-  /// To the next dimension with something left.
+  /// Moves to the next dimension with something left.
   void settle() {
     while (at < shape.size() && shape[at] == 1) ++at;
     rest = done() ? 1 : shape[at];

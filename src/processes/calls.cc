@@ -10,7 +10,7 @@
 namespace alpa::processes {
 namespace {
 
-/// For the calls of ranks that are on their way.
+/// Time to wait for calls of ranks that are on their way.
 constexpr std::chrono::milliseconds kPatience{500};
 
 /// Bytes of a line that differs: before the difference, and in all.

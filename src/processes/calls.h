@@ -17,16 +17,18 @@ class Calls {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Of `size` processes.
+  /// Compares the calls of `size` processes.
   explicit Calls(int size) : size_(size) {}
 
-  /// Rank `rank` makes call number `number`. `hash`: of all that must be equal, the words too.
+  /// Rank `rank` makes call number `number`. `hash` covers everything that must be equal on all
+  /// ranks, `text` included.
   void add(int rank, std::int64_t number, std::uint64_t hash, std::string_view text);
 
-  /// What differs in the first call that is not the same everywhere: most ranks against the others.
-  /// Ranks that have not come to that call are waited for, but not for long: they may never come.
+  /// Failure that describes the first call that is not the same on all ranks: most ranks against
+  /// the others. Ranks that have not made that call are waited for, but not for long: they may
+  /// never make it.
   std::optional<Failure> difference(Clock::time_point now);
-  /// Every call that a rank has made was made by all.
+  /// True if every call that a rank has made was made by all ranks.
   bool all_made_by_all() const { return calls_.empty(); }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr useconds_t kRaisePatience = 500;  // microseconds between two looks
 
-/// What a process failed with: a letter for its kind, then the text; "" if it did not.
+/// Kinds of failure. A failure is sent as the letter of its kind and the text; "" is success.
 constexpr char kError = 'e', kBug = 'b';
 
 std::string failure_of(const std::function<void()>& body) {

@@ -12,8 +12,8 @@ namespace alpa::processes {
 
 class Channel {
  public:
-  /// Whether the progress thread hurries for those who wait. For a thread in the background it
-  /// leaves the cores to others.
+  /// Polling of the progress thread while this channel waits: `hurried` polls without pause;
+  /// `patient`, for threads in the background, leaves the cores to others.
   enum class Waiting { hurried, patient };
 
   /// Collective: takes a tag.

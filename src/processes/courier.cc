@@ -28,7 +28,8 @@ constexpr std::chrono::microseconds kDestructorPause{50};
 constexpr std::chrono::microseconds kShortNap{20}, kLongNap{160};
 /// The same, while a waiting thread looks.
 constexpr std::chrono::microseconds kHelpedNap{1000};
-/// Then the progress thread waits for those who look: others must hear that this process lives.
+/// Longest time without a tick while waiting threads poll. Then the progress thread waits for its
+/// turn, because other processes must hear that this one lives.
 constexpr std::chrono::milliseconds kMostBetweenTicks{100};
 
 }  // namespace
@@ -249,7 +250,7 @@ void Courier::run() {
   }
 }
 
-/// Nobody will tell of what is still under way.
+/// Aborts all requests under way: the wire will not complete them any more.
 void Courier::give_up() noexcept {
   for (Active& active : active_)
     if (Request* const request = std::exchange(active, {}).request)

@@ -30,12 +30,12 @@ class Aborted : public std::runtime_error {
 /// One message. Its owner fills it in, posts it and waits; then it may be used again.
 struct Request {
   Request() = default;
-  /// Until it is done or aborted: a courier knows it till then.
+  /// Waits until the request is done or aborted: a courier points to it till then.
   ~Request();
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
-  /// Of an idle or finished request. `sends`: else it receives into `data`.
+  /// Fills in an idle or finished request. Sends `data` if `sends`, else receives into it.
   void set(int its_peer, int its_tag, std::byte* its_data, std::int64_t its_bytes, bool it_sends) {
     peer = its_peer, tag = its_tag, data = its_data, bytes = its_bytes, sends = it_sends;
   }
@@ -52,20 +52,21 @@ struct Request {
 
 class Courier;
 
-/// What a courier does beside requests, on its thread; `completed` on any that makes progress.
+/// Work of a courier beside requests. Called on the courier's thread; `completed` on any thread
+/// that makes progress.
 class CourierTask {
  public:
   virtual ~CourierTask() = default;
-  /// Once, when the wire has been made.
+  /// Called once, when the wire has been made.
   virtual void begin(Courier& courier) = 0;
-  /// Again and again afterwards, at least every `kTick`. May call the courier's `start`, `stop` and
-  /// `wire`.
+  /// Called repeatedly afterwards, at least every `kTick`. May call the courier's `start`, `stop`
+  /// and `wire`.
   virtual void tick(std::chrono::steady_clock::time_point now) = 0;
   /// A request that `start` was called with is done.
   virtual void completed(Request& request) = 0;
   /// The wire threw: the courier calls it no more, and has stopped.
   virtual void wire_failed(const std::exception_ptr& thrown) = 0;
-  /// Whether the thread is to end. Asked behind `tick`.
+  /// True if the courier's thread is to end. Called after each `tick`.
   virtual bool over() = 0;
 };
 
@@ -85,7 +86,7 @@ class Courier {
   /// thread posts are started in that order. `waits`: this thread will wait for it soon, so the
   /// progress thread need not be woken.
   void post(Request& request, bool waits = false) noexcept;
-  /// Until a posted request is done. Throws Aborted if it was aborted.
+  /// Waits until a posted request is done. Throws Aborted if it was aborted.
   void wait(Request& request);
   /// The same, at most for about `limit`; false: it is not done yet.
   bool wait_for(Request& request, std::chrono::nanoseconds limit);
@@ -99,7 +100,7 @@ class Courier {
   /// Throws what the wire throws; not to be used once that has failed.
   Wire& wire() { return *wire_; }
   bool broken() const { return broken_; }  ///< the wire has failed
-  /// As `post`, for its task, which `completed` tells of the end.
+  /// As `post`, for the courier's task; its `completed` is called when the request is done.
   void start(Request& request);
   /// Aborts all requests but those of the task, now and later. First waits, not for long, until
   /// what the task sends is out. Afterwards no message gets on: the memory that one would be read

@@ -1,5 +1,5 @@
 #pragma once
-/// Why a launch of several processes has failed.
+/// Failure of a launch of several processes: text and status.
 #include <string>
 
 namespace alpa::processes {

@@ -30,7 +30,7 @@
 namespace alpa::processes {
 namespace {
 
-/// From a failure to the end of all processes: enough to say why and to unwind.
+/// Time from a failure to the end of all processes: enough to say why and to unwind.
 constexpr std::chrono::milliseconds kGrace{1500};
 
 /// Microseconds for the launcher to read why. What it has not read when the launch is aborted is
@@ -48,12 +48,12 @@ std::chrono::milliseconds seconds_in(const char* name, std::chrono::milliseconds
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// How long a process may be silent before it counts as lost.
+/// Longest silence of a process before it counts as lost.
 std::chrono::milliseconds silence() {
   return seconds_in("ALPA_SILENCE_SECONDS", ProtocolOptions{}.silence);
 }
 
-/// How long processes wait for others to join.
+/// Time limit for all processes to join.
 std::chrono::milliseconds join_timeout() {
   return seconds_in("ALPA_JOIN_SECONDS", ProtocolOptions{}.joining);
 }
@@ -162,15 +162,15 @@ void give_up_late(const Launcher& by) {
   ::_exit(failure.status);
 }
 
-/// At the end of a program that the launch failed for while it joined. mpirun would name one that
-/// ends before rank 0, which says why.
+/// Runs at the exit of a program whose launch failed while it joined. mpirun would name a process
+/// that ends before rank 0, which says why.
 void end_unjoined() {
   flush_output();
   ::usleep(launcher().rank == 0 ? kRead : 2 * std::chrono::microseconds(kGrace).count());
   mpi_support().functions->abort(launch().status);
 }
 
-/// At the end of the program.
+/// Leaves the launch, at the exit of the program.
 void leave() {
   std::unique_ptr<World> world;
   {
@@ -203,8 +203,9 @@ World* joined(std::optional<Failure>& failure) {
   return nullptr;
 }
 
-/// At the end of a program that has not called alpa: where others of this host wait for it to join,
-/// it does. Else mpirun would end them, in its own words. `leave` is next, and tells all.
+/// Runs at the exit of a program that has not called alpa: joins the launch if other processes of
+/// this host wait for that. Otherwise mpirun would end them, in its own words. `leave` runs next
+/// and tells all.
 void join_if_awaited() {
   {
     const std::unique_lock lock(launch().mutex, std::try_to_lock);
@@ -237,7 +238,7 @@ bool program_fails(const char* name, const char* message, int& status) {
   return true;
 }
 
-/// What is wrong with the launcher's variables; "" if nothing is.
+/// Error in the launcher's environment variables; "" if there is none.
 std::string& launcher_error() {
   static std::string& text = *new std::string;
   return text;

@@ -6,7 +6,7 @@
 
 namespace alpa::processes {
 
-/// Before anything is printed.
+/// Divides the output of this process as above. Call it before anything is printed.
 void divide_output(const Launcher& launcher);
 /// All that was printed so far is out; later lines are not marked.
 void flush_output();

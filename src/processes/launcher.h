@@ -1,6 +1,6 @@
 #pragma once
-/// Who started this process, and as which of how many, by the environment alone: before MPI is
-/// loaded, and without it.
+/// The launcher of this process, its rank and the number of processes, by the environment alone:
+/// before MPI is loaded, and without it.
 #include <functional>
 #include <string>
 
@@ -23,7 +23,7 @@ using Environment = std::function<const char*(const char*)>;
 /// no rank or size.
 Launcher launcher_of(const Environment& environment);
 
-/// Of this process.
+/// The launcher of this process, by its environment.
 Launcher launcher();
 
 }  // namespace alpa::processes

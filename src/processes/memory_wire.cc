@@ -40,7 +40,7 @@ struct AwaitedParcel {
   int ticket = kNoTicket;
 };
 
-/// Both in the order of the calls.
+/// Parcels and awaited parcels of one tag, each in the order of the calls.
 struct TagBox {
   std::deque<Parcel> parcels;
   std::deque<AwaitedParcel> awaited;
@@ -157,7 +157,7 @@ struct MemoryLaunch::State {
     }
   }
 
-  /// Whether parcels of `box` may become visible without a further call of their sender.
+  /// True if parcels of `box` may become visible without a further call of their sender.
   bool match(int rank, int tag, TagBox& box) {
     bool late = false;
     for (auto awaited = box.awaited.begin(); awaited != box.awaited.end();) {
@@ -206,7 +206,8 @@ struct MemoryLaunch::State {
     member(rank).finish(awaited.ticket);
   }
 
-  /// Nothing that a process of another fate than `runs` pointed to is read or written again.
+  /// Sets a process's fate. Memory that a process of another fate than `runs` pointed to is not
+  /// accessed again.
   void set(int rank, MemberFate fate) {
     MailboxOwner& changed = member(rank);
     if (changed.fate != MemberFate::lost) changed.fate = fate;

@@ -31,7 +31,7 @@ enum class Delivery { once, never, twice, behind_next };
 /// wire of a lost one, whose long messages are lost.
 enum class MemberFate { runs, frozen, lost };
 
-/// What happens to a call; unless it says otherwise, nothing. Delays and deliveries are of sends.
+/// Fault injected into a call; by default none. Delays and deliveries apply to sends.
 struct MemoryFault {
   Delivery delivery = Delivery::once;
   int delay_calls = 0;  ///< of the receiver's `completed` before the message is there

@@ -9,7 +9,7 @@
 
 namespace alpa::processes {
 
-/// Whether this build can use MPI.
+/// MPI library of this process, or the reason why there is none.
 struct MpiSupport {
   const MpiFunctions* functions = nullptr;  ///< null without the library; never unloaded
   std::string path;                         ///< of the library that was loaded

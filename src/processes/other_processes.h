@@ -1,5 +1,5 @@
 #pragma once
-/// What the system says of other processes of this host.
+/// Other processes of this host, as the operating system reports them.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace alpa::processes {
 
-/// Whether a process is stopped, by a signal or a debugger. False if nothing is known of it.
+/// True if a process is stopped, by a signal or a debugger. False if nothing is known of it.
 bool is_stopped(std::int64_t pid);
 
 /// A descriptor that can be read once the process has ended; -1: there is none to be had.
@@ -24,9 +24,9 @@ struct Sibling {
 /// Name of a thread of a process that waits for the others to join the launch.
 inline constexpr const char* kJoining = "alpa joins";
 
-/// Of this host, by rank; with this process. Those whose rank cannot be found are left out.
-/// `of_wrappers`: of this launch, those that programs between it and them started, too; a rank may
-/// then have several.
+/// Processes of this launch on this host, by rank, this process included. Processes whose rank
+/// cannot be found are left out. `of_wrappers`: also those that were started by programs between
+/// the launcher and them; a rank may then have several.
 std::vector<Sibling> siblings(bool of_wrappers = false);
 
 }  // namespace alpa::processes

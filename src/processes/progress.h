@@ -1,5 +1,5 @@
 #pragma once
-/// How far a process is in its steps.
+/// Progress of a process in its steps.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ struct StepReport {
   std::string text = {};                      ///< in words
 };
 
-/// As bytes for another process.
+/// The report as bytes for another process.
 std::string packed(const StepReport& report);
 StepReport unpacked_report(std::string_view bytes);
 

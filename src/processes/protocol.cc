@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kBeat{250};
 /// For the word of the rank that knows where a lost process was.
 constexpr std::chrono::milliseconds kWordOfNext{300};
-/// From a signal that ends this process to its end: enough to hear of a lost one.
+/// Time from a signal that ends this process to its end: enough to hear of a lost process.
 constexpr std::chrono::milliseconds kReason{600};
 /// For the word of the rank that watches a stopped process, if that does not hang in MPI itself.
 constexpr std::chrono::milliseconds kWordOfWatcher{500};
@@ -235,7 +235,7 @@ void Protocol::handle(const Message& message) {
   }
 }
 
-/// In as many messages as it takes.
+/// Sends this process's report, in as many messages as it takes.
 void Protocol::answer(const Message& question) {
   const std::string bytes = packed(own_report());
   for (std::size_t at = 0; at < bytes.size(); at += sizeof question.text) {
@@ -361,7 +361,8 @@ void Protocol::send_outbox() {
 
 bool Protocol::over() { return leaving_ && (left_ || (failed() && !stays_)); }
 
-/// Before processes know each other nobody watches anybody.
+/// Fails the launch if processes are late to join: before they know each other there are no other
+/// checks.
 void Protocol::look_for_the_late(Clock::time_point now) {
   if (now - begun_at_ <= options_.joining) return;
   adopt({fmt::format("rank {} of {} waited {} for the others to join the launch: one of them is "
@@ -394,7 +395,8 @@ void Protocol::look_for_signal(Clock::time_point now) {
   ::kill(::getpid(), signal);
 }
 
-/// To the next rank. None if the last one is still under way: that rank does not listen.
+/// Sends a heartbeat to the next rank. None while the last one is under way: that rank does not
+/// listen.
 void Protocol::beat() {
   if (beat_under_way_ || size() == 1) return;
   Message message{.kind = Message::Kind::beat};
@@ -472,7 +474,8 @@ void Protocol::say() {
   if (speaks() && !said_.exchange(true) && options_.announce) options_.announce(*failure());
 }
 
-/// Those who do not end by themselves. Who speaks for all ends them; if it is stuck, the others do.
+/// Ends processes that do not end by themselves. The speaker does it; if it is stuck, the others
+/// do.
 void Protocol::end_by_force(Clock::time_point now) {
   constexpr std::chrono::milliseconds kForSpeaker{500};
   const Clock::duration over = now - failed_at_ - options_.grace;

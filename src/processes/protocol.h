@@ -1,9 +1,8 @@
 #pragma once
-/// What the processes of a launch tell each other beside data, on the progress thread: that they
-/// are alive and where they are (to the next rank, around a ring), which calls of the library they
-/// make (to rank 0, which compares them), how far their devices are (to who asks), and that the
-/// launch has failed (to all). Thread rule:
-/// public functions may be called by any thread unless a comment says otherwise.
+/// Control messages between the processes of a launch, on the progress thread: heartbeats and
+/// positions (to the next rank, around a ring), calls of the library (to rank 0, which compares
+/// them), progress of the devices (to the rank that asks), and failure of the launch (to all).
+/// Thread rule: public functions may be called by any thread unless a comment says otherwise.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -58,14 +57,14 @@ class Protocol final : public CourierTask {
   /// Begins to watch them. All processes of the launch, by rank.
   void watch(std::vector<Process> processes);
 
-  /// Call number `number` of this process, from 1, in words. Rank 0 compares the calls of all
-  /// ranks. `hash`: of all that must be equal, the words too.
+  /// Reports call number `number` of this process, from 1, in words. Rank 0 compares the calls of
+  /// all ranks. `hash` covers everything that must be equal on all ranks, `text` included.
   void call(std::int64_t number, std::uint64_t hash, std::string_view text);
   std::int64_t last_call() const;  ///< its number; 0: none
-  /// How many messages outside of steps this process is done with, for reports.
+  /// Sets the number of finished messages outside of steps, for reports.
   void set_together(std::int64_t number) { together_.store(number, std::memory_order_release); }
-  /// Where this process is in its steps, for the others. `report` is called on the progress thread
-  /// until `owner` calls `remove_report`, or another calls this.
+  /// Sets the function that tells other ranks where this process is in its steps. `report` is
+  /// called on the progress thread until `owner` calls `remove_report`, or another calls this.
   void set_report(const void* owner, std::function<StepReport()> report);
   void remove_report(const void* owner);
   /// Asks these processes where they are. Waits; nothing if the launch fails.
@@ -73,9 +72,9 @@ class Protocol final : public CourierTask {
   /// Fails the launch, unless it has failed before: all processes learn it.
   void fail(Failure failure);
   std::optional<Failure> failure() const;
-  /// Whether this process says for all why the launch has failed: the lowest rank that is left.
+  /// True if this process announces for all why the launch has failed: the lowest rank left.
   bool speaks() const { return speaks_.load(std::memory_order_acquire); }
-  /// The program has said why: it is not announced.
+  /// Suppresses the announcement: the program has said why the launch has failed.
   void set_said() { said_ = true; }
   /// Announces the failure, if this process speaks and nobody has said it.
   void say();

@@ -21,7 +21,7 @@ namespace {
 
 thread_local World* world_of_thread = nullptr;
 
-/// Before other threads start.
+/// Installs `speaks_for_all`, before other threads start.
 const bool one_writes = [] {
   launch_hooks().writes_files = speaks_for_all;
   return true;
@@ -42,7 +42,7 @@ std::string name_of_host() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
 }
 
-/// As bytes for the other processes: host, pid, number of cores, cores, name.
+/// `process` as bytes for the others: host, pid, number of cores, cores, name.
 std::string packed(const Process& process) {
   std::string bytes;
   const auto add = [&](std::int64_t number) {
@@ -201,8 +201,8 @@ void World::post(Request& request, int peer, std::byte* data, std::int64_t bytes
   courier_->post(request, /*waits=*/true);
 }
 
-/// For the message of a collective call. If the peer is long done with the call, and the message is
-/// not here, it was lost.
+/// Waits for the message of a collective call. If the peer has finished the call and the message is
+/// not here, it was lost: fails the launch.
 void World::wait(Request& request, int peer) {
   bool sent = false;
   while (!courier_->wait_for(request, patience_)) {

@@ -94,9 +94,9 @@ class World {
 
   /// Throws LaunchFailed if the launch has failed.
   void require_alive() const;
-  /// Behind Aborted: throws LaunchFailed, once it is known why.
+  /// Called after Aborted was caught: throws LaunchFailed once the cause is known.
   [[noreturn]] void rethrow() const;
-  /// Whether LaunchFailed has been thrown here.
+  /// True if this process has thrown LaunchFailed.
   bool has_thrown() const { return has_thrown_; }
   /// Fails the launch with what this process threw.
   void fail(const std::exception_ptr& thrown);
@@ -137,7 +137,7 @@ class InWorld {
   World* before_;
 };
 
-/// Whether this process writes files and speaks for all: rank 0 does, and a program that runs
+/// True if this process writes files and prints for all: on rank 0, and in a program that runs
 /// alone.
 bool speaks_for_all();
 

@@ -59,7 +59,7 @@ class Repricing {
     return seconds;
   }
 
-  /// Once per phase and spec wanted.
+  /// Seconds to reshard the value, counted once per phase and spec wanted.
   double reshard_seconds_of(int value) {
     const ValueInfo& info = facts_.graph.values[value];
     std::vector<std::pair<int, ShardingSpec>> paid;

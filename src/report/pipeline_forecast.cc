@@ -34,7 +34,7 @@ pipeline::PipelineSchedule schedule_of(const Plan& plan, ScheduleKind kind) {
                                  plan.at_once);
 }
 
-/// What the stages of the joined `program` send each other, by pair of stages.
+/// Transfers between the stages of the joined `program`, by pair of stages.
 std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const Cluster& cluster) {
   const std::vector<bool> before = spmd::once_before(program);
   std::map<std::tuple<int, int, bool>, StageTransfer> transfers;

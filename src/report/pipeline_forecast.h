@@ -1,5 +1,5 @@
 #pragma once
-/// What is predicted of a pipelined step: its transfers, and when each stage runs.
+/// Forecast of a pipelined step: its transfers, and when each stage runs.
 #include "alpa/mesh/cluster.h"
 #include "alpa/plan/pipeline_plan.h"
 #include "src/plan/cost/cost_model.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// What two plans do differently.
+/// Difference between two plans, as text.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -13,8 +13,8 @@ namespace alpa::intra_op {
 /// At most ten lines, see `explain`.
 std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> memory_bytes);
 
-/// How far from the optimum the plan is at most: "proven optimal", "within 0.44 % of optimal (no
-/// plan takes less than 69 ms)", "not proven to be optimal", "along the plan of another step".
+/// Text on the plan's proven distance from the optimum: "proven optimal", "within 0.44 % of optimal
+/// (no plan takes less than 69 ms)", "not proven to be optimal", "along the plan of another step".
 std::string proof_text(std::string_view method, const PlanCost& cost);
 /// The same without the bound in seconds.
 std::string proof_words(const PlanCost& cost);
@@ -46,8 +46,8 @@ struct Alternative {
 /// Every other strategy of a node that its neighbours can live with.
 std::vector<Alternative> alternatives(int node, const PricedPlan& priced);
 
-/// One per node of `nodes`; nothing where a node has no other strategy that its
-/// neighbours can live with.
+/// The cheapest alternative of each node of `nodes`; nullopt where a node has no other strategy
+/// that its neighbours can live with.
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
                                                   const PricedPlan& priced);
 

@@ -40,7 +40,7 @@ class HandMadeLayouts {
 
   bool is_over() const { return watch_.seconds() >= kHandMadeSeconds; }
 
-  /// All of the mesh that there is time for.
+  /// Hand-made layouts on `mesh`, as many as there is time for.
   std::vector<HandMade> on(const DeviceMesh& mesh) {
     std::vector<HandMade> found;
     for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh))

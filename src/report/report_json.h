@@ -1,5 +1,5 @@
 #pragma once
-/// What a report shows of a plan, as JSON: every number of its page is read from here.
+/// Content of a plan's report as JSON. The report's page reads every number from it.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
@@ -14,7 +14,7 @@ namespace alpa {
 nlohmann::ordered_json plan_numbers(const Plan& plan, const Cluster& cluster,
                                     std::int64_t memory_bytes);
 
-/// These, and "hand_made": layouts that people choose, which are planned for it.
+/// `plan_numbers`, and "hand_made": layouts that people choose, which are planned for it.
 nlohmann::ordered_json report_json(const Plan& plan, const Cluster& cluster,
                                    std::int64_t memory_bytes);
 

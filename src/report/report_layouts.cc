@@ -122,7 +122,7 @@ Json largest_json(const intra_op::PricedPlan& priced, const std::vector<Sharding
   return sorted;
 }
 
-/// What a value holds, as an index into kKinds.
+/// Kinds of content that a value may hold; `kind_of` returns an index into them.
 constexpr const char* kKinds[] = {"parameters", "optimizer", "accumulators", "activations",
                                   "temporaries"};
 constexpr std::size_t kNumKinds = std::size(kKinds);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostOperators = 20, kMostChoices = 12;
 
-/// What a run of a node computes and moves on one device.
+/// FLOPs and bytes of one run of a node on one device.
 struct Work {
   double flops = 0, bytes = 0;
 };

@@ -25,7 +25,7 @@ std::string tip(const std::string& text) {
   return fmt::format(" tabindex=\"0\" data-tip=\"{}\"", escaped(text));
 }
 
-/// What colours mean.
+/// Legend: the meaning of the colours, as HTML.
 std::string key(std::initializer_list<std::pair<int, const char*>> colours) {
   std::string html = "<p class=\"key\">";
   for (const auto& [colour, what] : colours)

@@ -17,7 +17,7 @@ std::string pattern_of(const std::string& name);
 /// device, what bounds them, their strategy, and the next best for the first ones.
 nlohmann::ordered_json operators_json(const intra_op::PricedPlan& priced, int stage);
 
-/// All classes, without the next best.
+/// All classes of operators, without the next best strategies.
 nlohmann::ordered_json operator_classes_json(const intra_op::PricedPlan& priced);
 
 /// Seconds of a step by what bounds them: products, memory, communication.

@@ -1,5 +1,5 @@
 #pragma once
-/// What a step queues on one device, counted from its program: no device is needed.
+/// Counts of the work that a step queues on one device, from its program: no device is needed.
 #include <optional>
 #include <string>
 #include <vector>

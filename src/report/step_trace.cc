@@ -29,7 +29,7 @@ TraceLane lane_of(Kind kind) {
   }
 }
 
-/// Each has a thread or a stream of its own.
+/// Name of the thread or stream on which an instruction runs beside the others.
 std::string beside_of(const lower::Instruction& instruction) {
   const lower::Message& message = instruction.message;
   switch (instruction.kind) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What ran when in a step, beside what was predicted.
+/// Trace of a step: when each instruction ran, beside its predicted seconds.
 #include <cstdint>
 #include <optional>
 #include <string>

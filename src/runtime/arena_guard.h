@@ -19,7 +19,7 @@ class ArenaGuard {
  public:
   explicit ArenaGuard(const lower::DeviceProgram& device);
 
-  /// Before a step: only state and accumulators are alive.
+  /// Call it before a step: only state and accumulators are alive.
   void begin_step(std::byte* arena) const;
   /// Around the instruction at `position` (as live_ranges counts), run for a micro-batch. `after`
   /// throws Bug if the instruction wrote past the end of one of its buffers.

@@ -31,7 +31,7 @@ const Backend kCpu = {
 
 // ---- CUDA: GPUs, through libalpa_cuda.so
 
-/// Of the process that has the most of so many devices.
+/// Number of devices in the process that has the most of `devices`.
 int devices_of_process(int devices) {
   const processes::World* const world = processes::world();
   return world ? (devices + world->size() - 1) / world->size() : devices;
@@ -63,7 +63,8 @@ const Backend kCuda = {
     .make_devices = make_cuda_devices,
 };
 
-/// Of this process, or of a launch where there are devices for all its processes.
+/// Cores for `devices`: this process's share of the launch's, if there are devices for all its
+/// processes; else all cores offered to this process.
 processes::World::Share cores_for(int devices) {
   const processes::World* const world = processes::world();
   if (world && devices >= world->size()) return world->cores_for(devices);

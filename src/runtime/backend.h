@@ -13,11 +13,12 @@ namespace alpa::runtime {
 
 struct Backend {
   std::string_view name;
-  /// Whether one kernel can compute this einsum_epilogue node (fuse_epilogues); null: never.
+  /// True if one kernel can compute this einsum_epilogue node (fuse_epilogues); null: never.
   bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
-  /// Whether one kernel can compute this einsum_group node (group_einsums); null: never.
+  /// True if one kernel can compute this einsum_group node (group_einsums); null: never.
   bool (*groups_einsums)(const KernelCall& node) = nullptr;
-  /// Every node is a launch that costs time, so updates and norms are merged into joint nodes.
+  /// True if every node is a launch that costs time: updates and norms are then merged into joint
+  /// nodes.
   bool launches = false;
   /// Devices are threads of this process and share its cores: they may have several each, and
   /// overlapping pays only while there are more cores than devices.
@@ -40,7 +41,7 @@ const Backend& find_backend(std::string_view name);
 /// Throws Error for a negative number.
 int threads_per_device(const Backend& backend, const ExecutorOptions& options, int num_devices);
 
-/// Whether `num_devices` devices of this process overlap collectives under `options.overlap`.
+/// True if `num_devices` devices of this process overlap collectives under `options.overlap`.
 bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_devices);
 
 }  // namespace alpa::runtime

@@ -1,6 +1,6 @@
 #pragma once
-/// What goes on beside the steps of a state: its checkpoints are written, time passes, signals
-/// come. The processes of a launch must act on it at the same step, so rank 0's view of it travels
+/// Events beside the steps of a state: its checkpoints are written, time passes, signals come. The
+/// processes of a launch must act on an event at the same step, so rank 0's view of all travels
 /// with the metrics of every step (share_metrics.h). Thread-safe.
 #include <chrono>
 #include <condition_variable>
@@ -21,17 +21,17 @@ class Background {
     bool due = false;     ///< the time given to `set_due` has come
   };
 
-  /// What failed, such as writing a checkpoint. The first one counts.
+  /// Records a failure, such as one of writing a checkpoint. The first one is kept.
   void record(std::exception_ptr thrown);
-  /// The failure, which is told only once; null: none.
+  /// Removes and returns the recorded failure; null if there is none.
   std::exception_ptr take();
   void rethrow_any();
-  /// When `View::due` becomes true; nullopt: never.
+  /// Sets the time at which `View::due` becomes true; nullopt: never.
   void set_due(std::optional<Clock::time_point> due);
 
-  /// As it is now, in this process; without signals.
+  /// The view of this process as it is now, without signals.
   View look() const;
-  /// In a launch: rank 0's view at the end of the last step.
+  /// In a launch: stores rank 0's view at the end of the last step.
   void agree(const View& view);
   View agreed() const;
   /// In a launch, as `rethrow_any`, if the agreed view has a failure: all processes know it soon.
@@ -48,7 +48,7 @@ class Background {
 /// Adds one, once, and removes those that are gone.
 void add_background(std::vector<std::weak_ptr<Background>>& all,
                     const std::shared_ptr<Background>& one);
-/// Those that are not gone.
+/// The elements of `all` that still exist.
 std::vector<std::shared_ptr<Background>> kept(const std::vector<std::weak_ptr<Background>>& all);
 
 }  // namespace alpa::runtime

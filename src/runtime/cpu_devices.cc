@@ -215,7 +215,7 @@ class CpuDevices : public Devices {
     }
   }
 
-  /// Whether a device has begun another instruction since the last look.
+  /// True if a device has begun another instruction since the last look.
   bool any_moved() {
     bool moved = false;
     for (int i = 0; i < size(); ++i) {
@@ -266,7 +266,7 @@ class CpuDevices : public Devices {
     }
   }
 
-  /// From now on other processes are told where the devices are.
+  /// Starts to report the devices' positions to other processes.
   void report_step() {
     processes::World* const world = placement_.world();
     moved_ = Clock::now();
@@ -290,7 +290,7 @@ class CpuDevices : public Devices {
     return report;
   }
 
-  /// Of the device that is furthest behind.
+  /// Place of the device that is furthest behind, as text.
   std::string whereabouts(const std::vector<std::uint64_t>& positions) const {
     const auto last = std::min_element(positions.begin(), positions.end());
     if (*last == StepPosition::kOver) return fmt::format("at the end of step {}", step_.load());

@@ -179,7 +179,7 @@ Device::Operation Device::load_operation(const lower::Instruction& instruction, 
   return operation;
 }
 
-/// No kernel may need more scratch than was planned, for a team of another size, say.
+/// Throws Bug if the kernel needs more scratch than planned, such as for a team of another size.
 void Device::check_scratch(const lower::Instruction& instruction, const KernelDef& kernel,
                            const KernelCall& call) {
   const std::int64_t needed = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
@@ -217,7 +217,7 @@ void Device::place(std::byte* arena) {
     }
 }
 
-/// To where the micro-batch has its tensors in the arena.
+/// Points the operation's calls to the tensors of the micro-batch in the arena.
 void Device::point(Operation& operation, int micro_batch) {
   const auto point_all = [&](std::vector<KernelTensor>& tensors, const std::vector<int>& buffers) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -339,7 +339,7 @@ void Device::end(int position) {
   guard_.after(arena_, position, at_.micro_batch);
 }
 
-/// All of an operation that does not wait.
+/// Runs the part of an operation that does not wait.
 void Device::start(Operation& operation) {
   switch (operation.instruction->kind) {
     case Kind::compute: return operation.run(operation.call);
@@ -356,7 +356,7 @@ void Device::start(Operation& operation) {
   }
 }
 
-/// Whether the operation is done; false: it waits for another device or thread.
+/// True if the operation is done; false if it waits for another device or thread.
 bool Device::proceed(const Operation& operation) {
   switch (operation.instruction->kind) {
     case Kind::collective:

@@ -34,7 +34,7 @@ class Failure {
   bool any() const { return failed_.load(std::memory_order_acquire); }
   /// Keeps the first record. Allocates nothing: memory may be what ran out.
   void record(Record record) noexcept;
-  /// What was recorded; after the step, and only if there is any.
+  /// The first record. Call it after the step, and only if `any()`.
   const Record& first() const { return record_; }
   void forget() noexcept;
 
@@ -58,7 +58,7 @@ class Device {
   /// `index`: among the devices of this process.
   Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads,
          int running_threads);
-  /// From the next step on, notes when its instructions run.
+  /// Records the times of the device's instructions from the next step on.
   void record_times();
 
   const lower::DeviceProgram& program() const { return program_; }
@@ -82,7 +82,7 @@ class Device {
   /// Wakes both threads if they wait for each other.
   void stop();
 
-  /// Where the device is in its step, as StepPosition::code. Any thread may ask.
+  /// Position of the device in its step, as StepPosition::code. Any thread may call it.
   std::uint64_t position() const { return position_.load(std::memory_order_relaxed); }
 
   /// Bytes outside of the arena for collectives with devices of other processes.
@@ -92,7 +92,7 @@ class Device {
   }
   /// Boxes sent and received in the last step.
   const comm::Counts& messages() const { return messages_; }
-  /// Of the last step; empty unless they are recorded.
+  /// Times of the last step's instructions; empty without `record_times`.
   DeviceTimes times() const { return {times_.times(), communication_times_.times()}; }
 
  private:

@@ -43,7 +43,7 @@ class DeviceState {
   std::shared_ptr<const std::optional<std::map<std::string, double>>> metrics = {};
   std::vector<std::weak_ptr<Background>> background = {};  ///< what goes on beside its steps
   std::uint64_t owner = 0;                                 ///< number of the executor that made it
-  /// Why the state is unusable; empty: usable. Shared with steps that still run on it.
+  /// Reason why the state is unusable; empty: usable. Shared with steps that still run on it.
   std::shared_ptr<std::string> failure = std::make_shared<std::string>();
 };
 

@@ -34,7 +34,7 @@ class DeviceThreads {
   void start(Job& job) {
     start(caller<Job>, &job);
   }
-  /// Whether all are done, after at most `timeout`.
+  /// Waits at most for `timeout`. True if all jobs are done.
   bool finish_within(std::chrono::nanoseconds timeout);
   void finish();
   /// Gives up threads that are not done: they end when their job does, and may use this until

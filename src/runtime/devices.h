@@ -42,9 +42,9 @@ struct DevicesRequest {
   bool keeps_nan = false;     ///< CUDA: relu of a NaN is NaN, not 0
   bool record_times = false;  ///< note when the instructions of a step run
   double stall_seconds = 0;   ///< as ExecutorOptions has it
-  /// Where the devices of the whole program are; `programs` are those that are here.
+  /// Placement of the whole program's devices; `programs` are those in this process.
   Placement placement = {};
-  /// Of several processes: the programs of all devices, which outlive them.
+  /// With several processes: the programs of all devices of the launch, which outlive this.
   std::span<const lower::DeviceProgram> everyone = {};
 };
 
@@ -67,7 +67,7 @@ class Devices {
   /// A buffer with slots is read for one micro-batch.
   virtual void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
                     std::byte* to) = 0;
-  /// Where a buffer is, if the host can read and write there; else null.
+  /// Host address of a buffer, if the host can read and write it; else null.
   virtual std::byte* host_address(const DeviceMemory& /*memory*/, int /*index*/,
                                   int /*buffer*/) const {
     return nullptr;
@@ -93,7 +93,7 @@ class Devices {
   /// Bytes outside of the arenas for messages with other processes, of all devices here.
   virtual std::int64_t exchange_bytes() const { return 0; }
 
-  /// When the instructions of device `index` ran in the last step, if they are recorded.
+  /// Times of the instructions of device `index` in the last step, if they are recorded.
   virtual DeviceTimes times(int /*index*/) const { return {}; }
 
  protected:

@@ -163,7 +163,7 @@ struct Executor::Impl {
     home().settle_all();
   }
 
-  /// Of the one that makes the states: holds it, with no step under way on `state`, a usable one.
+  /// Called on the maker of states: locks it, with no step under way and `state` usable.
   std::unique_lock<std::mutex> at_rest(const DeviceState& state) {
     std::unique_lock lock(mutex);
     check_owner(state);
@@ -172,7 +172,7 @@ struct Executor::Impl {
     return lock;
   }
 
-  /// Of the one that makes the states, and of what this program has beside it.
+  /// Places of the states of the executor that makes them and of this program, by device.
   lower::StateLayout layout_of_states() const {
     lower::StateLayout layout;
     for (const Impl* of : {&home(), this})
@@ -399,7 +399,7 @@ struct Executor::Impl {
   StateCopies copies = copies_by_state(program.graph);
   std::deque<std::shared_ptr<RunningStep::Step>> under_way;  ///< oldest first
 
-  // Of the one that makes the states; its mutex guards all that share them:
+  // Used in the executor that makes the states; its mutex guards all executors that share them:
   int num_steps = 1;
   std::int64_t arena_bytes = 0;  ///< per device
   Impl* active = nullptr;        ///< may have steps under way

@@ -49,14 +49,14 @@ LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOpt
                              const pipeline::PipelineSchedule& schedule = {},
                              const lower::StateLayout* state = nullptr);
 
-/// How an executor works on states that another one makes: in place, in the same arenas.
+/// Sharing of states that another executor makes: used in place, in the same arenas.
 struct StateSharing {
   const Executor* with = nullptr;  ///< the other executor; null: none
   bool same_step =
       false;  ///< both run the same step, on batches of different sizes: counted as one
 };
 
-/// What a state is beside its tensors.
+/// Content of a state beside its tensors.
 struct StateCounters {
   std::uint64_t seed = 0;
   std::vector<std::int64_t> steps;        ///< started so far, of each step that shares the state
@@ -125,7 +125,8 @@ class Executor {
 
   /// The boxes that make up a state, each once, with their places in a snapshot.
   const std::vector<StateBox>& state_boxes() const;
-  /// Those that devices of this process hold, with a snapshot of their own.
+  /// The boxes of the state that devices of this process hold, with places in a snapshot of their
+  /// own.
   const std::vector<StateBox>& state_boxes_here() const;
   /// From now on, steps on `state` throw what is recorded there, once, before they start. In a
   /// launch all processes do at the same step; each must add its own. Kept while others keep it.
@@ -139,7 +140,7 @@ class Executor {
                const StateCounters* counters) const;
 
   const spmd::SpmdProgram& program() const;
-  /// By index among all devices, in the order of the program's meshes.
+  /// Program of device `index` among all devices, in the order of the program's meshes.
   const lower::DeviceProgram& device_program(int index) const;
   /// Peak bytes per device, maximum over devices: planned (including scratch per thread of a
   /// device), and measured on `state` (DeviceMemory::bytes_in_use).

@@ -1,5 +1,5 @@
 #pragma once
-/// Which parts of a step's tensors devices hold, those of other processes too.
+/// Parts of a step's tensors that devices hold, devices of other processes included.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -58,7 +58,7 @@ void write_parts(const Array& whole, const std::vector<HeldPart>& parts, const P
 /// the other in this order, larger elements first, so that each is aligned to its elements.
 std::vector<StateBox> boxes_of(const Directory& directory, const Programs& programs,
                                const Placement& placement);
-/// Those that devices of this process hold, with a snapshot of their own.
+/// The boxes of `boxes` that devices of this process hold, with places in a snapshot of their own.
 std::vector<StateBox> held_here(std::vector<StateBox> boxes);
 
 /// Throws Error naming the first part that devices of all processes hold with different bits, after

@@ -35,7 +35,7 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// One more message in every step; each side says so.
+  /// Adds a message to every step; called once by each side.
   virtual void add_message(LaneSide side) = 0;
   /// Room for packed boxes, if the lane needs it: for each of `slots` runs of an instruction with
   /// such a part, whose tensor needs no memory yet. Returns a number for `hand_over`.
@@ -52,10 +52,11 @@ class Lane {
   /// comm::Aborted after `abort`.
   virtual void hand_over(LaneSide side, int number, const MessagePart& part, int room,
                          ThreadTeam& team) = 0;
-  /// Whether the message, and all that were handed over before it, are known to be copied. Throws
+  /// True if the message, and all that were handed over before it, are known to be copied. Throws
   /// comm::Aborted after `abort`.
   virtual bool done(int number) const = 0;
-  /// Waits for that, at most for `limit` if both devices are in this process. Throws likewise.
+  /// Waits until `done(number)`, at most for `limit` if both devices are in this process. Throws
+  /// comm::Aborted after `abort`.
   virtual void wait(int number, ThreadTeam& team,
                     std::optional<std::chrono::nanoseconds> limit = {}) = 0;
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What devices sent each other in the last step.
+/// Traffic between devices in the last step, as measured.
 #include <map>
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Which process has which device, and the tags of messages between them.
+/// Placement of devices in processes, and the tags of messages between them.
 #include <map>
 #include <span>
 #include <tuple>
@@ -10,7 +10,7 @@
 
 namespace alpa::runtime {
 
-/// Of one set of device programs. Devices have the ids of their programs.
+/// Processes of the devices of one set of device programs. Devices have the ids of their programs.
 class Placement {
  public:
   /// All devices are in this process.

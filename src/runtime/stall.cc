@@ -23,12 +23,12 @@ struct Standing {
   int list = 0;
 };
 
-/// At its position, or at the first one of all.
+/// Place and list of device `index` at `position`.
 Standing standing_at(const lower::DeviceProgram& program, int index, std::uint64_t position) {
   return {&program, place_at(program, index, position), run_at(program, position).list};
 }
 
-/// Those that have not ended their step.
+/// Devices that have not ended their step.
 std::vector<Standing> standing_of(std::span<const lower::DeviceProgram* const> devices,
                                   const std::vector<std::uint64_t>& positions) {
   std::vector<Standing> standing;

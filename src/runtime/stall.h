@@ -1,5 +1,5 @@
 #pragma once
-/// What devices do that have come to a standstill: who waits for whom.
+/// Description of devices that have stalled: which device waits for which.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace alpa::runtime {
 
-/// How far a device is in its step, in one word that another thread may read at any time.
+/// Position of a device in its step, in one word that any thread may read at any time.
 struct StepPosition {
   static constexpr std::uint64_t kOver = ~std::uint64_t{0};
-  /// Of instruction `at` of run number `run` of the schedule.
+  /// Code of instruction `at` of run number `run` of the schedule.
   static std::uint64_t code(std::uint64_t run, std::uint64_t at) { return run << 32 | at; }
 };
 

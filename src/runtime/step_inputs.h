@@ -1,5 +1,5 @@
 #pragma once
-/// What users give a step.
+/// Inputs that users give a step.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -10,7 +10,7 @@
 namespace alpa::runtime {
 namespace {
 
-/// Whether `instruction` is one of these.
+/// True if `instruction` points into `list`.
 bool holds(const std::vector<lower::Instruction>& list, const lower::Instruction* instruction) {
   const std::less<const lower::Instruction*> before;
   return !before(instruction, list.data()) && before(instruction, list.data() + list.size());

@@ -1,5 +1,5 @@
 #pragma once
-/// When the instructions of a step ran.
+/// Times of the instructions of a step.
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -17,7 +17,7 @@ struct TimedInstruction {
 
 /// The instructions that a device ran in a step, in order.
 struct DeviceTimes {
-  /// On the device's thread or compute stream: all of its lists.
+  /// Instructions on the device's thread or compute stream, of all its lists.
   std::vector<TimedInstruction> own;
   /// Started collectives on its communication thread or stream. On CUDA also messages and
   /// overlapped updates, which have streams of their own.
@@ -29,7 +29,7 @@ struct DeviceTimes {
 /// Notes when the instructions of one thread ran. Allocates nothing during a step.
 class TimeRecorder {
  public:
-  /// At most so many instructions in a step; 0: notes nothing.
+  /// Room for the times of `most` instructions in a step; 0: records nothing.
   void reserve(std::size_t most) { times_.reserve(most); }
   void begin_step() { times_.clear(); }
 

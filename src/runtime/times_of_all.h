@@ -1,5 +1,5 @@
 #pragma once
-/// When instructions ran on the devices of all processes.
+/// Times of instructions on the devices of all processes.
 #include <vector>
 
 #include "src/processes/world.h"
@@ -8,9 +8,9 @@
 
 namespace alpa::runtime {
 
-/// Of all devices, in the order of `programs`; instructions are those of `programs`. Collective.
-/// `here`: those of this process, which `devices` has. The clocks of hosts are set so that their
-/// first instructions begin together.
+/// Times of all devices, in the order of `programs`; instructions are those of `programs`.
+/// Collective. `here`: the devices of this process, which `devices` has. The clocks of hosts are
+/// aligned so that their first instructions begin together.
 std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
                                       const Programs& programs, processes::World& world);
 

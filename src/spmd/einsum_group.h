@@ -15,7 +15,7 @@ bool is_einsum_group(const Node& node);
 /// The members of an einsum_group node, as nodes of their own.
 std::vector<Node> members_of_group(const Node& group);
 
-/// Whether one kernel can compute an einsum_group node of these local types and attributes, if its
+/// True if one kernel can compute an einsum_group node of these local types and attributes, if its
 /// tensors lie side by side. Data pointers are not set.
 using GroupsEinsums = bool (*)(const KernelCall& node);
 

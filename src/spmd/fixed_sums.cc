@@ -11,7 +11,7 @@
 namespace alpa::spmd {
 namespace {
 
-/// Whether a reduction adds over the last axes over which its operands are partial: the devices
+/// True if a reduction adds over the last axes over which its operands are partial: the devices
 /// along them hold neighbouring parts.
 bool reduces_in_order(const SpmdProgram& program, const Node& node) {
   std::uint32_t axes = 0;

@@ -59,7 +59,7 @@ class Rewriting {
     return dtype == f32 || dtype == bf16 || dtype == f16;
   }
 
-  /// Whether `value` is made before node n, as the program is now.
+  /// True if `value` is made before node n, as the program is now.
   bool is_ready(int value, int n) const {
     return producer(value) != n && place_[producer(value)] <= n;
   }
@@ -81,7 +81,7 @@ class Rewriting {
     return true;
   }
 
-  /// Whether the backend has one kernel for the node, and the layouts of its values allow one node.
+  /// True if the backend has one kernel for the node, and the layouts of its values allow one node.
   bool is_joint(const Node& node) const {
     if (!follows_a_strategy(program, node)) return false;
     KernelCall call;
@@ -349,7 +349,7 @@ struct Addition {
   int node, addend;
 };
 
-/// Whether `value` can be read by node n, or moved before it, without waiting for other devices.
+/// True if `value` can be read by node n, or moved before it, without waiting for other devices.
 bool may_be_added(const Rewriting& r, int value, int n) {
   const Node& producer = r.nodes[r.producer(value)];
   if (!r.is_ready(value, n)) return producer.op == &ops::input;
@@ -392,7 +392,7 @@ void fuse_addend(Rewriting& r, int n) {
   if (r.is_joint(node) && r.bring_before(sum->addend, n)) replace(r, n, std::move(node), dropped);
 }
 
-/// What is added to a normalisation's gradient of x: that of the residual beside it.
+/// Fuses the addition of the residual's gradient into a normalisation's gradient of x.
 void fuse_onto_norm_gradient(Rewriting& r, int n) {
   Node node = r.nodes[n];
   if (node.op != &ops::layer_norm_grad && node.op != &ops::rms_norm_grad) return;

@@ -41,8 +41,8 @@ bool is_small(const SpmdProgram& program, int value) {
          kMostBytes;
 }
 
-/// What is added to the accumulator of this update, before it is converted; -1 if its new content
-/// is no sum of the two.
+/// The value that this update adds to its accumulator, before conversion to the accumulator's
+/// type; -1 if the new content is not such a sum.
 int added_to(const Graph& graph, const Update& update) {
   const Node& sum = graph.producer(update.value);
   if (find_input(graph, update.input)->kind != InputKind::accumulator || sum.op != &ops::add)

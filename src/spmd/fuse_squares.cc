@@ -14,7 +14,7 @@ struct Readers {
   std::vector<bool> others;             ///< per value, whether an update, metric or output takes it
 };
 
-/// One node reads `value`, and nothing else takes it.
+/// True if one node reads `value`, and no update, output or metric takes it.
 bool is_read_once(const Readers& readers, int value) {
   return readers.nodes[value].size() == 1 && !readers.others[value];
 }

@@ -91,7 +91,7 @@ class Kinds {
   std::map<std::string, bool> fits_;
 };
 
-/// Whether the result has its operand's bytes on every device.
+/// True if the result has its operand's bytes on every device.
 bool renames_bytes(const SpmdProgram& program, const Node& node) {
   if (!node.op->alias) return false;
   const int from = node.operands[0], to = node.results[0];

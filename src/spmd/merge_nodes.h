@@ -18,7 +18,7 @@ struct MergeRules {
   std::int64_t limit = 0;
   /// The node that replaces two or more members, given in program order.
   std::function<Node(const std::vector<const Node*>&)> merged;
-  /// How much merging may add to the peak of live bytes.
+  /// Most bytes that merging may add to the peak of live bytes.
   std::int64_t slack_bytes = 0;
 };
 

@@ -15,8 +15,8 @@ bool is_gather(const Node& node) {
   return node.op->reshard == CollectiveKind::all_gather && !node.attributes.contains(kOnce);
 }
 
-/// What is gathered ahead in a region: twice the largest gather. The matrices of a layer are of a
-/// size, and its vectors come along.
+/// Limit on the bytes gathered ahead, in units of the largest gather. The matrices of a layer are
+/// of similar size, and its vectors come along.
 constexpr std::int64_t kLargestAhead = 2;
 
 class Prefetching {
@@ -51,7 +51,8 @@ class Prefetching {
   }
 
  private:
-  /// Whether it gathers state, maybe what another one has gathered; those before it are known.
+  /// True if node n gathers state, or gathers further what another node has gathered of it. The
+  /// entries of `gathers_state_` before n must be known.
   bool finds_state(int n) const {
     const Node& node = graph_.nodes[n];
     return is_gather(node) && std::ranges::all_of(node.operands, [&](int value) {
@@ -71,7 +72,7 @@ class Prefetching {
     return first;
   }
 
-  /// Whether it gathers further what another one has gathered.
+  /// True if node n gathers further what another node has gathered.
   bool continues(int n) const {
     return std::ranges::any_of(graph_.nodes[n].operands,
                                [&](int value) { return is_gather(graph_.producer(value)); });
@@ -96,7 +97,8 @@ class Prefetching {
     return true;
   }
 
-  /// To what reads the earliest gather behind which no more than the window is under way.
+  /// Moves gather n to the first use of the earliest gather behind which no more than the window is
+  /// under way; if it cannot move there, to that of a later one.
   void move(int n) {
     const Node& node = graph_.nodes[n];
     std::vector<Gather>& before = before_[{program_.mesh_index(node.results[0]), node.region}];

@@ -124,7 +124,7 @@ SpmdProgram with_fixed_sums(SpmdProgram program, const Graph& whole);
 /// f16 before fusion are still rounded after it.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Whether one kernel can compute an einsum_epilogue node of these local types and attributes.
+/// True if one kernel can compute an einsum_epilogue node of these local types and attributes.
 /// Data pointers are not set.
 using FusesEpilogue = bool (*)(const KernelCall& node);
 

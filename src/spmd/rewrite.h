@@ -24,7 +24,7 @@ SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes);
 
 bool is_reduction(const Node& node);
 
-/// Whether one strategy of the node's rule gives its operands and results the specs that their
+/// True if one strategy of the node's rule gives its operands and results the specs that their
 /// values have in `program`; the node itself need not be in it. With `keeps_sum_order`, one that
 /// does (src/plan/facts/strategy.h).
 bool follows_a_strategy(const SpmdProgram& program, const Node& node, bool keeps_sum_order = false);

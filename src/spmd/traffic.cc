@@ -15,7 +15,7 @@ int group_size(const SpmdProgram& program, const Node& node) {
   return size;
 }
 
-/// By kind and device.
+/// Traffic by kind of collective and device.
 using Sent = std::map<std::string, std::map<int, Traffic>>;
 
 void add_collective(const SpmdProgram& program, const Node& node, int runs, Sent& sent) {

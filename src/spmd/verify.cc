@@ -136,7 +136,7 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
 
 // ---- joint nodes
 
-/// Each member by itself.
+/// True if each member by itself follows a strategy.
 bool follow_strategies(const SpmdProgram& program, const std::vector<Node>& members) {
   return std::all_of(members.begin(), members.end(),
                      [&](const Node& member) { return follows_a_strategy(program, member); });
