@@ -11,7 +11,7 @@ namespace alpa {
 
 class Recomputation {
  public:
-  /// Of the nodes up to `last`, all of the builder's so far.
+  /// Repeats nodes up to `last`, all of the builder's so far.
   Recomputation(Recorder& builder, int last);
 
   /// Node `n` with the operands and results that its gradient reads. Appends the nodes that are
@@ -30,7 +30,7 @@ class Recomputation {
   /// The parts around a node, innermost first.
   std::vector<Part> parts_of(int n) const;
   void make(const std::vector<Part>& parts);
-  /// What a reader inside these parts reads in place of `value`.
+  /// The value that a reader inside these parts reads in place of `value`.
   int read(int value, const std::vector<Part>& parts) const;
 
   Recorder& builder_;

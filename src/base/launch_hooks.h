@@ -1,10 +1,11 @@
 #pragma once
-/// What a launch of several processes changes in this module, which knows nothing of processes.
+/// Hooks by which a launch of several processes changes this module, which knows nothing of
+/// processes.
 
 namespace alpa {
 
 struct LaunchHooks {
-  /// Whether this process writes files, of which a launch needs one copy; null: it does.
+  /// True if this process writes files, of which a launch needs one copy; null: it does.
   bool (*writes_files)() = nullptr;
   /// Processes that share the cores of this one, itself included.
   int sharing_cores = 1;

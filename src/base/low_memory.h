@@ -1,5 +1,5 @@
 #pragma once
-/// What a process needs while memory is short: made ready while there is some.
+/// Resources that a process needs while memory is short: made ready while there is some.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@ namespace alpa {
 /// Most bytes of addresses that the process may map (`ulimit -v`); none: any number.
 std::optional<std::int64_t> address_limit();
 
-/// What to say when memory is exhausted: the limit of addresses, if there is one, else what helps.
+/// Advice for when memory is exhausted: the limit of addresses, if there is one, else what helps.
 std::string out_of_memory_text();
 
 /// Loads what ending a thread, and throwing through the C library, need. Otherwise glibc loads that

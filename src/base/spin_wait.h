@@ -118,8 +118,8 @@ class SpinWait {
   static void sleep(const Word& word, std::uint32_t value, std::chrono::nanoseconds timeout);
   static void wake_sleepers(Word& word, int count);
 
-  // Whether spinning pays: a moving average over recent waits, of kAlways for a short one and 0 for
-  // a long one. Lost updates of concurrent waits do no harm.
+  // Estimate of whether spinning pays: a moving average over recent waits, of kAlways for a short
+  // one and 0 for a long one. Lost updates of concurrent waits do no harm.
   static constexpr int kAlways = 1024, kPays = kAlways / 2, kMemory = 8;
   bool spinning_pays() const {
     return may_spin_ && short_.load(std::memory_order_relaxed) >= kPays;

@@ -1,5 +1,5 @@
 #pragma once
-/// What a folder of checkpoints holds, for people and other programs.
+/// Contents of a folder of checkpoints, for people and other programs.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What a state consists of, and its copies in host memory.
+/// Tensors and counters of a state, and its copies in host memory.
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -17,11 +17,11 @@ class StateContent {
   explicit StateContent(const TrainState& state);
 
   const Graph& graph() const;  ///< whose state inputs are the tensors
-  /// Of the executable that made the state.
+  /// Plan and programs of the executable that made the state.
   const std::shared_ptr<const CompiledStep>& planned() const;
-  /// Of all processes.
+  /// Tensors of all processes.
   const std::vector<runtime::StateBox>& boxes() const;
-  /// Those that this process holds, with their places in a snapshot of these.
+  /// Tensors that this process holds, with their places in a snapshot of these.
   const std::vector<runtime::StateBox>& boxes_here() const;
 
   /// From now on, what is recorded there is thrown at the next step on the state.

@@ -29,10 +29,10 @@ class PlanSearch {
   /// Sets the proven bounds of a lowered plan.
   virtual void set_bounds(Plan& /*plan*/) const {}
 
-  /// Whether the search for a lowered plan ended by itself, at this gap in its own count.
+  /// True if the search for a lowered plan ended by itself, at this gap in its own count.
   virtual bool is_complete(const PlanCost& cost, double gap) const { return cost.gap() <= gap; }
 
-  /// What to throw if no plan fits: an intra_op::OverBudget that says what the smallest plan met
+  /// The exception if no plan fits: an intra_op::OverBudget that says what the smallest plan met
   /// (null: none) lacks, and how to mend it.
   virtual std::exception_ptr failure(const CompiledStep* smallest) const = 0;
 };

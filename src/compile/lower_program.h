@@ -11,7 +11,7 @@
 
 namespace alpa {
 
-/// What programs are lowered for.
+/// Devices, options and memory that programs are lowered for.
 struct LoweringTarget {
   const Cluster& cluster;
   const ExecutorOptions& options;

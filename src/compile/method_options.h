@@ -34,10 +34,10 @@ struct MethodOptions {
 
 MethodOptions options_of(const Method& method);
 
-/// Of its schedule, "auto" if the planner may choose.
+/// Name of the schedule; "auto" if the planner may choose.
 std::string_view schedule_name(const PipeshardParallel& options);
 
-/// Whether the planner searches for stages.
+/// True if the planner searches for stages.
 bool searches_stages(const MethodOptions& method);
 
 /// Throws Error for an option, or a cluster, that no plan can follow.

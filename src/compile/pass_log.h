@@ -59,12 +59,12 @@ class PassLog {
   /// A plan is made from here on, in so many seconds (PlanningClock).
   void begin_plan(double solver_seconds) const { clock_.emplace(solver_seconds); }
 
-  /// A phase of it is over. Throws Error if planning takes too long.
+  /// Ends the current phase of planning. Throws Error if planning takes too long.
   void finished(std::string_view phase) const {
     if (clock_) clock_->finished(phase);
   }
 
-  /// What took how long, if planning takes too long; else empty.
+  /// Phases and their seconds, if planning takes too long; else empty.
   std::string overtime() const { return clock_ && clock_->is_late() ? clock_->text() : ""; }
 
  private:

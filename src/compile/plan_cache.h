@@ -9,7 +9,7 @@
 
 namespace alpa {
 
-/// What the plan of `graph` depends on, as text: the version of the library, the graph, the
+/// All that the plan of `graph` depends on, as text: the version of the library, the graph, the
 /// cluster, the devices' threads, and the options that a search looks at.
 std::string planning_key(const Graph& graph, const MethodOptions& method, const Cluster& cluster);
 

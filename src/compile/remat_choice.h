@@ -23,7 +23,7 @@ using PlanStep = std::function<CompiledStep(const TrainingStep& step, double sha
 CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,
                                  const cost::CostModel& model, const PlanStep& plan);
 
-/// Those of `layers` that free something, in that order.
+/// The layers of `layers` that free something, in that order.
 std::vector<int> layers_worth_recomputing(const TrainingStep& step, const std::vector<int>& layers,
                                           int num_micro_batches, const cost::CostModel& model);
 

@@ -34,8 +34,8 @@ class StagePlanner {
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
   bool has_begun() const { return search_ != nullptr; }
-  /// Of that search: a bound in its count, its best stages, and how far it is. If none was begun:
-  /// 0, infinite and nothing.
+  /// Accessors of `search()`: lower bound in seconds, seconds of the best stages, progress. If it
+  /// has not begun: 0, infinite and nothing.
   double bound() const { return search_ ? search_->bound() : 0; }
   double best_seconds() const { return search_ ? search_->best_seconds() : kInfinity; }
   /// Seconds that no stages of that search take less than; more than `enough` need not be proven.
@@ -43,8 +43,8 @@ class StagePlanner {
     return search_ ? search_->proven_seconds(enough) : 0;
   }
   PlanningProgress progress() const { return search_ ? search_->progress() : PlanningProgress{}; }
-  /// What other numbers of micro-batches are proven to take at least, in seconds, and whether their
-  /// searches ended by themselves.
+  /// Lower bound on other numbers of micro-batches, in seconds, and whether their searches ended by
+  /// themselves.
   void set_others(double bound, bool complete) { others_ = {bound, complete}; }
 
   /// The stages that the method asks for. If it says that they are searched for, they fit `budget`
@@ -64,17 +64,17 @@ class StagePlanner {
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
 
-  /// Whether the search for stages ended by itself, within its gap; false if they were given.
+  /// True if the search for stages ended by itself, within its gap; false if they were given.
   bool is_complete() const { return is_complete_; }
   /// Seconds that no stages are proven to take less than; 0 if they were given.
   double lower_bound() const { return lower_bound_; }
   /// The same, of this graph's stages alone, whatever its variants take.
   double variant_bound() const { return proven_ < kInfinity ? proven_ : 0; }
 
-  /// Of the chosen stages.
+  /// Schedule of the chosen stages.
   ScheduleKind schedule() const { return schedule_; }
 
-  /// What the planner counts for a stage of the result.
+  /// Bytes that the planner counts for a stage of the result.
   std::int64_t counted(const std::vector<StagePlan>& stages, std::size_t stage) const;
 
  private:

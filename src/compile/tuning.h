@@ -1,5 +1,5 @@
 #pragma once
-/// What compiling a step spends on plans: one group per file.
+/// Tuning numbers of the choice and lowering of plans: one group per file.
 #include <cstddef>
 #include <cstdint>
 
@@ -56,7 +56,7 @@ struct CompileTuning {
     double until_best = 0.5;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;
-    /// Of a step of so many nodes, other variants are lowered as long as they may take less, and
+    /// Up to so many nodes of a step, other variants are lowered as long as they may take less, and
     /// every set of so many layers may be computed again.
     std::size_t small_nodes = 400, few_layers = 3;
     /// Share of the work after which, without better stages, the searches end.

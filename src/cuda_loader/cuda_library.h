@@ -7,7 +7,7 @@
 
 namespace alpa {
 
-/// Whether and how this process can use CUDA.
+/// Support of CUDA in this process.
 struct CudaSupport {
   const CudaFunctions* functions = nullptr;  ///< null without the library; never unloaded
   std::string path;                          ///< of the library that was loaded

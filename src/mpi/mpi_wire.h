@@ -7,7 +7,7 @@
 
 namespace alpa::mpi {
 
-/// What MPI says of itself, in several lines.
+/// Version and build of MPI, in several lines.
 std::string library_version();
 
 /// Ends all processes of the launch by PMIx, by which MPI was started: unlike MPI_Abort, that

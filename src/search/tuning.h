@@ -37,7 +37,7 @@ struct Tuning {
     double large_gap = 0.02;
     /// A round on such a mesh ends here, too: without a budget once this share of its work is done.
     double modest_gap = 0.015, modest_share = 0.25;
-    /// Of the time left, a search of the whole leaves this part to each mesh that waits behind it,
+    /// Part of the time left that a search of the whole leaves to each mesh that waits behind it,
     /// but at most the second part to all: without their bounds its own proves nothing of all
     /// meshes.
     double share_of_waiting = 0.12, most_of_waiting = 0.5;

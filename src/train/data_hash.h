@@ -10,10 +10,10 @@
 
 namespace alpa {
 
-/// Of names, types and content.
+/// Hash of names, types and content.
 std::uint64_t hash_of(const BatchData& arrays);
 
-/// Of all bytes, or, of more than 64 MiB, of 1,024 blocks of 64 KiB that are spread evenly.
+/// Hash of all bytes, or, of more than 64 MiB, of 1,024 blocks of 64 KiB that are spread evenly.
 std::uint64_t hash_of(std::span<const std::byte> bytes);
 
 /// "shuffled with seed 3" or "not shuffled".

@@ -11,7 +11,7 @@ namespace alpa {
 /// graph without updates of parameters stays as it is. Copies take memory for the whole step.
 Graph with_parameter_copies(const Graph& graph);
 
-/// Whether micro-batches of a step that updates parameters convert some, which have no copies then.
+/// True if micro-batches of a step that updates parameters convert some, which have no copies then.
 bool converts_parameters(const Graph& graph);
 
 /// The same for a step that works on the state of `leader`: with the copies that `leader` has, and

@@ -9,7 +9,7 @@
 
 namespace alpa {
 
-/// Whether the whole name fits one of the patterns.
+/// True if the whole name fits one of the patterns.
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 
 /// The name of a parameter.

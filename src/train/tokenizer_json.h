@@ -35,7 +35,7 @@ class AddedTokens {
   std::array<std::vector<Added>, 256> by_first_byte_;  ///< the longest first
 };
 
-/// What a tokenizer of byte pairs knows.
+/// Tables of a tokenizer of byte pairs.
 struct TokenizerTables {
   BytePairs pairs;
   WordPattern pattern = WordPattern::gpt2;

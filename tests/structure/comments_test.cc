@@ -3,7 +3,6 @@
 
 #include <map>
 #include <regex>
-#include <set>
 #include <string>
 
 #include "structure/pages.h"
@@ -16,11 +15,6 @@ using structure::SourceFile;
 namespace {
 
 constexpr double kMostWithoutSubject = 0.03;  ///< as a fraction of all blocks
-
-/// Rooms of src whose comments may open otherwise, because nobody has rewritten them yet. A room
-/// that keeps the rule must leave this list.
-const std::set<std::string> kNotYet = {"autograd", "base",   "checkpoint", "compile", "cuda_loader",
-                                       "mpi",      "search", "plan",       "train"};
 
 /// Counts of blocks, and "file:line: text" of those that open without their subject.
 struct Openings {
@@ -84,9 +78,8 @@ TEST_CASE("in each room at most 3 % of the headers' comments open without their 
   CHECK(rooms.size() > 10);
   for (const auto& [room, openings] : rooms) {
     INFO(room << ": " << openings.bad << " of " << openings.all << "\n" << openings.found);
-    CHECK(openings.few() != kNotYet.contains(room));
+    CHECK(openings.few());
   }
-  for (const std::string& room : kNotYet) CHECK_MESSAGE(rooms.contains(room), room);
 }
 
 TEST_CASE("at most 3 % of the paragraphs in docs open without their subject") {

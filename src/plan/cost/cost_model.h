@@ -35,13 +35,13 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         const DeviceMesh& mesh, const CostModel& model,
                         std::optional<double> moved = {});
 
-/// What each of n devices takes at least, however they share work: shared / n + own.
+/// Lower bound on each of n devices, however they share work: shared / n + own seconds.
 struct LeastSeconds {
   double shared = 0, own = 0;
 };
 
-/// Of an operator that moves so many bytes, on up to `most_devices`: FLOPs and bytes count at the
-/// best rates of any shape.
+/// Lower bound on an operator that moves so many bytes, on up to `most_devices`: FLOPs and bytes
+/// count at the best rates of any shape.
 LeastSeconds least_operator_seconds(const Rule& rule, std::span<const TensorType> operands,
                                     std::span<const TensorType> results, int most_devices,
                                     const CostModel& model, double moved);

@@ -23,7 +23,8 @@ struct SpecList {
   }
 };
 
-/// What `enumerate_specs` produces beyond splits into at most as many parts as there are elements.
+/// Specs that `enumerate_specs` produces beyond splits into at most as many parts as there are
+/// elements.
 struct SpecLimits {
   std::uint32_t partials = 0;   ///< set of combiners
   std::uint32_t unit_axes = 0;  ///< bits of axes of size 1 that may split or be partial

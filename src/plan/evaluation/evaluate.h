@@ -1,6 +1,6 @@
 #pragma once
-/// What a plan costs, independent of the search that found it: seconds of its parts, bytes, and
-/// what rematerialised layers take and free.
+/// Costs of a plan, independent of the search that found it: seconds of its parts, bytes, and what
+/// rematerialised layers take and free.
 #include <algorithm>
 #include <optional>
 #include <string>

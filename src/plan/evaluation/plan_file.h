@@ -1,5 +1,5 @@
 #pragma once
-/// What all plan files have.
+/// Fields that all plan files have.
 #include <string>
 #include <utility>
 

@@ -60,7 +60,7 @@ NodeClasses classify(const Graph& graph, KnownRules* known = nullptr,
 double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
                     const DeviceMesh& mesh, const cost::CostModel& model);
 
-/// What no strategy of the node takes less than, on any mesh of up to `most_devices`.
+/// Lower bound on the node's seconds over all strategies, on any mesh of up to `most_devices`.
 cost::LeastSeconds least_node_seconds(const NodeClass& node, const LoopShare& share,
                                       int most_devices, const cost::CostModel& model);
 

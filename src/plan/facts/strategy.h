@@ -10,7 +10,7 @@
 
 namespace alpa::intra_op {
 
-/// Whether a factor may be split into more parts than it has elements, so that devices have none.
+/// True if a factor may be split into more parts than it has elements, so that devices have none.
 enum class IdleDevices : std::uint8_t { none, allowed };
 
 /// Every strategy of a node with this rule on the mesh: each axis none, a splittable factor
@@ -21,7 +21,7 @@ enum class IdleDevices : std::uint8_t { none, allowed };
 std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh,
                                      IdleDevices idle = IdleDevices::none);
 
-/// Whether the strategy leaves the sums of one order (KernelCall::sums) their order: it splits no
+/// True if the strategy leaves the sums of one order (KernelCall::sums) their order: it splits no
 /// summed factor but the chunked one, over devices that have equally many chunks, and no operand is
 /// a partial sum.
 bool keeps_sum_order(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh);

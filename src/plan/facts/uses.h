@@ -18,7 +18,7 @@ struct Use {
   int source = -1;
 };
 
-/// Whether a copy that the use reads may be made once per step although the use is not.
+/// True if the resharded copy is loop-invariant: made once per step, read per micro-batch.
 inline bool may_be_made_once(const Use& use) { return use.copy_runs < use.runs; }
 
 /// Phase of a use: 1 if it happens once per step although there are several micro-batches, else 0.

@@ -10,8 +10,8 @@
 
 namespace alpa::pipeline {
 
-/// What a backward run computes: everything, or only what other meshes wait for (the gradients of a
-/// stage's inputs), or the rest (those of its weights).
+/// Part of the gradients that a backward run computes: everything, or only what other meshes wait
+/// for (the gradients of a stage's inputs), or the rest (those of its weights).
 enum class GradientPart : std::uint8_t { all, inputs, weights };
 
 /// One run of a mesh's nodes of one region.

@@ -19,9 +19,9 @@ struct LeastRuns {
 struct StepBoundProblem {
   Submesh cluster;
   const std::vector<Submesh>& submeshes;  ///< the choices that `costs` numbers
-  /// What a micro-batch takes at least, with its share (1 / micro_batches) of what runs once.
+  /// Lower bound on a micro-batch, with its share (1 / micro_batches) of what runs once.
   const PartitionCosts& costs;
-  /// What its runs take at least.
+  /// Lower bounds on its runs.
   std::function<LeastRuns(int first, int last, int submesh)> runs;
   int micro_batches = 1;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -31,7 +31,7 @@ struct StepBoundProblem {
   /// Seconds to pass one micro-batch (forward and backward) between the stage on submesh `before`
   /// that ends before layer `layer` and the one on submesh `after` that begins there. Empty: 0.
   std::function<double(int layer, int before, int after)> transfer_seconds = {};
-  /// Whether reductions of gradients, which `costs` count, may hide behind the last backward run.
+  /// True if reductions of gradients, which `costs` count, may hide behind the last backward run.
   bool hides_gradients = false;
   std::vector<StagePartition> known = {};  ///< what these take is known: others are sought
   double enough = kInfinity;               ///< seconds; no larger bound is sought

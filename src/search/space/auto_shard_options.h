@@ -58,7 +58,7 @@ struct AllowedPlans {
   bool fixed_sums = false;  ///< those alone that keep the order of sums (`keeps_sum_order`)
   std::vector<PinnedNode> pins = {};  ///< each of another node
 
-  /// Whether mesh axes may be used in every way.
+  /// True if mesh axes may be used in every way.
   bool leaves_axes_free() const {
     return !split_batch_everywhere && !batch_mesh_axis && axis_uses.empty();
   }
@@ -68,7 +68,7 @@ struct AllowedPlans {
 struct PartOfGraph {
   /// Boundary inputs arrive whole or split, not as partial sums: from another mesh.
   bool whole_boundary_inputs = false;
-  /// Of boundary inputs, by name, the dimension that is the batch; the others have none.
+  /// Batch dimensions of boundary inputs, by name; the others have none.
   std::map<std::string, int> boundary_batch_dims;
   /// Per node, its part in its loop (fusion.h), where loops reach beyond the part; null: as
   /// `loop_shares` says. Must outlive the search.
@@ -96,7 +96,7 @@ struct SearchLimits {
   double overtime_seconds = kOvertimeSeconds;
 };
 
-/// What a search is asked for.
+/// Question of a search on one graph.
 struct AutoShardOptions {
   std::string method = "shard";  ///< named by plans and errors
   AllowedPlans allowed = {};
@@ -108,7 +108,7 @@ struct AutoShardOptions {
   ProgressCallback progress = {};
 };
 
-/// Whether plans may make copies of state once per step and keep them for all micro-batches. Where
+/// True if plans may make copies of state once per step and keep them for all micro-batches. Where
 /// state may be whole, that takes as long, less memory, and fewer choices to search.
 inline bool copies_state_once(const AutoShardOptions& options) {
   return options.allowed.parameters == Holding::split;

@@ -1,5 +1,5 @@
 #pragma once
-/// What stages pass to each other, priced before they are planned.
+/// Prices of what stages pass to each other, before they are planned.
 #include <vector>
 
 #include "alpa/ir/graph.h"
@@ -14,7 +14,7 @@ struct CutSeconds {
   double per_step = 0;  ///< what lasts for the step, such as tied weights and their gradients
 };
 
-/// What cuts of a graph into stages on these submeshes, which are named by index, take. No way to
+/// Prices of cuts of a graph into stages on these submeshes, which are named by index. No way to
 /// send the tensors takes less (cost::least_transfer_seconds).
 class CutPrices {
  public:

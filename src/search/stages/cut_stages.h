@@ -8,7 +8,7 @@
 
 namespace alpa {
 
-/// Of a stage's boundary inputs, by name, the dimension that is the batch, if they have one.
+/// Batch dimensions of a stage's boundary inputs, by name, of those that have one.
 using BoundaryBatchDims = std::map<std::string, int>;
 
 /// Fills the graphs of `stages`, whose layers together are those of `graph`; a single stage is the

@@ -9,7 +9,7 @@
 
 namespace alpa {
 
-/// What stages are planned with.
+/// Prices, options and cache that stages are planned with.
 struct PlanningContext {
   const cost::CostModel& model;
   const intra_op::AutoShardOptions& options;  ///< with the time limit
@@ -18,7 +18,7 @@ struct PlanningContext {
 
 inline constexpr std::int64_t kNoByteLimit = std::numeric_limits<std::int64_t>::max();
 
-/// What a stage may take.
+/// Limits of a stage.
 struct StageLimit {
   /// Per device, as intra_op::counted_bytes counts them.
   std::int64_t bytes = kNoByteLimit;

@@ -1,5 +1,5 @@
 #pragma once
-/// What ranges of layers cost on parts of the cluster. Lower bounds come first; plans are made only
+/// Costs of ranges of layers on parts of the cluster. Lower bounds come first; plans are made only
 /// of the ranges that the search for stages asks for. One thread at a time.
 #include <cstdint>
 #include <functional>
@@ -30,7 +30,7 @@ struct RangeQuery {
   int in_flight = 1;
 };
 
-/// What ranges may use.
+/// Memory, parts of the cluster and meshes that ranges may use.
 struct RangeSpace {
   std::int64_t budget = 0;  ///< bytes of a device
   std::vector<inter_op::Submesh> parts;
@@ -43,7 +43,7 @@ struct RangePlan {
   ShardingPlan plan;
 };
 
-/// Whether the mesh has one of these shapes, or there are none.
+/// True if the mesh has one of these shapes, or there are none.
 bool is_allowed(const DeviceMesh& mesh, const std::vector<std::vector<int>>& shapes);
 
 class RangeCosts {
@@ -53,10 +53,10 @@ class RangeCosts {
              const PlanningContext& planning);
 
   const inter_op::LayerRanges& ranges() const { return ranges_; }
-  /// Those of the space that have a logical mesh.
+  /// Parts of the space that have a logical mesh.
   const std::vector<inter_op::Submesh>& parts() const { return parts_; }
 
-  /// What is asked of ranges.
+  /// Kinds of costs that can be asked for.
   enum class Ask : std::uint8_t {
     least,   ///< the best plan if it is known, else a bound of the range, or of its parts together
     proven,  ///< a bound alone: plans that gave up speed to fit the memory count by theirs
@@ -65,7 +65,7 @@ class RangeCosts {
   /// Seconds of a micro-batch. Infinite: no plan fits the memory.
   double seconds(const RangeQuery& query, Ask ask = Ask::least);
 
-  /// What forward and backward of a micro-batch take at least.
+  /// Lower bounds on forward and backward of a micro-batch, in seconds.
   inter_op::LeastRuns least_runs(int range, int part) const {
     return runs_[range * parts_.size() + part];
   }
@@ -93,7 +93,7 @@ class RangeCosts {
   /// The best plan of a planned range that fits the memory; null: there is none.
   std::shared_ptr<const RangePlan> found_plan(const RangeQuery& query);
 
-  /// Whether any plan gave up speed to fit the memory; its seconds are no proven bound.
+  /// True if any plan gave up speed to fit the memory; its seconds are no proven bound.
   bool is_memory_bound() const { return is_memory_bound_; }
   /// For dual bounds.
   int num_searches() const { return num_searches_; }
@@ -114,7 +114,7 @@ class RangeCosts {
   /// How a bound was found: as a sum of those of parts, from the least that every node takes, or by
   /// the dual bound.
   enum class Level : std::uint8_t { parts, strategies, dual };
-  /// What is known of a range on a logical mesh.
+  /// Lower bound of a range on a logical mesh.
   struct Known {
     double bound = 0;  ///< seconds are at least this
     Level level = Level::parts;
@@ -144,7 +144,7 @@ class RangeCosts {
   void raise_bounds();
   void rule_out_what_cannot_fit();
   void begin_with_even_parts();
-  /// What the devices that share a range's operators take at least, of a micro-batch.
+  /// Lower bound on a micro-batch for devices that share a range's operators evenly.
   struct EvenPart {
     cost::LeastSeconds forward, backward, apply;
     StageSeconds launched;  ///< by the host

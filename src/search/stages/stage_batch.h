@@ -7,8 +7,8 @@
 
 namespace alpa {
 
-/// Of the values that stages give each other, the dimension that is the batch, by reading stage. It
-/// is known from the stages that compute them.
+/// Batch dimensions of the values that stages give each other, by reading stage. It is known from
+/// the stages that compute them.
 std::vector<BoundaryBatchDims> batch_dims_of(const std::vector<StagePlan>& stages);
 
 }  // namespace alpa

@@ -14,7 +14,7 @@
 
 namespace alpa {
 
-/// What stages are searched for.
+/// Question of a search for stages: the graph, the cluster and the choices.
 struct StageSearchSpace {
   const Graph& graph;
   const Cluster& cluster;
@@ -32,7 +32,7 @@ struct FoundStages {
   int schedule = 0;        ///< number among the choices
   double seconds = 0;      ///< predicted for the step, by its schedule
   double lower_bound = 0;  ///< no stages take less
-  /// Whether the search ended by itself: no other stages are expected to take less, up to the
+  /// True if the search ended by itself: no other stages are expected to take less, up to the
   /// options' relative gap.
   bool is_complete = false;
   /// Per stage, the plan that the search made of it; null: it needs less memory.
@@ -45,7 +45,7 @@ struct FoundStages {
 /// best stages that were planned, as their schedule plays them. One thread at a time.
 class StageSearch {
  public:
-  /// What `question` and `planning` refer to must outlive this.
+  /// Referents of `question` and `planning` must outlive this.
   StageSearch(StageSearchSpace question, const PlanningContext& planning);
   ~StageSearch();
   StageSearch(const StageSearch&) = delete;
