@@ -1,6 +1,7 @@
 // src/train/words.cc — words by the regular expressions of tokenizers, which PCRE2 matches
 #include "src/train/words.h"
 
+#include <cctype>
 #include <new>
 
 #include "alpa/base/error.h"
@@ -76,6 +77,7 @@ WordPattern::WordPattern(std::string_view regex) : regex_(regex) {
       pcre2_compile(bytes_of(text), text.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error,
                     &place, nullptr);
   require(code != nullptr, "'{}' is no regular expression: {}", excerpt(regex), message_of(error));
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // five times as fast, where the system allows it
   code_ = {code, [](void* held) { pcre2_code_free(static_cast<pcre2_code*>(held)); }};
 }
 
@@ -89,11 +91,16 @@ void WordPattern::cut(std::string_view text, const Visit& visit) const {
   pcre2_set_heap_limit(limits.get(), kHeapKibibytes);
   std::size_t visited = 0;
   for (std::size_t from = 0; from < text.size();) {
-    const int found = pcre2_match(code, bytes_of(text), text.size(), from, PCRE2_NO_UTF_CHECK,
-                                  match.get(), limits.get());
+    const auto next = [&](std::uint32_t options) {
+      return pcre2_match(code, bytes_of(text), text.size(), from, PCRE2_NO_UTF_CHECK | options,
+                         match.get(), limits.get());
+    };
+    int found = next(0);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = next(PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) break;
-    require(found >= 0, "encode: the pattern '{}' of words: {} behind '{}'; simplify the pattern",
-            excerpt(regex_), message_of(found), excerpt(text.substr(from)));
+    if (found < 0)
+      fail("encode: the pattern '{}' of words: {} behind '{}'; simplify the pattern",
+           excerpt(regex_), message_of(found), excerpt(text.substr(from)));
     const std::size_t* bounds = pcre2_get_ovector_pointer(match.get());
     const std::size_t start = bounds[0], end = bounds[1];
     if (start > visited) visit(text.substr(visited, start - visited));

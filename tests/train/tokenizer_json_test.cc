@@ -157,7 +157,8 @@ TEST_CASE("words may be those of any pattern, or of several") {
   REQUIRE(read(whole).encode("he").size() == 1);
   const Tokenizer halves = read(json);
   CHECK(halves.encode("he").size() == 2);
-  parts.insert(parts.begin(), {{"type", "Digits"}, {"individual_digits", false}});
+  const Json digits = {{"type", "Digits"}, {"individual_digits", false}};
+  parts.insert(parts.begin(), digits);
   parts.back()["use_regex"] = true;
   const Tokenizer all = read(json);
   CHECK(all.decode(all.encode("the 123 plan")) == "the 123 plan");
