@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/ilp/contest.h"
+#include "tools/contest/contest.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 

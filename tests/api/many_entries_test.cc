@@ -3,7 +3,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include "src/ilp/contest.h"
+#include "tools/contest/contest.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/steps.h"

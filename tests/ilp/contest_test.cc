@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/ilp/contest.h"
+#include "tools/contest/contest.h"
 #include "src/ilp/solve.h"
 
 namespace alpa::ilp::contest_test {

@@ -1,5 +1,5 @@
 // Wires in memory: the contract of all wires, and what injected faults do.
-#include "src/processes/memory_wire.h"
+#include "support/memory_wire.h"
 
 #include <doctest/doctest.h>
 

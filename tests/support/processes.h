@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/exception_text.h"
-#include "src/processes/memory_wire.h"
+#include "support/memory_wire.h"
 #include "src/processes/world.h"
 
 namespace alpa::testing {

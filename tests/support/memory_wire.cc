@@ -1,5 +1,5 @@
-// src/processes/memory_wire.cc — mailboxes, and the faults that are injected into them
-#include "src/processes/memory_wire.h"
+// tests/support/memory_wire.cc — mailboxes, and the faults that are injected into them
+#include "support/memory_wire.h"
 
 #include <algorithm>
 #include <atomic>
