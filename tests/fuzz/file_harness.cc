@@ -112,16 +112,14 @@ std::vector<std::string> tokenizer_seeds() {
       R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "s"}}, {"Sequence": {}}],)"
       R"( "special_tokens": {"s": {"ids": [258]}}})";
   const std::string split =
-      R"({"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "[^\\s\\w]+|\\p{L}{1,2}|(?=a)"
-}
-})";
+      R"json({"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "\\w(?=a)|\\p{L}+"}})json";
   return {R"({"model": )" + model +
               R"(, "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Sequence", )" +
               R"("pretokenizers": [)" + split + R"(, {"type": "ByteLevel", "use_regex": false}]}})",
           R"({"model": )" + model +
-          R"(, "pre_tokenizer": {"type": "ByteLevel"}, "added_tokens": )"
-          R"([{"id": 300, "content": "c a", "normalized": true}], "post_processor": )" +
-          around + "}"};
+              R"(, "pre_tokenizer": {"type": "ByteLevel"}, "added_tokens": )"
+              R"([{"id": 300, "content": "c a", "normalized": true}], "post_processor": )" +
+              around + "}"};
 }
 
 int fuzz_text(const std::uint8_t* data, std::size_t size) {
