@@ -16,7 +16,7 @@
 namespace memory_wire_test {
 
 using namespace alpa::processes;
-using alpa::testing::WireCheck;
+using namespace alpa::testing;
 
 namespace {
 
