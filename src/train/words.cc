@@ -15,7 +15,7 @@ static_assert(PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40, "PCRE2 10.40 is the first w
 namespace alpa {
 namespace {
 
-constexpr std::uint32_t kHeapKibibytes = 256 << 10;  // that one match may take
+constexpr std::uint32_t kHeapKibibytes = 64 << 10;  // that one match may take
 
 /// The pattern with Oniguruma's \s and \w, whose sets differ from PCRE2's: its \s has U+180E, and
 /// its \w lacks marks, for example. Throws Error for what else PCRE2 reads in another way.
