@@ -23,7 +23,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/clusters DESTINATION ${CMAKE_INSTALL_DAT
 get_target_property(ALPA_LIBRARY_TYPE alpa TYPE)
 set(ALPA_PC_LIBS "-lalpa")
 if(ALPA_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
-  string(APPEND ALPA_PC_LIBS " -lCbcSolver -lCbc -lCgl -lOsiClp -lClp -lOsi -lCoinUtils -ldnnl -lpng -ljpeg -lz -ldeflate -pthread")
+  string(APPEND ALPA_PC_LIBS " -lCbcSolver -lCbc -lCgl -lOsiClp -lClp -lOsi -lCoinUtils -ldnnl -lpng -ljpeg -lz -ldeflate -lpcre2-8 -lutf8proc -pthread")
 endif()
 if(TARGET alpa_cuda OR TARGET alpa_mpi)
   string(APPEND ALPA_PC_LIBS " -Wl,-rpath,\${libdir}")
@@ -38,6 +38,8 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/FindCbc.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindDeflate.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake
   DESTINATION ${ALPA_PACKAGE_DIR})
 
 # From the folder of alpa.pc back to the prefix, so that the package may be moved.

@@ -8,7 +8,7 @@ if(NOT ALPA_MPI MATCHES "^(AUTO|ON|OFF)$")
 elseif(ALPA_MPI STREQUAL "OFF")
   set(ALPA_MPI_ABSENT "ALPA_MPI=OFF")
 elseif(ALPA_SANITIZE AND ALPA_MPI STREQUAL "AUTO")
-  # They report what MPI does. Wires in memory (src/processes/memory_wire.h) take its place.
+  # They report what MPI does. Wires in memory (tests/support/memory_wire.h) take its place.
   set(ALPA_MPI_ABSENT "MPI libraries are not made for the sanitizers")
 else()
   # FindMPI tries MPI of C, which has no C++ bindings, with a compiler of C.

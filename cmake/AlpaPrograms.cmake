@@ -8,6 +8,13 @@ if(ALPA_BUILD_TOOLS OR ALPA_BUILD_EXAMPLES OR ALPA_BUILD_BENCH)
   target_link_libraries(alpa_common PUBLIC alpa PRIVATE alpa_settings CLI11::CLI11)
 endif()
 
+if(ALPA_BUILD_TOOLS OR ALPA_BUILD_TESTS)
+  # The contest's problems, for `alpa solve` and tests.
+  add_library(alpa_contest STATIC ${PROJECT_SOURCE_DIR}/tools/contest/contest.cc)
+  target_compile_options(alpa_contest PRIVATE ${ALPA_PROGRAM_OPTIONS})
+  target_link_libraries(alpa_contest PUBLIC alpa PRIVATE alpa_settings nlohmann_json::nlohmann_json)
+endif()
+
 if(ALPA_BUILD_TOOLS OR ALPA_BUILD_EXAMPLES)
   # What the example programs share: models by name, flags, data, progress and reports. `alpa plan` plans these models.
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/common/*.cc)
@@ -24,7 +31,7 @@ if(ALPA_BUILD_TOOLS)
   add_library(alpa_commands STATIC ${sources})
   alpa_compile_together(alpa_commands)
   target_compile_options(alpa_commands PRIVATE ${ALPA_PROGRAM_OPTIONS})
-  target_link_libraries(alpa_commands PUBLIC alpa alpa_models alpa_common
+  target_link_libraries(alpa_commands PUBLIC alpa alpa_models alpa_common alpa_contest
     PRIVATE alpa_settings nlohmann_json::nlohmann_json Eigen3::Eigen DNNL::dnnl Cbc::Cbc)  # the last three for `alpa doctor`
   add_executable(alpa_tool tools/main.cc)
   set_target_properties(alpa_tool PROPERTIES OUTPUT_NAME alpa)

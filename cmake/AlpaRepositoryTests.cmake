@@ -188,7 +188,7 @@ if(ALPA_FUZZ)
   add_executable(fuzz_parsers ${PROJECT_SOURCE_DIR}/tests/fuzz/libfuzzer/main.cc ${sources})
   target_include_directories(fuzz_parsers PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(fuzz_parsers PRIVATE ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  target_link_libraries(fuzz_parsers PRIVATE alpa alpa_settings ZLIB::ZLIB)
+  target_link_libraries(fuzz_parsers PRIVATE alpa_contest alpa alpa_settings ZLIB::ZLIB)
   target_link_options(fuzz_parsers PRIVATE -fsanitize=fuzzer)
 endif()
 

@@ -24,7 +24,7 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
   message(STATUS "alpa ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${type}, sanitizers ${sanitizers}\n"
     "     compiler     ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} through ${CMAKE_GENERATOR} ${CMAKE_CXX_COMPILER_LAUNCHER}\n"
-    "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${OneDNN_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, CBC, libpng ${PNG_VERSION_STRING}, libjpeg, zlib, libdeflate\n"
+    "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${OneDNN_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, CBC, libpng ${PNG_VERSION_STRING}, libjpeg, zlib, libdeflate, PCRE2, utf8proc\n"
     "     kernels      ${isas}, chosen at run time\n"
     "     tools ${ALPA_BUILD_TOOLS}, examples ${ALPA_BUILD_EXAMPLES}, tests ${ALPA_BUILD_TESTS}, bench ${bench}\n"
     "     CUDA         ${cuda}\n"

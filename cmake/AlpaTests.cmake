@@ -16,6 +16,12 @@ file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ops/*cases.cc)
 add_library(alpa_test_cases OBJECT ${sources} ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
 target_link_libraries(alpa_test_cases PRIVATE alpa alpa_settings)
 
+# A launch in memory, which tests of many folders use.
+add_library(alpa_test_support STATIC ${PROJECT_SOURCE_DIR}/tests/support/memory_wire.cc)
+target_include_directories(alpa_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+target_compile_options(alpa_test_support PRIVATE ${ALPA_PROGRAM_OPTIONS})
+target_link_libraries(alpa_test_support PUBLIC alpa PRIVATE alpa_settings Threads::Threads)
+
 # alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED cards] [TIMEOUT seconds]): the cases of one file. EMULATED: the program
 # loads the emulated CUDA library, with so many cards.
 function(alpa_add_test entry program file labels)
@@ -64,7 +70,7 @@ function(alpa_add_test_folder folder)
   target_compile_definitions(test_${name} PRIVATE
     DOCTEST_CONFIG_SUPER_FAST_ASSERTS ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(test_${name} PRIVATE
-    alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
+    alpa_contest alpa_test_support alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
   target_compile_options(test_${name} PRIVATE ${ALPA_PROGRAM_OPTIONS})
   target_precompile_headers(test_${name} REUSE_FROM precompiled_for_tests)
   alpa_compile_together(test_${name})

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "src/ilp/contest.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
+#include "tools/contest/contest.h"
 
 /// `argv[0]` is the command's name. Prints the result.
 int solve_command(int argc, char** argv) {

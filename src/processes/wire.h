@@ -1,8 +1,8 @@
 #pragma once
 /// Messages between the processes of a launch: what collectives, lanes and the protocol of a world
-/// are built on. MPI implements it (src/mpi), and memory (memory_wire.h), where the "processes" are
-/// groups of threads of one. Thread rule: one thread at a time calls an object (courier.h). No call
-/// waits.
+/// are built on. MPI implements it (src/mpi); tests have launches in memory, where the "processes"
+/// are groups of threads of one (tests/support/memory_wire.h). Thread rule: one thread at a time
+/// calls an object (courier.h). No call waits.
 #include <cstddef>
 #include <cstdint>
 #include <span>

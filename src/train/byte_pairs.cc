@@ -1,6 +1,8 @@
 // src/train/byte_pairs.cc — byte-pair encoding of words, and its vocabulary
 #include "src/train/byte_pairs.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <limits>
 #include <queue>
@@ -9,7 +11,6 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "src/base/json.h"
-#include "src/train/utf8.h"
 
 namespace alpa {
 namespace {
@@ -37,11 +38,13 @@ std::optional<std::string> bytes_of(std::string_view text) {
   static const std::unordered_map<std::uint32_t, char> known = bytes_of_code_points();
   std::string bytes;
   while (!text.empty()) {
-    const CodePoint point = first_code_point(text);
-    const auto found = known.find(point.value);
+    std::int32_t point = 0;
+    const auto size = utf8proc_iterate(reinterpret_cast<const unsigned char*>(text.data()),
+                                       std::ssize(text), &point);
+    const auto found = size > 0 ? known.find(static_cast<std::uint32_t>(point)) : known.end();
     if (found == known.end()) return {};
     bytes += found->second;
-    text.remove_prefix(point.bytes);
+    text.remove_prefix(static_cast<std::size_t>(size));
   }
   return bytes;
 }

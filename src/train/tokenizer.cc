@@ -23,19 +23,49 @@ namespace {
 
 constexpr FileKind kTableFile{"", 256 << 20};
 
-/// Tokens of words that were encoded before: words repeat.
-using KnownWords = std::unordered_map<std::string_view, std::vector<std::int32_t>>;
+/// Writes a text as tokens.
+class Encoder {
+ public:
+  explicit Encoder(const TokenizerTables& tables) : tables_(tables) {}
 
-void encode_words(std::string_view text, const TokenizerTables& tables, KnownWords& known,
-                  std::vector<std::int32_t>& result) {
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, first_word(text, tables.pattern));
-    text.remove_prefix(word.size());
-    auto found = known.find(word);
-    if (found == known.end()) found = known.emplace(word, tables.pairs.encode(word)).first;
-    result.insert(result.end(), found->second.begin(), found->second.end());
+  /// Adds the tokens of `text`, which is cut at the tokens of `added[level]` and above.
+  void add(std::string_view text, std::size_t level) {
+    if (level == tables_.added.size()) return add_words(text);
+    for (const AddedTokens::Piece& piece : tables_.added[level].cut(text))
+      if (piece.token >= 0)
+        tokens_.push_back(piece.token);
+      else if (level > 0 || !tables_.composes)
+        add(piece.text, level + 1);
+      else
+        add(composed(piece.text), level + 1);
   }
-}
+  std::vector<std::int32_t> take() { return std::move(tokens_); }
+
+ private:
+  /// Bytes that are no UTF-8 are words of their own.
+  void add_words(std::string_view text) {
+    for (bool valid = true; !text.empty(); valid = !valid) {
+      const std::string_view run = text.substr(0, utf8_run(text, valid));
+      text.remove_prefix(run.size());
+      const auto add_word = [&](std::string_view word) { this->add_word(word); };
+      if (valid)
+        for_each_word(run, tables_.patterns, add_word);
+      else if (!run.empty())
+        add_word(run);
+    }
+  }
+  void add_word(std::string_view word) {
+    std::string key(word);
+    auto found = known_.find(key);
+    if (found == known_.end())
+      found = known_.emplace(std::move(key), tables_.pairs.encode(word)).first;
+    tokens_.insert(tokens_.end(), found->second.begin(), found->second.end());
+  }
+
+  const TokenizerTables& tables_;
+  std::unordered_map<std::string, std::vector<std::int32_t>> known_;  ///< by word: words repeat
+  std::vector<std::int32_t> tokens_;
+};
 
 /// Adds every merge of GPT-2's merges.txt, a line each.
 void read_merges(const std::string& path, const std::string& vocabulary_path, BytePairs& pairs) {
@@ -70,6 +100,7 @@ Tokenizer Tokenizer::gpt2(const std::string& vocabulary_path, const std::string&
   impl->tables.pairs = read_vocabulary(
       parse_json(read_file(vocabulary_path, kTableFile), vocabulary_path), vocabulary_path);
   read_merges(merges_path, vocabulary_path, impl->tables.pairs);
+  impl->tables.patterns.emplace_back(kGpt2Words);
   return Tokenizer(std::move(impl));
 }
 
@@ -94,29 +125,13 @@ std::int64_t Tokenizer::vocabulary() const {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
-  std::vector<std::int32_t> result;
   if (!impl_->merging) {
-    for (char byte : text) result.push_back(static_cast<unsigned char>(byte));
-    return result;
+    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+    return {bytes, bytes + text.size()};
   }
-  if (const auto found = impl_->tables.composed ? first_composable(text) : std::nullopt)
-    fail(
-        "encode: the tokenizer composes characters (NFC), which alpa does not, and U+{:04X} may be "
-        "part of a composed one; give text without it",
-        *found);
-  KnownWords known;
-  for (const AddedTokens::Piece& piece : impl_->tables.added[0].cut(text)) {
-    if (piece.token >= 0) {
-      result.push_back(piece.token);
-      continue;
-    }
-    for (const AddedTokens::Piece& rest : impl_->tables.added[1].cut(piece.text))
-      if (rest.token >= 0)
-        result.push_back(rest.token);
-      else
-        encode_words(rest.text, impl_->tables, known, result);
-  }
-  return result;
+  Encoder encoder(impl_->tables);
+  encoder.add(text, 0);
+  return encoder.take();
 }
 
 std::vector<std::int32_t> Tokenizer::encode_whole(std::string_view text) const {

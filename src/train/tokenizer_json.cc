@@ -34,41 +34,38 @@ void refuse_text(const JsonPlace& object, const char* key) {
 
 std::string type_of(const JsonPlace& object) { return object.at("type").text(); }
 
-/// Throws Error unless a ByteLevel part adds no space before a text.
-void check_byte_level(const JsonPlace& part) { refuse_true(part, "add_prefix_space"); }
-
-bool is_byte_level(const JsonPlace& part, bool with_words) {
-  if (type_of(part) != "ByteLevel") return false;
-  check_byte_level(part);
-  return with_words == (!has(part, "use_regex") || part.at("use_regex").boolean());
-}
-
-/// The pattern of a Split.
+/// The pattern of a Split, a regular expression.
 WordPattern split_pattern(const JsonPlace& part) {
   const JsonPlace regex = part.at("pattern").at("Regex"), behavior = part.at("behavior");
   if (behavior.text() != "Isolated") behavior.bad("\"Isolated\"");
   refuse_true(part, "invert");
-  const std::optional<WordPattern> pattern = find_pattern(regex.text());
-  if (!pattern) regex.bad("the pattern of GPT-2, Llama 3 or Qwen2");
-  return *pattern;
+  return regex.parsed([](const std::string& text) { return WordPattern(text); });
 }
 
-bool is_digits(const JsonPlace& part) {
-  return type_of(part) == "Digits" && is_true(part, "individual_digits");
+/// The pattern of a part of a pre-tokenizer before its last.
+WordPattern part_pattern(const JsonPlace& part) {
+  const std::string type = type_of(part);
+  if (type == "Split") return split_pattern(part);
+  if (type != "Digits") part.at("type").bad("\"Split\" or \"Digits\" before \"ByteLevel\"");
+  return WordPattern(is_true(part, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)");
 }
 
-/// The pattern of words: of ByteLevel, of Split before it, or of Digits before it.
-WordPattern read_pattern(const JsonPlace& place) {
+/// The patterns of words: those of Split, Digits and ByteLevel, of which the last ends the list.
+std::vector<WordPattern> read_patterns(const JsonPlace& place) {
   if (place.is_null()) place.bad("ByteLevel, or a Sequence that ends in it");
-  if (is_byte_level(place, true)) return WordPattern::gpt2;
-  if (type_of(place) != "Sequence") place.at("type").bad("\"ByteLevel\" or \"Sequence\"");
-  const std::vector<JsonPlace> parts = place.at("pretokenizers").items();
-  if (parts.size() == 2 && type_of(parts[0]) == "Split" && is_byte_level(parts[1], false))
-    return split_pattern(parts[0]);
-  if (parts.size() == 2 && is_digits(parts[0]) && is_byte_level(parts[1], true))
-    return WordPattern::gpt2_digits;
-  place.at("pretokenizers")
-      .refuse("expected Split and ByteLevel without regex, or Digits one by one and ByteLevel");
+  std::vector<JsonPlace> parts = {place};
+  if (type_of(place) == "Sequence")
+    parts = place.at("pretokenizers").items();
+  else if (type_of(place) != "ByteLevel")
+    place.at("type").bad("\"ByteLevel\" or \"Sequence\"");
+  if (parts.empty()) place.at("pretokenizers").refuse("is empty; expected ByteLevel at its end");
+  std::vector<WordPattern> patterns;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) patterns.push_back(part_pattern(parts[i]));
+  const JsonPlace& last = parts.back();
+  if (type_of(last) != "ByteLevel") last.at("type").bad("\"ByteLevel\"");
+  refuse_true(last, "add_prefix_space");
+  if (!has(last, "use_regex") || last.at("use_regex").boolean()) patterns.emplace_back(kGpt2Words);
+  return patterns;
 }
 
 /// "a b" or ["a", "b"].
@@ -183,10 +180,10 @@ TokenizerTables read_tokenizer_json(const std::string& path) {
   const JsonPlace model = file.at("model");
   TokenizerTables tables;
   tables.pairs = read_model(model, json.at("model"));
-  tables.composed = has(file, "normalizer");
-  if (tables.composed && type_of(file.at("normalizer")) != "NFC")
+  tables.composes = has(file, "normalizer");
+  if (tables.composes && type_of(file.at("normalizer")) != "NFC")
     file.at("normalizer").at("type").bad("\"NFC\", or no normalizer");
-  tables.pattern = read_pattern(file.at("pre_tokenizer"));
+  tables.patterns = read_patterns(file.at("pre_tokenizer"));
   if (has(file, "decoder") && type_of(file.at("decoder")) != "ByteLevel")
     file.at("decoder").at("type").bad("\"ByteLevel\"");
   if (has(file, "added_tokens"))

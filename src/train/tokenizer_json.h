@@ -38,8 +38,8 @@ class AddedTokens {
 /// Tables of a tokenizer of byte pairs.
 struct TokenizerTables {
   BytePairs pairs;
-  WordPattern pattern = WordPattern::gpt2;
-  bool composed = false;                     ///< text is to be in the normal form NFC
+  std::vector<WordPattern> patterns;         ///< of words (`for_each_word`)
+  bool composes = false;                     ///< text takes the normal form NFC
   std::array<AddedTokens, 2> added;          ///< those of the second are found in what is left
   std::vector<std::int32_t> before, behind;  ///< tokens around a whole text
 };

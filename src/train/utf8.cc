@@ -1,15 +1,18 @@
-// src/train/utf8.cc — characters of UTF-8 text, and what stands in the place of other bytes
+// src/train/utf8.cc — UTF-8 text: its normal form, and what stands in the place of other bytes
 #include "src/train/utf8.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
-#include <string>
+#include <cstdlib>
+#include <memory>
+#include <new>
 
 #include "alpa/train/text.h"
 
 namespace alpa {
 namespace {
 
-constexpr std::uint32_t kNoCharacter = 0x110000;
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 /// Bytes of a character by its first one; 0 if that begins none.
@@ -32,45 +35,50 @@ std::size_t begun(std::string_view text) {
   return bytes;
 }
 
-}  // namespace
-
-CodePoint first_code_point(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t bytes = length_of(first);
-  if (bytes == 1) return {first, 1};
-  if (bytes == 0 || begun(text) < bytes) return {kNoCharacter, 1};
-  std::uint32_t value = first & (0x7FU >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i)
-    value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
-  return {value, bytes};
+bool starts_character(std::string_view text) {
+  const std::size_t bytes = length_of(static_cast<unsigned char>(text[0]));
+  return bytes == 1 || (bytes > 1 && begun(text) == bytes);
 }
 
-std::optional<std::uint32_t> first_composable(std::string_view text) {
-  // Combining class 0 and NFC_Quick_Check Yes, by Unicode 14.
-  static constexpr std::uint32_t kStable[][2] = {
-      {0, 0x2ff},       {0x391, 0x3ce},   {0x400, 0x482},     {0x48a, 0x52f},
-      {0x5d0, 0x5ea},   {0x620, 0x64a},   {0x2002, 0x2064},   {0x20a0, 0x20c0},
-      {0x2190, 0x2328}, {0x232b, 0x2adb}, {0x3000, 0x3029},   {0x3041, 0x3096},
-      {0x30a1, 0x30fe}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff},   {0xac00, 0xd7a3},
-      {0xfe0f, 0xfe0f}, {0xff01, 0xff5e}, {0x1f300, 0x1faff}, {kNoCharacter, kNoCharacter}};
+/// `text` is UTF-8.
+void append_composed(std::string_view text, std::string& result) {
+  unsigned char* form = nullptr;
+  const utf8proc_ssize_t bytes =
+      utf8proc_map(reinterpret_cast<const unsigned char*>(text.data()), std::ssize(text), &form,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  if (bytes < 0) throw std::bad_alloc();
+  const std::unique_ptr<unsigned char, decltype(&std::free)> owner(form, std::free);
+  result.append(reinterpret_cast<const char*>(form), static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+std::size_t utf8_run(std::string_view text, bool valid) {
+  std::size_t size = 0;
+  while (size < text.size() && starts_character(text.substr(size)) == valid)
+    size += valid ? length_of(static_cast<unsigned char>(text[size])) : 1;
+  return size;
+}
+
+std::string composed(std::string_view text) {
+  std::string result;
   while (!text.empty()) {
-    const CodePoint next = first_code_point(text);
-    if (std::ranges::none_of(kStable, [&](const auto& range) {
-          return range[0] <= next.value && next.value <= range[1];
-        }))
-      return next.value;
-    text.remove_prefix(next.bytes);
+    result += text.substr(0, utf8_run(text, false));
+    text.remove_prefix(utf8_run(text, false));
+    // By lines, since utf8proc takes 4 bytes a character. None composes with a line's end.
+    const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+    append_composed(line.substr(0, utf8_run(line, true)), result);
+    text.remove_prefix(utf8_run(line, true));
   }
-  return {};
+  return result;
 }
 
 std::string valid_utf8(std::string_view text) {
   std::string valid;
   while (!text.empty()) {
     const std::size_t bytes = begun(text);
-    const bool whole = bytes > 0 && bytes == length_of(static_cast<unsigned char>(text[0]));
-    valid += whole ? text.substr(0, bytes) : kReplacement;
-    text.remove_prefix(bytes > 0 ? bytes : 1);
+    valid += starts_character(text) ? text.substr(0, bytes) : kReplacement;
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
   }
   return valid;
 }

@@ -1,24 +1,38 @@
 #pragma once
 /// How tokenizers cut text into words before they merge the bytes of each.
-#include <cstddef>
-#include <cstdint>
-#include <optional>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace alpa {
 
-/// Unicode's general categories L and N, and its property White_Space.
-bool is_letter(std::uint32_t code_point);
-bool is_number(std::uint32_t code_point);
-bool is_space(std::uint32_t code_point);
+/// GPT-2's pattern of words (Radford et al. 2019).
+inline constexpr std::string_view kGpt2Words =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// Whose words. `gpt2_digits`: those of GPT-2 after every number has become a word of its own.
-enum class WordPattern : std::uint8_t { gpt2, gpt2_digits, llama3, qwen2 };
+/// A regular expression that cuts text: every match is a part, and so is the text between two.
+/// Copies share it; safe to use from several threads.
+class WordPattern {
+ public:
+  using Visit = std::function<void(std::string_view)>;
 
-/// The pattern that a regular expression describes, if it is one of GPT-2, Llama 3 and Qwen2.
-std::optional<WordPattern> find_pattern(std::string_view regex);
+  /// A pattern as Hugging Face's `tokenizers` reads it, by Oniguruma. Throws Error if it is no
+  /// regular expression, or has what PCRE2 reads in another way.
+  explicit WordPattern(std::string_view regex);
+  /// Visits the parts of `text`, which is UTF-8, in order. None is empty. Throws Error if a match
+  /// takes too many steps.
+  void cut(std::string_view text, const Visit& visit) const;
 
-/// Bytes of the first word of `text`, which is not empty.
-std::size_t first_word(std::string_view text, WordPattern pattern);
+ private:
+  std::string regex_;
+  std::shared_ptr<void> code_;
+};
+
+/// Visits the words of `text`, which is UTF-8: the parts that the last pattern cuts the parts of
+/// the others into.
+void for_each_word(std::string_view text, std::span<const WordPattern> patterns,
+                   const WordPattern::Visit& visit);
 
 }  // namespace alpa

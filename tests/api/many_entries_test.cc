@@ -3,11 +3,11 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include "src/ilp/contest.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 #include "support/steps.h"
 #include "support/temporary_file.h"
+#include "tools/contest/contest.h"
 
 namespace many_entries_test {
 

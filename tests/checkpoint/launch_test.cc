@@ -25,6 +25,9 @@ namespace launch_test {
 
 using namespace alpa;
 using alpa::testing::error_of;
+using alpa::testing::MemberFate;
+using alpa::testing::MemoryCall;
+using alpa::testing::MemoryFault;
 using alpa::testing::ProcessesOptions;
 using alpa::testing::run_processes;
 using alpa::testing::TemporaryFolder;
@@ -115,13 +118,13 @@ std::int64_t bytes_read() {
 ProcessesOptions at_messages_of(int rank, const std::string& folder, const std::atomic<bool>& on,
                                 const std::function<void(const std::string& path)>& find) {
   ProcessesOptions options;
-  options.launch.fault = [=, &on](const processes::MemoryCall& call) {
+  options.launch.fault = [=, &on](const MemoryCall& call) {
     std::error_code failure;
     if (on && call.sends && call.rank == rank)
       for (const auto& entry : fs::directory_iterator(folder, failure))
         if (entry.path().filename().string().starts_with(".unfinished-"))
           find(entry.path().string());
-    return processes::MemoryFault{};
+    return MemoryFault{};
   };
   return options;
 }
@@ -394,12 +397,11 @@ TEST_CASE("a process that is lost at any time ends all, and leaves checkpoints t
   const auto options = [&](std::int64_t lost_at) {
     ProcessesOptions options;
     if (lost_at >= 0) options.protocol.silence = std::chrono::seconds(1);
-    options.launch.fault = [&last, lost_at](const processes::MemoryCall& call) {
-      if (call.rank != 2) return processes::MemoryFault{};
+    options.launch.fault = [&last, lost_at](const MemoryCall& call) {
+      if (call.rank != 2) return MemoryFault{};
       last = call.number;
       const bool lost = call.number == lost_at;
-      return processes::MemoryFault{.caller = lost ? processes::MemberFate::lost
-                                                   : processes::MemberFate::runs};
+      return MemoryFault{.caller = lost ? MemberFate::lost : MemberFate::runs};
     };
     return options;
   };

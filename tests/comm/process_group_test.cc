@@ -87,9 +87,9 @@ struct Outcome {
 Outcome in_processes(const std::vector<int>& ranks, const std::vector<Call>& calls) {
   Outcome outcome{.results = Results(ranks.size())};
   std::atomic<int> sends{0}, first_tag{1 << 30};
-  const auto count = [&](const processes::MemoryCall& call) {
+  const auto count = [&](const MemoryCall& call) {
     sends += call.sends && call.tag >= first_tag ? 1 : 0;
-    return processes::MemoryFault{};
+    return MemoryFault{};
   };
   const int size = *std::max_element(ranks.begin(), ranks.end()) + 1;
   const auto errors = run_processes(

@@ -111,10 +111,15 @@ std::vector<std::string> tokenizer_seeds() {
   const std::string around =
       R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "s"}}, {"Sequence": {}}],)"
       R"( "special_tokens": {"s": {"ids": [258]}}})";
+  const std::string split =
+      R"json({"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "\\w(?=a)|\\p{L}+"}})json";
   return {R"({"model": )" + model +
-          R"(, "pre_tokenizer": {"type": "ByteLevel"}, "added_tokens": )"
-          R"([{"id": 300, "content": "c a", "normalized": true}], "post_processor": )" +
-          around + "}"};
+              R"(, "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Sequence", )" +
+              R"("pretokenizers": [)" + split + R"(, {"type": "ByteLevel", "use_regex": false}]}})",
+          R"({"model": )" + model +
+              R"(, "pre_tokenizer": {"type": "ByteLevel"}, "added_tokens": )"
+              R"([{"id": 300, "content": "c a", "normalized": true}], "post_processor": )" +
+              around + "}"};
 }
 
 int fuzz_text(const std::uint8_t* data, std::size_t size) {

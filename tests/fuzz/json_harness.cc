@@ -1,7 +1,7 @@
 // Plans, clusters and contest problems.
 #include <alpa/alpa.h>
 #include "src/base/file.h"
-#include "src/ilp/contest.h"
+#include "tools/contest/contest.h"
 
 #include <fstream>
 #include <iterator>

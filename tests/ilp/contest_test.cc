@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/ilp/contest.h"
 #include "src/ilp/solve.h"
+#include "tools/contest/contest.h"
 
 namespace alpa::ilp::contest_test {
 namespace {

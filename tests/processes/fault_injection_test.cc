@@ -17,10 +17,6 @@ namespace fault_injection_test {
 
 using namespace alpa;
 using namespace alpa::testing;
-using processes::Delivery;
-using processes::MemberFate;
-using processes::MemoryCall;
-using processes::MemoryFault;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Wires in memory: the contract of all wires, and what injected faults do.
-#include "src/processes/memory_wire.h"
+#include "support/memory_wire.h"
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@
 namespace memory_wire_test {
 
 using namespace alpa::processes;
-using alpa::testing::WireCheck;
+using namespace alpa::testing;
 
 namespace {
 

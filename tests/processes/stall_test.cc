@@ -85,10 +85,9 @@ TEST_CASE("a lost process is told with the devices that it waited for") {
   };
   // Long enough for a thread to get a turn on a busy machine.
   ProcessesOptions options{.protocol = {.silence = std::chrono::seconds(4)}};
-  options.launch.fault = [&](const processes::MemoryCall& call) {
+  options.launch.fault = [&](const MemoryCall& call) {
     const bool lost = call.rank == 1 && freeze;
-    return processes::MemoryFault{.caller = lost ? processes::MemberFate::frozen
-                                                 : processes::MemberFate::runs};
+    return MemoryFault{.caller = lost ? MemberFate::frozen : MemberFate::runs};
   };
   const std::vector<std::string> errors = run_processes(
       2,

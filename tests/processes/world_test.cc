@@ -41,9 +41,9 @@ TEST_CASE("a broadcast goes along a binomial tree") {
   constexpr int kSize = 8, kBytes = 77, kRoot = 2;
   std::vector<int> sent(kSize);
   ProcessesOptions options;
-  options.launch.fault = [&](const alpa::processes::MemoryCall& call) {
+  options.launch.fault = [&](const MemoryCall& call) {
     if (call.sends && call.bytes == kBytes) ++sent[call.rank];
-    return alpa::processes::MemoryFault{};
+    return MemoryFault{};
   };
   const auto errors = run_processes(
       kSize,

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "src/base/exception_text.h"
-#include "src/processes/memory_wire.h"
 #include "src/processes/world.h"
+#include "support/memory_wire.h"
 
 namespace alpa::testing {
 
 struct ProcessesOptions {
-  processes::MemoryLaunchOptions launch = {};  ///< `size` is set by `run_processes`
+  MemoryLaunchOptions launch = {};  ///< `size` is set by `run_processes`
   /// Long: tests of other things run on busy machines.
   processes::ProtocolOptions protocol = {.silence = std::chrono::seconds(60)};
 };
@@ -23,7 +23,7 @@ struct ProcessesOptions {
 inline std::vector<std::string> run_processes(int size, const std::function<void(int)>& body,
                                               ProcessesOptions options = {}) {
   options.launch.size = size;
-  processes::MemoryLaunch launch(options.launch);
+  MemoryLaunch launch(options.launch);
   std::vector<std::string> errors(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)

@@ -20,11 +20,9 @@ class Tokenizer {
   /// Byte-pair encoding as GPT-2's (Sennrich et al. 2016; Radford et al. 2019), from its files
   /// vocab.json and merges.txt. Throws Error naming file and mistake.
   static Tokenizer gpt2(const std::string& vocabulary_path, const std::string& merges_path);
-  /// Byte pairs from a tokenizer.json of Hugging Face's `tokenizers`: with the words of GPT-2,
-  /// Llama 3 or Qwen2, added tokens, and tokens around a text. Throws Error naming file, place and
-  /// mistake; so it does for what alpa lacks, such as another pattern of words. Of normal forms it
-  /// takes NFC, as Qwen2 has it, without composing: `encode` throws Error, naming the character,
-  /// for text that may not be in this form, such as combining accents.
+  /// Byte pairs from a tokenizer.json of Hugging Face's `tokenizers`: with its patterns of words,
+  /// the normal form NFC, added tokens, and tokens around a text. Throws Error naming file, place
+  /// and mistake, also for what alpa lacks, such as SentencePiece.
   static Tokenizer hugging_face(const std::string& path);
   /// Of the folder's tokenizer.json, else of its vocab.json and merges.txt. Throws Error if it has
   /// neither, and as the functions above.
@@ -32,7 +30,8 @@ class Tokenizer {
 
   /// One more than the largest token.
   std::int64_t vocabulary() const;
-  /// Any bytes; text that is not UTF-8 is encoded byte by byte. Added tokens of a tokenizer.json
+  /// Any bytes; those that are no UTF-8 are words of their own. Throws Error naming the pattern of
+  /// words if a match of it takes millions of steps. Added tokens of a tokenizer.json
   /// are found in the text, "<|eot_id|>" for instance; special tokens of other files are not.
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// As `encode`, between the tokens that a tokenizer.json puts around a text, "<|begin_of_text|>"

@@ -1,5 +1,5 @@
-// src/processes/memory_wire.cc — mailboxes, and the faults that are injected into them
-#include "src/processes/memory_wire.h"
+// tests/support/memory_wire.cc — mailboxes, and the faults that are injected into them
+#include "support/memory_wire.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa::processes {
+namespace alpa::testing {
 namespace {
 
 using MemoryClock = std::chrono::steady_clock;
@@ -88,7 +88,7 @@ struct MemoryLaunch::State {
   MailboxOwner& member(int rank) { return members.at(static_cast<std::size_t>(rank)); }
 
   void check(const MemoryCall& call) const {
-    const bool any = !call.sends && call.peer == kAnyPeer;
+    const bool any = !call.sends && call.peer == processes::kAnyPeer;
     invariant((any || (call.peer >= 0 && call.peer < options.size)) && call.tag >= 0 &&
                   call.tag <= options.max_tag && call.bytes >= 0,
               "process {} of {} {} {} bytes {} process {} with tag {} of at most {}", call.rank,
@@ -180,7 +180,7 @@ struct MemoryLaunch::State {
                                          TagBox& box, bool& late) {
     std::vector<int> blocked;
     for (auto parcel = box.parcels.begin(); parcel != box.parcels.end(); ++parcel) {
-      if (awaited.peer != kAnyPeer && awaited.peer != parcel->from) continue;
+      if (awaited.peer != processes::kAnyPeer && awaited.peer != parcel->from) continue;
       if (parcel->behind_next) continue;
       if (std::find(blocked.begin(), blocked.end(), parcel->from) != blocked.end()) continue;
       if (is_there(*parcel, to)) return parcel;
@@ -216,7 +216,7 @@ struct MemoryLaunch::State {
 
 namespace {
 
-class MemoryWire final : public Wire {
+class MemoryWire final : public processes::Wire {
  public:
   MemoryWire(std::shared_ptr<MemoryLaunch::State> state, int rank)
       : state_(std::move(state)), self_(state_->member(rank)), rank_(rank) {}
@@ -294,7 +294,7 @@ MemoryLaunch::MemoryLaunch(MemoryLaunchOptions options) {
   state_ = std::make_shared<State>(std::move(options));
 }
 
-std::unique_ptr<Wire> MemoryLaunch::wire(int rank) {
+std::unique_ptr<processes::Wire> MemoryLaunch::wire(int rank) {
   const std::lock_guard lock(state_->mutex);
   invariant(!std::exchange(state_->member(rank).taken, true), "process {} has a wire already",
             rank);
@@ -311,4 +311,4 @@ std::optional<int> MemoryLaunch::aborted() const {
   return state_->aborted;
 }
 
-}  // namespace alpa::processes
+}  // namespace alpa::testing

@@ -1,5 +1,5 @@
-// Problems of the contest: read, checked, solved and printed
-#include "src/ilp/contest.h"
+// tools/contest/contest.cc — problems of the contest: read, checked, solved and printed
+#include "tools/contest/contest.h"
 
 #include <fmt/ranges.h>
 

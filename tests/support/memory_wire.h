@@ -12,7 +12,7 @@
 
 #include "src/processes/wire.h"
 
-namespace alpa::processes {
+namespace alpa::testing {
 
 /// A call of `send` or `receive`, into which a fault may be injected.
 struct MemoryCall {
@@ -54,7 +54,7 @@ class MemoryLaunch {
 
   /// The wire of a process, once. It may outlive the launch. A wire that is destroyed before all
   /// have left makes its process lost.
-  std::unique_ptr<Wire> wire(int rank);
+  std::unique_ptr<processes::Wire> wire(int rank);
 
   /// Freezes a process, lets it run again, or loses it for good.
   void set(int rank, MemberFate fate);
@@ -68,4 +68,4 @@ class MemoryLaunch {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace alpa::processes
+}  // namespace alpa::testing
