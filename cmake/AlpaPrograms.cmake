@@ -34,7 +34,8 @@ if(ALPA_BUILD_TOOLS)
   target_link_libraries(alpa_commands PUBLIC alpa alpa_models alpa_common alpa_contest
     PRIVATE alpa_settings nlohmann_json::nlohmann_json Eigen3::Eigen DNNL::dnnl Cbc::Cbc)  # the last three for `alpa doctor`
   add_executable(alpa_tool tools/main.cc)
-  set_target_properties(alpa_tool PROPERTIES OUTPUT_NAME alpa)
+  # Libraries of operators (--operators) find the library's symbols in the program.
+  set_target_properties(alpa_tool PROPERTIES OUTPUT_NAME alpa ENABLE_EXPORTS ON)
   target_link_libraries(alpa_tool PRIVATE alpa_commands alpa_settings)
   if(TARGET cuda_programs)
     add_dependencies(cuda_programs alpa_tool)

@@ -148,7 +148,12 @@ if(ALPA_BUILD_TOOLS)
   alpa_add_test_folder(tools)
   target_link_libraries(test_tools PRIVATE alpa_commands)
   add_dependencies(test_tools alpa_tool)
+  add_library(own_operators MODULE tests/tools/operators/own_operators.cc)
+  target_include_directories(own_operators PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(own_operators PRIVATE alpa_settings fmt::fmt)
+  add_dependencies(test_tools own_operators)
   target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>"
+    ALPA_OWN_OPERATORS="$<TARGET_FILE:own_operators>"
     ALPA_FAKE_MPI_FOLDER="${PROJECT_BINARY_DIR}/fake")
   add_dependencies(test_tools fake_mpi_newer)
   if(TARGET alpa_mpi)

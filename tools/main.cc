@@ -1,5 +1,6 @@
 // tools/main.cc — alpa <subcommand> …: the command line of the planner; one row of
 // `kCommands` per subcommand
+#include <dlfcn.h>
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -58,11 +59,23 @@ constexpr Command kCommands[] = {
      what_if_command},
 };
 
+/// Loads a library whose static objects define operators of a program (alpa/ops/custom.h).
+void load_operators(const char* path) {
+  if (dlopen(path, RTLD_NOW | RTLD_GLOBAL)) return;
+  alpa::fail(
+      "--operators: {}; give the path of a shared library that calls define_op in static objects, "
+      "linked without libalpa",
+      dlerror());
+}
+
 void print_usage(std::FILE* out) {
   fmt::print(out, "usage: alpa COMMAND [ARGUMENTS]\n\n");
   for (const Command& command : kCommands)
     fmt::print(out, "  alpa {:<41} {}\n", fmt::format("{} {}", command.name, command.arguments),
                command.purpose);
+  fmt::print(out,
+             "\n`alpa --operators LIBRARY COMMAND …` knows the operators that a program defines, "
+             "for plans that have them.");
   fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n{}\n",
              cli::kExitStatus);
 }
@@ -71,6 +84,11 @@ int run(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == "--version") return version_command(argc - 1, argv + 1);
   if (name == "--help" || name == "-h") return print_usage(stdout), 0;
+  if (name == "--operators") {
+    alpa::require(argc > 2, "--operators needs the path of a library");
+    load_operators(argv[2]);
+    return run(argc - 2, argv + 2);
+  }
   for (const Command& command : kCommands)
     if (command.name == name) return command.run(argc - 1, argv + 1);
   alpa::require(argc < 2, "'{}' is not a command; `alpa --help` lists them", alpa::excerpt(name));

@@ -5,7 +5,7 @@
 
 #include "src/base/file.h"
 #include "src/compile/plan_file.h"
-#include "src/ops/all_ops.h"
+#include "src/ops/custom_ops.h"
 
 namespace tools {
 
@@ -29,7 +29,7 @@ Method method_of(const PlanOrModelFlags& flags, int num_micro_batches) {
 
 Graph read_model(const PlanOrModelFlags& flags, const std::string& text) {
   try {
-    return parse_graph(text, all_ops());
+    return parse_graph(text, known_ops());
   } catch (const Error& error) {
     fail("{}: {}", flags.file, error.what());
   }

@@ -11,7 +11,7 @@
 #include "src/base/file.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
-#include "src/ops/all_ops.h"
+#include "src/ops/custom_ops.h"
 
 namespace plan {
 
@@ -36,7 +36,7 @@ PlannedModel model_of_file(const PlanFlags& flags) {
   const std::string text = read_file(flags.model, kGraphFile);
   Graph graph;
   try {
-    graph = parse_graph(text, all_ops());
+    graph = parse_graph(text, known_ops());
   } catch (const Error& error) {
     fail("{}: {}", flags.model, error.what());
   }

@@ -2,13 +2,15 @@
 #include <alpa/alpa.h>
 
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "src/base/file.h"
 #include "src/base/host_memory.h"
 #include "src/compile/plan_file.h"
 #include "src/compile/search.h"
 #include "src/lower/rank_classes.h"
-#include "src/ops/all_ops.h"
+#include "src/ops/custom_ops.h"
 #include "src/parallelize.h"
 #include "src/search/stages/whole_graph.h"
 #include "tools/commands.h"
@@ -138,7 +140,7 @@ CompiledStep verified(const PlanToVerify& plan) {
 Graph read_graph(const std::string& path) {
   const std::string text = read_file(path, kModelFile);
   try {
-    return parse_graph(text, all_ops());
+    return parse_graph(text, known_ops());
   } catch (const Error& error) {
     fail("{}: {}", path, error.what());
   }
@@ -185,6 +187,22 @@ void tell(const std::vector<TensorDifference>& differences, bool is_reduced,
                differences[i].scale);
 }
 
+/// Runs the operators that the program defined in parts, by themselves, so that one with a wrong
+/// rule is named.
+void check_operators(const Plan& plan, const std::string& path) {
+  std::set<std::string_view> names;
+  for (const StagePlan& stage : plan.stages) try {
+      verify_ops(stage.graph);
+      for (const Node& node : stage.graph.nodes)
+        if (node.op->custom) names.insert(node.op->name);
+    } catch (const Error& error) {
+      fail("plan {}: {}", path, error.what());
+    }
+  if (!names.empty())
+    line("operators",
+         fmt::format("{} compute in parts what they compute whole", fmt::join(names, ", ")));
+}
+
 void compare(const VerifyFlags& flags, const CompiledStep& step, const Cluster& cluster) {
   Plan plan = step.plan;
   plan.stages = with_reduced_extents(plan.stages);
@@ -196,6 +214,7 @@ void compare(const VerifyFlags& flags, const CompiledStep& step, const Cluster& 
   }
   const std::string why = why_not_run(flags, plan);
   if (!why.empty()) return line("one step", "not compared: " + why);
+  check_operators(plan, flags.file);
   tell(compared_step(plan, cluster), is_reduced, flags.file);
 }
 

@@ -14,6 +14,7 @@
 #include "alpa/nn/sequential.h"
 #include "alpa/nn/transformer.h"
 #include "alpa/nn/vision.h"
+#include "alpa/ops/custom.h"
 #include "alpa/ops/ops.h"
 #include "alpa/parallelize.h"
 #include "alpa/train/dataset.h"

@@ -10,6 +10,7 @@ Load* find_kernel(const OpDef& op) {
   const auto* const row = std::find_if(std::begin(kKernels), std::end(kKernels),
                                        [&](const KernelRow& known) { return known.op == op.name; });
   if (row != std::end(kKernels)) return row->load;
+  if (op.custom) return load_custom;
   return op.elementwise >= 0 ? load_elementwise : nullptr;
 }
 

@@ -203,6 +203,13 @@ class Layout {
     return dims;
   }
 
+  FactorsOfLetters letters() const {
+    FactorsOfLetters factors{{'.', ellipsis_}};
+    for (std::size_t letter = 0; letter < ids_.size(); ++letter)
+      if (ids_[letter] >= 0) factors[static_cast<char>(letter)] = {ids_[letter]};
+    return factors;
+  }
+
  private:
   int add(std::int64_t size) {
     rule_.factors.push_back({size});
@@ -250,7 +257,15 @@ void reduce_missing(Rule& rule) {
 
 }  // namespace
 
-Rule rule_of_notation(const OpDef& op, const OpQuery& query) {
+void check_notation(std::string_view dims, const std::vector<std::string>& letters) {
+  Parser(dims).parse();
+  for (const std::string& list : letters)
+    for (char letter : list)
+      invariant((letter == '.' || is_letter(letter)) && dims.find(letter) != std::string::npos,
+                "\"{}\" has '{}', which it lacks", list, letter);
+}
+
+Rule rule_of_notation(const OpDef& op, const OpQuery& query, FactorsOfLetters* letters) {
   const Notation notation = Parser(op.dims).parse();
   Extents extents(op, query);
   extents.bind(notation.operands);
@@ -258,6 +273,7 @@ Rule rule_of_notation(const OpDef& op, const OpQuery& query) {
   Layout layout(notation, extents, rule);
   for (const Pattern& pattern : notation.results) rule.results.push_back(layout.lay_out(pattern));
   for (const Pattern& pattern : notation.operands) rule.operands.push_back(layout.lay_out(pattern));
+  if (letters) *letters = layout.letters();
   reduce_missing(rule);
   rule.linear = op.linear;
   rule.flops_per_point = op.flops_per_point;

@@ -19,6 +19,7 @@ class Recorder;
 struct Node;
 struct Value;
 struct KernelDef;
+struct OpDefinition;
 
 struct OpDef;
 enum class ReshardKind : std::uint8_t;  // alpa/mesh/collective.h
@@ -109,6 +110,9 @@ struct OpDef {
   /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because
   /// libalpa_cuda.so has its own records.
   const KernelDef* cpu = nullptr;
+  /// Of an operator that the program defined (alpa/ops/custom.h), with its own CUDA launch; null:
+  /// the library's own.
+  const OpDefinition* custom = nullptr;
 };
 
 /// The rule of a node of operator `op`, from its notation or its rule function.

@@ -41,6 +41,13 @@ class Line {
     if (at_ == start) complain(fmt::format("expected a word at column {}", at_ + 1));
     return text_.substr(start, at_ - start);
   }
+  /// A name of an operator: those that a program defines have dots.
+  std::string_view operator_name() {
+    const std::size_t start = at_;
+    do word();
+    while (take("."));
+    return text_.substr(start, at_ - start);
+  }
   int integer() {
     const std::size_t start = at_;
     const std::string_view digits = word();
@@ -224,10 +231,13 @@ class GraphReader {
   }
 
   const OpDef* find(Line& line) const {
-    const std::string_view name = line.word();
+    const std::string_view name = line.operator_name();
     if (name == ops::input.name) return &ops::input;
     for (const OpDef* op : operators_)
       if (op->name == name) return op;
+    if (name.find('.') != std::string_view::npos)
+      line.complain(
+          fmt::format("unknown operator \"{}\"; define it before, with define_op", excerpt(name)));
     line.complain(fmt::format("unknown operator \"{}\"", excerpt(name)));
   }
 

@@ -61,6 +61,7 @@ std::uint64_t hash_of(const Graph& graph, bool with_layers) {
   hash.add(static_cast<std::int64_t>(graph.num_micro_batches));
   for (const Node& node : graph.nodes) {
     hash.add(node.op->name);
+    if (node.op->custom) hash.add(node.op->dims);
     hash.add(text_of(node.attributes, with_layers));
     hash.add(static_cast<std::int64_t>(node.operands.size()));
     for (int value : node.operands) hash.add(number[value]);

@@ -60,6 +60,8 @@ KernelCall kernel_call(const DeviceProgram& device, const spmd::SpmdProgram& pro
   const Node& node = program.graph.nodes[instruction.node];
   call.attributes = &node.attributes;
   call.threads = threads;
+  // Operators of the program share one kernel.
+  if (node.op->custom) call.prepared = {std::shared_ptr<void>(), node.op->custom};
   if (program.fixed_sums) call.sums = sum_order(rule_of(program.graph, node), call);
   return call;
 }

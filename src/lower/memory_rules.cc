@@ -19,6 +19,7 @@ std::int64_t cpu_scratch_bytes(const Node& node, const KernelCall& call) {
 }
 
 std::int64_t cuda_scratch_bytes(const Node& node, const KernelCall& call) {
+  if (node.op->custom) return cpu_scratch_bytes(node, call);
   return cuda::scratch_bytes(node.op->name, call);
 }
 

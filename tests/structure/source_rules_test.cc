@@ -57,7 +57,7 @@ TEST_CASE("public headers include no heavy or private library") {
       }
 }
 
-TEST_CASE("include/alpa has at most 44 headers, those of alpa.h and eigen.h") {
+TEST_CASE("include/alpa has at most 45 headers, those of alpa.h and eigen.h") {
   std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
   const std::vector<SourceFile> files = structure::source_files("include", {".h"});
   while (!open.empty()) {
@@ -73,7 +73,7 @@ TEST_CASE("include/alpa has at most 44 headers, those of alpa.h and eigen.h") {
   std::set<std::string> all;
   for (const SourceFile& file : files) all.insert(file.path);
   CHECK(all == found);
-  CHECK(all.size() <= 44);
+  CHECK(all.size() <= 45);
 }
 
 TEST_CASE("no source file is longer than 600 lines") {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "api/custom_ops.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
 #include "tools/compared_step.h"
@@ -174,6 +175,39 @@ TEST_CASE("what a stage reads is what another one gives") {
     line = text.substr(0, text.rfind(" \"")) + " \"%999\"";
   };
   CHECK(has(mistake(two, renamed), "stage 1 reads \"%999\", which no stage gives"));
+}
+
+TEST_CASE("operators that a program defines are run in parts, and a wrong rule is named") {
+  const auto verify_own = [](const TrainingStep& step) {
+    const CompiledStep plan = plan_only(step, DataParallel{}, Cluster::named("dgx-a100"));
+    const TemporaryFile file("verify_own_plan.json", to_json(plan));
+    return run_program(ALPA_TOOL, {"--operators", ALPA_OWN_OPERATORS, "verify", file.path(),
+                                   "--cluster", "dgx-a100"});
+  };
+  const ProgramOutput right = verify_own(small_step(true));
+  CHECK(right.status == 0);
+  CHECK(has(right.text,
+            "tests.attention, tests.attention_grad, tests.rms_norm, "
+            "tests.rms_norm_grad compute in parts what they compute whole"));
+  const ProgramOutput wrong = verify_own(training_step(
+      {{"x", {f32, {32, 16}}}},
+      [](const Batch& b) {
+        return mean(square(nn::Dense(16)(b["x"]) - wrong_softmax()({b["x"]})[0]));
+      },
+      optim::Sgd{}));
+  CHECK(wrong.status == 2);
+  CHECK(has(wrong.text,
+            "plan verify_own_plan.json: \"tests.softmax\": tests.softmax: dims "
+            "\"...c -> ...c\": with c split over 2 devices, result 0 differs by "));
+}
+
+TEST_CASE("operators that nobody defined are named, and so is a library that does not load") {
+  const CompiledStep plan = plan_only(small_step(true), DataParallel{}, Cluster::named("dgx-a100"));
+  CHECK(has(verify(to_json(plan)).text,
+            "unknown operator \"tests.rms_norm\"; define it before, with define_op"));
+  const ProgramOutput output = run_program(ALPA_TOOL, {"--operators", "./nowhere.so", "version"});
+  CHECK(output.status == 2);
+  CHECK(has(output.text, "alpa: --operators: ./nowhere.so: "));
 }
 
 TEST_CASE("a plan is for the graph of its model") {
