@@ -190,7 +190,7 @@ void measure_plan(const Settings& settings) {
     const Graph graph = step.trace(1);
     std::vector<bench::Figure> figures = {clock.lap("trace")};
     intra_op::AutoShardOptions method;
-    method.limits.seconds = 3600;  // of the wall clock: others may use the machine
+    method.limits.seconds = 3600;  // of work
     intra_op::AutoSharding search(graph, {cluster.mesh(shape)}, cost::CostModel::of(cluster),
                                   method);
     const ShardingPlan plan = search.plan();
@@ -221,10 +221,11 @@ PlannedStages plan(const Settings& settings, const TrainingStep& step,
   method.num_micro_batches = settings.micro_batches;
   method.stages = std::move(stages);
   method.progress = [&](const PlanningProgress& now) { result.last = now; };
-  const MethodOptions options = options_of(method);
+  MethodOptions options = options_of(method);
   Clock clock;
+  options.begin_planning();
   const Graph graph = trace(step, options);
-  StagePlanner planner(graph, options, cluster, 0);
+  StagePlanner planner(graph, options, cluster, {});
   planner.choose(memory_budget(options, cluster));
   result.stages = planner.plan({});
   result.processor_seconds = clock.lap("").value;
