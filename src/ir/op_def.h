@@ -110,7 +110,7 @@ struct OpDef {
   /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because
   /// libalpa_cuda.so has its own records.
   const KernelDef* cpu = nullptr;
-  /// Of an operator that the program defined (alpa/ops/custom.h), with its own CUDA launch; null:
+  /// Definition by the program (alpa/ops/custom.h), with its functions and CUDA launch; null:
   /// the library's own.
   const OpDefinition* custom = nullptr;
 };

@@ -1,6 +1,6 @@
 #pragma once
 /// Operators of programs: defined once, outside of the library, then planned, split, verified and
-/// run like its own. docs/guide.md has an example.
+/// run like its own. docs/own-operators.md has an example.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -57,7 +57,7 @@ struct GradientCall {
   Attributes attributes;  ///< of the node
 };
 
-/// What is known of an operator. Functions may be called by several threads at a time.
+/// Definition of an operator. Its functions may be called by several threads at a time.
 struct OpDefinition {
   /// Letters, digits, `_` and dots, of which there is one at least: "shop.rms_norm". So it is never
   /// the name of an operator of the library. Graphs and plan files have it.
