@@ -6,7 +6,7 @@
 namespace alpa {
 
 struct CompileTuning {
-  /// Seconds of work that planning may do for each of its limit. Two cores of 2021 do 0.6 to 2 in
+  /// Seconds of work that planning may do for each of its limit. Two cores of 2021 do 0.5 to 2 in
   /// one, so that mostly the work ends planning, and not the clock.
   double work_per_second = 0.5;
 

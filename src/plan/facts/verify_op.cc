@@ -151,20 +151,21 @@ class OpVerifier {
   }
 
   void verify_strategy(const DeviceMesh& mesh, const Strategy& strategy) const {
+    std::vector<std::vector<Part>> results_of;  // by rank
+    for (int rank = 0; rank < mesh.num_devices(); ++rank)
+      results_of.push_back(run_device(mesh, strategy, mesh.coordinates(rank)));
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const ShardingSpec spec = intra_op::result_spec(rule_, strategy, mesh, static_cast<int>(i));
       std::map<std::vector<int>, std::vector<double>> copies;
       for (int rank = 0; rank < mesh.num_devices(); ++rank) {
-        const std::vector<int> at = mesh.coordinates(rank);
-        std::vector<int> copy = at;
+        std::vector<int> copy = mesh.coordinates(rank);
         for (int a = 0; a < mesh.num_axes(); ++a)
           if (spec.axes[a].kind != Placement::replicated) copy[a] = 0;
-        const std::vector<Part> results = run_device(mesh, strategy, at);
+        const TensorView& result = results_of[rank][i].view;
         std::vector<double>& sum = copies[copy];
         sum.resize(static_cast<std::size_t>(results_[i].view.type.elements()));
-        for_each_element(results[i].view, [&](std::int64_t here, std::int64_t there) {
-          sum[there] += results[i].view.get(here);
-        });
+        for_each_element(
+            result, [&](std::int64_t here, std::int64_t there) { sum[there] += result.get(here); });
       }
       for (const auto& [copy, sum] : copies) compare(mesh, strategy, i, sum);
     }
