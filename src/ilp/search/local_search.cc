@@ -109,6 +109,7 @@ class LocalSearch {
       if (deadline_.passed()) return 0;
       add(node);
     }
+    deadline_.spend(kTuning.local_search.use_cells * static_cast<double>(nodes_.size()));
     int made = 0;
     while (over_[row] > 0 && !queue.empty() && made < most && !deadline_.passed()) {
       const Relief relief = queue.top();
@@ -138,7 +139,7 @@ class LocalSearch {
   }
 
   /// One entry per strategy of the node; the edge `without` costs nothing.
-  void find_effects(int node, int row, int without, std::vector<Effect>& effects) const {
+  void find_effects(int node, int row, int without, std::vector<Effect>& effects) {
     const ModelNode& n = model_.nodes[node];
     effects.resize(n.costs.size());
     const Piece* piece = n.piece_at(row);
@@ -154,8 +155,9 @@ class LocalSearch {
         effects[s].add(table.at(static_cast<int>(s), other));
     }
     for (int t : n.terms) add_term(model_.terms[t], node, row, effects);
-    deadline_.spend(static_cast<double>(effects.size() * (n.edges.size() + n.terms.size() + 1)) +
-                    kTuning.local_search.move_cells);
+    deadline_.spend(
+        static_cast<double>(effects.size() * (n.edges.size() + 1) + std::exchange(term_cells_, 0)) +
+        kTuning.local_search.move_cells);
     const Effect now = effects[choice_[node]];
     for (Effect& effect : effects) effect.add(now, -1);
   }
@@ -166,14 +168,15 @@ class LocalSearch {
   }
 
   /// Cost of the term and usage of its copies, per strategy of the node, up to a constant.
-  void add_term(const SharedTerm& term, int node, int row, std::vector<Effect>& effects) const {
-    const std::vector<unsigned> wanted = groups_without(term, node);
+  void add_term(const SharedTerm& term, int node, int row, std::vector<Effect>& effects) {
+    find_groups(term, node);
+    const std::vector<unsigned>& wanted = wanted_by_others_;
     const int source = term.source.classes[choice_[term.source.node]];
     if (term.source.node == node) {
       std::vector<std::optional<Effect>> by_row(static_cast<std::size_t>(term.rows));
       for (std::size_t s = 0; s < effects.size(); ++s) {
         std::optional<Effect>& effect = by_row[term.source.classes[s]];
-        if (!effect) effect = effect_of(term, term.source.classes[s], wanted, row);
+        if (!effect) effect = effect_of(term, term.source.classes[s], row);
         effects[s].add(*effect);
       }
     } else if (model_.nodes[node].copy) {
@@ -183,27 +186,32 @@ class LocalSearch {
                              ? term.cost(source, copy, static_cast<int>(s))
                              : kNever);
     } else {
-      add_reader(term, node, source, wanted, row, effects);
+      add_reader(term, node, source, row, effects);
     }
+    term_cells_ += effects.size();
   }
 
   /// What the columns that the node wants gain by its groups.
-  void add_reader(const SharedTerm& term, int node, int source, const std::vector<unsigned>& wanted,
-                  int row, std::vector<Effect>& effects) const {
-    std::vector<std::pair<unsigned, Effect>> known(wanted.size());  // groups, and what they gain
-    std::vector<unsigned> added(wanted.size(), 0);
+  void add_reader(const SharedTerm& term, int node, int source, int row,
+                  std::vector<Effect>& effects) {
+    own_readers_.clear();
+    for (const SharedEnd& reader : term.readers)
+      if (reader.node == node) own_readers_.push_back(&reader);
+    gains_.assign(wanted_by_others_.size(), {});
+    added_.assign(wanted_by_others_.size(), 0);
+    term_cells_ += effects.size() * own_readers_.size();
     for (std::size_t s = 0; s < effects.size(); ++s) {
-      for (const SharedEnd& reader : term.readers)
-        if (reader.node == node) added[reader.classes[s]] |= 1u << reader.group;
-      for (const SharedEnd& reader : term.readers) {
-        if (reader.node != node) continue;
-        const int column = reader.classes[s];
-        const unsigned groups = std::exchange(added[column], 0);
+      for (const SharedEnd* reader : own_readers_)
+        added_[reader->classes[s]] |= 1u << reader->group;
+      for (const SharedEnd* reader : own_readers_) {
+        const int column = reader->classes[s];
+        const unsigned groups = std::exchange(added_[column], 0);
         if (groups == 0) continue;
-        auto& [of, gain] = known[column];
+        auto& [of, gain] = gains_[column];
         if (of != groups) {
-          gain = column_effect(term, source, column, wanted[column] | groups, row);
-          gain.add(column_effect(term, source, column, wanted[column], row), -1);
+          const unsigned others = wanted_by_others_[column];
+          gain = column_effect(term, source, column, others | groups, row);
+          gain.add(column_effect(term, source, column, others, row), -1);
           of = groups;
         }
         effects[s].add(gain);
@@ -211,22 +219,22 @@ class LocalSearch {
     }
   }
 
-  Effect effect_of(const SharedTerm& term, int source, const std::vector<unsigned>& wanted,
-                   int row) const {
+  /// Of a source that takes this row: cost and usage of serving what all readers want.
+  Effect effect_of(const SharedTerm& term, int source, int row) {
     Effect sum;
     for (int column = 0; column < term.columns; ++column)
-      sum.add(column_effect(term, source, column, wanted[column], row));
+      sum.add(column_effect(term, source, column, wanted_by_others_[column], row));
     return sum;
   }
 
   /// Cost and usage of serving the groups. The copy keeps its state if
   /// nothing it depends on changes.
-  Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups,
-                       int row) const {
+  Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups, int row) {
     const SharedCopy* copy = copy_of(term, column);
     if (copy == nullptr) return {0, groups != 0 ? term.cost(source, column) : 0, 0};
     const bool as_it_is = source == term.source.classes[choice_[term.source.node]] &&
-                          groups == groups_of(term, column);
+                          groups == wanted_by_all_[column];
+    term_cells_ += as_it_is ? 1 : copy->supplies.size();
     const int state =
         as_it_is ? choice_[copy->node] : states_.cheapest(term, *copy, source, groups);
     Effect effect{0, 0, amount(copy->node, state, row)};
@@ -248,12 +256,16 @@ class LocalSearch {
     return groups;
   }
 
-  /// By column, the groups of all readers but the node's.
-  std::vector<unsigned> groups_without(const SharedTerm& term, int node) const {
-    std::vector<unsigned> result(static_cast<std::size_t>(term.columns), 0);
-    for (const SharedEnd& reader : term.readers)
-      if (reader.node != node) result[reader.classes[choice_[reader.node]]] |= 1u << reader.group;
-    return result;
+  /// Sets the groups that want each column of the term: of all readers, and of all but the node's.
+  void find_groups(const SharedTerm& term, int node) {
+    wanted_by_all_.assign(static_cast<std::size_t>(term.columns), 0);
+    wanted_by_others_.assign(static_cast<std::size_t>(term.columns), 0);
+    for (const SharedEnd& reader : term.readers) {
+      const int column = reader.classes[choice_[reader.node]];
+      wanted_by_all_[column] |= 1u << reader.group;
+      if (reader.node != node) wanted_by_others_[column] |= 1u << reader.group;
+    }
+    term_cells_ += term.readers.size();
   }
 
   /// The node's strategy s, and the copies of its terms that follow.
@@ -409,6 +421,12 @@ class LocalSearch {
   std::vector<Cost> over_;
   std::vector<int> nodes_;
   std::vector<Effect> effects_, others_;  ///< of the nodes looked at last
+  /// The term looked at last: groups by column, readers at the node, and what a column gains by
+  /// these groups.
+  std::vector<unsigned> wanted_by_all_, wanted_by_others_, added_;
+  std::vector<const SharedEnd*> own_readers_;
+  std::vector<std::pair<unsigned, Effect>> gains_;
+  std::size_t term_cells_ = 0;  ///< of work on terms that has not been reported yet
   /// Numbers of moves and looks: when what a node costs last changed, and when a node or an edge
   /// was last found to have no cheaper choice. One that has not changed since is skipped.
   std::vector<std::int64_t> touched_, settled_nodes_, settled_edges_;
