@@ -1,4 +1,4 @@
-// kernels/cuda/load/einsum_group.cc — loads einsum_group: one batched product if its tensors lie
+// src/cuda/load/einsum_group.cc — loads einsum_group: one batched product if its tensors lie
 // side by side, else its members one after another
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-// kernels/cuda/load/elementwise.cc — loads elementwise operators and fused programs,
+// src/cuda/load/elementwise.cc — loads elementwise operators and fused programs,
 // interpreted or compiled at run time
 #include <memory>
 #include <optional>

@@ -1,4 +1,4 @@
-// kernels/cuda/load/cross_entropy.cc — loads cross_entropy and cross_entropy_grad
+// src/cuda/load/cross_entropy.cc — loads cross_entropy and cross_entropy_grad
 #include "kernels/cuda/cross_entropy.h"
 #include "src/cuda/loads.h"
 

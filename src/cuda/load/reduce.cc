@@ -1,4 +1,4 @@
-// kernels/cuda/load/reduce.cc — loads reduce_sum and reduce_max
+// src/cuda/load/reduce.cc — loads reduce_sum and reduce_max
 #include "src/cuda/loads.h"
 
 namespace alpa::cuda {

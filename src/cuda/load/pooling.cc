@@ -1,4 +1,4 @@
-// kernels/cuda/load/pooling.cc — loads max_pool and its gradient
+// src/cuda/load/pooling.cc — loads max_pool and its gradient
 #include "kernels/cuda/pooling.h"
 #include "kernels/plan/windows.h"
 #include "src/cuda/loads.h"

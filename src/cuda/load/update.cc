@@ -1,4 +1,4 @@
-// kernels/cuda/load/update.cc — loads multi_tensor_adam, multi_tensor_sgd and multi_tensor_add (of
+// src/cuda/load/update.cc — loads multi_tensor_adam, multi_tensor_sgd and multi_tensor_add (of
 // one or many parameters) and squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
 #include <vector>
 

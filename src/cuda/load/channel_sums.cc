@@ -1,4 +1,4 @@
-// kernels/cuda/load/channel_sums.cc — loads channel_sums and channel_products
+// src/cuda/load/channel_sums.cc — loads channel_sums and channel_products
 #include "kernels/cuda/channel_sums.h"
 
 #include "kernels/plan/channel_rows.h"

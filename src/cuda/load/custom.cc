@@ -1,4 +1,4 @@
-// kernels/cuda/load/custom.cc — loads operators that the program defined
+// src/cuda/load/custom.cc — loads operators that the program defined
 #include "alpa/ops/custom.h"
 #include "src/cuda/loads.h"
 #include "src/ops/custom_ops.h"

@@ -1,4 +1,4 @@
-// kernels/cuda/load/layer_norm.cc — loads layer_norm and rms_norm with their gradients
+// src/cuda/load/layer_norm.cc — loads layer_norm and rms_norm with their gradients
 #include "kernels/cuda/layer_norm.h"
 #include "src/cuda/loads.h"
 

@@ -1,4 +1,4 @@
-// kernels/cuda/load/epilogue.cc — loads einsum_epilogue: one product if cuBLASLt
+// src/cuda/load/epilogue.cc — loads einsum_epilogue: one product if cuBLASLt
 // supports the epilogue, else an einsum and a kernel
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-// kernels/cuda/load/source.cc — loads operators without operands (constant, iota, random_normal,
+// src/cuda/load/source.cc — loads operators without operands (constant, iota, random_normal,
 // random_uniform) and dropout
 #include <cstddef>
 

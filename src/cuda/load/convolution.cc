@@ -1,4 +1,4 @@
-// kernels/cuda/load/convolution.cc — loads conv2d and its gradients: through
+// src/cuda/load/convolution.cc — loads conv2d and its gradients: through
 // cuDNN, or our own kernels
 #include <array>
 

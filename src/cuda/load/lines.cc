@@ -1,4 +1,4 @@
-// kernels/cuda/load/lines.cc — loads operators along one dimension:
+// src/cuda/load/lines.cc — loads operators along one dimension:
 // take_along_axis and its gradient, cumulative_sum, argmax, top_k
 #include "kernels/cuda/lines.h"
 #include "src/cuda/loads.h"

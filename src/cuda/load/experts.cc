@@ -1,4 +1,4 @@
-// kernels/cuda/load/experts.cc — loads dispatch, combine and expert_products
+// src/cuda/load/experts.cc — loads dispatch, combine and expert_products
 #include "kernels/cuda/experts.h"
 #include "src/cuda/loads.h"
 

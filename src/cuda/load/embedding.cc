@@ -1,4 +1,4 @@
-// kernels/cuda/load/embedding.cc — loads embedding and embedding_grad
+// src/cuda/load/embedding.cc — loads embedding and embedding_grad
 #include "kernels/cuda/embedding.h"
 #include "src/cuda/loads.h"
 

@@ -1,4 +1,4 @@
-// kernels/cuda/load/movement.cc — loads operators that only move elements: transpose, broadcast and
+// src/cuda/load/movement.cc — loads operators that only move elements: transpose, broadcast and
 // reshape; slice, pad and concatenate, which are box copies along one dimension; write_rows
 #include <vector>
 

@@ -1,4 +1,4 @@
-// kernels/cuda/load/attention.cc — loads attention, its gradient, attention over a cache, and
+// src/cuda/load/attention.cc — loads attention, its gradient, attention over a cache, and
 // rotary position embeddings
 #include "kernels/cuda/attention.h"
 
