@@ -22,7 +22,7 @@ constexpr std::int64_t kExamples = 12, kTokens = 4, kWide = 32, kHeadWidth = 16,
 
 spmd::SpmdProgram grouped(const spmd::SpmdProgram& program, std::int64_t slack = 1 << 20) {
   const spmd::SpmdProgram result =
-      spmd::group_einsums(program, runtime::find_backend("cuda").groups_einsums, slack);
+      spmd::group_einsums(program, lower::find_backend("cuda").groups_einsums, slack);
   verify(result);
   return result;
 }
