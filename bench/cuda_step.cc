@@ -13,6 +13,7 @@
 #include "models/common/zoo.h"
 #include "report.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/side_by_side.h"
 
 using namespace alpa;

@@ -17,6 +17,7 @@
 #include "kernels/plan/einsum_plan.h"
 #include "on_request.h"
 #include "src/base/thread_team.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/step_counts.h"
 
 namespace alpa::bench {

@@ -9,6 +9,7 @@
 #include "src/lower/backend.h"
 #include "src/ops/custom_ops.h"
 #include "src/report/pipeline_forecast.h"
+#include "src/runtime/executor.h"
 #include "src/search/program/assemble_plan.h"
 #include "src/search/stages/whole_graph.h"
 #include "src/spmd/join_stages.h"

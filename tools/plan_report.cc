@@ -9,6 +9,7 @@
 #include "models/common/text.h"
 #include "models/common/training.h"
 #include "src/ir/rule.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/step_counts.h"
 #include "src/report/plan_summary.h"
 

@@ -10,6 +10,7 @@
 #include "src/base/host_memory.h"
 #include "src/compile/plan_file.h"
 #include "src/compile/search.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/rank_classes.h"
 #include "src/ops/custom_ops.h"
 #include "src/search/stages/whole_graph.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "src/ir/op_def.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/step_counts.h"
 #include "support/temporary_folder.h"
 

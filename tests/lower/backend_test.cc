@@ -4,6 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "src/ops/all_ops.h"
+#include "src/spmd/program.h"
 
 namespace backend_test {
 

@@ -7,6 +7,7 @@
 #include "src/lower/memory_plan.h"
 #include "src/lower/side_by_side.h"
 #include "src/ops/all_ops.h"
+#include "src/runtime/executor.h"
 #include "src/spmd/einsum_group.h"
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"

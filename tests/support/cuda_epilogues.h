@@ -1,6 +1,7 @@
 #pragma once
 /// The epilogues that the CUDA backend computes in one kernel, on any machine.
 #include "src/lower/backend.h"
+#include "src/spmd/program.h"
 
 namespace alpa::testing {
 
