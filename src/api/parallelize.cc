@@ -1,5 +1,5 @@
-// src/api/parallelize.cc — the reader's map: from a training step to device programs. `run_passes` has
-// a line per compiler pass, in order; src/compile/search.h says how the plan is chosen.
+// src/api/parallelize.cc — the reader's map: from a training step to device programs. `run_passes`
+// has a line per compiler pass, in order; src/compile/search.h says how the plan is chosen.
 #include "src/api/parallelize.h"
 
 #include <optional>

@@ -14,7 +14,7 @@
 namespace alpa::lower {
 namespace {
 
-const Backend kCpu = {
+const Backend kCpuBackend = {
     .name = "cpu",
     .on_cores = true,
     .bucket_bytes = std::int64_t{1} << 20,
@@ -22,7 +22,7 @@ const Backend kCpu = {
     .has_kernel = [](const OpDef& op) { return op.cpu && *op.cpu; },
 };
 
-const Backend kCuda = {
+const Backend kCudaBackend = {
     .name = "cuda",
     .fuses_epilogue = [](const KernelCall& node) { return cuda::plan_epilogue(node).joint; },
     .groups_einsums = [](const KernelCall& node) { return cuda::plan_einsum_group(node).joint; },
@@ -42,9 +42,10 @@ processes::World::Share cores_for(int devices) {
 }  // namespace
 
 const Backend& find_backend(std::string_view name) {
-  for (const Backend* backend : {&kCpu, &kCuda})
+  for (const Backend* backend : {&kCpuBackend, &kCudaBackend})
     if (backend->name == name) return *backend;
-  fail("backend \"{}\" is unknown; known are \"{}\" and \"{}\"", name, kCpu.name, kCuda.name);
+  fail("backend \"{}\" is unknown; known are \"{}\" and \"{}\"", name, kCpuBackend.name,
+       kCudaBackend.name);
 }
 
 int threads_per_device(const Backend& backend, const ExecutorOptions& options, int num_devices) {

@@ -88,8 +88,8 @@ std::string parameter_types(const std::string& list) {
   return std::regex_replace(types, std::regex(" "), "");
 }
 
-/// What `file` defines in unnamed namespaces: functions with the types of their parameters, types and
-/// constants, each with its room and its namespace before it.
+/// What `file` defines in unnamed namespaces: functions with the types of their parameters, types
+/// and constants, each with its room and its namespace before it.
 std::set<std::string> unnamed_of(const SourceFile& file) {
   static const std::regex kFunction(R"(^[\w:<>,*& ]+[ *&](\w+)\(((?:[^()]|\([^()]*\))*)\).*)");
   static const std::regex kName(

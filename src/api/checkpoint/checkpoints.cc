@@ -1,4 +1,5 @@
-// src/api/checkpoint/checkpoints.cc — when a run is saved, by whom it is written, and what it resumes
+// src/api/checkpoint/checkpoints.cc — when a run is saved, by whom it is written, and what
+// it resumes
 #include "alpa/checkpoint/checkpoints.h"
 
 #include <sys/resource.h>

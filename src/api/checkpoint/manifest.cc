@@ -1,4 +1,5 @@
-// src/api/checkpoint/manifest.cc — writes manifests as JSON, and reads them with every number checked
+// src/api/checkpoint/manifest.cc — writes manifests as JSON, and reads them with every number
+// checked
 #include "src/api/checkpoint/manifest.h"
 
 #include <iterator>

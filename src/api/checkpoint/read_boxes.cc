@@ -1,5 +1,5 @@
-// src/api/checkpoint/read_boxes.cc — reads blocks of shards with several threads, and copies what is
-// wanted out of them
+// src/api/checkpoint/read_boxes.cc — reads blocks of shards with several threads, and copies what
+// is wanted out of them
 #include "src/api/checkpoint/read_boxes.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// src/api/checkpoint/restore.cc — compares a checkpoint's tensors with a state's, reads and copies them
+// src/api/checkpoint/restore.cc — compares a checkpoint's tensors with a state's, reads and
+// copies them
 #include "src/api/checkpoint/restore.h"
 
 #include <cstring>
