@@ -18,7 +18,7 @@
 #include "src/cuda/mesh_queue.h"
 #include "src/cuda/uploads.h"
 #include "src/lower/memory_plan.h"
-#include "src/report/step_counts.h"
+#include "src/lower/step_counts.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/initialize.h"
 #include "src/tensor/element.h"
@@ -128,7 +128,8 @@ class ResidentStep {
       ++of_name.instructions;
       of_name.seconds += std::max(0.0, seconds[i] - overhead);
       of_name.with_gaps += seconds[i];
-      const KindCount count = count_of(graph(), program(), instruction).value_or(KindCount{});
+      const lower::KindCount count =
+          lower::count_of(graph(), program(), instruction).value_or(lower::KindCount{});
       of_name.bytes += count.bytes, of_name.flops += count.flops;
     }
     return kernels;

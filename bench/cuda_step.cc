@@ -13,6 +13,7 @@
 #include "models/common/zoo.h"
 #include "report.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/side_by_side.h"
 
 using namespace alpa;
@@ -128,7 +129,8 @@ void measure_step(const Options& o) {
   std::vector<bench::Variant> variants{{"step", [&] { step.run(o.queued); }}};
   bench::interleave(variants, o.rounds);
   const double seconds = median(variants[0].seconds) / o.queued;
-  const double flops = total_of(count_step(*step.planned().program, step.program())).flops;
+  const double flops =
+      lower::total_of(lower::count_step(*step.planned().program, step.program())).flops;
   bench::Labels labels = labels_of(o);
   labels.push_back({"batch", "resident"});
   bench::print_row("step",
@@ -172,7 +174,7 @@ std::map<std::string, Product> products_of(const CompiledStep& planned, const cu
       Product& product = products[launches == 1 ? name : name + ", one by one"];
       if (++product.instructions > 1) continue;
       product.launches = launches;
-      product.flops = count_of(graph, device, instruction)->flops;
+      product.flops = lower::count_of(graph, device, instruction)->flops;
       product.run = bench::loaded(*node.op, node.attributes, types_of(device, instruction.inputs),
                                   card, lower::lie_side_by_side(device, graph, instruction));
     }

@@ -17,7 +17,8 @@
 #include "kernels/plan/einsum_plan.h"
 #include "on_request.h"
 #include "src/base/thread_team.h"
-#include "src/report/step_counts.h"
+#include "src/lower/lower_program.h"
+#include "src/lower/step_counts.h"
 
 namespace alpa::bench {
 
@@ -63,7 +64,7 @@ class Limit {
 
   void add(const Graph& graph, const lower::DeviceProgram& device,
            const lower::Instruction& instruction, int runs) {
-    const std::optional<KindCount> count = count_of(graph, device, instruction);
+    const std::optional<lower::KindCount> count = lower::count_of(graph, device, instruction);
     if (!count) return;
     if (count->kind == "einsum") {
       std::vector<TensorType> types;

@@ -100,7 +100,7 @@ double peak_gigabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1e6;
 }
 
-/// The passes of src/parallelize.cc, one by one.
+/// The passes of src/api/parallelize.cc, one by one.
 std::vector<bench::Figure> phases(const TrainingStep& step,
                                   const intra_op::AutoShardOptions& method,
                                   const Cluster& cluster) {
@@ -132,8 +132,8 @@ std::vector<bench::Figure> phases(const TrainingStep& step,
   verify(fused);
   verify(program);
   done("verify_programs");
-  const runtime::LoweredProgram lowered =
-      runtime::lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
+  const lower::LoweredProgram lowered =
+      lower::lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
   done("lower");
   const std::vector<lower::DeviceProgram> devices = lower::programs_of_all(program, lowered.firsts);
   done("all_ranks");

@@ -1,4 +1,4 @@
-# The CUDA backend, libalpa_cuda.so: kernels/cuda/*.cu, kernels/cuda/load/*.cc and src/cuda/*.cc. It is a library of its own, which the core loads
+# The CUDA backend, libalpa_cuda.so: kernels/cuda/*.cu, src/cuda/load/*.cc and src/cuda/*.cc. It is a library of its own, which the core loads
 # when a CUDA device is first asked for, so that nobody else loads a gigabyte of NVIDIA's libraries.
 # The headers that generated kernels include travel in the library as text.
 set(ALPA_RUN_TIME_HEADERS "")
@@ -27,7 +27,7 @@ file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu)
 set(hopper_kernels ${kernels})
 list(FILTER kernels EXCLUDE REGEX "\\.sm90a\\.cu$")
 list(FILTER hopper_kernels INCLUDE REGEX "\\.sm90a\\.cu$")
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/load/*.cc)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc ${PROJECT_SOURCE_DIR}/src/cuda/load/*.cc)
 
 add_library(alpa_cuda SHARED ${kernels} ${sources} ${PROJECT_BINARY_DIR}/run_time_headers.cc)
 alpa_compile_together(alpa_cuda)

@@ -52,7 +52,7 @@ target_link_libraries(alpa
           $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> DNNL::dnnl Cbc::Cbc PNG::PNG JPEG::JPEG ZLIB::ZLIB Deflate::deflate
           PCRE2::pcre2 Utf8proc::utf8proc Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(alpa PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/version.cc PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/version.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_VERSION="${PROJECT_VERSION}")
 # Debug and sanitizer builds watch the ends of all buffers (src/runtime/arena_guard.h).
 set(ALPA_GUARD_BYTES 0)

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "alpa/base/text.h"
-#include "src/checkpoint/folder.h"
-#include "src/checkpoint/inspect.h"
+#include "src/api/checkpoint/folder.h"
+#include "src/api/checkpoint/inspect.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 

@@ -6,9 +6,10 @@
 #include <random>
 
 #include "src/ir/input.h"
+#include "src/lower/backend.h"
 #include "src/ops/custom_ops.h"
 #include "src/report/pipeline_forecast.h"
-#include "src/runtime/backend.h"
+#include "src/runtime/executor.h"
 #include "src/search/program/assemble_plan.h"
 #include "src/search/stages/whole_graph.h"
 #include "src/spmd/join_stages.h"
@@ -90,7 +91,7 @@ std::map<std::string, double> scalars_of(const Graph& graph) {
 BatchData after_a_step(const spmd::SpmdProgram& program, const Graph& graph,
                        const pipeline::PipelineSchedule& schedule) {
   runtime::Executor executor(spmd::bucket_collectives(fuse_elementwise(program),
-                                                      runtime::find_backend("cpu").bucket_bytes, 0),
+                                                      lower::find_backend("cpu").bucket_bytes, 0),
                              {}, "cpu", schedule);
   const std::shared_ptr<runtime::DeviceState> state = executor.make_state(kSeed);
   std::mt19937_64 random(kSeed);

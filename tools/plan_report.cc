@@ -9,8 +9,9 @@
 #include "models/common/text.h"
 #include "models/common/training.h"
 #include "src/ir/rule.h"
+#include "src/lower/lower_program.h"
+#include "src/lower/step_counts.h"
 #include "src/report/plan_summary.h"
-#include "src/report/step_counts.h"
 
 namespace plan {
 
@@ -191,16 +192,16 @@ std::vector<std::string> row_of(const Subject& subject, const MethodResult& resu
 }
 
 /// Of the first device; the last row is the sum.
-std::vector<KindCount> counts_of(const CompiledStep& planned, const Cluster& cluster) {
-  std::vector<KindCount> rows =
-      count_step(*planned.program, planned.lowered->firsts.front(), cost::CostModel::of(cluster));
-  rows.push_back(total_of(rows));
+std::vector<lower::KindCount> counts_of(const CompiledStep& planned, const Cluster& cluster) {
+  std::vector<lower::KindCount> rows = lower::count_step(
+      *planned.program, planned.lowered->firsts.front(), cost::CostModel::of(cluster));
+  rows.push_back(lower::total_of(rows));
   return rows;
 }
 
 Json counts_json(const CompiledStep& planned, const Cluster& cluster) {
   Json rows = Json::array();
-  for (const KindCount& row : counts_of(planned, cluster))
+  for (const lower::KindCount& row : counts_of(planned, cluster))
     rows.push_back({{"kind", row.kind},
                     {"launches", row.launches},
                     {"in_micro_batches", row.in_micro_batches},
@@ -281,7 +282,7 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
 std::string counts_text(const CompiledStep& planned, const Cluster& cluster) {
   std::vector<std::vector<std::string>> rows = {
       {"kind", "launches", "in micro-batches", "GB", "TFLOP", "ms"}};
-  for (const KindCount& row : counts_of(planned, cluster))
+  for (const lower::KindCount& row : counts_of(planned, cluster))
     rows.push_back({row.kind, std::to_string(row.launches), std::to_string(row.in_micro_batches),
                     fmt::format("{:.3f}", row.bytes * 1e-9),
                     fmt::format("{:.4f}", row.flops * 1e-12),

@@ -5,13 +5,14 @@
 #include <set>
 #include <string_view>
 
+#include "src/api/parallelize.h"
 #include "src/base/file.h"
 #include "src/base/host_memory.h"
 #include "src/compile/plan_file.h"
 #include "src/compile/search.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/rank_classes.h"
 #include "src/ops/custom_ops.h"
-#include "src/parallelize.h"
 #include "src/search/stages/whole_graph.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"

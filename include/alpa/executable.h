@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "alpa/compile/compiled_step.h"
+#include "alpa/lower/executor_options.h"
 #include "alpa/mesh/cluster.h"
-#include "alpa/runtime/executor_options.h"
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
 

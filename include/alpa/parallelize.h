@@ -1,6 +1,6 @@
 #pragma once
 /// The driver: compiles a training step written for one device into an executable on a cluster.
-/// `src/parallelize.cc` lists the passes in order.
+/// `src/api/parallelize.cc` lists the passes in order.
 #include <array>
 #include <cstddef>
 #include <span>

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/lower/lower_program.h"
 #include "src/report/pipeline_forecast.h"
-#include "src/runtime/executor.h"
 #include "src/spmd/einsum_group.h"
 
 namespace alpa {
@@ -75,14 +75,14 @@ CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const
   if (target.backend.launches)
     program =
         log.check("joined.txt", spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(program)));
-  runtime::LoweredProgram devices = runtime::lower_program(
-      program, target.options, target.backend.name, schedule_of(planned.plan), target.state);
+  lower::LoweredProgram devices = lower::lower_program(program, target.options, target.backend.name,
+                                                       schedule_of(planned.plan), target.state);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   for (const lower::DeviceProgram& device : devices.firsts)  // exact, as an executor will take
     planned.memory_bytes = std::max(planned.memory_bytes, device.arena_bytes);
   set_memory(planned.plan.stages, devices.firsts, target.budget);
   planned.program = std::make_shared<const spmd::SpmdProgram>(std::move(program));
-  planned.lowered = std::make_shared<const runtime::LoweredProgram>(std::move(devices));
+  planned.lowered = std::make_shared<const lower::LoweredProgram>(std::move(devices));
   log.finished("lowering");
   return planned;
 }
@@ -110,7 +110,7 @@ CompiledStep lower_within_budget(const CompiledStep& planned, const spmd::SpmdPr
   const std::int64_t budget = target.budget, spare = spare_bytes(fused, budget);
   const std::int64_t bucket = target.options.bucket_bytes.value_or(target.backend.bucket_bytes);
   const auto num_devices = static_cast<int>(spmd::devices_of(fused).size());
-  const bool overlaps = runtime::overlaps(target.backend, target.options, num_devices);
+  const bool overlaps = lower::overlaps(target.backend, target.options, num_devices);
   const auto ahead = [&](std::int64_t bytes) {
     return overlaps ? std::optional(bytes) : std::nullopt;
   };

@@ -3,11 +3,11 @@
 #include <cstdint>
 
 #include "alpa/compile/compiled_step.h"
-#include "alpa/runtime/executor_options.h"
+#include "alpa/lower/executor_options.h"
 #include "pass_log.h"
+#include "src/lower/backend.h"
 #include "src/lower/state_layout.h"
 #include "src/plan/cost/cost_model.h"
-#include "src/runtime/backend.h"
 
 namespace alpa {
 
@@ -18,7 +18,7 @@ struct LoweringTarget {
   std::int64_t budget;  ///< bytes of a device
   const PassLog& log;
   const lower::StateLayout* state = nullptr;  ///< of the step whose state this one shares
-  const runtime::Backend& backend = runtime::find_backend(cluster.backend);
+  const lower::Backend& backend = lower::find_backend(cluster.backend);
   cost::CostModel model = cost::CostModel::of(cluster);
 };
 

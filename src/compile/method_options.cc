@@ -6,8 +6,8 @@
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
+#include "src/lower/backend.h"
 #include "src/plan/facts/strategy.h"
-#include "src/runtime/backend.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -78,7 +78,7 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
       "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
       "is set; use Zero2Parallel, or ShardParallel with it");
   require(
-      !options.executor.reproducible || runtime::find_backend(cluster.backend).fixes_sums,
+      !options.executor.reproducible || lower::find_backend(cluster.backend).fixes_sums,
       "parallelize: reproducible is set, but libraries of backend {} choose the order of sums by "
       "the shapes of a device's part; use backend cpu, or leave it out",
       cluster.backend);

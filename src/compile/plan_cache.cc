@@ -11,7 +11,7 @@
 #include "src/base/file.h"
 #include "src/base/fnv.h"
 #include "src/base/json.h"
-#include "src/runtime/backend.h"
+#include "src/lower/backend.h"
 
 namespace alpa {
 namespace {
@@ -69,8 +69,8 @@ Json options_json(const MethodOptions& method) {
 std::string options_text(const MethodOptions& method) { return options_json(method).dump(1); }
 
 std::string planning_key(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
-  const int threads = runtime::threads_per_device(runtime::find_backend(cluster.backend),
-                                                  method.options.executor, cluster.num_devices());
+  const int threads = lower::threads_per_device(lower::find_backend(cluster.backend),
+                                                method.options.executor, cluster.num_devices());
   return fmt::format("alpa {}, {} threads\n{}\n{}\n{}", version(), threads,
                      options_json(method).dump(), cluster.to_json(), to_string(graph));
 }

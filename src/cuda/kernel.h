@@ -44,7 +44,7 @@ struct Gpu {
   Stopwatch node = {};  ///< since the node that is loaded began to be; see kNodeSeconds
 };
 
-Load load_custom;  ///< kernels/cuda/load/custom.cc: for operators that the program defined
+Load load_custom;  ///< src/cuda/load/custom.cc: for operators that the program defined
 
 /// Loader of calls of `op`; nullptr if there is no kernel.
 Load* find_kernel(const OpDef& op);

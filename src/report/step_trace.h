@@ -1,13 +1,11 @@
 #pragma once
 /// Trace of a step: when each instruction ran, beside its predicted seconds.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "alpa/plan/pipeline_plan.h"
 #include "src/plan/schedules/timeline.h"
-#include "src/runtime/executor.h"
 
 namespace alpa {
 
@@ -30,7 +28,8 @@ struct DeviceTrace {
   std::vector<TraceSpan> spans;   ///< of instructions on the device's thread or compute stream
   std::vector<TraceSpan> beside;  ///< of what they start on other threads or streams
   double busy = 0;                ///< seconds in which its thread did not wait
-  std::int64_t free_before = 0, free_behind = 0;  ///< as DeviceTimes has them
+  std::int64_t free_before = 0,
+               free_behind = 0;  ///< bytes of a card, before kernels were loaded and after
 };
 
 struct StepTrace {
@@ -38,12 +37,6 @@ struct StepTrace {
   double seconds = 0;            ///< from the first instruction to the last
   pipeline::Timeline predicted;  ///< per part of the devices: stages on the same ones share it
 };
-
-/// The last step of `executor`, which runs by `plan`. Throws Error if no times were recorded.
-StepTrace trace_of(const Plan& plan, const runtime::Executor& executor);
-
-/// The same; none if no times were recorded, or no step has run.
-std::optional<StepTrace> trace_if_recorded(const Plan& plan, const runtime::Executor& executor);
 
 /// A step that has not run: all devices of the plan, with what is predicted alone.
 StepTrace predicted_trace_of(const Plan& plan);

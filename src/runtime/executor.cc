@@ -16,6 +16,7 @@
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
+#include "src/lower/backend.h"
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
 #include "src/runtime/devices.h"
@@ -41,14 +42,14 @@ struct RunningStep::Step {
 };
 
 struct Executor::Impl {
-  Impl(spmd::SpmdProgram given, ExecutorOptions given_options, const Backend& backend,
-       const pipeline::PipelineSchedule& schedule, LoweredProgram lowered,
+  Impl(spmd::SpmdProgram given, ExecutorOptions given_options, const lower::Backend& backend,
+       const pipeline::PipelineSchedule& schedule, lower::LoweredProgram lowered,
        const StateSharing& sharing)
       : first(sharing.with ? first_of(sharing.with->impl_) : nullptr),
         program(std::move(given)),
         options(given_options) {
     const int n = static_cast<int>(spmd::devices_of(program).size());
-    const int threads = threads_per_device(backend, options, n);
+    const int threads = lower::threads_per_device(backend, options, n);
     const int running = options.threads_per_device > 0 ? threads : usable_cores();
     DevicesRequest request{
         program, {}, threads, running, options.tf32, options.tune, options.check_instructions};
@@ -63,8 +64,8 @@ struct Executor::Impl {
         first ? sharing.with->impl_->layout_of_states() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
-        lowered.overlap != overlaps(backend, options, n))
-      lowered = lower_program(program, options, backend.name, schedule, state);
+        lowered.overlap != lower::overlaps(backend, options, n))
+      lowered = lower::lower_program(program, options, backend.name, schedule, state);
     std::vector<lower::DeviceProgram> all =
         lower::programs_of_all(program, std::move(lowered.firsts), state);
     lower::verify_schedules(all, program);
@@ -74,7 +75,7 @@ struct Executor::Impl {
     request.programs = std::move(all);
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
-    telling([&] { devices = backend.make_devices(std::move(request)); });
+    telling([&] { devices = make_devices(backend.name, std::move(request)); });
     for (int index = 0; index < n; ++index)
       programs.push_back(world() ? &everyone[index] : &devices->program(index));
     here = devices_here(programs, placement);
@@ -415,26 +416,11 @@ const std::map<std::string, double>& RunningStep::metrics() const {
 
 const std::map<std::string, Array>& RunningStep::outputs() const { return step_->outputs; }
 
-LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend, const pipeline::PipelineSchedule& schedule,
-                             const lower::StateLayout* state) {
-  const Backend& found = find_backend(backend);
-  const int devices = static_cast<int>(spmd::devices_of(program).size());
-  LoweredProgram lowered{std::string(backend),
-                         overlaps(found, options, devices),
-                         threads_per_device(found, options, devices),
-                         {},
-                         schedule};
-  lowered.firsts = lower::lower_classes(
-      program, lowered.overlap, lower::memory_rules(backend, lowered.threads), schedule, state);
-  return lowered;
-}
-
 Executor::Executor(spmd::SpmdProgram program, ExecutorOptions options, const std::string& backend,
-                   const pipeline::PipelineSchedule& schedule, LoweredProgram lowered,
+                   const pipeline::PipelineSchedule& schedule, lower::LoweredProgram lowered,
                    const StateSharing& sharing)
-    : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend), schedule,
-                                   std::move(lowered), sharing)) {}
+    : impl_(std::make_shared<Impl>(std::move(program), options, lower::find_backend(backend),
+                                   schedule, std::move(lowered), sharing)) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {

@@ -9,15 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "alpa/runtime/executor_options.h"
+#include "alpa/lower/executor_options.h"
 #include "alpa/tensor/array.h"
-#include "src/lower/device_program.h"
+#include "src/lower/lower_program.h"
 #include "src/runtime/held_parts.h"
 #include "src/runtime/step_times.h"
-
-namespace alpa::lower {
-struct StateLayout;
-}  // namespace alpa::lower
 
 namespace alpa::runtime {
 
@@ -31,23 +27,6 @@ class Executor;
 
 /// Scalar inputs of a step, by name, as a function of its number (1 for the first).
 using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
-
-/// Device programs of the first device of every class (lower/rank_classes.h), with what they are
-/// lowered for.
-struct LoweredProgram {
-  std::string backend;
-  bool overlap = false;
-  int threads = 1;  ///< per device
-  std::vector<lower::DeviceProgram> firsts;
-  pipeline::PipelineSchedule schedule = {};  ///< that they follow
-};
-
-/// Lowers `program` as an executor with these options does before loading it. `state`: the layout
-/// of the state it shares (lower/state_layout.h).
-LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend,
-                             const pipeline::PipelineSchedule& schedule = {},
-                             const lower::StateLayout* state = nullptr);
 
 /// Sharing of states that another executor makes: used in place, in the same arenas.
 struct StateSharing {
@@ -78,8 +57,8 @@ class Executor {
   /// ("cpu" or "cuda"), Bug if devices would deadlock (`verify_schedules`).
   explicit Executor(spmd::SpmdProgram program, ExecutorOptions options = {},
                     const std::string& backend = "cpu",
-                    const pipeline::PipelineSchedule& schedule = {}, LoweredProgram lowered = {},
-                    const StateSharing& sharing = {});
+                    const pipeline::PipelineSchedule& schedule = {},
+                    lower::LoweredProgram lowered = {}, const StateSharing& sharing = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

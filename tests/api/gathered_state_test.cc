@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/api/parallelize.h"
 #include "src/ir/op_def.h"
-#include "src/parallelize.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/runtime/executor.h"
 #include "src/search/stages/cut_stages.h"

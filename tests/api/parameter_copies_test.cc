@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "src/ir/op_def.h"
-#include "src/report/step_counts.h"
+#include "src/lower/lower_program.h"
+#include "src/lower/step_counts.h"
 #include "support/temporary_folder.h"
 
 namespace parameter_copies_test {
@@ -66,8 +67,8 @@ std::vector<double> losses(const Executable& train, int steps = 6) {
 
 /// Launches of a kind in micro-batches of the first device.
 std::int64_t launches(const CompiledStep& planned, const std::string& kind) {
-  const auto rows = count_step(*planned.program, planned.lowered->firsts.front());
-  for (const KindCount& row : rows)
+  const auto rows = lower::count_step(*planned.program, planned.lowered->firsts.front());
+  for (const lower::KindCount& row : rows)
     if (row.kind == kind) return row.in_micro_batches;
   return 0;
 }

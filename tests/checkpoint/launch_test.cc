@@ -13,8 +13,8 @@
 #include <mutex>
 #include <set>
 
-#include "src/checkpoint/folder.h"
-#include "src/checkpoint/inspect.h"
+#include "src/api/checkpoint/folder.h"
+#include "src/api/checkpoint/inspect.h"
 #include "src/runtime/executor.h"
 #include "support/at_once.h"
 #include "support/error_text.h"

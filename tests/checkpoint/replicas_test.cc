@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "src/checkpoint/state_content.h"
+#include "src/api/checkpoint/state_content.h"
 #include "support/error_text.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // Which process writes which part of a state: someone who holds it, and all about as much.
-#include "src/checkpoint/shares.h"
+#include "src/api/checkpoint/shares.h"
 
 #include <doctest/doctest.h>
 

@@ -167,7 +167,7 @@ Outcome run(int micro_batches, bool together, const Mode& mode) {
   request.tune = false;
   request.capture = mode.capture;
   request.check_instructions = mode.check_instructions;
-  const auto devices = runtime::find_backend("cuda").make_devices(std::move(request));
+  const auto devices = runtime::make_devices("cuda", std::move(request));
   const auto memory = devices->allocate();
   Outcome outcome{{}, {}, -emulation::totals().graphs};
   for (int step = 0, finished = 0; finished < kSteps; ++step) {

@@ -41,7 +41,7 @@ TEST_CASE("tensors arrive whole on one card and on several, in the bytes that we
             lower::lower(program, device, true, lower::memory_rules("cuda"),
                          pipeline::make_schedule(ScheduleKind::inference, 2, kMicroBatches)));
       lower::verify_schedules(request.programs, program);
-      const auto devices = runtime::find_backend("cuda").make_devices(std::move(request));
+      const auto devices = runtime::make_devices("cuda", std::move(request));
       for (int step = 0; step < 2; ++step) {
         const MovingRun run(program, *devices);
         CHECK(run.wrong_parts() == 0);

@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include "fuzz/harness.h"
-#include "src/checkpoint/block_sums.h"
-#include "src/checkpoint/manifest.h"
+#include "src/api/checkpoint/block_sums.h"
+#include "src/api/checkpoint/manifest.h"
 
 namespace alpa::fuzz {
 namespace {

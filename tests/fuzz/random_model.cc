@@ -4,6 +4,7 @@
 
 #include "alpa/train/training_step.h"
 #include "src/ir/recorder.h"
+#include "src/runtime/executor.h"
 #include "src/search/sharding/auto_shard.h"
 #include "support/cuda_epilogues.h"
 

@@ -3,6 +3,7 @@
 
 #include "alpa/parallelize.h"
 #include "kernels/cpu/isa.h"
+#include "src/lower/lower_program.h"
 #include "src/lower/memory_plan.h"
 #include "support/golden.h"
 #include "support/two_meshes.h"

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/parallelize.h"
-#include "src/measure/links.h"
+#include "src/api/links.h"
 #include "support/processes.h"
 
 namespace profile_test {

@@ -245,14 +245,14 @@ TEST_CASE(
     "another") {
   const spmd::SpmdProgram program = data_parallel(linear_step(), 2);
   const ExecutorOptions options{.threads_per_device = 1, .overlap = Overlap::never};
-  runtime::LoweredProgram lowered = runtime::lower_program(program, options, "cpu");
+  lower::LoweredProgram lowered = lower::lower_program(program, options, "cpu");
   const std::int64_t bytes = lowered.firsts.front().arena_bytes;
   lowered.firsts.front().arena_bytes += 4096;  // by this it is recognised
   CHECK(runtime::Executor(program, options, "cpu", {}, lowered).memory_bytes() == bytes + 4096);
   CHECK(runtime::Executor(program, options, "cpu").memory_bytes() == bytes);
   const ExecutorOptions others{.threads_per_device = 2, .overlap = Overlap::never};
   CHECK(runtime::Executor(program, others, "cpu", {}, lowered).memory_bytes() ==
-        runtime::lower_program(program, others, "cpu").firsts.front().arena_bytes);
+        lower::lower_program(program, others, "cpu").firsts.front().arena_bytes);
 }
 
 }  // namespace executor_test

@@ -5,6 +5,7 @@
 
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
+#include "src/runtime/executor.h"
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"
 

@@ -7,6 +7,7 @@
 #include "src/lower/memory_plan.h"
 #include "src/lower/side_by_side.h"
 #include "src/ops/all_ops.h"
+#include "src/runtime/executor.h"
 #include "src/spmd/einsum_group.h"
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"
@@ -22,7 +23,7 @@ constexpr std::int64_t kExamples = 12, kTokens = 4, kWide = 32, kHeadWidth = 16,
 
 spmd::SpmdProgram grouped(const spmd::SpmdProgram& program, std::int64_t slack = 1 << 20) {
   const spmd::SpmdProgram result =
-      spmd::group_einsums(program, runtime::find_backend("cuda").groups_einsums, slack);
+      spmd::group_einsums(program, lower::find_backend("cuda").groups_einsums, slack);
   verify(result);
   return result;
 }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "src/cuda_loader/cuda_cluster.h"
 #include "src/lower/memory_plan.h"
-#include "src/mesh/cuda_cluster.h"
 #include "src/ops/all_ops.h"
 #include "support/gpt_stack.h"
 #include "support/mlp_step.h"

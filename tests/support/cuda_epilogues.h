@@ -1,11 +1,12 @@
 #pragma once
 /// The epilogues that the CUDA backend computes in one kernel, on any machine.
-#include "src/runtime/backend.h"
+#include "src/lower/backend.h"
+#include "src/spmd/program.h"
 
 namespace alpa::testing {
 
 inline spmd::SpmdProgram with_cuda_epilogues(const spmd::SpmdProgram& program) {
-  return spmd::fuse_epilogues(program, runtime::find_backend("cuda").fuses_epilogue);
+  return spmd::fuse_epilogues(program, lower::find_backend("cuda").fuses_epilogue);
 }
 
 }  // namespace alpa::testing

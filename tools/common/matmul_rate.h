@@ -1,6 +1,6 @@
 #pragma once
 /// How fast this machine multiplies matrices: what a program's speed is a share of.
-#include <alpa/alpa.h>
+#include "alpa/mesh/cluster.h"
 
 namespace cli {
 

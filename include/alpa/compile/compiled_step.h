@@ -9,9 +9,9 @@
 #include "alpa/mesh/cluster.h"
 #include "alpa/plan/pipeline_plan.h"
 
-namespace alpa::runtime {
+namespace alpa::lower {
 struct LoweredProgram;
-}  // namespace alpa::runtime
+}  // namespace alpa::lower
 
 namespace alpa::spmd {
 struct SpmdProgram;
@@ -26,7 +26,7 @@ struct CompiledStep {
   std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
-  std::shared_ptr<const runtime::LoweredProgram> lowered = {};  ///< for the executor
+  std::shared_ptr<const lower::LoweredProgram> lowered = {};  ///< for the executor
 
   /// What the plan computes again in the backward pass, by number.
   std::vector<RecomputedLayer> recomputed() const;

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
+#include "alpa/lower/executor_options.h"
 #include "alpa/plan/schedule_kind.h"
 #include "alpa/plan/sharding_plan.h"
-#include "alpa/runtime/executor_options.h"
 
 namespace alpa {
 
