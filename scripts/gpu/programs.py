@@ -91,7 +91,7 @@ def compile_here(check, job):
                 if (path / "include").is_dir()]
     if (ROOT / "bundle/dependencies.tar.gz").exists():
         target = ROOT / "build/dependencies"
-        check.process(job, [ROOT / "scripts/bundle_deps.sh", "unpack", target])
+        check.process(job, [ROOT / "scripts/bundle_deps", "unpack", target])
         prefixes.append(str(target))
     capability = (card("compute_cap") or "").replace(".", "")
     configure = ["cmake", "--preset", "release", "-B", BUILD, "-DALPA_CUDA=ON", "-DALPA_EMULATION=OFF",
