@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "pipeline_forecast.h"
+#include "src/base/json.h"
 #include "src/ir/op_def.h"
 #include "src/spmd/program.h"
 
@@ -195,7 +195,7 @@ std::string chrome_trace(const StepTrace& trace) {
           event(span.name, id, beside[span.beside], stage, span.micro_batch, span.begin, span.end));
   }
   const Json file = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return file.dump(0, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(file, 0) + "\n";
 }
 
 std::string to_string(const StepTrace& trace) {

@@ -56,7 +56,7 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-const unsigned char* bytes_of(std::string_view text) {
+const unsigned char* code_units(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
@@ -74,7 +74,7 @@ WordPattern::WordPattern(std::string_view regex) : regex_(regex) {
   int error = 0;
   std::size_t place = 0;
   pcre2_code* code =
-      pcre2_compile(bytes_of(text), text.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error,
+      pcre2_compile(code_units(text), text.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error,
                     &place, nullptr);
   require(code != nullptr, "'{}' is no regular expression: {}", excerpt(regex), message_of(error));
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // five times as fast, where the system allows it
@@ -92,7 +92,7 @@ void WordPattern::cut(std::string_view text, const Visit& visit) const {
   std::size_t visited = 0;
   for (std::size_t from = 0; from < text.size();) {
     const auto next = [&](std::uint32_t options) {
-      return pcre2_match(code, bytes_of(text), text.size(), from, PCRE2_NO_UTF_CHECK | options,
+      return pcre2_match(code, code_units(text), text.size(), from, PCRE2_NO_UTF_CHECK | options,
                          match.get(), limits.get());
     };
     int found = next(0);
