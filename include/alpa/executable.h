@@ -14,6 +14,7 @@
 #include "alpa/runtime/executor_options.h"
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::checkpoint {
 class StateContent;
@@ -234,3 +235,4 @@ template <>
 struct fmt::formatter<alpa::Metrics> : alpa::TextFormatter<alpa::Metrics> {};
 template <>
 struct fmt::formatter<alpa::DistributedArray> : alpa::TextFormatter<alpa::DistributedArray> {};
+#pragma GCC visibility pop

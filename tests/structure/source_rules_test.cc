@@ -76,6 +76,21 @@ TEST_CASE("include/alpa has at most 45 headers, those of alpa.h and eigen.h") {
   CHECK(all.size() <= 45);
 }
 
+TEST_CASE("public headers mark what libalpa.so exports, from the first namespace to the end") {
+  const std::string opens = "#pragma GCC visibility push(default)";
+  for (const SourceFile& file : structure::source_files("include", {".h"})) {
+    const auto starts = [](const char* text) {
+      return [text](const std::string& line) { return line.starts_with(text); };
+    };
+    const auto first = std::ranges::find_if(file.lines, starts("namespace "));
+    if (first == file.lines.end() || file.path == "include/alpa/eigen.h") continue;  // only inline
+    CAPTURE(file.path);
+    CHECK(std::find(file.lines.begin(), first, opens) != first);
+    CHECK(file.lines.back() == "#pragma GCC visibility pop");
+    CHECK(std::ranges::none_of(std::ranges::subrange(first, file.lines.end()), starts("#include")));
+  }
+}
+
 TEST_CASE("no source file is longer than 600 lines") {
   for (const char* folder : {"include", "src", "kernels", "models", "tools", "tests", "bench"})
     for (const SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"})) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alpa/base/dtype.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -60,3 +61,4 @@ std::string to_string(const Attributes& attributes);
 Attributes parse_attributes(std::string_view text);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "alpa/mesh/cluster.h"
 #include "alpa/plan/pipeline_plan.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::runtime {
 struct LoweredProgram;
@@ -64,3 +65,4 @@ std::string explain(const CompiledStep& step, const Cluster& cluster,
                     Detail detail = Detail::summary);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "alpa/ir/graph.h"
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::cost {
 struct CostModel;
@@ -213,3 +214,4 @@ std::string explain(const ShardingPlan& plan, const Graph& graph, const cost::Co
 
 template <>
 struct fmt::formatter<alpa::ShardingPlan> : alpa::TextFormatter<alpa::ShardingPlan> {};
+#pragma GCC visibility pop
