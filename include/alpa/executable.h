@@ -14,7 +14,6 @@
 #include "alpa/runtime/executor_options.h"
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
-#pragma GCC visibility push(default)
 
 namespace alpa::checkpoint {
 class StateContent;
@@ -25,6 +24,7 @@ class DeviceState;
 class Executor;
 class RunningStep;
 }  // namespace alpa::runtime
+#pragma GCC visibility push(default)
 
 namespace alpa {
 

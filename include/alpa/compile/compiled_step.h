@@ -8,7 +8,6 @@
 
 #include "alpa/mesh/cluster.h"
 #include "alpa/plan/pipeline_plan.h"
-#pragma GCC visibility push(default)
 
 namespace alpa::runtime {
 struct LoweredProgram;
@@ -17,6 +16,7 @@ struct LoweredProgram;
 namespace alpa::spmd {
 struct SpmdProgram;
 }  // namespace alpa::spmd
+#pragma GCC visibility push(default)
 
 namespace alpa {
 

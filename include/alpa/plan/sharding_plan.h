@@ -13,11 +13,11 @@
 #include "alpa/ir/graph.h"
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
-#pragma GCC visibility push(default)
 
 namespace alpa::cost {
 struct CostModel;
 }  // namespace alpa::cost
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
