@@ -26,12 +26,9 @@ class Attributes {
   using Items = std::vector<std::pair<std::string, Attribute>>;  ///< names and values
 
   Attributes() = default;
-  Attributes(std::initializer_list<Items::value_type> items)
-      : items_(std::make_shared<const Items>(items)) {}
+  Attributes(std::initializer_list<Items::value_type> items);
 
-  bool operator==(const Attributes& other) const {
-    return items_ == other.items_ || items() == other.items();
-  }
+  bool operator==(const Attributes& other) const;
   /// whether `name` is set
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /// All pairs, in order.
