@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Steps and collectives of several processes on one machine: overhead, not scaling.
 
-bench/processes.py BIN [ROUNDS]: BIN is the folder of the built programs. Runs in turns, and prints a
+bench/processes.py BIN [--rounds 3]: BIN is the folder of the built programs. Runs in turns, and prints a
 JSON line for each: an MLP and a GPT on 8 devices as 1, 2 and 8 processes, on 2 devices as 1 and 2,
 with the ratio of medians to one process; then collectives of 2 and 4 processes beside MPI's own
 (bench/peers/mpi_collectives.c), with their ratio. Needs mpirun and mpicc.
 """
+import argparse
 import json
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -80,9 +80,12 @@ def collectives(folder, rounds):
 
 
 def main():
-    folder, rounds = sys.argv[1], int((sys.argv[2:] + ["3"])[0])
-    steps(folder, rounds)
-    collectives(folder, rounds)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    steps(options.bin, options.rounds)
+    collectives(options.bin, options.rounds)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Seconds, bytes and FLOPs of a GPT's step by what is computed again in the backward pass.
 
-bench/remat.py ALPA_GPT [ROUNDS] [STEPS]: runs alpa-gpt in turns, on one device and as two stages,
+bench/remat.py ALPA_GPT [--rounds 3 --steps 4]: runs alpa-gpt in turns, on one device and as two stages,
 without rematerialisation, with all blocks and with as many as a budget half way asks for; prints a
 JSON line for each: medians over rounds of a step's seconds, planned and measured bytes.
 """
+import argparse
 import json
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 
 MODEL = ["--layers", "8", "--hidden", "256", "--heads", "8", "--sequence", "128", "--batch", "8"]
@@ -38,14 +38,17 @@ def variants(program, method):
 
 
 def main():
-    program = sys.argv[1]
-    rounds, steps = (int(text) for text in (sys.argv[2:4] + ["3", "4"][len(sys.argv) - 2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    options = parser.parse_args()
     for name, method in METHODS.items():
-        choices = variants(program, method)
+        choices = variants(options.program, method)
         runs = {remat: [] for remat in choices}
-        for _ in range(rounds):
+        for _ in range(options.rounds):
             for remat, flags in choices.items():
-                runs[remat].append(report(program, flags, steps))
+                runs[remat].append(report(options.program, flags, options.steps))
         for remat, reports in runs.items():
             last = reports[-1]
             print(json.dumps({

@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(ALPA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/alpa)
-install(TARGETS alpa EXPORT alpaTargets)
+install(TARGETS ${ALPA_PRODUCT} EXPORT alpaTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # No part of the package for others to link with: alpa loads them.
 foreach(loaded alpa_cuda alpa_mpi)
@@ -20,10 +20,35 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/clusters DESTINATION ${CMAKE_INSTALL_DATADIR}/alpa)
 
 # A static alpa brings its users the libraries it is linked with; a shared one only those of its headers.
-get_target_property(ALPA_LIBRARY_TYPE alpa TYPE)
 set(ALPA_PC_LIBS "-lalpa")
-if(ALPA_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
-  string(APPEND ALPA_PC_LIBS " -lCbcSolver -lCbc -lCgl -lOsiClp -lClp -lOsi -lCoinUtils -ldnnl -lpng -ljpeg -lz -ldeflate -lpcre2-8 -lutf8proc -pthread")
+if(NOT BUILD_SHARED_LIBS)
+  # alpa_link_flags(RESULT LIBRARY...): `-l` flags of libraries: targets, with what they are linked with, files and names.
+  function(alpa_link_flags result)
+    set(flags "")
+    foreach(library ${ARGN})
+      set(inner "")
+      if(TARGET ${library})
+        foreach(property IMPORTED_LOCATION IMPORTED_LOCATION_RELEASE IMPORTED_LOCATION_NONE INTERFACE_LINK_LIBRARIES)
+          get_target_property(value ${library} ${property})
+          if(value)
+            alpa_link_flags(inner ${value})
+            list(APPEND flags ${inner})
+          endif()
+        endforeach()
+      elseif(library MATCHES "/lib([^/]*)\\.(so|a)$")
+        list(APPEND flags -l${CMAKE_MATCH_1})
+      elseif(library MATCHES "^-")
+        list(APPEND flags ${library})
+      else()
+        list(APPEND flags -l${library})
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES flags)
+    set(${result} ${flags} PARENT_SCOPE)
+  endfunction()
+  alpa_link_flags(flags ${ALPA_LINKED} Threads::Threads ${CMAKE_DL_LIBS})
+  list(JOIN flags " " flags)
+  string(APPEND ALPA_PC_LIBS " ${flags}")
 endif()
 if(TARGET alpa_cuda OR TARGET alpa_mpi)
   string(APPEND ALPA_PC_LIBS " -Wl,-rpath,\${libdir}")
@@ -32,15 +57,8 @@ endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/alpaConfig.cmake.in ${PROJECT_BINARY_DIR}/alpaConfig.cmake
   INSTALL_DESTINATION ${ALPA_PACKAGE_DIR} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/alpaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES
-  ${PROJECT_BINARY_DIR}/alpaConfig.cmake
-  ${PROJECT_BINARY_DIR}/alpaConfigVersion.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindCbc.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindDeflate.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake
-  DESTINATION ${ALPA_PACKAGE_DIR})
+file(GLOB finders ${PROJECT_SOURCE_DIR}/cmake/Find*.cmake)
+install(FILES ${PROJECT_BINARY_DIR}/alpaConfig.cmake ${PROJECT_BINARY_DIR}/alpaConfigVersion.cmake ${finders} DESTINATION ${ALPA_PACKAGE_DIR})
 
 # From the folder of alpa.pc back to the prefix, so that the package may be moved.
 file(RELATIVE_PATH ALPA_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -23,6 +23,9 @@ if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
   set_tests_properties(structure/isa_symbols PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
+add_test(NAME structure/exported COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/exported.sh $<TARGET_FILE:alpa_shared>)
+set_tests_properties(structure/exported PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
+
 # Libraries that the tests of a folder load in the place of libalpa_cuda.so or libalpa_mpi.so.
 function(alpa_add_fake_library folder name source)
   add_library(${name} MODULE ${PROJECT_SOURCE_DIR}/tests/${folder}/fake/${source})
@@ -126,7 +129,8 @@ function(alpa_add_page page)
     endif()
     file(GENERATE OUTPUT ${folder}/program.cc CONTENT "${cpp}")
     add_executable(page_${name} ${folder}/program.cc)
-    target_link_libraries(page_${name} PRIVATE alpa alpa_settings)
+    # Headers that a page includes are public, and so is what they declare.
+    target_link_libraries(page_${name} PRIVATE alpa_shared alpa_settings)
     add_dependencies(test_pages page_${name})
   endif()
 endfunction()
@@ -186,6 +190,14 @@ if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
     -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DMPI=$<TARGET_EXISTS:alpa_mpi> -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
     -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
   set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
+  # The same project by FetchContent: configured, and with the label slow also built and run.
+  add_test(NAME package/fetch_content COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR}
+    -DWORK=${PROJECT_BINARY_DIR}/fetch_content -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
+  add_test(NAME package/fetch_content_slow COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR}
+    -DWORK=${PROJECT_BINARY_DIR}/fetch_content_built -DVERSION=${PROJECT_VERSION}
+    -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
+  set_tests_properties(package/fetch_content PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
+  set_tests_properties(package/fetch_content_slow PROPERTIES LABELS slow TIMEOUT 7200 PROCESSORS 2)
 endif()
 
 if(ALPA_FUZZ)
@@ -232,7 +244,7 @@ endif()
 # scripts/gpu_check and scripts/skipped_check are Python, and so are tests of scripts.
 find_package(Python3 3.8 COMPONENTS Interpreter QUIET)
 if(Python3_Interpreter_FOUND)
-  foreach(name setup skipped_check)
+  foreach(name peers setup skipped_check)
     add_test(NAME scripts/${name} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/scripts/${name}_test.py)
     set_tests_properties(scripts/${name} PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
   endforeach()

@@ -7,7 +7,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 include(GNUInstallDirs)
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+# Within another project its build type holds; without any, alpa is optimised nevertheless (alpa_settings).
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
 endif()
 
@@ -25,6 +26,8 @@ endif()
 set(ALPA_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <limits> <map> <memory> <numeric> <optional> <set>
     <span> <string> <string_view> <utility> <vector>)
 
+set(ALPA_PRECOMPILED <alpa/ops/ops.h> CACHE STRING "alpa's own, for the library: with more, a build takes less time, a change more")
+
 # What tests and programs compile with, as their time is the library's. It takes two thirds of the time of -O2.
 set(ALPA_PROGRAM_OPTIONS $<$<CONFIG:Release>:-Og>)
 
@@ -38,6 +41,7 @@ if(ALPA_WERROR)
   target_compile_options(alpa_settings INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
 endif()
+target_compile_options(alpa_settings INTERFACE $<$<CONFIG:>:-O2>)
 if(ALPA_NATIVE)
   target_compile_options(alpa_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
 endif()

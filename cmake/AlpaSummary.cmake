@@ -1,6 +1,6 @@
 # A short table of what was configured, printed last.
 if(PROJECT_IS_TOP_LEVEL)
-  get_target_property(type alpa TYPE)
+  get_target_property(type ${ALPA_PRODUCT} TYPE)
   string(REPLACE ";" " " isas "${ALPA_ISAS}")
   set(bench "${ALPA_BUILD_BENCH}")
   if(ALPA_BUILD_BENCH AND NOT benchmark_FOUND)

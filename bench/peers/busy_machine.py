@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """How much busy loops on the same cores slow down a training step: alpa's and JAX's, on the CPU, in turn.
 
-Every round runs alpa, then JAX on a quiet machine, then alpa, then JAX beside LOOPS busy loops (processes of their own). The step
+Every round runs alpa, then JAX on a quiet machine, then alpa, then JAX beside --loops busy loops (processes of their own). The step
 is that of bench/busy_machine.cc. Prints one JSON object per line: median seconds of a step, quiet and busy, and the median
 over rounds of the slowdown; last the ratio of the slowdowns.
 
-    bench/peers/busy_machine.py build/bin/bench_busy_machine [DIM [BATCH [LAYERS [DEVICES [LOOPS [ROUNDS]]]]]]
-                                                                                       defaults: 512 64 10 1 2 15
+    bench/peers/busy_machine.py build/bin/bench_busy_machine [--dim 512 --batch 64 --layers 10 --devices 1 --loops 2 --rounds 15]
 """
 import json
 import signal
@@ -15,10 +14,9 @@ import subprocess
 import sys
 import time
 
-from turns import JaxSteps, OnRequest, adam_steps, ends_with_us
+from turns import JaxSteps, OnRequest, adam_steps, arguments, ends_with_us
 
-BENCH = sys.argv[1]
-DIM, BATCH, LAYERS, DEVICES, LOOPS, ROUNDS = [int(a) for a in sys.argv[2:]] + [512, 64, 10, 1, 2, 15][len(sys.argv) - 2:]
+O = arguments(__doc__, "bench", dim=512, batch=64, layers=10, devices=1, loops=2, rounds=15)
 
 
 class Jax(JaxSteps):
@@ -27,15 +25,15 @@ class Jax(JaxSteps):
         jax.config.update("jax_platforms", "cpu")
         import jax.numpy as jnp
         self.name = f"JAX {jax.__version__}"
-        keys = jax.random.split(jax.random.PRNGKey(0), LAYERS + 2)
-        parameters = [(jax.random.normal(k, (DIM, DIM)) * DIM ** -0.5, jnp.zeros(DIM)) for k in keys[:LAYERS]]
-        x, y = (jax.random.normal(k, (BATCH, DIM)) for k in keys[LAYERS:])
+        keys = jax.random.split(jax.random.PRNGKey(0), O.layers + 2)
+        parameters = [(jax.random.normal(k, (O.dim, O.dim)) * O.dim ** -0.5, jnp.zeros(O.dim)) for k in keys[:O.layers]]
+        x, y = (jax.random.normal(k, (O.batch, O.dim)) for k in keys[O.layers:])
 
         def loss_of(parameters):
             h = x
             for i, (w, b) in enumerate(parameters):
                 h = h @ w + b
-                if i + 1 < LAYERS:
+                if i + 1 < O.layers:
                     h = jax.nn.relu(h)
             return jnp.mean(jnp.square(h - y))
 
@@ -48,15 +46,15 @@ def run_loops(loops, running):
     time.sleep(0.05)  # until they are spread over the cores
 
 
-loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=ends_with_us) for _ in range(LOOPS)]
+loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=ends_with_us) for _ in range(O.loops)]
 run_loops(loops, False)
-alpa = OnRequest("alpa", [BENCH, "--on-request", f"--dim={DIM}", f"--batch={BATCH}", f"--layers={LAYERS}", f"--devices={DEVICES}"])
+alpa = OnRequest("alpa", [O.bench, "--on-request", f"--dim={O.dim}", f"--batch={O.batch}", f"--layers={O.layers}", f"--devices={O.devices}"])
 programs = [alpa, Jax()]
 steps, seconds = {}, {}
 for program in programs:
     program.seconds_of(5)
     steps[program] = max(1, int(0.5 * 10 / program.seconds_of(10)))  # about half a second of quiet steps
-for _ in range(ROUNDS):
+for _ in range(O.rounds):
     for busy in (False, True):
         run_loops(loops, busy)
         for program in programs:
@@ -68,7 +66,7 @@ slowdowns = []
 for program in programs:
     quiet, busy = seconds[program, False], seconds[program, True]
     slowdowns.append(statistics.median(b / q for b, q in zip(busy, quiet)))
-    print(json.dumps({"name": program.name, "devices": DEVICES if program is programs[0] else 1, "loops": LOOPS,
+    print(json.dumps({"name": program.name, "devices": O.devices if program is programs[0] else 1, "loops": O.loops,
                       "quiet_seconds": round(statistics.median(quiet), 6), "busy_seconds": round(statistics.median(busy), 6),
                       "slowdown": round(slowdowns[-1], 3)}))
 print(json.dumps({"name": "alpa's slowdown to JAX's", "ratio": round(slowdowns[0] / slowdowns[1], 3)}))

@@ -7,7 +7,6 @@ threads as --threads says. Prints one JSON object per line: median seconds, and 
 
     bench/peers/checkpoint.py build/bin/bench_checkpoint --folder DIR [--dim 2048 --layers 8 --rounds 5 --threads 1,2]
 """
-import argparse
 import json
 import os
 import shutil
@@ -15,15 +14,9 @@ import statistics
 import subprocess
 import time
 
-from turns import ends_with_us
+from turns import arguments, ends_with_us
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("bench")
-parser.add_argument("--folder", default="checkpoint_files", help="where both save; removed")
-for name, default in (("dim", 2048), ("layers", 8), ("rounds", 5)):
-    parser.add_argument(f"--{name}", type=int, default=default)
-parser.add_argument("--threads", default="1,2", help="of PyTorch's writer")
-O = parser.parse_args()
+O = arguments(__doc__, "bench", folder="checkpoint_files", dim=2048, layers=8, rounds=5, threads="1,2")
 
 
 class Alpa:

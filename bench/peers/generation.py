@@ -9,22 +9,15 @@ figures need the packages llama-cpp-python and gguf, and transformers and torch.
     bench/peers/generation.py build/bin/bench_generation [--layers 12 --hidden 768 --heads 12 --vocabulary 50257 --prompt 16
         --rounds 7 --peers llama.cpp,transformers --threads 2 --devices 1 --dtype f32]
 """
-import argparse
 import os
 import statistics
 import tempfile
 import time
 
-from turns import Apart, OnRequest, take_turns
+from turns import Apart, OnRequest, arguments, take_turns
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("bench")
 SIZES = (("layers", 12), ("hidden", 768), ("heads", 12), ("vocabulary", 50257), ("prompt", 16), ("devices", 1))
-for name, default in SIZES + (("rounds", 7), ("threads", 2)):
-    parser.add_argument(f"--{name}", type=int, default=default)
-parser.add_argument("--peers", default="llama.cpp,transformers")
-parser.add_argument("--dtype", default="f32", choices=("f32", "bf16"), help="of the weights (llama.cpp: of its matrices)")
-O = parser.parse_args()
+O = arguments(__doc__, "bench", **dict(SIZES), rounds=7, threads=2, peers="llama.cpp,transformers", dtype=["f32", "bf16"])
 POSITIONS = 1024
 PROMPT = [i * 7919 % O.vocabulary for i in range(O.prompt)]
 

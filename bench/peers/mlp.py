@@ -7,17 +7,10 @@ their ratio to alpa's (median of the rounds), and peak memory of the process.
 
     bench/peers/mlp.py build/bin/bench_mlp_step [--dim 512 --batch 64 --layers 10 --devices 1 --method shard --rounds 7]
 """
-import argparse
+from turns import Apart, JaxSteps, OnRequest, adam_steps, arguments, forced_host_devices, take_turns
 
-from turns import Apart, JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
-
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("bench")
 SIZES = (("dim", 512), ("batch", 64), ("layers", 10), ("devices", 1))
-for name, default in SIZES + (("rounds", 7),):
-    parser.add_argument(f"--{name}", type=int, default=default)
-parser.add_argument("--method", default="shard")
-O = parser.parse_args()
+O = arguments(__doc__, "bench", **dict(SIZES), rounds=7, method="shard")
 
 
 class Jax(JaxSteps):

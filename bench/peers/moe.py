@@ -2,34 +2,32 @@
 """The training step of bench/moe_step.cc (decoder, experts in every second layer) of alpa, PyTorch and JAX, in turn. Alpa moves
 tokens by index, the peers dispatch and combine by einsums.
 
-Adam, f32, two choices of 8 experts, one group, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host
+Adam, f32, two choices of 8 experts, one group, --threads threads each. With several --devices the peer is JAX, on as many forced host
 devices that split the batch and the experts. Prints one JSON object per program: median seconds of a
 step, the median over rounds of its seconds divided by alpa's, and peak memory of its process.
 
-    taskset -c 0,1 bench/peers/moe.py build/bin/bench_moe_step [BATCH [SEQUENCE [ROUNDS [THREADS [DEVICES]]]]]   4 256 7 2 1
+    taskset -c 0,1 bench/peers/moe.py build/bin/bench_moe_step [--batch 4 --sequence 256 --rounds 7 --threads 2 --devices 1]
 """
-import sys
 import time
 from types import SimpleNamespace
 
 from experts import parameters_of, torch_moe
-from turns import Apart, JaxSteps, OnRequest, adam_steps, forced_host_devices, take_turns
+from turns import Apart, JaxSteps, OnRequest, adam_steps, arguments, forced_host_devices, take_turns
 
-BENCH = sys.argv[1]
-BATCH, SEQUENCE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [4, 256, 7, 2, 1][len(sys.argv) - 2:]
+O = arguments(__doc__, "bench", batch=4, sequence=256, rounds=7, threads=2, devices=1)
 LAYERS, HIDDEN, HEADS, EXPERTS, WIDTH, WORDS = 4, 512, 8, 8, 2048, 8192
-TOKENS = BATCH * SEQUENCE
+TOKENS = O.batch * O.sequence
 CAPACITY = 2 * TOKENS // EXPERTS
-SIZES = SimpleNamespace(layers=LAYERS, hidden=HIDDEN, heads=HEADS, experts=EXPERTS, width=WIDTH, vocabulary=WORDS, sequence=SEQUENCE, group=TOKENS)
+SIZES = SimpleNamespace(layers=LAYERS, hidden=HIDDEN, heads=HEADS, experts=EXPERTS, width=WIDTH, vocabulary=WORDS, sequence=O.sequence, group=TOKENS)
 
 
 class Torch:
     def __init__(self, compiled):
         import torch
-        torch.set_num_threads(THREADS)
+        torch.set_num_threads(O.threads)
         self.name = f"PyTorch {torch.__version__}, " + ("compile" if compiled else "eager")
         model = torch_moe(SIZES)
-        tokens = torch.tensor([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(BATCH, SEQUENCE)
+        tokens = torch.tensor([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(O.batch, O.sequence)
         loss_of = torch.compile(model) if compiled else model
         self.loss_of = lambda: loss_of(tokens)
         self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-7)
@@ -45,14 +43,14 @@ class Torch:
 
 class Jax(JaxSteps):
     def __init__(self):
-        jax, sharded = forced_host_devices(DEVICES)
+        jax, sharded = forced_host_devices(O.devices)
         import jax.numpy as jnp
-        self.name = f"JAX {jax.__version__}, " + ("jit" if DEVICES == 1 else "batch and experts split")
+        self.name = f"JAX {jax.__version__}, " + ("jit" if O.devices == 1 else "batch and experts split")
         keys = iter(jax.random.split(jax.random.PRNGKey(0), 100))
         laid = lambda x: sharded(x, *(("d",) if x.ndim == 3 else ()))  # weights of experts have three dimensions
         p = parameters_of(SIZES, lambda *s: laid(jax.random.normal(next(keys), s) * 0.02), lambda *s: laid(jnp.zeros(s)),
                           lambda *s: laid(jnp.ones(s)))
-        tokens = sharded(jnp.array([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(BATCH, SEQUENCE), "d")
+        tokens = sharded(jnp.array([(i * i + 5 * i) % WORDS for i in range(TOKENS)]).reshape(O.batch, O.sequence), "d")
 
         def norm(x, scale, bias):
             mean = x.mean(-1, keepdims=True)
@@ -70,9 +68,9 @@ class Jax(JaxSteps):
 
         def block(p, x):
             h = norm(x, p["norm1"], p["norm1_bias"])
-            q, k, v = ((h @ p[n] + p[n + "_bias"]).reshape(BATCH, SEQUENCE, HEADS, -1) for n in "qkv")
+            q, k, v = ((h @ p[n] + p[n + "_bias"]).reshape(O.batch, O.sequence, HEADS, -1) for n in "qkv")
             products = jnp.einsum("bthd,bshd->bhts", q, k) / (HIDDEN // HEADS) ** 0.5
-            seen = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((SEQUENCE, SEQUENCE), bool)), products, -1e9))
+            seen = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((O.sequence, O.sequence), bool)), products, -1e9))
             x = x + jnp.einsum("bhts,bshd->bthd", seen, v).reshape(x.shape) @ p["o"] + p["o_bias"]
             h = norm(x, p["norm2"], p["norm2_bias"])
             if "gate" not in p:
@@ -95,7 +93,7 @@ class Jax(JaxSteps):
         self.step, self.state = adam_steps(loss_of, p)
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--sequence={SEQUENCE}", f"--devices={DEVICES}", "--on-request"]), Apart(Jax)]
-if DEVICES == 1:
+programs = [OnRequest("alpa", [O.bench, f"--batch={O.batch}", f"--sequence={O.sequence}", f"--devices={O.devices}", "--on-request"]), Apart(Jax)]
+if O.devices == 1:
     programs += [Apart(Torch, False), Apart(Torch, True)]
-take_turns(programs, ROUNDS, batch=BATCH, sequence=SEQUENCE, threads=THREADS, devices=DEVICES)
+take_turns(programs, O.rounds, batch=O.batch, sequence=O.sequence, threads=O.threads, devices=O.devices)

@@ -6,17 +6,15 @@ five layers, each on four devices that split the rows. In JAX eight devices are 
 from stage to stage by `ppermute` inside a scan (GPipe's order), and `jax.grad` makes the backward pass. Prints one JSON
 object per line: median seconds of a step, last the median ratio of the rounds.
 
-    bench/peers/pipeline.py build/bin/bench_pipeline [ROUNDS]                                    default: 9
+    bench/peers/pipeline.py build/bin/bench_pipeline [--rounds 9]
 """
 import json
 import os
 import statistics
-import sys
 
-from turns import JaxSteps, OnRequest, adam
+from turns import JaxSteps, OnRequest, adam, arguments
 
-BENCH = sys.argv[1]
-ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+O = arguments(__doc__, "bench", rounds=9)
 STAGES, DATA, DIM, LAYERS, ROWS, PARTS = 2, 4, 1024, 10, 1024, 16
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={STAGES * DATA}"
 
@@ -69,11 +67,11 @@ class Jax(JaxSteps):
         self.state = [place(tree, P("stage")) for tree in (parameters, *zeros)] + [jnp.float32(1)]
 
 
-programs = [OnRequest("alpa, 1f1b", [BENCH, "--on-request"]), Jax()]
+programs = [OnRequest("alpa, 1f1b", [O.bench, "--on-request"]), Jax()]
 seconds = {program: [] for program in programs}
 for program in programs:
     program.seconds_of(2)
-for _ in range(ROUNDS):
+for _ in range(O.rounds):
     for program in programs:
         seconds[program].append(program.seconds_of(2) / 2)
 for program in programs:

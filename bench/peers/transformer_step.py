@@ -5,27 +5,19 @@ The model is a GPT (gpt.py), or a Llama-like decoder, BERT or ViT (torch_transfo
 in bf16 mixed (PyTorch's autocast). PyTorch uses its fused attention and fused Adam. With several devices the peers are JAX's GPT: as
 many forced host devices, with shardings by hand: rows of the batch (jax-data), or heads, columns of the first and rows of the second
 matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: median seconds of a step, their ratio to
-alpa's (median of the rounds), and peak memory of each process.
+alpa's (median of the rounds), and peak memory of each process. --peers are jax,eager,compile, or of several devices
+jax-data,jax-megatron.
 
     bench/peers/transformer_step.py build/bin/bench_transformer_step [--model gpt --layers 4 --hidden 512 --heads 8 --sequence 256 --vocabulary 8192
-        --batch 4 --rounds 7 --peers jax,eager,compile --threads 2 --devices 1 --method shard]
+        --batch 4 --rounds 7 --peers LIST --half --threads 2 --devices 1 --method shard]
 """
-import argparse
 import time
 
 from gpt import jax_gpt, torch_gpt
-from turns import Apart, OnRequest, adam_steps, forced_host_devices, take_turns
+from turns import Apart, OnRequest, adam_steps, arguments, forced_host_devices, take_turns
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("bench")
 SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("image", 224), ("batch", 4), ("devices", 1))
-for name, default in SIZES + (("rounds", 7), ("threads", 2)):
-    parser.add_argument(f"--{name}", type=int, default=default)
-parser.add_argument("--peers", help="default: jax,eager,compile; of several devices jax-data,jax-megatron")
-parser.add_argument("--method", default="shard")
-parser.add_argument("--model", default="gpt", choices=("gpt", "llama", "bert", "vit"))
-parser.add_argument("--half", action="store_true", help="bf16 mixed")
-O = parser.parse_args()
+O = arguments(__doc__, "bench", **dict(SIZES), rounds=7, threads=2, peers="", method="shard", model=["gpt", "llama", "bert", "vit"], half=False)
 O.peers = O.peers or ("jax-data,jax-megatron" if O.devices > 1 else "eager,compile" if O.half or O.model != "gpt" else "jax,eager,compile")
 
 

@@ -1,4 +1,5 @@
-"""What programs that are timed in turns have in common: alpa's benchmark on request, Adam, and seconds of JAX's steps."""
+"""What programs that are timed in turns have in common: their flags, alpa's benchmark on request, Adam, and seconds of JAX's steps."""
+import argparse
 import ctypes
 import json
 import multiprocessing
@@ -12,6 +13,26 @@ import time
 
 def ends_with_us():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def arguments(text, *operands, **flags):
+    """The parsed command line of a script whose help is `text`. An operand is a name, or a name and its choices. A flag has its default: a
+    number, a text, False for a switch, a list of choices whose first it is, or a dictionary for `add_argument`."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for operand in operands:
+        name, choices = (operand, None) if isinstance(operand, str) else operand
+        parser.add_argument(name, choices=choices)
+    for name, default in flags.items():
+        if default is False:
+            how = {"action": "store_true"}
+        elif isinstance(default, dict):
+            how = default
+        elif isinstance(default, list):
+            how = {"choices": default, "default": default[0]}
+        else:
+            how = {"type": type(default), "default": default}
+        parser.add_argument(f"--{name}", **how)
+    return parser.parse_args()
 
 
 class OnRequest:

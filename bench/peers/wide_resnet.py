@@ -1,31 +1,29 @@
 #!/usr/bin/env python3
 """The training step of bench/wide_resnet_step.cc (bottleneck Wide-ResNet, CIFAR-sized, width 4) of alpa, PyTorch and JAX, in turn.
 
-SGD with Nesterov momentum, f32, THREADS threads each. With several DEVICES the peer is JAX, on as many forced host devices that
+SGD with Nesterov momentum, f32, --threads threads each. With several --devices the peer is JAX, on as many forced host devices that
 split the batch. Prints one JSON object per program: median seconds of a step, the
 median over rounds of its seconds divided by alpa's, and peak memory of its process.
 
-    taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [BATCH [IMAGE [ROUNDS [THREADS [DEVICES]]]]]   32 32 7 2 1
+    taskset -c 0,1 bench/peers/wide_resnet.py build/bin/bench_wide_resnet_step [--batch 32 --image 32 --rounds 7 --threads 2 --devices 1]
 """
-import sys
 import time
 
 from resnet import torch_resnet
-from turns import Apart, JaxSteps, OnRequest, forced_host_devices, take_turns
+from turns import Apart, JaxSteps, OnRequest, arguments, forced_host_devices, take_turns
 
-BENCH = sys.argv[1]
-BATCH, IMAGE, ROUNDS, THREADS, DEVICES = [int(a) for a in sys.argv[2:]] + [32, 32, 7, 2, 1][len(sys.argv) - 2:]
+O = arguments(__doc__, "bench", batch=32, image=32, rounds=7, threads=2, devices=1)
 CHANNELS, WIDTH, BLOCKS, CLASSES, RATE = 16, 4, (2, 2, 2), 10, 1e-7
 
 
 class Torch:
     def __init__(self, channels_last, compiled=False):
         import torch
-        torch.set_num_threads(THREADS)
+        torch.set_num_threads(O.threads)
         self.name = f"PyTorch {torch.__version__}, {'compiled' if compiled else 'eager'}{', channels last' if channels_last else ''}"
 
         self.model = torch_resnet(CHANNELS, WIDTH, BLOCKS, CLASSES, small_images=True)
-        self.x, self.y = torch.randn(BATCH, 3, IMAGE, IMAGE), torch.arange(BATCH) % CLASSES
+        self.x, self.y = torch.randn(O.batch, 3, O.image, O.image), torch.arange(O.batch) % CLASSES
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)
             self.x = self.x.to(memory_format=torch.channels_last)
@@ -45,9 +43,9 @@ class Torch:
 
 class Jax(JaxSteps):
     def __init__(self):
-        jax, sharded = forced_host_devices(DEVICES)
+        jax, sharded = forced_host_devices(O.devices)
         import jax.numpy as jnp
-        self.name = f"JAX {jax.__version__}, " + ("jit" if DEVICES == 1 else "data parallel")
+        self.name = f"JAX {jax.__version__}, " + ("jit" if O.devices == 1 else "data parallel")
         parameters, strides = [], []
 
         def add(inputs, features, window, stride=1):
@@ -66,8 +64,8 @@ class Jax(JaxSteps):
                 inputs = 4 * c
             c *= 2
         head = (jax.random.normal(jax.random.PRNGKey(99), (inputs, CLASSES)) * 0.1, jnp.zeros(CLASSES))
-        x = sharded(jax.random.normal(jax.random.PRNGKey(0), (BATCH, IMAGE, IMAGE, 3)), "d")
-        y = sharded(jnp.arange(BATCH) % CLASSES, "d")
+        x = sharded(jax.random.normal(jax.random.PRNGKey(0), (O.batch, O.image, O.image, 3)), "d")
+        y = sharded(jnp.arange(O.batch) % CLASSES, "d")
 
         def conv_norm(p, i, h):
             kernel, scale, bias = p[i]
@@ -96,7 +94,7 @@ class Jax(JaxSteps):
         self.state = [(parameters, head), jax.tree_util.tree_map(jnp.zeros_like, (parameters, head))]
 
 
-programs = [OnRequest("alpa", [BENCH, f"--batch={BATCH}", f"--image={IMAGE}", f"--devices={DEVICES}", "--on-request"]), Apart(Jax)]
-if DEVICES == 1:
+programs = [OnRequest("alpa", [O.bench, f"--batch={O.batch}", f"--image={O.image}", f"--devices={O.devices}", "--on-request"]), Apart(Jax)]
+if O.devices == 1:
     programs += [Apart(Torch, False), Apart(Torch, True), Apart(Torch, True, True)]
-take_turns(programs, ROUNDS, batch=BATCH, image=IMAGE, threads=THREADS, devices=DEVICES)
+take_turns(programs, O.rounds, batch=O.batch, image=O.image, threads=O.threads, devices=O.devices)

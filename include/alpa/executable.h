@@ -24,6 +24,7 @@ class DeviceState;
 class Executor;
 class RunningStep;
 }  // namespace alpa::runtime
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -234,3 +235,4 @@ template <>
 struct fmt::formatter<alpa::Metrics> : alpa::TextFormatter<alpa::Metrics> {};
 template <>
 struct fmt::formatter<alpa::DistributedArray> : alpa::TextFormatter<alpa::DistributedArray> {};
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 #include "alpa/nn/transformer.h"
 #include "alpa/parallelize.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -81,3 +82,4 @@ std::vector<TokenIds> generate(const Generator& generator, TrainState& state,
                                const SamplingOptions& options = {});
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "alpa/executable.h"
 #include "alpa/mesh/cluster.h"
 #include "alpa/train/training_step.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -71,3 +72,4 @@ CompiledStep plan_only(const TrainingStep& step, const Method& method, const Clu
                        const std::string& path);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -1,6 +1,7 @@
 #pragma once
 /// The version of the library.
 #include <string_view>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -8,3 +9,4 @@ namespace alpa {
 std::string_view version();
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "alpa/executable.h"
 #include "alpa/train/safetensors.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -64,3 +65,4 @@ void save_weights(const TrainState& state, const std::string& path, const Weight
 void save_weights(const TrainState& state, const std::string& path);
 
 }  // namespace alpa
+#pragma GCC visibility pop

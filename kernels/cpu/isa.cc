@@ -28,15 +28,24 @@ std::vector<Isa> usable_isas() {
   const std::string_view most = most_allowed();
   std::vector<Isa> usable;
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#if defined(ALPA_HAS_AVX512)
+  [[maybe_unused]] const bool has_avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+#if defined(ALPA_HAS_avx512)
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (most == "avx512" && has_avx2 && has_avx512) usable.push_back(avx512::named("avx512"));
 #endif
+#if defined(ALPA_HAS_avx2)
   if (most != "baseline" && has_avx2) usable.push_back(avx2::named("avx2"));
 #endif
+#if defined(ALPA_HAS_baseline)
   usable.push_back(baseline::named("baseline"));
+#endif
+  require(!usable.empty(),
+          "this build's CPU kernels are for another processor (ALPA_NATIVE=ON), or "
+          "ALPA_MAX_CPU_ISA={} excludes them; build with ALPA_NATIVE=OFF",
+          most);
   return usable;
 }
 

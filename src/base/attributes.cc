@@ -24,6 +24,13 @@ const T& get(const Attribute* attribute, std::string_view name) {
 
 const Attributes::Items Attributes::kNone;
 
+Attributes::Attributes(std::initializer_list<Items::value_type> items)
+    : items_(std::make_shared<const Items>(items)) {}
+
+bool Attributes::operator==(const Attributes& other) const {
+  return items_ == other.items_ || items() == other.items();
+}
+
 const Attribute* Attributes::find(std::string_view name) const {
   for (const auto& [key, value] : items())
     if (key == name) return &value;

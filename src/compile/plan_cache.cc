@@ -66,13 +66,13 @@ Json options_json(const MethodOptions& method) {
 
 }  // namespace
 
-std::string options_text(const MethodOptions& method) { return options_json(method).dump(1); }
+std::string options_text(const MethodOptions& method) { return json_text(options_json(method), 1); }
 
 std::string planning_key(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
   const int threads = lower::threads_per_device(lower::find_backend(cluster.backend),
                                                 method.options.executor, cluster.num_devices());
   return fmt::format("alpa {}, {} threads\n{}\n{}\n{}", version(), threads,
-                     options_json(method).dump(), cluster.to_json(), to_string(graph));
+                     json_text(options_json(method)), cluster.to_json(), to_string(graph));
 }
 
 // The hash names the file; what decides is the key inside.
@@ -108,7 +108,7 @@ void PlanCache::keep(const std::string& key, const std::string& plan) const {
   const Json file = {{"key", key}, {"plan", plan}};
   try {
     require(!failed, "{}: cannot be made: {}", folder_, failed.message());
-    replace_file(path_of(key), file.dump(-1, ' ', false, Json::error_handler_t::replace));
+    replace_file(path_of(key), json_text(file));
   } catch (const Error& error) {
     fmt::print(stderr, "alpa: plan cache: {}; this plan is not kept\n", error.what());
   }

@@ -105,7 +105,7 @@ Json stages_json(const std::vector<StagePlan>& stages) {
                     {"last_layer", stage.last_layer},
                     {"seconds", seconds_json(stage.seconds)},
                     {"memory_bytes", memory_json(stage.memory)},
-                    {"plan", Json::parse(to_json(stage.plan, stage.graph))}});
+                    {"plan", intra_op::plan_json(stage.plan, stage.graph)}});
   return json;
 }
 
@@ -199,7 +199,7 @@ std::string to_json(const CompiledStep& step) {
   if (converts_parameters(step.graph)) file[kConverts] = true;
   file["layers"] = std::move(layers);
   file["stages"] = stages_json(plan.stages);
-  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(file, 1) + "\n";
 }
 
 CompiledStep plan_from_json(const std::string& text, const TrainingStep& given,

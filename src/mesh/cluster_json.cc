@@ -367,7 +367,7 @@ std::string Cluster::to_json() const {
     json["software"] = {{"operator_seconds", software.operator_seconds},
                         {"gradient_overlap", software.gradient_overlap},
                         {"attention_passes", software.attention_passes}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace alpa

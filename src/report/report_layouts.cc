@@ -1,10 +1,10 @@
 // src/report/report_layouts.cc — layouts, memory and communication of a stage in a report
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "plan_summary.h"
 #include "report_parts.h"
+#include "src/base/json.h"
 #include "src/ir/op_def.h"
 
 namespace alpa::page {
@@ -102,7 +102,7 @@ Json largest_json(const intra_op::PricedPlan& priced, const std::vector<Sharding
                 {"for", pattern_of(intra_op::use_text(graph, reshard.uses.front()))},
                 {"left", describe(starts[r], type.rank(), plan.mesh)},
                 {"wanted", describe(reshard.path.steps.back().to, type.rank(), plan.mesh)}};
-    Json& sum = alike[one.dump(-1, ' ', false, Json::error_handler_t::replace)];
+    Json& sum = alike[json_text(one)];
     if (sum.is_null()) {
       sum = std::move(one);
       sum["count"] = 0, sum["bytes"] = 0.0, sum["seconds"] = 0.0;

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -35,7 +34,7 @@ std::string summary(const Json& report) {
 
 /// JSON inside of a script element.
 std::string embedded(const Json& report) {
-  std::string text = report.dump(-1, ' ', false, Json::error_handler_t::replace), safe;
+  std::string text = json_text(report), safe;
   for (char c : text) safe += c == '<' ? "\\u003c" : std::string(1, c);
   return safe;
 }

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "alpa/base/text.h"
 #include "pipeline_forecast.h"
+#include "src/base/json.h"
 
 namespace alpa {
 namespace {
@@ -87,7 +87,7 @@ std::string chrome_trace(const StepTrace& trace) {
           event(span.name, id, beside[span.beside], stage, span.micro_batch, span.begin, span.end));
   }
   const Json file = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return file.dump(0, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(file, 0) + "\n";
 }
 
 std::string to_string(const StepTrace& trace) {

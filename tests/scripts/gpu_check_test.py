@@ -93,6 +93,7 @@ class GpuCheck(Written):
         for framework in ("torch", "jax"):
             (self.folder / "python" / framework / "__init__.py").touch()
         self.script = shutil.copy(SCRIPT, self.folder / "scripts/gpu_check")
+        shutil.copytree(SCRIPT.parent / "gpu", self.folder / "scripts/gpu")
         self.program("alpa", DOCTOR % "null")
         self.program("nvidia-smi", "#!/bin/sh\necho NVIDIA H200\n")
         for name in ("cuda", "runtime", "equivalence", "api"):  # which need the libraries that came with them

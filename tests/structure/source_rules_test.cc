@@ -76,6 +76,18 @@ TEST_CASE("include/alpa has at most 45 headers, those of alpa.h and eigen.h") {
   CHECK(all.size() <= 45);
 }
 
+TEST_CASE("public headers mark what libalpa.so exports, from below their includes to the end") {
+  const auto is_include = [](const std::string& line) { return line.starts_with("#include"); };
+  for (const SourceFile& file : structure::source_files("include", {".h"})) {
+    if (file.path == "include/alpa/alpa.h" || file.path == "include/alpa/eigen.h") continue;
+    CAPTURE(file.path);
+    const auto first = std::ranges::find(file.lines, "#pragma GCC visibility push(default)");
+    CHECK(first != file.lines.end());
+    CHECK(std::none_of(first, file.lines.end(), is_include));
+    CHECK(file.lines.back() == "#pragma GCC visibility pop");
+  }
+}
+
 TEST_CASE("no source file is longer than 600 lines") {
   for (const char* folder : {"include", "src", "kernels", "models", "tools", "tests", "bench"})
     for (const SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"})) {

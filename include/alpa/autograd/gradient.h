@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "alpa/ir/builder.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -27,3 +28,4 @@ struct ValueAndGrad {
 ValueAndGrad value_and_grad(const std::function<Value()>& loss, const Values& wrt);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alpa/base/dtype.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -25,12 +26,9 @@ class Attributes {
   using Items = std::vector<std::pair<std::string, Attribute>>;  ///< names and values
 
   Attributes() = default;
-  Attributes(std::initializer_list<Items::value_type> items)
-      : items_(std::make_shared<const Items>(items)) {}
+  Attributes(std::initializer_list<Items::value_type> items);
 
-  bool operator==(const Attributes& other) const {
-    return items_ == other.items_ || items() == other.items();
-  }
+  bool operator==(const Attributes& other) const;
   /// whether `name` is set
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /// All pairs, in order.
@@ -60,3 +58,4 @@ std::string to_string(const Attributes& attributes);
 Attributes parse_attributes(std::string_view text);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -1,6 +1,7 @@
 #pragma once
 /// How partial results are combined into the whole result.
 #include <cstdint>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -15,3 +16,4 @@ enum class Combiner : std::uint8_t {
 inline constexpr Combiner kCombiners[] = {Combiner::sum, Combiner::max, Combiner::log_sum_exp};
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -43,3 +44,4 @@ std::string_view name_of(DType dtype);
 DType parse_dtype(std::string_view name);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -46,3 +47,4 @@ void invariant(bool condition, fmt::format_string<Args...> format, Args&&... arg
 }
 
 }  // namespace alpa
+#pragma GCC visibility pop

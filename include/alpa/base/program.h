@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -35,3 +36,4 @@ class GrowingFile {
 };
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alpa/base/dtype.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -53,3 +54,4 @@ void check_type(const TensorType& type, std::string_view what);
 TensorType parse_tensor_type(const std::string& text);
 
 }  // namespace alpa
+#pragma GCC visibility pop

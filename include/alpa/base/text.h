@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -50,3 +51,4 @@ struct TextFormatter : fmt::formatter<fmt::string_view> {
 };
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -1,6 +1,5 @@
 #pragma once
 /// Checkpoints of a training run: saved while it goes on, and restored on any devices.
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,18 +10,21 @@
 
 #include "alpa/executable.h"
 #include "alpa/train/dataset.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
 /// How often a run is saved: after so many steps (`100`), or after so much time (`10min`).
 struct SaveInterval {
-  std::int64_t steps = 0;             ///< 0: not by steps
-  std::chrono::milliseconds time{0};  ///< 0: not by time
+  std::int64_t steps = 0;         ///< 0: not by steps
+  std::int64_t milliseconds = 0;  ///< 0: not by time
   SaveInterval() = default;
   SaveInterval(std::int64_t steps) : steps(steps) {}  // NOLINT: a number is the usual case
-  template <class Rep, class Period>
-  SaveInterval(std::chrono::duration<Rep, Period> time)  // NOLINT
-      : time(std::chrono::duration_cast<std::chrono::milliseconds>(time)) {}
+  /// A `std::chrono::duration`, whose header takes long to compile.
+  template <class Time, class Period = typename Time::period>
+  SaveInterval(Time time)  // NOLINT: as above
+      : milliseconds(static_cast<std::int64_t>(1e3 * static_cast<double>(time.count()) *
+                                               Period::num / Period::den)) {}
 };
 
 /// Options of `Checkpoints`.
@@ -139,3 +141,4 @@ class ResumedBatches {
 };
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -16,6 +16,7 @@ struct LoweredProgram;
 namespace alpa::spmd {
 struct SpmdProgram;
 }  // namespace alpa::spmd
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -64,3 +65,4 @@ std::string explain(const CompiledStep& step, const Cluster& cluster,
                     Detail detail = Detail::summary);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "alpa/lower/executor_options.h"
 #include "alpa/plan/schedule_kind.h"
 #include "alpa/plan/sharding_plan.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -178,3 +179,4 @@ std::string_view name_of(MethodKind kind);
 Method parse_method(std::string_view name);
 
 }  // namespace alpa
+#pragma GCC visibility pop

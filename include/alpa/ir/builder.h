@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alpa/ir/graph.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -179,3 +180,4 @@ class RematScope {
 };
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
 #include "alpa/base/text.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -175,3 +176,4 @@ std::uint64_t structural_hash(const Graph& graph);
 
 template <>
 struct fmt::formatter<alpa::Graph> : alpa::TextFormatter<alpa::Graph> {};
+#pragma GCC visibility pop

@@ -2,6 +2,7 @@
 /// Options of running a compiled program on the devices of a backend.
 #include <cstdint>
 #include <optional>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -61,3 +62,4 @@ struct ExecutorOptions {
 };
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 
 #include "alpa/base/dtype.h"
 #include "alpa/mesh/device_mesh.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -151,3 +152,4 @@ std::vector<std::vector<int>> logical_mesh_shapes(int n);
 std::vector<int> parse_mesh_shape(const std::string& text);
 
 }  // namespace alpa
+#pragma GCC visibility pop

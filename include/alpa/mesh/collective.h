@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "alpa/mesh/sharding_spec.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -70,3 +71,4 @@ struct Traffic {
 };
 
 }  // namespace alpa
+#pragma GCC visibility pop

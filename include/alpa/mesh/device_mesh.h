@@ -3,6 +3,7 @@
 /// latency and inverse bandwidth.
 #include <string>
 #include <vector>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -50,3 +51,4 @@ class DeviceMesh {
 std::string shape_text(const DeviceMesh& mesh);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 #include "alpa/base/combiner.h"
 #include "alpa/base/shape.h"
 #include "alpa/base/text.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -100,3 +101,4 @@ struct std::hash<alpa::ShardingSpec> {
 
 template <>
 struct fmt::formatter<alpa::ShardingSpec> : alpa::TextFormatter<alpa::ShardingSpec> {};
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "alpa/ir/builder.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -45,3 +46,4 @@ inline Initializer lecun_normal(std::int64_t fan_in, std::int64_t) {
 }
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "alpa/ir/builder.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -107,3 +108,4 @@ class Scope {
 void suggest_name(Builder& builder, const LayerId& id, std::string_view name);
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "alpa/nn/initializer.h"
 #include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -168,3 +169,4 @@ struct Sigmoid {
 };
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

@@ -2,6 +2,7 @@
 /// Losses and metrics: scalars, averaged over the batch. Of half precision, losses are computed and
 /// returned in f32.
 #include "alpa/ops/ops.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -32,3 +33,4 @@ inline Value accuracy(Value logits, Value labels) {
 }
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

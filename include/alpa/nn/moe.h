@@ -2,7 +2,6 @@
 /// Mixture of experts: every token is sent to one or two of many MLPs (GShard, Lepikhin et al.
 /// 2020; Switch, Fedus et al. 2021). Letters: G groups of S tokens of M features, E experts of
 /// hidden width H, each with room for C tokens of a group.
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -12,6 +11,7 @@
 #include "alpa/nn/initializer.h"
 #include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -128,7 +128,7 @@ class MoE {
     require(x && x.rank() >= 2,
             "nn::MoE: the input needs a feature dimension and at least one before it");
     const std::int64_t tokens = x.type().elements() / x.dim(-1),
-                       group = std::min(options_.group, tokens);
+                       group = options_.group < tokens ? options_.group : tokens;
     require(tokens % group == 0,
             "nn::MoE: {} has {} tokens, not a multiple of groups of {}; choose another group size",
             to_string(x.type()), tokens, group);
@@ -172,3 +172,4 @@ class MoE {
 };
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "alpa/base/error.h"
 #include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -144,3 +145,4 @@ class Residual {
 };
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

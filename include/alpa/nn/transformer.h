@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alpa/nn/layers.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -229,3 +230,4 @@ class SwiGLU {
 };
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

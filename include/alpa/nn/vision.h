@@ -1,6 +1,5 @@
 #pragma once
 /// Layers for images [B, H, W, C]: convolution, pooling, batch normalisation.
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -12,6 +11,7 @@
 #include "alpa/nn/layers.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
+#pragma GCC visibility push(default)
 
 namespace alpa::nn {
 
@@ -130,10 +130,9 @@ class ConvTranspose2d {
     const Scope in(x, id_, "conv_transpose2d");
     const auto& [stride, padding, bias, initial, name] = options_;
     const std::int64_t taps = window_[0] * window_[1], channels = x.dim(3);
-    const Value kernel =
-        in.parameter("kernel", {window_[0], window_[1], features_, channels},
-                     initial(std::max<std::int64_t>(taps * channels / (stride[0] * stride[1]), 1),
-                             taps * features_));
+    const std::int64_t reached = taps * channels / (stride[0] * stride[1]);
+    const Value kernel = in.parameter("kernel", {window_[0], window_[1], features_, channels},
+                                      initial(reached > 0 ? reached : 1, taps * features_));
     Extents before = {0, 0}, after = {0, 0};
     for (int d = 0; d < 2 && padding == Padding::same; ++d) {
       before[d] = (window_[d] - stride[d]) / 2;
@@ -298,3 +297,4 @@ struct Flatten {
 };
 
 }  // namespace alpa::nn
+#pragma GCC visibility pop

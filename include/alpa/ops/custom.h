@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -129,3 +130,4 @@ void verify_op(const CustomOp& op, const std::vector<TensorType>& operands,
 void verify_ops(const Graph& graph);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -291,3 +292,4 @@ struct CrossEntropyOptions {
 Value softmax_cross_entropy(Value logits, Value labels, CrossEntropyOptions options = {});
 
 }  // namespace alpa
+#pragma GCC visibility pop

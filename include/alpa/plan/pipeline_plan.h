@@ -9,6 +9,7 @@
 
 #include "alpa/plan/schedule_kind.h"
 #include "alpa/plan/sharding_plan.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -91,3 +92,4 @@ std::string to_string(const Plan& plan);
 
 template <>
 struct fmt::formatter<alpa::Plan> : alpa::TextFormatter<alpa::Plan> {};
+#pragma GCC visibility pop

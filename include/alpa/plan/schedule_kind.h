@@ -2,6 +2,7 @@
 /// The orders in which the stages of a pipeline run micro-batches.
 #include <cstdint>
 #include <string_view>
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -28,3 +29,4 @@ std::string_view name_of(ScheduleKind kind);
 ScheduleKind parse_schedule(std::string_view name);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 namespace alpa::cost {
 struct CostModel;
 }  // namespace alpa::cost
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -213,3 +214,4 @@ std::string explain(const ShardingPlan& plan, const Graph& graph, const cost::Co
 
 template <>
 struct fmt::formatter<alpa::ShardingPlan> : alpa::TextFormatter<alpa::ShardingPlan> {};
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/shape.h"
 #include "alpa/base/text.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -127,3 +128,4 @@ template <>
 struct fmt::formatter<alpa::TensorType> : alpa::TextFormatter<alpa::TensorType> {};
 template <>
 struct fmt::formatter<alpa::Array> : alpa::TextFormatter<alpa::Array> {};
+#pragma GCC visibility pop

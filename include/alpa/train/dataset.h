@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "alpa/tensor/array.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -186,3 +187,4 @@ Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
                 std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "alpa/train/dataset.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -51,3 +52,4 @@ Batches batches(const ImageFolder& folder, std::int64_t batch,
 Dataset load_images(const ImageFolder& folder);
 
 }  // namespace alpa
+#pragma GCC visibility pop

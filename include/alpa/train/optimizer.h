@@ -1,7 +1,6 @@
 #pragma once
 /// Optimizers as graph builders: each adds its state inputs and update nodes
 /// for one parameter at a time.
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -118,7 +118,7 @@ struct Lion {
 struct Adafactor {
   /// The paper's relative step.
   LearningRate learning_rate = [](std::int64_t step) {
-    return std::min(1e-2, 1 / std::sqrt(static_cast<double>(step)));
+    return step < 10'000 ? 1e-2 : 1 / std::sqrt(static_cast<double>(step));
   };
   double decay = 0.8;       ///< beta2 of step t is 1 - t^-decay
   double epsilon = 1e-30;   ///< added to squared gradients
@@ -134,3 +134,4 @@ struct Adafactor {
 
 }  // namespace optim
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alpa/tensor/array.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -41,3 +42,4 @@ void write_safetensors(const std::string& path, const std::map<std::string, Arra
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alpa/train/dataset.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -94,3 +95,4 @@ Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t len
                       std::int64_t stride = 0);
 
 }  // namespace alpa
+#pragma GCC visibility pop

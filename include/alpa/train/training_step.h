@@ -10,6 +10,7 @@
 #include "alpa/ir/builder.h"
 #include "alpa/tensor/array.h"
 #include "alpa/train/optimizer.h"
+#pragma GCC visibility push(default)
 
 namespace alpa {
 
@@ -197,3 +198,4 @@ void output(const std::string& name, Value value);
 Values clip_global_norm(const Values& gradients, double limit);
 
 }  // namespace alpa
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -272,7 +273,7 @@ struct Checkpoints::Impl {
   void begin_interval(const TrainState& state) {
     StateContent(state).watch(background);
     last_step = state.step();
-    const std::chrono::milliseconds time = options.every.time;
+    const std::chrono::milliseconds time(options.every.milliseconds);
     background->set_due(time.count() > 0 ? std::optional(Clock::now() + time) : std::nullopt);
   }
 
@@ -335,10 +336,10 @@ Checkpoints::Checkpoints(const std::string& folder, CheckpointOptions options)
   const CheckpointOptions& o = impl_->options;
   require(!folder.empty(), "Checkpoints: the folder's name is empty");
   require(o.keep >= 0, "CheckpointOptions: keep is {}; give 0 for all, or more", o.keep);
-  require(o.every.steps >= 0 && o.every.time.count() >= 0,
+  require(o.every.steps >= 0 && o.every.milliseconds >= 0,
           "CheckpointOptions: every is {}; give steps or a time above 0",
           o.every.steps < 0 ? fmt::format("{} steps", o.every.steps)
-                            : fmt::format("{} ms", o.every.time.count()));
+                            : fmt::format("{} ms", o.every.milliseconds));
 }
 
 Checkpoints::~Checkpoints() = default;

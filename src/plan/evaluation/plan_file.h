@@ -20,6 +20,9 @@ inline constexpr std::pair<const char*, int PlannerStatistics::*> kStatisticsFie
     {"variables", &PlannerStatistics::variables},
     {"constraints", &PlannerStatistics::constraints}};
 
+/// The plan file of `plan` as a value. Throws Error as `verify` does.
+nlohmann::ordered_json plan_json(const ShardingPlan& plan, const Graph& graph);
+
 /// How many uses of this kind the graph has.
 int count_of(const Graph& graph, UseKind kind);
 

@@ -166,7 +166,7 @@ void intra_op::check_graph(const Place& file, const Graph& graph) {
           file.origin(), excerpt(hash), hash_text(graph));
 }
 
-std::string to_json(const ShardingPlan& plan, const Graph& graph) {
+Json intra_op::plan_json(const ShardingPlan& plan, const Graph& graph) {
   verify(plan, graph);
   Json nodes = Json::array(), specs = Json::array(), reshards = Json::array();
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
@@ -184,7 +184,11 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
                {"reshards", std::move(reshards)}};
   if (!plan.recomputed.empty()) file["recomputed"] = json_of(plan.recomputed);
   file["graph_text"] = lines_of(to_string(graph));
-  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return file;
+}
+
+std::string to_json(const ShardingPlan& plan, const Graph& graph) {
+  return json_text(intra_op::plan_json(plan, graph), 1) + "\n";
 }
 
 Graph graph_from_plan_json(const std::string& text, const std::string& origin) {

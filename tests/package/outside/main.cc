@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+const char* try_model();  // model.cc
+
 /// Whether the program found libalpa_cuda.so; a machine without devices gives another reason.
 bool has_cuda_library() {
   try {
@@ -20,4 +22,5 @@ int main() {
   fmt::print("alpa {} {}\n", alpa::version(),
              alpa::to_string(alpa::TensorType{alpa::bf16, {8, 768}}));
   fmt::print("CUDA library {}\n", has_cuda_library() ? "loaded" : "absent");
+  fmt::print("{}\n", try_model());
 }
