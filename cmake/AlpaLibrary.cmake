@@ -1,8 +1,8 @@
-# The library: src/*.cc, src/<module>/*.cc, src/<module>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi),
+# The library: src/<room>/*.cc, src/<room>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi),
 # kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which plan what the CUDA kernels (*.cu, see AlpaCuda) do and
 # need nothing of CUDA.
-file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc
-     ${PROJECT_SOURCE_DIR}/src/*/*/*.cc ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc ${PROJECT_SOURCE_DIR}/kernels/plan/*.cc)
+file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.cc ${PROJECT_SOURCE_DIR}/src/*/*/*.cc
+     ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc ${PROJECT_SOURCE_DIR}/kernels/plan/*.cc)
 list(FILTER ALPA_SOURCES EXCLUDE REGEX "/src/(cuda|mpi)/")
 file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc)
 set(ALPA_ISA_KERNELS ${ALPA_KERNELS})

@@ -1,5 +1,5 @@
-// src/api/checkpoint/folder.cc — lists, locks and changes the folder of a run's checkpoints, so that
-// a program may be killed at any instant
+// src/api/checkpoint/folder.cc — lists, locks and changes the folder of a run's checkpoints, so
+// that a program may be killed at any instant
 #include "src/api/checkpoint/folder.h"
 
 #include <fcntl.h>
