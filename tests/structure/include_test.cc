@@ -70,6 +70,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"generate", {"nn", "parallelize"}},
     {"eigen", {"tensor"}},
     {"alpa", {"nn", "generate", "weights", "checkpoint"}},
+    {"models", {"alpa"}},
 };
 
 /// For every module, all it may include.

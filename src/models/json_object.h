@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cli {
+namespace alpa::models {
 
 /// An object with members by name. Copies and the objects in it share the document.
 class JsonObject {
@@ -37,4 +37,4 @@ class JsonObject {
   std::shared_ptr<const Impl> impl_;
 };
 
-}  // namespace cli
+}  // namespace alpa::models
