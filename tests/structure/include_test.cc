@@ -41,6 +41,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"ops", {"ir", "kernels/cpu"}},
     {"autograd", {"ops"}},
     {"train", {"autograd", "tensor", "mesh"}},
+    {"optim", {"train"}},
     {"nn", {"train"}},
     {"plan", {"ir"}},  // its types, public
     {"plan/schedules", {"plan"}},
@@ -69,7 +70,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"measure", {"nn", "parallelize"}},
     {"generate", {"nn", "parallelize"}},
     {"eigen", {"tensor"}},
-    {"alpa", {"nn", "generate", "weights", "checkpoint"}},
+    {"alpa", {"nn", "optim", "generate", "weights", "checkpoint"}},
     {"models", {"alpa"}},
 };
 

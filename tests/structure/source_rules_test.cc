@@ -57,7 +57,7 @@ TEST_CASE("public headers include no heavy or private library") {
       }
 }
 
-TEST_CASE("alpa.h and eigen.h are at most 45 headers; beside them are alpa/models/*.h alone") {
+TEST_CASE("alpa.h and eigen.h are at most 51 headers; beside them are alpa/models/*.h alone") {
   std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
   const std::vector<SourceFile> files = structure::source_files("include", {".h"});
   while (!open.empty()) {
@@ -74,7 +74,7 @@ TEST_CASE("alpa.h and eigen.h are at most 45 headers; beside them are alpa/model
   for (const SourceFile& file : files)
     if (!file.path.starts_with("include/alpa/models/")) all.insert(file.path);
   CHECK(all == found);
-  CHECK(all.size() <= 45);
+  CHECK(all.size() <= 51);
 }
 
 TEST_CASE("no source file is longer than 600 lines") {
