@@ -11,7 +11,7 @@ namespace alpa::models {
 /// An object with members by name. Copies and the objects in it share the document.
 class JsonObject {
  public:
-  /// What the file holds. Throws Error if it can't be read, or holds anything else.
+  /// Reads a file of one object. Throws Error if it can't be read, or holds anything else.
   explicit JsonObject(const std::string& path);
 
   bool has(const char* key) const;      ///< and it is not null

@@ -2,7 +2,6 @@
 /// Decoders: GPT (Radford et al. 2019) and Llama (Touvron et al. 2023: RMS norm, rotary positions,
 /// SwiGLU, grouped queries). Models are layers of `alpa/nn`, so this header is also a pattern for
 /// models of your own. Letters: B rows of a batch, T tokens of a row, C `hidden`.
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -52,18 +51,19 @@ class DecoderBlock {
   /// A block of these sizes. Throws Error if the heads do not divide the width.
   explicit DecoderBlock(const DecoderOptions& o)
       : attention_(o.hidden, o.heads, attention_options(o)),
-        norms_{decoder_norm(o, "attention_norm"), decoder_norm(o, "feed_forward_norm")},
+        attention_norm_(decoder_norm(o, "attention_norm")),
+        feed_forward_norm_(decoder_norm(o, "feed_forward_norm")),
         feed_forward_(feed_forward(o)),
         dropout_(o.dropout) {}
 
   /// x [B, T, C] → [B, T, C].
   Value operator()(Value x) const {
-    return after_attention(x + dropout_(attention_(norms_[0](x))));
+    return after_attention(x + dropout_(attention_(attention_norm_(x))));
   }
 
   /// The block for new tokens x [B, T, C], which attend to those in the cache, too.
   Value operator()(Value x, nn::KeyValueCache& cache) const {
-    return after_attention(x + attention_(norms_[0](x), cache));
+    return after_attention(x + attention_(attention_norm_(x), cache));
   }
 
  private:
@@ -92,10 +92,10 @@ class DecoderBlock {
                            nn::Dense(o.hidden, {.kernel = narrow(o), .name = "down"})},
                           {.name = "feed_forward"});
   }
-  Value after_attention(Value x) const { return x + dropout_(feed_forward_(norms_[1](x))); }
+  Value after_attention(Value x) const { return x + dropout_(feed_forward_(feed_forward_norm_(x))); }
 
   nn::SelfAttention attention_;
-  std::array<nn::Layer, 2> norms_;
+  nn::Layer attention_norm_, feed_forward_norm_;
   nn::Layer feed_forward_;
   nn::Dropout dropout_;
 };

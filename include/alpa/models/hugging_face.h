@@ -19,8 +19,8 @@ void load_hugging_face(TrainState& state, const TensorFile& file, const DecoderO
 /// Throws Error as `load_hugging_face` would into a state of this graph, before it is planned.
 void check_hugging_face(const Graph& graph, const TensorFile& file, const DecoderOptions& options);
 
-/// Writes the weights to a safetensors file as transformers' `save_pretrained` does. Throws Error as
-/// `hugging_face_names` and `save_weights` do.
+/// Writes the weights to a safetensors file as transformers' `save_pretrained` does. Throws Error
+/// as `hugging_face_names` and `save_weights` do.
 void save_hugging_face(const TrainState& state, const std::string& path,
                        const DecoderOptions& options);
 

@@ -37,7 +37,8 @@ class Vit {
         dropout_(o.encoder.dropout),
         head_(o.classes, {.kernel = Initializer::zeros(), .name = "head"}) {}
 
-  /// Images [B, H, W, channels] → logits [B, classes]. Throws Error unless the patch divides H and W.
+  /// Images [B, H, W, channels] → logits [B, classes]. Throws Error unless the patch
+  /// divides H and W.
   Value operator()(Value images) const {
     const std::int64_t batch = images.dim(0), width = options_.encoder.hidden;
     require(images.rank() == 4 && images.dim(1) % options_.patch == 0 &&
