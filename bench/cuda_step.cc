@@ -20,7 +20,7 @@ using namespace alpa;
 
 namespace {
 
-struct Options : models::CommonFlags {
+struct Options : programs::CommonFlags {
   std::string model = "gpt", size = "tiny";
   std::int64_t sequence = 1024, vocabulary = 51200, held = 64, ceiling = 8192;
   std::optional<std::int64_t> image;
@@ -33,17 +33,17 @@ struct Options : models::CommonFlags {
 
 bool is_of_images(const Options& o) { return o.model == "vit" || o.model == "wide-resnet"; }
 
-models::Task task_of(const Options& o) {
-  models::ZooRequest request{o.model, o.size};
+programs::Task task_of(const Options& o) {
+  programs::ZooRequest request{o.model, o.size};
   if (is_of_images(o))
     request.image = o.image;
   else
     request.sequence = o.sequence, request.vocabulary = o.vocabulary;
-  return models::zoo_task(request, o);
+  return programs::zoo_task(request, o);
 }
 
 /// Tokens below the vocabulary, labels of ten classes, random images.
-BatchData batch_of(const Options& o, const models::Task& task) {
+BatchData batch_of(const Options& o, const programs::Task& task) {
   BatchData batch;
   const std::int64_t bound = is_of_images(o) ? 10 : o.vocabulary;
   for (const BatchInput& input : task.inputs) {
@@ -117,8 +117,8 @@ void print_kernels(const Options& o, bench::ResidentStep& step, double step_seco
 }
 
 void measure_step(const Options& o) {
-  const models::Task task = task_of(o);
-  bench::ResidentStep step(models::step_of(o, task, 1), method_of(o), batch_of(o, task),
+  const programs::Task task = task_of(o);
+  bench::ResidentStep step(programs::step_of(o, task, 1), method_of(o), batch_of(o, task),
                            o.held << 20);
   if (o.profile) {
     cuda::check(cudaProfilerStart(), "cudaProfilerStart");
@@ -187,7 +187,7 @@ void measure_products(const Options& o) {
   cuda::Matmuls matmuls({.measured = !o.no_tune});
   const cuda::Gpu card = bench::first_card(matmuls);
   const CompiledStep planned =
-      plan_only(models::step_of(o, task_of(o), 1), method_of(o), Cluster::local(1, "cuda"));
+      plan_only(programs::step_of(o, task_of(o), 1), method_of(o), Cluster::local(1, "cuda"));
   std::map<std::string, Product> products = products_of(planned, card);
   const TensorType square{bf16, {o.ceiling, o.ceiling}};
   const bench::Queue large =

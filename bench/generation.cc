@@ -2,8 +2,8 @@
 // cache of keys and values. With --on-request it answers numbers of tokens with the seconds in
 // which they follow the first one, for bench/peers/generation.py.
 //   bench_generation --help
+#include "alpa/models/gpt.h"
 #include "arguments.h"
-#include "models/gpt.h"
 #include "on_request.h"
 
 using namespace alpa;

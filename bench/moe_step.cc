@@ -2,9 +2,9 @@
 // width 2048, 1024 tokens in one group) on CPU devices, Adam, beside its limit (limit.h). With
 // --on-request it answers numbers of steps with their seconds, for bench/peers/moe.py.
 //   bench_moe_step --help
+#include "alpa/models/moe.h"
 #include "arguments.h"
 #include "limit.h"
-#include "models/moe.h"
 #include "on_request.h"
 
 using namespace alpa;

@@ -23,9 +23,9 @@
 #include <ctime>
 #include <utility>
 
+#include "alpa/models/gpt.h"
+#include "alpa/models/moe.h"
 #include "arguments.h"
-#include "models/gpt.h"
-#include "models/moe.h"
 #include "report.h"
 #include "src/compile/stage_planner.h"
 #include "src/compile/trace.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "models/gpt.h"
-#include "models/moe.h"
-#include "models/wide_resnet.h"
+#include "alpa/models/gpt.h"
+#include "alpa/models/moe.h"
+#include "alpa/models/wide_resnet.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
 #include "src/search/space/auto_shard_options.h"

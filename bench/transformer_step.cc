@@ -2,13 +2,13 @@
 // beside its limit (limit.h), with --half in bf16 mixed, too. With --on-request it answers numbers
 // of steps with their seconds, for bench/peers/transformer_step.py.
 //   bench_transformer_step --help
+#include "alpa/models/bert.h"
+#include "alpa/models/gpt.h"
+#include "alpa/models/vit.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "limit.h"
 #include "mlp.h"
-#include "models/bert.h"
-#include "models/gpt.h"
-#include "models/vit.h"
 #include "on_request.h"
 
 using namespace alpa;

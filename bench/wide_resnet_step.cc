@@ -2,10 +2,10 @@
 // cifar) on CPU devices beside its limit (limit.h), with --half in bf16 mixed, too. With
 // --on-request it answers numbers of steps with their seconds, for bench/peers/wide_resnet.py.
 //   bench_wide_resnet_step --help
+#include "alpa/models/wide_resnet.h"
 #include "arguments.h"
 #include "limit.h"
 #include "mlp.h"
-#include "models/wide_resnet.h"
 #include "on_request.h"
 
 using namespace alpa;

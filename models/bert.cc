@@ -1,11 +1,12 @@
 // models/bert.cc — alpa-bert: trains BERT to find hidden tokens, on CPU or CUDA devices
-#include "models/bert.h"
+#include "alpa/models/bert.h"
 
 #include "models/common/run.h"
 #include "models/common/zoo_tasks.h"
 
 using namespace alpa;
 using namespace models;
+using namespace programs;
 
 namespace {
 

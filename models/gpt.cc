@@ -1,13 +1,14 @@
 // models/gpt.cc — alpa-gpt: trains a decoder, GPT or Llama-like, on CPU or CUDA devices
 #include <algorithm>
 
+#include "alpa/models/hugging_face.h"
 #include "models/common/decoder_flags.h"
 #include "models/common/generation.h"
-#include "models/common/hugging_face.h"
 #include "models/common/run.h"
 
 using namespace alpa;
 using namespace models;
+using namespace programs;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "tools/common/processes.h"
 
 using namespace alpa;
-using namespace models;
+using namespace programs;
 
 namespace {
 
@@ -47,9 +47,9 @@ std::optional<MlpFlags> read_mlp_flags(int argc, char** argv) {
   MlpFlags flags;
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == "--demo") set_demo_defaults(flags);
-  if (models::read_flags(argc, argv,
-                         "Trains a multi-layer perceptron with an automatic parallel plan.",
-                         rows_of_mlp(flags), flags))
+  if (programs::read_flags(argc, argv,
+                           "Trains a multi-layer perceptron with an automatic parallel plan.",
+                           rows_of_mlp(flags), flags))
     return std::nullopt;
   cli::require_effect(flags.given, "--steps", flags.epochs > 0,
                       flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");

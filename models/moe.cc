@@ -1,11 +1,12 @@
 // models/moe.cc — alpa-moe: trains a decoder with mixtures of experts on CPU or CUDA devices
-#include "models/moe.h"
+#include "alpa/models/moe.h"
 
 #include "models/common/run.h"
 #include "models/common/zoo_tasks.h"
 
 using namespace alpa;
 using namespace models;
+using namespace programs;
 
 namespace {
 

@@ -1,11 +1,12 @@
 // models/vit.cc — alpa-vit: trains a vision transformer on CPU or CUDA devices
-#include "models/vit.h"
+#include "alpa/models/vit.h"
 
 #include "models/common/run.h"
 #include "models/common/zoo_tasks.h"
 
 using namespace alpa;
 using namespace models;
+using namespace programs;
 
 namespace {
 

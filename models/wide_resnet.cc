@@ -1,11 +1,12 @@
 // models/wide_resnet.cc — alpa-wide-resnet: trains a Wide-ResNet on CPU or CUDA devices
-#include "models/wide_resnet.h"
+#include "alpa/models/wide_resnet.h"
 
 #include "models/common/run.h"
 #include "models/common/zoo_tasks.h"
 
 using namespace alpa;
 using namespace models;
+using namespace programs;
 
 namespace {
 

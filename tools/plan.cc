@@ -21,7 +21,7 @@ constexpr int kInterrupted = 130;  // as of a program that SIGINT ended
 
 std::string models_text() {
   std::vector<std::string> names;
-  for (const models::ZooModel& model : models::zoo_models()) names.push_back(model.name);
+  for (const programs::ZooModel& model : programs::zoo_models()) names.push_back(model.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -32,7 +32,7 @@ std::vector<cli::Flag> common_rows(PlanFlags& flags) {
       "--method",    "--mesh",       "--stages",  "--micro-batches", "--pipeline-layers",
       "--schedule",  "--plan-cache", "--progress"};
   std::vector<cli::Flag> rows;
-  for (cli::Flag& row : models::rows_of(flags))
+  for (cli::Flag& row : programs::rows_of(flags))
     if (names.contains(row.name)) rows.push_back(std::move(row));
   return rows;
 }
@@ -111,7 +111,7 @@ int run_plan(const PlanFlags& flags) {
   const PlannedModel model = model_of(flags);
   require_room_for_state(flags, model, cluster);
   const Subject subject{flags, model, cluster};
-  const models::PlanningInterrupt interrupt(true);
+  const programs::PlanningInterrupt interrupt(true);
   const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
   std::vector<MethodResult> results;
   std::optional<MethodResult> given;

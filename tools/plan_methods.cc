@@ -120,7 +120,7 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
 std::vector<Point> megatron_points(const Subject& subject) {
   const Cluster& cluster = subject.cluster;
   const Graph graph = subject.model.step.trace(subject.model.micro_batches);
-  const auto rate = cluster.device.flops_per_second.find(models::computed_in(graph));
+  const auto rate = cluster.device.flops_per_second.find(programs::computed_in(graph));
   const double per_second =
       rate == cluster.device.flops_per_second.end() ? 0 : rate->second * cluster.num_devices();
   const double busy = per_second > 0 ? useful_flops(graph) / per_second : 0;

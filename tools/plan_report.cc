@@ -142,7 +142,7 @@ std::string memory_text(const Subject& subject, const CompiledStep& planned) {
 /// FLOP/s of the data sheet of all devices; 0: the cluster does not say them.
 double peak_of(const Subject& subject, const Graph& graph) {
   const auto& peaks = subject.cluster.device.peak_flops_per_second;
-  const auto peak = peaks.find(models::computed_in(graph));
+  const auto peak = peaks.find(programs::computed_in(graph));
   return peak == peaks.end() ? 0 : peak->second * subject.cluster.num_devices();
 }
 
@@ -165,7 +165,7 @@ std::string speed_text(const Subject& subject, const CompiledStep& planned) {
   if (!subject.model.item.empty())
     text += fmt::format("{:.0f} {}/s, ", speed.items_per_second, subject.model.item);
   text += fmt::format("{:.3g} PFLOP/s", speed.flops_per_second * 1e-15);
-  const std::string_view dtype = name_of(models::computed_in(planned.graph));
+  const std::string_view dtype = name_of(programs::computed_in(planned.graph));
   return text + (speed.share > 0
                      ? fmt::format(", {:.1f} % of the devices' {} peak", 100 * speed.share, dtype)
                      : fmt::format(", the cluster says no {} peak", dtype));
@@ -287,7 +287,7 @@ std::string counts_text(const CompiledStep& planned, const Cluster& cluster) {
                     fmt::format("{:.3f}", row.bytes * 1e-9),
                     fmt::format("{:.4f}", row.flops * 1e-12),
                     fmt::format("{:.3f}", row.seconds * 1e3)});
-  return models::table_text(rows);
+  return programs::table_text(rows);
 }
 
 std::string methods_text(const Subject& subject, const std::vector<MethodResult>& results) {
@@ -296,7 +296,7 @@ std::string methods_text(const Subject& subject, const std::vector<MethodResult>
   const auto& first = results.at(0).planned;
   for (const MethodResult& result : results)
     rows.push_back(row_of(subject, result, first ? first->plan.cost.objective_seconds : 0));
-  return models::table_text(rows);
+  return programs::table_text(rows);
 }
 
 Json report_json(const Subject& subject, const std::vector<MethodResult>& results) {

@@ -22,7 +22,7 @@ namespace {
 constexpr FileKind kGraphFile{"model file", 1 << 28};
 
 bool is_model_name(const std::string& name) {
-  for (const models::ZooModel& model : models::zoo_models())
+  for (const programs::ZooModel& model : programs::zoo_models())
     if (model.name == name) return true;
   return false;
 }
@@ -51,13 +51,13 @@ PlannedModel model_of_file(const PlanFlags& flags) {
 
 PlannedModel model_of_zoo(const PlanFlags& flags) {
   std::string size = flags.size;
-  for (const models::ZooModel& model : models::zoo_models())
+  for (const programs::ZooModel& model : programs::zoo_models())
     if (model.name == flags.model && size.empty())
       fail("{} needs a size; its sizes are {}", model.name, fmt::join(model.sizes, ", "));
-  const models::Task task =
-      models::zoo_task({flags.model, size, flags.sequence, flags.vocabulary, flags.image}, flags);
+  const programs::Task task =
+      programs::zoo_task({flags.model, size, flags.sequence, flags.vocabulary, flags.image}, flags);
   return {.name = flags.model + " " + size,
-          .step = models::step_of(flags, task, 1),
+          .step = programs::step_of(flags, task, 1),
           .item = task.item,
           .items = static_cast<double>(task.items_per_step)};
 }
@@ -86,11 +86,11 @@ PlannedModel model_of(const PlanFlags& flags) {
 }
 
 Method method_of(const PlanFlags& flags, const PlannedModel& model) {
-  models::CommonFlags common = flags;
+  programs::CommonFlags common = flags;
   if (model.traced) common.micro_batches = std::to_string(model.micro_batches);
   if (!model.has_layers && common.method == "pipeline") common.method = "shard";
   if (common.method != "pipeline" && common.micro_batches == "auto") common.micro_batches = "1";
-  Method method = models::make_method(common, common.method);
+  Method method = programs::make_method(common, common.method);
   if (auto* stages = std::get_if<PipeshardParallel>(&method); stages && model.traced)
     stages->layers = ManualLayers{};
   return method;

@@ -8,7 +8,7 @@
 
 namespace plan {
 
-struct PlanFlags : models::CommonFlags {
+struct PlanFlags : programs::CommonFlags {
   std::string model, size;
   std::optional<int> hosts;
   std::optional<std::int64_t> sequence, vocabulary, image;

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace models {
+namespace programs {
 namespace {
 
 /// The picture, and the rectangle in it that the curve fills.
@@ -84,4 +84,4 @@ std::string loss_svg(std::span<const double> losses) {
   return text + "</svg>\n";
 }
 
-}  // namespace models
+}  // namespace programs

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace models {
+namespace programs {
 
 /// A file of lines "step,loss,seconds" that grows while a run goes on; the first line names them.
 class LossLog {
@@ -27,4 +27,4 @@ class LossLog {
 /// largest finite loss. Losses that are not finite are left out.
 std::string loss_svg(std::span<const double> losses);
 
-}  // namespace models
+}  // namespace programs

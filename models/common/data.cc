@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -84,4 +84,4 @@ DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t d
   return {examples, examples, 0};
 }
 
-}  // namespace models
+}  // namespace programs

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace models {
+namespace programs {
 
 /// Types of a model's data: a `Dataset` without the examples.
 struct DataTypes {
@@ -34,4 +34,4 @@ DataTypes types_of(const alpa::Dataset& data);
 /// "x" and "y" of one step. Throws Error if there are fewer examples than one batch.
 std::vector<alpa::BatchInput> inputs_of(const DataTypes& types, std::int64_t batch);
 
-}  // namespace models
+}  // namespace programs

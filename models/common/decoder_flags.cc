@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <span>
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
+using namespace alpa::models;
 
 namespace {
 
@@ -159,4 +160,4 @@ DecoderOptions options_of(const GptFlags& flags) {
   return options;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -1,9 +1,9 @@
 #pragma once
 /// Flags of alpa-gpt, and the decoder that they describe.
+#include "alpa/models/pretrained.h"
 #include "models/common/language.h"
-#include "models/common/pretrained.h"
 
-namespace models {
+namespace programs {
 
 struct GptFlags : LanguageFlags {
   std::string kind = "gpt", head = "auto";
@@ -13,7 +13,7 @@ struct GptFlags : LanguageFlags {
   std::int64_t generate = 0, top_k = 40;
   double temperature = 0.8, top_p = 1;
   std::string prompt = "The ", prompts, stop;
-  std::optional<Pretrained> pretrained;  ///< what the folder of --load says
+  std::optional<alpa::models::Pretrained> pretrained;  ///< what the folder of --load says
 };
 
 std::vector<cli::Flag> rows_of_gpt(GptFlags& flags);
@@ -23,6 +23,6 @@ std::vector<cli::Flag> rows_of_gpt(GptFlags& flags);
 void read_folder(GptFlags& flags);
 
 /// The decoder of the flags. With --load and --head auto, its head is that of the file.
-DecoderOptions options_of(const GptFlags& flags);
+alpa::models::DecoderOptions options_of(const GptFlags& flags);
 
-}  // namespace models
+}  // namespace programs

@@ -2,7 +2,7 @@
 #include "models/common/flags.h"
 #include "tools/common/processes.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -47,4 +47,4 @@ bool read_flags(int argc, const char* const* argv, const std::string& purpose,
   return false;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -302,4 +302,4 @@ std::string backend_line(const CommonFlags& flags, const Cluster& cluster) {
                                   : choose_backend(cluster.backend).line;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -11,7 +11,7 @@
 
 #include "tools/common/flag_table.h"
 
-namespace models {
+namespace programs {
 
 /// Options for running a step, and for its reports.
 struct CommonFlags {
@@ -95,4 +95,4 @@ Backend choose_backend(const std::string& backend,
 /// come from a cluster file.
 std::string backend_line(const CommonFlags& flags, const alpa::Cluster& cluster);
 
-}  // namespace models
+}  // namespace programs

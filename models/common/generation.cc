@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
+using namespace alpa::models;
 
 namespace {
 
@@ -141,4 +142,4 @@ void print_text(const GptFlags& flags, const Prompts& prompts, const Generator& 
                valid_utf8(prompts.tokenizer.decode(texts[i])));
 }
 
-}  // namespace models
+}  // namespace programs

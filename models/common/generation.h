@@ -6,7 +6,7 @@
 
 #include "models/common/decoder_flags.h"
 
-namespace models {
+namespace programs {
 
 /// Texts to continue.
 struct Prompts {
@@ -21,7 +21,8 @@ void check_lengths(std::int64_t prompt, std::int64_t count, std::int64_t sequenc
 
 /// Those of --prompt or --prompts, if the flags want any continued. Throws Error if one can't be,
 /// or if flags of generation have no effect.
-std::optional<Prompts> prompts_of(const GptFlags& flags, const DecoderOptions& options);
+std::optional<Prompts> prompts_of(const GptFlags& flags,
+                                  const alpa::models::DecoderOptions& options);
 
 /// Sizes for these prompts.
 alpa::GeneratorOptions generator_options(const GptFlags& flags, const Prompts& prompts);
@@ -30,4 +31,4 @@ alpa::GeneratorOptions generator_options(const GptFlags& flags, const Prompts& p
 void print_text(const GptFlags& flags, const Prompts& prompts, const alpa::Generator& generator,
                 alpa::TrainState& state);
 
-}  // namespace models
+}  // namespace programs

@@ -3,7 +3,7 @@
 
 #include "models/common/data.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -80,4 +80,4 @@ Task image_task(const ImageFlags& flags, std::int64_t classes,
                       static_cast<std::uint64_t>(flags.seed));
 }
 
-}  // namespace models
+}  // namespace programs

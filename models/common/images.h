@@ -8,7 +8,7 @@
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
-namespace models {
+namespace programs {
 
 struct ImageFlags : CommonFlags {
   std::string model, dtype = "f32", data = "made";
@@ -29,4 +29,4 @@ alpa::LossAndMetrics classify_images(const alpa::nn::Layer& network, alpa::Value
 Task image_task(const ImageFlags& flags, std::int64_t classes,
                 const std::function<alpa::nn::Layer(std::int64_t classes)>& make);
 
-}  // namespace models
+}  // namespace programs

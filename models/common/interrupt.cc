@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -53,4 +53,4 @@ void PlanningInterrupt::exit_with(const CompiledStep& planned, const std::string
   std::exit(kInterruptedStatus);
 }
 
-}  // namespace models
+}  // namespace programs

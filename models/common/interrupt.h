@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace models {
+namespace programs {
 
 /// While one lives, the first SIGINT ends planning early with the best plan so far; a second one
 /// ends the program, as always. Inactive ones, and those whose program was started with SIGINT
@@ -28,4 +28,4 @@ class PlanningInterrupt {
   bool active_;
 };
 
-}  // namespace models
+}  // namespace programs

@@ -3,7 +3,7 @@
 
 #include "models/common/data.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -116,4 +116,4 @@ Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(cons
   return task;
 }
 
-}  // namespace models
+}  // namespace programs

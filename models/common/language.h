@@ -6,7 +6,7 @@
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
-namespace models {
+namespace programs {
 
 /// Flags of programs that train on sequences of tokens.
 struct LanguageFlags : CommonFlags {
@@ -30,4 +30,4 @@ alpa::Tokenizer make_tokenizer(const LanguageFlags& flags);
 Task language_task(const LanguageFlags& flags,
                    std::function<alpa::LossAndMetrics(const alpa::Batch&)> model);
 
-}  // namespace models
+}  // namespace programs

@@ -3,7 +3,7 @@
 
 #include "models/common/data.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -52,4 +52,4 @@ Task mlp_task(const MlpFlags& flags) {
   });
 }
 
-}  // namespace models
+}  // namespace programs

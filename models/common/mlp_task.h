@@ -5,7 +5,7 @@
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
-namespace models {
+namespace programs {
 
 struct MlpFlags : CommonFlags {
   std::int64_t dim = 512, hidden_factor = 4, layers = 10, epochs = 0;
@@ -16,4 +16,4 @@ struct MlpFlags : CommonFlags {
 /// A multi-layer perceptron with its data; without examples if it is only planned.
 Task mlp_task(const MlpFlags& flags);
 
-}  // namespace models
+}  // namespace programs

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 using Json = nlohmann::ordered_json;
@@ -186,4 +186,4 @@ std::string sharding_text(const CompiledStep& planned) {
   return text;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -4,7 +4,7 @@
 
 #include "models/common/training.h"
 
-namespace models {
+namespace programs {
 
 /// The report as JSON: loss, step_seconds, memory, communication, planner,
 /// max_abs_parameter_difference, test_accuracy, test_loss, parameters, and what the run was. A loss
@@ -18,4 +18,4 @@ std::string summary_text(const alpa::CompiledStep& planned, const RunResult* run
 /// One line per parameter: name, shape, and layout in words.
 std::string sharding_text(const alpa::CompiledStep& planned);
 
-}  // namespace models
+}  // namespace programs

@@ -9,7 +9,7 @@
 #include "tools/common/matmul_rate.h"
 #include "tools/common/processes.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -130,4 +130,4 @@ std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()
   return train_and_report(flags, cluster, make_task(), flags.steps);
 }
 
-}  // namespace models
+}  // namespace programs

@@ -3,7 +3,7 @@
 #include "models/common/flags.h"
 #include "models/common/training.h"
 
-namespace models {
+namespace programs {
 
 /// The step of a run of so many steps.
 alpa::TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps);
@@ -20,4 +20,4 @@ void plan_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, con
 /// Returns the run, if there was one.
 std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task);
 
-}  // namespace models
+}  // namespace programs

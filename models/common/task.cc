@@ -1,7 +1,7 @@
 // models/common/task.cc — tasks on data sets
 #include "models/common/task.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -15,4 +15,4 @@ Task dataset_task(std::function<LossAndMetrics(const Batch&)> model, std::vector
   return task;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace models {
+namespace programs {
 
 /// A model and the examples it learns from.
 struct Task {
@@ -27,4 +27,4 @@ Task dataset_task(std::function<alpa::LossAndMetrics(const alpa::Batch&)> model,
                   std::vector<alpa::BatchInput> inputs, const alpa::Dataset& training,
                   const alpa::Dataset& test, std::uint64_t seed);
 
-}  // namespace models
+}  // namespace programs

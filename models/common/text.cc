@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace models {
+namespace programs {
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long long>(std::llround(seconds));
@@ -28,4 +28,4 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace models {
+namespace programs {
 
 /// "0:07", "1:02:03".
 std::string duration_text(double seconds);
@@ -12,4 +12,4 @@ std::string duration_text(double seconds);
 /// first row is the heading.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
-}  // namespace models
+}  // namespace programs

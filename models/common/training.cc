@@ -14,7 +14,7 @@
 #include "models/common/curve.h"
 #include "models/common/text.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
 
@@ -162,4 +162,4 @@ double max_abs_parameter_difference(const Run& run, const Run& reference) {
   return largest;
 }
 
-}  // namespace models
+}  // namespace programs

@@ -5,7 +5,7 @@
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
-namespace models {
+namespace programs {
 
 /// Measurements of a run.
 struct RunResult {
@@ -55,4 +55,4 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 /// `largest_difference` of equally named parameters, the largest of all; NaN if one of them is.
 double max_abs_parameter_difference(const Run& run, const Run& reference);
 
-}  // namespace models
+}  // namespace programs

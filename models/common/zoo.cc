@@ -7,17 +7,18 @@
 #include <array>
 #include <string_view>
 
-#include "models/bert.h"
+#include "alpa/models/bert.h"
+#include "alpa/models/moe.h"
+#include "alpa/models/vit.h"
+#include "alpa/models/wide_resnet.h"
 #include "models/common/decoder_flags.h"
 #include "models/common/mlp_task.h"
 #include "models/common/zoo_tasks.h"
-#include "models/moe.h"
-#include "models/vit.h"
-#include "models/wide_resnet.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
+using namespace alpa::models;
 
 namespace {
 
@@ -152,4 +153,4 @@ Task zoo_task(const ZooRequest& request, const CommonFlags& flags) {
   return row->make(request, flags);
 }
 
-}  // namespace models
+}  // namespace programs

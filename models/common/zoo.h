@@ -7,7 +7,7 @@
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
-namespace models {
+namespace programs {
 
 /// A model and its sizes, the smallest first.
 struct ZooModel {
@@ -30,4 +30,4 @@ struct ZooRequest {
 /// that the model does not have.
 Task zoo_task(const ZooRequest& request, const CommonFlags& flags);
 
-}  // namespace models
+}  // namespace programs

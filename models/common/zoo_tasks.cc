@@ -1,14 +1,15 @@
 // models/common/zoo_tasks.cc — tasks of BERT, mixtures of experts, ViT and Wide-ResNet
 #include "models/common/zoo_tasks.h"
 
-#include "models/bert.h"
-#include "models/moe.h"
-#include "models/vit.h"
-#include "models/wide_resnet.h"
+#include "alpa/models/bert.h"
+#include "alpa/models/moe.h"
+#include "alpa/models/vit.h"
+#include "alpa/models/wide_resnet.h"
 
-namespace models {
+namespace programs {
 
 using namespace alpa;
+using namespace alpa::models;
 
 namespace {
 
@@ -99,4 +100,4 @@ Task wide_resnet_task(const ImageFlags& flags) {
   });
 }
 
-}  // namespace models
+}  // namespace programs

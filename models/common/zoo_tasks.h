@@ -3,7 +3,7 @@
 #include "models/common/images.h"
 #include "models/common/language.h"
 
-namespace models {
+namespace programs {
 
 struct BertFlags : LanguageFlags {
   double dropout = 0, hidden_share = 0.15;
@@ -21,4 +21,4 @@ Task moe_task(const MoeFlags& flags);
 Task vit_task(const ImageFlags& flags);
 Task wide_resnet_task(const ImageFlags& flags);
 
-}  // namespace models
+}  // namespace programs

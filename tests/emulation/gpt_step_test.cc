@@ -7,8 +7,8 @@
 #include <random>
 
 #include "alpa/alpa.h"
+#include "alpa/models/gpt.h"
 #include "emulation.h"
-#include "models/gpt.h"
 
 namespace gpt_step_test {
 

@@ -1,7 +1,7 @@
 // BERT tests of Alpa (tests/shard_parallel/test_bert.py) at their own sizes: fused attention and
 // active dropout; and the loss of a split vocabulary. Each plan costs at most what Alpa's does, or
 // what a formula says; it is run, and equals one device.
-#include "models/bert.h"
+#include "alpa/models/bert.h"
 
 #include <cmath>
 

@@ -6,8 +6,8 @@
 #include <bit>
 #include <cmath>
 
-#include "models/gpt.h"
-#include "models/wide_resnet.h"
+#include "alpa/models/gpt.h"
+#include "alpa/models/wide_resnet.h"
 
 namespace alpa::testing {
 namespace {

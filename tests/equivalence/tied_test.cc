@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "alpa/models/gpt.h"
 #include "equivalence/zoo.h"
-#include "models/gpt.h"
 
 namespace tied_test {
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <tuple>
 
-#include "models/bert.h"
-#include "models/gpt.h"
-#include "models/moe.h"
-#include "models/vit.h"
-#include "models/wide_resnet.h"
+#include "alpa/models/bert.h"
+#include "alpa/models/gpt.h"
+#include "alpa/models/moe.h"
+#include "alpa/models/vit.h"
+#include "alpa/models/wide_resnet.h"
 #include "support/difference.h"
 
 namespace alpa::testing {

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "models/gpt.h"
+#include "alpa/models/gpt.h"
 #include "src/ops/all_ops.h"
 
 namespace zoo_test {

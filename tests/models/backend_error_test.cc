@@ -8,7 +8,7 @@ namespace backend_error_test {
 
 using namespace alpa;
 using namespace alpa::testing;
-using models::choose_backend;
+using programs::choose_backend;
 
 namespace {
 

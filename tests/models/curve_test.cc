@@ -11,7 +11,7 @@
 namespace curve_test {
 
 using namespace alpa::testing;
-using namespace models;
+using namespace programs;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/gpt.h"
+#include "alpa/models/gpt.h"
 #include "parameter_count.h"
 #include "support/error_text.h"
 

@@ -11,7 +11,7 @@
 namespace difference_test {
 
 using namespace alpa::testing;
-using models::largest_difference;
+using programs::largest_difference;
 
 namespace {
 

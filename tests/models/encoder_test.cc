@@ -1,8 +1,8 @@
 // Sizes of BERT and ViT: parameters and FLOPs of the graph against published and derived ones.
 #include <doctest/doctest.h>
 
-#include "models/bert.h"
-#include "models/vit.h"
+#include "alpa/models/bert.h"
+#include "alpa/models/vit.h"
 #include "parameter_count.h"
 
 namespace encoder_test {

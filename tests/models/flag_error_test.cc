@@ -15,7 +15,7 @@ namespace flag_error_test {
 
 using namespace alpa;
 using namespace alpa::testing;
-using models::CommonFlags;
+using programs::CommonFlags;
 
 namespace {
 
@@ -25,7 +25,7 @@ std::string parse_error(std::vector<const char*> words) {
   words.insert(words.begin(), "program");
   return error_of([&] {
     CHECK_FALSE(cli::parse(static_cast<int>(words.size()), words.data(), "purpose",
-                           models::rows_of(flags)));
+                           programs::rows_of(flags)));
   });
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("what is not on the command line stays, and what is takes its value in
   const char* words[] = {
       "program", "--devices",       "010", "--memory-budget", "9223372036854775807",
       "--tf32",  "--learning-rate", "1e39"};
-  CHECK_FALSE(cli::parse(std::size(words), words, "purpose", models::rows_of(flags)));
+  CHECK_FALSE(cli::parse(std::size(words), words, "purpose", programs::rows_of(flags)));
   CHECK(flags.devices == 10);
   CHECK(flags.memory_budget == 9223372036854775807);
   CHECK(flags.tf32);
@@ -142,7 +142,7 @@ TEST_CASE("a cluster file and a backend that contradict each other") {
   CommonFlags flags;
   flags.cluster = "c.json";
   flags.backend = "cuda";
-  CHECK(error_of([&] { models::make_cluster(flags); }) ==
+  CHECK(error_of([&] { programs::make_cluster(flags); }) ==
         "--backend is 'cuda', but the devices of --cluster c.json are of backend 'cpu'; "
         "leave one of the two out");
 }

@@ -1,12 +1,12 @@
 // Five small models against PyTorch and JAX: tests/golden/models/make.py.
 #include <doctest/doctest.h>
 
-#include "models/bert.h"
+#include "alpa/models/bert.h"
+#include "alpa/models/hugging_face.h"
+#include "alpa/models/moe.h"
+#include "alpa/models/wide_resnet.h"
 #include "models/common/decoder_flags.h"
-#include "models/common/hugging_face.h"
 #include "models/common/training.h"
-#include "models/moe.h"
-#include "models/wide_resnet.h"
 #include "src/ir/recorder.h"
 #include "support/difference.h"
 #include "support/error_text.h"
@@ -17,6 +17,7 @@ namespace golden_test {
 
 using namespace alpa;
 using namespace models;
+using namespace programs;
 using namespace alpa::testing;
 
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "alpa/models/gpt.h"
 #include "models/common/interrupt.h"
-#include "models/gpt.h"
 #include "support/gpt_stack.h"
 
 namespace interrupt_test {
@@ -17,7 +17,7 @@ namespace interrupt_test {
 using namespace alpa;
 using namespace alpa::testing;
 using models::Decoder;
-using models::PlanningInterrupt;
+using programs::PlanningInterrupt;
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Decoders with experts of all sizes: parameters and FLOPs of the graph against Alpa's formulas
 // (alpa/benchmark/alpa/util.py), every difference derived.
-#include "models/moe.h"
+#include "alpa/models/moe.h"
 
 #include <doctest/doctest.h>
 

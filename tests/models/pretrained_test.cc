@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "models/common/pretrained.h"
+#include "alpa/models/pretrained.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "support/difference.h"

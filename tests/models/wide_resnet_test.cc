@@ -1,5 +1,5 @@
 // Wide-ResNets of all sizes: parameters and FLOPs of the graph against published and derived ones.
-#include "models/wide_resnet.h"
+#include "alpa/models/wide_resnet.h"
 #include "models/common/images.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/nn/vision.h"
-#include "alpa/train/optimizer.h"
+#include "alpa/optim/sgd.h"
 #include "search/gpt_plans.h"
 #include "search/plans.h"
 #include "src/spmd/program.h"

@@ -1,11 +1,11 @@
 // Work of planning along equal layers: no size of a graph switches to a method that takes more.
 #include <doctest/doctest.h>
 
+#include "alpa/models/moe.h"
 #include "alpa/nn/layers.h"
 #include "alpa/nn/loss.h"
 #include "alpa/nn/sequential.h"
 #include "alpa/parallelize.h"
-#include "models/moe.h"
 #include "search/gpt_plans.h"
 #include "support/planning_suite.h"
 

@@ -57,7 +57,7 @@ TEST_CASE("public headers include no heavy or private library") {
       }
 }
 
-TEST_CASE("include/alpa has at most 45 headers, those of alpa.h and eigen.h") {
+TEST_CASE("alpa.h and eigen.h are at most 51 headers; beside them are alpa/models/*.h alone") {
   std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
   const std::vector<SourceFile> files = structure::source_files("include", {".h"});
   while (!open.empty()) {
@@ -71,9 +71,10 @@ TEST_CASE("include/alpa has at most 45 headers, those of alpa.h and eigen.h") {
             open.insert("include/" + include.target);
   }
   std::set<std::string> all;
-  for (const SourceFile& file : files) all.insert(file.path);
+  for (const SourceFile& file : files)
+    if (!file.path.starts_with("include/alpa/models/")) all.insert(file.path);
   CHECK(all == found);
-  CHECK(all.size() <= 45);
+  CHECK(all.size() <= 51);
 }
 
 TEST_CASE("public headers mark what libalpa.so exports, from below their includes to the end") {
@@ -96,9 +97,9 @@ TEST_CASE("no source file is longer than 600 lines") {
     }
 }
 
-TEST_CASE("the builders of models/ have at most as many lines as the guide says") {
+TEST_CASE("the headers of alpa/models have at most as many lines as the guide says") {
   const std::regex pattern(
-      R"(Builders are headers of \[models/\]\(\.\./models\), at most (\d+) lines)");
+      R"(Each is a header of \[alpa/models\]\(\.\./include/alpa/models\), at most (\d+) lines)");
   std::string guide;
   for (const SourceFile& file : structure::committed_files())
     if (file.path == "docs/guide.md")
@@ -108,9 +109,11 @@ TEST_CASE("the builders of models/ have at most as many lines as the guide says"
   std::smatch said;
   REQUIRE(std::regex_search(guide, said, pattern));
   const auto most = static_cast<std::size_t>(std::stoi(said[1]));
-  for (const SourceFile& file : structure::source_files("models", {".h"})) {
+  const std::vector<SourceFile> headers = structure::source_files("include/alpa/models", {".h"});
+  CHECK(headers.size() >= 6);
+  for (const SourceFile& file : headers) {
     CAPTURE(file.path);
-    if (file.path.find("/common/") == std::string::npos) CHECK(file.lines.size() <= most);
+    CHECK(file.lines.size() <= most);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "alpa/tensor/array.h"
 #include "kernels/cpu/kernels.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"

@@ -1,9 +1,6 @@
 #pragma once
-/// Optimizers as graph builders: each adds its state inputs and update nodes
-/// for one parameter at a time.
-#include <cmath>
+/// An optimizer as the training step sees it, and learning rates. `alpa/optim` has the rules.
 #include <functional>
-#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -72,66 +69,5 @@ struct OptimizerGroup {
   Optimizer optimizer;     ///< of these parameters
 };
 
-namespace optim {
-
-/// w ← w − lr·v, v ← momentum·v + g + weight_decay·w (Sutskever et al. 2013); Nesterov if asked.
-struct Sgd {
-  LearningRate learning_rate = 1e-2;  ///< of a step
-  double momentum = 0;                ///< 0: none is kept
-  double weight_decay = 0;            ///< added to the gradient, times the parameter
-  bool nesterov = false;              ///< Nesterov's momentum
-  operator Optimizer() const;
-};
-
-/// Adam (Kingma and Ba 2015, algorithm 1).
-struct Adam {
-  LearningRate learning_rate = 1e-3;                  ///< of a step
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< as in the paper
-  operator Optimizer() const;
-};
-
-/// AdamW: decoupled weight decay (Loshchilov and Hutter 2019).
-struct AdamW {
-  LearningRate learning_rate = 1e-3;                                       ///< of a step
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;  ///< as in the paper
-  operator Optimizer() const;
-};
-
-/// LAMB (You et al. 2020): AdamW's direction of every parameter, scaled to the parameter's norm.
-/// The ratio of both norms is 1 where one of them is 0, and has no other bounds.
-struct Lamb {
-  LearningRate learning_rate = 1e-3;                                    ///< of a step
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0;  ///< as in the paper
-  operator Optimizer() const;
-};
-
-/// Lion (Chen et al. 2023): w ← w − lr·(sign(beta1·m + (1 − beta1)·g) + weight_decay·w),
-/// m ← beta2·m + (1 − beta2)·g. Takes a learning rate 3 to 10 times smaller than AdamW's.
-struct Lion {
-  LearningRate learning_rate = 1e-4;                   ///< of a step
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;  ///< as in the formula
-  operator Optimizer() const;
-};
-
-/// Adafactor (Shazeer and Stern 2018): second moments of a matrix are kept as means of its rows
-/// ("<p>.adafactor_rows") and columns ("<p>.adafactor_columns").
-struct Adafactor {
-  /// The paper's relative step.
-  LearningRate learning_rate = [](std::int64_t step) {
-    return step < 10'000 ? 1e-2 : 1 / std::sqrt(static_cast<double>(step));
-  };
-  double decay = 0.8;       ///< beta2 of step t is 1 - t^-decay
-  double epsilon = 1e-30;   ///< added to squared gradients
-  double clip_rms = 1;      ///< largest root mean square of a parameter's direction; 0: any
-  double momentum = 0;      ///< of the update; 0 keeps none
-  double weight_decay = 0;  ///< decoupled; not multiplied by the learning rate
-  /// The step is multiplied by the parameter's root mean square, at least 1e-3.
-  bool relative_to_parameter = true;
-  /// Parameters with two extents of at least this are factored, along their two largest.
-  std::int64_t min_factored_extent = 128;
-  operator Optimizer() const;
-};
-
-}  // namespace optim
 }  // namespace alpa
 #pragma GCC visibility pop

@@ -3,15 +3,18 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#pragma GCC visibility push(default)
 
-namespace models {
+namespace alpa::models {
 
+/// A published size, by its name; fields as in `DecoderOptions`.
 struct DecoderSize {
-  std::string_view name;
-  std::int64_t layers, hidden, heads, feed_forward = 0;
-  std::int64_t key_heads = 0;   ///< 0: as many as heads
-  std::int64_t vocabulary = 0;  ///< 0: any
-  double rotary_base = 10000;
+  std::string_view name;               ///< as papers call it, "350M"
+  std::int64_t layers, hidden, heads;  ///< blocks, width, heads
+  std::int64_t feed_forward = 0;       ///< width between the products; 0: 4·hidden
+  std::int64_t key_heads = 0;          ///< 0: as many as heads
+  std::int64_t vocabulary = 0;         ///< 0: any
+  double rotary_base = 10000;          ///< of Llama's positions
 };
 
 /// Sizes of GPT in Alpa's evaluation (Zheng et al. 2022, table 4), those of Megatron-LM
@@ -41,4 +44,5 @@ inline constexpr std::array<DecoderSize, 7> kLlamaSizes{
      {"70B", 80, 8192, 64, 28672, 8, 128256, 5e5},
      {"405B", 126, 16384, 128, 53248, 8, 128256, 5e5}}};
 
-}  // namespace models
+}  // namespace alpa::models
+#pragma GCC visibility pop

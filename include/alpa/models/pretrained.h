@@ -1,14 +1,15 @@
 #pragma once
 /// A decoder's folder as `save_pretrained` of Hugging Face's transformers writes it: GPT-2's, or
 /// that of Llama 1 to 3, Qwen2, or Mistral without a window.
-#include "models/gpt.h"
+#include "alpa/models/gpt.h"
+#pragma GCC visibility push(default)
 
-namespace models {
+namespace alpa::models {
 
-/// What a folder says. Its weights are read by `load_hugging_face`, its tokenizer by
+/// A folder's configuration. Its weights are read by `load_hugging_face`, its tokenizer by
 /// `alpa::Tokenizer::of_folder`.
 struct Pretrained {
-  std::string folder;
+  std::string folder;                     ///< its path
   std::string weights;                    ///< model.safetensors, or the index of several files
   DecoderOptions decoder = {};            ///< `sequence`: as many positions as the model knows
   std::vector<std::int32_t> stop_tokens;  ///< tokens that end a text
@@ -18,4 +19,5 @@ struct Pretrained {
 /// and mistake, also where a model computes what `Decoder` does not.
 Pretrained read_pretrained(const std::string& folder);
 
-}  // namespace models
+}  // namespace alpa::models
+#pragma GCC visibility pop

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-namespace cli {
+namespace alpa::models {
 
 /// An object with members by name. Copies and the objects in it share the document.
 class JsonObject {
  public:
-  /// What the file holds. Throws Error if it can't be read, or holds anything else.
+  /// Reads a file of one object. Throws Error if it can't be read, or holds anything else.
   explicit JsonObject(const std::string& path);
 
   bool has(const char* key) const;      ///< and it is not null
@@ -37,4 +37,4 @@ class JsonObject {
   std::shared_ptr<const Impl> impl_;
 };
 
-}  // namespace cli
+}  // namespace alpa::models

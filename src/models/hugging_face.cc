@@ -1,15 +1,12 @@
-// models/common/hugging_face.cc — decoders' weights under the names of Hugging Face's transformers
-#include "models/common/hugging_face.h"
+// src/models/hugging_face.cc — decoders' weights under the names of Hugging Face's transformers
+#include "alpa/models/hugging_face.h"
 
 #include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
 
-namespace models {
-
-using namespace alpa;
-
+namespace alpa::models {
 namespace {
 
 /// A layer of the decoder and its tensors in the file, both below a block or below the model.
@@ -135,4 +132,4 @@ void save_hugging_face(const TrainState& state, const std::string& path,
   save_weights(state, path, hugging_face_names(options), {{"format", "pt"}});
 }
 
-}  // namespace models
+}  // namespace alpa::models

@@ -1,39 +1,35 @@
-// models/common/pretrained.cc — decoders' folders as transformers writes them
-#include "models/common/pretrained.h"
+// src/models/pretrained.cc — decoders' folders as transformers writes them
+#include "alpa/models/pretrained.h"
 
 #include <filesystem>
+#include <limits>
 
-#include "models/common/flags.h"
-#include "tools/common/json_object.h"
+#include "src/models/json_object.h"
 
-namespace models {
-
-using namespace alpa;
-
+namespace alpa::models {
 namespace {
 
-constexpr std::int64_t kMostLayers = kMaxGraphNodes / kBlockNodes;
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  ///< extents and tokens
+constexpr std::int64_t kMostLayers = kMaxGraphNodes / 64;  ///< each layer is up to 64 nodes
 
 bool is_file(const std::string& path) {
   std::error_code unreadable;  // is told by who opens it
   return std::filesystem::exists(path, unreadable);
 }
 
-std::int64_t size(const cli::JsonObject& config, const char* key) {
-  return config.whole(key, 1, cli::kMaxCount);
-}
+std::int64_t size(const JsonObject& config, const char* key) { return config.whole(key, 1, kMost); }
 
-std::int64_t size_or(const cli::JsonObject& config, const char* key, std::int64_t otherwise) {
+std::int64_t size_or(const JsonObject& config, const char* key, std::int64_t otherwise) {
   return config.has(key) ? size(config, key) : otherwise;
 }
 
 /// Throws Error unless the heads divide the width.
-void check_heads(const cli::JsonObject& config, const char* key, const DecoderOptions& o) {
+void check_heads(const JsonObject& config, const char* key, const DecoderOptions& o) {
   if (o.hidden % o.heads != 0)
     config.refuse(key, fmt::format("a divisor of the width {}", o.hidden));
 }
 
-DecoderOptions gpt2_options(const cli::JsonObject& config) {
+DecoderOptions gpt2_options(const JsonObject& config) {
   // Both are the tanh form of GELU; "gelu" is the exact one.
   config.expect_one_of("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
   config.expect("tie_word_embeddings", true);
@@ -54,7 +50,7 @@ DecoderOptions gpt2_options(const cli::JsonObject& config) {
 }
 
 /// Of Llama 3.1 and later.
-RotaryScaling llama3_scaling(const cli::JsonObject& rotary) {
+RotaryScaling llama3_scaling(const JsonObject& rotary) {
   const RotaryScaling scaling{
       .factor = rotary.positive("factor"),
       .original_positions = size(rotary, "original_max_position_embeddings"),
@@ -66,7 +62,7 @@ RotaryScaling llama3_scaling(const cli::JsonObject& rotary) {
 }
 
 /// `type`: the key of the kind of scaling.
-std::optional<RotaryScaling> read_scaling(const cli::JsonObject& rotary, const char* type) {
+std::optional<RotaryScaling> read_scaling(const JsonObject& rotary, const char* type) {
   const std::string kind = rotary.text(type);
   if (kind == "default") return {};
   if (kind == "linear") return RotaryScaling{.factor = rotary.positive("factor")};
@@ -75,20 +71,20 @@ std::optional<RotaryScaling> read_scaling(const cli::JsonObject& rotary, const c
 }
 
 /// Base and scaling of rotary positions: in one object since transformers 5, in two places before.
-void read_rotary(const cli::JsonObject& config, DecoderOptions& o) {
+void read_rotary(const JsonObject& config, DecoderOptions& o) {
   const bool one_object = config.has("rope_parameters");
-  const cli::JsonObject base = one_object ? config.object("rope_parameters") : config;
+  const JsonObject base = one_object ? config.object("rope_parameters") : config;
   if (base.has("rope_theta")) o.rotary_base = base.positive("rope_theta");
   if (base.has("partial_rotary_factor") && base.positive("partial_rotary_factor") != 1)
     base.refuse("partial_rotary_factor", "1");
   if (!one_object && !config.has("rope_scaling")) return;
-  const cli::JsonObject scaling = one_object ? base : config.object("rope_scaling");
+  const JsonObject scaling = one_object ? base : config.object("rope_scaling");
   const char* type = scaling.has("rope_type") || !scaling.has("type") ? "rope_type" : "type";
   o.rotary_scaling = read_scaling(scaling, type);
 }
 
 /// Llama's, and those of Qwen2 and Mistral, which differ in biases alone where they have no window.
-DecoderOptions llama_options(const cli::JsonObject& config) {
+DecoderOptions llama_options(const JsonObject& config) {
   config.expect_one_of("hidden_act", {"silu"});
   config.expect("mlp_bias", false);
   config.expect("rope_interleaved", false);
@@ -118,14 +114,14 @@ DecoderOptions llama_options(const cli::JsonObject& config) {
 
 /// Throws Error if attention sees a window of the tokens, fewer than the model has positions.
 /// Without the key, transformers gives Mistral one of 4096.
-void check_window(const cli::JsonObject& config, const DecoderOptions& o) {
+void check_window(const JsonObject& config, const DecoderOptions& o) {
   constexpr const char* kWindow = "sliding_window";
   const bool wide = config.has(kWindow) ? size(config, kWindow) >= o.sequence
                                         : config.is_null(kWindow) || o.sequence <= 4096;
   if (!wide) config.refuse(kWindow, fmt::format("null, or at least the {} positions", o.sequence));
 }
 
-DecoderOptions decoder_options(const cli::JsonObject& config) {
+DecoderOptions decoder_options(const JsonObject& config) {
   const std::string type = config.text("model_type");
   if (type == "gpt2") return gpt2_options(config);
   if (type != "llama" && type != "qwen2" && type != "mistral")
@@ -149,14 +145,14 @@ std::string weights_in(const std::string& folder) {
 }
 
 /// Of generation_config.json, else of config.json.
-std::vector<std::int32_t> stop_tokens(const std::string& folder, const cli::JsonObject& config) {
-  const auto read = [](const cli::JsonObject& object) {
-    const auto numbers = object.wholes("eos_token_id", cli::kMaxCount);
+std::vector<std::int32_t> stop_tokens(const std::string& folder, const JsonObject& config) {
+  const auto read = [](const JsonObject& object) {
+    const auto numbers = object.wholes("eos_token_id", kMost);
     return std::vector<std::int32_t>(numbers.begin(), numbers.end());
   };
   constexpr const char* kName = "/generation_config.json";
   if (is_file(folder + kName)) {
-    const cli::JsonObject generation(folder + kName);
+    const JsonObject generation(folder + kName);
     if (generation.has("eos_token_id")) return read(generation);
   }
   return config.has("eos_token_id") ? read(config) : std::vector<std::int32_t>{};
@@ -165,11 +161,11 @@ std::vector<std::int32_t> stop_tokens(const std::string& folder, const cli::Json
 }  // namespace
 
 Pretrained read_pretrained(const std::string& folder) {
-  const cli::JsonObject config(folder + "/config.json");
+  const JsonObject config(folder + "/config.json");
   Pretrained model{.folder = folder, .weights = weights_in(folder), .stop_tokens = {}};
   model.decoder = decoder_options(config);
   model.stop_tokens = stop_tokens(folder, config);
   return model;
 }
 
-}  // namespace models
+}  // namespace alpa::models

@@ -1,28 +1,29 @@
 #pragma once
 /// Weights of decoders under the names of Hugging Face's transformers: GPT2LMHeadModel and
 /// LlamaForCausalLM, which are also those of Qwen2ForCausalLM and MistralForCausalLM.
-#include "models/gpt.h"
+#include "alpa/models/gpt.h"
+#pragma GCC visibility push(default)
 
-namespace models {
+namespace alpa::models {
 
 /// The map to transformers' names, "transformer.h.0.attn.c_attn.weight" or
 /// "model.layers.0.self_attn.q_proj.weight". `prefixed`: with "transformer." or "model.", as these
 /// classes write them; without, as older files have them. Throws Error if the decoder has a bias at
 /// its head, or GPT's a head of its own or key heads, which transformers' lack.
-alpa::WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed = true);
+WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed = true);
 
 /// Loads the weights of a file, with the prefix or without. Throws Error, naming the tensor, if one
 /// is missing or does not fit, if the file has more layers than the decoder, or if its head is not
 /// the table of its embedding although the decoder's is; the state is then unchanged.
-void load_hugging_face(alpa::TrainState& state, const alpa::TensorFile& file,
-                       const DecoderOptions& options);
+void load_hugging_face(TrainState& state, const TensorFile& file, const DecoderOptions& options);
 
 /// Throws Error as `load_hugging_face` would into a state of this graph, before it is planned.
-void check_hugging_face(const alpa::Graph& graph, const alpa::TensorFile& file,
-                        const DecoderOptions& options);
+void check_hugging_face(const Graph& graph, const TensorFile& file, const DecoderOptions& options);
 
-/// Writes the weights as transformers' `save_pretrained` does.
-void save_hugging_face(const alpa::TrainState& state, const std::string& path,
+/// Writes the weights to a safetensors file as transformers' `save_pretrained` does. Throws Error
+/// as `hugging_face_names` and `save_weights` do.
+void save_hugging_face(const TrainState& state, const std::string& path,
                        const DecoderOptions& options);
 
-}  // namespace models
+}  // namespace alpa::models
+#pragma GCC visibility pop

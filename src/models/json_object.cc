@@ -1,5 +1,5 @@
-// tools/common/json_object.cc — JSON objects of files that programs read
-#include "tools/common/json_object.h"
+// src/models/json_object.cc — JSON objects of files that programs read
+#include "src/models/json_object.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,10 +10,7 @@
 #include "src/base/file.h"
 #include "src/base/json_place.h"
 
-namespace cli {
-
-using namespace alpa;
-
+namespace alpa::models {
 namespace {
 
 constexpr FileKind kJsonFile{"", 16 << 20};
@@ -86,4 +83,4 @@ void JsonObject::refuse(const char* key, const std::string& expected) const {
   impl_->place.at(key).bad(expected);
 }
 
-}  // namespace cli
+}  // namespace alpa::models

@@ -1,0 +1,56 @@
+#pragma once
+/// What update rules are made of: those of the library, and your own. A rule is a struct with a
+/// learning rate and `update`, which adds the nodes of one parameter's update to the graph. Nothing
+/// in it speaks of devices: the planner splits updates as it splits any other operator.
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/ops.h"
+#include "alpa/train/optimizer.h"
+#pragma GCC visibility push(default)
+
+namespace alpa::optim {
+
+/// The optimizer of a rule. `rule.learning_rate` is that of a step, and
+/// `rule.update(builder, parameter, gradient, learning_rate, step)` is called once per parameter.
+/// The last two are scalars f32; the step is 1 for the first.
+template <class Rule>
+Optimizer from_rule(Rule rule) {
+  LearningRate rate = rule.learning_rate;
+  return {[rule = std::move(rule)](Builder& builder, Value w, Value gradient, Value learning_rate,
+                                   Value step) {
+            rule.update(builder, w, gradient, learning_rate, step);
+          },
+          std::move(rate)};
+}
+
+/// Throws Error unless 0 <= value < 1. `what` begins the message: "optim::Lion: beta1".
+inline void require_fraction(const char* what, double value) {
+  require(value >= 0 && value < 1, "{} is {}; it must be at least 0 and less than 1", what, value);
+}
+
+/// Element type of an update: parameters in half precision are updated in f32.
+inline DType update_dtype(Value w) { return w.dtype() == f64 ? f64 : f32; }
+
+/// State "<parameter>.<what>" of w, initially zero: of w's shape, in the type of its updates.
+inline Value moment(Value w, const std::string& what) {
+  return w.builder->optimizer_state(w, what, TensorType{update_dtype(w), w.shape()});
+}
+
+/// The moving average beta·average + (1 − beta)·x.
+inline Value averaged(Value average, Value x, double beta) {
+  return average * beta + x * (1 - beta);
+}
+
+/// 1 − beta^step, as exact as its element type is: for small steps the difference would not be.
+inline Value one_minus_power(double beta, Value step) {
+  // With h = step·ln(1/beta)/2: 1 - exp(-2h) = 2 tanh(h) / (1 + tanh(h)).
+  if (beta == 0) return constant(step, 1, step.dtype());
+  const Value half = tanh(step * (-std::log(beta) / 2));
+  return 2 * half / (1 + half);
+}
+
+}  // namespace alpa::optim
+#pragma GCC visibility pop
