@@ -93,7 +93,9 @@ class DecoderBlock {
                            nn::Dense(o.hidden, {.kernel = narrow(o), .name = "down"})},
                           {.name = "feed_forward"});
   }
-  Value after_attention(Value x) const { return x + dropout_(feed_forward_(feed_forward_norm_(x))); }
+  Value after_attention(Value x) const {
+    return x + dropout_(feed_forward_(feed_forward_norm_(x)));
+  }
 
   nn::SelfAttention attention_;
   nn::Layer attention_norm_, feed_forward_norm_;

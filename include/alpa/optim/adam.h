@@ -12,8 +12,8 @@ struct AdamNumbers {
 };
 
 /// One node: the new parameter and moments, m ← beta1·m + (1 − beta1)·g,
-/// v ← beta2·v + (1 − beta2)·g², w ← w − lr·(m' / (√v' + epsilon) + weight_decay·w), where m' and v'
-/// are m and v over 1 − beta^step. `gradient` is of any floating type, m and v are of w's.
+/// v ← beta2·v + (1 − beta2)·g², w ← w − lr·(m' / (√v' + epsilon) + weight_decay·w), where m'
+/// and v' are m and v over 1 − beta^step. `gradient` is of any floating type, m and v are of w's.
 Values adam_update(Value w, Value m, Value v, Value gradient, Value learning_rate, Value step,
                    const AdamNumbers& numbers);
 
