@@ -10,6 +10,7 @@
 #include "alpa/base/error.h"
 #include "alpa/nn/layers.h"
 #include "alpa/ops/ops.h"
+#include "alpa/optim/adam.h"
 #include "alpa/train/training_step.h"
 #include "src/ir/layers.h"
 #include "src/ir/recorder.h"

@@ -18,7 +18,7 @@ Graph graph_of(const WideResNetSize& size, std::int64_t batch, std::int64_t exte
   const nn::Sequential model = wide_resnet(size);
   return training_step(
              {{"x", {f32, {batch, extent, extent, 3}}}, {"y", {i32, {batch}}}},
-             [&](const Batch& b) { return classify_images(model, b["x"], b["y"]); },
+             [&](const Batch& b) { return programs::classify_images(model, b["x"], b["y"]); },
              optim::Sgd{.momentum = 0.9, .nesterov = true})
       .trace(1);
 }

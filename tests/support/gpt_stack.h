@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "alpa/ops/ops.h"
+#include "alpa/optim/adam.h"
 #include "alpa/train/training_step.h"
 #include "src/ir/recorder.h"
 
