@@ -205,10 +205,9 @@ StageSearch& StagePlanner::search(std::int64_t budget) {
   search_options_.limits = time_.rest();
   searched_budget_ = budget;
   const PlanningContext planning{model_, search_options_, cache_};
-  // Of a large step there is no time to plan again for what lowering adds to what is counted.
   const auto& tuning = kCompileTuning.micro_batches;
-  const bool is_large = graph_.nodes.size() > tuning.large_nodes;
-  const std::int64_t counted = is_large ? budget - budget / tuning.kept_part_of_large : budget;
+  const bool is_huge = graph_.nodes.size() > tuning.huge_nodes;
+  const std::int64_t counted = is_huge ? budget - budget / tuning.kept_part_of_huge : budget;
   search_ = std::make_unique<StageSearch>(
       question_of(std::get<AutoStages>(method_.options.stages), graph_, method_, cluster_, counted),
       planning);

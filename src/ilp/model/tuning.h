@@ -232,9 +232,8 @@ struct Tuning {
   } least_excess;
 
   struct LocalSearch {
-    /// Work of examining a node: per entry of its tables, few of which are in the cache, and in
-    /// addition; of finding that it uses nothing at a row.
-    double entry_cells = 3, move_cells = 50, use_cells = 10;
+    /// Work of examining a node, in addition to its costs; of finding that it uses nothing at a row.
+    double move_cells = 50, use_cells = 10;
     /// Moves that bring a choice of the problem within the rows of the reduced model.
     int start_repair_moves = 1000;
   } local_search;
