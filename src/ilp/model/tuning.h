@@ -232,7 +232,8 @@ struct Tuning {
   } least_excess;
 
   struct LocalSearch {
-    /// Work of examining a node, in addition to its costs; of finding that it uses nothing at a row.
+    /// Work of examining a node, in addition to its costs; of finding that it uses nothing at a
+    /// row.
     double move_cells = 50, use_cells = 10;
     /// Moves that bring a choice of the problem within the rows of the reduced model.
     int start_repair_moves = 1000;
