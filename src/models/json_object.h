@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "src/base/json_place.h"
 
 namespace alpa::models {
 
@@ -32,9 +35,15 @@ class JsonObject {
   [[noreturn]] void refuse(const char* key, const std::string& expected) const;
 
  private:
-  struct Impl;
-  explicit JsonObject(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<const Impl> impl_;
+  struct Document {
+    std::string path;
+    nlohmann::json json;
+  };
+  JsonObject(std::shared_ptr<const Document> document, JsonPlace place)
+      : document_(std::move(document)), place_(std::move(place)) {}
+
+  std::shared_ptr<const Document> document_;
+  JsonPlace place_;  ///< in the document
 };
 
 }  // namespace alpa::models

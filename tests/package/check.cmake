@@ -2,14 +2,7 @@
 # Installs alpa, moves the installation elsewhere, runs its programs, on its example clusters too, and builds and runs an
 # outside project against it, once through find_package and once through pkg-config. All of them, and the installed
 # program, find libalpa_cuda.so there if CUDA. libalpa_mpi.so is installed if MPI. EXAMPLES: the programs of models/ are installed, too.
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT status EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "${command}\nfailed with ${status}:\n${output}")
-  endif()
-  set(output "${output}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 function(check_program program)
   run(${program})

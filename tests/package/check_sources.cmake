@@ -1,14 +1,7 @@
 # cmake -DSOURCES=<alpa's folder> -DWORK=<scratch folder> [-DVERSION=<x.y.z>] -P check_sources.cmake
 # Configures the outside project with alpa as a part of it, by FetchContent, without a build type and with one: both stay
 # as they are. Given VERSION, the first is built and run.
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT status EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "${command}\nfailed with ${status}:\n${output}")
-  endif()
-  set(output "${output}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(REMOVE_RECURSE ${WORK})
 foreach(type "" Debug)

@@ -50,7 +50,7 @@ struct Adafactor {
 
   operator Optimizer() const {
     require(decay > 0, "optim::Adafactor: decay is {}; it must be above 0", decay);
-    require_fraction("optim::Adafactor: momentum", momentum);
+    require_fraction("Adafactor", "momentum", momentum);
     return from_rule(*this);
   }
 

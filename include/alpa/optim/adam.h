@@ -32,11 +32,7 @@ struct AdamW {
     builder.update(v, next[2]);
   }
 
-  operator Optimizer() const {
-    require_fraction("optim::AdamW: beta1", beta1);
-    require_fraction("optim::AdamW: beta2", beta2);
-    return from_rule(*this);
-  }
+  operator Optimizer() const { return from_betas("AdamW", *this); }
 };
 
 /// Adam (Kingma and Ba 2015, algorithm 1): AdamW without weight decay.
@@ -45,9 +41,7 @@ struct Adam {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< as in the paper
 
   operator Optimizer() const {
-    require_fraction("optim::Adam: beta1", beta1);
-    require_fraction("optim::Adam: beta2", beta2);
-    return from_rule(AdamW{learning_rate, beta1, beta2, epsilon, 0});
+    return from_betas("Adam", AdamW{learning_rate, beta1, beta2, epsilon, 0});
   }
 };
 

@@ -32,11 +32,7 @@ struct Lamb {
     builder.update(v, new_v);
   }
 
-  operator Optimizer() const {
-    require_fraction("optim::Lamb: beta1", beta1);
-    require_fraction("optim::Lamb: beta2", beta2);
-    return from_rule(*this);
-  }
+  operator Optimizer() const { return from_betas("Lamb", *this); }
 };
 
 }  // namespace alpa::optim

@@ -20,11 +20,7 @@ struct Lion {
     builder.update(m, averaged(m, g, beta2));
   }
 
-  operator Optimizer() const {
-    require_fraction("optim::Lion: beta1", beta1);
-    require_fraction("optim::Lion: beta2", beta2);
-    return from_rule(*this);
-  }
+  operator Optimizer() const { return from_betas("Lion", *this); }
 };
 
 }  // namespace alpa::optim

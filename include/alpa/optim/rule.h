@@ -1,7 +1,7 @@
 #pragma once
-/// What update rules are made of: those of the library, and your own. A rule is a struct with a
-/// learning rate and `update`, which adds the nodes of one parameter's update to the graph. Nothing
-/// in it speaks of devices: the planner splits updates as it splits any other operator.
+/// Parts of update rules, the library's and your own. A rule is a struct with a learning rate and
+/// `update`, which adds the nodes of one parameter's update to the graph. Nothing in it speaks of
+/// devices: the planner splits updates as it splits any other operator.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -26,9 +26,18 @@ Optimizer from_rule(Rule rule) {
           std::move(rate)};
 }
 
-/// Throws Error unless 0 <= value < 1. `what` begins the message: "optim::Lion: beta1".
-inline void require_fraction(const char* what, double value) {
-  require(value >= 0 && value < 1, "{} is {}; it must be at least 0 and less than 1", what, value);
+/// Throws Error unless 0 <= value < 1. The message begins with rule and name: "optim::Lion: beta1".
+inline void require_fraction(const char* rule, const char* name, double value) {
+  require(value >= 0 && value < 1, "optim::{}: {} is {}; it must be at least 0 and less than 1",
+          rule, name, value);
+}
+
+/// The optimizer of a rule with two moments' decays, which must be at least 0 and less than 1.
+template <class Rule>
+Optimizer from_betas(const char* name, Rule rule) {
+  require_fraction(name, "beta1", rule.beta1);
+  require_fraction(name, "beta2", rule.beta2);
+  return from_rule(std::move(rule));
 }
 
 /// Element type of an update: parameters in half precision are updated in f32.

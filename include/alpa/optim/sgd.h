@@ -36,7 +36,7 @@ struct Sgd {
   }
 
   operator Optimizer() const {
-    require_fraction("optim::Sgd: momentum", momentum);
+    require_fraction("Sgd", "momentum", momentum);
     require(!nesterov || momentum > 0, "optim::Sgd: nesterov needs a momentum above 0");
     return from_rule(*this);
   }
