@@ -131,6 +131,7 @@ void Courier::start(Request& request) {
 void Courier::stop() noexcept {
   if (std::exchange(stopped_, true)) return;
   send_out();
+  wire_->forget_messages();  // before their owners wake
   for (Active& active : active_)
     if (active.request && !active.of_task) {
       finish(*std::exchange(active.request, nullptr), Request::kAborted);

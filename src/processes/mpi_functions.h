@@ -10,7 +10,7 @@ class Wire;
 
 /// Changes with every change of wire.h or of the structs below; the loader refuses a library of
 /// another one.
-inline constexpr std::int32_t kMpiInterface = 2;
+inline constexpr std::int32_t kMpiInterface = 3;
 
 struct MpiMessage {
   char text[1024];

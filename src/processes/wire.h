@@ -35,6 +35,10 @@ class Wire {
   /// `tickets.size()`, and returns their number. A completed ticket's number may be given again.
   virtual int completed(std::span<int> tickets) = 0;
 
+  /// The launch has failed: the memory of messages under way may go. No other process reads it any
+  /// more where the wire can tell; MPI cannot. Only `abort` and `leave` follow.
+  virtual void forget_messages() noexcept {}
+
   /// Ends all processes of the launch at once, with this exit status. May return.
   virtual void abort(int status) noexcept = 0;
 

@@ -258,6 +258,18 @@ TEST_CASE("a wire that is destroyed early leaves no pointer behind") {
   pair.b.reset();
 }
 
+TEST_CASE("a message that its sender has forgotten is not read") {
+  Pair pair(nullptr);
+  const std::vector<std::byte> large(100'000);
+  std::vector<std::byte> taken(large.size());
+  pair.a->send(1, 2, large.data(), std::ssize(large));
+  pair.a->forget_messages();
+  pair.b->receive(0, 2, taken.data(), std::ssize(taken));
+  CHECK(Pair::completed(*pair.b).empty());
+  pair.a->abort(1);  // which it may do still
+  CHECK(pair.launch.aborted() == 1);
+}
+
 TEST_CASE("after an abort no wire does anything, and the first status stays") {
   Pair pair(nullptr);
   pair.send(1);

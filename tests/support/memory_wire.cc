@@ -57,6 +57,7 @@ struct MailboxOwner {
   MemberFate fate = MemberFate::runs;
   bool taken = false;
   bool left = false, gone = false;  ///< has called `leave`, and been told that all have
+  bool forgotten = false;           ///< its memory may be gone
   std::atomic<bool> news{false};    ///< `done` or `changed` are not empty
 
   int take_ticket() {
@@ -65,6 +66,7 @@ struct MailboxOwner {
     free_tickets.pop_back();
     return ticket;
   }
+  bool is_readable() const { return fate == MemberFate::runs && !forgotten; }
   void finish(int ticket) {
     done.push_back(ticket);
     news.store(true, std::memory_order_release);
@@ -193,7 +195,7 @@ struct MemoryLaunch::State {
   bool is_there(const Parcel& parcel, const MailboxOwner& to) {
     const bool waits = parcel.ticket != kNoTicket;
     return to.completed >= parcel.after_calls && parcel.at <= now &&
-           (!waits || member(parcel.from).fate == MemberFate::runs);
+           (!waits || member(parcel.from).is_readable());
   }
 
   void copy(int rank, int tag, const AwaitedParcel& awaited, const Parcel& parcel) {
@@ -265,6 +267,11 @@ class MemoryWire final : public processes::Wire {
     self_.done.erase(self_.done.begin(), end);
     self_.news.store(!self_.done.empty() || !self_.changed.empty(), std::memory_order_release);
     return static_cast<int>(count);
+  }
+
+  void forget_messages() noexcept override {
+    const std::lock_guard lock(state_->mutex);
+    self_.forgotten = true;
   }
 
   void abort(int status) noexcept override {
