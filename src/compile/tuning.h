@@ -8,7 +8,7 @@ namespace alpa {
 struct CompileTuning {
   /// Seconds of work that planning may do for each of its limit. Two cores of 2021 do 0.5 to 2 in
   /// one, so that mostly the work ends planning, and not the clock.
-  double work_per_second = 0.5;
+  double work_per_second = 0.8;
 
   struct FitBudget {
     /// Plans that are tried under a moved limit before giving up.
@@ -40,8 +40,8 @@ struct CompileTuning {
     /// The best guess of the other kind, with layers computed again or without, is tried second if
     /// it is at most so many times the best.
     double near_guess = 1.2;
-    /// Guesses planned at the same time: any number of cores finds the same plan.
-    std::size_t guesses_at_once = 2;
+    /// Variants planned at the same time: any number of cores finds the same plan.
+    std::size_t searches_at_once = 2;
     /// Stages may take this share of their guess times the least ratio of what others took to their
     /// guess, which counts as so much at most: some lack the memory that their guess supposed.
     double guess_error = 0.95, most_of_guess = 1.1;

@@ -319,7 +319,7 @@ std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
   sort_by_guess(
       found, [](const PlannedVariant* v) { return v->next_guess(); },
       [](const PlannedVariant* v) { return v->variant.recomputes; });
-  found.resize(std::min(found.size(), kCompileTuning.micro_batches.guesses_at_once));
+  found.resize(std::min(found.size(), kCompileTuning.micro_batches.searches_at_once));
   return found;
 }
 
@@ -357,27 +357,54 @@ void VariantChoice::race() {
   // Of a large step few variants are searched: where one was dropped, the next best guess may win.
   if (!has_begun_ || (!all_traced_ && !has_passed(1))) plan_guesses();
   if (!std::exchange(has_begun_, true)) begin_searches();
-  while (PlannedVariant* next = most_promising()) try {
-      if (!may_search(*next)) {
-        next->open = all_traced_ = false;
-        continue;
-      }
-      const PlannedVariant* best = best_so_far();
-      const double cutoff = best ? best->best_seconds() : kInfinity;
-      if (cutoff < best_seconds_)
-        best_seconds_ = cutoff, best_found_at_ = method_.watch.work.seconds();
-      StageSearch& search = next->planner->search(budget_);
-      // A turn that is as long as the longest so far must end in time.
-      if (best && search.work_left() <= longest_turn_) return;
-      if (best && is_stuck()) return;
+  ThreadTeam team(usable_cores());
+  while (true) {
+    const PlannedVariant* best = best_so_far();
+    const double cutoff = best ? best->best_seconds() : kInfinity;
+    if (cutoff < best_seconds_)
+      best_seconds_ = cutoff, best_found_at_ = method_.watch.work.seconds();
+    const std::vector<PlannedVariant*> next = next_turns();
+    if (next.empty() || (best && is_stuck())) return;
+    std::vector<std::exception_ptr> failures(next.size());
+    std::vector<double> turns(next.size(), 0);
+    parallel_work(team, std::ssize(next), [&](std::int64_t at) {
       const WorkWatch turn;
-      next->open = search.improve(cutoff);
-      next->spent_seconds += turn.seconds();
-      longest_turn_ = std::max(longest_turn_, turn.seconds());
-      tell();
-    } catch (const Error&) {  // too large, or of another number than the schedule needs
-      drop(*next);
-    }
+      try {
+        next[at]->open = next[at]->planner->search(budget_).improve(cutoff);
+      } catch (const Error&) {  // too large, or of another number than the schedule needs
+        failures[at] = std::current_exception();
+      }
+      turns[at] = turn.seconds();
+      next[at]->spent_seconds += turns[at];
+    });
+    for (std::size_t at = 0; at < next.size(); ++at) try {
+        longest_turn_ = std::max(longest_turn_, turns[at]);
+        if (failures[at]) std::rethrow_exception(failures[at]);
+      } catch (const Error&) {
+        drop(*next[at]);
+      }
+    tell();
+  }
+}
+
+/// Variants to search next, at once; the same on any number of cores. None if none is open, or
+/// turns as long as the longest so far would not end in time.
+std::vector<PlannedVariant*> VariantChoice::next_turns() {
+  std::vector<PlannedVariant*> turns;
+  while (turns.size() < kCompileTuning.micro_batches.searches_at_once) {
+    PlannedVariant* const next = most_promising(turns);
+    if (!next) break;
+    if (may_search(*next))
+      turns.push_back(next);
+    else
+      next->open = all_traced_ = false;
+  }
+  const double all = static_cast<double>(turns.size()) * longest_turn_;
+  if (best_so_far() && std::ranges::any_of(turns, [&](PlannedVariant* variant) {
+        return variant->planner->search(budget_).work_left() <= all;
+      }))
+    turns.clear();
+  return turns;
 }
 
 /// Whether no better stages were found for so long that more are not to be expected.
@@ -386,19 +413,20 @@ bool VariantChoice::is_stuck() const {
          best_found_at_ + kCompileTuning.micro_batches.patience * method_.work_limit;
 }
 
-/// The one with the least bound, as it may have the best stages; null: none is open. What has no
-/// stages yet may have none that fit: it must not take the time of the others. At last, while there
-/// is time to improve them, the one with the best stages.
-PlannedVariant* VariantChoice::most_promising() {
-  const bool none = std::all_of(variants_.begin(), variants_.end(), [](const PlannedVariant& v) {
-    return v.best_seconds() == kInfinity;
-  });
+/// The one with the least bound, as it may have the best stages; null: none is open but `taken`.
+/// What has no stages yet may have none that fit: it must not take the time of the others. At last,
+/// while there is time to improve them, the one with the best stages.
+PlannedVariant* VariantChoice::most_promising(const std::vector<PlannedVariant*>& taken) {
+  const auto is_free = [&](PlannedVariant& v) {
+    return v.open && std::ranges::find(taken, &v) == taken.end();
+  };
+  const bool none = !best_so_far();
   if (none && has_passed(kCompileTuning.micro_batches.until_frugal))
     for (auto at = variants_.rbegin(); at != variants_.rend(); ++at)
-      if (at->open) return &*at;  // of most micro-batches, recomputed: what fits if anything does
+      if (is_free(*at)) return &*at;  // of most micro-batches, recomputed: fits if anything does
   if (has_passed(kCompileTuning.micro_batches.until_best)) {
     PlannedVariant* best = best_so_far();
-    if (best && best->open) return best;
+    if (best && is_free(*best)) return best;
   }
   double least_spent = kInfinity;
   for (const PlannedVariant& variant : variants_)
@@ -407,7 +435,7 @@ PlannedVariant* VariantChoice::most_promising() {
       least_spent + kCompileTuning.micro_batches.lead_share * method_.work_limit;
   PlannedVariant* least = nullptr;
   for (PlannedVariant& variant : variants_)
-    if (variant.open &&
+    if (is_free(variant) &&
         (variant.spent_seconds <= most_spent || variant.best_seconds() < kInfinity) &&
         (!least || variant.bound() < least->bound()))
       least = &variant;

@@ -73,7 +73,8 @@ class VariantChoice {
   [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
   void race();
-  PlannedVariant* most_promising();
+  std::vector<PlannedVariant*> next_turns();
+  PlannedVariant* most_promising(const std::vector<PlannedVariant*>& taken);
   PlannedVariant* best_so_far();  ///< null: none has stages
   bool has_passed(double share_of_time) const;
   bool is_stuck() const;

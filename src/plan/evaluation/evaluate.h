@@ -70,15 +70,27 @@ int first_backward(const Graph& graph);
 /// Per value, whether every micro-batch has its own: not state, nor sums over micro-batches.
 std::vector<bool> kept_values(const Graph& graph);
 
-/// Bytes of the device with the largest shards: the peak of one micro-batch, and what every other
-/// one in flight adds, which are the values and copies that live from its forward to its backward
-/// run.
+/// Per value, whether every micro-batch makes its own copies in other specs, except those made once
+/// per step: of state, too, but not of sums over micro-batches.
+std::vector<bool> copied_by_each(const Graph& graph);
+
+/// The first node of region apply. The number of nodes if there is none.
+int first_apply(const Graph& graph);
+
+/// Bytes of the device with the largest shards, by the number of micro-batches in flight. Several
+/// have places of their own, from the first forward to the last backward run, for what lives from a
+/// forward to its backward run: values, and copies even of state. One alone shares these places
+/// with whatever lives before and after.
 struct CountedBytes {
-  std::int64_t peak = 0, kept = 0;
-  std::int64_t with(int in_flight) const { return peak + (in_flight - 1) * kept; }
+  std::int64_t alone = 0;   ///< peak with one micro-batch in flight
+  std::int64_t kept = 0;    ///< of each of several, in places of its own
+  std::int64_t passes = 0;  ///< peak of forward and backward runs, without `kept`
+  std::int64_t apply = 0;   ///< peak of region apply
+  std::int64_t with(int in_flight) const {
+    return in_flight == 1 ? alone : std::max(passes + in_flight * kept, apply);
+  }
 };
 
-/// Counted as values are live, without what lowering adds: padding, scratch, gaps, messages.
 CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts);
 CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph);
 

@@ -45,6 +45,22 @@ std::vector<int> last_direct_reads(const ShardingPlan& plan, const GraphFacts& f
   return last;
 }
 
+/// The peak at these points, the last one included.
+PeakMemory peak_of(const std::vector<LiveBytes>& live, const LivePoints& points) {
+  std::vector<std::int64_t> change(points.to + 2, 0);
+  for (const LiveBytes& of : live) {
+    change[std::min(of.points.from, points.to + 1)] += of.bytes;
+    change[std::min(of.points.to, points.to + 1)] -= of.bytes;
+  }
+  PeakMemory peak;
+  std::int64_t bytes = 0;
+  for (int point = 0; point <= points.to; ++point) {
+    bytes += change[point];
+    if (point >= points.from && bytes > peak.bytes) peak = {bytes, point};
+  }
+  return peak;
+}
+
 }  // namespace
 
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
@@ -70,6 +86,11 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
   return live;
 }
 
+int first_apply(const Graph& graph) {
+  const auto first = std::ranges::find(graph.nodes, Region::apply, &Node::region);
+  return static_cast<int>(first - graph.nodes.begin());
+}
+
 int first_backward(const Graph& graph) {
   const auto first = std::ranges::find_if(graph.nodes, [](const Node& node) {
     return node.region == Region::backward && !node.operands.empty();
@@ -78,12 +99,19 @@ int first_backward(const Graph& graph) {
 }
 
 std::vector<bool> kept_values(const Graph& graph) {
-  std::vector<bool> kept = lasting_values(graph);
-  kept.flip();
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::accumulator) kept[input.value] = false;
-  for (const Update& update : graph.updates) kept[update.value] = false;
+  std::vector<bool> kept = copied_by_each(graph);
+  const std::vector<bool> lasting = lasting_values(graph);
+  for (std::size_t value = 0; value < kept.size(); ++value)
+    if (lasting[value]) kept[value] = false;
   return kept;
+}
+
+std::vector<bool> copied_by_each(const Graph& graph) {
+  std::vector<bool> copied(graph.values.size(), true);
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::accumulator) copied[input.value] = false;
+  for (const Update& update : graph.updates) copied[update.value] = false;
+  return copied;
 }
 
 CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph) {
@@ -91,32 +119,26 @@ CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph) {
 }
 
 CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts) {
-  const int backward = first_backward(facts.graph);
+  const int backward = first_backward(facts.graph), apply = first_apply(facts.graph);
   const auto end = static_cast<int>(facts.graph.nodes.size());
-  const std::vector<bool> kept = kept_values(facts.graph);
-  CountedBytes bytes{peak_memory(plan, facts).bytes, 0};
-  for (const LiveBytes& live : live_bytes(plan, facts)) {
-    const bool lasts = !kept[live.value] || (live.is_copy && live.points.to > end);
-    if (!lasts && live.points.from < backward && live.points.to > backward)
-      bytes.kept += live.bytes;
+  const std::vector<bool> kept = kept_values(facts.graph), copied = copied_by_each(facts.graph);
+  const std::vector<LiveBytes> live = live_bytes(plan, facts);
+  std::vector<LiveBytes> shared;
+  CountedBytes bytes{.alone = peak_of(live, {0, end}).bytes};
+  for (const LiveBytes& of : live) {
+    const bool own = of.is_copy ? copied[of.value] && of.points.to <= end : kept[of.value];
+    if (own && of.points.from < backward && of.points.to > backward)
+      bytes.kept += of.bytes;
+    else
+      shared.push_back(of);
   }
+  bytes.passes = peak_of(shared, {0, apply - 1}).bytes;
+  bytes.apply = peak_of(live, {apply, end}).bytes;
   return bytes;
 }
 
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
-  const auto points = static_cast<int>(facts.graph.nodes.size());
-  std::vector<std::int64_t> change(points + 2, 0);
-  for (const LiveBytes& live : live_bytes(plan, facts)) {
-    change[live.points.from] += live.bytes;
-    change[live.points.to] -= live.bytes;
-  }
-  PeakMemory peak;
-  std::int64_t live = 0;
-  for (int point = 0; point <= points; ++point) {
-    live += change[point];
-    if (live > peak.bytes) peak = {live, point};
-  }
-  return peak;
+  return peak_of(live_bytes(plan, facts), {0, static_cast<int>(facts.graph.nodes.size())});
 }
 
 }  // namespace alpa::intra_op

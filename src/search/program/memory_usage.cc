@@ -16,27 +16,34 @@ MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const Dev
       ranges_(space.graph->lifetimes().values),
       points_(space.graph->lifetimes().points),
       backward_(first_backward(graph)),
-      kept_(kept_values(graph)) {}
+      apply_(first_apply(graph)),
+      kept_(kept_values(graph)),
+      copied_(copied_by_each(graph)) {}
 
-/// Whether each micro-batch in flight has its own, between these points.
-bool MemoryUsage::is_kept(int value, int from, int to) const {
-  return limit_.in_flight > 1 && kept_[value] && from < backward_ && to > backward_;
+/// True if memory used between these points is kept from a micro-batch's forward run to its
+/// backward run, while others are in flight.
+bool MemoryUsage::spans_passes(int from, int to) const {
+  return limit_.in_flight > 1 && from < backward_ && to > backward_;
 }
 
-void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, int value) const {
-  if (is_kept(value, usage.from, usage.to)) {
-    ilp::Usage others{0, static_cast<int>(graph_.nodes.size()) + 1, usage.amounts};
-    for (std::int64_t& amount : others.amounts) amount *= limit_.in_flight - 1;
-    usages.push_back(std::move(others));
+/// `own`: each micro-batch uses memory of its own. Several in flight have places for it, which serve
+/// nothing else in forward and backward runs.
+void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool own) const {
+  if (own && spans_passes(usage.from, usage.to)) {
+    usage.from = 0, usage.to = apply_;
+    for (std::int64_t& amount : usage.amounts) amount *= limit_.in_flight;
   }
   usages.push_back(std::move(usage));
 }
 
+/// Bytes of the whole value, in every micro-batch in flight that has its own.
+std::int64_t MemoryUsage::bytes_in_flight(int value) const {
+  const bool own = kept_[value] && spans_passes(ranges_[value].from, ranges_[value].to);
+  return (own ? limit_.in_flight : 1) * graph_.type(value).bytes();
+}
+
 bool MemoryUsage::matters(int value) const {
-  const LivePoints& range = ranges_[value];
-  const int times = is_kept(value, range.from, range.to) ? limit_.in_flight : 1;
-  return times * graph_.type(value).bytes() >
-         limit_.bytes / search::kTuning.memory_usage.worth_counting;
+  return bytes_in_flight(value) > limit_.bytes / search::kTuning.memory_usage.worth_counting;
 }
 
 std::int64_t MemoryUsage::bytes_of(int type, int spec) {
@@ -66,7 +73,7 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
     ilp::Usage usage{range.from, range.to, {}};
     for (int spec : choices.result_specs[i])
       usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
-    add(usages, std::move(usage), value);
+    add(usages, std::move(usage), kept_[value]);
   }
   return usages;
 }
@@ -82,7 +89,7 @@ std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int
     usage.amounts.push_back(elsewhere ? 0 : bytes_of(type, spec));
   }
   std::vector<ilp::Usage> usages;
-  add(usages, std::move(usage), value);
+  add(usages, std::move(usage), kept_[value]);
   return usages;
 }
 
@@ -113,10 +120,7 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
                                  : range_of(value, served);
     ilp::Usage usage{range.from, range.to, std::vector<std::int64_t>(states.size(), 0)};
     usage.amounts[state] = bytes;
-    if (states[state].once)
-      usages.push_back(std::move(usage));
-    else
-      add(usages, std::move(usage), value);
+    add(usages, std::move(usage), copied_[value] && !states[state].once);
   };
   for (std::size_t s = 0; s < states.size(); ++s) {
     for (const CopyLifetime& lifetime : states[s].lifetimes)
@@ -129,9 +133,7 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
 std::int64_t MemoryUsage::room() const {
   std::int64_t small = 0;
   for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
-    if (!matters(value))
-      small += (is_kept(value, ranges_[value].from, ranges_[value].to) ? limit_.in_flight : 1) *
-               graph_.type(value).bytes();
+    if (!matters(value)) small += bytes_in_flight(value);
   }
   return std::max<std::int64_t>(0, limit_.bytes - small);
 }

@@ -36,8 +36,9 @@ class MemoryUsage {
  private:
   std::int64_t bytes_of(int type, int spec);
   bool may_be_partial(int value) const;
-  void add(std::vector<ilp::Usage>& usages, ilp::Usage usage, int value) const;
-  bool is_kept(int value, int from, int to) const;
+  void add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool own) const;
+  bool spans_passes(int from, int to) const;
+  std::int64_t bytes_in_flight(int value) const;
   LivePoints range_of(int value, const std::vector<Use>& uses) const;
 
   const Graph& graph_;
@@ -46,8 +47,9 @@ class MemoryUsage {
   MemoryLimit limit_;
   const std::vector<LivePoints>& ranges_;
   const std::vector<int>& points_;  ///< per node
-  const int backward_;              ///< the first backward node
-  const std::vector<bool> kept_;    ///< per value, whether every micro-batch has its own
+  const int backward_, apply_;      ///< the first nodes of these regions
+  /// Per value, whether every micro-batch has its own, and makes its own copies.
+  const std::vector<bool> kept_, copied_;
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 
