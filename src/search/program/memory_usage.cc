@@ -26,8 +26,8 @@ bool MemoryUsage::spans_passes(int from, int to) const {
   return limit_.in_flight > 1 && from < backward_ && to > backward_;
 }
 
-/// `own`: each micro-batch uses memory of its own. Several in flight have places for it, which serve
-/// nothing else in forward and backward runs.
+/// `own`: each micro-batch uses memory of its own. Several in flight have places for it, which
+/// serve nothing else in forward and backward runs.
 void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool own) const {
   if (own && spans_passes(usage.from, usage.to)) {
     usage.from = 0, usage.to = apply_;
