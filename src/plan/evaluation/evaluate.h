@@ -53,6 +53,7 @@ struct LiveBytes {
   bool is_copy = false;
   LivePoints points = {};
   std::int64_t bytes = 0;
+  bool is_kept = false;  ///< by every micro-batch, from its forward to its backward run
 };
 std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& facts);
 

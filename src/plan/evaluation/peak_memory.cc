@@ -72,11 +72,15 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
   const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
   const std::vector<LivePoints> ranges = live_ranges(graph, facts.classes, facts.lifetimes().points,
                                                      last_direct_reads(plan, facts, starts));
+  const int backward = first_backward(graph), end = static_cast<int>(graph.nodes.size());
+  const std::vector<bool> kept = kept_values(graph), copied = copied_by_each(graph);
   std::vector<LiveBytes> live;
   const auto add = [&](int value, bool is_copy, const LivePoints& points,
                        const ShardingSpec& spec) {
+    const bool own = is_copy ? copied[value] && points.to <= end : kept[value];
     if (points.from < points.to)
-      live.push_back({value, is_copy, points, shard_bytes(graph.type(value), spec, plan.mesh)});
+      live.push_back({value, is_copy, points, shard_bytes(graph.type(value), spec, plan.mesh),
+                      own && points.from < backward && points.to > backward});
   };
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) add(v, false, ranges[v], plan.specs[v]);
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -119,19 +123,15 @@ CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph) {
 }
 
 CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts) {
-  const int backward = first_backward(facts.graph), apply = first_apply(facts.graph);
-  const auto end = static_cast<int>(facts.graph.nodes.size());
-  const std::vector<bool> kept = kept_values(facts.graph), copied = copied_by_each(facts.graph);
+  const int apply = first_apply(facts.graph), end = static_cast<int>(facts.graph.nodes.size());
   const std::vector<LiveBytes> live = live_bytes(plan, facts);
-  std::vector<LiveBytes> shared;
   CountedBytes bytes{.alone = peak_of(live, {0, end}).bytes};
-  for (const LiveBytes& of : live) {
-    const bool own = of.is_copy ? copied[of.value] && of.points.to <= end : kept[of.value];
-    if (own && of.points.from < backward && of.points.to > backward)
+  std::vector<LiveBytes> shared;
+  for (const LiveBytes& of : live)
+    if (of.is_kept)
       bytes.kept += of.bytes;
     else
       shared.push_back(of);
-  }
   bytes.passes = peak_of(shared, {0, apply - 1}).bytes;
   bytes.apply = peak_of(live, {apply, end}).bytes;
   return bytes;

@@ -148,15 +148,12 @@ void add_statistics(const Graph& graph, std::vector<LayerNeeds>& layers) {
 void add_temporaries(const ShardingPlan& plan, const intra_op::GraphFacts& facts,
                      std::vector<LayerNeeds>& layers) {
   const Graph& graph = facts.graph;
-  const auto updates = std::ranges::find(graph.nodes, Region::apply, &Node::region);
-  const auto end = static_cast<int>(updates - graph.nodes.begin());
-  const int backward = intra_op::first_backward(graph);
+  const int end = intra_op::first_apply(graph);
   const std::vector<bool> is_own = intra_op::kept_values(graph);
   std::vector<std::map<int, double>> changes(layers.size());  // of bytes, at points of the step
   for (const intra_op::LiveBytes& live : intra_op::live_bytes(plan, facts)) {
     const auto [from, to] = live.points;
-    const bool is_kept = from < backward && to > backward;
-    if (!is_own[live.value] || is_kept || to > end) continue;
+    if (!is_own[live.value] || live.is_kept || to > end) continue;
     std::map<int, double>& of_layer = changes[std::max(graph.producer(live.value).layer, 0)];
     of_layer[from] += static_cast<double>(live.bytes);
     of_layer[to] -= static_cast<double>(live.bytes);
