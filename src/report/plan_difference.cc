@@ -123,9 +123,8 @@ std::string difference_text(const Json& before, const Json& after) {
   const auto change = [&](const char* key, const auto& words) {
     return change_text(before[key].get<double>(), after[key].get<double>(), words);
   };
-  line("plan",
-       fmt::format("{} on meshes {} -> {} on meshes {}", word(before, "method"),
-                   word(before, "meshes"), word(after, "method"), word(after, "meshes")));
+  line("plan", fmt::format("{} on meshes {} -> {} on meshes {}", word(before, "method"),
+                           word(before, "meshes"), word(after, "method"), word(after, "meshes")));
   line("step", change("seconds", seconds_text));
   line("communication",
        change_text(communication_of(before), communication_of(after), seconds_text));

@@ -105,9 +105,9 @@ Json report_of(const Json& cuda) {
 
 /// A launch by `launcher` with Open MPI.
 Json launch_of(const Json& launcher, int processes) {
-  return {{"launcher", launcher},      {"processes", processes}, {"library", "/x/m.so"},
-          {"mpi", "Open MPI v4.1.4"},  {"reason", nullptr},      {"mpirun", nullptr},
-          {"hosts", Json::array()},    {"wrong", Json::array()}};
+  return {{"launcher", launcher},     {"processes", processes}, {"library", "/x/m.so"},
+          {"mpi", "Open MPI v4.1.4"}, {"reason", nullptr},      {"mpirun", nullptr},
+          {"hosts", Json::array()},   {"wrong", Json::array()}};
 }
 
 Json host(const char* name, const std::vector<int>& ranks, int cores, int fewest, int most,
