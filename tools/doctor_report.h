@@ -38,7 +38,7 @@ Json libraries(const Json& cuda, const Json& launch);
 /// both versions have. "": there is none.
 std::string verdict(std::string version, std::string tested);
 
-/// What is wrong with bindings and numbers of processes; a line each.
+/// Mistakes of bindings and numbers of processes; a line each.
 std::vector<std::string> wrong_bindings(const Json& launch);
 
 /// True in one process of a launch, also if its processes do not find together.

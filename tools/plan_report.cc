@@ -61,7 +61,7 @@ std::string stages_text(const Plan& plan, int micro_batches) {
                      name_of(*plan.schedule), many);
 }
 
-/// What is split how: the layouts of most parameters' bytes.
+/// Layouts of parameters, those of the most bytes first.
 std::string split_text(const Plan& plan) {
   std::vector<intra_op::LayoutGroup> groups;
   for (const StagePlan& stage : plan.stages)
@@ -173,7 +173,7 @@ std::vector<std::string> row_of(const Subject& subject, const MethodResult& resu
           runs_text(planned.plan, mesh_text) + (result.tried.empty() ? "" : "; " + result.tried)};
 }
 
-/// Of the first device; the last row is the sum.
+/// Counts of the first device; the last row is their sum.
 std::vector<lower::KindCount> counts_of(const CompiledStep& planned, const Cluster& cluster) {
   std::vector<lower::KindCount> rows = lower::count_step(
       *planned.program, planned.lowered->firsts.front(), cost::CostModel::of(cluster));
