@@ -32,6 +32,14 @@ foreach(name p3.16xlarge dgx-v100 dgx-a100 hgx-h100 hgx-h200)
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/known_clusters.cc.in ${PROJECT_BINARY_DIR}/known_clusters.cc @ONLY)
 
+# Style and script of reports' pages, as texts in the library (src/report/report_page.h).
+foreach(kind css js)
+  set(file ${PROJECT_SOURCE_DIR}/src/report/report_page.${kind})
+  file(READ ${file} ALPA_REPORT_${kind})
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/report_assets.cc.in ${PROJECT_BINARY_DIR}/report_assets.cc @ONLY)
+
 # Visible outside of a shared library: what headers of include/alpa declare, between `#pragma GCC visibility push(default)`
 # and `pop`. All else is hidden.
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
@@ -45,7 +53,8 @@ target_include_directories(alpa_kernels PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(alpa_kernels PRIVATE alpa_settings fmt::fmt Eigen3::Eigen DNNL::dnnl)
 
 # A static library, also where users get a shared one: programs and tests of this repository use hidden functions.
-add_library(alpa STATIC ${ALPA_SOURCES} $<TARGET_OBJECTS:alpa_kernels> ${PROJECT_BINARY_DIR}/known_clusters.cc)
+add_library(alpa STATIC ${ALPA_SOURCES} $<TARGET_OBJECTS:alpa_kernels> ${PROJECT_BINARY_DIR}/known_clusters.cc
+            ${PROJECT_BINARY_DIR}/report_assets.cc)
 alpa_compile_together(alpa)
 target_compile_features(alpa PUBLIC cxx_std_20)
 target_precompile_headers(alpa PRIVATE ${ALPA_STANDARD_HEADERS} <fmt/core.h> ${ALPA_PRECOMPILED})

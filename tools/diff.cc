@@ -1,8 +1,11 @@
 // tools/diff.cc — alpa diff PLAN PLAN: what two plans do differently
 #include <alpa/alpa.h>
 
+#include <nlohmann/json.hpp>
+
 #include "src/base/file.h"
 #include "src/report/plan_difference.h"
+#include "src/report/report_json.h"
 #include "tools/commands.h"
 #include "tools/plan_or_model.h"
 
@@ -36,7 +39,7 @@ int diff_command(int argc, char** argv) {
   const CompiledStep before = read_plan(flags.before), after = read_plan(flags.after);
   const Cluster cluster =
       cluster_of_plan(flags.before, std::max(devices_of(before.plan), devices_of(after.plan)));
-  fmt::print("{}", difference_text({before.plan, before.memory_bytes, cluster},
-                                   {after.plan, after.memory_bytes, cluster}));
+  fmt::print("{}", difference_text(plan_numbers(before.plan, cluster, before.memory_bytes),
+                                   plan_numbers(after.plan, cluster, after.memory_bytes)));
   return 0;
 }

@@ -2,6 +2,7 @@
 // speed, and what is missing
 #include <fmt/core.h>
 
+#include "src/base/json.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 #include "tools/doctor_report.h"
@@ -15,11 +16,9 @@ int doctor_command(int argc, char** argv) {
                   cli::number("--seconds", &seconds,
                               "how long each ceiling is measured; 0 measures nothing", 0, 60)});
   if (only_help) return 0;
-  const doctor::Launch launch = doctor::examine_launch();
+  const doctor::Json launch = doctor::examine_launch();
   if (!doctor::speaks()) return 0;  // and it measures alone
-  doctor::Report report = doctor::examine(seconds);
-  report.launch = launch;
-  report.libraries = doctor::libraries(report.cuda, launch);
-  fmt::print("{}", json ? doctor::report_json(report) : doctor::report_text(report));
+  const doctor::Json report = doctor::examine(seconds, launch);
+  fmt::print("{}", json ? alpa::json_text(report, 2) + "\n" : doctor::report_text(report));
   return 0;
 }

@@ -1,4 +1,5 @@
 // tools/doctor_examine.cc — alpa doctor: examines the machine
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "src/base/host_memory.h"
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
+#include "src/cuda_loader/cuda_library.h"
 #include "tools/common/matmul_rate.h"
 #include "tools/doctor_report.h"
 
@@ -73,23 +75,28 @@ double copy_bytes_per_second(int threads, double seconds) {
   return 2.0 * kBytes / rounds[rounds.size() / 2];
 }
 
-Processor examine_processor(double seconds) {
-  Processor processor;
-  processor.model = proc_value("/proc/cpuinfo", "model name");
-  processor.usable_cores = usable_cores();
-  processor.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  processor.instruction_sets = instruction_sets();
-  processor.kernels = cpu::isa().name;
+Json ceilings_json(Json matmul, double copy) {
+  return {{"matmul_flops_per_second", std::move(matmul)}, {"copy_bytes_per_second", copy}};
+}
+
+Json examine_processor(double seconds) {
   const HostMemory memory = host_memory();
-  processor.memory_bytes = memory.total_bytes;
-  processor.limit_bytes = memory.limit_bytes;
-  processor.available_bytes = memory.available_bytes;
+  Json ceilings;
   if (seconds > 0) {
+    Json matmul;
     for (const DType dtype : {f32, f64, bf16, f16})
-      processor.matmul.emplace_back(name_of(dtype), cli::cpu_matmul_rate(dtype, seconds));
-    processor.copy_bytes_per_second = copy_bytes_per_second(processor.usable_cores, seconds);
+      matmul[std::string(name_of(dtype))] = cli::cpu_matmul_rate(dtype, seconds);
+    ceilings = ceilings_json(std::move(matmul), copy_bytes_per_second(usable_cores(), seconds));
   }
-  return processor;
+  return {{"model", proc_value("/proc/cpuinfo", "model name")},
+          {"usable_cores", usable_cores()},
+          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
+          {"instruction_sets", instruction_sets()},
+          {"kernels", cpu::isa().name},
+          {"memory_bytes", memory.total_bytes},
+          {"limit_bytes", memory.limit_bytes},
+          {"available_bytes", memory.available_bytes},
+          {"ceilings", std::move(ceilings)}};
 }
 
 std::string first_word(const fs::path& file) {
@@ -112,91 +119,127 @@ int nvidia_cards() {
 /// Throws Error with the library's message unless `status` is 0.
 void check(int status, const CudaMessage& why) { require(status == 0, "{}", why.text); }
 
-Gpu examine_gpu(const CudaFunctions& cuda, std::int32_t index, double seconds) {
-  Gpu gpu;
+Json examine_device(const CudaFunctions& cuda, std::int32_t index, double seconds) {
+  CudaDevice device{}, behind{};
+  CudaMessage dnn{};
+  Json ceilings, error;
   try {
     CudaMessage why{};
-    check(cuda.device(index, &gpu.device, &why), why);
-    if (seconds <= 0) return gpu;
-    constexpr std::pair<const char*, CudaMatmul> kKinds[] = {
-        {"f32", CudaMatmul::f32}, {"tf32", CudaMatmul::tf32}, {"bf16", CudaMatmul::bf16}};
-    for (const auto& [name, kind] : kKinds) {
-      double rate = 0;
-      check(cuda.matmul_rate(index, kind, seconds, &rate, &why), why);
-      gpu.matmul.emplace_back(name, rate);
+    check(cuda.device(index, &device, &why), why);
+    if (seconds > 0) {
+      constexpr std::pair<const char*, CudaMatmul> kKinds[] = {
+          {"f32", CudaMatmul::f32}, {"tf32", CudaMatmul::tf32}, {"bf16", CudaMatmul::bf16}};
+      Json matmul;
+      double copy = 0;
+      for (const auto& [name, kind] : kKinds) {
+        double rate = 0;
+        check(cuda.matmul_rate(index, kind, seconds, &rate, &why), why);
+        matmul[name] = rate;
+      }
+      check(cuda.copy_rate(index, seconds, &copy, &why), why);
+      ceilings = ceilings_json(std::move(matmul), copy);
+      check(cuda.try_dnn(index, &dnn, &why), why);
+      check(cuda.device(index, &behind, &why), why);
     }
-    check(cuda.copy_rate(index, seconds, &gpu.copy_bytes_per_second, &why), why);
-    CudaMessage report{};
-    check(cuda.try_dnn(index, &report, &why), why);
-    gpu.dnn = report.text;
-    CudaDevice behind{};
-    check(cuda.device(index, &behind, &why), why);
-    gpu.free_behind_bytes = behind.free_bytes;
-  } catch (const Error& error) {
-    gpu.error = error.what();
+  } catch (const Error& failure) {
+    error = failure.what();
   }
-  return gpu;
+  return {{"name", device.name},
+          {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
+          {"multiprocessors", device.multiprocessors},
+          {"clock_hertz", device.clock_hertz},
+          {"memory_bytes", device.memory_bytes},
+          {"free_bytes", device.free_bytes},
+          {"free_behind_bytes", behind.free_bytes},
+          {"l2_bytes", device.l2_bytes},
+          {"ceilings", std::move(ceilings)},
+          {"dnn", text_or_null(dnn.text)},
+          {"error", std::move(error)}};
 }
 
-Cuda examine_cuda(double seconds) {
+Json versions_json(const CudaVersions& versions) {
+  return {{"runtime", versions.runtime}, {"driver", versions.driver},
+          {"cublas", versions.cublas},   {"cublas_lt", versions.cublas_lt},
+          {"cudnn", versions.cudnn},     {"nccl", versions.nccl},
+          {"nvrtc", versions.nvrtc}};
+}
+
+Json examine_cuda(double seconds) {
   const CudaSupport& support = cuda_support();
-  Cuda cuda;
-  cuda.reason = support.reason;
-  cuda.library = support.path;
-  cuda.cards_seen = nvidia_cards();
+  Json versions, devices = Json::array(), links = Json::array();
   CudaMessage why{};
-  if (support.functions != nullptr) check(support.functions->versions(&cuda.versions, &why), why);
+  if (support.functions != nullptr) {
+    CudaVersions found{};
+    check(support.functions->versions(&found, &why), why);
+    versions = versions_json(found);
+  }
   for (int i = 0; i < support.devices; ++i)
-    cuda.gpus.push_back(examine_gpu(*support.functions, i, seconds));
+    devices.push_back(examine_device(*support.functions, i, seconds));
   for (int from = 0; from < support.devices; ++from)
     for (int to = 0; to < support.devices; ++to) {
       if (from == to) continue;
-      GpuLink link{from, to, {}};
-      check(support.functions->link(from, to, &link.link, &why), why);
-      cuda.links.push_back(link);
+      CudaLink link{};
+      check(support.functions->link(from, to, &link, &why), why);
+      links.push_back({{"from", from},
+                       {"to", to},
+                       {"peer", link.peer != 0},
+                       {"atomics", link.atomics != 0},
+                       {"performance_rank", link.performance_rank}});
     }
-  return cuda;
+  return {{"reason", text_or_null(support.reason)}, {"library", text_or_null(support.path)},
+          {"cards_seen", nvidia_cards()},           {"versions", std::move(versions)},
+          {"devices", std::move(devices)},          {"links", std::move(links)}};
+}
+
+Json missing_json(const char* what, const char* remedy) {
+  return {{"what", what}, {"remedy", remedy}};
 }
 
 }  // namespace
 
-std::vector<Missing> missing_for_cuda(const Cuda& cuda) {
-  const bool no_dnn = !cuda.library.empty() && cuda.versions.cudnn[0] == '\0';
+Json missing_for_cuda(const Json& cuda) {
+  const bool has_library = !cuda["library"].is_null();
+  const auto version = [&](const char* of) {
+    return has_library ? shown(cuda["versions"][of]) : "";
+  };
   constexpr const char* kDnn =
       "convolutions and attention run on plain kernels, which are slow: apt-get install -y "
       "libcudnn9-cuda-13 (from NVIDIA's Debian repository), or pip install nvidia-cudnn-cu13 and "
       "name its folder in LD_LIBRARY_PATH";
-  if (cuda.reason.empty())
-    return no_dnn ? std::vector<Missing>{{"cuDNN", kDnn}} : std::vector<Missing>{};
+  Json missing = Json::array();
+  if (cuda["reason"].is_null()) {
+    if (has_library && version("cudnn").empty()) missing.push_back(missing_json("cuDNN", kDnn));
+    return missing;
+  }
   constexpr const char* kToolkit =
       "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from NVIDIA's "
       "Debian repository), then configure with -DALPA_CUDA=ON and build";
   constexpr const char* kDriver =
       "apt-get install -y nvidia-open (from NVIDIA's Debian repository), then restart";
-  const std::string driver = cuda.versions.driver;
-  std::vector<Missing> missing;
-  if (cuda.library.empty()) missing.push_back({"CUDA backend", kToolkit});
-  if (cuda.cards_seen == 0 && driver.empty()) {
-    missing.push_back({"NVIDIA GPU", "none is on the PCI bus; alpa runs on the CPU"});
-  } else if (!cuda.library.empty()) {
-    const bool no_device = cuda.reason.find("cudaErrorNoDevice") != std::string::npos;
+  const bool no_driver = version("driver").empty();
+  if (!has_library) missing.push_back(missing_json("CUDA backend", kToolkit));
+  if (cuda["cards_seen"] == 0 && no_driver)
+    missing.push_back(missing_json("NVIDIA GPU", "none is on the PCI bus; alpa runs on the CPU"));
+  else if (has_library && shown(cuda["reason"]).find("cudaErrorNoDevice") != std::string::npos)
     missing.push_back(
-        no_device ? Missing{"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}
-                  : Missing{driver.empty() ? "NVIDIA driver" : "newer NVIDIA driver", kDriver});
-  }
+        missing_json("visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"));
+  else if (has_library)
+    missing.push_back(missing_json(no_driver ? "NVIDIA driver" : "newer NVIDIA driver", kDriver));
   return missing;
 }
 
-Report examine(double seconds) {
-  Report report;
-  report.version = version();
-  report.processor = examine_processor(seconds);
-  report.cuda = examine_cuda(seconds);
-  report.missing = missing_for_cuda(report.cuda);
+Json examine(double seconds, const Json& launch) {
+  const Json cuda = examine_cuda(seconds);
+  Json missing = missing_for_cuda(cuda);
   if (!fs::exists(kFashionMnistDirectory))
-    report.missing.push_back(
-        {"data of alpa-mlp --demo", "apt-get install -y dataset-fashion-mnist"});
-  return report;
+    missing.push_back(
+        missing_json("data of alpa-mlp --demo", "apt-get install -y dataset-fashion-mnist"));
+  return {{"version", version()},
+          {"processor", examine_processor(seconds)},
+          {"cuda", cuda},
+          {"launch", launch},
+          {"libraries", libraries(cuda, launch)},
+          {"missing", std::move(missing)}};
 }
 
 }  // namespace doctor

@@ -20,10 +20,14 @@ constexpr std::pair<const char*, const char*> kTested[] = {
     {"CBC", "2.10.8"},        {"oneDNN", "2.6.3"},     {"Eigen", "3.4.0"},   {"fmt", "9.1.0"},
 };
 
-Library library(const std::string& name, const std::string& version) {
-  const auto* const tested = std::find_if(std::begin(kTested), std::end(kTested),
-                                          [&](const auto& known) { return known.first == name; });
-  return {name, version, tested != std::end(kTested) ? tested->second : ""};
+Json library(const std::string& name, const std::string& version) {
+  const auto* const known = std::find_if(std::begin(kTested), std::end(kTested),
+                                         [&](const auto& row) { return row.first == name; });
+  const std::string tested = known != std::end(kTested) ? known->second : "";
+  return {{"name", name},
+          {"version", text_or_null(version)},
+          {"tested", text_or_null(tested)},
+          {"status", verdict(version, tested)}};
 }
 
 std::string dnnl_number() {
@@ -40,7 +44,7 @@ long next_number(std::string& text) {
 }
 
 /// "Open MPI v4.1.4" has a tested version, no other MPI has.
-Library mpi_library(const std::string& version) {
+Json mpi_library(const std::string& version) {
   constexpr std::string_view kOpenMpi = "Open MPI v";
   if (version.empty() || version.starts_with(kOpenMpi))
     return library("Open MPI", version.substr(std::min(version.size(), kOpenMpi.size())));
@@ -49,26 +53,26 @@ Library mpi_library(const std::string& version) {
 
 }  // namespace
 
-std::string verdict(const Library& library) {
-  if (library.version.empty()) return "not found";
-  if (library.tested.empty()) return "not tested";
-  for (std::string found = library.version, tested = library.tested;
-       !found.empty() && !tested.empty();) {
-    const long difference = next_number(found) - next_number(tested);
+std::string verdict(std::string version, std::string tested) {
+  if (version.empty()) return "not found";
+  if (tested.empty()) return "not tested";
+  while (!version.empty() && !tested.empty()) {
+    const long difference = next_number(version) - next_number(tested);
     if (difference != 0) return difference < 0 ? "older than tested" : "newer than tested";
   }
   return "ok";
 }
 
-std::vector<Library> libraries(const Cuda& cuda, const Launch& launch) {
-  const alpa::CudaVersions& v = cuda.versions;
-  std::vector<Library> all;
-  if (!cuda.library.empty())
-    all = {library("CUDA runtime", v.runtime), library("CUDA driver", v.driver),
-           library("cuBLAS", v.cublas),        library("cuBLASLt", v.cublas_lt),
-           library("cuDNN", v.cudnn),          library("NCCL", v.nccl),
-           library("NVRTC", v.nvrtc)};
-  all.push_back(mpi_library(launch.version));
+Json libraries(const Json& cuda, const Json& launch) {
+  constexpr std::pair<const char*, const char*> kCuda[] = {
+      {"CUDA runtime", "runtime"}, {"CUDA driver", "driver"}, {"cuBLAS", "cublas"},
+      {"cuBLASLt", "cublas_lt"},   {"cuDNN", "cudnn"},        {"NCCL", "nccl"},
+      {"NVRTC", "nvrtc"}};
+  Json all = Json::array();
+  if (!cuda["library"].is_null())
+    for (const auto& [name, key] : kCuda)
+      all.push_back(library(name, shown(cuda["versions"][key])));
+  all.push_back(mpi_library(shown(launch["mpi"])));
   all.push_back(library("CBC", Cbc_getVersion()));
   all.push_back(library("oneDNN", dnnl_number()));
   all.push_back(library("Eigen", fmt::format("{}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "alpa/base/text.h"
 #include "models/common/text.h"
@@ -12,6 +13,8 @@
 #include "src/lower/lower_program.h"
 #include "src/lower/step_counts.h"
 #include "src/report/plan_summary.h"
+#include "src/report/plan_text.h"
+#include "src/report/report_json.h"
 
 namespace plan {
 
@@ -58,43 +61,27 @@ std::string stages_text(const Plan& plan, int micro_batches) {
                      name_of(*plan.schedule), many);
 }
 
-/// Parameters in one layout.
-struct Layout {
-  std::string words;
-  std::string first;  ///< name of the first
-  int count = 0;
-  double bytes = 0;  ///< in all
-};
-
-std::vector<Layout> layouts_of(const Plan& plan) {
-  std::map<std::string, Layout> found;
+/// Layouts of parameters, those of the most bytes first.
+std::string split_text(const Plan& plan) {
+  std::vector<intra_op::LayoutGroup> groups;
   for (const StagePlan& stage : plan.stages)
     for (const Input& input : stage.graph.inputs) {
       if (input.kind != InputKind::state || !input.of.empty()) continue;
       const TensorType& type = stage.graph.type(input.value);
-      const std::string words =
-          describe(stage.plan.specs[input.value], type.rank(), stage.plan.mesh);
-      Layout& layout = found.emplace(words, Layout{words, input.name}).first->second;
-      ++layout.count;
-      layout.bytes += static_cast<double>(type.bytes());
+      add_to_group(groups, describe(stage.plan.specs[input.value], type.rank(), stage.plan.mesh),
+                   input.name, static_cast<double>(type.bytes()));
     }
-  std::vector<Layout> layouts;
-  for (const auto& [words, layout] : found) layouts.push_back(layout);
-  std::ranges::stable_sort(layouts, std::greater<>(), &Layout::bytes);
-  return layouts;
-}
-
-/// What is split how: the layouts of most parameters' bytes.
-std::string split_text(const Plan& plan) {
-  const std::vector<Layout> layouts = layouts_of(plan);
+  std::ranges::sort(groups, [](const auto& a, const auto& b) {
+    return std::tuple(-a.bytes, a.layout) < std::tuple(-b.bytes, b.layout);
+  });
   std::string text;
-  for (std::size_t i = 0; i < std::min(kMaxLayouts, layouts.size()); ++i)
-    text +=
-        fmt::format("{}{}{}: {}", i > 0 ? "; " : "", layouts[i].first,
-                    layouts[i].count > 1 ? fmt::format(" and {} more", layouts[i].count - 1) : "",
-                    layouts[i].words);
-  if (layouts.size() > kMaxLayouts)
-    text += fmt::format("; {} other layouts", layouts.size() - kMaxLayouts);
+  for (std::size_t i = 0; i < std::min(kMaxLayouts, groups.size()); ++i) {
+    const std::size_t others = groups[i].names.size() - 1;
+    text += fmt::format("{}{}{}: {}", i > 0 ? "; " : "", groups[i].names.front(),
+                        others > 0 ? fmt::format(" and {} more", others) : "", groups[i].layout);
+  }
+  if (groups.size() > kMaxLayouts)
+    text += fmt::format("; {} other layouts", groups.size() - kMaxLayouts);
   return text.empty() ? "no parameters" : text;
 }
 
@@ -128,15 +115,10 @@ const StagePlan& slowest(const Plan& plan) {
   });
 }
 
-std::string memory_text(const Subject& subject, const CompiledStep& planned) {
-  const StageMemory& m = fullest(planned.plan).memory;
-  const auto bytes = [](std::int64_t n) { return size_text(static_cast<double>(n)); };
-  return fmt::format(
-      "{} of {} a device: state {}, accumulators {}, activations {} of {} in flight, temporaries "
-      "{}",
-      bytes(planned.memory_bytes), size_text(device_bytes(subject.flags, subject.cluster)),
-      bytes(m.state), bytes(m.accumulators), bytes(m.activations), m.in_flight,
-      bytes(m.temporaries));
+std::string bytes_of_device_text(const Subject& subject, const CompiledStep& planned) {
+  return fmt::format("{} of {} a device: {}", size_text(static_cast<double>(planned.memory_bytes)),
+                     size_text(device_bytes(subject.flags, subject.cluster)),
+                     alpa::memory_text(fullest(planned.plan).memory, size_text));
 }
 
 /// FLOP/s of the data sheet of all devices; 0: the cluster does not say them.
@@ -191,7 +173,7 @@ std::vector<std::string> row_of(const Subject& subject, const MethodResult& resu
           runs_text(planned.plan, mesh_text) + (result.tried.empty() ? "" : "; " + result.tried)};
 }
 
-/// Of the first device; the last row is the sum.
+/// Counts of the first device; the last row is their sum.
 std::vector<lower::KindCount> counts_of(const CompiledStep& planned, const Cluster& cluster) {
   std::vector<lower::KindCount> rows = lower::count_step(
       *planned.program, planned.lowered->firsts.front(), cost::CostModel::of(cluster));
@@ -211,47 +193,19 @@ Json counts_json(const CompiledStep& planned, const Cluster& cluster) {
   return rows;
 }
 
-Json stage_json(const StagePlan& stage) {
-  const StageMemory& memory = stage.memory;
-  return {{"layers", {stage.first_layer, stage.last_layer}},
-          {"mesh", shape_text(stage.plan.mesh)},
-          {"devices", stage.plan.mesh.num_devices()},
-          {"seconds",
-           {{"forward", stage.seconds.forward},
-            {"backward", stage.seconds.backward},
-            {"apply", stage.seconds.apply}}},
-          {"memory_bytes",
-           {{"state", memory.state},
-            {"accumulators", memory.accumulators},
-            {"activations", memory.activations},
-            {"in_flight", memory.in_flight},
-            {"temporaries", memory.temporaries}}}};
-}
-
-Json plan_json(const Subject& subject, const MethodResult& result) {
+Json result_json(const Subject& subject, const MethodResult& result) {
   if (!result.planned) return {{"method", result.method}, {"failure", result.failure}};
   const CompiledStep& planned = *result.planned;
-  const Plan& plan = planned.plan;
   const Speed speed = speed_of(subject, planned);
-  const bool bounded = has_bound(plan);
-  Json stages = Json::array();
-  for (const StagePlan& stage : plan.stages) stages.push_back(stage_json(stage));
-  return {{"method", result.method},
-          {"seconds", plan.cost.objective_seconds},
-          {"lower_bound_seconds", bounded ? Json(plan.cost.lower_bound_seconds) : Json()},
-          {"gap", bounded ? Json(plan.cost.gap()) : Json()},
-          {"proof", proof_text(plan)},
-          {"bubble", plan.bubble},
-          {"micro_batches", planned.graph.num_micro_batches},
-          {"schedule", plan.schedule ? Json(std::string(name_of(*plan.schedule))) : Json()},
-          {"memory_bytes", planned.memory_bytes},
-          {"recomputed_layers", planned.recomputed().size()},
-          {"items_per_second", speed.items_per_second},
-          {"flops_per_second", speed.flops_per_second},
-          {"share_of_peak", speed.share > 0 ? Json(speed.share) : Json()},
-          {"planning_seconds", result.planning_seconds},
-          {"tried", result.tried},
-          {"stages", std::move(stages)}};
+  Json json = summary_json(planned.plan, planned.memory_bytes);
+  json.update({{"method", result.method},
+               {"recomputed_layers", planned.recomputed().size()},
+               {"items_per_second", speed.items_per_second},
+               {"flops_per_second", speed.flops_per_second},
+               {"share_of_peak", speed.share > 0 ? Json(speed.share) : Json()},
+               {"planning_seconds", result.planning_seconds},
+               {"tried", result.tried}});
+  return json;
 }
 
 }  // namespace
@@ -266,7 +220,7 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
       {"meshes", fmt::format("{}; {}", runs_text(plan, mesh_text), work_text(plan))},
       {"split", split_text(plan)},
       {"recomputed", recomputed_line(planned)},
-      {"memory", memory_text(subject, planned)},
+      {"memory", bytes_of_device_text(subject, planned)},
       {"seconds",
        fmt::format("{} a step; slowest stage {} forward and {} backward a micro-batch, {} a step",
                    seconds_text(plan.cost.objective_seconds), seconds_text(slow.seconds.forward),
@@ -302,14 +256,14 @@ std::string methods_text(const Subject& subject, const std::vector<MethodResult>
 Json report_json(const Subject& subject, const std::vector<MethodResult>& results) {
   Json compared = Json::array();
   for (std::size_t i = 1; i < results.size(); ++i)
-    compared.push_back(plan_json(subject, results[i]));
+    compared.push_back(result_json(subject, results[i]));
   Json report{{"model", subject.model.name},
               {"cluster", subject.flags.cluster},
               {"hosts", subject.cluster.num_hosts},
               {"devices", subject.cluster.num_devices()},
               {"device_bytes", device_bytes(subject.flags, subject.cluster)},
               {"item", subject.model.item},
-              {"plan", plan_json(subject, results.at(0))},
+              {"plan", result_json(subject, results.at(0))},
               {"compared", std::move(compared)}};
   if (subject.flags.counts) report["counts"] = counts_json(*results.at(0).planned, subject.cluster);
   return report;

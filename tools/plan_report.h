@@ -18,7 +18,7 @@ struct MethodResult {
   std::string tried = {};       ///< "3 of 12 points planned, 4 ruled out"; "": it is not a grid
 };
 
-/// What the lines are about.
+/// A planned model, its cluster and the flags that named them.
 struct Subject {
   const PlanFlags& flags;
   const PlannedModel& model;
@@ -28,7 +28,7 @@ struct Subject {
 /// Ten lines: stages, meshes, layouts, memory, seconds, speed and proof.
 std::string plan_text(const Subject& subject, const alpa::CompiledStep& planned);
 
-/// What a step queues on the first device: a line per kind of kernel, and their sums.
+/// Kernels that a step queues on the first device: a line per kind, and their sums.
 std::string counts_text(const alpa::CompiledStep& planned, const alpa::Cluster& cluster);
 
 /// A line per method; seconds as multiples of those of the first.

@@ -2,11 +2,13 @@
 #include <alpa/alpa.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "src/base/infinity.h"
 #include "src/compile/what_if.h"
 #include "src/report/plan_difference.h"
 #include "src/report/plan_summary.h"
+#include "src/report/report_json.h"
 #include "tools/commands.h"
 #include "tools/plan_or_model.h"
 
@@ -173,8 +175,8 @@ std::string answer_text(const WhatIfFlags& flags, const Asked& asked) {
       change.is_other_cluster ? with_links(asked.cluster, flags.link) : asked.cluster;
   const CountedPlan best = what_if(plan, then, change);
   return (change.is_other_cluster ? kept_text(asked, then) : "") +
-         difference_text({plan, asked.plan.memory_bytes, asked.cluster},
-                         {best.plan, best.memory_bytes, then});
+         difference_text(plan_numbers(plan, asked.cluster, asked.plan.memory_bytes),
+                         plan_numbers(best.plan, then, best.memory_bytes));
 }
 
 }  // namespace

@@ -55,12 +55,13 @@ std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
   return saved;
 }
 
-Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph& graph) {
-  Telling telling{.log = flags.log, .check_replicas = flags.check_replicas.value_or(0)};
-  if (flags.quiet) return telling;
-  telling.progress = true;
-  telling.peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds);
-  return telling;
+ReportOptions report_options_of(const CommonFlags& flags, const Cluster& cluster,
+                                const Graph& graph) {
+  ReportOptions options{.log = flags.log, .check_replicas = flags.check_replicas.value_or(0)};
+  if (flags.quiet) return options;
+  options.progress = true;
+  options.peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds);
+  return options;
 }
 
 }  // namespace
@@ -96,8 +97,8 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
       make_method(flags, flags.method), cluster);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   std::optional<Checkpoints> saved = checkpoints_of(flags);
-  Run run = train(task, executable, steps, seed, telling_of(flags, cluster, executable.graph()),
-                  saved ? &*saved : nullptr);
+  Run run = train(task, executable, steps, seed,
+                  report_options_of(flags, cluster, executable.graph()), saved ? &*saved : nullptr);
   if (flags.compare) {
     const Run serial = train(
         task,

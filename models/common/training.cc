@@ -71,7 +71,7 @@ struct Progress {
 }  // namespace
 
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
-          const Telling& telling, Checkpoints* saved) {
+          const ReportOptions& options, Checkpoints* saved) {
   Run run{executable, executable.init(seed), {}};
   if (task.load) task.load(run.state);
   const Batches& examples = task.training.value();
@@ -84,22 +84,22 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
                     steps,
                     flops_per_step(executable.graph()),
                     executable.memory_bytes(),
-                    telling.peak_rate};
-  LossLog log(telling.log, first);
+                    options.peak_rate};
+  LossLog log(options.log, first);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.
   std::optional<StepResult> under_way;
   const auto finish = [&] {
     run.result.losses.push_back(under_way->loss());
     log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
-    if (telling.progress) progress.step(run.result.losses.back());
+    if (options.progress) progress.step(run.result.losses.back());
   };
   const auto run_step = [&](const BatchData& batch) {
     const auto start = std::chrono::steady_clock::now();
     StepResult next = executable.run(run.state, batch);
     if (under_way) finish();
     under_way = std::move(next);
-    if (telling.check_replicas > 0 && run.state.step() % telling.check_replicas == 0)
+    if (options.check_replicas > 0 && run.state.step() % options.check_replicas == 0)
       run.state.check_replicas();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     run.result.seconds.push_back(taken.count());

@@ -27,8 +27,8 @@ struct Run {
   RunResult result;
 };
 
-/// What a run tells while it goes on; by default nothing.
-struct Telling {
+/// Reports of a run while it goes on; by default none.
+struct ReportOptions {
   bool progress = false;
   double peak_rate = 0;             ///< FLOP/s, for progress; 0: nobody knows
   std::string log;                  ///< file of losses; "": none
@@ -38,7 +38,7 @@ struct Telling {
 /// Trains from `seed` up to step `steps` on the task's batches. With `saved`, from where its newest
 /// checkpoint ended; the end is saved, too.
 Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
-          const Telling& telling = {}, alpa::Checkpoints* saved = nullptr);
+          const ReportOptions& options = {}, alpa::Checkpoints* saved = nullptr);
 
 /// Element type of most floating-point operations of a step.
 alpa::DType computed_in(const alpa::Graph& graph);

@@ -1,4 +1,6 @@
 // The full listing of a plan
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "alpa/base/error.h"
@@ -15,11 +17,7 @@ constexpr std::size_t kMaxRows = 10, kMaxChoices = 5;
 class Listing {
  public:
   explicit Listing(const intra_op::PricedPlan& priced)
-      : priced_(priced),
-        plan_(priced.plan),
-        graph_(priced.graph),
-        seconds_(priced.seconds),
-        starts_(intra_op::starts_of_reshards(plan_, priced.facts)) {}
+      : priced_(priced), plan_(priced.plan), graph_(priced.graph), seconds_(priced.seconds) {}
 
   std::string text() {
     add_state();
@@ -36,47 +34,35 @@ class Listing {
 
   /// One line per layout and way of updating, in the order of the first tensor of each.
   void add_state() {
-    std::vector<std::pair<std::string, std::string>> rows;  // layout, and the tensors in it
+    std::vector<intra_op::LayoutGroup> groups;
     for (const Input& input : graph_.inputs) {
       if (input.kind != InputKind::state) continue;
       const TensorType& type = graph_.type(input.value);
-      const std::string layout =
+      add_to_group(
+          groups,
           fmt::format("{}; {}", describe(plan_.specs[input.value], type.rank(), plan_.mesh),
-                      intra_op::update_text(plan_, graph_, input));
-      const auto row =
-          std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == layout; });
-      const std::string tensor = fmt::format("{} {}", input.name, to_string(type));
-      if (row == rows.end())
-        rows.emplace_back(layout, tensor);
-      else
-        row->second += ", " + tensor;
+                      intra_op::update_text(plan_, graph_, input)),
+          fmt::format("{} {}", input.name, to_string(type)), 0);
     }
     line("State, a line per layout");
-    for (const auto& [layout, tensors] : rows) line("  {}: {}", layout, tensors);
+    for (const intra_op::LayoutGroup& group : groups)
+      line("  {}: {}", group.layout, fmt::join(group.names, ", "));
   }
 
   void add_communications() {
+    const std::vector<intra_op::Communication> all = intra_op::communications(priced_);
     const std::vector<int> order =
         intra_op::slowest(seconds_.reshards, kMaxRows, [](int) { return true; });
     line("\nLargest communications ({} of {}; seconds and bytes sent per step and device)",
-         order.size(), plan_.reshards.size());
-    for (int r : order) add_communication(r);
-  }
-
-  void add_communication(int r) {
-    const PlannedReshard& reshard = plan_.reshards[r];
-    const TensorType& type = graph_.type(reshard.value);
-    const double bytes = intra_op::runs_of(reshard, graph_) *
-                         intra_op::path_sent_bytes(type, starts_[r], reshard.path, plan_.mesh);
-    const std::string more =
-        reshard.uses.size() > 1 ? fmt::format(" and {} more", reshard.uses.size() - 1) : "";
-    line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_.reshards[r]),
-         bytes_text(bytes), intra_op::path_text(reshard.path, plan_.mesh), to_string(type),
-         intra_op::use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}),
-         intra_op::use_text(graph_, reshard.uses.front()), more);
-    line("  {:>20}  because it is left with {} and wanted with {}", "",
-         describe(starts_[r], type.rank(), plan_.mesh),
-         describe(reshard.path.steps.back().to, type.rank(), plan_.mesh));
+         order.size(), all.size());
+    for (int r : order) {
+      const intra_op::Communication& one = all[r];
+      const std::size_t uses = plan_.reshards[r].uses.size();
+      line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(one.seconds),
+           bytes_text(one.bytes), one.path, one.type, one.from, one.target,
+           uses > 1 ? fmt::format(" and {} more", uses - 1) : "");
+      line("  {:>20}  because it is left with {} and wanted with {}", "", one.left, one.wanted);
+    }
   }
 
   /// Seconds of a node and of resharding its results.
@@ -95,13 +81,13 @@ class Listing {
     line("\nMost expensive choices, with what they leave, and the next best while all others stay");
     const auto alternatives = intra_op::next_best(order, priced_);
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const Rule& rule = priced_.facts.classes.of(order[i]).rule;
-      line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]),
-           intra_op::use_text(graph_, {UseKind::node, order[i]}),
-           intra_op::strategy_text(rule, plan_.strategies[order[i]], plan_.mesh));
+      const int n = order[i];
+      line("  {:>9}  {}: {}", seconds_text(seconds[n]),
+           intra_op::use_text(graph_, {UseKind::node, n}),
+           intra_op::strategy_text(priced_, n, plan_.strategies[n]));
       if (!alternatives[i]) continue;
       line("  {:>9}  {}: {}", "", intra_op::extra_text(alternatives[i]->extra_seconds),
-           intra_op::strategy_text(rule, alternatives[i]->strategy, plan_.mesh));
+           intra_op::strategy_text(priced_, n, alternatives[i]->strategy));
     }
   }
 
@@ -109,7 +95,6 @@ class Listing {
   const ShardingPlan& plan_;
   const Graph& graph_;
   const intra_op::PartSeconds& seconds_;
-  const std::vector<ShardingSpec> starts_;  ///< of every resharding
   std::string text_;
 };
 

@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "alpa/base/text.h"
-#include "plan_summary.h"
-#include "report_json.h"
 #include "report_parts.h"
 
 namespace alpa {
@@ -73,20 +71,15 @@ std::map<std::string, Alike> tensors_of(const Json& report) {
   return tensors;
 }
 
-std::map<std::string, Alike> operators_of(const ComparedPlan& compared) {
-  const Plan& plan = compared.plan;
-  const cost::CostModel model = cost::CostModel::of(compared.cluster);
+std::map<std::string, Alike> operators_of(const Json& report) {
   std::map<std::string, Alike> operators;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const intra_op::PricedPlan priced(plan.stages[s].plan, plan.stages[s].graph, model);
-    for (const Json& op : page::operator_classes_json(priced)) {
-      const std::string name = op["name"], kind = op["operator"];
-      Alike& alike =
-          operators[fmt::format("{}{} ({})", name, name.ends_with(kind) ? "" : " (" + kind + ")",
-                                op["region"].get<std::string>())];
-      alike.ways[op["strategy"].get<std::string>()] += op["count"].get<int>();
-      alike.amount += op["seconds"].get<double>();
-    }
+  for (const Json& op : report["operators"]) {
+    const std::string name = op["name"], kind = op["operator"];
+    Alike& alike =
+        operators[fmt::format("{}{} ({})", name, name.ends_with(kind) ? "" : " (" + kind + ")",
+                              op["region"].get<std::string>())];
+    alike.ways[op["strategy"].get<std::string>()] += op["count"].get<int>();
+    alike.amount += op["seconds"].get<double>();
   }
   return operators;
 }
@@ -119,24 +112,27 @@ std::string change_text(double before, double after,
                      text(std::abs(after - before)), share);
 }
 
-std::string difference_text(const ComparedPlan& before, const ComparedPlan& after) {
-  const Json a = plan_numbers(before.plan, before.cluster, before.memory_bytes);
-  const Json b = plan_numbers(after.plan, after.cluster, after.memory_bytes);
+std::string difference_text(const Json& before, const Json& after) {
   std::string text;
   const auto line = [&](const char* label, const std::string& words) {
     text += fmt::format("{:<14} {}\n", label, words);
   };
-  line("plan", fmt::format("{} on meshes {} -> {} on meshes {}", before.plan.method,
-                           meshes_text(before.plan), after.plan.method, meshes_text(after.plan)));
-  line("step", change_text(before.plan.cost.objective_seconds, after.plan.cost.objective_seconds,
-                           seconds_text));
-  line("communication", change_text(communication_of(a), communication_of(b), seconds_text));
-  line("sent", change_text(sent_of(a), sent_of(b), bytes_text) + " by a device");
-  line("memory", change_text(static_cast<double>(before.memory_bytes),
-                             static_cast<double>(after.memory_bytes), bytes_text));
-  line("proof", fmt::format("{} -> {}", proof_text(before.plan), proof_text(after.plan)));
+  const auto word = [](const Json& report, const char* key) {
+    return report[key].get<std::string>();
+  };
+  const auto change = [&](const char* key, const auto& words) {
+    return change_text(before[key].get<double>(), after[key].get<double>(), words);
+  };
+  line("plan", fmt::format("{} on meshes {} -> {} on meshes {}", word(before, "method"),
+                           word(before, "meshes"), word(after, "method"), word(after, "meshes")));
+  line("step", change("seconds", seconds_text));
+  line("communication",
+       change_text(communication_of(before), communication_of(after), seconds_text));
+  line("sent", change_text(sent_of(before), sent_of(after), bytes_text) + " by a device");
+  line("memory", change("memory_bytes", bytes_text));
+  line("proof", fmt::format("{} -> {}", word(before, "proof"), word(after, "proof")));
   text += "layouts that differ, with the bytes of a device\n";
-  text += differences(tensors_of(a), tensors_of(b), bytes_text);
+  text += differences(tensors_of(before), tensors_of(after), bytes_text);
   text += "operators that are done differently, with the seconds of a step\n";
   text += differences(operators_of(before), operators_of(after), seconds_text);
   return text;

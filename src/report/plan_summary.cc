@@ -23,46 +23,23 @@ std::string percent_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "0 %";
 }
 
-struct NamedSeconds {
-  std::string name;
-  double seconds = 0;
-};
-
-/// Sums by name, largest first.
-class Kinds {
- public:
-  void add(std::string_view name, double seconds) {
-    if (seconds > 0) sums_[std::string(name)] += seconds;
+/// "einsum 120 ms, add 1.0 ms, 4 others 0.20 ms": the largest first.
+std::string kinds_text(const std::map<std::string, double>& sums) {
+  std::vector<std::pair<std::string, double>> kinds(sums.begin(), sums.end());
+  std::ranges::stable_sort(kinds, std::greater<>(), [](const auto& kind) { return kind.second; });
+  std::string text;
+  double others = 0;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const auto& [name, seconds] = kinds[i];
+    if (i < kMaxKinds)
+      text += fmt::format("{}{} {}", i > 0 ? ", " : "", name, seconds_text(seconds));
+    else
+      others += seconds;
   }
-  /// "einsum 120 ms, add 1.0 ms, 4 others 0.20 ms".
-  std::string text() const {
-    std::vector<NamedSeconds> kinds;
-    for (const auto& [name, seconds] : sums_) kinds.push_back({name, seconds});
-    std::stable_sort(kinds.begin(), kinds.end(), [](const NamedSeconds& a, const NamedSeconds& b) {
-      return a.seconds > b.seconds;
-    });
-    std::string text;
-    for (std::size_t i = 0; i < std::min(kMaxKinds, kinds.size()); ++i)
-      text +=
-          fmt::format("{}{} {}", i > 0 ? ", " : "", kinds[i].name, seconds_text(kinds[i].seconds));
-    double others = 0;
-    for (std::size_t i = kMaxKinds; i < kinds.size(); ++i) others += kinds[i].seconds;
-    return kinds.size() <= kMaxKinds
-               ? text
-               : text +
-                     fmt::format(", {} others {}", kinds.size() - kMaxKinds, seconds_text(others));
-  }
-
- private:
-  std::map<std::string, double> sums_;
-};
-
-/// Tensors in one layout.
-struct Group {
-  std::string layout;
-  std::vector<std::string> names;
-  double bytes = 0;  ///< of a device
-};
+  return kinds.size() <= kMaxKinds
+             ? text
+             : text + fmt::format(", {} others {}", kinds.size() - kMaxKinds, seconds_text(others));
+}
 
 /// "dense0.kernel, dense2.kernel, dense4.kernel and 2 more".
 std::string names_text(const std::vector<std::string>& names) {
@@ -71,15 +48,6 @@ std::string names_text(const std::vector<std::string>& names) {
     text += (i > 0 ? ", " : "") + names[i];
   return names.size() <= kMaxNames ? text
                                    : text + fmt::format(" and {} more", names.size() - kMaxNames);
-}
-
-void add_to_group(std::vector<Group>& groups, const std::string& layout, const std::string& name,
-                  double bytes) {
-  auto group = std::find_if(groups.begin(), groups.end(),
-                            [&](const Group& g) { return g.layout == layout; });
-  if (group == groups.end()) group = groups.insert(groups.end(), {layout, {}, 0});
-  group->names.push_back(name);
-  group->bytes += bytes;
 }
 
 class Summary {
@@ -127,26 +95,25 @@ class Summary {
   }
 
   std::string compute_text() const {
-    Kinds kinds;
+    std::map<std::string, double> kinds;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
-      kinds.add(graph_.nodes[n].op->name, seconds_.nodes[n]);
+      if (seconds_.nodes[n] > 0) kinds[std::string(graph_.nodes[n].op->name)] += seconds_.nodes[n];
     return fmt::format("{} ({}): {}", seconds_text(compute_), percent_text(compute_, total()),
-                       kinds.text());
+                       kinds_text(kinds));
   }
 
   /// Each resharding is counted under the name of its slowest step, which communicates.
   std::string communication_text() const {
-    Kinds kinds;
-    for (std::size_t r = 0; r < plan_.reshards.size(); ++r) {
-      const std::vector<ReshardStep>& steps = plan_.reshards[r].path.steps;
-      const auto slowest =
-          std::max_element(steps.begin(), steps.end(),
-                           [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-      kinds.add(name_of(slowest->kind), seconds_.reshards[r]);
-    }
     if (communication_ <= 0) return "none";
+    std::map<std::string, double> kinds;
+    for (std::size_t r = 0; r < plan_.reshards.size(); ++r) {
+      const auto slowest =
+          std::ranges::max_element(plan_.reshards[r].path.steps, {}, &ReshardStep::seconds);
+      if (seconds_.reshards[r] > 0)
+        kinds[std::string(name_of(slowest->kind))] += seconds_.reshards[r];
+    }
     return fmt::format("{} ({}): {}", seconds_text(communication_),
-                       percent_text(communication_, total()), kinds.text());
+                       percent_text(communication_, total()), kinds_text(kinds));
   }
 
   double device_bytes(const Input& input) const {
@@ -178,11 +145,11 @@ class Summary {
   }
 
   std::string inputs_text() const {
-    std::vector<Group> groups;
+    std::vector<intra_op::LayoutGroup> groups;
     for (const Input& input : graph_.inputs)
       if (input.kind == InputKind::batch) add_to_group(groups, layout_text(input), input.name, 0);
     std::string text;
-    for (const Group& group : groups)
+    for (const intra_op::LayoutGroup& group : groups)
       text +=
           fmt::format("{}{}: {}", text.empty() ? "" : "; ", names_text(group.names), group.layout);
     return text;
@@ -207,12 +174,11 @@ class Summary {
 
   /// One line per layout, those that take most memory first, in at most `lines` lines.
   void add_parameters(std::size_t lines) {
-    std::vector<Group> groups;
+    std::vector<intra_op::LayoutGroup> groups;
     for (const Input& input : graph_.inputs)
       if (input.kind == InputKind::state && input.of.empty())
         add_to_group(groups, parameter_text(input), input.name, device_bytes(input));
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](const Group& a, const Group& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(groups, std::greater<>(), &intra_op::LayoutGroup::bytes);
     const std::size_t shown = groups.size() <= lines ? groups.size() : lines - 1;
     for (std::size_t i = 0; i < shown; ++i)
       add(i == 0 ? "Split" : "",
@@ -240,8 +206,7 @@ class Summary {
     return fmt::format(
         "{} ({:+.1f} %): {} with {}, all else equal{}", intra_op::extra_text(extra),
         100 * extra / total(), intra_op::use_text(graph_, {UseKind::node, node}),
-        intra_op::strategy_text(priced_.facts.classes.of(node).rule, alternatives[best]->strategy,
-                                plan_.mesh),
+        intra_op::strategy_text(priced_, node, alternatives[best]->strategy),
         extra < 0 ? "; excluded by the method, the memory budget or the time for planning" : "");
   }
 
@@ -270,6 +235,14 @@ std::string intra_op::proof_text(std::string_view method, const PlanCost& cost) 
   if (!words.starts_with("within")) return words;
   return fmt::format("{} (no plan takes less than {})", words,
                      seconds_text(cost.lower_bound_seconds));
+}
+
+void intra_op::add_to_group(std::vector<LayoutGroup>& groups, const std::string& layout,
+                            const std::string& name, double bytes) {
+  auto group = std::ranges::find(groups, layout, &LayoutGroup::layout);
+  if (group == groups.end()) group = groups.insert(groups.end(), {layout, {}, 0});
+  group->names.push_back(name);
+  group->bytes += bytes;
 }
 
 std::vector<int> intra_op::slowest(const std::vector<double>& seconds, std::size_t most,

@@ -11,17 +11,6 @@
 namespace alpa {
 namespace {
 
-std::string memory_text(const StageMemory& memory) {
-  return fmt::format(
-      "{} per device of {}: state {}, accumulators {}, activations {} of {} in flight, temporaries "
-      "{}",
-      bytes_text(static_cast<double>(memory.total())),
-      bytes_text(static_cast<double>(memory.limit)), bytes_text(static_cast<double>(memory.state)),
-      bytes_text(static_cast<double>(memory.accumulators)),
-      bytes_text(static_cast<double>(memory.activations)), memory.in_flight,
-      bytes_text(static_cast<double>(memory.temporaries)));
-}
-
 std::string transfer_text(const StageTransfer& transfer) {
   return fmt::format("stage {} to {}: {} in {} tensors per {}, {}, {}", transfer.from, transfer.to,
                      bytes_text(transfer.bytes), transfer.tensors,
@@ -30,6 +19,13 @@ std::string transfer_text(const StageTransfer& transfer) {
 }
 
 }  // namespace
+
+std::string memory_text(const StageMemory& memory, const std::function<std::string(double)>& text) {
+  const auto bytes = [&](std::int64_t n) { return text(static_cast<double>(n)); };
+  return fmt::format("state {}, accumulators {}, activations {} of {} in flight, temporaries {}",
+                     bytes(memory.state), bytes(memory.accumulators), bytes(memory.activations),
+                     memory.in_flight, bytes(memory.temporaries));
+}
 
 bool has_bound(const Plan& plan) {
   return plan.cost.lower_bound_seconds > 0 || plan.cost.objective_seconds <= 0;
@@ -65,10 +61,11 @@ std::string to_string(const Plan& plan) {
     const StagePlan& stage = plan.stages[s];
     text += fmt::format(
         "\nstage {}     layers {} to {} on mesh {}: {} forward and {} backward per micro-batch, {} "
-        "per step\n            {}",
+        "per step\n            {} per device of {}: {}",
         s, stage.first_layer, stage.last_layer, shape_text(stage.plan.mesh),
         seconds_text(stage.seconds.forward), seconds_text(stage.seconds.backward),
-        seconds_text(stage.seconds.apply), memory_text(stage.memory));
+        seconds_text(stage.seconds.apply), bytes_text(static_cast<double>(stage.memory.total())),
+        bytes_text(static_cast<double>(stage.memory.limit)), memory_text(stage.memory, bytes_text));
   }
   for (const StageTransfer& transfer : plan.transfers)
     text += "\ntransfer    " + transfer_text(transfer);

@@ -46,12 +46,17 @@ std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh)
   return text;
 }
 
+std::string intra_op::axes_text(const ReshardStep& step, const DeviceMesh& mesh) {
+  std::string axes;
+  for (int axis : step.axes) axes += (axes.empty() ? "" : "+") + mesh.axes()[axis].name;
+  return axes;
+}
+
 std::string intra_op::path_text(const ReshardPath& path, const DeviceMesh& mesh) {
   std::string text;
   for (const ReshardStep& step : path.steps) {
-    std::string axes;
-    for (int axis : step.axes) axes += (axes.empty() ? "" : "+") + mesh.axes()[axis].name;
-    text += fmt::format("{}{} over {}", text.empty() ? "" : ", then ", name_of(step.kind), axes);
+    text += fmt::format("{}{} over {}", text.empty() ? "" : ", then ", name_of(step.kind),
+                        axes_text(step, mesh));
   }
   return text;
 }
@@ -76,6 +81,32 @@ std::string intra_op::strategy_text(const Rule& rule, const Strategy& strategy,
     text += fmt::format("{}{} over {}", text.empty() ? "" : ", ", what, mesh.axes()[axis].name);
   }
   return text.empty() ? "the whole on every device" : text;
+}
+
+std::string intra_op::strategy_text(const PricedPlan& priced, int node, const Strategy& strategy) {
+  return strategy_text(priced.facts.classes.of(node).rule, strategy, priced.plan.mesh);
+}
+
+std::vector<intra_op::Communication> intra_op::communications(const PricedPlan& priced) {
+  const ShardingPlan& plan = priced.plan;
+  const Graph& graph = priced.graph;
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, priced.facts);
+  std::vector<Communication> all;
+  for (std::size_t r = 0; r < starts.size(); ++r) {
+    const PlannedReshard& reshard = plan.reshards[r];
+    const TensorType& type = graph.type(reshard.value);
+    const int runs = runs_of(reshard, graph);
+    all.push_back({.path = path_text(reshard.path, plan.mesh),
+                   .type = to_string(type),
+                   .from = use_text(graph, {UseKind::node, graph.values[reshard.value].producer}),
+                   .target = use_text(graph, reshard.uses.front()),
+                   .left = describe(starts[r], type.rank(), plan.mesh),
+                   .wanted = describe(reshard.path.steps.back().to, type.rank(), plan.mesh),
+                   .runs = runs,
+                   .seconds = priced.seconds.reshards[r],
+                   .bytes = runs * path_sent_bytes(type, starts[r], reshard.path, plan.mesh)});
+  }
+  return all;
 }
 
 std::string intra_op::update_text(const ShardingPlan& plan, const Graph& graph,

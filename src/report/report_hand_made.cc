@@ -1,7 +1,6 @@
 // src/report/report_hand_made.cc — what layouts that people choose by hand would cost
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -24,69 +23,68 @@ namespace {
 
 constexpr double kHandMadeSeconds = 0.8;  ///< of a report, at most
 
-/// A template with its best plan.
-struct HandMade {
-  std::string mesh, uses;
-  double seconds;
-  std::int64_t bytes;
-};
-
-/// The layouts of one stage.
+/// Plans layouts of one stage, as many as there is time for.
 class HandMadeLayouts {
  public:
   HandMadeLayouts(const StagePlan& stage, const BoundaryBatchDims& batch_dims,
                   const cost::CostModel& model, const Stopwatch& watch)
-      : stage_(stage), batch_dims_(batch_dims), model_(model), watch_(watch) {}
+      : stage_(stage), model_(model), watch_(watch) {
+    options_.part.boundary_batch_dims = batch_dims;
+  }
 
-  bool is_over() const { return watch_.seconds() >= kHandMadeSeconds; }
-
-  /// Hand-made layouts on `mesh`, as many as there is time for.
-  std::vector<HandMade> on(const DeviceMesh& mesh) {
-    std::vector<HandMade> found;
+  /// All of them on `mesh`, cheapest first.
+  std::vector<Json> on(const DeviceMesh& mesh) {
+    std::vector<Json> found;
     for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh))
-      if (const std::optional<HandMade> one = planned(mesh, uses)) found.push_back(*one);
-    std::ranges::stable_sort(found, {}, &HandMade::seconds);
+      if (watch_.seconds() < kHandMadeSeconds)
+        if (Json one = planned(mesh, uses); !one.is_null()) found.push_back(std::move(one));
+    sort(found);
+    return found;
+  }
+
+  /// All on the mesh of the stage, and the cheapest of every other logical one.
+  std::vector<Json> all(const Cluster& cluster) {
+    const DeviceMesh& own = stage_.plan.mesh;
+    std::vector<Json> found = on(own);
+    for (const DeviceMesh& mesh :
+         logical_meshes(cluster, submesh_of(cluster, own.num_devices()), own.devices())) {
+      if (shape_text(mesh) == shape_text(own)) continue;
+      if (const std::vector<Json> others = on(mesh); !others.empty())
+        found.push_back(others.front());
+    }
+    sort(found);
     return found;
   }
 
  private:
-  std::optional<HandMade> planned(const DeviceMesh& mesh,
-                                  const std::vector<intra_op::AxisUse>& uses) {
-    if (is_over()) return {};
-    intra_op::AutoShardOptions options;
-    options.allowed.axis_uses = uses;
-    options.part.boundary_batch_dims = batch_dims_;
-    options.limits.seconds = kHandMadeSeconds - watch_.seconds();
+  static void sort(std::vector<Json>& layouts) {
+    std::ranges::stable_sort(layouts, {},
+                             [](const Json& of) { return of["seconds"].get<double>(); });
+  }
+
+  /// Null if the batch is too small, or time is over.
+  Json planned(const DeviceMesh& mesh, const std::vector<intra_op::AxisUse>& uses) {
+    options_.allowed.axis_uses = uses;
+    options_.limits.seconds = kHandMadeSeconds - watch_.seconds();
     try {
-      const ShardingPlan plan = intra_op::auto_shard(stage_.graph, mesh, model_, options, &cache_);
-      const int in_flight = std::max(1, stage_.memory.in_flight);
-      return HandMade{shape_text(mesh), intra_op::text_of(uses), plan.cost.objective_seconds,
-                      intra_op::counted_bytes(plan, stage_.graph).with(in_flight)};
-    } catch (const Error&) {  // the batch is too small, or time is over
-      return {};
+      const ShardingPlan plan = intra_op::auto_shard(stage_.graph, mesh, model_, options_, &cache_);
+      const double seconds = plan.cost.objective_seconds, own = stage_.plan.cost.objective_seconds;
+      const std::int64_t bytes =
+          intra_op::counted_bytes(plan, stage_.graph).with(std::max(1, stage_.memory.in_flight));
+      return {{"mesh", shape_text(mesh)}, {"uses", intra_op::text_of(uses)},
+              {"seconds", seconds},       {"more", own > 0 ? seconds / own - 1 : 0},
+              {"memory_bytes", bytes},    {"fits", bytes <= model_.device.memory_bytes}};
+    } catch (const Error&) {
+      return nullptr;
     }
   }
 
   const StagePlan& stage_;
-  const BoundaryBatchDims& batch_dims_;
   const cost::CostModel& model_;
   const Stopwatch& watch_;
+  intra_op::AutoShardOptions options_;
   intra_op::PlanningCache cache_;
 };
-
-std::vector<HandMade> layouts_of(HandMadeLayouts& layouts, const StagePlan& stage,
-                                 const Cluster& cluster) {
-  const DeviceMesh& own = stage.plan.mesh;
-  std::vector<HandMade> found = layouts.on(own);
-  for (const DeviceMesh& mesh :
-       logical_meshes(cluster, submesh_of(cluster, own.num_devices()), own.devices())) {
-    if (shape_text(mesh) == shape_text(own)) continue;
-    const std::vector<HandMade> others = layouts.on(mesh);
-    if (!others.empty()) found.push_back(others.front());
-  }
-  std::ranges::stable_sort(found, {}, &HandMade::seconds);
-  return found;
-}
 
 }  // namespace
 
@@ -99,16 +97,10 @@ Json hand_made_json(const Plan& plan, const Cluster& cluster) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const StagePlan& stage = plan.stages[s];
     if (!known.emplace(structural_hash(stage.graph), shape_text(stage.plan.mesh)).second) continue;
-    HandMadeLayouts layouts(stage, batch_dims[s], model, watch);
-    const double seconds = stage.plan.cost.objective_seconds;
-    for (const HandMade& one : layouts_of(layouts, stage, cluster))
-      json.push_back({{"stage", s},
-                      {"mesh", one.mesh},
-                      {"uses", one.uses},
-                      {"seconds", one.seconds},
-                      {"more", seconds > 0 ? one.seconds / seconds - 1 : 0},
-                      {"memory_bytes", one.bytes},
-                      {"fits", one.bytes <= cluster.device.memory_bytes}});
+    for (Json& one : HandMadeLayouts(stage, batch_dims[s], model, watch).all(cluster)) {
+      one["stage"] = s;
+      json.push_back(std::move(one));
+    }
   }
   return json;
 }

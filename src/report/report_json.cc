@@ -19,12 +19,13 @@ namespace {
 /// Runs that a timeline shows, at most: of the first micro-batches.
 constexpr int kMostRuns = 4000;
 
-Json stage_json(const StagePlan& stage, int number) {
+/// Classes of operators of a stage that a report has, and those with their next best strategy.
+constexpr std::size_t kMostOperators = 20, kMostChoices = 12;
+
+Json stage_json(const StagePlan& stage) {
   const StageSeconds& s = stage.seconds;
   const StageMemory& m = stage.memory;
-  return {{"stage", number},
-          {"first_layer", stage.first_layer},
-          {"last_layer", stage.last_layer},
+  return {{"layers", {stage.first_layer, stage.last_layer}},
           {"mesh", shape_text(stage.plan.mesh)},
           {"devices", stage.plan.mesh.num_devices()},
           {"seconds", {{"forward", s.forward}, {"backward", s.backward}, {"apply", s.apply}}},
@@ -104,52 +105,39 @@ Json assumptions_json(const Cluster& cluster) {
           {"links", std::move(links)}};
 }
 
-/// Five lines; numbers in them are those of other keys.
-Json summary_json(const Plan& plan, const Json& report) {
-  const auto line = [](const char* label, std::string text) {
-    return Json{{"label", label}, {"text", std::move(text)}};
-  };
-  double largest = 0;
-  for (const Json& stage : report["stages"])
-    largest = std::max(largest, stage["memory"]["limit"].get<double>());
-  double communication = 0, all = 0;
-  for (const Json& time : report["time"]) {
-    communication += time["communication"].get<double>();
-    for (const char* part : {"compute", "memory", "communication", "waiting"})
-      all += time[part].get<double>();
-  }
-  return Json::array(
-      {line("Plan", fmt::format("{} on {} devices, meshes {}", plan.method,
-                                report["devices"].get<int>(), meshes_text(plan))),
-       line("Step", fmt::format("{} predicted", seconds_text(report["seconds"].get<double>()))),
-       line("Proof", proof_text(plan)),
-       line("Memory",
-            fmt::format("{} of a device{}", bytes_text(report["memory_bytes"].get<double>()),
-                        largest > 0 ? " of " + bytes_text(largest) : "")),
-       line("Communication",
-            fmt::format("{:.0f} % of the devices' time, waiting {:.0f} %",
-                        all > 0 ? 100 * communication / all : 0, 100 * plan.bubble))});
-}
-
 }  // namespace
 
-Json plan_numbers(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes) {
-  const cost::CostModel model = cost::CostModel::of(cluster);
+Json summary_json(const Plan& plan, std::int64_t memory_bytes) {
   std::set<int> devices;
-  for (const StagePlan& stage : plan.stages)
+  Json stages = Json::array();
+  for (const StagePlan& stage : plan.stages) {
     devices.insert(stage.plan.mesh.devices().begin(), stage.plan.mesh.devices().end());
-  Json json = {{"schema", "alpa.report/1"},
-               {"method", plan.method},
-               {"devices", devices.size()},
-               {"seconds", plan.cost.objective_seconds},
-               {"lower_bound_seconds", plan.cost.lower_bound_seconds},
-               {"gap", plan.cost.gap()},
-               {"bubble", plan.bubble},
-               {"micro_batches", plan.stages.front().graph.num_micro_batches},
-               {"memory_bytes", memory_bytes},
-               {"summary", nullptr}};
-  for (const char* key : {"stages", "time", "operators", "sharding", "memory"})
-    json[key] = Json::array();
+    stages.push_back(stage_json(stage));
+  }
+  const bool bounded = has_bound(plan);
+  return {{"method", plan.method},
+          {"meshes", meshes_text(plan)},
+          {"devices", devices.size()},
+          {"seconds", plan.cost.objective_seconds},
+          {"lower_bound_seconds", bounded ? Json(plan.cost.lower_bound_seconds) : Json()},
+          {"gap", bounded ? Json(plan.cost.gap()) : Json()},
+          {"proof", proof_text(plan)},
+          {"bubble", plan.bubble},
+          {"micro_batches", plan.stages.front().graph.num_micro_batches},
+          {"schedule", plan.schedule ? Json(name_of(*plan.schedule)) : Json()},
+          {"memory_bytes", memory_bytes},
+          {"stages", std::move(stages)},
+          {"transfers", transfers_json(plan)}};
+}
+
+namespace {
+
+/// Limits as those of `page::operators_json`.
+Json numbers_of(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes,
+                std::size_t most_operators, std::size_t most_choices) {
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  Json json = summary_json(plan, memory_bytes);
+  for (const char* key : {"time", "operators", "sharding", "memory"}) json[key] = Json::array();
   json["communication"] = {{"kinds", Json::array()}, {"largest", Json::array()}};
   const auto append = [](Json& to, Json from) {
     for (Json& one : from) to.push_back(std::move(one));
@@ -157,14 +145,12 @@ Json plan_numbers(const Plan& plan, const Cluster& cluster, std::int64_t memory_
   for (int s = 0; s < static_cast<int>(plan.stages.size()); ++s) {
     const StagePlan& stage = plan.stages[s];
     const intra_op::PricedPlan priced(stage.plan, stage.graph, model);
-    json["stages"].push_back(stage_json(stage, s));
     Json time = page::time_json(priced);
-    time["stage"] = s;
     const double busy = time["compute"].get<double>() + time["memory"].get<double>() +
                         time["communication"].get<double>();
     time["waiting"] = std::max(0.0, plan.cost.objective_seconds - busy);
     json["time"].push_back(std::move(time));
-    append(json["operators"], page::operators_json(priced, s));
+    append(json["operators"], page::operators_json(priced, s, most_operators, most_choices));
     append(json["sharding"], page::sharding_json(priced, s));
     json["memory"].push_back(page::memory_json(priced, std::max(1, stage.memory.in_flight)));
     Json communication = page::communication_json(priced, s);
@@ -172,14 +158,19 @@ Json plan_numbers(const Plan& plan, const Cluster& cluster, std::int64_t memory_
     append(json["communication"]["largest"], std::move(communication["largest"]));
   }
   if (plan.schedule) json["timeline"] = timeline_json(plan);
-  json["transfers"] = transfers_json(plan);
   json["assumptions"] = assumptions_json(cluster);
-  json["summary"] = summary_json(plan, json);
   return json;
 }
 
+}  // namespace
+
+Json plan_numbers(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes) {
+  return numbers_of(plan, cluster, memory_bytes, std::numeric_limits<std::size_t>::max(), 0);
+}
+
 Json report_json(const Plan& plan, const Cluster& cluster, std::int64_t memory_bytes) {
-  Json json = plan_numbers(plan, cluster, memory_bytes);
+  Json json = {{"schema", "alpa.report/2"}};
+  json.update(numbers_of(plan, cluster, memory_bytes, kMostOperators, kMostChoices));
   json["hand_made"] = page::hand_made_json(plan, cluster);
   return json;
 }

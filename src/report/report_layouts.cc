@@ -83,35 +83,27 @@ std::vector<Layer> layers_of(const intra_op::PricedPlan& priced) {
   return layers;
 }
 
+/// Adds to fields of `sum`, which are 0 before the first call.
+void add_to_sums(Json& sum, int count, double bytes, double seconds) {
+  sum["count"] = sum.value("count", 0) + count;
+  sum["bytes"] = sum.value("bytes", 0.0) + bytes;
+  sum["seconds"] = sum.value("seconds", 0.0) + seconds;
+}
+
 /// Communications that are alike in all layers count as one: those that take the most seconds.
-Json largest_json(const intra_op::PricedPlan& priced, const std::vector<ShardingSpec>& starts,
-                  int stage) {
-  const ShardingPlan& plan = priced.plan;
-  const Graph& graph = priced.graph;
+Json largest_json(const intra_op::PricedPlan& priced, int stage) {
   std::map<std::string, Json> alike;
-  for (std::size_t r = 0; r < starts.size(); ++r) {
-    const double seconds = priced.seconds.reshards[r];
-    if (seconds <= 0) continue;
-    const PlannedReshard& reshard = plan.reshards[r];
-    const TensorType& type = graph.type(reshard.value);
-    const UseId producer{UseKind::node, graph.values[reshard.value].producer};
+  for (const intra_op::Communication& of : intra_op::communications(priced)) {
+    if (of.seconds <= 0) continue;
     Json one = {{"stage", stage},
-                {"what", intra_op::path_text(reshard.path, plan.mesh)},
-                {"type", to_string(type)},
-                {"from", pattern_of(intra_op::use_text(graph, producer))},
-                {"for", pattern_of(intra_op::use_text(graph, reshard.uses.front()))},
-                {"left", describe(starts[r], type.rank(), plan.mesh)},
-                {"wanted", describe(reshard.path.steps.back().to, type.rank(), plan.mesh)}};
-    Json& sum = alike[json_text(one)];
-    if (sum.is_null()) {
-      sum = std::move(one);
-      sum["count"] = 0, sum["bytes"] = 0.0, sum["seconds"] = 0.0;
-    }
-    const int runs = intra_op::runs_of(reshard, graph);
-    sum["count"] = sum["count"].get<int>() + runs;
-    sum["bytes"] = sum["bytes"].get<double>() +
-                   runs * intra_op::path_sent_bytes(type, starts[r], reshard.path, plan.mesh);
-    sum["seconds"] = sum["seconds"].get<double>() + seconds;
+                {"what", of.path},
+                {"type", of.type},
+                {"from", pattern_of(of.from)},
+                {"for", pattern_of(of.target)},
+                {"left", of.left},
+                {"wanted", of.wanted}};
+    Json& sum = alike.try_emplace(json_text(one), std::move(one)).first->second;
+    add_to_sums(sum, of.runs, of.bytes, of.seconds);
   }
   std::vector<Json> sorted;
   for (auto& [key, sum] : alike) sorted.push_back(std::move(sum));
@@ -189,32 +181,26 @@ Json memory_json(const intra_op::PricedPlan& priced, int in_flight) {
 
 Json communication_json(const intra_op::PricedPlan& priced, int stage) {
   const ShardingPlan& plan = priced.plan;
-  const Graph& graph = priced.graph;
   const std::vector<ShardingSpec> starts = intra_op::starts_of_reshards(plan, priced.facts);
   std::map<std::pair<std::string, std::string>, Json> sums;
   for (std::size_t r = 0; r < starts.size(); ++r) {
     const PlannedReshard& reshard = plan.reshards[r];
-    const TensorType& type = graph.type(reshard.value);
-    const int runs = intra_op::runs_of(reshard, graph);
+    const TensorType& type = priced.graph.type(reshard.value);
+    const int runs = intra_op::runs_of(reshard, priced.graph);
     ShardingSpec spec = starts[r];
     for (const ReshardStep& step : reshard.path.steps) {
-      std::string axes;
-      for (int axis : step.axes) axes += (axes.empty() ? "" : "+") + plan.mesh.axes()[axis].name;
-      Json& sum = sums[{axes, std::string(name_of(step.kind))}];
-      if (sum.is_null())
-        sum = {{"stage", stage}, {"axis", axes}, {"kind", name_of(step.kind)},
-               {"count", 0},     {"bytes", 0.0}, {"seconds", 0.0}};
-      sum["count"] = sum["count"].get<int>() + runs;
-      sum["bytes"] =
-          sum["bytes"].get<double>() + runs * cost::step_sent_bytes(type, spec, step, plan.mesh);
-      sum["seconds"] = sum["seconds"].get<double>() +
-                       runs * cost::step_seconds(type, spec, step, plan.mesh, priced.model.reshard);
+      const std::string axes = intra_op::axes_text(step, plan.mesh), kind(name_of(step.kind));
+      Json& sum =
+          sums.try_emplace({axes, kind}, Json{{"stage", stage}, {"axis", axes}, {"kind", kind}})
+              .first->second;
+      add_to_sums(sum, runs, runs * cost::step_sent_bytes(type, spec, step, plan.mesh),
+                  runs * cost::step_seconds(type, spec, step, plan.mesh, priced.model.reshard));
       spec = step.to;
     }
   }
   Json kinds = Json::array();
   for (auto& [key, sum] : sums) kinds.push_back(std::move(sum));
-  return {{"kinds", std::move(kinds)}, {"largest", largest_json(priced, starts, stage)}};
+  return {{"kinds", std::move(kinds)}, {"largest", largest_json(priced, stage)}};
 }
 
 }  // namespace alpa::page

@@ -15,8 +15,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::size_t kMostOperators = 20, kMostChoices = 12;
-
 /// FLOPs and bytes of one run of a node on one device.
 struct Work {
   double flops = 0, bytes = 0;
@@ -78,8 +76,7 @@ std::vector<Class> classes_of(const intra_op::PricedPlan& priced) {
   for (int n = 0; n < static_cast<int>(priced.graph.nodes.size()); ++n) {
     if (!takes_time(priced, n)) continue;
     const Node& node = priced.graph.nodes[n];
-    const std::string strategy = intra_op::strategy_text(
-        priced.facts.classes.of(n).rule, priced.plan.strategies[n], priced.plan.mesh);
+    const std::string strategy = intra_op::strategy_text(priced, n, priced.plan.strategies[n]);
     Class& of =
         classes[{pattern_of(node.name) + std::string(node.op->name), node.region, strategy}];
     if (of.count++ == 0)
@@ -130,17 +127,12 @@ std::string pattern_of(const std::string& name) {
   return pattern;
 }
 
-Json operator_classes_json(const intra_op::PricedPlan& priced) {
-  Json json = Json::array();
-  for (const Class& of : classes_of(priced)) json.push_back(class_json(of));
-  return json;
-}
-
-Json operators_json(const intra_op::PricedPlan& priced, int stage) {
+Json operators_json(const intra_op::PricedPlan& priced, int stage, std::size_t most,
+                    std::size_t choices) {
   std::vector<Class> classes = classes_of(priced);
-  if (classes.size() > kMostOperators) classes.resize(kMostOperators);
+  if (classes.size() > most) classes.resize(most);
   std::vector<int> nodes;
-  for (std::size_t c = 0; c < std::min(kMostChoices, classes.size()); ++c)
+  for (std::size_t c = 0; c < std::min(choices, classes.size()); ++c)
     nodes.push_back(classes[c].first);
   const auto alternatives = intra_op::next_best(nodes, priced);
   Json json = Json::array();
@@ -149,8 +141,7 @@ Json operators_json(const intra_op::PricedPlan& priced, int stage) {
     one["stage"] = stage;
     if (c < alternatives.size() && alternatives[c])
       one["next_best"] = {
-          {"strategy", intra_op::strategy_text(priced.facts.classes.of(classes[c].first).rule,
-                                               alternatives[c]->strategy, priced.plan.mesh)},
+          {"strategy", intra_op::strategy_text(priced, nodes[c], alternatives[c]->strategy)},
           {"extra_seconds", alternatives[c]->extra_seconds}};
     json.push_back(std::move(one));
   }

@@ -1,89 +1,28 @@
 // src/report/report_page.cc — a report as one HTML file
 #include "report_page.h"
 
-#include <cmath>
 #include <map>
 
 #include "alpa/base/error.h"
-#include "alpa/base/text.h"
-#include "report_assets.h"
-#include "report_panels.h"
 #include "src/base/json.h"
 
 namespace alpa {
 
 using Json = nlohmann::ordered_json;
 
-namespace {
-
-/// Two significant digits with a prefix: "1.2 TFLOP/s".
-std::string with_prefix(double value, std::string_view unit) {
-  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
-  std::size_t prefix = 0;
-  while (std::abs(value) >= 999.5 && prefix + 1 < std::size(kPrefixes)) value /= 1000, ++prefix;
-  return fmt::format("{} {}{}", two_digits(value), kPrefixes[prefix], unit);
-}
-
-std::string summary(const Json& report) {
-  std::string html = "<dl>";
-  for (const Json& line : report["summary"])
-    html += fmt::format("<dt>{}</dt><dd>{}</dd>", page::escaped(line["label"].get<std::string>()),
-                        page::escaped(line["text"].get<std::string>()));
-  return html + "</dl>\n";
-}
-
-/// JSON inside of a script element.
-std::string embedded(const Json& report) {
-  std::string text = json_text(report), safe;
-  for (char c : text) safe += c == '<' ? "\\u003c" : std::string(1, c);
-  return safe;
-}
-
-struct Panel {
-  const char *id, *title;
-  std::string (*html)(const Json&);
-};
-constexpr Panel kPanels[] = {
-    {"time", "Where the seconds go", page::time_panel},
-    {"sharding", "How tensors are split", page::sharding_panel},
-    {"memory", "Memory over the step", page::memory_panel},
-    {"timeline", "Timeline of the pipeline", page::timeline_panel},
-    {"communication", "Communication", page::communication_panel},
-    {"alternatives", "What else could be chosen", page::alternatives_panel},
-    {"assumptions", "What the planner assumed", page::assumptions_panel},
-};
-
-}  // namespace
-
-std::string report_number(double value, std::string_view unit) {
-  if (unit == "s") return seconds_text(value);
-  if (unit == "B") return bytes_text(value);
-  if (unit == "%") return fmt::format("{:.0f} %", 100 * value);
-  if (unit == "F") return with_prefix(value, "FLOP");
-  if (unit == "F/s") return with_prefix(value, "FLOP/s");
-  if (unit == "B/s") return with_prefix(value, "B/s");
-  return value == std::floor(value) ? fmt::format("{:.0f}", value) : two_digits(value);
-}
-
 std::string report_page(const Json& report) {
-  std::string body, links;
-  for (const Panel& panel : kPanels) {
-    const std::string html = panel.html(report);
-    if (html.empty()) continue;
-    links += fmt::format("<a href=\"#{}\">{}</a>", panel.id, panel.title);
-    body +=
-        fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", panel.id, panel.title, html);
-  }
+  std::string numbers;  // safe inside of a script element
+  for (char c : json_text(report)) numbers += c == '<' ? "\\u003c" : std::string(1, c);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>Plan: {}</title>\n<style>{}</style></head>\n"
+      "<title>Plan</title>\n<style>{}</style></head>\n"
       "<body>\n<h1>Plan of a training step</h1>\n"
-      "{}<nav>{}</nav>\n{}<div id=\"tip\" role=\"tooltip\"></div>\n"
+      "<noscript>A script of this page draws it. Let it run.</noscript>\n"
+      "<dl></dl><nav></nav><main></main><div id=\"tip\" role=\"tooltip\"></div>\n"
       "<script type=\"application/json\" id=\"numbers\">{}</script>\n<script>{}</script>\n"
       "</body></html>\n",
-      page::escaped(report["summary"][0]["text"].get<std::string>()), page::kStyle, summary(report),
-      links, body, embedded(report), page::kScript);
+      page::kStyle, numbers, page::kScript);
 }
 
 void add_trace(Json& report, const std::string& trace, const std::string& origin) {

@@ -14,11 +14,10 @@ namespace alpa::page {
 std::string pattern_of(const std::string& name);
 
 /// Per class of alike operators, the most seconds first: seconds, FLOPs and bytes of a step and
-/// device, what bounds them, their strategy, and the next best for the first ones.
-nlohmann::ordered_json operators_json(const intra_op::PricedPlan& priced, int stage);
-
-/// All classes of operators, without the next best strategies.
-nlohmann::ordered_json operator_classes_json(const intra_op::PricedPlan& priced);
+/// device, what bounds them, and their strategy. At most `most` classes; the first `choices` have
+/// their next best strategy, too.
+nlohmann::ordered_json operators_json(const intra_op::PricedPlan& priced, int stage,
+                                      std::size_t most, std::size_t choices);
 
 /// Seconds of a step by what bounds them: products, memory, communication.
 nlohmann::ordered_json time_json(const intra_op::PricedPlan& priced);

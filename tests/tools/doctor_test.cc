@@ -3,18 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
-#include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "src/base/thread_team.h"
+#include "src/cuda_loader/cuda_library.h"
 #include "tools/doctor_report.h"
 
 namespace doctor_test {
 
 using namespace doctor;
-using Json = nlohmann::json;
-
+using namespace std::string_literals;
 namespace {
 
 struct Output {
@@ -33,66 +31,93 @@ Output run(const std::string& arguments) {
   return output;
 }
 
-template <std::size_t N>
-void set(char (&to)[N], const char* text) {
-  std::snprintf(to, N, "%s", text);
-}
-
-/// What the library reports on a machine with the toolkit alone.
-Cuda without_driver() {
-  Cuda cuda;
-  cuda.reason = "CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)";
-  cuda.library = "/x/libalpa_cuda.so";
-  set(cuda.versions.runtime, "13.0");
-  set(cuda.versions.cublas, "13.1.0");
-  set(cuda.versions.cublas_lt, "13.1.1");
-  set(cuda.versions.cudnn, "9.13.1");
-  set(cuda.versions.nccl, "2.28.9");
-  set(cuda.versions.nvrtc, "13.0");
-  return cuda;
+/// CUDA of a machine with the toolkit alone.
+Json without_driver() {
+  return {{"reason", "CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)"},
+          {"library", "/x/libalpa_cuda.so"},
+          {"cards_seen", 0},
+          {"versions",
+           {{"runtime", "13.0"},
+            {"driver", ""},
+            {"cublas", "13.1.0"},
+            {"cublas_lt", "13.1.1"},
+            {"cudnn", "9.13.1"},
+            {"nccl", "2.28.9"},
+            {"nvrtc", "13.0"}}},
+          {"devices", Json::array()},
+          {"links", Json::array()}};
 }
 
 /// Two cards of a machine nobody has.
-Cuda with_two_devices() {
-  Cuda cuda = without_driver();
-  cuda.reason = "";
-  cuda.cards_seen = 2;
-  set(cuda.versions.driver, "13.1");
-  Gpu gpu;
-  set(gpu.device.name, "NVIDIA Z1");
-  gpu.device.major = 9;
-  gpu.device.multiprocessors = 132;
-  gpu.device.clock_hertz = 1'980'000'000;
-  gpu.device.memory_bytes = std::int64_t{80} << 30;
-  gpu.device.free_bytes = std::int64_t{79} << 30;
-  gpu.device.l2_bytes = std::int64_t{50} << 20;
-  gpu.matmul = {{"f32", 5e13}, {"bf16", 7.5e14}};
-  gpu.copy_bytes_per_second = 4.25e12;
-  gpu.dnn = "cuDNN convolution and attention run";
-  gpu.free_behind_bytes = gpu.device.free_bytes - (std::int64_t{310} << 20);
-  cuda.gpus = {gpu, {}};
-  cuda.gpus[1].error =
+Json with_two_devices() {
+  constexpr std::int64_t kFree = std::int64_t{79} << 30;
+  Json cuda = without_driver();
+  cuda["reason"] = nullptr;
+  cuda["cards_seen"] = 2;
+  cuda["versions"]["driver"] = "13.1";
+  const Json ceilings = {{"matmul_flops_per_second", {{"f32", 5e13}, {"bf16", 7.5e14}}},
+                         {"copy_bytes_per_second", 4.25e12}};
+  Json device = {{"name", "NVIDIA Z1"},
+                 {"compute_capability", "9.0"},
+                 {"multiprocessors", 132},
+                 {"clock_hertz", 1'980'000'000},
+                 {"memory_bytes", std::int64_t{80} << 30},
+                 {"free_bytes", kFree},
+                 {"free_behind_bytes", kFree - (std::int64_t{310} << 20)},
+                 {"l2_bytes", std::int64_t{50} << 20},
+                 {"ceilings", ceilings},
+                 {"dnn", "cuDNN convolution and attention run"},
+                 {"error", nullptr}};
+  cuda["devices"].push_back(device);
+  device["error"] =
       "cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at x.cc:1";
-  cuda.links = {{0, 1, {1, 1, 0}}, {1, 0, {0, 0, 2}}};
+  cuda["devices"].push_back(device);
+  const auto link = [](int from, int to, bool direct, int rank) {
+    return Json{{"from", from},
+                {"to", to},
+                {"peer", direct},
+                {"atomics", direct},
+                {"performance_rank", rank}};
+  };
+  cuda["links"] = {link(0, 1, true, 0), link(1, 0, false, 2)};
   return cuda;
 }
 
-Report report_of(const Cuda& cuda) {
-  Report report;
-  report.version = "0.1.0";
-  report.processor = {"Abacus",
-                      2,
-                      4,
-                      {"avx2", "fma"},
-                      "avx2",
-                      std::int64_t{8} << 30,
-                      std::int64_t{8} << 30,
-                      std::int64_t{3} << 29,
-                      {{"f32", 1.5e11}},
-                      2.5e10};
-  report.cuda = cuda;
-  report.missing = missing_for_cuda(cuda);
-  return report;
+Json report_of(const Json& cuda) {
+  const Json ceilings = {{"matmul_flops_per_second", {{"f32", 1.5e11}}},
+                         {"copy_bytes_per_second", 2.5e10}};
+  return {{"version", "0.1.0"},
+          {"processor",
+           {{"model", "Abacus"},
+            {"usable_cores", 2},
+            {"cores", 4},
+            {"instruction_sets", {"avx2", "fma"}},
+            {"kernels", "avx2"},
+            {"memory_bytes", std::int64_t{8} << 30},
+            {"limit_bytes", std::int64_t{8} << 30},
+            {"available_bytes", std::int64_t{3} << 29},
+            {"ceilings", ceilings}}},
+          {"cuda", cuda},
+          {"launch", nullptr},
+          {"libraries", Json::array()},
+          {"missing", missing_for_cuda(cuda)}};
+}
+
+/// A launch by `launcher` with Open MPI.
+Json launch_of(const Json& launcher, int processes) {
+  return {{"launcher", launcher},     {"processes", processes}, {"library", "/x/m.so"},
+          {"mpi", "Open MPI v4.1.4"}, {"reason", nullptr},      {"mpirun", nullptr},
+          {"hosts", Json::array()},   {"wrong", Json::array()}};
+}
+
+Json host(const char* name, const std::vector<int>& ranks, int cores, int fewest, int most,
+          int gpus) {
+  return {{"name", name},
+          {"ranks", ranks},
+          {"cores", cores},
+          {"offered_cores", 8},
+          {"cores_per_process", {fewest, most}},
+          {"gpus", gpus}};
 }
 
 constexpr const char* kProcessorText =
@@ -163,32 +188,34 @@ TEST_CASE("the text of a machine with two devices") {
 }
 
 TEST_CASE("the text says whether several processes can be started") {
-  Report report = report_of(without_driver());
-  const auto text = [&](const Launch& launch) {
-    report.launch = launch;
+  Json report = report_of(without_driver());
+  const auto text = [&](const Json& launch) {
+    report["launch"] = launch;
     const std::string whole = report_text(report);
     const std::size_t begin = whole.find("\nprocesses ") + 1;
     return whole.substr(begin, whole.find("missing ") - begin);
   };
-  Launch launch{.library = "/x/libalpa_mpi.so", .version = "Open MPI v4.1.4"};
-  launch.mpirun = "mpirun (Open MPI) 4.1.4";
+  Json launch = launch_of(nullptr, 1);
+  launch["mpirun"] = "mpirun (Open MPI) 4.1.4";
   CHECK(text(launch) ==
         "processes   1, without a launcher; mpirun (Open MPI) 4.1.4 can start several: Open MPI "
-        "v4.1.4 (/x/libalpa_mpi.so)\n");
-  launch.mpirun = "";
+        "v4.1.4 (/x/m.so)\n");
+  launch["mpirun"] = nullptr;
   CHECK(text(launch) ==
         "processes   1, without a launcher; several cannot be started: no mpirun is on the PATH\n");
-  launch.reason = "no MPI";
+  launch["reason"] = "no MPI";
   CHECK(text(launch) == "processes   1, without a launcher; several cannot be started: no MPI\n");
+  launch["processes"] = nullptr;
+  CHECK(text(launch) == "processes   not started together; no MPI\n");
+  launch["launcher"] = "srun";
+  CHECK(text(launch) == "processes   several by srun on unknown hosts; no MPI\n");
 }
 
 TEST_CASE("the text of a launch has its hosts and what is wrong with bindings") {
-  Report report = report_of(without_driver());
-  Launch launch{
-      .launcher = "mpirun", .size = 6, .library = "/x/m.so", .version = "Open MPI v4.1.4"};
-  launch.hosts = {{"n1", {0, 1, 2, 3}, 4, 8, 1, 1, 0}, {"n2", {4, 5}, 8, 8, 2, 8, 2}};
-  launch.wrong = wrong_bindings(launch);
-  report.launch = launch;
+  Json report = report_of(without_driver()), launch = launch_of("mpirun", 6);
+  launch["hosts"] = {host("n1", {0, 1, 2, 3}, 4, 1, 1, 0), host("n2", {4, 5}, 8, 2, 8, 2)};
+  launch["wrong"] = wrong_bindings(launch);
+  report["launch"] = launch;
   const std::string text = report_text(report);
   CHECK_MESSAGE(
       text.find(
@@ -201,116 +228,97 @@ TEST_CASE("the text of a launch has its hosts and what is wrong with bindings") 
           "wrong       host n1 has 4 processes, host n2 has 2; start as many on every host\n") !=
           text.npos,
       text);
-  launch.launcher = "srun";
+  launch["launcher"] = "srun";
   CHECK(wrong_bindings(launch)[0].ends_with(
       "give srun --cpu-bind=none, and the job more of --cpus-per-task"));
-  const Json json = Json::parse(report_json(report)).at("launch");
-  CHECK(json.at("hosts").at(1) == Json{{"name", "n2"},
-                                       {"ranks", {4, 5}},
-                                       {"cores", 8},
-                                       {"offered_cores", 8},
-                                       {"cores_per_process", {2, 8}},
-                                       {"gpus", 2}});
-  CHECK(json.at("wrong").size() == 2);
-  CHECK(json.at("reason").is_null());
 }
 
 TEST_CASE("a limit of control groups on memory is told") {
-  Report report = report_of(without_driver());
-  report.processor.limit_bytes = std::int64_t{2} << 30;
+  Json report = report_of(without_driver());
+  report["processor"]["limit_bytes"] = std::int64_t{2} << 30;
   CHECK(report_text(report).find(
             "memory      8.0 GiB, control groups allow 2.0 GiB, 1.5 GiB available\n") !=
         std::string::npos);
-  CHECK(Json::parse(report_json(report)).at("processor").at("limit_bytes") == std::int64_t{2}
-                                                                                  << 30);
-}
-
-TEST_CASE("the JSON of a machine with two devices") {
-  const Json cuda = Json::parse(report_json(report_of(with_two_devices()))).at("cuda");
-  CHECK(cuda.at("reason").is_null());
-  CHECK(cuda.at("devices").at(0).at("compute_capability") == "9.0");
-  CHECK(cuda.at("devices").at(0).at("ceilings").at("matmul_flops_per_second").at("bf16") == 7.5e14);
-  CHECK(cuda.at("devices").at(0).at("error").is_null());
-  CHECK(cuda.at("devices").at(1).at("error").get<std::string>().starts_with("cudaMalloc"));
-  CHECK(cuda.at("links").at(0) ==
-        Json{{"from", 0}, {"to", 1}, {"peer", true}, {"atomics", true}, {"performance_rank", 0}});
 }
 
 TEST_CASE("a machine without cuDNN says so, and what else is there is used") {
-  Cuda cuda = with_two_devices();
-  set(cuda.versions.cudnn, "");
-  cuda.gpus[0].dnn = "";
-  Report report = report_of(cuda);
-  report.libraries = libraries(cuda, {});
+  Json cuda = with_two_devices();
+  cuda["versions"]["cudnn"] = "";
+  cuda["devices"][0]["dnn"] = nullptr;
+  Json report = report_of(cuda);
+  report["libraries"] = libraries(cuda, launch_of(nullptr, 1));
   CHECK(report_text(report).find("\n            cuDNN, tested with 9.19.0: not found\n") !=
         std::string::npos);
   CHECK(report_text(report).ends_with(
       "missing     cuDNN: convolutions and attention run on plain kernels, which are slow: "
       "apt-get install -y libcudnn9-cuda-13 (from NVIDIA's Debian repository), "
       "or pip install nvidia-cudnn-cu13 and name its folder in LD_LIBRARY_PATH\n"));
-  CHECK(Json::parse(report_json(report)).at("libraries").at(4).at("version").is_null());
+  CHECK(report["libraries"][4]["version"].is_null());
 }
 
 TEST_CASE("libraries are compared with the tested versions by number") {
-  const auto of = [](const char* version, const char* tested) {
-    return verdict({"x", version, tested});
-  };
-  CHECK(of("9.19.0", "9.19.0") == "ok");
-  CHECK(of("13.0", "13.0.2") == "ok");
-  CHECK(of("9.8.0", "9.19.0") == "older than tested");
-  CHECK(of("9.19.1", "9.19.0") == "newer than tested");
-  CHECK(of("10", "9.19.0") == "newer than tested");
-  CHECK(of("2.1rc1", "2.1") == "ok");
-  CHECK(of("13.1", "") == "not tested");
-  CHECK(of("", "9.19.0") == "not found");
+  CHECK(verdict("9.19.0", "9.19.0") == "ok");
+  CHECK(verdict("13.0", "13.0.2") == "ok");
+  CHECK(verdict("9.8.0", "9.19.0") == "older than tested");
+  CHECK(verdict("9.19.1", "9.19.0") == "newer than tested");
+  CHECK(verdict("10", "9.19.0") == "newer than tested");
+  CHECK(verdict("2.1rc1", "2.1") == "ok");
+  CHECK(verdict("13.1", "") == "not tested");
+  CHECK(verdict("", "9.19.0") == "not found");
 }
 
 TEST_CASE("the libraries of CUDA, MPI and the core are listed, those of CUDA with its backend") {
-  const Launch launch{.version = "Open MPI v5.0.1"};
-  Report report = report_of(with_two_devices());
-  report.libraries = libraries(report.cuda, launch);
+  Json report = report_of(with_two_devices()), launch = launch_of(nullptr, 1);
+  launch["mpi"] = "Open MPI v5.0.1";
+  report["libraries"] = libraries(report["cuda"], launch);
   CHECK(report_text(report).find(
             "\nlibraries   CUDA runtime 13.0, tested with 13.0: ok\n"
             "            CUDA driver 13.1, tested with 13.0: newer than tested\n") !=
         std::string::npos);
-  CHECK(Json::parse(report_json(report)).at("libraries").at(7) ==
-        Json{{"name", "Open MPI"},
-             {"version", "5.0.1"},
-             {"tested", "4.1.4"},
-             {"status", "newer than tested"}});
-  CHECK(libraries(report.cuda, launch).size() == 12);
-  CHECK(libraries({}, launch).size() == 5);
-  CHECK(verdict(libraries({}, {}).front()) == "not found");
-  CHECK(verdict(libraries({}, {.version = "MPICH 4.2"}).front()) == "not tested");
+  CHECK(report["libraries"][7] == Json{{"name", "Open MPI"},
+                                       {"version", "5.0.1"},
+                                       {"tested", "4.1.4"},
+                                       {"status", "newer than tested"}});
+  CHECK(report["libraries"].size() == 12);
+  Json cuda = without_driver();
+  cuda["library"] = cuda["versions"] = nullptr;
+  CHECK(libraries(cuda, launch).size() == 5);
+  launch["mpi"] = nullptr;
+  CHECK(libraries(cuda, launch)[0]["status"] == "not found");
+  launch["mpi"] = "MPICH 4.2";
+  CHECK(libraries(cuda, launch)[0]["status"] == "not tested");
 }
 
 TEST_CASE("what is missing comes with what to do") {
   const std::string driver =
       "apt-get install -y nvidia-open (from NVIDIA's Debian repository), then restart";
+  const auto missing = [](const Json& cuda) {
+    const Json all = missing_for_cuda(cuda);
+    REQUIRE(all.size() == 1);
+    return std::pair<std::string, std::string>(all[0]["what"], all[0]["remedy"]);
+  };
   CHECK(missing_for_cuda(with_two_devices()).empty());
 
-  Cuda cuda = without_driver();
-  cuda.cards_seen = 1;
-  CHECK(missing_for_cuda(cuda) == std::vector<Missing>{{"NVIDIA driver", driver}});
+  Json cuda = without_driver();
+  cuda["cards_seen"] = 1;
+  CHECK(missing(cuda) == std::pair("NVIDIA driver"s, driver));
 
-  cuda.reason =
+  cuda["reason"] =
       "CUDA 13.0 runtime, but the driver only supports CUDA 12.4 (cudaErrorInsufficientDriver)";
-  set(cuda.versions.driver, "12.4");
-  CHECK(missing_for_cuda(cuda) == std::vector<Missing>{{"newer NVIDIA driver", driver}});
+  cuda["versions"]["driver"] = "12.4";
+  CHECK(missing(cuda) == std::pair("newer NVIDIA driver"s, driver));
 
-  cuda.reason = "CUDA 13.0 runtime and a driver for CUDA 13.0, but no device (cudaErrorNoDevice)";
-  CHECK(missing_for_cuda(cuda) ==
-        std::vector<Missing>{
-            {"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}});
+  cuda["reason"] =
+      "CUDA 13.0 runtime and a driver for CUDA 13.0, but no device (cudaErrorNoDevice)";
+  CHECK(missing(cuda) ==
+        std::pair("visible GPU"s, "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"s));
 
-  Cuda bare;
-  bare.reason = "there is no /nowhere/libalpa_cuda.so";
-  bare.cards_seen = 1;
-  CHECK(missing_for_cuda(bare) ==
-        std::vector<Missing>{
-            {"CUDA backend",
-             "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from "
-             "NVIDIA's Debian repository), then configure with -DALPA_CUDA=ON and build"}});
+  cuda["reason"] = "there is no /nowhere/libalpa_cuda.so";
+  cuda["library"] = cuda["versions"] = nullptr;
+  CHECK(missing(cuda) ==
+        std::pair("CUDA backend"s,
+                  "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from "
+                  "NVIDIA's Debian repository), then configure with -DALPA_CUDA=ON and build"s));
 }
 
 }  // namespace doctor_test

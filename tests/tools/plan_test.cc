@@ -156,11 +156,11 @@ TEST_CASE("pp-dp holds parameters whole in every stage, intra-zero2 splits gradi
   CHECK(stages["seconds"].get<double>() ==
         doctest::Approx(data["seconds"].get<double>()).epsilon(0.005));
   const auto state = [](const Json& plan) {
-    return plan["stages"][0]["memory_bytes"]["state"].get<std::int64_t>();
+    return plan["stages"][0]["memory"]["state"].get<std::int64_t>();
   };
   CHECK(state(stages) == state(data));
   const auto accumulators = [](const Json& plan) {
-    return plan["stages"][0]["memory_bytes"]["accumulators"].get<std::int64_t>();
+    return plan["stages"][0]["memory"]["accumulators"].get<std::int64_t>();
   };
   CHECK(accumulators(split) < accumulators(data) / 7);  // on eight devices
   CHECK(split["seconds"].get<double>() <= zero2["seconds"].get<double>() * (1 + 0.005));
@@ -172,7 +172,7 @@ TEST_CASE("pp-dp holds parameters whole in every stage, intra-zero2 splits gradi
 TEST_CASE("a method that does not fit says what its smallest plan needs") {
   // Data parallelism holds all state on every device; plans that are searched for need not.
   const Json whole = json_of(plan_mlp({"--method", "data", "--json"}));
-  const std::int64_t state = whole["plan"]["stages"][0]["memory_bytes"]["state"];
+  const std::int64_t state = whole["plan"]["stages"][0]["memory"]["state"];
   const std::string budget = std::to_string(state);
   const Json report =
       json_of(plan_mlp({"--memory-budget", budget, "--compare", "data,zero3", "--json"}));
