@@ -152,16 +152,18 @@ Json sharding_json(const intra_op::PricedPlan& priced, int stage) {
 
 Json memory_json(const intra_op::PricedPlan& priced, int in_flight) {
   const std::size_t points = priced.graph.nodes.size() + 1;
+  const int apply = intra_op::first_apply(priced.graph);
   std::vector<std::array<double, kNumKinds>> live(points + 1);
   for (const intra_op::LiveBytes& of : intra_op::live_bytes(priced.plan, priced.facts)) {
-    const std::size_t kind = kind_of(priced.graph, of);
-    live[of.points.from][kind] += static_cast<double>(of.bytes);
-    live[of.points.to][kind] -= static_cast<double>(of.bytes);
+    const bool kept = in_flight > 1 && of.is_kept;  // in places of each micro-batch's own
+    const intra_op::LivePoints range = kept ? intra_op::LivePoints{0, apply} : of.points;
+    const double bytes = static_cast<double>(of.bytes) * (kept ? in_flight : 1);
+    const std::size_t kind = kept ? 3 : kind_of(priced.graph, of);
+    live[range.from][kind] += bytes;
+    live[range.to][kind] -= bytes;
   }
   for (std::size_t p = 1; p < points; ++p)
     for (std::size_t kind = 0; kind < kNumKinds; ++kind) live[p][kind] += live[p - 1][kind];
-  double kept = 0;  // by a micro-batch for its backward run
-  for (std::size_t p = 0; p < points; ++p) kept = std::max(kept, live[p][3]);
   const std::size_t stride = (points + kMostPoints - 1) / kMostPoints;
   Json series = Json::array();
   for (std::size_t begin = 0; begin < points; begin += stride) {
@@ -171,10 +173,7 @@ Json memory_json(const intra_op::PricedPlan& priced, int in_flight) {
     const auto fullest =
         std::max_element(live.begin() + begin, live.begin() + std::min(begin + stride, points),
                          [&](const auto& a, const auto& b) { return sum(a) < sum(b); });
-    Json point = Json::array();
-    for (std::size_t kind = 0; kind < kNumKinds; ++kind)
-      point.push_back((*fullest)[kind] + (kind == 3 ? (in_flight - 1) * kept : 0));
-    series.push_back(std::move(point));
+    series.push_back(*fullest);
   }
   return {{"kinds", kKinds}, {"points", std::move(series)}};
 }
