@@ -18,7 +18,7 @@ namespace {
 /// Time to measure the devices' peak in.
 constexpr double kPeakSeconds = 0.1;
 
-void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster& cluster,
+void report(const Flags& flags, const CompiledStep& planned, const Cluster& cluster,
             const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
   if (flags.timeline) fmt::print("{}", timeline(planned));
@@ -30,7 +30,7 @@ void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster
 }
 
 /// The step, and the evaluation that follows its plan.
-std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingStep& step,
+std::array<Executable, 2> plan_or_load(const Flags& flags, const TrainingStep& step,
                                        const TrainingStep& evaluation, const Method& method,
                                        const Cluster& cluster) {
   if (!flags.load_plan.empty())
@@ -42,7 +42,7 @@ std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingS
 }
 
 /// Where --checkpoint saves the run. Throws Error if another run is there that is not resumed.
-std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
+std::optional<Checkpoints> checkpoints_of(const Flags& flags) {
   if (flags.checkpoint.empty()) return {};
   Checkpoints saved(flags.checkpoint, {.every = flags.checkpoint_every,
                                        .keep = static_cast<int>(flags.keep),
@@ -55,7 +55,7 @@ std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
   return saved;
 }
 
-Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph& graph) {
+Telling telling_of(const Flags& flags, const Cluster& cluster, const Graph& graph) {
   Telling telling{.log = flags.log, .check_replicas = flags.check_replicas.value_or(0)};
   if (flags.quiet) return telling;
   telling.progress = true;
@@ -65,13 +65,13 @@ Telling telling_of(const CommonFlags& flags, const Cluster& cluster, const Graph
 
 }  // namespace
 
-TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
+TrainingStep step_of(Flags flags, const Task& task, std::int64_t steps) {
   flags.steps = steps;
   return training_step(task.inputs, task.model, make_optimizer(flags),
                        {.precision = precision_of(flags), .remat = remat_of(flags)});
 }
 
-void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task) {
+void plan_and_report(const Flags& flags, const Cluster& cluster, const Task& task) {
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
   const CompiledStep planned =
       plan_only(step_of(flags, task, flags.steps),
@@ -85,7 +85,7 @@ void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   }
 }
 
-Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task,
+Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& task,
                      std::int64_t steps) {
   require(!flags.compare || cli::processes() == 1,
           "--compare trains on one device too, which {} processes cannot share; start one process",
@@ -119,7 +119,7 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   return run;
 }
 
-std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task) {
+std::optional<Run> run_task(const Flags& flags, const std::function<Task()>& make_task) {
   const Cluster cluster = make_cluster(flags);
   if (flags.plan_only) {
     plan_and_report(flags, cluster, make_task());
