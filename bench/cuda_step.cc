@@ -120,7 +120,7 @@ void print_kernels(const Options& o, bench::ResidentStep& step, double step_seco
 
 void measure_step(const Options& o) {
   const programs::Task task = task_of(o);
-  bench::ResidentStep step(programs::step_of(o, task, 1), method_of(o), batch_of(o, task),
+  bench::ResidentStep step(programs::step_of(o, task), method_of(o), batch_of(o, task),
                            o.held << 20);
   if (o.profile) {
     cuda::check(cudaProfilerStart(), "cudaProfilerStart");
@@ -189,7 +189,7 @@ void measure_products(const Options& o) {
   cuda::Matmuls matmuls({.measured = !o.no_tune});
   const cuda::Gpu card = bench::first_card(matmuls);
   const CompiledStep planned =
-      plan_only(programs::step_of(o, task_of(o), 1), method_of(o), Cluster::local(1, "cuda"));
+      plan_only(programs::step_of(o, task_of(o)), method_of(o), Cluster::local(1, "cuda"));
   std::map<std::string, Product> products = products_of(planned, card);
   const TensorType square{bf16, {o.ceiling, o.ceiling}};
   const bench::Queue large =

@@ -74,8 +74,8 @@ Task mlp_task(const Flags& flags) {
       });
 }
 
-std::int64_t number_of_steps(const Flags& flags, const Task& task) {
-  return flags.epochs > 0 ? flags.epochs * task.training->size() : flags.steps;
+std::string plan_name(const Flags& flags) {
+  return flags.method == "shard" ? "automatic" : flags.method;
 }
 
 /// Steps of each method in the comparison.
@@ -126,12 +126,7 @@ std::string comparison_text(const Flags& flags, const Cluster& cluster, const Ta
   return table_text(rows);
 }
 
-void run_demo(const Flags& flags, const Cluster& cluster) {
-  const Task task = mlp_task(flags);
-  fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
-             flags.epochs, cluster.num_devices(),
-             flags.method == "shard" ? "automatic" : flags.method);
-  const Run run = train_and_report(flags, cluster, task, number_of_steps(flags, task));
+void print_comparison(const Flags& flags, const Task& task, const Run& run) {
   fmt::print(
       "\nThe same step under every method: median of {} steps, "
       "bytes per device (peak) and bytes each device sends per step,\nlargest difference of a "
@@ -139,9 +134,8 @@ void run_demo(const Flags& flags, const Cluster& cluster) {
       "differently,\nand Adam makes a step of up to the learning rate of a gradient that is "
       "nothing but rounding)\n{}",
       kComparedSteps, cli::processes() == 1 ? "single-device" : "data-parallel", kComparedSteps,
-      comparison_text(flags, cluster, task));
-  fmt::print("\nWhere the {} plan puts every parameter\n{}",
-             flags.method == "shard" ? "automatic" : flags.method,
+      comparison_text(flags, make_cluster(flags), task));
+  fmt::print("\nWhere the {} plan puts every parameter\n{}", plan_name(flags),
              sharding_text(run.executable.planned()));
   if (!flags.report.empty())
     fmt::print("\nOpen {} in a browser to look at the plan.\n", flags.report);
@@ -162,13 +156,15 @@ void train_mlp(Flags& flags) {
   set_demo(flags);
   cli::require_effect(flags.given, "--steps", flags.epochs > 0,
                       flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");
-  const Cluster cluster = make_cluster(flags);
-  if (flags.plan_only) return plan_and_report(flags, cluster, mlp_task(flags));
-  require_devices(cluster);
-  fmt::print("backend     {}\n", backend_line(flags, cluster));
-  if (flags.demo) return run_demo(flags, cluster);
-  const Task task = mlp_task(flags);
-  train_and_report(flags, cluster, task, number_of_steps(flags, task));
+  Task task;
+  const std::optional<Run> run = run_task(flags, [&] {
+    task = mlp_task(flags);
+    if (flags.demo && !flags.plan_only)
+      fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
+                 flags.epochs, make_cluster(flags).num_devices(), plan_name(flags));
+    return task;
+  });
+  if (run && flags.demo) print_comparison(flags, task, *run);
 }
 
 }  // namespace

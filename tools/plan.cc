@@ -30,6 +30,14 @@ std::vector<cli::Flag> common_rows(PlanFlags& flags) {
   return rows;
 }
 
+/// An extent whose default is that of the published model.
+cli::Flag extent(const char* name, std::int64_t* target, const char* meaning, std::int64_t least,
+                 std::int64_t most = cli::kMaxCount) {
+  cli::Flag row = cli::whole(name, target, meaning, least, most);
+  row.initial.clear();
+  return row;
+}
+
 std::vector<cli::Flag> rows_of(PlanFlags& f) {
   using namespace cli;
   return joined(
@@ -37,9 +45,9 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
              fmt::format("one of {}; or a graph file, as --dump writes it (01_graph.txt)",
                          fmt::join(programs::planned_models(), ", "))),
         optional_argument("SIZE", &f.model, "of the model, such as 2.6B")},
-       in_group("Model", {whole("--sequence", &f.sequence, "tokens of an example", 1),
-                          whole("--vocabulary", &f.vocabulary, "different tokens", 2),
-                          whole("--image", &f.image, "rows and columns of an image", 1, 4096)}),
+       in_group("Model", {extent("--sequence", &f.sequence, "tokens of an example", 1),
+                          extent("--vocabulary", &f.vocabulary, "different tokens", 2),
+                          extent("--image", &f.image, "rows and columns of an image", 1, 4096)}),
        in_group("Devices", {text("--cluster", &f.cluster,
                                  fmt::format("a cluster file, or one of {}",
                                              fmt::join(Cluster::names(), ", "))),

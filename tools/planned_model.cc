@@ -12,7 +12,7 @@
 #include "src/base/file.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
-#include "src/ops/custom_ops.h"
+#include "tools/plan_or_model.h"
 
 namespace plan {
 
@@ -28,20 +28,12 @@ PlannedModel model_of_file(const PlanFlags& flags) {
                            "--optimizer", "--remat", "--micro-batches", "--pipeline-layers"})
     cli::require_effect(flags.given, flag, true,
                         "on a graph file, which is a training step as it is");
-  const std::string text = read_file(flags.name, kGraphFile);
-  Graph graph;
-  try {
-    graph = parse_graph(text, known_ops());
-  } catch (const Error& error) {
-    fail("{}: {}", flags.name, error.what());
-  }
-  PlannedModel model{.name = flags.name,
-                     .traced = true,
-                     .micro_batches = graph.num_micro_batches,
-                     .has_layers = num_layers(graph) > 1};
-  model.step = {
-      .inputs = {}, .trace = [graph](const TraceOptions&) { return graph; }, .scalars = {}};
-  return model;
+  const Graph graph = tools::graph_of(read_file(flags.name, kGraphFile), flags.name);
+  return {.name = flags.name,
+          .step = tools::step_of(graph),
+          .traced = true,
+          .micro_batches = graph.num_micro_batches,
+          .has_layers = num_layers(graph) > 1};
 }
 
 PlannedModel model_of_table(const PlanFlags& flags) {
@@ -50,7 +42,7 @@ PlannedModel model_of_table(const PlanFlags& flags) {
           fmt::join(model.sizes, ", "));
   const programs::Task task = programs::planned_task(model, flags.model, flags);
   return {.name = model.name + " " + flags.model,
-          .step = programs::step_of(flags, task, 1),
+          .step = programs::step_of(flags, task),
           .item = task.item,
           .items = static_cast<double>(task.items_per_step)};
 }

@@ -88,9 +88,10 @@ int train_program(std::string_view model, int argc, char** argv) {
 }
 
 int train_command(int argc, char** argv) {
-  std::string name = argc > 1 ? argv[1] : "";
-  if (const Model* const model = find_model(name))
+  const std::string_view given = argc > 1 ? argv[1] : "";
+  if (const Model* const model = find_model(given))
     return train_model(*model, !model->sizes.empty(), argc - 1, argv + 1);
+  std::string name, size;
   std::vector<std::string> names;
   for (const Model* model : kModels) names.push_back(model->name);
   const std::string models = fmt::format("{}", fmt::join(names, ", "));
@@ -99,9 +100,9 @@ int train_command(int argc, char** argv) {
           "Trains a model with an automatic parallel plan, on devices of this machine or of "
           "a launch.",
           {cli::text("MODEL", &name, "one of " + models + "; behind it, --help lists its flags"),
-           cli::optional_argument("SIZE", &name, "of the model, such as 2.6B")}))
+           cli::optional_argument("SIZE", &size, "of the model, such as 2.6B")}))
     return 0;
-  fail("\"{}\" is no model; the models are {}", excerpt(argv[1]), models);
+  fail("\"{}\" is no model; the models are {}", excerpt(given), models);
 }
 
 }  // namespace programs
