@@ -84,7 +84,9 @@ Task planned_task(const Model& model, const std::string& size, const Flags& flag
 }
 
 int train_program(std::string_view model, int argc, char** argv) {
-  return train_model(*find_model(model), false, argc, argv);
+  const Model* const found = find_model(model);
+  invariant(found, "models/common/model.cc lists no model {}", model);
+  return train_model(*found, false, argc, argv);
 }
 
 int train_command(int argc, char** argv) {

@@ -86,8 +86,8 @@ TEST_CASE("a SIZE has the extents that it was published with, and flags win over
 
 TEST_CASE("alpa plan MODEL SIZE and alpa train MODEL SIZE are about the same step") {
   const ProgramOutput planned =
-      run_program(ALPA_PROGRAMS "/alpa", {"plan", "bert", "tiny", "--cluster", "dgx-a100", "--method",
-                                       "data", "--remat", "none", "--json"});
+      run_program(ALPA_PROGRAMS "/alpa", {"plan", "bert", "tiny", "--cluster", "dgx-a100",
+                                          "--method", "data", "--remat", "none", "--json"});
   REQUIRE(planned.status == 0);
   const Json plan = Json::parse(planned.text)["plan"];
   const Json train = report_of("", {"bert", "tiny", "--plan-only", "--cluster", "dgx-a100",
