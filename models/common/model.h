@@ -1,6 +1,6 @@
 #pragma once
-/// The models: a record each, which `alpa train`, `alpa plan` and the programs alpa-gpt, alpa-mlp, …
-/// read.
+/// The models: a record each. `alpa train`, `alpa plan` and the programs alpa-gpt, alpa-mlp and
+/// others read them.
 #include <string>
 #include <vector>
 
