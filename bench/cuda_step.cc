@@ -9,8 +9,8 @@
 
 #include "arguments.h"
 #include "cuda_resident_step.h"
+#include "models/common/model.h"
 #include "models/common/run.h"
-#include "models/common/zoo.h"
 #include "report.h"
 #include "src/cuda_loader/cuda_library.h"
 #include "src/lower/lower_program.h"
@@ -20,26 +20,28 @@ using namespace alpa;
 
 namespace {
 
-struct Options : programs::CommonFlags {
-  std::string model = "gpt", size = "tiny";
-  std::int64_t sequence = 1024, vocabulary = 51200, held = 64, ceiling = 8192;
-  std::optional<std::int64_t> image;
+struct Options : programs::Flags {
+  std::string name = "gpt";
+  std::optional<std::int64_t> rows;  ///< of an image
+  std::int64_t held = 64, ceiling = 8192;
   int rounds = 5, queued = 20;
   bool no_tune = false, overlap_updates = false, products = false, profile = false;
 
   /// The learning rate is so small that nothing converges, however many steps are measured.
-  Options() { batch = 8, precision = "bf16_mixed", learning_rate = 1e-7; }
+  Options() {
+    precision = "bf16_mixed", learning_rate = 1e-7;
+    sequence = 1024, vocabulary = 51200;
+  }
 };
 
-bool is_of_images(const Options& o) { return o.model == "vit" || o.model == "wide-resnet"; }
+bool is_of_images(const Options& o) { return o.name == "vit" || o.name == "wide-resnet"; }
 
-programs::Task task_of(const Options& o) {
-  programs::ZooRequest request{o.model, o.size};
-  if (is_of_images(o))
-    request.image = o.image;
-  else
-    request.sequence = o.sequence, request.vocabulary = o.vocabulary;
-  return programs::zoo_task(request, o);
+programs::Task task_of(Options o) {
+  if (!is_of_images(o))
+    o.given = {"--sequence", "--vocabulary"};
+  else if (o.rows)
+    o.given = {"--image"}, o.image = *o.rows;
+  return programs::planned_task(programs::planned_model(o.name), o.model, o);
 }
 
 /// Tokens below the vocabulary, labels of ten classes, random images.
@@ -67,7 +69,7 @@ Serial method_of(const Options& o) {
 }
 
 bench::Labels labels_of(const Options& o) {
-  return {{"who", "alpa"}, {"model", o.model + " " + o.size}, {"precision", "bf16"}};
+  return {{"who", "alpa"}, {"model", o.name + " " + o.model}, {"precision", "bf16"}};
 }
 
 std::string types_text(const lower::DeviceProgram& device, const std::vector<int>& buffers) {
@@ -118,7 +120,7 @@ void print_kernels(const Options& o, bench::ResidentStep& step, double step_seco
 
 void measure_step(const Options& o) {
   const programs::Task task = task_of(o);
-  bench::ResidentStep step(programs::step_of(o, task, 1), method_of(o), batch_of(o, task),
+  bench::ResidentStep step(programs::step_of(o, task), method_of(o), batch_of(o, task),
                            o.held << 20);
   if (o.profile) {
     cuda::check(cudaProfilerStart(), "cudaProfilerStart");
@@ -187,7 +189,7 @@ void measure_products(const Options& o) {
   cuda::Matmuls matmuls({.measured = !o.no_tune});
   const cuda::Gpu card = bench::first_card(matmuls);
   const CompiledStep planned =
-      plan_only(programs::step_of(o, task_of(o), 1), method_of(o), Cluster::local(1, "cuda"));
+      plan_only(programs::step_of(o, task_of(o)), method_of(o), Cluster::local(1, "cuda"));
   std::map<std::string, Product> products = products_of(planned, card);
   const TensorType square{bf16, {o.ceiling, o.ceiling}};
   const bench::Queue large =
@@ -221,12 +223,12 @@ void measure(const Options& o) {
 }
 
 std::vector<cli::Flag> flags_of(Options& o) {
-  return {cli::text("--model", &o.model, "A model of `alpa plan`"),
-          cli::text("--size", &o.size, "One of its sizes"),
+  return {cli::text("--model", &o.name, "A model of `alpa plan`"),
+          cli::text("--size", &o.model, "One of its sizes"),
           cli::whole("--batch", &o.batch, "Examples", 1),
           cli::whole("--sequence", &o.sequence, "Tokens of an example", 1),
           cli::whole("--vocabulary", &o.vocabulary, "Different tokens", 2),
-          cli::whole("--image", &o.image, "Rows and columns of an image", 1),
+          cli::whole("--image", &o.rows, "Rows and columns of an image", 1),
           cli::whole("--rounds", &o.rounds, "Counted rounds", 1, 1000),
           cli::whole("--steps", &o.queued, "Steps of a round", 1, 1 << 20),
           cli::whole("--held", &o.held, "MiB cleared for an instruction, to be ahead", 0, 1 << 10),

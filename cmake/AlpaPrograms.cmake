@@ -1,4 +1,4 @@
-# Programs: tools/*.cc -> alpa, models/<x>.cc -> alpa-<x>, bench/<x>.cc -> bench_<x> (bench/cuda_<x>.cc with CUDA alone).
+# Programs: tools/*.cc -> alpa, models/<x>.cc -> alpa-<x> (models/main.cc), bench/<x>.cc -> bench_<x> (bench/cuda_<x>.cc with CUDA alone).
 if(ALPA_BUILD_TOOLS OR ALPA_BUILD_EXAMPLES OR ALPA_BUILD_BENCH)
   # What all programs share: tables of flags, the rate of matrix products.
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/common/*.cc)
@@ -16,9 +16,11 @@ if(ALPA_BUILD_TOOLS OR ALPA_BUILD_TESTS)
 endif()
 
 if(ALPA_BUILD_TOOLS OR ALPA_BUILD_EXAMPLES)
-  # What the example programs share: models by name, flags, data, progress and reports. `alpa plan` plans these models.
+  # The models by name, with their flags, data, progress and reports: for `alpa train`, `alpa plan` and the programs alpa-*.
+  file(GLOB models CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/*.cc)
+  list(REMOVE_ITEM models ${PROJECT_SOURCE_DIR}/models/main.cc)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/common/*.cc)
-  add_library(alpa_models STATIC ${sources})
+  add_library(alpa_models STATIC ${sources} ${models})
   alpa_compile_together(alpa_models)
   target_compile_options(alpa_models PRIVATE ${ALPA_PROGRAM_OPTIONS})
   target_link_libraries(alpa_models PUBLIC alpa alpa_common PRIVATE alpa_settings nlohmann_json::nlohmann_json)
@@ -43,14 +45,14 @@ if(ALPA_BUILD_TOOLS)
 endif()
 
 if(ALPA_BUILD_EXAMPLES)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/models/*.cc)
-  foreach(source ${sources})
-    get_filename_component(name ${source} NAME_WE)
-    string(REPLACE "_" "-" name alpa-${name})
-    add_executable(${name} ${source})
-    target_compile_options(${name} PRIVATE ${ALPA_PROGRAM_OPTIONS})
-    target_link_libraries(${name} PRIVATE alpa_models alpa_settings)
-    list(APPEND ALPA_EXAMPLES ${name})
+  foreach(model ${models})
+    get_filename_component(name ${model} NAME_WE)
+    string(REPLACE "_" "-" name ${name})
+    add_executable(alpa-${name} ${PROJECT_SOURCE_DIR}/models/main.cc)
+    target_compile_definitions(alpa-${name} PRIVATE ALPA_MODEL="${name}")
+    target_compile_options(alpa-${name} PRIVATE ${ALPA_PROGRAM_OPTIONS})
+    target_link_libraries(alpa-${name} PRIVATE alpa_models alpa_settings)
+    list(APPEND ALPA_EXAMPLES alpa-${name})
   endforeach()
   if(TARGET cuda_programs)
     add_dependencies(cuda_programs ${ALPA_EXAMPLES})

@@ -86,13 +86,17 @@ target_compile_definitions(test_processes PRIVATE ALPA_FAKE_MPI_FOLDER="${PROJEC
   ALPA_HAS_MPI=$<BOOL:$<TARGET_EXISTS:alpa_mpi>> ALPA_HAS_EXAMPLES=$<BOOL:$<TARGET_EXISTS:alpa-mlp>>)
 
 # alpa_add_page(PAGE): what a page shows is tried. Its ```cpp blocks, one after another, are the program page_<stem>, which
-# prints the ```text blocks that follow them at once. Its ```sh blocks are commands that succeed, its ```json blocks cluster
-# files. Any other ```text block is only text.
+# prints the ```text blocks that follow them at once. A ```cpp block with a second main begins the program page_<stem>_2.
+# Its ```sh blocks are commands that succeed, its ```json blocks cluster files. Any other ```text block is only text.
 function(alpa_add_page page)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${page})
   get_filename_component(name ${page} NAME_WE)
   string(TOLOWER ${name} name)
-  file(READ ${PROJECT_SOURCE_DIR}/${page} rest)
+  file(READ ${PROJECT_SOURCE_DIR}/${page} text)
+  alpa_add_page_text(${name} "${text}")
+endfunction()
+
+function(alpa_add_page_text name rest)
   foreach(kind last cpp text sh json)
     set(${kind} "")
   endforeach()
@@ -102,6 +106,10 @@ function(alpa_add_page page)
     string(FIND "${rest}" "\n```\n```text\n" behind)
     string(FIND "${body}" "\n```" end)
     string(SUBSTRING "${body}" 0 ${end} block)
+    if(cpp MATCHES "int main" AND kind STREQUAL "cpp" AND block MATCHES "int main")
+      alpa_add_page_text(${name}_2 "${rest}")
+      break()
+    endif()
     if(NOT kind STREQUAL "text" OR (behind EQUAL 0 AND last STREQUAL "cpp"))
       string(APPEND ${kind} "${block}\n")
     endif()
@@ -126,7 +134,7 @@ function(alpa_add_page page)
   endforeach()
   if(cpp)
     if(NOT text)
-      message(FATAL_ERROR "${page} does not say what its program prints: a ```text block right behind a ```cpp block")
+      message(FATAL_ERROR "page ${name} does not say what its program prints: a ```text block right behind a ```cpp block")
     endif()
     file(GENERATE OUTPUT ${folder}/program.cc CONTENT "${cpp}")
     add_executable(page_${name} ${folder}/program.cc)

@@ -1,29 +1,60 @@
-// models/bert.cc — alpa-bert: trains BERT to find hidden tokens, on CPU or CUDA devices
+// models/bert.cc — BERT, which finds hidden tokens
 #include "alpa/models/bert.h"
 
-#include "models/common/run.h"
-#include "models/common/zoo_tasks.h"
+#include "models/common/language.h"
+#include "models/common/model.h"
+
+namespace programs {
 
 using namespace alpa;
-using namespace models;
-using namespace programs;
+using namespace alpa::models;
 
 namespace {
 
-int run_bert(int argc, char** argv) {
-  BertFlags flags;
-  std::vector<std::string> sizes;
-  for (const BertSize& size : kBertSizes) sizes.emplace_back(size.name);
-  const std::vector<cli::Flag> own = cli::in_group(
-      "Model", {cli::number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99),
-                cli::number("--hidden-share", &flags.hidden_share, "of the tokens", 0.01, 0.99)});
-  if (read_flags(argc, argv, "Trains BERT with an automatic parallel plan.",
-                 cli::joined({own, rows_of_language(flags, sizes)}), flags))
-    return 0;
-  run_task(flags, [&] { return bert_task(flags); });
-  return 0;
+BertOptions bert_options(const Flags& flags) {
+  const BertSize& size = *std::ranges::find(kBertSizes, flags.model, &BertSize::name);
+  return {.encoder = {.layers = size.layers,
+                      .hidden = size.hidden,
+                      .heads = size.heads,
+                      .dropout = flags.dropout,
+                      .dtype = own_dtype(flags.dtype),
+                      .remat = marks_remat(flags)},
+          .sequence = flags.sequence,
+          .vocabulary = flags.vocabulary};
+}
+
+/// The loss of tokens of which a share is hidden: drawn anew in every step, the same under every
+/// plan. Hidden ones become the last token of the vocabulary.
+LossAndMetrics hidden_loss(const Bert& bert, const Flags& flags, Value tokens) {
+  const Value numbers = random_uniform(tokens, {f32, tokens.shape()});
+  const Value hidden = lt(numbers, flags.hidden_share);
+  const Value mask =
+      constant(tokens, static_cast<double>(flags.vocabulary - 1), i32, tokens.shape());
+  const Value none = constant(tokens, static_cast<double>(Bert::kNotHidden), i32, tokens.shape());
+  return bert.loss(where(hidden, mask, tokens), where(hidden, tokens, none));
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_program("alpa-bert", run_bert, argc, argv); }
+const Model bert{
+    .name = "bert",
+    .purpose = "Trains BERT with an automatic parallel plan.",
+    .sizes = names_of(kBertSizes),
+    .rows =
+        [](Flags& f) {
+          return rows_of_language(
+              f, names_of(kBertSizes),
+              {.model = {
+                   cli::number("--dropout", &f.dropout, "rate of dropout", 0, 0.99),
+                   cli::number("--hidden-share", &f.hidden_share, "of the tokens", 0.01, 0.99)}});
+        },
+    .publish = [](Flags& f) { publish_text(f, 512, 30522); },
+    .task =
+        [](const Flags& flags) {
+          return language_task(flags, [flags, model = Bert(bert_options(flags))](const Batch& b) {
+            return hidden_loss(model, flags, b["tokens"]);
+          });
+        },
+};
+
+}  // namespace programs

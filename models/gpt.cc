@@ -1,14 +1,16 @@
-// models/gpt.cc — alpa-gpt: trains a decoder, GPT or Llama-like, on CPU or CUDA devices
+// models/gpt.cc — decoders, GPT and Llama, which may continue texts
 #include <algorithm>
 
 #include "alpa/models/hugging_face.h"
 #include "models/common/decoder_flags.h"
 #include "models/common/generation.h"
+#include "models/common/model.h"
 #include "models/common/run.h"
 
+namespace programs {
+
 using namespace alpa;
-using namespace models;
-using namespace programs;
+using namespace alpa::models;
 
 namespace {
 
@@ -31,18 +33,18 @@ void write_logits(const std::string& path, const TokenIds& prompt, const Decoder
   write_safetensors(path, {{"tokens", tokens}, {"logits", logits.cast(f32)}});
 }
 
-void write_text(const GptFlags& flags, const Prompts& prompts, const Decoder& decoder,
+void write_text(const Flags& flags, const Prompts& prompts, const Decoder& decoder,
                 const Generator& generator, TrainState& state) {
   print_text(flags, prompts, generator, state);
   if (!flags.logits.empty()) write_logits(flags.logits, prompts.tokens[0], decoder, state);
 }
 
-TensorFile weights_of(const GptFlags& flags) {
+TensorFile weights_of(const Flags& flags) {
   return TensorFile(flags.pretrained ? flags.pretrained->weights : flags.load);
 }
 
 /// The task, which starts with the weights of --load. Throws Error if these do not fit.
-Task task_of(const GptFlags& flags, const Decoder& decoder) {
+Task task_of(const Flags& flags, const Decoder& decoder) {
   Task task = language_task(
       flags, [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); });
   if (flags.load.empty()) return task;
@@ -55,7 +57,7 @@ Task task_of(const GptFlags& flags, const Decoder& decoder) {
 }
 
 /// Whether a folder's model continues prompts, and nothing is given that is of a training step.
-bool only_writes(const GptFlags& flags) {
+bool only_writes(const Flags& flags) {
   static const std::set<std::string> of_text = {
       "--dtype",     "--generate",    "--join-timeout", "--load",  "--logits",
       "--precision", "--prompt",      "--prompts",      "--seed",  "--steps",
@@ -65,7 +67,7 @@ bool only_writes(const GptFlags& flags) {
 }
 
 /// Continues prompts with the weights of --load, on one CPU device and without an optimizer.
-void write_with_weights(const GptFlags& flags, const Prompts& prompts, const Decoder& decoder) {
+void write_with_weights(const Flags& flags, const Prompts& prompts, const Decoder& decoder) {
   const TensorFile file = weights_of(flags);
   check_hugging_face(logits_step(decoder, 1).trace(1), file, decoder.options());
   const Generator generator(decoder, Serial{}, Cluster::local(1, "cpu"),
@@ -75,28 +77,52 @@ void write_with_weights(const GptFlags& flags, const Prompts& prompts, const Dec
   write_text(flags, prompts, decoder, generator, state);
 }
 
-int run_gpt(int argc, char** argv) {
-  GptFlags flags;
-  if (read_flags(argc, argv, "Trains a transformer decoder with an automatic parallel plan.",
-                 rows_of_gpt(flags), flags))
-    return 0;
+Task decoder_task(const Flags& flags) { return task_of(flags, Decoder(options_of(flags))); }
+
+void train_decoder(Flags& flags) {
   read_folder(flags);
   const DecoderOptions options = options_of(flags);
   if (!flags.save.empty()) hugging_face_names(options);  // throws before the training
   const std::optional<Prompts> prompts = prompts_of(flags, options);
   const Decoder decoder(options);
-  if (only_writes(flags)) {
-    write_with_weights(flags, *prompts, decoder);
-    return 0;
-  }
+  if (only_writes(flags)) return write_with_weights(flags, *prompts, decoder);
   std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder); });
   if (run && !flags.save.empty()) save_hugging_face(run->state, flags.save, options);
   if (run && prompts)
     write_text(flags, *prompts, decoder,
                Generator(decoder, run->executable, generator_options(flags, *prompts)), run->state);
-  return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_program("alpa-gpt", run_gpt, argc, argv); }
+const Model gpt{
+    .name = "gpt",
+    .purpose = "Trains a transformer decoder with an automatic parallel plan.",
+    .sizes = names_of(kGptSizes),
+    .rows = rows_of_decoder,
+    .publish = [](Flags& f) { publish_text(f, 1024, 51200); },
+    .task = decoder_task,
+    .train = train_decoder,
+};
+
+const Model llama{
+    .name = "llama",
+    .purpose = "Trains Llama with an automatic parallel plan.",
+    .sizes = names_of(kLlamaSizes),
+    .initial = {.kind = "llama"},
+    .rows =
+        [](Flags& f) {
+          std::vector<cli::Flag> rows = rows_of_decoder(f);
+          std::erase_if(rows, [](const cli::Flag& row) { return row.name == "--kind"; });
+          return rows;
+        },
+    .publish =
+        [](Flags& f) {
+          const DecoderSize& size = *std::ranges::find(kLlamaSizes, f.model, &DecoderSize::name);
+          publish_text(f, 2048, size.vocabulary > 0 ? size.vocabulary : 32000);
+        },
+    .task = decoder_task,
+    .train = train_decoder,
+};
+
+}  // namespace programs

@@ -1,27 +1,37 @@
-// models/mlp.cc — alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports
-// predictions of the plan beside measurements
-#include <optional>
-#include <string_view>
+// models/mlp.cc — a multi-layer perceptron; --demo compares all methods on it
+#include <array>
 
-#include "models/common/mlp_task.h"
+#include "models/common/data.h"
+#include "models/common/model.h"
 #include "models/common/report.h"
 #include "models/common/run.h"
-#include "models/common/text.h"
 #include "tools/common/processes.h"
 
+namespace programs {
+
 using namespace alpa;
-using namespace programs;
 
 namespace {
 
-std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
+struct MlpSize {
+  std::string_view name;
+  std::int64_t dim, layers;
+};
+/// For trials and Alpa's tutorial; and one that fills cards.
+constexpr std::array<MlpSize, 3> kMlpSizes{
+    {{"tiny", 64, 4}, {"tutorial", 512, 10}, {"large", 4096, 16}}};
+
+/// Most dense layers: each is at least 16 nodes when it is trained.
+constexpr std::int64_t kMostDense = kMaxGraphNodes / 16;
+
+std::vector<cli::Flag> rows_of_mlp(Flags& flags) {
   using namespace cli;
   ModelRows own;
   own.model = {
       whole("--dim", &flags.dim, "width of every second layer", 1),
       whole("--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider",
             1),
-      number_of_layers(&flags.layers, "dense layers", 1, kDenseNodes),
+      number_of_layers(&flags.layers, "dense layers", 1, kMostDense),
   };
   own.data = {
       text("--data", &flags.data,
@@ -33,31 +43,39 @@ std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
   return rows_of(flags, own);
 }
 
-/// Other defaults for --demo; flags on the command line still win.
-void set_demo_defaults(MlpFlags& flags) {
-  flags.data = "fashion-mnist";
-  flags.dim = 128;
-  flags.hidden_factor = 2;
-  flags.layers = 3;
-  flags.epochs = 6;
+/// Dense layers of alternating width, ReLU between them: "pairs.0.up", "pairs.0.down", …, "head",
+/// which has `outputs` features.
+nn::Sequential make_mlp(const Flags& flags, std::int64_t outputs, bool final_relu) {
+  nn::Sequential mlp;
+  const std::int64_t wide = flags.dim * flags.hidden_factor;
+  for (std::int64_t i = 2; i < flags.layers; i += 2) {
+    const nn::Sequential two({nn::Dense(wide, {.name = "up"}), nn::ReLU(),
+                              nn::Dense(flags.dim, {.name = "down"}), nn::ReLU()},
+                             {.name = fmt::format("pairs.{}", i / 2 - 1)});
+    mlp.add(marks_remat(flags) ? nn::Layer(nn::remat(two)) : nn::Layer(two));
+  }
+  if (flags.layers % 2 == 0) mlp.add(nn::Dense(wide, {.name = "last"})).add(nn::ReLU());
+  mlp.add(nn::Dense(outputs, {.name = "head"}));
+  if (final_relu) mlp.add(nn::ReLU());
+  return mlp;
 }
 
-/// nullopt if only help was asked for.
-std::optional<MlpFlags> read_mlp_flags(int argc, char** argv) {
-  MlpFlags flags;
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view(argv[i]) == "--demo") set_demo_defaults(flags);
-  if (programs::read_flags(argc, argv,
-                           "Trains a multi-layer perceptron with an automatic parallel plan.",
-                           rows_of_mlp(flags), flags))
-    return std::nullopt;
-  cli::require_effect(flags.given, "--steps", flags.epochs > 0,
-                      flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");
-  return flags;
+/// Predicts classes, or values by the mean of squared errors.
+Task mlp_task(const Flags& flags) {
+  const TaskData data = load_data(flags);
+  const bool classifies = data.classes > 0;
+  return dataset_task(
+      flags, data,
+      [classifies, mlp = make_mlp(flags, classifies ? data.classes : data.y.shape[1],
+                                  flags.data == "tutorial")](const Batch& b) -> LossAndMetrics {
+        const Value found = mlp(b["x"]);
+        if (!classifies) return nn::mean_squared_error(found, b["y"]);
+        return {nn::cross_entropy(found, b["y"]), {{"accuracy", nn::accuracy(found, b["y"])}}};
+      });
 }
 
-std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
-  return flags.epochs > 0 ? flags.epochs * task.training->size() : flags.steps;
+std::string plan_name(const Flags& flags) {
+  return flags.method == "shard" ? "automatic" : flags.method;
 }
 
 /// Steps of each method in the comparison.
@@ -82,7 +100,7 @@ std::vector<std::string> comparison_row(const std::string& name, const Run& run,
 
 /// Every method from the same start: time, memory, communication, and how far its parameters are
 /// from those of the first. That is one device, which several processes cannot share.
-std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
+std::string comparison_text(const Flags& flags, const Cluster& cluster, const Task& task) {
   const TrainingStep step = training_step(task.inputs, task.model, make_optimizer(flags));
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   std::optional<Run> first;
@@ -108,12 +126,7 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
   return table_text(rows);
 }
 
-void run_demo(const MlpFlags& flags, const Cluster& cluster) {
-  const Task task = mlp_task(flags);
-  fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
-             flags.epochs, cluster.num_devices(),
-             flags.method == "shard" ? "automatic" : flags.method);
-  const Run run = train_and_report(flags, cluster, task, number_of_steps(flags, task));
+void print_comparison(const Flags& flags, const Task& task, const Run& run) {
   fmt::print(
       "\nThe same step under every method: median of {} steps, "
       "bytes per device (peak) and bytes each device sends per step,\nlargest difference of a "
@@ -121,28 +134,55 @@ void run_demo(const MlpFlags& flags, const Cluster& cluster) {
       "differently,\nand Adam makes a step of up to the learning rate of a gradient that is "
       "nothing but rounding)\n{}",
       kComparedSteps, cli::processes() == 1 ? "single-device" : "data-parallel", kComparedSteps,
-      comparison_text(flags, cluster, task));
-  fmt::print("\nWhere the {} plan puts every parameter\n{}",
-             flags.method == "shard" ? "automatic" : flags.method,
+      comparison_text(flags, make_cluster(flags), task));
+  fmt::print("\nWhere the {} plan puts every parameter\n{}", plan_name(flags),
              sharding_text(run.executable.planned()));
   if (!flags.report.empty())
     fmt::print("\nOpen {} in a browser to look at the plan.\n", flags.report);
 }
 
-int run_mlp(int argc, char** argv) {
-  const std::optional<MlpFlags> given = read_mlp_flags(argc, argv);
-  if (!given) return 0;
-  const MlpFlags& flags = *given;
-  const Cluster cluster = make_cluster(flags);
-  if (flags.plan_only) return plan_and_report(flags, cluster, mlp_task(flags)), 0;
-  require_devices(cluster);
-  fmt::print("backend     {}\n", backend_line(flags, cluster));
-  if (flags.demo) return run_demo(flags, cluster), 0;
-  const Task task = mlp_task(flags);
-  train_and_report(flags, cluster, task, number_of_steps(flags, task));
-  return 0;
+/// Values of --demo, which counts epochs.
+void set_demo(Flags& flags) {
+  if (!flags.demo) return;
+  follow(flags, "--data", flags.data, std::string("fashion-mnist"));
+  for (const auto& [flag, target, value] :
+       {std::tuple("--dim", &flags.dim, 128),
+        std::tuple("--hidden-factor", &flags.hidden_factor, 2),
+        std::tuple("--layers", &flags.layers, 3), std::tuple("--epochs", &flags.epochs, 6)})
+    follow(flags, flag, *target, std::int64_t{value});
+}
+
+void train_mlp(Flags& flags) {
+  set_demo(flags);
+  cli::require_effect(flags.given, "--steps", flags.epochs > 0,
+                      flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");
+  Task task;
+  const std::optional<Run> run = run_task(flags, [&] {
+    task = mlp_task(flags);
+    if (flags.demo && !flags.plan_only)
+      fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
+                 flags.epochs, make_cluster(flags).num_devices(), plan_name(flags));
+    return task;
+  });
+  if (run && flags.demo) print_comparison(flags, task, *run);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_program("alpa-mlp", run_mlp, argc, argv); }
+const Model mlp{
+    .name = "mlp",
+    .purpose = "Trains a multi-layer perceptron with an automatic parallel plan.",
+    .sizes = names_of(kMlpSizes),
+    .initial = {.batch = 512, .data = "tutorial", .layers = 10},
+    .rows = rows_of_mlp,
+    .publish =
+        [](Flags& f) {
+          const MlpSize& size = *std::ranges::find(kMlpSizes, f.model, &MlpSize::name);
+          follow(f, "--dim", f.dim, size.dim);
+          follow(f, "--layers", f.layers, size.layers);
+        },
+    .task = mlp_task,
+    .train = train_mlp,
+};
+
+}  // namespace programs

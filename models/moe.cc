@@ -1,43 +1,61 @@
-// models/moe.cc — alpa-moe: trains a decoder with mixtures of experts on CPU or CUDA devices
+// models/moe.cc — a decoder with mixtures of experts, which predicts every next token
 #include "alpa/models/moe.h"
 
-#include "models/common/run.h"
-#include "models/common/zoo_tasks.h"
+#include "models/common/language.h"
+#include "models/common/model.h"
+
+namespace programs {
 
 using namespace alpa;
-using namespace models;
-using namespace programs;
+using namespace alpa::models;
 
 namespace {
 
-std::vector<cli::Flag> rows_of_moe(MoeFlags& flags) {
-  std::vector<std::string> sizes;
-  for (const MoeDecoderSize& size : kMoeSizes) sizes.emplace_back(size.name);
-  std::vector<cli::Flag> own = cli::in_group(
-      "Model",
-      {number_of_layers(&flags.layers, "blocks; 0: those of the size", 0, kBlockNodes),
-       cli::whole("--hidden", &flags.hidden, "width of the blocks; 0: that of the size", 0),
-       cli::whole("--heads", &flags.heads, "heads of a block; 0: those of the size", 0),
-       cli::whole("--experts", &flags.experts, "experts of a layer; 0: as many as --model says", 0),
-       cli::whole("--choices", &flags.choices, "experts of a token", 1, 2),
-       cli::whole("--group", &flags.group, "tokens that share the places of an expert", 1),
-       cli::number("--capacity-factor", &flags.capacity_factor,
-                   "places of an expert, as a multiple of its even share", 0.01, 1000),
-       cli::number("--balance-weight", &flags.balance_weight,
-                   "of the loss that balances the experts' loads", 0, 1000)});
-  return cli::joined({own, rows_of_language(flags, sizes)});
+MoeDecoderOptions moe_options(const Flags& flags) {
+  const MoeDecoderSize& size = *std::ranges::find(kMoeSizes, flags.model, &MoeDecoderSize::name);
+  return {.layers = flags.layers > 0 ? flags.layers : size.layers,
+          .hidden = flags.hidden > 0 ? flags.hidden : size.hidden,
+          .heads = flags.heads > 0 ? flags.heads : size.heads,
+          .experts = flags.experts > 0 ? flags.experts : size.experts,
+          .sequence = flags.sequence,
+          .vocabulary = flags.vocabulary,
+          .choices = static_cast<int>(flags.choices),
+          .capacity_factor = flags.capacity_factor,
+          .group = flags.group,
+          .balance_weight = flags.balance_weight,
+          .dtype = own_dtype(flags.dtype),
+          .remat = marks_remat(flags)};
 }
 
-int run_moe(int argc, char** argv) {
-  MoeFlags flags;
-  if (read_flags(argc, argv,
-                 "Trains a decoder with mixtures of experts with an automatic parallel plan.",
-                 rows_of_moe(flags), flags))
-    return 0;
-  run_task(flags, [&] { return moe_task(flags); });
-  return 0;
+std::vector<cli::Flag> rows_of_moe(Flags& f) {
+  using namespace cli;
+  return rows_of_language(
+      f, names_of(kMoeSizes),
+      {.model = joined(
+           {rows_of_blocks(f),
+            {whole("--experts", &f.experts, "experts of a layer; 0: as many as --model says", 0),
+             whole("--choices", &f.choices, "experts of a token", 1, 2),
+             whole("--group", &f.group, "tokens that share the places of an expert", 1),
+             number("--capacity-factor", &f.capacity_factor,
+                    "places of an expert, as a multiple of its even share", 0.01, 1000),
+             number("--balance-weight", &f.balance_weight,
+                    "of the loss that balances the experts' loads", 0, 1000)}})});
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_program("alpa-moe", run_moe, argc, argv); }
+const Model moe{
+    .name = "moe",
+    .purpose = "Trains a decoder with mixtures of experts with an automatic parallel plan.",
+    .sizes = names_of(kMoeSizes),
+    .rows = rows_of_moe,
+    .publish = [](Flags& f) { publish_text(f, 1024, 32000); },
+    .task =
+        [](const Flags& flags) {
+          return language_task(flags, [model = MoeDecoder(moe_options(flags))](const Batch& b) {
+            return model.loss(b["tokens"], b["labels"]);
+          });
+        },
+};
+
+}  // namespace programs

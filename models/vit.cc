@@ -1,26 +1,43 @@
-// models/vit.cc — alpa-vit: trains a vision transformer on CPU or CUDA devices
+// models/vit.cc — a vision transformer
 #include "alpa/models/vit.h"
 
-#include "models/common/run.h"
-#include "models/common/zoo_tasks.h"
+#include "models/common/images.h"
+#include "models/common/model.h"
+
+namespace programs {
 
 using namespace alpa;
-using namespace models;
-using namespace programs;
+using namespace alpa::models;
 
 namespace {
 
-int run_vit(int argc, char** argv) {
-  ImageFlags flags("tiny");
-  std::vector<std::string> sizes;
-  for (const VitSize& size : kVitSizes) sizes.emplace_back(size.name);
-  if (read_flags(argc, argv, "Trains a vision transformer with an automatic parallel plan.",
-                 rows_of_images(flags, sizes), flags))
-    return 0;
-  run_task(flags, [&] { return vit_task(flags); });
-  return 0;
+VitOptions vit_options(const Flags& flags, std::int64_t classes) {
+  const VitSize& size = *std::ranges::find(kVitSizes, flags.model, &VitSize::name);
+  return {.encoder = {.layers = size.layers,
+                      .hidden = size.hidden,
+                      .heads = size.heads,
+                      .norm_first = true,
+                      .dtype = own_dtype(flags.dtype),
+                      .remat = marks_remat(flags)},
+          .patch = size.patch,
+          .classes = classes};
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_program("alpa-vit", run_vit, argc, argv); }
+const Model vit{
+    .name = "vit",
+    .purpose = "Trains a vision transformer with an automatic parallel plan.",
+    .sizes = names_of(kVitSizes),
+    .initial = {.batch = 32},
+    .rows = [](Flags& f) { return rows_of_images(f, names_of(kVitSizes)); },
+    .publish = [](Flags& f) { publish_image(f, f.model == "tiny"); },
+    .task =
+        [](const Flags& flags) {
+          return image_task(flags, 10, [&](std::int64_t classes) -> nn::Layer {
+            return Vit(vit_options(flags, classes));
+          });
+        },
+};
+
+}  // namespace programs

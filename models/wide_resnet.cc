@@ -1,26 +1,35 @@
-// models/wide_resnet.cc — alpa-wide-resnet: trains a Wide-ResNet on CPU or CUDA devices
+// models/wide_resnet.cc — a Wide-ResNet
 #include "alpa/models/wide_resnet.h"
 
-#include "models/common/run.h"
-#include "models/common/zoo_tasks.h"
+#include "models/common/images.h"
+#include "models/common/model.h"
+
+namespace programs {
 
 using namespace alpa;
-using namespace models;
-using namespace programs;
+using namespace alpa::models;
 
-namespace {
+const Model wide_resnet{
+    .name = "wide-resnet",
+    .purpose = "Trains a Wide-ResNet with an automatic parallel plan.",
+    .sizes = {"tiny", "small", "cifar", "250M", "500M", "1B", "2B", "4B", "6.8B", "13B"},
+    .initial = {.batch = 32, .model = "cifar"},
+    .rows =
+        [](Flags& f) {
+          std::vector<std::string> names;
+          for (const auto& [name, size] : wide_resnet_sizes()) names.push_back(name);
+          return rows_of_images(f, names);
+        },
+    .publish = [](Flags& f) { publish_image(f, wide_resnet_sizes().at(f.model).small_images); },
+    .task =
+        [](const Flags& flags) {
+          WideResNetSize size = wide_resnet_sizes().at(flags.model);
+          size.remat = marks_remat(flags);
+          return image_task(flags, size.classes, [&](std::int64_t classes) {
+            size.classes = classes;
+            return models::wide_resnet(size);
+          });
+        },
+};
 
-int run_resnet(int argc, char** argv) {
-  ImageFlags flags("cifar");
-  std::vector<std::string> sizes;
-  for (const auto& [name, size] : wide_resnet_sizes()) sizes.push_back(name);
-  if (read_flags(argc, argv, "Trains a Wide-ResNet with an automatic parallel plan.",
-                 rows_of_images(flags, sizes), flags))
-    return 0;
-  run_task(flags, [&] { return wide_resnet_task(flags); });
-  return 0;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) { return run_program("alpa-wide-resnet", run_resnet, argc, argv); }
+}  // namespace programs

@@ -10,6 +10,7 @@
 #include "alpa/base/program.h"
 #include "alpa/base/text.h"
 #include "alpa/version.h"
+#include "models/common/train.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 
@@ -51,6 +52,9 @@ constexpr Command kCommands[] = {
      report_command},
     {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit",
      solve_command},
+    {"train", "MODEL [SIZE] …",
+     "train a model on devices of this machine or of a launch; `alpa train gpt` is `alpa-gpt`",
+     programs::train_command},
     {"verify", "PLAN [--model GRAPH]",
      "check a plan file: statically, then one step beside one device", verify_command},
     {"version", "", "print the version", version_command},

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/common/interrupt.h"
-#include "models/common/zoo.h"
+#include "models/common/model.h"
 #include "src/base/file.h"
 #include "src/search/space/auto_shard_options.h"
 #include "tools/commands.h"
@@ -17,15 +17,8 @@ using namespace plan;
 namespace {
 
 constexpr int kMaxHosts = 65536;
-constexpr int kInterrupted = 130;  // as of a program that SIGINT ended
 
-std::string models_text() {
-  std::vector<std::string> names;
-  for (const programs::ZooModel& model : programs::zoo_models()) names.push_back(model.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-/// The rows of all programs that have an effect on a plan.
+/// The rows of all models that have an effect on a plan.
 std::vector<cli::Flag> common_rows(PlanFlags& flags) {
   const std::set<std::string> names = {
       "--optimizer", "--precision",  "--remat",   "--batch",         "--memory-budget",
@@ -37,15 +30,24 @@ std::vector<cli::Flag> common_rows(PlanFlags& flags) {
   return rows;
 }
 
+/// An extent whose default is that of the published model.
+cli::Flag extent(const char* name, std::int64_t* target, const char* meaning, std::int64_t least,
+                 std::int64_t most = cli::kMaxCount) {
+  cli::Flag row = cli::whole(name, target, meaning, least, most);
+  row.initial.clear();
+  return row;
+}
+
 std::vector<cli::Flag> rows_of(PlanFlags& f) {
   using namespace cli;
   return joined(
-      {{text("MODEL", &f.model,
-             "one of " + models_text() + "; or a graph file, as --dump writes it (01_graph.txt)"),
-        optional_argument("SIZE", &f.size, "of the model, such as 2.6B")},
-       in_group("Model", {whole("--sequence", &f.sequence, "tokens of an example", 1),
-                          whole("--vocabulary", &f.vocabulary, "different tokens", 2),
-                          whole("--image", &f.image, "rows and columns of an image", 1, 4096)}),
+      {{text("MODEL", &f.name,
+             fmt::format("one of {}; or a graph file, as --dump writes it (01_graph.txt)",
+                         fmt::join(programs::planned_models(), ", "))),
+        optional_argument("SIZE", &f.model, "of the model, such as 2.6B")},
+       in_group("Model", {extent("--sequence", &f.sequence, "tokens of an example", 1),
+                          extent("--vocabulary", &f.vocabulary, "different tokens", 2),
+                          extent("--image", &f.image, "rows and columns of an image", 1, 4096)}),
        in_group("Devices", {text("--cluster", &f.cluster,
                                  fmt::format("a cluster file, or one of {}",
                                              fmt::join(Cluster::names(), ", "))),
@@ -128,7 +130,7 @@ int run_plan(const PlanFlags& flags) {
     if (flags.counts) fmt::print("\n{}", counts_text(*results.front().planned, subject.cluster));
     if (results.size() > 1) fmt::print("\n{}", methods_text(subject, results));
   }
-  return interrupt.came() ? kInterrupted : 0;
+  return interrupt.came() ? programs::kInterruptedStatus : 0;
 }
 
 }  // namespace

@@ -27,15 +27,19 @@ Method method_of(const PlanOrModelFlags& flags, int num_micro_batches) {
   return method;
 }
 
-Graph read_model(const PlanOrModelFlags& flags, const std::string& text) {
+}  // namespace
+
+Graph graph_of(const std::string& text, const std::string& path) {
   try {
     return parse_graph(text, known_ops());
   } catch (const Error& error) {
-    fail("{}: {}", flags.file, error.what());
+    fail("{}: {}", path, error.what());
   }
 }
 
-}  // namespace
+TrainingStep step_of(const Graph& graph) {
+  return {.inputs = {}, .trace = [graph](const TraceOptions&) { return graph; }, .scalars = {}};
+}
 
 std::vector<cli::Flag> file_rows(PlanOrModelFlags& f) {
   return {cli::text("FILE", &f.file,
@@ -106,10 +110,8 @@ Cluster cluster_of_model(const PlanOrModelFlags& flags) {
 
 CompiledStep planned_model(const PlanOrModelFlags& flags, const std::string& text,
                            const Cluster& cluster) {
-  const Graph graph = read_model(flags, text);
-  const TrainingStep step{
-      .inputs = {}, .trace = [&](const TraceOptions&) { return graph; }, .scalars = {}};
-  return plan_only(step, method_of(flags, graph.num_micro_batches), cluster);
+  const Graph graph = graph_of(text, flags.file);
+  return plan_only(step_of(graph), method_of(flags, graph.num_micro_batches), cluster);
 }
 
 }  // namespace tools

@@ -29,6 +29,11 @@ struct PlanOrModel {
 };
 PlanOrModel read_plan_or_model(const PlanOrModelFlags& flags);
 
+/// The graph that `text` of the file `path` holds. Throws Error that names the file if it is none.
+alpa::Graph graph_of(const std::string& text, const std::string& path);
+/// A training step that is this graph.
+alpa::TrainingStep step_of(const alpa::Graph& graph);
+
 /// The plan in the file, for readers.
 alpa::CompiledStep read_plan(const PlanOrModelFlags& flags);
 /// Different devices of all stages.

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "alpa/base/text.h"
-#include "models/common/text.h"
+#include "models/common/report.h"
 #include "models/common/training.h"
 #include "src/ir/rule.h"
 #include "src/lower/lower_program.h"

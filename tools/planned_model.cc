@@ -3,15 +3,16 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "models/common/model.h"
 #include "models/common/run.h"
-#include "models/common/zoo.h"
 #include "src/base/file.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
-#include "src/ops/custom_ops.h"
+#include "tools/plan_or_model.h"
 
 namespace plan {
 
@@ -21,43 +22,27 @@ namespace {
 
 constexpr FileKind kGraphFile{"model file", 1 << 28};
 
-bool is_model_name(const std::string& name) {
-  for (const programs::ZooModel& model : programs::zoo_models())
-    if (model.name == name) return true;
-  return false;
-}
-
 PlannedModel model_of_file(const PlanFlags& flags) {
-  require(flags.size.empty(), "SIZE is '{}', but a graph file has no sizes", excerpt(flags.size));
+  require(flags.model.empty(), "SIZE is '{}', but a graph file has no sizes", excerpt(flags.model));
   for (const char* flag : {"--batch", "--sequence", "--vocabulary", "--image", "--precision",
                            "--optimizer", "--remat", "--micro-batches", "--pipeline-layers"})
     cli::require_effect(flags.given, flag, true,
                         "on a graph file, which is a training step as it is");
-  const std::string text = read_file(flags.model, kGraphFile);
-  Graph graph;
-  try {
-    graph = parse_graph(text, known_ops());
-  } catch (const Error& error) {
-    fail("{}: {}", flags.model, error.what());
-  }
-  PlannedModel model{.name = flags.model,
-                     .traced = true,
-                     .micro_batches = graph.num_micro_batches,
-                     .has_layers = num_layers(graph) > 1};
-  model.step = {
-      .inputs = {}, .trace = [graph](const TraceOptions&) { return graph; }, .scalars = {}};
-  return model;
+  const Graph graph = tools::graph_of(read_file(flags.name, kGraphFile), flags.name);
+  return {.name = flags.name,
+          .step = tools::step_of(graph),
+          .traced = true,
+          .micro_batches = graph.num_micro_batches,
+          .has_layers = num_layers(graph) > 1};
 }
 
-PlannedModel model_of_zoo(const PlanFlags& flags) {
-  std::string size = flags.size;
-  for (const programs::ZooModel& model : programs::zoo_models())
-    if (model.name == flags.model && size.empty())
-      fail("{} needs a size; its sizes are {}", model.name, fmt::join(model.sizes, ", "));
-  const programs::Task task =
-      programs::zoo_task({flags.model, size, flags.sequence, flags.vocabulary, flags.image}, flags);
-  return {.name = flags.model + " " + size,
-          .step = programs::step_of(flags, task, 1),
+PlannedModel model_of_table(const PlanFlags& flags) {
+  const programs::Model& model = programs::planned_model(flags.name);
+  require(!flags.model.empty(), "{} needs a size; its sizes are {}", model.name,
+          fmt::join(model.sizes, ", "));
+  const programs::Task task = programs::planned_task(model, flags.model, flags);
+  return {.name = model.name + " " + flags.model,
+          .step = programs::step_of(flags, task),
           .item = task.item,
           .items = static_cast<double>(task.items_per_step)};
 }
@@ -68,7 +53,7 @@ PlanFlags::PlanFlags() {
   method = "pipeline";
   stages = micro_batches = remat = "auto";
   batch = 64;
-  plan_only = true;
+  model = "";
 }
 
 Cluster cluster_of(const PlanFlags& flags) {
@@ -81,12 +66,13 @@ std::string cluster_text(const PlanFlags& flags, const Cluster& cluster) {
 }
 
 PlannedModel model_of(const PlanFlags& flags) {
-  const bool file = !is_model_name(flags.model) && std::filesystem::exists(flags.model);
-  return file ? model_of_file(flags) : model_of_zoo(flags);
+  const bool file = std::ranges::count(programs::planned_models(), flags.name) == 0 &&
+                    std::filesystem::exists(flags.name);
+  return file ? model_of_file(flags) : model_of_table(flags);
 }
 
 Method method_of(const PlanFlags& flags, const PlannedModel& model) {
-  programs::CommonFlags common = flags;
+  programs::Flags common = flags;
   if (model.traced) common.micro_batches = std::to_string(model.micro_batches);
   if (!model.has_layers && common.method == "pipeline") common.method = "shard";
   if (common.method != "pipeline" && common.micro_batches == "auto") common.micro_batches = "1";

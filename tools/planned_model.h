@@ -8,12 +8,11 @@
 
 namespace plan {
 
-struct PlanFlags : programs::CommonFlags {
-  std::string model, size;
+struct PlanFlags : programs::Flags {
+  std::string name;  ///< of the model, or a graph file; `model`: its size
   std::optional<int> hosts;
-  std::optional<std::int64_t> sequence, vocabulary, image;
   std::string methods;  ///< of --compare
-  std::string given_plan, save;
+  std::string given_plan;
   bool as_json = false, counts = false;
 
   PlanFlags();  ///< the defaults of `alpa plan`

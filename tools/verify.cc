@@ -12,7 +12,6 @@
 #include "src/compile/search.h"
 #include "src/lower/lower_program.h"
 #include "src/lower/rank_classes.h"
-#include "src/ops/custom_ops.h"
 #include "src/search/stages/whole_graph.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
@@ -85,9 +84,7 @@ CompiledStep read_plan(const PlanToVerify& plan, const CompiledStep& told) {
   std::optional<Graph> graph = plan.graph;
   if (!graph && told.plan.stages.size() == 1) graph = told.plan.stages.front().graph;
   if (!graph) return {.graph = joined_graph(told.plan, plan.path), .plan = told.plan};
-  const TrainingStep step{
-      .inputs = {}, .trace = [&](const TraceOptions&) { return *graph; }, .scalars = {}};
-  return plan_from_json(plan.text, step, graph->num_micro_batches, plan.path);
+  return plan_from_json(plan.text, step_of(*graph), graph->num_micro_batches, plan.path);
 }
 
 void require_seconds(const std::string& title, const std::string& what, double told, double found) {
@@ -136,15 +133,6 @@ CompiledStep verified(const PlanToVerify& plan) {
           "within them, or raise --budget",
           title, lowered.memory_bytes, lowered.memory_bytes - budget, budget);
   return lowered;
-}
-
-Graph read_graph(const std::string& path) {
-  const std::string text = read_file(path, kModelFile);
-  try {
-    return parse_graph(text, known_ops());
-  } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
-  }
 }
 
 void line(const char* label, const std::string& words) { fmt::print("{:<12} {}\n", label, words); }
@@ -248,7 +236,7 @@ int verify_command(int argc, char** argv) {
                  rows_of(flags), &flags.given))
     return 0;
   PlanToVerify plan{.text = read_plan_or_model(flags).text, .path = flags.file};
-  if (!flags.model.empty()) plan.graph = read_graph(flags.model);
+  if (!flags.model.empty()) plan.graph = graph_of(read_file(flags.model, kModelFile), flags.model);
   plan.cluster = cluster_of_plan(flags, devices_of(read_plan(flags).plan));
   plan.budget = flags.budget;
   const CompiledStep step = verified(plan);

@@ -48,20 +48,14 @@ void require_memory(double bytes, const std::string& sizes) {
       sizes, bytes, available);
 }
 
-std::vector<BatchInput> inputs_of(const DataTypes& types, std::int64_t batch) {
-  require(batch <= types.size(), "--batch is {}, but there are only {} examples", batch,
-          types.size());
-  TensorType x = types.x, y = types.y;
-  x.shape[0] = y.shape[0] = batch;
-  return {{"x", x}, {"y", y}};
-}
-
-TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim,
-                   std::uint64_t seed) {
+TaskData load_data(const Flags& flags) {
+  const std::string& data = flags.data;
   if (data == kTutorial) {
-    require_memory(tutorial_bytes(batch, dim),
-                   fmt::format("--batch is {} and --dim is {}", batch, dim));
-    return {linear_dataset(batch, dim, seed), {}};
+    const TensorType examples{f32, {flags.batch, flags.dim}};
+    if (flags.plan_only) return {examples, examples, 0};
+    require_memory(tutorial_bytes(flags.batch, flags.dim),
+                   fmt::format("--batch is {} and --dim is {}", flags.batch, flags.dim));
+    return linear_dataset(flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
   }
   if (data == kFashionMnist || data.starts_with(std::string(kFashionMnist) + ":")) {
     const std::size_t colon = data.find(':');
@@ -71,17 +65,24 @@ TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim
   }
   require(data.ends_with(".csv"), "--data is '{}'; it must be {}, {}[:DIR] or a file FILE.csv",
           data, kTutorial, kFashionMnist);
-  TaskData table{read_csv(data), {}};
-  standardise(table.training);
+  Dataset table = read_csv(data);
+  standardise(table);
   return table;
 }
 
-DataTypes types_of(const Dataset& data) { return {data.x.type(), data.y.type(), data.classes}; }
-
-DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim) {
-  if (data != kTutorial) return types_of(load_data(data, batch, dim, 0).training);
-  const TensorType examples{f32, {batch, dim}};
-  return {examples, examples, 0};
+Task dataset_task(const Flags& flags, const TaskData& data,
+                  std::function<LossAndMetrics(const Batch&)> model) {
+  require(flags.batch <= data.x.shape.at(0), "--batch is {}, but there are only {} examples",
+          flags.batch, data.x.shape[0]);
+  TensorType x = data.x, y = data.y;
+  x.shape[0] = y.shape[0] = flags.batch;
+  Task task{
+      .model = std::move(model), .inputs = {{"x", x}, {"y", y}}, .items_per_step = flags.batch};
+  if (flags.plan_only) return task;
+  task.training = batches(data.training, flags.batch, static_cast<std::uint64_t>(flags.seed),
+                          {.drop_last = true});
+  if (!data.test.x.shape().empty()) task.test = batches(data.test, flags.batch);
+  return task;
 }
 
 }  // namespace programs

@@ -1,37 +1,36 @@
 #pragma once
 /// Data sets of examples with features and targets, by the names of `--data`.
-#include <alpa/alpa.h>
-
-#include <string>
+#include "models/common/flags.h"
+#include "models/common/task.h"
 
 namespace programs {
 
-/// Types of a model's data: a `Dataset` without the examples.
-struct DataTypes {
-  alpa::TensorType x, y;
-  std::int64_t classes = 0;
+/// The data of a task, without the examples if it is only planned.
+struct TaskData {
+  alpa::TensorType x, y;                   ///< of all examples
+  std::int64_t classes = 0;                ///< 0: `y` holds values
+  alpa::Dataset training = {}, test = {};  ///< `test` is empty also if there is no test set
 
-  std::int64_t size() const { return x.shape.at(0); }
+  TaskData(alpa::TensorType examples, alpa::TensorType targets, std::int64_t number_of_classes)
+      : x(std::move(examples)), y(std::move(targets)), classes(number_of_classes) {}
+  /// With the types of the examples.
+  TaskData(alpa::Dataset examples, alpa::Dataset of_test = {})
+      : TaskData(examples.x.type(), examples.y.type(), examples.classes) {
+    training = std::move(examples), test = std::move(of_test);
+  }
 };
 
 /// Throws Error if made data of so many bytes do not fit into the memory that is available.
 /// `sizes`: the flags that they follow from, "--batch is 8 and --dim is 16".
 void require_memory(double bytes, const std::string& sizes);
 
-/// The data a `--data` flag names: "tutorial" (`batch` examples of y = x·W + b + noise of dimension
-/// `dim`), "fashion-mnist[:DIR]" or a CSV file, whose features are brought to mean 0 and variance
-/// 1. Throws Error on anything else.
-struct TaskData {
-  alpa::Dataset training, test;  ///< `test` is empty if there is no test set
-};
-TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim,
-                   std::uint64_t seed);
+/// The data of --data: "tutorial" (--batch examples of y = x·W + b + noise of dimension --dim, not
+/// made for planning alone), "fashion-mnist[:DIR]" or a CSV file, whose features are brought to
+/// mean 0 and variance 1. Throws Error on anything else.
+TaskData load_data(const Flags& flags);
 
-/// The types of that training set; "tutorial" is not made for it. For planning alone.
-DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim);
-DataTypes types_of(const alpa::Dataset& data);
-
-/// "x" and "y" of one step. Throws Error if there are fewer examples than one batch.
-std::vector<alpa::BatchInput> inputs_of(const DataTypes& types, std::int64_t batch);
+/// A task on "x" and "y" of --batch examples, shuffled by --seed. Throws Error if there are fewer.
+Task dataset_task(const Flags& flags, const TaskData& data,
+                  std::function<alpa::LossAndMetrics(const alpa::Batch&)> model);
 
 }  // namespace programs

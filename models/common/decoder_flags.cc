@@ -1,9 +1,11 @@
-// models/common/decoder_flags.cc — flags of alpa-gpt
+// models/common/decoder_flags.cc — flags of GPT and Llama
 #include "models/common/decoder_flags.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <span>
+
+#include "models/common/model.h"
 
 namespace programs {
 
@@ -12,32 +14,30 @@ using namespace alpa::models;
 
 namespace {
 
-std::vector<cli::Flag> model_rows(GptFlags& flags) {
+std::vector<cli::Flag> decoder_rows(Flags& flags) {
   using namespace cli;
-  return {
-      choice("--kind", &flags.kind, "gpt, or llama: RMS norm, rotary positions and SwiGLU",
-             {"gpt", "llama"}),
-      number_of_layers(&flags.layers, "blocks; 0: those of the size", 0, kBlockNodes),
-      whole("--hidden", &flags.hidden, "width of the blocks; 0: that of the size", 0),
-      whole("--heads", &flags.heads, "heads of a block; 0: those of the size", 0),
-      whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads", 0),
-      whole("--feed-forward", &flags.feed_forward,
-            "width between its products; 0: that of the size, or 4 times hidden", 0),
-      whole("--positions", &flags.positions,
-            "kind gpt: positions that are learnt; 0: as many as --sequence", 0),
-      choice("--head", &flags.head,
-             "the embedding's table, with a bias or without, or a kernel of its own; auto: that of "
-             "--load, else tied_bias for kind gpt, own for the sizes of Llama, else tied",
-             {"auto", "tied", "tied_bias", "own"}),
-      number("--norm-epsilon", &flags.norm_epsilon,
-             "of the normalisation; 0: 1e-5 of kind gpt, 1e-6 of llama", 0, 1),
-      number("--rotary-base", &flags.rotary_base,
-             "kind llama: base of the positions; 0: that of the size, or 10000", 0, 1e12),
-      number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99),
-  };
+  return joined(
+      {{choice("--kind", &flags.kind, "gpt, or llama: RMS norm, rotary positions and SwiGLU",
+               {"gpt", "llama"})},
+       rows_of_blocks(flags),
+       {whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads", 0),
+        whole("--feed-forward", &flags.feed_forward,
+              "width between its products; 0: that of the size, or 4 times hidden", 0),
+        whole("--positions", &flags.positions,
+              "kind gpt: positions that are learnt; 0: as many as --sequence", 0),
+        choice(
+            "--head", &flags.head,
+            "the embedding's table, with a bias or without, or a kernel of its own; auto: that of "
+            "--load, else tied_bias for kind gpt, own for the sizes of Llama, else tied",
+            {"auto", "tied", "tied_bias", "own"}),
+        number("--norm-epsilon", &flags.norm_epsilon,
+               "of the normalisation; 0: 1e-5 of kind gpt, 1e-6 of llama", 0, 1),
+        number("--rotary-base", &flags.rotary_base,
+               "kind llama: base of the positions; 0: that of the size, or 10000", 0, 1e12),
+        number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99)}});
 }
 
-std::vector<cli::Flag> output_rows(GptFlags& flags) {
+std::vector<cli::Flag> text_rows(Flags& flags) {
   using namespace cli;
   return {
       output_file("--save", &flags.save,
@@ -63,7 +63,7 @@ const DecoderSize* find(std::span<const DecoderSize> sizes, std::string_view nam
 }
 
 /// "tied", "tied_bias" or "own".
-std::string head_of(const GptFlags& flags) {
+std::string head_of(const Flags& flags) {
   if (flags.head != "auto") return flags.head;
   if (flags.kind == "gpt") return flags.load.empty() ? "tied_bias" : "tied";
   const bool own = flags.load.empty() ? find(kLlamaSizes, flags.model) != nullptr
@@ -75,12 +75,12 @@ std::string head_of(const GptFlags& flags) {
 constexpr std::int64_t kContinued = 64;
 
 /// Gives the flags of data and text the values that go with the model.
-void follow(const Pretrained& model, GptFlags& flags) {
+void follow_folder(const Pretrained& model, Flags& flags) {
   const auto given = [&](const char* flag) { return flags.given.count(flag) > 0; };
   flags.vocabulary = model.decoder.vocabulary;
   flags.vocabulary_name = fmt::format("vocab_size of {}/config.json", excerpt(model.folder));
-  if (!given("--tokenizer")) flags.tokenizer = model.folder;
-  if (!given("--sequence")) flags.sequence = std::min(flags.sequence, model.decoder.sequence);
+  follow(flags, "--tokenizer", flags.tokenizer, model.folder);
+  follow(flags, "--sequence", flags.sequence, std::min(flags.sequence, model.decoder.sequence));
   if (!given("--steps") && !given("--data")) flags.steps = 0;
   if (given("--prompt") && !given("--generate") && !flags.plan_only) flags.generate = kContinued;
   require(flags.sequence <= model.decoder.sequence,
@@ -89,7 +89,7 @@ void follow(const Pretrained& model, GptFlags& flags) {
 }
 
 /// The decoder of the folder, with what is of this run.
-DecoderOptions pretrained_options(const GptFlags& flags) {
+DecoderOptions pretrained_options(const Flags& flags) {
   DecoderOptions options = flags.pretrained->decoder;
   options.dropout = flags.dropout;
   options.dtype = own_dtype(flags.dtype);
@@ -99,20 +99,20 @@ DecoderOptions pretrained_options(const GptFlags& flags) {
 
 }  // namespace
 
-std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
-  std::vector<std::string> sizes;
-  for (const DecoderSize& size : kGptSizes) sizes.emplace_back(size.name);
+std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
+  std::vector<std::string> sizes = names_of(kGptSizes);
   for (const DecoderSize& size : kLlamaSizes) sizes.emplace_back(size.name);
   const cli::Flag load = cli::text(
       "--load", &flags.load,
       "start with Hugging Face's GPT-2, Llama, Qwen2 or Mistral: the weights of a safetensors "
       "file, or a folder with config.json and tokenizer, which is trained only with --data or "
       "--steps");
-  return cli::joined({cli::in_group("Model", model_rows(flags)), cli::in_group("Data", {load}),
-                      rows_of_language(flags, sizes), cli::in_group("Output", output_rows(flags))});
+  return cli::joined(
+      {rows_of_language(flags, sizes, {.model = decoder_rows(flags), .data = {load}}),
+       cli::in_group("Output", text_rows(flags))});
 }
 
-void read_folder(GptFlags& flags) {
+void read_folder(Flags& flags) {
   std::error_code unreadable;  // is told by who opens it
   if (!std::filesystem::is_directory(flags.load, unreadable)) return;
   for (const char* flag :
@@ -122,10 +122,10 @@ void read_folder(GptFlags& flags) {
         flags.given, flag, true,
         fmt::format("beside --load {}, whose config.json decides it", excerpt(flags.load)));
   flags.pretrained = read_pretrained(flags.load);
-  follow(*flags.pretrained, flags);
+  follow_folder(*flags.pretrained, flags);
 }
 
-DecoderOptions options_of(const GptFlags& flags) {
+DecoderOptions options_of(const Flags& flags) {
   if (flags.pretrained) return pretrained_options(flags);
   const DecoderSize* of_llama = find(kLlamaSizes, flags.model);
   require(!of_llama || flags.kind == "llama", "--model {} is a size of --kind llama, not of gpt",

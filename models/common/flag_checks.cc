@@ -9,7 +9,7 @@ using namespace alpa;
 namespace {
 
 /// Of --plan-only, which runs nothing.
-void check_plan_only(const CommonFlags& flags) {
+void check_plan_only(const Flags& flags) {
   if (!flags.plan_only) return;
   for (const char* flag : {"--compare", "--load-plan", "--log", "--plot", "--save", "--generate",
                            "--logits", "--checkpoint"})
@@ -19,7 +19,7 @@ void check_plan_only(const CommonFlags& flags) {
 
 }  // namespace
 
-void check_combinations(const CommonFlags& flags) {
+void check_combinations(const Flags& flags) {
   check_plan_only(flags);
   const auto check = [&](const char* flag, bool idle, const std::string& why) {
     cli::require_effect(flags.given, flag, idle, why);
@@ -39,7 +39,7 @@ void check_combinations(const CommonFlags& flags) {
 }
 
 bool read_flags(int argc, const char* const* argv, const std::string& purpose,
-                const std::vector<cli::Flag>& rows, CommonFlags& flags) {
+                const std::vector<cli::Flag>& rows, Flags& flags) {
   std::string values = purpose + "\n";
   if (cli::parse(argc, argv, purpose, rows, &flags.given, &values)) return true;
   check_combinations(flags);

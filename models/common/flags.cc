@@ -23,7 +23,7 @@ int default_devices(const Backend& backend) {
   return cards > 1 ? cards : kDefaultDevices;
 }
 
-std::vector<cli::Flag> model_rows(CommonFlags& f) {
+std::vector<cli::Flag> model_rows(Flags& f) {
   using namespace cli;
   return {
       choice("--optimizer", &f.optimizer, "how parameters follow gradients",
@@ -43,7 +43,7 @@ std::vector<cli::Flag> model_rows(CommonFlags& f) {
   };
 }
 
-std::vector<cli::Flag> data_rows(CommonFlags& f) {
+std::vector<cli::Flag> data_rows(Flags& f) {
   using namespace cli;
   return {
       whole("--batch", &f.batch, "examples per step", 1),
@@ -53,7 +53,7 @@ std::vector<cli::Flag> data_rows(CommonFlags& f) {
 }
 
 /// The launch reads it from the environment, when the library is first asked.
-cli::Flag join_timeout(CommonFlags& f) {
+cli::Flag join_timeout(Flags& f) {
   cli::Flag flag = cli::number("--join-timeout", &f.join_seconds,
                                "seconds in which all processes of a launch must join it", 0.5, 1e6);
   flag.take = [take = flag.take](const std::string& text) {
@@ -62,7 +62,7 @@ cli::Flag join_timeout(CommonFlags& f) {
   return flag;
 }
 
-std::vector<cli::Flag> device_rows(CommonFlags& f) {
+std::vector<cli::Flag> device_rows(Flags& f) {
   using namespace cli;
   return {
       whole("--devices", &f.devices,
@@ -91,7 +91,7 @@ bool is_auto_or_number(const std::string& word) {
                             !word.empty() && word[0] != '0');
 }
 
-std::vector<cli::Flag> plan_rows(CommonFlags& f) {
+std::vector<cli::Flag> plan_rows(Flags& f) {
   using namespace cli;
   return {
       choice("--method", &f.method, "how the step is spread over the devices; shard is automatic",
@@ -119,7 +119,7 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
   };
 }
 
-std::vector<cli::Flag> output_rows(CommonFlags& f) {
+std::vector<cli::Flag> output_rows(Flags& f) {
   using namespace cli;
   return {
       optional_choice("--explain", &f.explain,
@@ -168,7 +168,7 @@ void print_progress(const PlanningProgress& p) {
 }
 
 /// Lines of progress: all if they are asked for, on a terminal one every two seconds.
-ProgressCallback progress_of(const CommonFlags& flags) {
+ProgressCallback progress_of(const Flags& flags) {
   if (flags.progress) return print_progress;
   if (flags.quiet || isatty(STDERR_FILENO) == 0) return {};
   constexpr double kBetween = 2;
@@ -182,14 +182,19 @@ ProgressCallback progress_of(const CommonFlags& flags) {
 }  // namespace
 
 cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64_t least,
-                           std::int64_t nodes) {
-  cli::Flag flag =
-      cli::whole("--layers", target, std::move(meaning), least, kMaxGraphNodes / nodes);
+                           std::int64_t most) {
+  cli::Flag flag = cli::whole("--layers", target, std::move(meaning), least, most);
   flag.allowed += fmt::format(", since a graph has at most {} nodes", kMaxGraphNodes);
   return flag;
 }
 
-std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own) {
+std::vector<cli::Flag> rows_of_blocks(Flags& f) {
+  return {number_of_layers(&f.layers, "blocks; 0: those of the size", 0, models::kMostBlocks),
+          cli::whole("--hidden", &f.hidden, "width of the blocks; 0: that of the size", 0),
+          cli::whole("--heads", &f.heads, "heads of a block; 0: those of the size", 0)};
+}
+
+std::vector<cli::Flag> rows_of(Flags& flags, const ModelRows& own) {
   const auto with = [](std::vector<cli::Flag> rows, const std::vector<cli::Flag>& more) {
     rows.insert(rows.begin(), more.begin(), more.end());
     return rows;
@@ -201,7 +206,7 @@ std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own) {
                       cli::in_group("Output", with(output_rows(flags), own.output))});
 }
 
-Cluster make_cluster(const CommonFlags& flags) {
+Cluster make_cluster(const Flags& flags) {
   if (flags.cluster.empty()) {
     const Backend backend = choose_backend(flags.backend);
     return Cluster::local(flags.devices.value_or(default_devices(backend)), backend.name);
@@ -216,7 +221,7 @@ Cluster make_cluster(const CommonFlags& flags) {
 }
 
 /// The models mark no boundaries: layers are found.
-void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
+void set_stages(const Flags& flags, PipeshardParallel& options) {
   const int stages = flags.stages == "auto" ? 0 : std::stoi(flags.stages);
   if (stages == 0)
     options.stages = AutoStages{};
@@ -232,7 +237,7 @@ void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
     options.num_micro_batches = std::stoi(flags.micro_batches);
 }
 
-Method make_method(const CommonFlags& flags, const std::string& name) {
+Method make_method(const Flags& flags, const std::string& name) {
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
     if (flags.mesh != "auto" && options.kind != MethodKind::serial)
@@ -258,7 +263,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
   return method;
 }
 
-Optimizer make_optimizer(const CommonFlags& flags) {
+Optimizer make_optimizer(const Flags& flags) {
   LearningRate rate = flags.learning_rate;
   if (flags.warmup > 0)
     rate = warmup_cosine(flags.learning_rate, flags.warmup, std::max(flags.steps, flags.warmup + 1),
@@ -275,12 +280,12 @@ std::optional<DType> own_dtype(const std::string& dtype) {
   return dtype == "f32" ? std::nullopt : std::optional(parse_dtype(dtype));
 }
 
-Precision precision_of(const CommonFlags& flags) {
+Precision precision_of(const Flags& flags) {
   if (flags.precision == "bf16_mixed") return bf16_mixed;
   return flags.precision == "f16_mixed" ? f16_mixed : Precision::as_written;
 }
 
-Remat remat_of(const CommonFlags& flags) {
+Remat remat_of(const Flags& flags) {
   if (flags.remat == "auto") return Remat::automatic;
   return flags.remat == "all" ? Remat::all : Remat::none;
 }
@@ -296,7 +301,7 @@ Backend choose_backend(const std::string& backend,
   return {chosen, fmt::format("{} ({})", chosen, cuda.text)};
 }
 
-std::string backend_line(const CommonFlags& flags, const Cluster& cluster) {
+std::string backend_line(const Flags& flags, const Cluster& cluster) {
   if (flags.cluster.empty()) return choose_backend(flags.backend).line;
   return cluster.backend == "cpu" ? fmt::format("cpu (--cluster {})", flags.cluster)
                                   : choose_backend(cluster.backend).line;

@@ -1,4 +1,4 @@
-// models/common/generation.cc — texts that alpa-gpt continues after the training
+// models/common/generation.cc — texts that a decoder continues after the training
 #include "models/common/generation.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-std::vector<std::string> texts_of(const GptFlags& flags) {
+std::vector<std::string> texts_of(const Flags& flags) {
   cli::require_effect(flags.given, "--prompt", !flags.prompts.empty(),
                       "beside --prompts, whose lines are continued");
   if (flags.prompts.empty()) return {flags.prompt};
@@ -34,7 +34,7 @@ std::vector<std::string> texts_of(const GptFlags& flags) {
 }
 
 /// Those of --stop, or those that end a text of the folder of --load.
-TokenIds stop_of(const GptFlags& flags, const Tokenizer& tokenizer) {
+TokenIds stop_of(const Flags& flags, const Tokenizer& tokenizer) {
   if (flags.stop.empty()) return flags.pretrained ? flags.pretrained->stop_tokens : TokenIds{};
   if (const auto special = tokenizer.find(flags.stop)) return {*special};
   const TokenIds tokens = tokenizer.encode(flags.stop);
@@ -42,7 +42,7 @@ TokenIds stop_of(const GptFlags& flags, const Tokenizer& tokenizer) {
   return tokens;
 }
 
-void check_prompt(const GptFlags& flags, const TokenIds& prompt, const Tokenizer& tokenizer) {
+void check_prompt(const Flags& flags, const TokenIds& prompt, const Tokenizer& tokenizer) {
   for (const std::int32_t token : prompt)
     require(token < flags.vocabulary,
             "--prompt has token {}, but {} is {}; give at least the tokenizer's {}", token,
@@ -82,7 +82,7 @@ class TextStream {
   std::string rest_;
 };
 
-SamplingOptions sampling_of(const GptFlags& flags, const Prompts& prompts) {
+SamplingOptions sampling_of(const Flags& flags, const Prompts& prompts) {
   return {.count = flags.generate,
           .temperature = flags.temperature,
           .top_k = flags.top_k,
@@ -101,7 +101,7 @@ void check_lengths(std::int64_t prompt, std::int64_t count, std::int64_t sequenc
           count, sequence);
 }
 
-std::optional<Prompts> prompts_of(const GptFlags& flags, const DecoderOptions& options) {
+std::optional<Prompts> prompts_of(const Flags& flags, const DecoderOptions& options) {
   for (const char* flag :
        {"--prompt", "--prompts", "--temperature", "--top-k", "--top-p", "--stop", "--logits"})
     cli::require_effect(flags.given, flag, flags.generate == 0, "without --generate");
@@ -117,14 +117,14 @@ std::optional<Prompts> prompts_of(const GptFlags& flags, const DecoderOptions& o
   return prompts;
 }
 
-GeneratorOptions generator_options(const GptFlags& flags, const Prompts& prompts) {
+GeneratorOptions generator_options(const Flags& flags, const Prompts& prompts) {
   return {.rows = std::min<std::int64_t>(std::ssize(prompts.tokens), kMostAtOnce),
           .length = longest(prompts) + flags.generate - 1,
           .chunk = std::min<std::int64_t>(longest(prompts), 256),
           .evaluation = {.precision = precision_of(flags)}};
 }
 
-void print_text(const GptFlags& flags, const Prompts& prompts, const Generator& generator,
+void print_text(const Flags& flags, const Prompts& prompts, const Generator& generator,
                 TrainState& state) {
   SamplingOptions sampling = sampling_of(flags, prompts);
   const bool streams = prompts.texts.size() == 1;

@@ -1,5 +1,5 @@
 #pragma once
-/// Texts that alpa-gpt continues after the training.
+/// Texts that a decoder continues after the training.
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,14 +21,13 @@ void check_lengths(std::int64_t prompt, std::int64_t count, std::int64_t sequenc
 
 /// Those of --prompt or --prompts, if the flags want any continued. Throws Error if one can't be,
 /// or if flags of generation have no effect.
-std::optional<Prompts> prompts_of(const GptFlags& flags,
-                                  const alpa::models::DecoderOptions& options);
+std::optional<Prompts> prompts_of(const Flags& flags, const alpa::models::DecoderOptions& options);
 
 /// Sizes for these prompts.
-alpa::GeneratorOptions generator_options(const GptFlags& flags, const Prompts& prompts);
+alpa::GeneratorOptions generator_options(const Flags& flags, const Prompts& prompts);
 
 /// Prints the prompts with their continuations: one as it comes, several when all are done.
-void print_text(const GptFlags& flags, const Prompts& prompts, const alpa::Generator& generator,
+void print_text(const Flags& flags, const Prompts& prompts, const alpa::Generator& generator,
                 alpa::TrainState& state);
 
 }  // namespace programs

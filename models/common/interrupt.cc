@@ -15,8 +15,6 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it"
 
 struct sigaction before;
 
-constexpr int kInterruptedStatus = 130;  // as of a program that SIGINT ended
-
 void interrupt(int) { interrupted = true; }
 
 }  // namespace

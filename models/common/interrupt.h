@@ -6,6 +6,8 @@
 
 namespace programs {
 
+inline constexpr int kInterruptedStatus = 130;  ///< as of a program that SIGINT ended
+
 /// While one lives, the first SIGINT ends planning early with the best plan so far; a second one
 /// ends the program, as always. Inactive ones, and those whose program was started with SIGINT
 /// ignored, change nothing. At most one active one may live at a time.
@@ -21,7 +23,7 @@ class PlanningInterrupt {
   alpa::Method ending(alpa::Method method) const;
 
   /// If SIGINT came: saves the plan to `path`, says so in a line and ends
-  /// the program with status 130.
+  /// the program with that status.
   void exit_with(const alpa::CompiledStep& planned, const std::string& path) const;
 
  private:

@@ -18,7 +18,7 @@ constexpr std::int64_t kMostStarts = 1 << 20;
 /// Bytes of the tokens and labels, each twice for a moment.
 double made_bytes(double rows, double columns) { return 16 * rows * columns; }
 
-BatchData made_tokens(const LanguageFlags& flags) {
+BatchData made_tokens(const Flags& flags) {
   const std::int64_t rows = std::max(kMadeSequences, flags.batch), columns = flags.sequence;
   require_memory(made_bytes(static_cast<double>(rows), static_cast<double>(columns)),
                  fmt::format("--batch is {} and --sequence is {}", flags.batch, flags.sequence));
@@ -41,7 +41,7 @@ BatchData made_tokens(const LanguageFlags& flags) {
 constexpr std::int64_t kMostTestBatches = 64;
 
 /// Tokens of the test set, of so many. Throws Error unless there is a batch of it and of the rest.
-std::int64_t test_tokens(const LanguageFlags& flags, std::int64_t tokens, std::int64_t per_batch) {
+std::int64_t test_tokens(const Flags& flags, std::int64_t tokens, std::int64_t per_batch) {
   const auto share = static_cast<std::int64_t>(flags.test_share * static_cast<double>(tokens));
   const std::int64_t test = std::min(share, kMostTestBatches * per_batch + 1);
   require(tokens - test > per_batch, "--data {} has {} tokens{}; a batch of {} needs one more",
@@ -54,7 +54,7 @@ std::int64_t test_tokens(const LanguageFlags& flags, std::int64_t tokens, std::i
   return test;
 }
 
-void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
+void read_text(const Flags& flags, std::uint64_t seed, Task& task) {
   const Tokenizer tokenizer = make_tokenizer(flags);
   require(tokenizer.vocabulary() <= flags.vocabulary,
           "{} is {}, but the tokenizer has {} tokens; give at least as many", flags.vocabulary_name,
@@ -71,32 +71,37 @@ void read_text(const LanguageFlags& flags, std::uint64_t seed, Task& task) {
 
 }  // namespace
 
-std::vector<cli::Flag> rows_of_language(LanguageFlags& flags, std::span<const std::string> sizes) {
+std::vector<cli::Flag> rows_of_language(Flags& flags, const std::vector<std::string>& sizes,
+                                        const ModelRows& own) {
   using namespace cli;
-  ModelRows own;
-  own.model = {
-      choice("--model", &flags.model, "size", {sizes.begin(), sizes.end()}),
+  const std::vector<Flag> model = {
+      choice("--model", &flags.model, "size", sizes),
       whole("--sequence", &flags.sequence, "tokens of an example", 1),
       whole("--vocabulary", &flags.vocabulary, "different tokens", 2),
       choice("--dtype", &flags.dtype, "element type of parameters and activations",
              {"f32", "f64", "bf16", "f16"}),
   };
-  own.data = {
+  const std::vector<Flag> data = {
       text("--data", &flags.data, "a text file, or made: sequences that can be learnt"),
       number("--test-share", &flags.test_share,
              "of a text file: the share at its end that is kept for the test; 0: none", 0, 0.9),
       text("--tokenizer", &flags.tokenizer,
            "bytes, or a directory with tokenizer.json, or with GPT-2's vocab.json and merges.txt"),
   };
-  return rows_of(flags, own);
+  return rows_of(flags, {joined({own.model, model}), joined({own.data, data}), {}});
 }
 
-Tokenizer make_tokenizer(const LanguageFlags& flags) {
+void publish_text(Flags& flags, std::int64_t sequence, std::int64_t vocabulary) {
+  follow(flags, "--sequence", flags.sequence, sequence);
+  follow(flags, "--vocabulary", flags.vocabulary, vocabulary);
+}
+
+Tokenizer make_tokenizer(const Flags& flags) {
   if (flags.tokenizer == "bytes") return Tokenizer::of_bytes();
   return Tokenizer::of_folder(flags.tokenizer);
 }
 
-Task language_task(const LanguageFlags& flags, std::function<LossAndMetrics(const Batch&)> model) {
+Task language_task(const Flags& flags, std::function<LossAndMetrics(const Batch&)> model) {
   const bool prompt = flags.given.count("--generate") + flags.given.count("--prompt") > 0;
   cli::require_effect(flags.given, "--tokenizer", flags.data == "made" && !prompt,
                       "with --data made, which has tokens but no text");

@@ -172,6 +172,19 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   return text;
 }
 
+std::string table_text(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.at(0).size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
+    for (std::size_t i = 1; i < row.size(); ++i) line += fmt::format("  {:>{}}", row[i], widths[i]);
+    text += line.erase(line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
 std::string sharding_text(const CompiledStep& planned) {
   std::size_t width = 0;
   for_each_parameter(planned, [&](const std::string& name, const auto&...) {

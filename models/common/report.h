@@ -1,6 +1,7 @@
 #pragma once
 /// Reports of a run, as text and as JSON. Only report.cc includes nlohmann/json.
 #include <string>
+#include <vector>
 
 #include "models/common/training.h"
 
@@ -14,6 +15,10 @@ std::string report_json(const alpa::CompiledStep& planned, const RunResult* run)
 
 /// A few lines: plan, memory, communication, time.
 std::string summary_text(const alpa::CompiledStep& planned, const RunResult* run);
+
+/// Columns as wide as their widest cell; the first is aligned left, the others right. The
+/// first row is the heading.
+std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
 /// One line per parameter: name, shape, and layout in words.
 std::string sharding_text(const alpa::CompiledStep& planned);

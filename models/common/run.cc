@@ -18,7 +18,7 @@ namespace {
 /// Time to measure the devices' peak in.
 constexpr double kPeakSeconds = 0.1;
 
-void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster& cluster,
+void report(const Flags& flags, const CompiledStep& planned, const Cluster& cluster,
             const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
   if (flags.timeline) fmt::print("{}", timeline(planned));
@@ -30,7 +30,7 @@ void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster
 }
 
 /// The step, and the evaluation that follows its plan.
-std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingStep& step,
+std::array<Executable, 2> plan_or_load(const Flags& flags, const TrainingStep& step,
                                        const TrainingStep& evaluation, const Method& method,
                                        const Cluster& cluster) {
   if (!flags.load_plan.empty())
@@ -42,7 +42,7 @@ std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingS
 }
 
 /// Where --checkpoint saves the run. Throws Error if another run is there that is not resumed.
-std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
+std::optional<Checkpoints> checkpoints_of(const Flags& flags) {
   if (flags.checkpoint.empty()) return {};
   Checkpoints saved(flags.checkpoint, {.every = flags.checkpoint_every,
                                        .keep = static_cast<int>(flags.keep),
@@ -55,8 +55,7 @@ std::optional<Checkpoints> checkpoints_of(const CommonFlags& flags) {
   return saved;
 }
 
-ReportOptions report_options_of(const CommonFlags& flags, const Cluster& cluster,
-                                const Graph& graph) {
+ReportOptions report_options_of(const Flags& flags, const Cluster& cluster, const Graph& graph) {
   ReportOptions options{.log = flags.log, .check_replicas = flags.check_replicas.value_or(0)};
   if (flags.quiet) return options;
   options.progress = true;
@@ -64,19 +63,11 @@ ReportOptions report_options_of(const CommonFlags& flags, const Cluster& cluster
   return options;
 }
 
-}  // namespace
-
-TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps) {
-  flags.steps = steps;
-  return training_step(task.inputs, task.model, make_optimizer(flags),
-                       {.precision = precision_of(flags), .remat = remat_of(flags)});
-}
-
-void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task) {
+/// Plans without running, and reports the plan.
+void plan_and_report(const Flags& flags, const Cluster& cluster, const Task& task) {
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
   const CompiledStep planned =
-      plan_only(step_of(flags, task, flags.steps),
-                interrupt.ending(make_method(flags, flags.method)), cluster);
+      plan_only(step_of(flags, task), interrupt.ending(make_method(flags, flags.method)), cluster);
   interrupt.exit_with(planned, flags.save_plan);
   report(flags, planned, cluster, nullptr);
   if (!flags.trace.empty()) write_file(flags.trace, predicted_trace(planned));
@@ -86,24 +77,23 @@ void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   }
 }
 
-Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task,
-                     std::int64_t steps) {
+Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& task) {
   require(!flags.compare || cli::processes() == 1,
           "--compare trains on one device too, which {} processes cannot share; start one process",
           cli::processes());
-  const TrainingStep step = step_of(flags, task, steps);
+  const TrainingStep step = step_of(flags, task);
   const auto [executable, evaluate] = plan_or_load(
       flags, step, evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}),
       make_method(flags, flags.method), cluster);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   std::optional<Checkpoints> saved = checkpoints_of(flags);
-  Run run = train(task, executable, steps, seed,
+  Run run = train(task, executable, flags.steps, seed,
                   report_options_of(flags, cluster, executable.graph()), saved ? &*saved : nullptr);
   if (flags.compare) {
     const Run serial = train(
         task,
         serial_reference(step, executable.graph().num_micro_batches, cluster, flags.reproducible),
-        steps, seed);
+        flags.steps, seed);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
   if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).metrics.values();
@@ -120,7 +110,14 @@ Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Tas
   return run;
 }
 
-std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task) {
+}  // namespace
+
+TrainingStep step_of(const Flags& flags, const Task& task) {
+  return training_step(task.inputs, task.model, make_optimizer(flags),
+                       {.precision = precision_of(flags), .remat = remat_of(flags)});
+}
+
+std::optional<Run> run_task(Flags flags, const std::function<Task()>& make_task) {
   const Cluster cluster = make_cluster(flags);
   if (flags.plan_only) {
     plan_and_report(flags, cluster, make_task());
@@ -128,7 +125,9 @@ std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()
   }
   require_devices(cluster);
   fmt::print("backend     {}\n", backend_line(flags, cluster));
-  return train_and_report(flags, cluster, make_task(), flags.steps);
+  const Task task = make_task();
+  if (flags.epochs > 0) flags.steps = flags.epochs * task.training->size();
+  return train_and_report(flags, cluster, task);
 }
 
 }  // namespace programs

@@ -5,19 +5,12 @@
 
 namespace programs {
 
-/// The step of a run of so many steps.
-alpa::TrainingStep step_of(CommonFlags flags, const Task& task, std::int64_t steps);
+/// The step of a run of `--steps` steps.
+alpa::TrainingStep step_of(const Flags& flags, const Task& task);
 
-/// Trains on the devices of `cluster` as the flags say, prints the report and writes the
-/// files that the flags name. `steps`: the number of training steps.
-Run train_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, const Task& task,
-                     std::int64_t steps);
-
-/// Plans without running, and reports the plan.
-void plan_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, const Task& task);
-
-/// A whole program: plans the task or trains it for `--steps` steps. `make_task` is called once.
-/// Returns the run, if there was one.
-std::optional<Run> run_task(const CommonFlags& flags, const std::function<Task()>& make_task);
+/// A whole program: plans the task, or trains it for `--steps` or `--epochs`. Prints the report and
+/// writes the files that the flags name. `make_task` is called once. Returns the run, if there was
+/// one.
+std::optional<Run> run_task(Flags flags, const std::function<Task()>& make_task);
 
 }  // namespace programs

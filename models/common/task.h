@@ -22,9 +22,4 @@ struct Task {
   std::int64_t items_per_step = 1;
 };
 
-/// A task on a data set. Examples are shuffled by `seed`; `data` may be without examples.
-Task dataset_task(std::function<alpa::LossAndMetrics(const alpa::Batch&)> model,
-                  std::vector<alpa::BatchInput> inputs, const alpa::Dataset& training,
-                  const alpa::Dataset& test, std::uint64_t seed);
-
 }  // namespace programs

@@ -12,7 +12,6 @@
 
 #include "alpa/base/text.h"
 #include "models/common/curve.h"
-#include "models/common/text.h"
 
 namespace programs {
 
@@ -27,6 +26,14 @@ constexpr double kLiveInterval = 0.1, kPlainInterval = 2;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
+}
+
+/// "0:07", "1:02:03".
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(std::llround(seconds));
+  const long long hours = whole / 3600, minutes = whole / 60 % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
 /// The progress of a run: on a terminal one live line, otherwise plain lines at intervals.

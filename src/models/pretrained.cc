@@ -10,7 +10,6 @@ namespace alpa::models {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  ///< extents and tokens
-constexpr std::int64_t kMostLayers = kMaxGraphNodes / 64;  ///< each layer is up to 64 nodes
 
 bool is_file(const std::string& path) {
   std::error_code unreadable;  // is told by who opens it
@@ -37,7 +36,7 @@ DecoderOptions gpt2_options(const JsonObject& config) {
   config.expect("scale_attn_by_inverse_layer_idx", false);
   config.expect("add_cross_attention", false);
   DecoderOptions o{.kind = DecoderKind::gpt,
-                   .layers = config.whole("n_layer", 1, kMostLayers),
+                   .layers = config.whole("n_layer", 1, kMostBlocks),
                    .hidden = size(config, "n_embd"),
                    .heads = size(config, "n_head"),
                    .sequence = size(config, config.has("n_positions") ? "n_positions" : "n_ctx"),
@@ -90,7 +89,7 @@ DecoderOptions llama_options(const JsonObject& config) {
   config.expect("rope_interleaved", false);
   DecoderOptions o{
       .kind = DecoderKind::llama,
-      .layers = config.whole("num_hidden_layers", 1, kMostLayers),
+      .layers = config.whole("num_hidden_layers", 1, kMostBlocks),
       .hidden = size(config, "hidden_size"),
       .heads = size(config, "num_attention_heads"),
       .key_heads = size_or(config, "num_key_value_heads", 0),

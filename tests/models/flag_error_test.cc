@@ -15,13 +15,13 @@ namespace flag_error_test {
 
 using namespace alpa;
 using namespace alpa::testing;
-using programs::CommonFlags;
+using programs::Flags;
 
 namespace {
 
 /// The error of a command line.
 std::string parse_error(std::vector<const char*> words) {
-  CommonFlags flags;
+  Flags flags;
   words.insert(words.begin(), "program");
   return error_of([&] {
     CHECK_FALSE(cli::parse(static_cast<int>(words.size()), words.data(), "purpose",
@@ -123,7 +123,7 @@ TEST_CASE("flags nobody knows, or without their value") {
 }
 
 TEST_CASE("what is not on the command line stays, and what is takes its value in base ten") {
-  CommonFlags flags;
+  Flags flags;
   const char* words[] = {
       "program", "--devices",       "010", "--memory-budget", "9223372036854775807",
       "--tf32",  "--learning-rate", "1e39"};
@@ -139,7 +139,7 @@ TEST_CASE("what is not on the command line stays, and what is takes its value in
 TEST_CASE("a cluster file and a backend that contradict each other") {
   const TemporaryFolder folder;
   std::ofstream("c.json") << Cluster::local(2).to_json();
-  CommonFlags flags;
+  Flags flags;
   flags.cluster = "c.json";
   flags.backend = "cuda";
   CHECK(error_of([&] { programs::make_cluster(flags); }) ==

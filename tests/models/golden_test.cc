@@ -402,7 +402,7 @@ TEST_CASE("files of other decoders are refused, naming the tensor") {
 }
 
 TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its weights") {
-  GptFlags flags;
+  Flags flags;
   flags.kind = "llama", flags.load = golden_path("models/llama.safetensors");
   flags.layers = 2, flags.hidden = 16, flags.heads = 4, flags.key_heads = 2;
   flags.feed_forward = 20, flags.vocabulary = kVocabulary, flags.sequence = kSequence;

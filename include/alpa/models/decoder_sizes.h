@@ -3,9 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+
+#include "alpa/ir/graph.h"
 #pragma GCC visibility push(default)
 
 namespace alpa::models {
+
+/// Most blocks of a model: each is at least 64 nodes when it is trained.
+inline constexpr std::int64_t kMostBlocks = kMaxGraphNodes / 64;
 
 /// A published size, by its name; fields as in `DecoderOptions`.
 struct DecoderSize {
