@@ -73,6 +73,8 @@ const OpDef& reshard_op(CollectiveKind kind) {
 
 bool is_collective(const Node& node) { return node.op->reshard && exchanges(*node.op->reshard); }
 
+bool is_to_partial(const Node& node) { return node.op == &ops::to_partial; }
+
 bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
 
 Attributes attributes_of(const ReshardStep& step) {
