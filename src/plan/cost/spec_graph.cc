@@ -213,21 +213,13 @@ class MoveBuilder {
     return !model_.fixed_sums || (partial_axes & ~axes) < (axes & ~(axes - 1));
   }
 
-  bool is_minor_most(const AxisPlacement& placement) const {
-    return std::none_of(source().axes.begin(), source().axes.end(), [&](const auto& other) {
-      return other.kind == Kind::split && other.dim == placement.dim &&
-             other.order > placement.order;
-    });
-  }
-
   /// True if the source has, on each of `axes`, the layout that the collective begins with.
   bool may_begin(const CollectiveDef& def, std::uint32_t axes, std::uint32_t partial_axes) const {
     if (!def.several_axes && !std::has_single_bit(axes)) return false;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      const AxisPlacement& placement = source().axes[axis];
       if (!(axes >> axis & 1)) continue;
-      if (placement.kind != def.from) return false;
-      if (placement.kind == Kind::split && !is_minor_most(placement)) return false;
+      if (source().axes[axis].kind != def.from) return false;
+      if (def.from == Kind::split && !source().is_minor_most(axis)) return false;
     }
     return def.from != Kind::partial || may_reduce(axes, partial_axes);
   }

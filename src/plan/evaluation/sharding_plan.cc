@@ -14,14 +14,6 @@
 namespace alpa {
 namespace {
 
-bool is_minor_most(const ShardingSpec& spec, int axis) {
-  const AxisPlacement& mine = spec.axes[axis];
-  return std::none_of(spec.axes.begin(), spec.axes.end(), [&](const AxisPlacement& other) {
-    return other.kind == AxisPlacement::Kind::split && other.dim == mine.dim &&
-           other.order > mine.order;
-  });
-}
-
 /// Most seconds, and seconds per byte, that a mesh axis or a step may have: sums
 /// and products stay finite.
 constexpr double kMostSeconds = 1e12;
@@ -243,7 +235,7 @@ std::optional<ShardingSpec> intra_op::spec_after(ShardingSpec spec, const Reshar
   for (int axis : step.axes) {
     const AxisPlacement& a = spec.axes[axis];
     if (a.kind != def.from) return std::nullopt;
-    if (joins(step.kind) && (a.dim != step.from_dim || !is_minor_most(spec, axis)))
+    if (joins(step.kind) && (a.dim != step.from_dim || !spec.is_minor_most(axis)))
       return std::nullopt;
     spec.axes[axis] = {};
   }
