@@ -1,10 +1,11 @@
 #pragma once
-/// Text, token by token, from decoders that work with a cache of keys and values.
+/// Text, token by token, from decoders as they are trained.
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "alpa/nn/sequential.h"
 #include "alpa/nn/transformer.h"
 #include "alpa/parallelize.h"
 #pragma GCC visibility push(default)
@@ -13,11 +14,6 @@ namespace alpa {
 
 /// A text: its tokens by their numbers in the vocabulary.
 using TokenIds = std::vector<std::int32_t>;
-
-/// A decoder: logits [B, T, V] of what follows each of the new tokens i32 [B, T], which attend to
-/// those in the cache (`SelfAttention`). Or [B, 1, V], of each row's last one
-/// (`KeyValueCache::last`).
-using CachedDecoder = std::function<Value(Value tokens, nn::KeyValueCache& cache)>;
 
 /// Sizes of a `Generator`.
 struct GeneratorOptions {
@@ -30,16 +26,18 @@ struct GeneratorOptions {
 };
 
 /// The two steps of generation, compiled: one takes a chunk of every prompt, one takes a token of
-/// every row. Copies share the devices.
+/// every row. Copies share the devices. A decoder gives logits [B, T, V] of what follows each of
+/// the tokens i32 [B, T], or [B, 1, V], of each row's last one (`nn::needed_tokens`). Its attention
+/// finds the `nn::KeyValueCache` of earlier tokens.
 class Generator {
  public:
   /// Along the plan of `trained`, whose parameters it reads in place. Products, heads and caches
   /// are split as there. The states of `trained` serve it, and training may go on between calls of
   /// `generate`. Throws Error as `parallelize`, or if a size is below 1.
-  Generator(const CachedDecoder& decoder, const Executable& trained,
+  Generator(const nn::Layer& decoder, const Executable& trained,
             const GeneratorOptions& options = {});
   /// With a plan and states of its own, for parameters that are loaded.
-  Generator(const CachedDecoder& decoder, const Method& method, const Cluster& cluster,
+  Generator(const nn::Layer& decoder, const Method& method, const Cluster& cluster,
             const GeneratorOptions& options = {});
 
   /// A state of the decoder's parameters.
@@ -49,7 +47,7 @@ class Generator {
   const Executable& tokens() const { return tokens_; }          ///< the step of single tokens
 
  private:
-  Generator(const CachedDecoder& decoder, const GeneratorOptions& options, Executable prompts);
+  Generator(const nn::Layer& decoder, const GeneratorOptions& options, Executable prompts);
   GeneratorOptions options_;
   Executable prompts_, tokens_;
 };

@@ -15,12 +15,12 @@ namespace alpa {
 namespace {
 
 /// Takes `count` tokens of each row; returns the logits that follow the last of them.
-TrainingStep step_of(const CachedDecoder& decoder, const GeneratorOptions& options,
+TrainingStep step_of(const nn::Layer& decoder, const GeneratorOptions& options,
                      std::int64_t count) {
   const std::int64_t rows = options.rows, length = options.length;
   const auto model = [=](const Batch& b) {
     nn::KeyValueCache cache(b["positions"], length, count > 1 ? b["last"] : Value{});
-    const Value logits = decoder(b["tokens"], cache);
+    const Value logits = decoder(b["tokens"]);
     require(logits.rank() == 3 && logits.dim(0) == rows &&
                 (logits.dim(1) == count || logits.dim(1) == 1),
             "generate: the decoder gives {}; logits must be [{}, {}, V] or [{}, 1, V]",
@@ -244,18 +244,17 @@ void note_call(const std::vector<TokenIds>& prompts, const SamplingOptions& o) {
 
 }  // namespace
 
-Generator::Generator(const CachedDecoder& decoder, const GeneratorOptions& options,
-                     Executable prompts)
+Generator::Generator(const nn::Layer& decoder, const GeneratorOptions& options, Executable prompts)
     : options_(options),
       prompts_(std::move(prompts)),
       tokens_(prompts_.follower(step_of(decoder, options_, 1))) {}
 
-Generator::Generator(const CachedDecoder& decoder, const Executable& trained,
+Generator::Generator(const nn::Layer& decoder, const Executable& trained,
                      const GeneratorOptions& options)
     : Generator(decoder, checked(options),
                 trained.follower(step_of(decoder, checked(options), checked(options).chunk))) {}
 
-Generator::Generator(const CachedDecoder& decoder, const Method& method, const Cluster& cluster,
+Generator::Generator(const nn::Layer& decoder, const Method& method, const Cluster& cluster,
                      const GeneratorOptions& options)
     : Generator(decoder, checked(options),
                 parallelize(step_of(decoder, checked(options), checked(options).chunk), method,

@@ -146,10 +146,10 @@ class DeviceGroup final : public Group {
 
   void count(Member& own) const {
     const Call& call = own.shown;
-    Count& count = own.counts[static_cast<int>(call.kind)];
+    Count& count = own.counts[call.kind];
     const std::int64_t in = total_bytes(call.in), out = total_bytes(call.out);
     ++count.calls;
-    count.payload_bytes += call.kind == CollectiveKind::all_gather ? out : in;
+    count.payload_bytes += gathers(call.kind) ? out : in;
     switch (call.kind) {
       case CollectiveKind::all_reduce:
         count.moved_bytes += 2 * (size_ - 1) * slices_.bytes(call.in, own.number);

@@ -33,8 +33,19 @@ struct Count {
   std::int64_t moved_bytes = 0;
 };
 
-/// Counts by `CollectiveKind`.
-using Counts = std::array<Count, kNumCollectives>;
+/// Counts of collectives by their kind, and of messages to devices of other meshes.
+struct Counts {
+  std::array<Count, kNumCollectives> collectives{};
+  Count sent;
+
+  Count& operator[](CollectiveKind kind) { return collectives[static_cast<std::size_t>(kind)]; }
+  const Count& operator[](CollectiveKind kind) const {
+    return collectives[static_cast<std::size_t>(kind)];
+  }
+  void add_sent(std::int64_t calls, std::int64_t bytes) {
+    sent.calls += calls, sent.payload_bytes += bytes, sent.moved_bytes += bytes;
+  }
+};
 
 /// A member's part in a collective; whatever it refers to must stay until the collective is over.
 /// Tensors are the member's local ones; only data and local type are read. Nominal chunk sizes are

@@ -146,7 +146,7 @@ std::vector<Connections::Connection> Connections::connections_of(
         const Kind kind = instruction.kind;
         if (kind == Kind::collective || kind == Kind::start) {
           bool& pairs = groups[{kind == Kind::start, instruction.call.group}];
-          pairs = pairs || instruction.call.kind == CollectiveKind::all_to_all;
+          pairs = pairs || pairwise(instruction.call.kind);
         }
         if (kind == Kind::send)
           lanes.emplace(program->device, instruction.message.peer, instruction.message.lane);

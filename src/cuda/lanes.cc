@@ -60,15 +60,9 @@ void Lanes::add(int index, const lower::DeviceProgram& program, const MakeChanne
 }
 
 void Lanes::count(int index, const lower::Instruction& instruction, int runs) {
-  const bool sends = instruction.kind == Kind::send;
-  const std::vector<int>& buffers = sends ? instruction.inputs : instruction.outputs;
-  const DType dtype = devices_[index]->program().buffers[buffers[0]].type.dtype;
-  const std::int64_t bytes = runs * TensorType{dtype, instruction.message.extent}.bytes();
-  const auto kind = sends ? CollectiveKind::send : CollectiveKind::receive;
-  comm::Count& count = counts_[index][static_cast<int>(kind)];
-  count.calls += runs;
-  count.payload_bytes += bytes;
-  count.moved_bytes += bytes;
+  if (instruction.kind != Kind::send) return;
+  const DType dtype = devices_[index]->program().buffers[instruction.inputs[0]].type.dtype;
+  counts_[index].add_sent(runs, runs * TensorType{dtype, instruction.message.extent}.bytes());
 }
 
 /// A lane's side on `device`, without a stream yet.

@@ -19,9 +19,9 @@ using Kind = lower::Instruction::Kind;
 
 /// Bytes in the ring formulas: those of the operands; for all_gather, of the results.
 std::int64_t payload_bytes(const Operation& operation) {
-  const bool gathers = operation.instruction->call.kind == CollectiveKind::all_gather;
+  const bool result = gathers(operation.instruction->call.kind);
   std::int64_t bytes = 0;
-  for (const KernelTensor& tensor : gathers ? operation.call.outputs : operation.call.inputs)
+  for (const KernelTensor& tensor : result ? operation.call.outputs : operation.call.inputs)
     bytes += tensor.type.bytes();
   return bytes;
 }
@@ -73,7 +73,7 @@ void MeshQueue::join_groups(std::size_t member, const MakeGroup& make_group) {
       operation.member = static_cast<int>(
           std::find(group.members.begin(), group.members.end(), static_cast<int>(member)) -
           group.members.begin());
-      comm::Count& count = group.counts[operation.member][static_cast<int>(call.kind)];
+      comm::Count& count = group.counts[operation.member][call.kind];
       count.calls += lower::runs_of(program, list);
       count.payload_bytes += lower::runs_of(program, list) * payload_bytes(operation);
     }

@@ -151,19 +151,15 @@ class NcclGroup : public CollectiveGroup {
       std::byte* scratch = members[m].tensors->workspace;
       for (std::size_t t = 0; t < members[m].tensors->inputs.size(); ++t) {
         Tensor tensor{&members[m].tensors->inputs[t], &members[m].tensors->outputs[t], {}, {}};
-        const bool gathers = lower::nccl_gathers(call),
-                   scatters = call.kind == CollectiveKind::reduce_scatter;
+        const bool gathers = lower::nccl_gathers(call);
         if (gathers)
           tensor.gathered =
               std::exchange(scratch, scratch + gathered_scratch_bytes(tensor.in->type, size_));
-        if (gathers && scatters)
+        if (gathers && splits(call.kind))
           tensor.from = {blocks_of(*tensor.in, call.dims[t]), tensor.in, tensor.in->data};
-        else if (scatters || call.kind == CollectiveKind::all_to_all)
+        else if (splits(call.kind))
           tensor.from = packed(*tensor.in, call.dims[t], scratch);
-        if (call.kind == CollectiveKind::all_gather)
-          tensor.to = packed(*tensor.out, call.dims[t], scratch);
-        if (call.kind == CollectiveKind::all_to_all)
-          tensor.to = packed(*tensor.out, call.from_dim, scratch);
+        if (joins(call.kind)) tensor.to = packed(*tensor.out, call.before(t), scratch);
         visit(ranks_[m], members[m], tensor);
       }
     }
@@ -193,9 +189,7 @@ class NcclGroup : public CollectiveGroup {
                         Stream stream) const {
     const TensorType& type = t.in->type;
     const CopyLaunch whole = whole_box(type.elements());
-    const CopyLaunch box = call.kind == CollectiveKind::reduce_scatter
-                               ? block_copy(t.from.blocks, 1, rank.index)
-                               : whole;
+    const CopyLaunch box = splits(call.kind) ? block_copy(t.from.blocks, 1, rank.index) : whole;
     if (box.elements == 0) return;
     std::vector<void*> parts;
     for (int j = 0; j < size_; ++j) parts.push_back(t.gathered + j * type.bytes());

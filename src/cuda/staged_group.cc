@@ -18,11 +18,9 @@ constexpr std::int64_t kAlignment = 256;
 TensorType operand_type(const lower::CollectiveCall& call, const KernelCall& own, std::size_t t,
                         int index) {
   TensorType type = own.inputs[t].type;
-  const auto cut = [&](const ShardedDim& dim) {
-    type.shape[dim.dim] = comm::shard_size(own.outputs[t].type.shape[dim.dim], dim.chunk, index);
-  };
-  if (call.kind == CollectiveKind::all_gather) cut(call.dims[t]);
-  if (call.kind == CollectiveKind::all_to_all) cut(call.from_dim);
+  if (!joins(call.kind)) return type;
+  const ShardedDim& cut = call.before(t);
+  type.shape[cut.dim] = comm::shard_size(own.outputs[t].type.shape[cut.dim], cut.chunk, index);
   return type;
 }
 

@@ -134,6 +134,8 @@ class Recorder final : public Builder {
   int num_micro_batches() const override { return num_micro_batches_; }
   void set_training(bool training) override { training_ = training; }
   bool training() const override { return training_; }
+  void set_cache(nn::KeyValueCache* cache) override { cache_ = cache; }
+  nn::KeyValueCache* cache() const override { return cache_; }
 
   /// The graph recorded so far, without nodes that no update, metric or output needs
   /// (inputs are kept); verified.
@@ -197,6 +199,7 @@ class Recorder final : public Builder {
   int num_micro_batches_;
   bool layer_per_node_;
   bool training_ = true;
+  nn::KeyValueCache* cache_ = nullptr;
   std::function<bool(std::string_view name)> frozen_names_;
   std::map<int, bool> told_frozen_;  ///< what `will_freeze` told, by the parameter's value
   std::set<int> sums_;               ///< over micro-batches: values that update accumulators

@@ -32,13 +32,16 @@ struct Buffer {
 
 /// Parameters of a collective on this device.
 struct CollectiveCall {
-  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectiveKind kind{};
   Combiner combiner = Combiner::sum;
   /// devices that take part, this one among them, in the order of their shards
   std::vector<int> group;
   /// per tensor: the dimension split afterwards; all_gather: split before
   std::vector<ShardedDim> dims;
   ShardedDim from_dim;  ///< all_to_all: the dimension split before
+
+  /// How operand `t` is split, if the kind `joins`.
+  const ShardedDim& before(std::size_t t) const { return gathers(kind) ? dims[t] : from_dim; }
 };
 
 /// A box of a tensor that a device sends to another or receives from it. A lane is a sender, a

@@ -162,7 +162,7 @@ class Emitter {
       return;
     }
     if (is_idle(n)) return;
-    if (node(n).op->reshard != CollectiveKind::to_partial)
+    if (!spmd::is_to_partial(node(n)))
       for (int value : node(n).operands) ensure_loaded(value, list);
     list.push_back(instruction(n));
   }
@@ -188,7 +188,7 @@ class Emitter {
   /// Nodes whose result is their operand's bytes under another shape.
   bool lies_in_operand(int n) {
     const OpDef& op = *node(n).op;
-    if (op.reshard == CollectiveKind::to_partial)
+    if (spmd::is_to_partial(node(n)))
       return at(node(n).results[0])[node(n).attributes.integers("axes")[0]] == 0;
     return op.alias &&
            local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
@@ -209,12 +209,12 @@ class Emitter {
     if (spmd::is_collective(node(n))) {
       result.kind = Kind::collective;
       result.call = call(n);
-    } else if (node(n).op->reshard == CollectiveKind::slice) {
-      result.kind = Kind::copy;
-    } else if (node(n).op->reshard == CollectiveKind::to_partial) {
+    } else if (spmd::is_to_partial(node(n))) {
       result.kind = Kind::fill;
       result.inputs.clear();
       result.value = identity(n);
+    } else if (node(n).op->reshard) {
+      result.kind = Kind::copy;
     }
     result.overlapped = node(n).attributes.contains(spmd::kOverlapped);
     return result;
@@ -241,14 +241,14 @@ class Emitter {
     CollectiveCall call;
     call.kind = *node(n).op->reshard;
     call.group = spmd::group_of(program_, node(n), device_.rank);
-    if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
+    if (reduces(call.kind))
       call.combiner = program_.specs[node(n).operands[0]].axes[axes[0]].combiner;
-    if (call.kind == CollectiveKind::all_reduce) return call;
-    const bool gathers = call.kind == CollectiveKind::all_gather;
+    if (!splits(call.kind) && !joins(call.kind)) return call;
     const std::vector<std::int64_t>& dims = attributes.integers("dims");
     for (std::size_t i = 0; i < dims.size(); ++i)
-      call.dims.push_back(sharded(gathers ? node(n).operands[i] : node(n).results[i], dims[i]));
-    if (call.kind == CollectiveKind::all_to_all)
+      call.dims.push_back(
+          sharded(splits(call.kind) ? node(n).results[i] : node(n).operands[i], dims[i]));
+    if (pairwise(call.kind))
       call.from_dim = sharded(node(n).operands[0], attributes.integer("from_dim"));
     return call;
   }

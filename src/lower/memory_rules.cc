@@ -39,9 +39,7 @@ const MemoryRules kCuda = {.alignment = 256,
 }  // namespace
 
 bool nccl_gathers(const CollectiveCall& call) {
-  const bool reduces =
-      call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter;
-  return reduces && call.combiner == Combiner::log_sum_exp;
+  return reduces(call.kind) && call.combiner == Combiner::log_sum_exp;
 }
 
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors) {
@@ -57,10 +55,8 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
           cuda::gathered_scratch_bytes(tensors.inputs[t].type, static_cast<int>(call.group.size()));
       continue;
     }
-    if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
-      add(tensors.inputs[t], call.dims[t]);
-    if (call.kind == CollectiveKind::all_gather) add(tensors.outputs[t], call.dims[t]);
-    if (call.kind == CollectiveKind::all_to_all) add(tensors.outputs[t], call.from_dim);
+    if (splits(call.kind)) add(tensors.inputs[t], call.dims[t]);
+    if (joins(call.kind)) add(tensors.outputs[t], call.before(t));
   }
   return bytes;
 }

@@ -61,7 +61,7 @@ std::vector<GroupFacts> facts_of_groups(const spmd::SpmdProgram& program, const 
   for (int n = 0; n < static_cast<int>(program.graph.nodes.size()); ++n) {
     const Node& node = program.graph.nodes[n];
     const int mesh = program.mesh_index(node.results[0]);
-    if (node.op->reshard == CollectiveKind::to_partial)
+    if (spmd::is_to_partial(node))
       groups[group_of[mesh]].to_partial.emplace(
           mesh, static_cast<int>(node.attributes.integers("axes")[0]));
     if (!spmd::is_transfer(node)) continue;

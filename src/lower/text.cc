@@ -36,13 +36,12 @@ std::string_view name_of(Combiner combiner) {
 
 std::string call_text(const CollectiveCall& call) {
   std::string text = fmt::format(" {}", name_of(call.kind));
-  if (call.kind == CollectiveKind::all_to_all)
+  if (pairwise(call.kind))
     text += fmt::format(" dim {} chunk {} to", call.from_dim.dim, call.from_dim.chunk);
   for (const ShardedDim& sharded : call.dims)
     text += fmt::format("{} dim {} chunk {}", &sharded == call.dims.data() ? "" : ",", sharded.dim,
                         sharded.chunk);
-  if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
-    text += fmt::format(" {}", name_of(call.combiner));
+  if (reduces(call.kind)) text += fmt::format(" {}", name_of(call.combiner));
   text += " over";
   for (int rank : call.group) text += fmt::format(" {}", rank);
   return text;

@@ -174,7 +174,7 @@ class Contents {
   }
 
   bool is_view(const Node& node) const {
-    const bool may = node.op->alias || node.op->reshard == CollectiveKind::to_partial;
+    const bool may = node.op->alias || spmd::is_to_partial(node);
     return may && buffer(node.results[0]) >= 0 &&
            memory_of(device_, buffer(node.results[0])) ==
                memory_of(device_, buffer(node.operands[0]));

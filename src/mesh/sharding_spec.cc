@@ -129,12 +129,17 @@ ShardingSpec ShardingSpec::partial(int axis, Combiner combiner) const {
 ShardingSpec ShardingSpec::without(int axis) const {
   check_axis(axis);
   const AxisPlacement& a = axes[axis];
-  if (a.kind == Kind::split && a.order + 1 != splits_of(*this, a.dim))
+  if (a.kind == Kind::split && !is_minor_most(axis))
     bug("sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this),
         axis, a.dim);
   ShardingSpec result = *this;
   result.axes[axis] = {};
   return result;
+}
+
+bool ShardingSpec::is_minor_most(int axis) const {
+  const AxisPlacement& a = axes[axis];
+  return a.kind == Kind::split && a.order + 1 == splits_of(*this, a.dim);
 }
 
 bool ShardingSpec::is_partial() const {

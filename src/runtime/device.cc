@@ -391,12 +391,7 @@ void Device::hand_over(Operation& operation) {
   operation.lane->hand_over(side_of(instruction), number,
                             {&instruction.message, &tensor, tensor.data},
                             operation.room + at_.micro_batch % operation.slots, team_);
-  comm::Count& count =
-      messages_[static_cast<int>(sends ? CollectiveKind::send : CollectiveKind::receive)];
-  const std::int64_t bytes = bytes_of(instruction.message, tensor.type.dtype);
-  ++count.calls;
-  count.payload_bytes += bytes;
-  count.moved_bytes += bytes;
+  if (sends) messages_.add_sent(1, bytes_of(instruction.message, tensor.type.dtype));
 }
 
 /// The number of the message of the run that the wait names; -1: that is before the first one.

@@ -14,13 +14,11 @@ std::map<std::string, Traffic> traffic_of(const Devices& devices, int device) {
     own[name].bytes += bytes;
   };
   for (const auto& [size, counts] : devices.counts(device)) {
-    for (CollectiveKind kind : kReshards) {
-      const comm::Count& count = counts[static_cast<int>(kind)];
-      add(std::string(name_of(kind)), count,
-          cost::collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size));
-    }
-    const comm::Count& sent = counts[static_cast<int>(CollectiveKind::send)];
-    add("transfer", sent, static_cast<double>(sent.payload_bytes));
+    for (const CollectiveDef& def : kCollectives)
+      add(std::string(def.name), counts[def.kind],
+          cost::collective_sent_bytes(def.kind, static_cast<double>(counts[def.kind].payload_bytes),
+                                      size));
+    add("transfer", counts.sent, static_cast<double>(counts.sent.payload_bytes));
   }
   return own;
 }
@@ -31,7 +29,7 @@ std::map<std::string, Traffic> measured_traffic(const Devices& devices, int num_
                                                 processes::World* world) {
   std::map<std::string, Traffic> most;
   if (world)  // the same names in all processes
-    for (CollectiveKind kind : kReshards) most[std::string(name_of(kind))];
+    for (const CollectiveDef& def : kCollectives) most[std::string(def.name)];
   if (world) most["transfer"];
   for (int device = 0; device < num_devices; ++device)
     for (const auto& [name, entry] : traffic_of(devices, device)) {

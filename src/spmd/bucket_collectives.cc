@@ -21,8 +21,7 @@ Node merged(const std::vector<const Node*>& members) {
   for (const Node* member : members) {
     append_to(result.operands, member->operands);
     append_to(result.results, member->results);
-    if (member->op->reshard != CollectiveKind::all_reduce)
-      append_to(dims, member->attributes.integers("dims"));
+    if (member->attributes.contains("dims")) append_to(dims, member->attributes.integers("dims"));
   }
   if (!dims.empty()) result.attributes.set("dims", std::move(dims));
   result.name += fmt::format("+{}", members.size() - 1);
@@ -47,8 +46,8 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
   const SpmdProgram early = delay_readers(hoist_reductions(program), slack_bytes);
   const auto bytes = [&](const Node& node) { return payload_bytes(early, node); };
   const auto kind = [&](const Node& node) -> std::optional<std::string> {
-    const bool small = is_collective(node) && node.op->reshard != CollectiveKind::all_to_all &&
-                       bytes(node) < bucket_bytes;
+    const bool small =
+        is_collective(node) && !pairwise(*node.op->reshard) && bytes(node) < bucket_bytes;
     return small ? std::optional(kind_of(early, node)) : std::nullopt;
   };
   return merge_nodes(early, {kind, bytes, bucket_bytes, merged, slack_bytes});

@@ -61,10 +61,7 @@ std::vector<Place> places_of(const SpmdProgram& program) {
 
 }  // namespace
 
-bool is_reduction(const Node& node) {
-  return node.op->reshard == CollectiveKind::all_reduce ||
-         node.op->reshard == CollectiveKind::reduce_scatter;
-}
+bool is_reduction(const Node& node) { return node.op->reshard && reduces(*node.op->reshard); }
 
 SpmdProgram hoist_reductions(const SpmdProgram& program) {
   const Graph& graph = program.graph;

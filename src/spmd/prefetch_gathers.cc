@@ -12,7 +12,7 @@ namespace alpa::spmd {
 namespace {
 
 bool is_gather(const Node& node) {
-  return node.op->reshard == CollectiveKind::all_gather && !node.attributes.contains(kOnce);
+  return node.op->reshard && gathers(*node.op->reshard) && !node.attributes.contains(kOnce);
 }
 
 /// Limit on the bytes gathered ahead, in units of the largest gather. The matrices of a layer are

@@ -86,6 +86,9 @@ const OpDef& reshard_op(CollectiveKind kind);
 /// True for nodes that exchange data within a mesh.
 bool is_collective(const Node& node);
 
+/// True for `ops::to_partial`: coordinate 0 keeps the operand, others have the identity.
+bool is_to_partial(const Node& node);
+
 /// True for `ops::transfer`.
 bool is_transfer(const Node& node);
 

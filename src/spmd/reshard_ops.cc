@@ -73,6 +73,10 @@ const OpDef& reshard_op(CollectiveKind kind) {
 
 bool is_collective(const Node& node) { return node.op->reshard && exchanges(*node.op->reshard); }
 
+bool is_to_partial(const Node& node) {
+  return node.op->reshard && def_of(*node.op->reshard).to == AxisPlacement::Kind::partial;
+}
+
 bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
 
 Attributes attributes_of(const ReshardStep& step) {

@@ -86,7 +86,7 @@ std::vector<Node> with_inputs_first(const Graph& graph, const std::vector<Node>&
 
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node) {
   std::int64_t bytes = 0;
-  for (int value : node.op->reshard == CollectiveKind::all_gather ? node.results : node.operands)
+  for (int value : gathers(*node.op->reshard) ? node.results : node.operands)
     bytes += shard_bytes(program.graph.type(value), program.specs[value], program.mesh_of(value));
   return bytes;
 }

@@ -43,9 +43,8 @@ bool follows_reshard(const SpmdProgram& program, const Node& node) {
     step.to = program.specs[node.results[i]];
     if (node.attributes.contains("dims"))
       step.dim = static_cast<int>(node.attributes.integers("dims").at(i));
-    if (step.kind == CollectiveKind::all_gather) step.from_dim = step.dim;
-    if (step.kind == CollectiveKind::all_to_all)
-      step.from_dim = static_cast<int>(node.attributes.integer("from_dim"));
+    if (gathers(step.kind)) step.from_dim = step.dim;
+    if (pairwise(step.kind)) step.from_dim = static_cast<int>(node.attributes.integer("from_dim"));
     if (from == step.to || intra_op::spec_after(from, step) != step.to) return false;
   }
   return true;

@@ -30,13 +30,7 @@ struct TinyDecoder {
     Value x = tokens(ids);
     x = x + first(x);
     x = mark_pipeline_boundary(x);
-    return head(norm(x + second(x)));
-  }
-  Value operator()(Value ids, nn::KeyValueCache& cache) const {
-    Value x = tokens(ids);
-    x = x + first(x, cache);
-    x = mark_pipeline_boundary(x);
-    return head(norm(cache.last(x + second(x, cache))));
+    return head(norm(nn::needed_tokens(x + second(x))));
   }
 };
 
@@ -58,7 +52,7 @@ BatchData examples() {
 const std::vector<TokenIds> kPrompts{{3, 1, 4, 1, 5}, {9}, {2, 6}, {5, 3, 5, 8, 9, 7, 9, 3, 2}};
 
 /// The likeliest tokens by the logits of whole sequences on one device.
-std::vector<TokenIds> likeliest(const TinyDecoder& decoder, const TrainState& trained,
+std::vector<TokenIds> likeliest(const nn::Layer& decoder, const TrainState& trained,
                                 std::int64_t count) {
   const Executable whole =
       parallelize(prediction_step({{"ids", {i32, {1, kLength}}}},
@@ -110,6 +104,19 @@ TEST_CASE("along every plan of training, generation gives the likeliest tokens o
             likeliest(decoder, state, 7));
     }
   }
+}
+
+TEST_CASE("a Sequential writes text, its attention in residual and rematerialised layers") {
+  const auto attention = [] { return nn::SelfAttention(16, 4, {.rotary = RotaryOptions{}}); };
+  const nn::Sequential decoder{nn::Embedding(kVocabulary, 16),
+                               nn::Residual(nn::Sequential{nn::RMSNorm(), attention()}),
+                               nn::remat(nn::Residual(attention())), nn::needed_tokens,
+                               nn::Dense(kVocabulary, {.kernel = Initializer::normal(0, 1)})};
+  const Generator generator(decoder, ShardParallel{}, Cluster::local(2),
+                            {.rows = 3, .length = kLength, .chunk = 4});
+  TrainState state = generator.init(3);
+  CHECK(generate(generator, state, kPrompts, {.count = 7, .temperature = 0}) ==
+        likeliest(decoder, state, 7));
 }
 
 TEST_CASE("a generator that is made later works on the states that exist") {
@@ -240,21 +247,24 @@ TEST_CASE("processes that would draw text by other options end, and name both") 
 
 TEST_CASE("what can't be generated is an error that says why") {
   const TinyDecoder decoder;
-  const auto made = [&](const CachedDecoder& model, const GeneratorOptions& options) {
+  const auto made = [&](const nn::Layer& model, const GeneratorOptions& options) {
     return error_of([&] { Generator(model, Serial{}, Cluster::local(1), options); });
   };
   CHECK(made(decoder, {.rows = 0}) ==
         "generate: rows, length and chunk must be at least 1, not 0, 1024 and 64");
-  CHECK(made([&](Value ids, nn::KeyValueCache&) { return decoder(ids); }, {}) ==
+  CHECK(made([&](Value ids) { return decoder.head(decoder.tokens(ids)); }, {}) ==
         "generate: no layer of the decoder attends to the cache");
-  CHECK(made([&](Value ids, nn::KeyValueCache& cache) { return sum(decoder(ids, cache), {2}); },
-             {.length = 8}) ==
+  CHECK(made([&](Value ids) { return sum(decoder(ids), {2}); }, {.length = 8}) ==
         "generate: the decoder gives f32[1, 1]; logits must be [1, 8, V] or [1, 1, V]");
   const nn::SelfAttention both(decoder.width, 4, {.causal = false});
-  CHECK(made([&](Value ids, nn::KeyValueCache& cache) { return both(decoder.tokens(ids), cache); },
-             {}) ==
+  CHECK(made([&](Value ids) { return both(decoder.tokens(ids)); }, {}) ==
         "nn::SelfAttention: a cache holds earlier tokens, but the layer sees later ones, too; make "
         "it causal");
+  const auto masked = [&](Value ids) {
+    return decoder.second(decoder.tokens(ids), constant(ids, 1, u8, ids.shape()));
+  };
+  CHECK(made(masked, {}) ==
+        "nn::SelfAttention: a cache has no padding; call it without a key mask");
   const Generator generator(decoder, Serial{}, Cluster::local(1), {.length = 8});
   TrainState state = generator.init(0);
   const auto generated = [&](const std::vector<TokenIds>& prompts, const SamplingOptions& options) {

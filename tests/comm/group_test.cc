@@ -225,7 +225,7 @@ TEST_CASE("several tensors of one all_reduce share a call, and equal the tensors
   });
   for (int m = 0; m < n; ++m) {
     CHECK(wrong[m] == 0);
-    const comm::Count& count = group->counts(m)[static_cast<int>(CollectiveKind::all_reduce)];
+    const comm::Count& count = group->counts(m)[CollectiveKind::all_reduce];
     CHECK(count.calls == 1);
     CHECK(count.payload_bytes == (5 + 0 + 300 + 1) * 2 * 4);
   }
@@ -274,9 +274,8 @@ TEST_CASE(
   const std::int64_t shard_bytes[n] = {(8 + 18 + 12 + 5) * 4, (8 + 18 + 12) * 4, (8 + 6) * 4};
   for (int m = 0; m < n; ++m) {
     CHECK(wrong[m] == 0);
-    const comm::Count& scattered =
-        group->counts(m)[static_cast<int>(CollectiveKind::reduce_scatter)];
-    const comm::Count& gathered = group->counts(m)[static_cast<int>(CollectiveKind::all_gather)];
+    const comm::Count& scattered = group->counts(m)[CollectiveKind::reduce_scatter];
+    const comm::Count& gathered = group->counts(m)[CollectiveKind::all_gather];
     CHECK(scattered.calls == 1);
     CHECK(scattered.payload_bytes == bytes);
     CHECK(scattered.moved_bytes == (n - 1) * shard_bytes[m]);
@@ -328,11 +327,11 @@ TEST_CASE("over equal shards the bytes moved are what a ring would send") {
   for (int m = 0; m < n; ++m) {
     const auto& counts = group->counts(m);
     const std::int64_t bytes = 4096 * 2 * 4, square = 64 * 256 * 4;
-    CHECK(counts[static_cast<int>(CollectiveKind::all_reduce)].moved_bytes == 2 * bytes * 3 / 4);
-    CHECK(counts[static_cast<int>(CollectiveKind::reduce_scatter)].moved_bytes == bytes * 3 / 4);
-    CHECK(counts[static_cast<int>(CollectiveKind::all_gather)].moved_bytes == bytes * 3 / 4);
-    CHECK(counts[static_cast<int>(CollectiveKind::all_to_all)].moved_bytes == square * 3 / 4);
-    CHECK(counts[static_cast<int>(CollectiveKind::all_gather)].payload_bytes == bytes);
+    CHECK(counts[CollectiveKind::all_reduce].moved_bytes == 2 * bytes * 3 / 4);
+    CHECK(counts[CollectiveKind::reduce_scatter].moved_bytes == bytes * 3 / 4);
+    CHECK(counts[CollectiveKind::all_gather].moved_bytes == bytes * 3 / 4);
+    CHECK(counts[CollectiveKind::all_to_all].moved_bytes == square * 3 / 4);
+    CHECK(counts[CollectiveKind::all_gather].payload_bytes == bytes);
   }
 }
 

@@ -185,7 +185,7 @@ Outcome run(int micro_batches, bool together, const Mode& mode) {
     ++finished;
   }
   outcome.graphs += emulation::totals().graphs;
-  outcome.sent = devices->counts(0).at(0).second[static_cast<int>(CollectiveKind::send)];
+  outcome.sent = devices->counts(0).at(0).second.sent;
   return outcome;
 }
 

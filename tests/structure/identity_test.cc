@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
+#include <string>
 
 #include "structure/source_files.h"
 
@@ -35,6 +37,18 @@ const std::map<std::string, std::string> kReasons = {
      "is_transfer: the one operator whose operand and result are on different meshes"},
     {"src/spmd/fuse_elementwise.cc",
      "constants and broadcasts become attributes of the fused node"},
+};
+
+/// Files that ask for the kind of a collective, and why its row (`CollectiveDef`) could not tell.
+const std::map<std::string, std::string> kAskForCollectives = {
+    {"src/api/links.cc", "measures all_reduces"},
+    {"src/comm/device_group.cc", "does each kind between threads and processes"},
+    {"src/comm/group.h", "has a function for each kind"},
+    {"src/cuda/copy_group.cc", "does each kind on one card"},
+    {"src/cuda/nccl_group.cc", "does each kind through NCCL"},
+    {"src/plan/cost/collective.cc", "prices are known as those of measured all_reduces"},
+    {"src/search/stages/stage_guess.cc", "guesses the collectives of Megatron-LM's layouts"},
+    {"src/spmd/reshard_ops.cc", "has an operator for each kind"},
 };
 
 /// "file:line " of every line in which an operator is told by its record, or by its name,
@@ -74,6 +88,18 @@ TEST_CASE(
                           "if (node.op != &ops::input) return;", "return op == \"einsum\";",
                           "node.op->name.starts_with(\"einsum\")", "if (backend == \"cuda\")",
                           "found = op.name == name;"}}}) == "x.cc:1 x.cc:3 x.cc:4 x.cc:5 ");
+}
+
+TEST_CASE("few files ask for the kind of a collective, each for a reason") {
+  std::set<std::string> asking, named;
+  for (const SourceFile& file : structure::library_files())
+    for (const std::string& line : file.lines)
+      if (line.find("CollectiveKind::") != std::string::npos ||
+          (line.find("using enum CollectiveKind") != std::string::npos &&
+           file.path != "include/alpa/mesh/collective.h"))
+        asking.insert(file.path);
+  for (const auto& [path, reason] : kAskForCollectives) named.insert(path);
+  CHECK(asking == named);
 }
 
 TEST_CASE("every reason to ask which operator a node is belongs to a file that asks") {

@@ -128,7 +128,7 @@ class MovingRun {
     for (int d = 0; d < static_cast<int>(devices_of(program_).size()); ++d) {
       Traffic own;
       for (const auto& [size, counts] : devices_.counts(d)) {
-        const comm::Count& count = counts[static_cast<int>(CollectiveKind::send)];
+        const comm::Count& count = counts.sent;
         own.count += count.calls;
         own.bytes += static_cast<double>(count.payload_bytes);
       }

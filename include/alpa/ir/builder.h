@@ -14,6 +14,10 @@
 
 namespace alpa {
 
+namespace nn {
+class KeyValueCache;  // alpa/nn/transformer.h
+}
+
 class Builder;
 class Recorder;  // the library's own: src/ir/recorder.h
 struct Value;
@@ -135,6 +139,9 @@ class Builder {
   /// False while an evaluation step is recorded: layers such as dropout then do nothing.
   virtual void set_training(bool training) = 0;
   virtual bool training() const = 0;  ///< see `set_training`
+  /// Makes attention read earlier tokens in `cache` and add new ones to it; null: none.
+  virtual void set_cache(nn::KeyValueCache* cache) = 0;
+  virtual nn::KeyValueCache* cache() const = 0;  ///< see `set_cache`
 
  protected:
   Builder() = default;

@@ -1,6 +1,7 @@
 #pragma once
 /// What the devices of a mesh do to the parts of a tensor: one vocabulary for plans,
 /// prices, programs and transports.
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace alpa {
 
-/// What devices do to a tensor together.
+/// What devices do to a tensor together. The row of a kind in `kCollectives` has its facts.
 enum class CollectiveKind : std::uint8_t {
   // Exchange data and change the layout:
   all_reduce,      ///< partial → replicated on `axes`
@@ -23,26 +24,56 @@ enum class CollectiveKind : std::uint8_t {
   slice,  ///< replicated → split `dim` on one axis
   /// replicated → partial on one axis: the identity of the combiner on all but coordinate 0
   to_partial,
-  // Do not change a layout:
-  broadcast,  ///< from one device to others
-  send,       ///< to a device of another mesh
-  receive,    ///< from a device of another mesh
-  barrier,    ///< waits for all members
 };
 
-inline constexpr int kNumCollectives = 10;  ///< of `CollectiveKind`
+/// The facts of a collective: search, prices, checks, programs and transports ask no others.
+struct CollectiveDef {
+  CollectiveKind kind;           ///< its row
+  std::string_view name;         ///< in plans and programs
+  AxisPlacement::Kind from, to;  ///< layout of the tensor on an axis, before and after
+  bool several_axes = false;     ///< over any number of axes; else over one
+  int passes = 0;                ///< a device sends passes·(n-1)/n of the bytes; 0: no exchange
+  double tie_break_seconds = 0;  ///< by which Alpa's formulas order equal costs
+};
 
-/// The kinds that change the layout of a tensor on its mesh.
-inline constexpr CollectiveKind kReshards[] = {
-    CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather,
-    CollectiveKind::all_to_all, CollectiveKind::slice,          CollectiveKind::to_partial};
+inline constexpr int kNumCollectives = 6;  ///< of `CollectiveKind`
 
-/// Whether devices exchange data to change the layout: all_reduce, reduce_scatter,
-/// all_gather or all_to_all.
-constexpr bool exchanges(CollectiveKind kind) { return kind <= CollectiveKind::all_to_all; }
+/// All collectives, in the order of `CollectiveKind`.
+inline constexpr std::array<CollectiveDef, kNumCollectives> kCollectives = [] {
+  using enum CollectiveKind;
+  using enum AxisPlacement::Kind;
+  return std::array<CollectiveDef, kNumCollectives>{{
+      {all_reduce, "all_reduce", partial, replicated, true, 2, 0.01},
+      {reduce_scatter, "reduce_scatter", partial, split, false, 1, 0.001},
+      {all_gather, "all_gather", split, replicated, false, 1, 0.1},
+      {all_to_all, "all_to_all", split, split, false, 1, 0.001},
+      {slice, "slice", replicated, split},
+      {to_partial, "to_partial", replicated, partial, false, 0, 0.001},
+  }};
+}();
 
+/// The row of a kind.
+constexpr const CollectiveDef& def_of(CollectiveKind kind) {
+  return kCollectives[static_cast<std::size_t>(kind)];
+}
 /// "all_reduce", …
-std::string_view name_of(CollectiveKind kind);
+constexpr std::string_view name_of(CollectiveKind kind) { return def_of(kind).name; }
+/// True if devices exchange data.
+constexpr bool exchanges(CollectiveKind kind) { return def_of(kind).passes > 0; }
+/// True if partial results are combined: the kind has a combiner.
+constexpr bool reduces(CollectiveKind kind) {
+  return def_of(kind).from == AxisPlacement::Kind::partial;
+}
+/// True if the result is split.
+constexpr bool splits(CollectiveKind kind) { return def_of(kind).to == AxisPlacement::Kind::split; }
+/// True if the operand is split.
+constexpr bool joins(CollectiveKind kind) {
+  return def_of(kind).from == AxisPlacement::Kind::split;
+}
+/// True if a split operand becomes whole: `dim` is that of the operand, and bytes are the result's.
+constexpr bool gathers(CollectiveKind kind) { return joins(kind) && !splits(kind); }
+/// True if every pair of devices exchanges a part of its own, and `from_dim` differs from `dim`.
+constexpr bool pairwise(CollectiveKind kind) { return joins(kind) && splits(kind); }
 
 /// One step of a resharding.
 struct ReshardStep {

@@ -52,6 +52,8 @@ struct ShardingSpec {
   /// no axis splits it or holds partial results
   bool is_replicated() const { return *this == ShardingSpec{}; }
   bool is_partial() const;  ///< some axis holds partial results
+  /// True if `axis` splits a dimension, and as the minor-most of its axes.
+  bool is_minor_most(int axis) const;
   /// Mesh axes that split `dim`, major first.
   std::vector<int> axes_of(int dim) const;
 };

@@ -59,12 +59,8 @@ class DecoderBlock {
 
   /// x [B, T, C] → [B, T, C].
   Value operator()(Value x) const {
-    return after_attention(x + dropout_(attention_(attention_norm_(x))));
-  }
-
-  /// The block for new tokens x [B, T, C], which attend to those in the cache, too.
-  Value operator()(Value x, nn::KeyValueCache& cache) const {
-    return after_attention(x + attention_(attention_norm_(x), cache));
+    x = x + dropout_(attention_(attention_norm_(x)));
+    return x + dropout_(feed_forward_(feed_forward_norm_(x)));
   }
 
  private:
@@ -93,9 +89,6 @@ class DecoderBlock {
                            nn::Dense(o.hidden, {.kernel = narrow(o), .name = "down"})},
                           {.name = "feed_forward"});
   }
-  Value after_attention(Value x) const {
-    return x + dropout_(feed_forward_(feed_forward_norm_(x)));
-  }
 
   nn::SelfAttention attention_;
   nn::Layer attention_norm_, feed_forward_norm_;
@@ -121,27 +114,15 @@ class Decoder {
   /// The sizes and variants it was made with.
   const DecoderOptions& options() const { return options_; }
 
-  /// Tokens i32 [B, T] → logits [B, T, vocabulary].
+  /// Tokens i32 [B, T] → logits [B, T, vocabulary]; [B, 1, vocabulary] for `alpa::generate`.
   Value operator()(Value tokens) const {
-    Value x = dropout_(embed(tokens, iota(tokens, {i32, {tokens.dim(1)}})));
+    Value x = dropout_(embed(tokens));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (i > 0) x = mark_pipeline_boundary(x);
       const nn::Scope in(x, "blocks", i);
       x = options_.remat ? nn::remat(blocks_[i])(x) : blocks_[i](x);
     }
-    return head(x);
-  }
-
-  /// Logits [B, 1, vocabulary] of what follows the last of new tokens i32 [B, T]: for
-  /// `alpa::generate`.
-  Value operator()(Value tokens, nn::KeyValueCache& cache) const {
-    Value x = embed(tokens, cache.positions());
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      if (i > 0) x = mark_pipeline_boundary(x);
-      const nn::Scope in(x, "blocks", i);
-      x = blocks_[i](x, cache);
-    }
-    return head(cache.last(x));
+    return head_(norm_(nn::needed_tokens(x)));
   }
 
   /// Mean cross-entropy, in nats per token, of labels i32 [B, T] after tokens i32 [B, T].
@@ -150,11 +131,10 @@ class Decoder {
   }
 
  private:
-  Value embed(Value tokens, Value positions) const {
+  Value embed(Value tokens) const {
     const Value x = tokens_(tokens);
-    return options_.kind == DecoderKind::gpt ? x + positions_(positions) : x;
+    return options_.kind == DecoderKind::gpt ? x + positions_(nn::positions(tokens)) : x;
   }
-  Value head(Value x) const { return head_(norm_(x)); }
   static nn::Layer head_of(const DecoderOptions& o, const nn::Embedding& tokens) {
     if (!o.tied_head) return nn::Dense(o.vocabulary, {false, Initializer::normal(0, 0.02), "head"});
     return TiedHead(tokens, o.vocabulary, o.head_bias && o.kind == DecoderKind::gpt);

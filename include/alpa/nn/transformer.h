@@ -39,14 +39,15 @@ class RMSNorm {
 
 /// Keys and values of the tokens so far, of every attention layer of a decoder: with them a step
 /// computes new tokens alone, all those of a prompt or one of each row (`generate`). They are state
-/// of the step, changed in place, and no more of them is read than there are tokens.
+/// of the step, changed in place, and no more of them is read than there are tokens. During its
+/// lifetime, layers of the builder find it: `SelfAttention`, `positions` and `needed_tokens`.
 class KeyValueCache {
  public:
   /// For new tokens at `positions` i32 [B, T], consecutive in each row and below `length`. `last`:
   /// i32 [B], which of a row's T tokens is its last one; the others are padding. Default: T - 1.
   /// Throws Error in a step of several micro-batches.
   KeyValueCache(Value positions, std::int64_t length, Value last = {})
-      : positions_(positions), length_(length), last_(last) {
+      : in_(*positions.builder, this), positions_(positions), length_(length), last_(last) {
     require(positions.rank() == 2 && positions.dtype() == i32,
             "nn::KeyValueCache: the positions are {}; they must be i32 [B, T]",
             to_string(positions.type()));
@@ -59,7 +60,6 @@ class KeyValueCache {
   }
 
   Value positions() const { return positions_; }   ///< of the new tokens
-  std::int64_t length() const { return length_; }  ///< tokens that a row may have
   std::int64_t layers() const { return layers_; }  ///< that have attended so far
 
   /// Adds keys and values [B, T, K, D] of the new tokens, then attends with queries [B, T, H, D] to
@@ -71,8 +71,7 @@ class KeyValueCache {
     return attention(queries, keys, values, {.positions = first_});
   }
 
-  /// x [B, T, C] → [B, 1, C], that of each row's last token. A model calls it before its head,
-  /// which then computes no other logits.
+  /// x [B, T, C] → [B, 1, C], that of each row's last token.
   Value last(Value x) const {
     const std::int64_t tokens = x.dim(1);
     if (tokens == 1) return x;
@@ -91,11 +90,26 @@ class KeyValueCache {
     return now;
   }
 
+  BuilderScope<KeyValueCache*, &Builder::cache, &Builder::set_cache> in_;
   Value positions_;
   std::int64_t length_;
   Value last_, first_;
   std::int64_t layers_ = 0;
 };
+
+/// Positions of tokens [B, T, …]: 0, 1, …, i32 [T]; those of new tokens, i32 [B, T], while
+/// `generate`'s steps are recorded.
+inline Value positions(Value tokens) {
+  const KeyValueCache* const cache = tokens.builder->cache();
+  return cache ? cache->positions() : iota(tokens, {i32, {tokens.dim(1)}});
+}
+
+/// The tokens of x [B, T, C] that a head has to predict from: all, but while `generate`'s steps are
+/// recorded each row's last one alone, [B, 1, C]. Optional: it saves logits that nobody reads.
+inline Value needed_tokens(Value x) {
+  const KeyValueCache* const cache = x.builder->cache();
+  return cache ? cache->last(x) : x;
+}
 
 /// Options of `SelfAttention`.
 struct SelfAttentionOptions {
@@ -129,10 +143,19 @@ class SelfAttention {
         projection_(width, {options_.projection_bias.value_or(options_.bias),
                             options_.projection.value_or(options_.kernel), "projection"}) {}
 
-  /// `key_mask`: u8 [B, T], 0 where a token is padding.
+  /// `key_mask`: u8 [B, T], 0 where a token is padding. With a `KeyValueCache`, x are new tokens,
+  /// which see those in the cache, too. Throws Error if there is one, and the layer is not causal
+  /// or given a mask.
   Value operator()(Value x, Value key_mask = {}) const {
     const Scope in(x, id_, kKind);
     const Heads h = heads(x);
+    if (KeyValueCache* const cache = x.builder->cache()) {
+      require(options_.causal,
+              "nn::SelfAttention: a cache holds earlier tokens, but the layer sees later ones, "
+              "too; make it causal");
+      require(!key_mask, "nn::SelfAttention: a cache has no padding; call it without a key mask");
+      return project(cache->attend(h.queries, h.keys, h.values));
+    }
     const bool training = x.builder->training();
     return project(attention(h.queries, h.keys, h.values,
                              {.causal = options_.causal,
@@ -141,22 +164,12 @@ class SelfAttention {
                               .repeats = options_.repeats}));
   }
 
-  /// Of new tokens x, which see those in the cache, too. Throws Error if it is not causal.
-  Value operator()(Value x, KeyValueCache& cache) const {
-    require(options_.causal,
-            "nn::SelfAttention: a cache holds earlier tokens, but the layer sees later ones, too; "
-            "make it causal");
-    const Heads h = heads(x, cache.positions());
-    return project(cache.attend(h.queries, h.keys, h.values));
-  }
-
   /// The parts: attention(heads(x)…) and `project` make the layer.
   struct Heads {
     Value queries;       ///< [B, T, heads, width / heads]
     Value keys, values;  ///< [B, T, key heads, width / heads]
   };
-  /// `positions`: i32 [T] or [B, T], for rotary positions; default 0, 1, …
-  Heads heads(Value x, Value positions = {}) const {
+  Heads heads(Value x) const {
     require(x.rank() == 3, "nn::SelfAttention: the input is {}; it must be [B, T, C]",
             to_string(x.type()));
     const Scope in(x, id_, kKind);
@@ -166,9 +179,9 @@ class SelfAttention {
     h.keys = split(key_(x), key_heads_);
     h.values = split(value_(x), key_heads_);
     if (!options_.rotary) return h;
-    if (!positions) positions = iota(x, {i32, {x.dim(1)}});
-    h.queries = rotary(h.queries, positions, *options_.rotary);
-    h.keys = rotary(h.keys, positions, *options_.rotary);
+    const Value at = positions(x);
+    h.queries = rotary(h.queries, at, *options_.rotary);
+    h.keys = rotary(h.keys, at, *options_.rotary);
     return h;
   }
   /// What attention gives, [B, T, heads, width / heads], back to [B, T, C].

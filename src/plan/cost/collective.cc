@@ -11,21 +11,6 @@
 namespace alpa::cost {
 namespace {
 
-/// Small terms by which Alpa's formulas order equal costs: all_gather last, then all_reduce.
-double tie_break_tail(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce: return 0.01;
-    case CollectiveKind::all_gather: return 0.1;
-    default: return 0.001;
-  }
-}
-
-bool allowed(CollectiveKind kind, const CollectiveOptions& options) {
-  if (kind == CollectiveKind::all_gather) return options.allow_all_gather;
-  if (kind == CollectiveKind::all_to_all) return options.allow_all_to_all;
-  return true;
-}
-
 /// Seconds of an all_reduce inside a host.
 double measured_all_reduce(double bytes, int n, const HostLinks& links) {
   const MeasuredCollectives& known = links.measured;
@@ -82,7 +67,7 @@ double adapter_seconds(double bytes, const Spread& spread, const HostLinks& link
 
 double between_hosts_seconds(CollectiveKind kind, double bytes, const Spread& spread,
                              const HostLinks& links) {
-  if (kind == CollectiveKind::all_to_all) {
+  if (pairwise(kind)) {
     const int n = spread.hosts * spread.per_host;
     const double others = bytes * spread.per_host * (n - spread.per_host) / n,
                  inside = bytes * spread.per_host / n;
@@ -115,8 +100,9 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
     beta = std::max(beta, link.beta_seconds_per_byte);
   }
   if (n == 1) return 0;
-  if (!allowed(kind, options)) return kInfinity;
-  const double tail = options.tie_break_tails ? tie_break_tail(kind) : 0;
+  if ((gathers(kind) && !options.allow_all_gather) || (pairwise(kind) && !options.allow_all_to_all))
+    return kInfinity;
+  const double tail = tie_break_seconds(kind, options);
   if (const HostLinks& links = options.links; links.devices_per_host > 0) {
     const Spread spread = spread_of(mesh, axes, links.devices_per_host);
     if (spread.hosts == 1 && !links.measured.bytes.empty())
@@ -129,11 +115,11 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
 
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n) {
   const double others = static_cast<double>(n - 1) / n;
-  return (kind == CollectiveKind::all_reduce ? 2 : 1) * others * bytes;
+  return def_of(kind).passes * others * bytes;
 }
 
-double to_partial_tail(const CollectiveOptions& options) {
-  return options.tie_break_tails ? 0.001 : 0;
+double tie_break_seconds(CollectiveKind kind, const CollectiveOptions& options) {
+  return options.tie_break_tails ? def_of(kind).tie_break_seconds : 0;
 }
 
 }  // namespace alpa::cost

@@ -47,8 +47,8 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
 /// (n-1)/n·b, with `bytes` as above.
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n);
 
-/// Seconds that a to_partial adds to its copy: 0, or a tail. A sum that becomes partial again is
-/// reduced twice, one after the other: the worse of two plans that are otherwise equal.
-double to_partial_tail(const CollectiveOptions& options);
+/// Seconds that `options.tie_break_tails` adds. A to_partial has some, too: a sum that becomes
+/// partial again is reduced twice, the worse of two plans that are otherwise equal.
+double tie_break_seconds(CollectiveKind kind, const CollectiveOptions& options);
 
 }  // namespace alpa::cost

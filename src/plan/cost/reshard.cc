@@ -57,9 +57,7 @@ class Search {
   }
 
   bool allowed(const Move& move) const {
-    const bool reduces =
-        move.kind == CollectiveKind::all_reduce || move.kind == CollectiveKind::reduce_scatter;
-    if (reduces && (move.axes & ~partial_axes_)) return false;
+    if (reduces(move.kind) && (move.axes & ~partial_axes_)) return false;
     // never from one combiner to another
     return !combiners_ || !(graph_.list.partials[move.to] & ~combiners_);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -145,20 +146,15 @@ StepBytes step_bytes(CollectiveKind kind, int dim, int from_dim, int devices, co
                                         [](std::int64_t extent) { return extent <= 1; });
     return contiguous ? 0 : 2 * part.bytes;
   };
-  switch (kind) {
-    case CollectiveKind::slice:
-    case CollectiveKind::to_partial: return {0, 2 * to.bytes};
-    case CollectiveKind::all_reduce: return {from.bytes, 0};
-    case CollectiveKind::all_gather: return {devices * from.bytes, packed(to, dim)};
-    case CollectiveKind::reduce_scatter: return {devices * to.bytes, packed(from, dim)};
-    case CollectiveKind::all_to_all: {
-      const auto extent = static_cast<double>(from.extents[dim]);
-      const double piece =
-          extent > 0 ? from.bytes / extent * static_cast<double>(to.extents[dim]) : 0;
-      return {devices * piece, packed(from, dim) + packed(to, from_dim)};
-    }
-    default: bug("{} changes no layout", name_of(kind));
-  }
+  if (!exchanges(kind)) return {0, 2 * to.bytes};
+  const double local =
+      (splits(kind) ? packed(from, dim) : 0) + (joins(kind) ? packed(to, from_dim) : 0);
+  if (gathers(kind)) return {devices * from.bytes, local};
+  if (!splits(kind)) return {from.bytes, local};
+  if (!pairwise(kind)) return {devices * to.bytes, local};
+  const auto extent = static_cast<double>(from.extents[dim]);
+  const double piece = extent > 0 ? from.bytes / extent * static_cast<double>(to.extents[dim]) : 0;
+  return {devices * piece, local};
 }
 
 double seconds_of(CollectiveKind kind, std::span<const int> axes, const StepBytes& bytes,
@@ -166,9 +162,8 @@ double seconds_of(CollectiveKind kind, std::span<const int> axes, const StepByte
   if (axes.size() == 1 && mesh.size(axes[0]) == 1) return 0;
   double seconds = exchanges(kind)
                        ? collective_seconds(kind, bytes.collective, mesh, axes, model.collectives)
-                       : 0;
+                       : tie_break_seconds(kind, model.collectives);
   if (model.memory_bytes_per_second > 0) seconds += bytes.local / model.memory_bytes_per_second;
-  if (kind == CollectiveKind::to_partial) seconds += to_partial_tail(model.collectives);
   return seconds + model.launch_seconds;
 }
 
@@ -201,16 +196,12 @@ class MoveBuilder {
     from_ = spec;
     std::uint32_t partial_axes = 0;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      const AxisPlacement& placement = source().axes[axis];
-      if (placement.kind == Kind::replicated) leave_replicated(axis);
-      if (placement.kind == Kind::split && is_minor_most(placement))
-        leave_split(axis, placement.dim);
-      if (placement.kind == Kind::partial) partial_axes |= 1u << axis;
+      if (source().axes[axis].kind == Kind::partial) partial_axes |= 1u << axis;
     }
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis)
-      if (partial_axes >> axis & 1 && may_reduce(1u << axis, partial_axes)) reduce_scatter(axis);
-    for (std::uint32_t axes = 1; axes <= partial_axes; ++axes) {
-      if ((axes & partial_axes) == axes && may_reduce(axes, partial_axes)) all_reduce(axes);
+    const auto every_axis = (1u << mesh_.num_axes()) - 1;
+    for (const CollectiveDef& def : kCollectives) {
+      for (std::uint32_t axes = 1; axes <= every_axis; ++axes)
+        if (may_begin(def, axes, partial_axes)) add_moves(def, axes);
     }
   }
 
@@ -222,41 +213,30 @@ class MoveBuilder {
     return !model_.fixed_sums || (partial_axes & ~axes) < (axes & ~(axes - 1));
   }
 
-  bool is_minor_most(const AxisPlacement& placement) const {
-    for (const AxisPlacement& other : source().axes) {
-      if (other.kind == Kind::split && other.dim == placement.dim && other.order > placement.order)
-        return false;
-    }
-    return true;
-  }
-
-  void leave_replicated(int axis) {
-    for (int dim = 0; dim < graph_.list.rank; ++dim)
-      add(source().split(axis, dim), CollectiveKind::slice, 1u << axis, dim);
-    for (Combiner combiner : kCombiners)
-      add(source().partial(axis, combiner), CollectiveKind::to_partial, 1u << axis);
-  }
-
-  void leave_split(int axis, int from_dim) {
-    const ShardingSpec without = source().without(axis);
-    add(without, CollectiveKind::all_gather, 1u << axis, from_dim, from_dim);
-    for (int dim = 0; dim < graph_.list.rank; ++dim)
-      if (dim != from_dim)
-        add(without.split(axis, dim), CollectiveKind::all_to_all, 1u << axis, dim, from_dim);
-  }
-
-  void reduce_scatter(int axis) {
-    const ShardingSpec without = source().without(axis);
-    for (int dim = 0; dim < graph_.list.rank; ++dim)
-      add(without.split(axis, dim), CollectiveKind::reduce_scatter, 1u << axis, dim);
-  }
-
-  void all_reduce(std::uint32_t axes) {
-    ShardingSpec reduced = source();
+  /// True if the source has, on each of `axes`, the layout that the collective begins with.
+  bool may_begin(const CollectiveDef& def, std::uint32_t axes, std::uint32_t partial_axes) const {
+    if (!def.several_axes && !std::has_single_bit(axes)) return false;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (axes >> axis & 1) reduced.axes[axis] = {};
+      if (!(axes >> axis & 1)) continue;
+      if (source().axes[axis].kind != def.from) return false;
+      if (def.from == Kind::split && !source().is_minor_most(axis)) return false;
     }
-    add(reduced, CollectiveKind::all_reduce, axes);
+    return def.from != Kind::partial || may_reduce(axes, partial_axes);
+  }
+
+  /// The moves of one collective over `axes`: one to each layout that it may leave there.
+  void add_moves(const CollectiveDef& def, std::uint32_t axes) {
+    ShardingSpec without = source();
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis)
+      if (axes >> axis & 1) without.axes[axis] = {};
+    const int axis = std::countr_zero(axes),
+              from_dim = def.from == Kind::split ? source().axes[axis].dim : -1;
+    if (def.to == Kind::replicated) add(without, def.kind, axes, from_dim, from_dim);
+    for (int dim = 0; dim < graph_.list.rank && def.to == Kind::split; ++dim)
+      if (dim != from_dim) add(without.split(axis, dim), def.kind, axes, dim, from_dim);
+    if (def.to == Kind::partial)
+      for (const Combiner combiner : kCombiners)
+        add(without.partial(axis, combiner), def.kind, axes);
   }
 
   Part part_of(int spec) const { return {bytes_[spec], graph_.list.extents_of(spec)}; }

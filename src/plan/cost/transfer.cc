@@ -332,9 +332,7 @@ double least_seconds(const TensorType& type, const MeshLayout& from, const MeshL
 }
 
 bool only_gathers(const ReshardPath& path) {
-  return std::all_of(path.steps.begin(), path.steps.end(), [](const ReshardStep& step) {
-    return step.kind == CollectiveKind::all_gather;
-  });
+  return std::ranges::all_of(path.steps, gathers, &ReshardStep::kind);
 }
 
 }  // namespace

@@ -105,8 +105,8 @@ DeviceMesh read_mesh(const Place& place) {
 }
 
 CollectiveKind read_kind(const Place& place) {
-  for (CollectiveKind kind : kReshards) {
-    if (place.text() == name_of(kind)) return kind;
+  for (const CollectiveDef& def : kCollectives) {
+    if (place.text() == def.name) return def.kind;
   }
   place.bad("all_reduce, reduce_scatter, all_gather, all_to_all, slice or to_partial");
 }

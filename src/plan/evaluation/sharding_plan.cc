@@ -14,32 +14,16 @@
 namespace alpa {
 namespace {
 
-bool is_minor_most(const ShardingSpec& spec, int axis) {
-  const AxisPlacement& mine = spec.axes[axis];
-  return std::none_of(spec.axes.begin(), spec.axes.end(), [&](const AxisPlacement& other) {
-    return other.kind == AxisPlacement::Kind::split && other.dim == mine.dim &&
-           other.order > mine.order;
-  });
-}
-
 /// Most seconds, and seconds per byte, that a mesh axis or a step may have: sums
 /// and products stay finite.
 constexpr double kMostSeconds = 1e12;
 
 bool is_duration(double seconds) { return seconds >= 0 && seconds <= kMostSeconds; }
 
-bool splits(CollectiveKind kind) {
-  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ||
-         kind == CollectiveKind::slice;
-}
-
-bool leaves_split(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
-}
-
 /// Says which field of a step no step of its kind has; empty if all are in range.
 std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& mesh) {
   const std::string_view kind = name_of(step.kind);
+  const bool several_axes = def_of(step.kind).several_axes;
   for (std::size_t i = 0; i < step.axes.size(); ++i) {
     const int axis = step.axes[i];
     if (axis < 0 || axis >= mesh.num_axes() || (i > 0 && axis <= step.axes[i - 1]))
@@ -47,25 +31,25 @@ std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& me
           "axes: found {} in place {}; give axes of the {} mesh, ascending from 0 to {}", axis, i,
           shape_text(mesh), mesh.num_axes() - 1);
   }
-  if (step.axes.empty() || (step.kind != CollectiveKind::all_reduce && step.axes.size() != 1))
+  if (step.axes.empty() || (!several_axes && step.axes.size() != 1))
     return fmt::format("axes: found {}; {} is over {}", step.axes.size(), kind,
-                       step.kind == CollectiveKind::all_reduce ? "at least one axis" : "one axis");
+                       several_axes ? "at least one axis" : "one axis");
   const auto dim_mistake = [&](const char* field, int dim, bool needed) -> std::string {
     if (needed && (dim < 0 || dim >= rank))
       return fmt::format("{}: found {}; {} of a tensor of rank {} needs a dimension below it",
                          field, dim, kind, rank);
     return needed || dim == -1 ? "" : fmt::format("{}: found {}; {} has none", field, dim, kind);
   };
-  const bool gathers = step.kind == CollectiveKind::all_gather;
-  if (std::string mistake = dim_mistake("from_dim", step.from_dim, leaves_split(step.kind));
+  const bool same = gathers(step.kind);
+  if (std::string mistake = dim_mistake("from_dim", step.from_dim, joins(step.kind));
       !mistake.empty())
     return mistake;
-  if (std::string mistake = dim_mistake("dim", step.dim, gathers || splits(step.kind));
+  if (std::string mistake = dim_mistake("dim", step.dim, same || splits(step.kind));
       !mistake.empty())
     return mistake;
-  if (leaves_split(step.kind) && (step.dim == step.from_dim) != gathers)
+  if (joins(step.kind) && (step.dim == step.from_dim) != same)
     return fmt::format("dim: found {}; {} from dimension {} needs {}", step.dim, kind,
-                       step.from_dim, gathers ? "the same" : "another");
+                       step.from_dim, same ? "the same" : "another");
   return is_duration(step.seconds)
              ? ""
              : fmt::format("seconds: found {}, expected 0 to {}", step.seconds, kMostSeconds);
@@ -247,21 +231,17 @@ class Verifier {
 }  // namespace
 
 std::optional<ShardingSpec> intra_op::spec_after(ShardingSpec spec, const ReshardStep& step) {
-  const bool reduces =
-      step.kind == CollectiveKind::all_reduce || step.kind == CollectiveKind::reduce_scatter;
-  const AxisPlacement::Kind expected = leaves_split(step.kind) ? AxisPlacement::Kind::split
-                                       : reduces               ? AxisPlacement::Kind::partial
-                                                               : AxisPlacement::Kind::replicated;
+  const CollectiveDef& def = def_of(step.kind);
   for (int axis : step.axes) {
     const AxisPlacement& a = spec.axes[axis];
-    if (a.kind != expected) return std::nullopt;
-    if (leaves_split(step.kind) && (a.dim != step.from_dim || !is_minor_most(spec, axis)))
+    if (a.kind != def.from) return std::nullopt;
+    if (joins(step.kind) && (a.dim != step.from_dim || !spec.is_minor_most(axis)))
       return std::nullopt;
     spec.axes[axis] = {};
   }
   const int axis = step.axes.front();
   if (splits(step.kind)) return spec.split(axis, step.dim);
-  if (step.kind == CollectiveKind::to_partial)
+  if (def.to == AxisPlacement::Kind::partial)
     return spec.partial(axis, step.to.axes[axis].combiner);
   return spec;
 }
