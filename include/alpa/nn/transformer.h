@@ -169,6 +169,8 @@ class SelfAttention {
     Value queries;       ///< [B, T, heads, width / heads]
     Value keys, values;  ///< [B, T, key heads, width / heads]
   };
+  /// Queries, keys and values of x, [B, T, C], at their positions if these are rotary. Throws Error
+  /// unless x has three dimensions.
   Heads heads(Value x) const {
     require(x.rank() == 3, "nn::SelfAttention: the input is {}; it must be [B, T, C]",
             to_string(x.type()));
