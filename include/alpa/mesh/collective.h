@@ -11,7 +11,7 @@
 
 namespace alpa {
 
-/// What devices do to a tensor together. The row of a kind in `kCollectives` has its facts.
+/// Collective operations of devices on a tensor. The row of a kind in `kCollectives` has its facts.
 enum class CollectiveKind : std::uint8_t {
   // Exchange data and change the layout:
   all_reduce,      ///< partial → replicated on `axes`
