@@ -400,10 +400,14 @@ std::vector<PlannedVariant*> VariantChoice::next_turns() {
       next->open = all_traced_ = false;
   }
   const double all = static_cast<double>(turns.size()) * longest_turn_;
-  if (best_so_far() && std::ranges::any_of(turns, [&](PlannedVariant* variant) {
-        return variant->planner->search(budget_).work_left() <= all;
-      }))
-    turns.clear();
+  const auto is_late = [&](PlannedVariant* variant) {
+    try {
+      return variant->planner->search(budget_).work_left() <= all;
+    } catch (const Error&) {  // fails again in its turn, and is dropped there
+      return false;
+    }
+  };
+  if (best_so_far() && std::ranges::any_of(turns, is_late)) turns.clear();
   return turns;
 }
 

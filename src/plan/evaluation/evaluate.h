@@ -92,6 +92,7 @@ struct CountedBytes {
   }
 };
 
+/// Counted as values are live, without what lowering adds: padding, scratch, gaps, messages.
 CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts);
 CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph);
 
