@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "src/base/infinity.h"
 #include "src/ir/input.h"
@@ -327,12 +328,29 @@ class Guess {
                                             cost::link_between(cluster_, in_host));
   }
 
+  /// Seconds of a collective over all axes at once, or axis by axis if that takes less: the last
+  /// axis has the fastest links, and leaves the others a part of the bytes.
+  double collective(CollectiveKind kind, double bytes, const DeviceMesh& mesh,
+                    std::span<const int> axes) const {
+    using enum CollectiveKind;
+    const auto seconds = [&](CollectiveKind of, std::span<const int> over) {
+      return cost::collective_seconds(of, bytes, mesh, over, model_.reshard.collectives);
+    };
+    const double at_once = seconds(kind, axes);
+    if (axes.size() < 2) return at_once;
+    const std::span<const int> last = axes.last(1);
+    const double of_last = kind == all_reduce
+                               ? seconds(reduce_scatter, last) + seconds(all_gather, last)
+                               : seconds(kind, last);
+    return std::min(at_once, of_last + collective(kind, bytes / mesh.size(last.front()), mesh,
+                                                  axes.first(axes.size() - 1)));
+  }
+
   /// Seconds of so many collectives that have these bytes together.
-  double collective(CollectiveKind kind, double bytes, double count, const Split& split,
-                    const std::vector<int>& axes) const {
+  double collectives(CollectiveKind kind, double bytes, double count, const Split& split,
+                     const std::vector<int>& axes) const {
     if (bytes <= 0 || axes.empty()) return 0;
-    return count * cost::collective_seconds(kind, bytes / count, split.mesh, axes,
-                                            model_.reshard.collectives);
+    return count * collective(kind, bytes / count, split.mesh, axes);
   }
 
   StageCost cost_of(const LayerNeeds& layers, const Split& split, Holding holding,
@@ -343,19 +361,20 @@ class Guess {
     StageCost cost;
     // Pairs of products add their results up once forward, and once backward.
     const double runs = needs_.recomputes ? 3 : 2;
-    cost.micro_batch =
-        runs * collective(all_reduce, layers.between / 2, layers.products / 2, split, split.tensor);
-    cost.micro_batch += collective(all_reduce, layers.summed, layers.statistics, split, split.data);
+    cost.micro_batch = runs * collectives(all_reduce, layers.between / 2, layers.products / 2,
+                                          split, split.tensor);
+    cost.micro_batch +=
+        collectives(all_reduce, layers.summed, layers.statistics, split, split.data);
     cost.micro_batch += (layers.forward + layers.backward) / t;
     cost.step = layers.apply / (holding == Holding::whole ? t : t * d);
     if (holding >= Holding::sums)
       cost.micro_batch +=
-          collective(reduce_scatter, gradients / t, layers.tensors, split, split.data);
+          collectives(reduce_scatter, gradients / t, layers.tensors, split, split.data);
     else
-      cost.step += collective(all_reduce, gradients / t, layers.tensors, split, split.data);
+      cost.step += collectives(all_reduce, gradients / t, layers.tensors, split, split.data);
     if (holding == Holding::all)
       cost.micro_batch +=
-          runs * collective(all_gather, layers.parameters / t, layers.tensors, split, split.data);
+          runs * collectives(all_gather, layers.parameters / t, layers.tensors, split, split.data);
     const auto held = [&](double bytes, Holding from) {
       return bytes / (holding >= from ? t * d : t);
     };
