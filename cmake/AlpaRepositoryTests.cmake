@@ -139,6 +139,7 @@ function(alpa_add_page_text name rest)
     file(GENERATE OUTPUT ${folder}/program.cc CONTENT "${cpp}")
     add_executable(page_${name} ${folder}/program.cc)
     # Headers that a page includes are public, and so is what they declare.
+    target_compile_options(page_${name} PRIVATE ${ALPA_PROGRAM_OPTIONS})
     target_link_libraries(page_${name} PRIVATE alpa_shared alpa_settings)
     add_dependencies(test_pages page_${name})
   endif()
