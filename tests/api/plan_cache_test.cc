@@ -105,7 +105,7 @@ TEST_CASE("no version of an operator, and no dims, take the plan of another") {
   CHECK(!plan(own_step(2), ShardParallel{}, Cluster::local(2), folder.path).second);
   CHECK(testing::error_of([&] {
           load_plan(own_step(2), ShardParallel{}, Cluster::local(2), other.path());
-        }) == "");
+        }).starts_with("plan plan_cache_test_version1.json: it was made for the graph "));
 }
 
 TEST_CASE("a plan is searched for once, and again when anything that matters has changed") {
