@@ -71,7 +71,7 @@ set(ALPA_GUARD_BYTES 0)
 if(ALPA_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(ALPA_GUARD_BYTES 64)
 endif()
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/lower/memory_rules.cc PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/lower/backend.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_GUARD_BYTES=${ALPA_GUARD_BYTES})
 # Where an installed program finds libalpa_cuda.so and libalpa_mpi.so: seen from its own folder, or from its run path.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/own_library.cc PROPERTIES

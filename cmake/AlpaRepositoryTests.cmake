@@ -7,10 +7,17 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ALPA_SANITIZE)
     "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
     "-isystem$<JOIN:$<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>,;-isystem>" COMMAND_EXPAND_LISTS)
   set_tests_properties(structure/headers_alone PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2)
-  add_test(NAME structure/new_operators COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/new_operators.sh
-    ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/new_operators
-    "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>" COMMAND_EXPAND_LISTS)
-  set_tests_properties(structure/new_operators PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
+  # Pages whose blocks are applied to a copy of the sources.
+  foreach(added operator schedule backend collective)
+    set(page adding-a-${added})
+    if(added STREQUAL "operator")
+      set(page adding-an-operator)
+    endif()
+    add_test(NAME structure/new_${added} COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/added_code.sh
+      ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${page} $<TARGET_OBJECTS:alpa_test_main>
+      "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>" COMMAND_EXPAND_LISTS)
+    set_tests_properties(structure/new_${added} PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
+  endforeach()
 endif()
 
 if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
@@ -152,8 +159,8 @@ if(ALPA_BUILD_EXAMPLES AND ALPA_BUILD_TOOLS)
   add_dependencies(test_pages alpa_tool ${ALPA_EXAMPLES})
 endif()
 file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/docs/*.md)
-# Tests of their own compare the blocks of these two with the sources.
-list(REMOVE_ITEM pages docs/adding-an-operator.md docs/design.md)
+# Tests of their own compare the blocks of these with the sources.
+list(FILTER pages EXCLUDE REGEX "docs/(adding-an?-[a-z]+|design)\\.md")
 foreach(page README.md CONTRIBUTING.md ${pages})
   alpa_add_page(${page})
 endforeach()

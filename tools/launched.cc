@@ -33,21 +33,22 @@ std::size_t launcher_in(const Words& words) {
 }
 
 /// A value in the words: the index of its word, and where it begins there.
-struct Place {
+struct FlagValue {
   std::size_t word = 0, begin = 0;
 };
 
 /// The first value of one of these flags behind the launcher: "-n 8", "--ntasks=8", "-n8".
-std::optional<Place> place_of(const Words& words, const std::set<std::string>& flags) {
+std::optional<FlagValue> place_of(const Words& words, const std::set<std::string>& flags) {
   for (std::size_t i = launcher_in(words) + 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (flags.contains(word))
-      return i + 1 < words.size() ? std::optional(Place{i + 1, 0}) : std::nullopt;
+      return i + 1 < words.size() ? std::optional(FlagValue{i + 1, 0}) : std::nullopt;
     const std::size_t equals = word.find('=');
-    if (equals != word.npos && flags.contains(word.substr(0, equals))) return Place{i, equals + 1};
+    if (equals != word.npos && flags.contains(word.substr(0, equals)))
+      return FlagValue{i, equals + 1};
     if (word.size() > 2 && word[1] != '-' && flags.contains(word.substr(0, 2)) &&
         cli::parse_whole(word.substr(2)))
-      return Place{i, 2};
+      return FlagValue{i, 2};
   }
   return std::nullopt;
 }
@@ -182,7 +183,7 @@ std::string hostfile_of(const std::vector<Host>& hosts) {
 Hosts hosts_of_mpirun(Command& command) {
   const auto list = place_of(command.words, kHostFlags), file = place_of(command.words, kFileFlags);
   if (!list && !file) return {};
-  const Place place = list ? *list : *file;
+  const FlagValue place = list ? *list : *file;
   std::string& word = command.words[place.word];
   const std::vector<Host> all =
       list ? hosts_of_list(word.substr(place.begin)) : hosts_of_file(word.substr(place.begin));
@@ -219,7 +220,7 @@ std::vector<std::string> words_for(const Command& command, int processes) {
   Words words = command.words;
   const std::string count = std::to_string(processes);
   if (command.processes > 0) {
-    const Place place = *place_of(words, kCountFlags);
+    const FlagValue place = *place_of(words, kCountFlags);
     words[place.word].replace(place.begin, std::string::npos, count);
     const std::string key = "{processes}";
     for (std::string& word : words)

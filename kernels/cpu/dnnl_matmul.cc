@@ -137,13 +137,13 @@ Grid grid_of(const kernels::MatmulShape& s, int threads, bool dense) {
   return grid;
 }
 
-struct Part {
+struct Interval {
   std::int64_t begin, end;
   std::int64_t length() const { return end - begin; }
 };
 /// Part `i` of `parts` of `length` elements; parts begin at whole vectors and may be empty.
 constexpr std::int64_t kUnit = 16;
-Part part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
+Interval part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
   const std::int64_t units = (length + kUnit - 1) / kUnit;
   return {units * i / parts * kUnit, std::min(units * (i + 1) / parts * kUnit, length)};
 }
@@ -161,8 +161,9 @@ void divide(std::vector<Block>& blocks, const kernels::MatmulShape& s,
   const bool by_columns =
       grid.columns >= grid.rows;  // neighbours in a thread's share have columns in common
   for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
-    const Part rows = part_of(s.m, by_columns ? i % grid.rows : i / grid.columns, grid.rows);
-    const Part columns = part_of(s.n, by_columns ? i / grid.rows : i % grid.columns, grid.columns);
+    const Interval rows = part_of(s.m, by_columns ? i % grid.rows : i / grid.columns, grid.rows);
+    const Interval columns =
+        part_of(s.n, by_columns ? i / grid.rows : i % grid.columns, grid.columns);
     if (rows.length() > 0 && columns.length() > 0)
       blocks.push_back({1,
                         rows.length(),
@@ -342,7 +343,7 @@ class ByTerms {
            ThreadTeam& team) const {
     const Layouts of(shape_);
     run_tasks(parts_, threads, team, [&](std::int64_t i, int) {
-      const Part terms = part_of(shape_.k, i, parts_);
+      const Interval terms = part_of(shape_.k, i, parts_);
       call_sgemm(from({a, of.left}, 0, terms.begin), from({b, of.right}, terms.begin, 0), shape_.m,
                  shape_.n, terms.length(), 0.0f, sums + i * results(), shape_.n);
     });

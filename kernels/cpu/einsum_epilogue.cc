@@ -11,7 +11,7 @@ namespace alpa::cpu {
 namespace {
 
 /// A kernel's call within ours; its tensors are some of ours.
-struct Part {
+struct InnerCall {
   const KernelDef* kernel;
   Attributes attributes;
   /// operands of ours; kResult and up: results; kScratch and up: tensors in the workspace
@@ -29,7 +29,7 @@ struct Scratch {
 
 struct Prepared {
   Epilogue epilogue;
-  std::vector<Part> parts;
+  std::vector<InnerCall> parts;
   std::vector<Scratch> scratch;
   std::int64_t workspace_bytes = 0;
 
@@ -58,7 +58,7 @@ int scratch_like(Prepared& prepared, const KernelCall& call, int result, DType d
   return kScratch + static_cast<int>(prepared.scratch.size()) - 1;
 }
 
-void add_part(Prepared& prepared, const KernelCall& call, Part part) {
+void add_part(Prepared& prepared, const KernelCall& call, InnerCall part) {
   part.call.threads = call.threads;
   part.call.attributes = &part.attributes;
   for (int which : part.inputs) part.call.inputs.push_back(tensor_of(prepared, call, which));
@@ -91,7 +91,7 @@ void add_sums(Prepared& prepared, const KernelCall& call) {
 void add_elementwise(Prepared& prepared, const KernelCall& call, int product) {
   const Epilogue& epilogue = prepared.epilogue;
   const DType stored = call.inputs[0].type.dtype;
-  Part part{&fused, to_attributes(epilogue_program(epilogue, stored)), {product}, {kResult}};
+  InnerCall part{&fused, to_attributes(epilogue_program(epilogue, stored)), {product}, {kResult}};
   for (int input = 2; input < static_cast<int>(call.inputs.size()); ++input)
     part.inputs.push_back(input);
   if (epilogue.keep && epilogue.function == Epilogue::Function::gelu)
@@ -147,7 +147,7 @@ void apply_relu_mask(const KernelCall& call) {
 
 void run(const KernelCall& call) {
   const Prepared& prepared = *static_cast<const Prepared*>(call.prepared.get());
-  for (const Part& part : prepared.parts) {
+  for (const InnerCall& part : prepared.parts) {
     for (std::size_t i = 0; i < part.inputs.size(); ++i)
       part.call.inputs[i].data = data_of(prepared, call, part.inputs[i]);
     for (std::size_t o = 0; o < part.outputs.size(); ++o)

@@ -63,13 +63,13 @@ struct LogSumExp {
   }
 };
 
-using Parts = std::span<const Part>;
+using Parts = std::span<const Subtotal>;
 
 /// The parts on both sides of the split of their range.
 std::pair<Parts, Parts> halves(Parts parts) {
   const int split = split_point(parts.front().begin, parts.back().end);
   const auto right = std::partition_point(parts.begin(), parts.end(),
-                                          [&](const Part& part) { return part.begin < split; });
+                                          [&](const Subtotal& part) { return part.begin < split; });
   const auto left = static_cast<std::size_t>(right - parts.begin());
   return {parts.first(left), parts.subspan(left)};
 }
@@ -101,7 +101,7 @@ bool make_up_subtree(Parts parts) {
 
 std::string to_string(Parts parts) {
   std::string text;
-  for (const Part& part : parts)
+  for (const Subtotal& part : parts)
     text += fmt::format("{}[{}, {})", text.empty() ? "" : ", ", part.begin, part.end);
   return text;
 }
@@ -143,7 +143,7 @@ void fold_at_once(Parts parts, Block block, Wide* out) {
 }
 
 template <class T>
-bool is_wide(const Part& part) {
+bool is_wide(const Subtotal& part) {
   return std::is_same_v<T, WideOf<T>> || !part.single();
 }
 
@@ -153,8 +153,9 @@ template <class T, class Op>
 bool fold_together(Parts parts, Parts left) {
   const bool fours = std::is_same_v<Op, Sum> && parts.size() == 4 && left.size() == 2;
   return (parts.size() <= 2 || fours) &&
-         std::all_of(parts.begin(), parts.end(),
-                     [&](const Part& part) { return is_wide<T>(part) == is_wide<T>(parts[0]); });
+         std::all_of(parts.begin(), parts.end(), [&](const Subtotal& part) {
+           return is_wide<T>(part) == is_wide<T>(parts[0]);
+         });
 }
 
 /// The block of all parts, combined: into `out`, or with `add` onto it, from the right.
@@ -241,7 +242,7 @@ DType partial_dtype(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype;
 }
 
-void combine(DType dtype, Combiner combiner, std::span<const Part> parts,
+void combine(DType dtype, Combiner combiner, std::span<const Subtotal> parts,
              std::span<std::byte* const> targets, std::int64_t count, bool partial) {
   invariant(!parts.empty(), "combine: no parts");
   if (!make_up_subtree(parts)) bug("combine: parts {} do not make up a subtree", to_string(parts));

@@ -24,7 +24,7 @@ std::vector<std::pair<int, int>> subtrees(std::span<const int> members, int size
 
 /// The elements of members [begin, end), a subtree, combined. One member's own are of the tensor's
 /// type. Those of several members are a partial result, of `partial_dtype`.
-struct Part {
+struct Subtotal {
   const std::byte* data = nullptr;
   int begin = 0, end = 0;
   bool single() const { return end - begin == 1; }
@@ -38,7 +38,7 @@ DType partial_dtype(DType dtype);
 /// the memory of a part of the same element size. Targets have elements of `dtype`, or, if
 /// `partial`, of `partial_dtype(dtype)`. Throws Bug if the parts do not make up a subtree, or if a
 /// log_sum_exp is of integers.
-void combine(DType dtype, Combiner combiner, std::span<const Part> parts,
+void combine(DType dtype, Combiner combiner, std::span<const Subtotal> parts,
              std::span<std::byte* const> targets, std::int64_t count, bool partial = false);
 
 }  // namespace alpa::comm

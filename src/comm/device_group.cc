@@ -211,8 +211,8 @@ class DeviceGroup final : public Group {
   /// Operands of a combination of `count` elements: `of_member(m)` of this process's members, and
   /// what has been received of the others, whose place moves on. Returns their number.
   template <class OfMember>
-  std::span<const Part> collect(Member& own, DType dtype, std::int64_t count,
-                                OfMember&& of_member) const {
+  std::span<const Subtotal> collect(Member& own, DType dtype, std::int64_t count,
+                                    OfMember&& of_member) const {
     std::size_t n = 0;
     for (const Origin& origin : origins_) {
       const std::byte* const data = origin.peer < 0 ? of_member(origin.begin)

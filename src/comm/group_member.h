@@ -19,7 +19,7 @@ struct alignas(64) Member {
   bool worked = false;         ///< it is leaving
   std::exception_ptr failure;  ///< of its work
   Counts counts{};
-  std::vector<Part> parts;          ///< of one combination; sized once
+  std::vector<Subtotal> parts;      ///< of one combination; sized once
   std::vector<std::byte*> targets;  ///< likewise
   Exchange exchange;
   // State of the call under way:

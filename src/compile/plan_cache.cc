@@ -71,8 +71,10 @@ std::string options_text(const MethodOptions& method) { return json_text(options
 std::string planning_key(const Graph& graph, const MethodOptions& method, const Cluster& cluster) {
   const int threads = lower::threads_per_device(lower::find_backend(cluster.backend),
                                                 method.options.executor, cluster.num_devices());
-  return fmt::format("alpa {}, {} threads\n{}\n{}\n{}", version(), threads,
-                     json_text(options_json(method)), cluster.to_json(), to_string(graph));
+  // The hash has what the graph's text lacks: `dims` of operators that the program defines.
+  return fmt::format("alpa {}, {} threads\n{}\n{}\n{:016x}\n{}", version(), threads,
+                     json_text(options_json(method)), cluster.to_json(), structural_hash(graph),
+                     to_string(graph));
 }
 
 // The hash names the file; what decides is the key inside.

@@ -286,7 +286,7 @@ std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limit
     std::optional<ShardingPlan> found;
     if (limits.empty() && s < found_plans_.size() && found_plans_[s])
       found = moved(*found_plans_[s], stages[s].graph, requests_[s].meshes);
-    const StageQuestion question{stages[s].graph, requests_[s].meshes, limit, batch_dims[s]};
+    const StageToPlan question{stages[s].graph, requests_[s].meshes, limit, batch_dims[s]};
     const bool same_options = !manual || manual->options.empty();
     if (!found && same_options) found = equal.find(question);
     const bool is_new = !found;

@@ -121,7 +121,7 @@ class Replanning {
     EqualStages equal;
     for (int s = 0; s < static_cast<int>(plan_.stages.size()); ++s) {
       if (!is_asked(s)) continue;
-      const StageQuestion question{plan_.stages[s].graph, meshes_[s], limit(s), batch_dims_[s]};
+      const StageToPlan question{plan_.stages[s].graph, meshes_[s], limit(s), batch_dims_[s]};
       std::optional<ShardingPlan> known;
       if (!is_set(s)) known = equal.find(question);
       result.stages[s].plan = known ? *std::move(known) : best(s);

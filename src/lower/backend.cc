@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include <algorithm>
+#include <string>
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/einsum_group_plan.h"
@@ -14,21 +15,44 @@
 namespace alpa::lower {
 namespace {
 
-const Backend kCpuBackend = {
-    .name = "cpu",
-    .on_cores = true,
-    .bucket_bytes = std::int64_t{1} << 20,
-    .fixes_sums = true,
-    .has_kernel = [](const OpDef& op) { return op.cpu && *op.cpu; },
-};
+std::int64_t cpu_scratch_bytes(const Node& node, const KernelCall& call) {
+  invariant(node.op->cpu && *node.op->cpu, "\"{}\": operator {} has no CPU kernel", node.name,
+            node.op->name);
+  return node.op->cpu->workspace_bytes ? node.op->cpu->workspace_bytes(call) : 0;
+}
 
-const Backend kCudaBackend = {
-    .name = "cuda",
-    .fuses_epilogue = [](const KernelCall& node) { return cuda::plan_epilogue(node).joint; },
-    .groups_einsums = [](const KernelCall& node) { return cuda::plan_einsum_group(node).joint; },
-    .launches = true,
-    .bucket_bytes = std::int64_t{25} << 20,
-    .has_kernel = [](const OpDef& op) { return op.elementwise >= 0 || cuda::has_row(op.name); },
+std::int64_t cuda_scratch_bytes(const Node& node, const KernelCall& call) {
+  if (node.op->custom) return cpu_scratch_bytes(node, call);
+  return cuda::scratch_bytes(node.op->name, call);
+}
+
+const Backend kBackends[] = {
+    {
+        .name = "cpu",
+        .on_cores = true,
+        .bucket_bytes = std::int64_t{1} << 20,
+        .fixes_sums = true,
+        .has_kernel = [](const OpDef& op) { return op.cpu && *op.cpu; },
+        .memory = {.scratch_bytes = cpu_scratch_bytes, .guard_bytes = ALPA_GUARD_BYTES},
+    },
+    {
+        .name = "cuda",
+        .fuses_epilogue = [](const KernelCall& node) { return cuda::plan_epilogue(node).joint; },
+        .groups_einsums =
+            [](const KernelCall& node) { return cuda::plan_einsum_group(node).joint; },
+        .launches = true,
+        .bucket_bytes = std::int64_t{25} << 20,
+        .has_kernel = [](const OpDef& op) { return op.elementwise >= 0 || cuda::has_row(op.name); },
+        // 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted.
+        // Room for NCCL's blocks is planned for logical devices, too: a plan does not know how
+        // many cards it will run on.
+        .memory = {.alignment = 256,
+                   .scratch_bytes = cuda_scratch_bytes,
+                   .collective_scratch_bytes = nccl_scratch_bytes,
+                   .message_scratch_bytes = message_scratch_bytes,
+                   .staged_inputs = true,
+                   .side_by_side = true},
+    },
 };
 
 /// Cores for `devices`: this process's share of the launch's, if there are devices for all its
@@ -42,10 +66,18 @@ processes::World::Share cores_for(int devices) {
 }  // namespace
 
 const Backend& find_backend(std::string_view name) {
-  for (const Backend* backend : {&kCpuBackend, &kCudaBackend})
-    if (backend->name == name) return *backend;
-  fail("backend \"{}\" is unknown; known are \"{}\" and \"{}\"", name, kCpuBackend.name,
-       kCudaBackend.name);
+  std::string known;
+  for (const Backend& backend : kBackends) {
+    if (backend.name == name) return backend;
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : " and ", backend.name);
+  }
+  fail("backend \"{}\" is unknown; known are {}", name, known);
+}
+
+MemoryRules memory_rules(std::string_view backend, int threads_per_device) {
+  MemoryRules rules = find_backend(backend).memory;
+  rules.threads = threads_per_device;
+  return rules;
 }
 
 int threads_per_device(const Backend& backend, const ExecutorOptions& options, int num_devices) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "alpa/lower/executor_options.h"
+#include "src/lower/memory_rules.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa {
@@ -30,6 +31,7 @@ struct Backend {
   /// Kernels can add in one order (KernelCall::sums).
   bool fixes_sums = false;
   bool (*has_kernel)(const OpDef& op) = nullptr;
+  MemoryRules memory = {};
 };
 
 /// The backend of this name. Throws Error naming the backends if there is none.

@@ -37,13 +37,14 @@ Instruction wait_for(const DeviceProgram& device, int list, int awaits_list, int
 }
 
 /// Instruction `at` of a list.
-struct Place {
+struct ListPosition {
   int list = 0, at = 0;
 };
 
 /// Which sends a writer of the memory waits for, as Instruction::behind: of the micro-batches whose
 /// slot it writes, the latest that was sent before. nullopt: none ever was.
-std::optional<int> sent_before(const DeviceProgram& device, Place writer, Place send, int slots) {
+std::optional<int> sent_before(const DeviceProgram& device, ListPosition writer, ListPosition send,
+                               int slots) {
   std::vector<int> sent;  // micro-batches
   std::optional<int> least;
   for (const ListRun& run : device.schedule) {
@@ -61,9 +62,9 @@ std::optional<int> sent_before(const DeviceProgram& device, Place writer, Place 
 }
 
 /// Waits for the send before each instruction that writes its memory next.
-void guard(const DeviceProgram& device, Place send, Waits& waits) {
+void guard(const DeviceProgram& device, ListPosition send, Waits& waits) {
   const int memory = memory_of(device, device.lists[send.list].instructions[send.at].inputs[0]);
-  const auto add = [&](Place writer) {
+  const auto add = [&](ListPosition writer) {
     if (writer.at == kNowhere) return;
     if (const auto behind = sent_before(device, writer, send, device.buffers[memory].slots))
       waits[writer.list][writer.at].push_back(

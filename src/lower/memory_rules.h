@@ -38,8 +38,8 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
 /// Scratch of a message through NCCL: a box that is not contiguous.
 std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& tensor);
 
-/// The rules of backend "cpu" or "cuda" for devices with `threads_per_device` threads. Throws Error
-/// naming the backends otherwise.
+/// The rules of a backend (backend.h) for devices with `threads_per_device` threads. Throws Error
+/// naming the backends if there is none of this name.
 MemoryRules memory_rules(std::string_view backend, int threads_per_device = 1);
 
 }  // namespace alpa::lower

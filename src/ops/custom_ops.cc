@@ -143,6 +143,8 @@ void check_definition(const OpDefinition& definition) {
           "define_op: {} has no CPU function, which is needed to verify it and to run it on CPU "
           "devices; set OpDefinition::cpu",
           definition.name);
+  require(definition.version >= 0, "define_op: {} has version {}; give 0 or more", definition.name,
+          definition.version);
   as_mistake(definition, [&] { check_notation(definition.dims, definition.reads); });
 }
 
@@ -205,6 +207,13 @@ std::vector<const OpDef*> known_ops() {
   return ops;
 }
 
+std::map<std::string, std::int64_t> versions_of(const Graph& graph) {
+  std::map<std::string, std::int64_t> versions;
+  for (const Node& node : graph.nodes)
+    if (node.op->custom) versions[node.op->custom->name] = node.op->custom->version;
+  return versions;
+}
+
 CustomOp define_op(OpDefinition definition) {
   check_definition(definition);
   const std::lock_guard lock(registry().mutex);
@@ -230,6 +239,12 @@ const OpDefinition& CustomOp::definition() const { return *record_->custom; }
 Values CustomOp::operator()(const Values& operands, Attributes attributes) const {
   require(!operands.empty(), "{}: called without operands; its dims are \"{}\"", record_->name,
           record_->dims);
+  if (const int version = definition().version; version > 0) {
+    require(!attributes.contains("version"),
+            "{}: attribute \"version\" is that of its definition; give yours another name",
+            record_->name);
+    attributes.set("version", std::int64_t{version});
+  }
   std::vector<TensorType> types;
   for (Value operand : operands) {
     require(static_cast<bool>(operand), "{}: operand {} is an empty Value", record_->name,

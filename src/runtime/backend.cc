@@ -1,6 +1,8 @@
 // src/runtime/backend.cc — devices of the backends: CPU threads, and GPUs through libalpa_cuda.so
 #include "backend.h"
 
+#include <algorithm>
+
 #include "alpa/base/error.h"
 #include "src/cuda_loader/cuda_library.h"
 #include "src/lower/backend.h"
@@ -30,15 +32,30 @@ std::unique_ptr<Devices> make_cuda_devices(DevicesRequest request) {
   return devices;
 }
 
-}  // namespace
+/// What a machine must have for the devices of a backend, and how they are made.
+struct Maker {
+  std::string_view backend;
+  void (*require)(int devices);
+  std::unique_ptr<Devices> (*make)(DevicesRequest request);
+};
+constexpr Maker kMakers[] = {
+    {"cpu", [](int /*devices*/) {}, make_cpu_devices},
+    {"cuda", require_cuda_devices, make_cuda_devices},
+};
 
-void require_devices(std::string_view backend, int devices) {
-  if (!lower::find_backend(backend).on_cores) require_cuda_devices(devices);
+const Maker& maker_of(std::string_view backend) {
+  const Maker* const found = std::ranges::find(kMakers, backend, &Maker::backend);
+  invariant(found != std::end(kMakers), "backend \"{}\" has no devices",
+            lower::find_backend(backend).name);
+  return *found;
 }
 
+}  // namespace
+
+void require_devices(std::string_view backend, int devices) { maker_of(backend).require(devices); }
+
 std::unique_ptr<Devices> make_devices(std::string_view backend, DevicesRequest request) {
-  return lower::find_backend(backend).on_cores ? make_cpu_devices(std::move(request))
-                                               : make_cuda_devices(std::move(request));
+  return maker_of(backend).make(std::move(request));
 }
 
 }  // namespace alpa::runtime

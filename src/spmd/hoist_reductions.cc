@@ -9,7 +9,7 @@ namespace alpa::spmd {
 namespace {
 
 /// The target of a move: after the node at this place, in this region.
-struct Place {
+struct MoveTarget {
   int after;
   Region region;
 };
@@ -32,12 +32,12 @@ std::vector<bool> unread(const Graph& graph) {
 /// Reductions follow the last producer of their operands. With several micro-batches they do not
 /// leave their region, which may run once for all of them. With one, a metric of forward waits for
 /// backward, whose reductions take it along.
-std::vector<Place> places_of(const SpmdProgram& program) {
+std::vector<MoveTarget> places_of(const SpmdProgram& program) {
   const Graph& graph = program.graph;
   const std::vector<bool> metric = unread(graph);
   const int backward =
       graph.num_micro_batches == 1 && program.meshes.size() == 1 ? backward_start(graph) : -1;
-  std::vector<Place> places;
+  std::vector<MoveTarget> places;
   int apply_start = -1;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
@@ -45,10 +45,10 @@ std::vector<Place> places_of(const SpmdProgram& program) {
     places.push_back({n, node.region});
     if (!is_reduction(node)) continue;
     const bool once_per_step = node.region == Region::apply && graph.num_micro_batches > 1;
-    Place place =
-        once_per_step ? Place{apply_start - 1, Region::apply} : Place{-1, Region::forward};
+    MoveTarget place = once_per_step ? MoveTarget{apply_start - 1, Region::apply}
+                                     : MoveTarget{-1, Region::forward};
     for (int value : node.operands) {
-      const Place& producer = places[graph.values[value].producer];
+      const MoveTarget& producer = places[graph.values[value].producer];
       place.after = std::max(place.after, producer.after);
       place.region = std::max(place.region, producer.region);
     }
@@ -65,7 +65,7 @@ bool is_reduction(const Node& node) { return node.op->reshard && reduces(*node.o
 
 SpmdProgram hoist_reductions(const SpmdProgram& program) {
   const Graph& graph = program.graph;
-  const std::vector<Place> places = places_of(program);
+  const std::vector<MoveTarget> places = places_of(program);
   std::vector<int> order(graph.nodes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

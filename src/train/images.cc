@@ -32,15 +32,15 @@ Array in_grey(const Array& image) {
 }
 
 /// Where a row or column of the result is in the source: between two of its own.
-struct Place {
+struct SourcePixels {
   std::int64_t low, high;
   double part;  ///< of `high`
 };
 
 /// Places of `count` pixels that cover the middle of `extent`, each `scale` wide.
-std::vector<Place> places(std::int64_t count, std::int64_t extent, double scale) {
+std::vector<SourcePixels> places(std::int64_t count, std::int64_t extent, double scale) {
   const double start = (static_cast<double>(extent) - static_cast<double>(count) * scale) / 2;
-  std::vector<Place> result;
+  std::vector<SourcePixels> result;
   for (std::int64_t i = 0; i < count; ++i) {
     const double at = std::clamp(start + (static_cast<double>(i) + 0.5) * scale - 0.5, 0.0,
                                  static_cast<double>(extent - 1));
@@ -140,15 +140,16 @@ Array resized_image(const Array& image, std::int64_t height, std::int64_t width)
                      channels = image.shape()[2];
   const double scale = std::min(static_cast<double>(rows) / static_cast<double>(height),
                                 static_cast<double>(columns) / static_cast<double>(width));
-  const std::vector<Place> ys = places(height, rows, scale), xs = places(width, columns, scale);
+  const std::vector<SourcePixels> ys = places(height, rows, scale),
+                                  xs = places(width, columns, scale);
   Array result(TensorType{u8, {height, width, channels}});
   const Pixels from = image.elements_as<std::uint8_t>();
   auto to = result.mutable_elements_as<std::uint8_t>().begin();
   const auto at = [&](std::int64_t y, std::int64_t x, std::int64_t c) {
     return static_cast<double>(from[(y * columns + x) * channels + c]);
   };
-  for (const Place& y : ys)
-    for (const Place& x : xs)
+  for (const SourcePixels& y : ys)
+    for (const SourcePixels& x : xs)
       for (std::int64_t c = 0; c < channels; ++c) {
         const double above = std::lerp(at(y.low, x.low, c), at(y.low, x.high, c), x.part),
                      below = std::lerp(at(y.high, x.low, c), at(y.high, x.high, c), x.part);

@@ -58,16 +58,16 @@ std::string packed(const BatchData& share) {
 }
 
 /// An input's part in one process.
-struct Part {
+struct InputRows {
   TensorType type;
   std::string_view elements;
 };
 
-std::map<std::string, Part> parts_in(const std::string& bytes) {
-  std::map<std::string, Part> parts;
+std::map<std::string, InputRows> parts_in(const std::string& bytes) {
+  std::map<std::string, InputRows> parts;
   for (RowReader rest(bytes); rest.any();) {
     const std::string name = rest.text();
-    Part& part = parts[name];
+    InputRows& part = parts[name];
     part.type.dtype = static_cast<DType>(rest.number<int>());
     part.type.shape.resize(rest.number<std::ptrdiff_t>());
     for (std::int64_t& extent : part.type.shape) extent = rest.number<std::int64_t>();
@@ -77,7 +77,7 @@ std::map<std::string, Part> parts_in(const std::string& bytes) {
 }
 
 /// Throws Error unless `part` of process `rank` continues `whole`.
-void check_part(const std::string& name, const Part* part, TensorType whole, int rank) {
+void check_part(const std::string& name, const InputRows* part, TensorType whole, int rank) {
   require(part != nullptr, "batches: rank {} loaded no \"{}\"; every process loads all inputs",
           rank, name);
   TensorType type = part->type;
@@ -99,7 +99,7 @@ std::span<const std::int64_t> share_of(std::span<const std::int64_t> rows,
 BatchData joined(const BatchData& share, processes::World& world, std::int64_t number) {
   world.note_call(fmt::format("batch {} of a loop", number));
   const std::vector<std::string> all = world.all_gather(packed(share));
-  std::map<int, std::map<std::string, Part>> shares;  // by rank, of those with rows
+  std::map<int, std::map<std::string, InputRows>> shares;  // by rank, of those with rows
   for (int rank = 0; rank < world.size(); ++rank)
     if (!all[rank].empty()) shares[rank] = parts_in(all[rank]);
   BatchData whole;

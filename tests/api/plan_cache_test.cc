@@ -8,6 +8,8 @@
 #include <functional>
 
 #include "support/captured_stderr.h"
+#include "support/error_text.h"
+#include "support/program.h"
 #include "support/temporary_file.h"
 
 namespace plan_cache_test {
@@ -30,7 +32,8 @@ TrainingStep step_of(std::int64_t rows = 16, std::int64_t width = 24) {
 
 /// A folder that ends with the test.
 struct Folder {
-  std::string path = "plan_cache_test_folder";
+  static constexpr const char* kPath = "plan_cache_test_folder";
+  std::string path = kPath;
   Folder() { fs::remove_all(path); }
   ~Folder() { fs::remove_all(path); }
   int files() const {
@@ -60,7 +63,50 @@ std::pair<std::string, bool> plan(const TrainingStep& step, Method method, const
   return {to_string(planned) + to_json(planned), searched};
 }
 
+constexpr const char* kPlanOfVersion1 = "plan_cache_test_version1.json";
+
+/// A step with an operator of the program. A process has one definition of it.
+TrainingStep own_step(int version, const char* dims = "... -> ...") {
+  static const CustomOp copy = define_op(
+      {.name = "tests.cached",
+       .dims = dims,
+       .gradient = [](const GradientCall& call) { return Values{call.result_gradients[0]}; },
+       .cpu =
+           [](const OpCall& call) {
+             for (std::int64_t i = 0; i < call.results[0].type.elements(); ++i)
+               call.results[0].set(i, call.operands[0].get(i));
+           },
+       .version = version});
+  return training_step(
+      {{"x", {f32, {16, 20}}}},
+      [](const Batch& b) { return mean(square(copy({nn::Dense(12)(b["x"])})[0])); }, optim::Adam{});
+}
+
 }  // namespace
+
+TEST_CASE("plans a step with version 1 of an operator" * doctest::skip()) {
+  plan(own_step(1), ShardParallel{}, Cluster::local(2), Folder::kPath);
+  std::ofstream(kPlanOfVersion1) << to_json(
+      plan_only(own_step(1), ShardParallel{}, Cluster::local(2)));
+}
+TEST_CASE("plans a step with other dims of an operator" * doctest::skip()) {
+  plan(own_step(2, "...c! -> ...c!"), ShardParallel{}, Cluster::local(2), Folder::kPath);
+}
+
+TEST_CASE("no version of an operator, and no dims, take the plan of another") {
+  const Folder folder;
+  const testing::TemporaryFile other(kPlanOfVersion1, "");
+  for (const char* process : {"plans a step with version 1 of an operator",
+                              "plans a step with other dims of an operator"})
+    CHECK(testing::run_skipped_case(process).status == 0);
+  CHECK(folder.files() == 2);
+  CHECK(plan(own_step(2), ShardParallel{}, Cluster::local(2), folder.path).second);
+  CHECK(folder.files() == 3);
+  CHECK(!plan(own_step(2), ShardParallel{}, Cluster::local(2), folder.path).second);
+  CHECK(testing::error_of([&] {
+          load_plan(own_step(2), ShardParallel{}, Cluster::local(2), other.path());
+        }).starts_with("plan plan_cache_test_version1.json: it was made for the graph "));
+}
 
 TEST_CASE("a plan is searched for once, and again when anything that matters has changed") {
   const PipeshardParallel pipeline{.num_micro_batches = 4, .stages = AutoStages{}};

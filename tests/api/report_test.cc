@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -62,6 +63,29 @@ TEST_CASE("the numbers of a report are the plan's") {
             planned.plan.stages[s].memory.total());
     }
   }
+}
+
+TEST_CASE("an operator of the program is in a report by its name, with the FLOPs it says") {
+  const CustomOp norm = define_op(
+      {.name = "tests.reported",
+       .dims = "... -> ...",
+       .flops = [](const auto& in,
+                   const Attributes&) { return 7.0 * static_cast<double>(in[0].elements()); },
+       .gradient = [](const GradientCall& call) { return Values{call.result_gradients[0]}; },
+       .cpu = [](const OpCall&) {}});
+  const TrainingStep step = training_step(
+      {{"x", {f32, {32, 64}}}},
+      [=](const Batch& b) { return mean(square(norm({nn::Dense(256)(b["x"])})[0])); },
+      optim::Sgd{.learning_rate = 0.1});
+  const Cluster cluster = Cluster::named("dgx-a100");
+  const Json numbers = numbers_of(report(plan_only(step, DataParallel{}, cluster), cluster));
+  const Json& operators = numbers["operators"];
+  const auto found = std::find_if(operators.begin(), operators.end(), [](const Json& row) {
+    return row["operator"].get<std::string>() == "tests.reported";
+  });
+  REQUIRE(found != operators.end());
+  CHECK((*found)["name"].get<std::string>() == "tests.reported");
+  CHECK((*found)["flops"].get<double>() == 7.0 * 32 / 8 * 256);
 }
 
 TEST_CASE("a report says what layouts chosen by hand cost, on all meshes") {

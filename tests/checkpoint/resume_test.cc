@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "support/error_text.h"
+#include "support/program.h"
 #include "support/temporary_folder.h"
 
 namespace resume_test {
@@ -57,7 +59,77 @@ CheckpointOptions quiet(CheckpointOptions options = {}) {
   return options;
 }
 
+/// A step whose product is scaled by an operator of the program: by its version, of which a process
+/// has one.
+Executable make_scaled(int version) {
+  static const CustomOp scale =
+      define_op({.name = "tests.scale",
+                 .dims = "... -> ...",
+                 .gradient =
+                     [version](const GradientCall& call) {
+                       return Values{call.result_gradients[0] * version};
+                     },
+                 .cpu =
+                     [version](const OpCall& call) {
+                       for (std::int64_t i = 0; i < call.results[0].type.elements(); ++i)
+                         call.results[0].set(i, version * call.operands[0].get(i));
+                     },
+                 .version = version});
+  const TrainingStep step = training_step(
+      {{"x", {f32, {kBatch, kWidth}}}, {"y", {f32, {kBatch, kWidth}}}},
+      [](const Batch& b) {
+        return nn::mean_squared_error(scale({nn::Dense(kWidth)(b["x"])})[0], b["y"]);
+      },
+      optim::Adam{.learning_rate = 0.01});
+  return parallelize(step, DataParallel{}, Cluster::local(2));
+}
+
+/// The losses of a run of `epochs`, saved at its end, or resumed there.
+std::vector<double> scaled_losses(Checkpoints& saved, const Executable& train, TrainState& state,
+                                  int epochs) {
+  std::vector<double> losses;
+  for (const auto& batch : saved.resume(train, state, batches(data(), kBatch, 7), epochs))
+    losses.push_back(train.run(state, batch).loss());
+  return losses;
+}
+
 }  // namespace
+
+TEST_CASE("saves a run with version 1 of an operator" * doctest::skip()) {
+  Checkpoints saved(std::getenv("SAVED_BY_VERSION_1"), quiet());
+  const Executable train = make_scaled(1);
+  TrainState state = train.init(5);
+  scaled_losses(saved, train, state, 1);
+}
+
+TEST_CASE("a run with an operator of the program is resumed bitwise; another version is told of") {
+  const Executable train = make_scaled(2);
+  std::vector<std::string> notes;
+  const CheckpointOptions tells{.notify = [&](const std::string& line) { notes.push_back(line); }};
+  const TemporaryFolder in_one("resume_test_in_one"), in_two("resume_test_in_two");
+  TrainState whole = train.init(5), first = train.init(5), second = train.init(99);
+  Checkpoints one(in_one.path(), quiet());
+  const std::vector<double> losses = scaled_losses(one, train, whole, 2);
+  std::vector<double> parts;
+  for (TrainState* state : {&first, &second}) {
+    Checkpoints two(in_two.path(), tells);
+    const std::vector<double> part = scaled_losses(two, train, *state, state == &first ? 1 : 2);
+    parts.insert(parts.end(), part.begin(), part.end());
+  }
+  CHECK(parts == losses);
+  CHECK(differences(whole, second) == std::vector<std::string>{});
+  CHECK(notes.size() == 1);  // resumed from …
+
+  const TemporaryFolder other("resume_test_version1");
+  setenv("SAVED_BY_VERSION_1", other.path().c_str(), 1);
+  CHECK(alpa::testing::run_skipped_case("saves a run with version 1 of an operator").status == 0);
+  Checkpoints saved(other.path(), tells);
+  saved.restore(first, saved.newest().value());
+  CHECK(notes.back() ==
+        other.path() +
+            "/step-00000004: was saved with version 1 of operator tests.scale, and goes on with "
+            "version 2");
+}
 
 TEST_CASE("a run that breaks off after any step continues bitwise as one that was never broken") {
   constexpr int kEpochs = 3;

@@ -13,7 +13,7 @@
 namespace combine_test {
 
 using namespace alpa;
-using comm::Part;
+using comm::Subtotal;
 
 namespace {
 
@@ -92,15 +92,15 @@ struct Members {
     return result;
   }
 
-  Part single(int member) const { return {elements[member].data(), member, member + 1}; }
+  Subtotal single(int member) const { return {elements[member].data(), member, member + 1}; }
 
-  std::vector<Part> singles(int begin, int end) const {
-    std::vector<Part> parts;
+  std::vector<Subtotal> singles(int begin, int end) const {
+    std::vector<Subtotal> parts;
     for (int m = begin; m < end; ++m) parts.push_back(single(m));
     return parts;
   }
 
-  Bytes combined(const std::vector<Part>& parts, bool partial = false) const {
+  Bytes combined(const std::vector<Subtotal>& parts, bool partial = false) const {
     Bytes result(count * size_of(partial ? comm::partial_dtype(dtype) : dtype));
     std::byte* const target = result.data();
     comm::combine(dtype, combiner, parts, {&target, 1}, count, partial);
@@ -110,12 +110,13 @@ struct Members {
   /// Combined by what `ranges` (ascending, of all members) hold, each on its own first.
   Bytes combined(const Ranges& ranges) const {
     std::vector<Bytes> partials;
-    std::vector<Part> parts;
+    std::vector<Subtotal> parts;
     for (const auto& [begin, end] : ranges)
-      parts.push_back(end - begin == 1
-                          ? single(begin)
-                          : Part{partials.emplace_back(combined(singles(begin, end), true)).data(),
-                                 begin, end});
+      parts.push_back(
+          end - begin == 1
+              ? single(begin)
+              : Subtotal{partials.emplace_back(combined(singles(begin, end), true)).data(), begin,
+                         end});
     return combined(parts);
   }
 };
@@ -153,7 +154,7 @@ std::string bug_of(const Call& call) {
 }
 
 std::string bug_of_parts(const Ranges& ranges) {
-  std::vector<Part> parts;
+  std::vector<Subtotal> parts;
   for (const auto& [begin, end] : ranges) parts.push_back({nullptr, begin, end});
   return bug_of([&] { comm::combine(f32, Combiner::sum, parts, {}, 0); });
 }

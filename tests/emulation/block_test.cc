@@ -168,12 +168,6 @@ void __global__ write_one_word(int* data) {
   if (threadIdx.x == 0) data[0] = static_cast<int>(blockIdx.x);
 }
 
-/// What this program prints of a case that it otherwise leaves out, and its exit status.
-alpa::testing::ProgramOutput run_case(const std::string& name) {
-  return alpa::testing::run_program(std::filesystem::canonical("/proc/self/exe").string(),
-                                    {"--no-skip", "--test-case=" + name});
-}
-
 }  // namespace
 
 TEST_CASE("blocks write one word" * doctest::skip()) {
@@ -188,10 +182,10 @@ TEST_CASE("blocks write words of their own" * doctest::skip()) {
 }
 
 TEST_CASE("for ThreadSanitizer nothing orders the blocks of a launch, and launches are ordered") {
-  const auto [races, status] = run_case("blocks write one word");
+  const auto [races, status] = alpa::testing::run_skipped_case("blocks write one word");
   CHECK(races.find("WARNING: ThreadSanitizer: data race") != std::string::npos);
   CHECK(status != 0);
-  const auto [none, success] = run_case("blocks write words of their own");
+  const auto [none, success] = alpa::testing::run_skipped_case("blocks write words of their own");
   CHECK(none.find("ThreadSanitizer") == std::string::npos);
   CHECK(success == 0);
 }

@@ -86,7 +86,7 @@ std::vector<HostTensor> run_device(const Case& row, const Strategy& strategy,
 /// combined as collectives do.
 HostTensor combined(const std::vector<HostTensor>& parts, Combiner combiner) {
   HostTensor result = parts.front();
-  std::vector<comm::Part> all;
+  std::vector<comm::Subtotal> all;
   for (int p = 0; p < static_cast<int>(parts.size()); ++p)
     all.push_back({parts[p].bytes.data(), p, p + 1});
   std::byte* const target = result.bytes.data();

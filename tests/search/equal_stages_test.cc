@@ -38,7 +38,7 @@ struct Stages {
     batch_dims = cut_into_stages(graph, plans);
   }
 
-  StageQuestion question(int s, StageLimit limit = {kNoLimit, 1}) const {
+  StageToPlan question(int s, StageLimit limit = {kNoLimit, 1}) const {
     return {plans[s].graph, meshes[s], limit, batch_dims[s]};
   }
 

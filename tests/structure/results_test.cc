@@ -48,6 +48,7 @@ TEST_CASE("the index of results names every result with the pages that cite it")
       for (const std::string& line : file.lines)
         if (line.starts_with("| `")) rows += line + "\n";
   CHECK(rows == index_of(files));
+  CHECK(rows.find("-20") == rows.npos);  // a date is in the file, and the newest has the name
 }
 
 TEST_CASE("a row of the index lists the citing pages, in order") {

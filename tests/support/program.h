@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -40,6 +41,12 @@ inline ProgramOutput run_program(const std::string& path,
   std::string command = quoted(path);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   return run_shell(command);
+}
+
+/// Runs a case of this test program, which is skipped otherwise, in a process of its own.
+inline ProgramOutput run_skipped_case(const std::string& name) {
+  return run_program(std::filesystem::canonical("/proc/self/exe").string(),
+                     {"--no-skip", "--test-case=" + name});
 }
 
 /// Starts a program without output; `before` runs in it first.

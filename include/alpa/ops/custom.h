@@ -95,6 +95,9 @@ struct OpDefinition {
   /// Bytes of `OpCall::scratch`, from types and attributes alone; default: none. A part of the
   /// planned memory.
   std::function<std::int64_t(const OpCall& call)> scratch_bytes = {};
+  /// Raise it when what the functions compute changes: no plan made with another version is taken,
+  /// and restoring a checkpoint saved with one tells so. Attribute "version" of the nodes; 0: none.
+  int version = 0;
 };
 
 /// A defined operator: a handle, cheap to copy.

@@ -28,6 +28,7 @@
 #include "src/base/exception_text.h"
 #include "src/base/host_memory.h"
 #include "src/base/start_threads.h"
+#include "src/ops/custom_ops.h"
 #include "src/processes/channel.h"
 #include "src/train/data_hash.h"
 
@@ -87,8 +88,8 @@ struct Loop {
 
 /// The launch of several processes that this one belongs to, with a channel for the user's calls
 /// and one for the writers.
-struct Launch {
-  explicit Launch(processes::World& world)
+struct LaunchChannels {
+  explicit LaunchChannels(processes::World& world)
       : world(world),
         calls(world, processes::Channel::Waiting::hurried),
         writers(world, processes::Channel::Waiting::patient) {}
@@ -239,6 +240,7 @@ struct Checkpoints::Impl {
     snapshot->manifest.steps = counters.steps;
     snapshot->manifest.metrics = counters.metrics;
     snapshot->manifest.user = std::move(save_options.user);
+    snapshot->manifest.operators = versions_of(content->graph());
     if (loop) snapshot->manifest.data = loop->data(state);
     snapshot->graph = &content->graph();
     snapshot->boxes = content->boxes();
@@ -306,6 +308,7 @@ struct Checkpoints::Impl {
         RestoredCheckpoint result =
             restore_step(folder, step, content, read.bytes.get(), restore_options,
                          launch ? &launch->calls : nullptr);
+        for (const std::string& line : result.notes) options.notify(line);
         result.restored.damaged = std::move(damaged);
         return result;
       } catch (const Damage& error) {
@@ -319,7 +322,7 @@ struct Checkpoints::Impl {
 
   const std::string folder;
   CheckpointOptions options;
-  std::optional<Launch> launch;  ///< none: this process is alone
+  std::optional<LaunchChannels> launch;  ///< none: this process is alone
   bool locked = false;
   std::optional<FolderLock> lock;  ///< rank 0's
   std::optional<Loop> loop;

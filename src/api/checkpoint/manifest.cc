@@ -239,6 +239,7 @@ std::string to_json(const Manifest& manifest) {
       {"metrics", manifest.metrics}, {"plan_hash", manifest.plan_hash},
       {"user", manifest.user},       {"tensors", Json::object()},
       {"shards", Json::array()}};
+  if (!manifest.operators.empty()) json["operators"] = manifest.operators;
   for (const auto& [name, tensor] : manifest.tensors) json["tensors"][name] = json_of(tensor);
   for (const Shard& shard : manifest.shards) json["shards"].push_back(json_of(shard));
   const std::string rest = text_of(json).substr(2) + "\n";
@@ -261,6 +262,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
                     .metrics = {},
                     .plan_hash = root.at("plan_hash").text(),
                     .user = {},
+                    .operators = {},
                     .tensors = {},
                     .shards = {}};
   if (const std::int64_t first = manifest.steps.empty() ? 0 : manifest.steps[0];
@@ -272,6 +274,9 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     manifest.metrics[name] =
         place.is_null() ? std::numeric_limits<double>::quiet_NaN() : place.number();
   for (const auto& [key, place] : root.at("user").members()) manifest.user[key] = place.text();
+  if (root.contains("operators"))
+    for (const auto& [name, place] : root.at("operators").members())
+      manifest.operators[name] = integer_of(place);
   std::set<std::string> files;
   for (const JsonPlace& place : root.at("shards").items()) {
     manifest.shards.push_back(shard_of(place));

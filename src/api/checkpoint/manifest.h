@@ -67,6 +67,7 @@ struct Manifest {
   std::map<std::string, double> metrics;  ///< of the last step
   std::string plan_hash;                  ///< of plan.json; "": there is none
   std::map<std::string, std::string> user;
+  std::map<std::string, std::int64_t> operators;  ///< versions of those that the program defined
   std::map<std::string, StoredTensor> tensors;
   std::vector<Shard> shards;
 };

@@ -9,6 +9,7 @@
 #include "src/api/checkpoint/folder.h"
 #include "src/api/checkpoint/read_boxes.h"
 #include "src/ir/input.h"
+#include "src/ops/custom_ops.h"
 #include "src/train/parameter_pattern.h"
 
 namespace alpa::checkpoint {
@@ -51,6 +52,20 @@ void check_chosen(const std::string& title, const Manifest& manifest, const Grap
     any = true;
   }
   require(any, "{}: no tensor of the state is called \"{}\" in it", title, excerpt(pattern));
+}
+
+/// A line for each operator of the program that had another version when the state was saved.
+std::vector<std::string> other_versions(const std::string& title, const Manifest& manifest,
+                                        const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const auto& [name, version] : versions_of(graph)) {
+    const auto saved = manifest.operators.find(name);
+    if (saved != manifest.operators.end() && saved->second != version)
+      lines.push_back(
+          fmt::format("{}: was saved with version {} of operator {}, and goes on with version {}",
+                      title, saved->second, name, version));
+  }
+  return lines;
 }
 
 /// A box that is stored in another floating type.
@@ -118,7 +133,7 @@ RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
   const runtime::StateCounters counters{manifest.seed, manifest.steps, {}};
   content.write(chosen, snapshot, all ? &counters : nullptr);
   if (manifest.data) restored.position = manifest.data->position;
-  return {std::move(restored), manifest.data};
+  return {std::move(restored), manifest.data, other_versions(title, manifest, content.graph())};
 }
 
 }  // namespace alpa::checkpoint

@@ -21,6 +21,7 @@ class Damage : public Error {
 struct RestoredCheckpoint {
   Restored restored;
   std::optional<StoredData> data;
+  std::vector<std::string> notes;  ///< on what is other than when it was saved
 };
 
 /// Reads the checkpoint of `step` in `folder` into `snapshot`, memory for the boxes that `content`

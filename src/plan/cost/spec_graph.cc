@@ -127,7 +127,7 @@ int find(const SpecGraph& graph, const ShardingSpec& spec) {
 }
 
 /// The largest part that a device has of a value.
-struct Part {
+struct LargestShard {
   double bytes;
   const std::int64_t* extents;
 };
@@ -139,9 +139,9 @@ struct StepBytes {
   double collective = 0, local = 0;
 };
 
-StepBytes step_bytes(CollectiveKind kind, int dim, int from_dim, int devices, const Part& from,
-                     const Part& to) {
-  const auto packed = [](const Part& part, int along) {
+StepBytes step_bytes(CollectiveKind kind, int dim, int from_dim, int devices,
+                     const LargestShard& from, const LargestShard& to) {
+  const auto packed = [](const LargestShard& part, int along) {
     const bool contiguous = std::all_of(part.extents, part.extents + along,
                                         [](std::int64_t extent) { return extent <= 1; });
     return contiguous ? 0 : 2 * part.bytes;
@@ -173,7 +173,7 @@ StepBytes step_bytes(const TensorType& type, const ShardingSpec& from, const Res
   const Shape before = local_shape(type.shape, from, mesh, first),
               after = local_shape(type.shape, step.to, mesh, first);
   const auto part = [&](const Shape& shape) {
-    return Part{static_cast<double>(TensorType{type.dtype, shape}.bytes()), shape.data()};
+    return LargestShard{static_cast<double>(TensorType{type.dtype, shape}.bytes()), shape.data()};
   };
   return step_bytes(step.kind, step.dim, step.from_dim, mesh.size(step.axes.front()), part(before),
                     part(after));
@@ -239,7 +239,7 @@ class MoveBuilder {
         add(without.partial(axis, combiner), def.kind, axes);
   }
 
-  Part part_of(int spec) const { return {bytes_[spec], graph_.list.extents_of(spec)}; }
+  LargestShard part_of(int spec) const { return {bytes_[spec], graph_.list.extents_of(spec)}; }
 
   /// Nothing if the graph lacks the spec, or if the options forbid the step.
   void add(const ShardingSpec& spec, CollectiveKind kind, std::uint32_t axes, int dim = -1,

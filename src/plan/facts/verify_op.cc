@@ -21,19 +21,19 @@ namespace {
 using Placement = AxisPlacement::Kind;
 
 /// A tensor, or the part of one that a device holds.
-struct Part {
+struct HeldPart {
   TensorView view;
   std::unique_ptr<std::uint64_t[]> memory;  ///< aligned for any element
 };
 
-Part make_part(TensorType type, Shape offset, Shape whole) {
-  Part part;
+HeldPart make_part(TensorType type, Shape offset, Shape whole) {
+  HeldPart part;
   part.memory = std::make_unique<std::uint64_t[]>(static_cast<std::size_t>(type.bytes() + 7) / 8);
   part.view = dense_view(part.memory.get(), std::move(type), std::move(offset), std::move(whole));
   return part;
 }
 
-Part make_whole(const TensorType& type) {
+HeldPart make_whole(const TensorType& type) {
   return make_part(type, Shape(type.shape.size(), 0), type.shape);
 }
 
@@ -51,8 +51,8 @@ void for_each_element(const TensorView& part, const Body& body) {
   }
 }
 
-Part random_operand(const TensorType& type, std::mt19937_64& random) {
-  Part part = make_whole(type);
+HeldPart random_operand(const TensorType& type, std::mt19937_64& random) {
+  HeldPart part = make_whole(type);
   std::uniform_real_distribution<double> around_zero(-1, 1);
   for (std::int64_t i = 0; i < type.elements(); ++i)
     part.view.set(
@@ -60,12 +60,12 @@ Part random_operand(const TensorType& type, std::mt19937_64& random) {
   return part;
 }
 
-std::vector<Part> run(const OpDef& op, const Attributes& attributes,
-                      const std::vector<Part>& operands, std::vector<Part> results) {
+std::vector<HeldPart> run(const OpDef& op, const Attributes& attributes,
+                          const std::vector<HeldPart>& operands, std::vector<HeldPart> results) {
   OpCall call{.operands = {}, .results = {}, .attributes = attributes};
-  for (const Part& part : operands) call.operands.push_back(part.view);
-  for (const Part& part : results) call.results.push_back(part.view);
-  Part scratch;
+  for (const HeldPart& part : operands) call.operands.push_back(part.view);
+  for (const HeldPart& part : results) call.results.push_back(part.view);
+  HeldPart scratch;
   if (op.custom->scratch_bytes) {
     scratch = make_whole({u8, {op.custom->scratch_bytes(call) + 64}});
     call.scratch = reinterpret_cast<void*>(
@@ -76,9 +76,9 @@ std::vector<Part> run(const OpDef& op, const Attributes& attributes,
 }
 
 /// Largest difference, as a share of the largest element, that is rounding.
-double rounding(const std::vector<Part>& tensors) {
+double rounding(const std::vector<HeldPart>& tensors) {
   double most = 1e-9;
-  for (const Part& part : tensors) {
+  for (const HeldPart& part : tensors) {
     const DType dtype = part.view.type.dtype;
     if (dtype == f32) most = std::max(most, 1e-4);
     if (dtype == bf16 || dtype == f16) most = std::max(most, 0.1);
@@ -97,7 +97,7 @@ class OpVerifier {
     rule_of_notation(op_, query, &letters_);
     std::mt19937_64 random(1);
     for (const TensorType& type : types_) operands_.push_back(random_operand(type, random));
-    std::vector<Part> results;
+    std::vector<HeldPart> results;
     for (const TensorType& type : result_types(op_, query)) results.push_back(make_whole(type));
     results_ = run(op_, attributes_, operands_, std::move(results));
   }
@@ -108,8 +108,8 @@ class OpVerifier {
   }
 
  private:
-  static Part part_of(const TensorView& whole, const ShardingSpec& spec, const DeviceMesh& mesh,
-                      const std::vector<int>& at) {
+  static HeldPart part_of(const TensorView& whole, const ShardingSpec& spec, const DeviceMesh& mesh,
+                          const std::vector<int>& at) {
     return make_part({whole.type.dtype, local_shape(whole.type.shape, spec, mesh, at)},
                      local_offset(whole.type.shape, spec, mesh, at), whole.type.shape);
   }
@@ -124,10 +124,10 @@ class OpVerifier {
     return place;
   }
 
-  Part operand(std::size_t i, const ShardingSpec& spec, const DeviceMesh& mesh,
-               const std::vector<int>& at) const {
+  HeldPart operand(std::size_t i, const ShardingSpec& spec, const DeviceMesh& mesh,
+                   const std::vector<int>& at) const {
     const TensorView& whole = operands_[i].view;
-    Part part = part_of(whole, spec, mesh, at);
+    HeldPart part = part_of(whole, spec, mesh, at);
     const auto [parts, number] = partial_place(spec, mesh, at);
     // a quarter of the element on each but the first device
     const double share = number > 0 ? 0.25 : 1 - 0.25 * (parts - 1);
@@ -137,9 +137,9 @@ class OpVerifier {
     return part;
   }
 
-  std::vector<Part> run_device(const DeviceMesh& mesh, const Strategy& strategy,
-                               const std::vector<int>& at) const {
-    std::vector<Part> operands, results;
+  std::vector<HeldPart> run_device(const DeviceMesh& mesh, const Strategy& strategy,
+                                   const std::vector<int>& at) const {
+    std::vector<HeldPart> operands, results;
     for (std::size_t i = 0; i < operands_.size(); ++i)
       operands.push_back(
           operand(i, intra_op::operand_spec(rule_, strategy, mesh, static_cast<int>(i)), mesh, at));
@@ -151,7 +151,7 @@ class OpVerifier {
   }
 
   void verify_strategy(const DeviceMesh& mesh, const Strategy& strategy) const {
-    std::vector<std::vector<Part>> results_of;  // by rank
+    std::vector<std::vector<HeldPart>> results_of;  // by rank
     for (int rank = 0; rank < mesh.num_devices(); ++rank)
       results_of.push_back(run_device(mesh, strategy, mesh.coordinates(rank)));
     for (std::size_t i = 0; i < results_.size(); ++i) {
@@ -226,7 +226,7 @@ class OpVerifier {
   Attributes attributes_;
   Rule rule_;
   FactorsOfLetters letters_;
-  std::vector<Part> operands_, results_;
+  std::vector<HeldPart> operands_, results_;
 };
 
 void verify_record(const OpDef& op, const std::vector<TensorType>& operands,

@@ -67,12 +67,14 @@ struct Entry {
   std::string_view name;
   MakeSchedule make;  ///< null: of several stages per mesh
 };
-constexpr std::array<Entry, 6> kSchedules{{{"gpipe", gpipe},
-                                           {"1f1b", one_f_one_b},
-                                           {"1f1b_overlap", one_f_one_b_overlap},
-                                           {"interleaved_1f1b", nullptr},
-                                           {"zero_bubble", zero_bubble},
-                                           {"inference", inference}}};
+constexpr auto kSchedules = std::to_array<Entry>({
+    {"gpipe", gpipe},
+    {"1f1b", one_f_one_b},
+    {"1f1b_overlap", one_f_one_b_overlap},
+    {"interleaved_1f1b", nullptr},
+    {"zero_bubble", zero_bubble},
+    {"inference", inference},
+});
 
 }  // namespace
 

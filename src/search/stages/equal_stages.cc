@@ -34,12 +34,12 @@ bool equal_nodes(const Graph& a, const Graph& b) {
                     });
 }
 
-int batch_dim(const StageQuestion& stage, const Input& input) {
+int batch_dim(const StageToPlan& stage, const Input& input) {
   const auto found = stage.batch_dims.find(input.name);
   return found == stage.batch_dims.end() ? -1 : found->second;
 }
 
-bool equal_inputs(const StageQuestion& a, const StageQuestion& b) {
+bool equal_inputs(const StageToPlan& a, const StageToPlan& b) {
   return std::equal(a.graph.inputs.begin(), a.graph.inputs.end(), b.graph.inputs.begin(),
                     b.graph.inputs.end(), [&](const Input& x, const Input& y) {
                       return x.kind == y.kind && x.value == y.value &&
@@ -59,12 +59,12 @@ bool equal_limits(const StageLimit& a, const StageLimit& b) {
 
 }  // namespace
 
-bool are_equal(const StageQuestion& a, const StageQuestion& b) {
+bool are_equal(const StageToPlan& a, const StageToPlan& b) {
   return a.hash == b.hash && equal_limits(a.limit, b.limit) && equal_meshes(a.meshes, b.meshes) &&
          equal_nodes(a.graph, b.graph) && equal_inputs(a, b);
 }
 
-std::optional<ShardingPlan> EqualStages::find(const StageQuestion& stage) const {
+std::optional<ShardingPlan> EqualStages::find(const StageToPlan& stage) const {
   for (const Planned& planned : planned_) {
     if (!are_equal(planned.stage, stage)) continue;
     const auto mesh =
@@ -78,7 +78,7 @@ std::optional<ShardingPlan> EqualStages::find(const StageQuestion& stage) const 
   return std::nullopt;
 }
 
-void EqualStages::add(const StageQuestion& stage, const ShardingPlan& plan) {
+void EqualStages::add(const StageToPlan& stage, const ShardingPlan& plan) {
   planned_.push_back({stage, plan});
 }
 

@@ -11,7 +11,7 @@
 namespace alpa {
 
 /// All that the plan of a stage depends on, with equal options. What it refers to outlives it.
-struct StageQuestion {
+struct StageToPlan {
   const Graph& graph;
   const std::vector<DeviceMesh>& meshes;  ///< to choose from
   StageLimit limit;
@@ -21,19 +21,19 @@ struct StageQuestion {
 
 /// True if the plan of one is that of the other on other devices: graphs are equal but for names
 /// and the numbers of layers, meshes but for devices, and limits, if there are any.
-bool are_equal(const StageQuestion& a, const StageQuestion& b);
+bool are_equal(const StageToPlan& a, const StageToPlan& b);
 
 /// The stages planned so far, each kind once. Not for several threads.
 class EqualStages {
  public:
   /// The plan of an equal stage, on the devices of this one; none if there was none.
-  std::optional<ShardingPlan> find(const StageQuestion& stage) const;
+  std::optional<ShardingPlan> find(const StageToPlan& stage) const;
   /// `plan`: the stage's; outlives this, as what `stage` refers to does.
-  void add(const StageQuestion& stage, const ShardingPlan& plan);
+  void add(const StageToPlan& stage, const ShardingPlan& plan);
 
  private:
   struct Planned {
-    StageQuestion stage;
+    StageToPlan stage;
     const ShardingPlan& plan;
   };
   std::vector<Planned> planned_;
