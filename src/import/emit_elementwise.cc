@@ -34,12 +34,27 @@ Values add(const Call& call) { return binary<operator+, either>(call, "add"); }
 Values subtract(const Call& call) { return binary<operator-, ne>(call, "sub"); }
 Values multiply(const Call& call) { return binary<operator*, both>(call, "mul"); }
 Values divide(const Call& call) {
+  call.expect(2);
   if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; divide i32");
   if (!is_floating(call.in.at(0).dtype())) {
     // towards zero, as f64 holds all of i32
     return {cast(cast(call.in[0], f64) / cast(call.in.at(1), f64), i32)};
   }
   return binary<operator/, both>(call, "");
+}
+
+/// x - y · trunc(x / y)
+Values remainder(const Call& call) {
+  const Value quotient = divide(call)[0];
+  const Value whole =
+      is_floating(quotient.dtype()) ? sign(quotient) * floor(abs(quotient)) : quotient;
+  return {call.in[0] - call.in[1] * whole};
+}
+
+Values sign_of(const Call& call) {
+  call.expect(1);
+  const DType dtype = call.in[0].dtype();
+  return {is_floating(dtype) ? sign(call.in[0]) : cast(sign(cast(call.in[0], f64)), dtype)};
 }
 
 /// max(x, 0) has gradient 0 at 0, as jax's relu.
@@ -168,11 +183,12 @@ std::vector<Row> elementwise_rows() {
       {"stablehlo.not", not_of},
       {"stablehlo.or", or_of},
       {"stablehlo.power", power},
+      {"stablehlo.remainder", remainder},
       {"stablehlo.rsqrt", unary<rsqrt>},
       {"stablehlo.select", select},
       {"stablehlo.shift_left", shift_left},
       {"stablehlo.shift_right_logical", shift_right},
-      {"stablehlo.sign", unary<sign>},
+      {"stablehlo.sign", sign_of},
       {"stablehlo.sine", unary<sin>},
       {"stablehlo.sqrt", unary<sqrt>},
       {"stablehlo.subtract", subtract},

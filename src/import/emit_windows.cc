@@ -1,6 +1,7 @@
 // src/import/emit_windows.cc — convolutions in any order of dimensions, and pooling
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <sstream>
 
 #include "alpa/base/text.h"
@@ -164,10 +165,32 @@ Value sums_of_windows(const Call& call, Value x, PoolingOptions options) {
   return average_pool(x, options) * static_cast<double>(options.window[0] * options.window[1]);
 }
 
+/// Sums of windows that reach back to the first element, or on to the last one: jnp.cumsum.
+std::optional<Values> running_sums(const Call& call) {
+  const Shape& shape = call.in[0].shape();
+  const Integers window = numbers_or(call, "window_dimensions", shape.size(), 1),
+                 padding = numbers_or(call, "padding", 2 * shape.size(), 0);
+  std::int64_t axis = -1;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (window[d] != 1) {
+      if (axis >= 0 || window[d] != shape[d]) return std::nullopt;
+      axis = static_cast<std::int64_t>(d);
+    }
+  if (axis < 0) return std::nullopt;
+  const auto at = static_cast<std::size_t>(axis);
+  const bool forward = padding[2 * at + 1] == 0;
+  Integers expected(padding.size(), 0);
+  expected[2 * at + (forward ? 0 : 1)] = shape[at] - 1;
+  if (padding != expected || call.result().shape != shape) return std::nullopt;
+  return Values{cumulative_sum(call.in[0], axis, false, !forward)};
+}
+
 Values reduce_window(const Call& call) {
   if (call.in.size() != 2) call.fail("of several tensors together is not supported");
-  const Pooling p = pooling_of(call);
   const std::string_view kind = combiner(call.source());
+  if (kind == "stablehlo.add" && call.known(1) == 0.0)
+    if (const auto sums = running_sums(call)) return *sums;
+  const Pooling p = pooling_of(call);
   const Value x = transpose(call.in[0], p.order);
   if (kind == "stablehlo.maximum") return {transpose(max_pool(x, p.options), inverse(p.order))};
   if (kind != "stablehlo.add" || call.known(1) != 0.0)

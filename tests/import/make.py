@@ -348,21 +348,126 @@ def stored(array):
     return array.view(np.int32) if array.dtype == np.uint32 else array.copy(order="C")
 
 
+def write(name, text, numbers):
+    with gzip.GzipFile(FOLDER / f"{name}.mlir.gz", "wb", mtime=0) as file:
+        file.write(text.encode())
+    save_file({k: stored(v) for k, v in numbers.items()}, FOLDER / f"{name}.safetensors")
+    print(name, len(text))
+
+
+# ---- Kinds: small functions of one or two arrays, each in a module of its own ----
+def kinds():
+    x, y = array("kx", 4, 6), array("ky", 6, 5)
+    i = ids("ki", 4, 3)
+    t, images = array("kt", 2, 3, 4), array("kim", 2, 8, 8, 4)
+    k1, kernel = array("k1", 3, 6, 2), array("kk", 3, 3, 4, 6)
+    at = ids("kat", 6, 4, 1)
+    lax = jax.lax
+    conv = lax.conv_general_dilated
+
+    def pool(x, dims, window, strides, padding, how=lax.max, start=-jnp.inf):
+        return lax.reduce_window(x, start, how, window, strides, padding)
+
+    return {
+        "rows": (lambda x: x[i], x),
+        "columns": (lambda x: x[:, i], x),
+        "points": (lambda x: x[i, i + 1], x),
+        "rows of three": (lambda t: t[:, jnp.array([2, 0, 0])], t),
+        "row": (lambda x: x[2] * x[-1], x),
+        "along": (lambda x: jnp.take_along_axis(x, at, 1), x),
+        "along rows": (lambda x: jnp.take_along_axis(x, ids("kar", 4, 2, 6), 0), x),
+        "outside": (lambda x: jnp.take(x, jnp.array([1, 3]), 0, mode="clip"), x),
+        "added": (lambda x: x.at[i].add(jnp.ones((3, 6))) ** 2, x),
+        "added points": (lambda x: (x.at[i, i].add(2.0)) ** 2, x),
+        "set row": (lambda x: lax.dynamic_update_slice(x, x[:1, :2] * 3, (2, 1)) ** 2, x),
+        "slice": (lambda x: x[1:3, ::2] ** 2, x),
+        "dynamic": (lambda x: lax.dynamic_slice(x, (i[0], 0), (1, 6)) ** 2, x),
+        "pad": (lambda x: lax.pad(x, 0.5, ((1, 2, 0), (-1, 0, 1))) ** 2, x),
+        "flip": (lambda x: x[::-1] * x[:, ::-1], x),
+        "roll": (lambda x: jnp.roll(x, 2, 1) * x, x),
+        "stack": (lambda x: jnp.stack([x, x * 2], 1) ** 2, x),
+        "transposed": (lambda t: jnp.transpose(t, (2, 0, 1)).reshape(8, 3) ** 2, t),
+        "product": (lambda x, y: jnp.einsum("ab,bc->ca", x, y), x, y),
+        "batched": (lambda t: jnp.einsum("abc,adc->bda", t, t), t),
+        "outer": (lambda x: jnp.einsum("ab,cd->acbd", x, x)[:2], x),
+        "max": (lambda x: x.max(0) * x.min(1).sum(), x),
+        "argmax": (lambda x: jax.nn.one_hot(x.argmax(-1), 6) * x, x),
+        "clip": (lambda x: jnp.clip(x, -0.5, 0.7) ** 2, x),
+        "where": (lambda x: jnp.where((x > 0) & (x < 1) | (x < -1), x * x, jnp.sin(x)), x),
+        "logic": (lambda x: jnp.where(jnp.any(x > 1.5, 1, keepdims=True)
+                                      ^ ~jnp.all(x > -2, 1, keepdims=True), x, x * x), x),
+        "softplus": (lambda x: jax.nn.softplus(x) + jnp.expm1(x) * jnp.log1p(x * x), x),
+        "swish": (lambda x: jax.nn.silu(x) + jax.nn.elu(x) + jnp.tanh(x) + jnp.cbrt(x), x),
+        "gelus": (lambda x: jax.nn.gelu(x) * jax.nn.gelu(x, approximate=False), x),
+        "powers": (lambda x: x**3 + jnp.abs(x)**1.5 + jax.lax.rsqrt(x * x + 1), x),
+        "rounded": (lambda x: jnp.floor(x) * x + jnp.ceil(x) + jnp.sign(x) * x, x),
+        "erf": (lambda x: jax.scipy.special.erf(x) * jax.scipy.special.erfc(x), x),
+        "loop": (lambda x: lax.fori_loop(0, 5, lambda n, y: y * 0.5 + x * n, x), x),
+        "scan": (lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x)[1], x),
+        "map": (lambda x: lax.map(lambda r: r * r.sum(), x), x),
+        "cumsum": (lambda x: jnp.cumsum(x, 1) ** 2, x),
+        "norm": (lambda x: x / jnp.linalg.norm(x, axis=1, keepdims=True), x),
+        "log softmax": (lambda x: jax.nn.log_softmax(x) * x, x),
+        "half": (lambda x: (x.astype(jnp.bfloat16) * 2).astype(jnp.float32), x),
+        "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4).astype(jnp.float32), x),
+        "table": (lambda x: x * jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)),
+                                            jnp.float32), x),
+        "conv": (lambda x, k: conv(x, k, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+                 images, kernel),
+        "conv nchw": (lambda x, k: conv(x, k, (1, 1), ((0, 1), (2, 0))),
+                      images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1)),
+        "conv 1d": (lambda x, k: conv(x[None], k, (1,), "SAME", rhs_dilation=(2,),
+                                      dimension_numbers=("NWC", "WIO", "NWC")),
+                    array("kw", 7, 6), k1),
+        "depthwise": (lambda x, k: conv(x, k, (1, 1), "VALID", feature_group_count=4,
+                                        dimension_numbers=("NHWC", "HWIO", "NHWC")),
+                      images, array("kd", 3, 3, 1, 8)),
+        "conv transpose": (lambda x, k: lax.conv_transpose(x, k, (2, 2), "SAME"), images, kernel),
+        "max pool": (lambda x: pool(x, 4, (1, 2, 3, 1), (1, 2, 1, 1), "VALID"), images),
+        "sum pool": (lambda x: pool(x, 4, (1, 1, 3, 3), (1, 1, 2, 2), "SAME", lax.add, 0.0),
+                     images.transpose(0, 3, 1, 2)),
+        "grad pool": (lambda x: x * lax.stop_gradient(jax.grad(
+            lambda x: (pool(x, 4, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum())(x)), images),
+        "grad conv": (lambda x, k: jax.grad(lambda x: (conv(
+            x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) ** 2).sum())(x),
+            images, kernel),
+        "grad kernel": (lambda x, k: jax.grad(lambda k: (conv(
+            x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) ** 2).sum())(k),
+            images, kernel),
+        "grad rows": (lambda x: jax.grad(lambda x: (x[i] ** 2).sum())(x) * x, x),
+        "softmax 0": (lambda x: jax.nn.softmax(x, 0) * x, x),
+        "mean": (lambda t: (t - t.mean((0, 2), keepdims=True)) ** 2 / t.var(), t),
+    }
+
+
+def write_kinds():
+    texts, numbers = [], {}
+    for n, (name, (f, *args)) in enumerate(kinds().items()):
+        total = lambda *a: (lambda r: (r * jnp.cos(jnp.arange(r.size).reshape(r.shape))).sum())(f(*a))
+        texts.append(f"// {name}\n" + text_of(total, *args))
+        grads = jax.grad(total, argnums=tuple(range(len(args))))(*args)
+        numbers[f"out.{n}"] = total(*args)
+        for a, (x, g) in enumerate(zip(args, grads)):
+            numbers |= {f"in.{n}.{a}": x, f"grad.{n}.{a}": g}
+    write("kinds", "// -----\n".join(texts), numbers)
+
+
 def main(names):
     FOLDER.mkdir(exist_ok=True)
+    if not names or "kinds" in names:
+        write_kinds()
     for name in names or MODELS:
+        if name == "kinds":
+            continue
         f, state, batch = MODELS[name]()
         text = text_of(f, state, batch, named=name == "mlp")
-        with gzip.GzipFile(FOLDER / f"{name}.mlir.gz", "wb", mtime=0) as file:
-            file.write(text.encode())
         found = jax.jit(f)(state, batch)
         numbers = {f"in.{i}": a for i, a in enumerate(jax.tree.leaves((state, batch)))}
         numbers |= {f"out.{i}": a for i, a in enumerate(jax.tree.leaves(found))}
         if not isinstance(found, tuple):
             grads = jax.tree.leaves(jax.grad(f)(state, batch))
             numbers |= {f"grad.{i}": a for i, a in enumerate(grads)}
-        save_file({k: stored(v) for k, v in numbers.items()}, FOLDER / f"{name}.safetensors")
-        print(name, len(text))
+        write(name, text, numbers)
 
 
 if __name__ == "__main__":
