@@ -42,12 +42,17 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
   using namespace cli;
   return joined(
       {{text("MODEL", &f.name,
-             fmt::format("one of {}; or a graph file, as --dump writes it (01_graph.txt)",
+             fmt::format("one of {}; or a graph file, as --dump writes it (01_graph.txt); or a "
+                         "function of JAX, as StableHLO text",
                          fmt::join(programs::planned_models(), ", "))),
         optional_argument("SIZE", &f.model, "of the model, such as 2.6B")},
-       in_group("Model", {extent("--sequence", &f.sequence, "tokens of an example", 1),
-                          extent("--vocabulary", &f.vocabulary, "different tokens", 2),
-                          extent("--image", &f.image, "rows and columns of an image", 1, 4096)}),
+       in_group("Model",
+                {extent("--sequence", &f.sequence, "tokens of an example", 1),
+                 extent("--vocabulary", &f.vocabulary, "different tokens", 2),
+                 extent("--image", &f.image, "rows and columns of an image", 1, 4096),
+                 text("--parameters", &f.parameters,
+                      "of a loss of JAX: how many of the first arguments are trained, or a "
+                      "pattern of their names")}),
        in_group("Devices", {text("--cluster", &f.cluster,
                                  fmt::format("a cluster file, or one of {}",
                                              fmt::join(Cluster::names(), ", "))),

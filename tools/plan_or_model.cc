@@ -6,6 +6,7 @@
 #include "src/base/file.h"
 #include "src/compile/plan_file.h"
 #include "src/ops/custom_ops.h"
+#include "tools/imported.h"
 
 namespace tools {
 
@@ -30,6 +31,7 @@ Method method_of(const PlanOrModelFlags& flags, int num_micro_batches) {
 }  // namespace
 
 Graph graph_of(const std::string& text, const std::string& path) {
+  if (is_stablehlo(text)) return imported_step(imported(text, path), path, optim::Adam{}).trace(1);
   try {
     return parse_graph(text, known_ops());
   } catch (const Error& error) {
@@ -44,7 +46,8 @@ TrainingStep step_of(const Graph& graph) {
 std::vector<cli::Flag> file_rows(PlanOrModelFlags& f) {
   return {cli::text("FILE", &f.file,
                     "a plan (as --save-plan writes it), or a model: the text of a training step's "
-                    "graph (as --dump writes it, 01_graph.txt), for which a plan is made")};
+                    "graph (as --dump writes it, 01_graph.txt), or a function of JAX as StableHLO "
+                    "text, for which a plan is made")};
 }
 
 std::vector<cli::Flag> planning_rows(PlanOrModelFlags& f) {
@@ -72,7 +75,7 @@ PlanOrModel read_plan_or_model(const PlanOrModelFlags& flags) {
   cli::require_effect(flags.given, "--devices", !flags.cluster.empty(),
                       "beside --cluster, whose devices count");
   PlanOrModel file{read_file(flags.file, kPlanOrModel)};
-  file.is_model = file.text.starts_with("graph ");
+  file.is_model = file.text.starts_with("graph ") || is_stablehlo(file.text);
   for (const char* flag : {"--method", "--mesh", "--solver-seconds"})
     cli::require_effect(flags.given, flag, !file.is_model,
                         fmt::format("on the plan {}; it is for models", excerpt(flags.file)));

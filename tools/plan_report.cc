@@ -229,7 +229,11 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
       {"speed", speed_text(subject, planned)},
       {"proof", fmt::format("{}; planned in {}", proof_text(plan), seconds_text(planned.seconds))}};
   std::string text;
-  for (const auto& [label, words] : lines) text += fmt::format("{:<12}{}\n", label, words);
+  for (const auto& [label, words] : lines) {
+    text += fmt::format("{:<12}{}\n", label, words);
+    if (text.find('\n') + 1 == text.size() && !subject.model.imported.empty())
+      text += fmt::format("{:<12}{}\n", "imported", subject.model.imported);
+  }
   return text;
 }
 

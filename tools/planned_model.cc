@@ -12,6 +12,7 @@
 #include "src/base/file.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
+#include "tools/imported.h"
 #include "tools/plan_or_model.h"
 
 namespace plan {
@@ -22,13 +23,47 @@ namespace {
 
 constexpr FileKind kGraphFile{"model file", 1 << 28};
 
+/// A function of JAX: a loss takes an optimizer and micro-batches, a whole step is as it is.
+PlannedModel model_of_jax(const PlanFlags& flags, const std::string& text) {
+  const Imported function = tools::imported(text, flags.name);
+  for (const char* flag : {"--batch", "--sequence", "--vocabulary", "--image"})
+    cli::require_effect(flags.given, flag, true,
+                        "on a function of JAX, which has been lowered for its extents");
+  for (const char* flag :
+       {"--precision", "--optimizer", "--remat", "--micro-batches", "--parameters"})
+    cli::require_effect(flags.given, flag, !tools::is_loss(function),
+                        "on a whole step of JAX, which is as it is");
+  PlannedModel model{.name = flags.name, .fixed_rows = true};
+  if (flags.micro_batches != "auto") model.micro_batches = std::stoi(flags.micro_batches);
+  const auto step_with = [&](Remat remat) {
+    const ImportedStepOptions options{
+        .parameters = flags.parameters,
+        .micro_batches = model.micro_batches,
+        .step = {.precision = programs::precision_of(flags), .remat = remat}};
+    return tools::imported_step(function, flags.name, programs::make_optimizer(flags), options);
+  };
+  const bool given = flags.given.contains("--remat");
+  model.step = step_with(given ? programs::remat_of(flags) : Remat::none);
+  const Graph graph = model.step.trace(model.micro_batches);
+  const bool layers = num_layers(graph) > 1;
+  // The planner chooses among layers that the text has, as it does for models of alpa.
+  if (!given && layers && tools::is_loss(function))
+    model.step = step_with(programs::remat_of(flags));
+  model.has_layers = tools::is_loss(function) || layers;
+  model.imported = tools::imported_text(function, graph);
+  return model;
+}
+
 PlannedModel model_of_file(const PlanFlags& flags) {
-  require(flags.model.empty(), "SIZE is '{}', but a graph file has no sizes", excerpt(flags.model));
+  require(flags.model.empty(), "SIZE is '{}', but a file has no sizes", excerpt(flags.model));
+  const std::string text = read_file(flags.name, kGraphFile);
+  if (tools::is_stablehlo(text)) return model_of_jax(flags, text);
+  cli::require_effect(flags.given, "--parameters", true, "on a graph file");
   for (const char* flag : {"--batch", "--sequence", "--vocabulary", "--image", "--precision",
                            "--optimizer", "--remat", "--micro-batches", "--pipeline-layers"})
     cli::require_effect(flags.given, flag, true,
                         "on a graph file, which is a training step as it is");
-  const Graph graph = tools::graph_of(read_file(flags.name, kGraphFile), flags.name);
+  const Graph graph = tools::graph_of(text, flags.name);
   return {.name = flags.name,
           .step = tools::step_of(graph),
           .traced = true,
@@ -37,6 +72,7 @@ PlannedModel model_of_file(const PlanFlags& flags) {
 }
 
 PlannedModel model_of_table(const PlanFlags& flags) {
+  cli::require_effect(flags.given, "--parameters", true, "on a model of alpa");
   const programs::Model& model = programs::planned_model(flags.name);
   require(!flags.model.empty(), "{} needs a size; its sizes are {}", model.name,
           fmt::join(model.sizes, ", "));
@@ -73,7 +109,7 @@ PlannedModel model_of(const PlanFlags& flags) {
 
 Method method_of(const PlanFlags& flags, const PlannedModel& model) {
   programs::Flags common = flags;
-  if (model.traced) common.micro_batches = std::to_string(model.micro_batches);
+  if (model.traced || model.fixed_rows) common.micro_batches = std::to_string(model.micro_batches);
   if (!model.has_layers && common.method == "pipeline") common.method = "shard";
   if (common.method != "pipeline" && common.micro_batches == "auto") common.micro_batches = "1";
   Method method = programs::make_method(common, common.method);

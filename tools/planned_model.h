@@ -13,6 +13,7 @@ struct PlanFlags : programs::Flags {
   std::optional<int> hosts;
   std::string methods;  ///< of --compare
   std::string given_plan;
+  std::string parameters;  ///< of an imported loss: how many, or a pattern of names
   bool as_json = false, counts = false;
 
   PlanFlags();  ///< the defaults of `alpa plan`
@@ -22,11 +23,13 @@ struct PlanFlags : programs::Flags {
 struct PlannedModel {
   std::string name;  ///< "gpt 2.6B", or the file
   alpa::TrainingStep step = {};
-  std::string item = {};   ///< what a step takes: "tokens"; "": unknown
-  double items = 0;        ///< of a step
-  bool traced = false;     ///< the graph is given: neither micro-batches nor layers can be chosen
-  int micro_batches = 1;   ///< of a graph that is given
-  bool has_layers = true;  ///< that stages can be made of
+  std::string item = {};    ///< what a step takes: "tokens"; "": unknown
+  double items = 0;         ///< of a step
+  bool traced = false;      ///< the graph is given: neither micro-batches nor layers can be chosen
+  int micro_batches = 1;    ///< of a graph that is given
+  bool has_layers = true;   ///< that stages can be made of
+  bool fixed_rows = false;  ///< a function of JAX: `micro_batches` can't be chosen, layers can
+  std::string imported = {};  ///< what was read of it, in words
 };
 
 /// The cluster of --cluster and --hosts.

@@ -157,6 +157,7 @@ TEST_CASE("types of a module's headers are in the module's namespace") {
       {"comm", "comm"},
       {"cuda", "cuda"},
       {"ilp", "ilp"},
+      {"import", "stablehlo"},
       {"lower", "lower"},
       {"ops", "ops"},
       {"plan/cost", "cost"},

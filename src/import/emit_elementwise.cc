@@ -1,0 +1,203 @@
+// src/import/emit_elementwise.cc — kinds that compute each element by itself
+#include <cmath>
+#include <limits>
+
+#include "alpa/base/text.h"
+#include "alpa/ops/ops.h"
+#include "src/import/emit.h"
+
+namespace alpa::stablehlo {
+namespace {
+
+bool is_mask(const Call& call) { return call.operand(0).type.is_mask(); }
+bool is_unsigned(const Call& call) { return call.operand(0).type.is_unsigned(); }
+
+template <Value (*f)(Value)>
+Values unary(const Call& call) {
+  call.expect(1);
+  return {f(call.in[0])};
+}
+
+Value both(Value x, Value y) { return where(x, y, 0); }
+Value either(Value x, Value y) { return where(x, 1, y); }
+
+/// `masks` is for i1, `what` the name of the same in `bits`.
+template <Value (*f)(Value, Value), Value (*masks)(Value, Value)>
+Values binary(const Call& call, std::string_view what) {
+  call.expect(2);
+  if (is_mask(call)) return {masks(call.in[0], call.in[1])};
+  if (is_unsigned(call) && !what.empty()) return {bits(what, call.in[0], call.in[1])};
+  return {f(call.in[0], call.in[1])};
+}
+
+Values add(const Call& call) { return binary<operator+, either>(call, "add"); }
+Values subtract(const Call& call) { return binary<operator-, ne>(call, "sub"); }
+Values multiply(const Call& call) { return binary<operator*, both>(call, "mul"); }
+Values divide(const Call& call) {
+  call.expect(2);
+  if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; divide i32");
+  if (!is_floating(call.in.at(0).dtype())) {
+    // towards zero, as f64 holds all of i32
+    return {cast(cast(call.in[0], f64) / cast(call.in.at(1), f64), i32)};
+  }
+  return binary<operator/, both>(call, "");
+}
+
+/// x - y · trunc(x / y)
+Values remainder(const Call& call) {
+  const Value quotient = divide(call)[0];
+  const Value whole =
+      is_floating(quotient.dtype()) ? sign(quotient) * floor(abs(quotient)) : quotient;
+  return {call.in[0] - call.in[1] * whole};
+}
+
+Values sign_of(const Call& call) {
+  call.expect(1);
+  const DType dtype = call.in[0].dtype();
+  return {is_floating(dtype) ? sign(call.in[0]) : cast(sign(cast(call.in[0], f64)), dtype)};
+}
+
+/// max(x, 0) has gradient 0 at 0, as jax's relu.
+Values maximum_of(const Call& call) {
+  call.expect(2);
+  if (is_floating(call.in[0].dtype()))
+    for (std::size_t i : {0, 1})
+      if (call.known(i) == 0.0) return {relu(call.in[1 - i])};
+  return binary<maximum, either>(call, "");
+}
+Values minimum_of(const Call& call) { return binary<minimum, both>(call, ""); }
+
+Values power(const Call& call) {
+  call.expect(2);
+  if (!is_floating(call.in[0].dtype())) call.fail("of whole numbers is not supported; use f32");
+  if (const auto exponent = call.known(1)) return {pow(call.in[0], *exponent)};
+  return {pow(call.in[0], call.in[1])};
+}
+
+template <Value (*masks)(Value, Value)>
+Values logic(const Call& call, std::string_view what) {
+  call.expect(2);
+  if (is_mask(call)) return {masks(call.in[0], call.in[1])};
+  return {bits(what, call.in[0], call.in[1])};
+}
+
+Values and_of(const Call& call) { return logic<both>(call, "and"); }
+Values or_of(const Call& call) { return logic<either>(call, "or"); }
+Values xor_of(const Call& call) { return logic<ne>(call, "xor"); }
+Values shift_left(const Call& call) {
+  call.expect(2);
+  return {bits("shl", call.in[0], call.in[1])};
+}
+Values shift_right(const Call& call) {
+  call.expect(2);
+  return {bits("shr", call.in[0], call.in[1])};
+}
+
+Values not_of(const Call& call) {
+  call.expect(1);
+  if (is_mask(call)) return {eq(call.in[0], 0)};
+  return {bits("xor", call.in[0], constant(call.graph, -1, i32, call.in[0].shape()))};
+}
+
+Values compare(const Call& call) {
+  call.expect(2);
+  const std::string& how = call.source().attribute("comparison_direction").text;
+  const Value x = call.in[0], y = call.in[1];
+  if (how == "EQ") return {eq(x, y)};
+  if (how == "NE") return {ne(x, y)};
+  const bool bitwise = is_unsigned(call);
+  if (how == "LT") return {bitwise ? bits("lt", x, y) : lt(x, y)};
+  if (how == "LE") return {bitwise ? bits("le", x, y) : le(x, y)};
+  if (how == "GT") return {bitwise ? bits("gt", x, y) : gt(x, y)};
+  if (how == "GE") return {bitwise ? bits("ge", x, y) : ge(x, y)};
+  call.fail("there is no comparison {}", excerpt(how));
+}
+
+Values select(const Call& call) {
+  call.expect(3);
+  return {where(call.in[0], call.in[1], call.in[2])};
+}
+
+Values clamp(const Call& call) {
+  call.expect(3);
+  return {minimum(maximum(call.in[1], call.in[0]), call.in[2])};
+}
+
+Values convert(const Call& call) {
+  call.expect(1);
+  const Value x = call.in[0];
+  const DType to = call.result_type().dtype;
+  if (call.result().is_mask()) return {is_mask(call) ? x : ne(x, 0)};
+  if (is_unsigned(call) && is_floating(to)) return {cast(bits_as("f32", x), to)};
+  return {cast(x, to)};
+}
+
+Values bitcast(const Call& call) {
+  call.expect(1);
+  const DType to = call.result_type().dtype;
+  if (call.in[0].dtype() == to) return {call.in[0]};
+  if (call.in[0].dtype() == i32 && to == f32) return {bits_as("as_f32", call.in[0])};
+  if (call.in[0].dtype() == f32 && to == i32) return {bits_as("as_i32", call.in[0])};
+  call.fail("from {} to {} is not supported, only between types of 32 bits",
+            to_string(call.operand(0).type), to_string(call.result()));
+}
+
+Values is_finite(const Call& call) {
+  call.expect(1);
+  return {lt(abs(call.in[0]), std::numeric_limits<double>::infinity())};
+}
+
+Value log_plus_one(Value x) { return log(x + 1.0); }
+Value exponential_minus_one(Value x) { return exp(x) - 1.0; }
+Value negate(Value x) { return -x; }
+Value ceil(Value x) { return -floor(-x); }
+Value erfc(Value x) { return 1.0 - erf(x); }
+Value cbrt(Value x) { return sign(x) * pow(abs(x), 1.0 / 3); }
+
+}  // namespace
+
+std::vector<Row> elementwise_rows() {
+  return {
+      {"stablehlo.abs", unary<abs>},
+      {"stablehlo.add", add},
+      {"stablehlo.and", and_of},
+      {"stablehlo.bitcast_convert", bitcast},
+      {"stablehlo.cbrt", unary<cbrt>},
+      {"stablehlo.ceil", unary<ceil>},
+      {"stablehlo.clamp", clamp},
+      {"stablehlo.compare", compare},
+      {"stablehlo.convert", convert},
+      {"stablehlo.cosine", unary<cos>},
+      {"stablehlo.divide", divide},
+      {"stablehlo.exponential", unary<exp>},
+      {"stablehlo.exponential_minus_one", unary<exponential_minus_one>},
+      {"stablehlo.floor", unary<floor>},
+      {"stablehlo.is_finite", is_finite},
+      {"stablehlo.log", unary<log>},
+      {"stablehlo.log_plus_one", unary<log_plus_one>},
+      {"stablehlo.logistic", unary<sigmoid>},
+      {"stablehlo.maximum", maximum_of},
+      {"stablehlo.minimum", minimum_of},
+      {"stablehlo.multiply", multiply},
+      {"stablehlo.negate", unary<negate>},
+      {"stablehlo.not", not_of},
+      {"stablehlo.or", or_of},
+      {"stablehlo.power", power},
+      {"stablehlo.remainder", remainder},
+      {"stablehlo.rsqrt", unary<rsqrt>},
+      {"stablehlo.select", select},
+      {"stablehlo.shift_left", shift_left},
+      {"stablehlo.shift_right_logical", shift_right},
+      {"stablehlo.sign", sign_of},
+      {"stablehlo.sine", unary<sin>},
+      {"stablehlo.sqrt", unary<sqrt>},
+      {"stablehlo.subtract", subtract},
+      {"stablehlo.tanh", unary<tanh>},
+      {"stablehlo.xor", xor_of},
+      {"chlo.erf", unary<erf>},
+      {"chlo.erfc", unary<erfc>},
+      {"chlo.square", unary<square>},
+  };
+}
+
+}  // namespace alpa::stablehlo

@@ -1,0 +1,196 @@
+// src/import/match_attention.cc — softmax(scale · q kᵀ) v, with masks and shared key heads
+#include <algorithm>
+
+#include "src/import/match.h"
+
+namespace alpa::stablehlo {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+/// Operands, and for each dimension of the result which dimension of either it is.
+struct Product {
+  int operand[2] = {-1, -1};
+  Integers batch[2], summed[2];
+  int free[2] = {-1, -1};  ///< each operand's one other dimension
+};
+
+/// A product of tensors with one dimension each beside batch and summed ones.
+bool find_product_of(const Matching& m, int v, Product& p) {
+  const FlatOperation* const made = m.made_by(v, "stablehlo.dot_general");
+  if (!made || made->operands.size() != 2) return false;
+  const Attribute& dims = made->source->attribute("dot_dimension_numbers");
+  for (int i : {0, 1}) {
+    const std::string side = i == 0 ? "lhs" : "rhs";
+    p.operand[i] = made->operands[static_cast<std::size_t>(i)];
+    p.batch[i] = field(dims, side + "_batching_dimensions");
+    p.summed[i] = field(dims, side + "_contracting_dimensions");
+    if (p.summed[i].size() != 1) return false;
+    for (int d = 0; d < m.rank(p.operand[i]); ++d)
+      if (std::ranges::count(p.batch[i], d) == 0 && p.summed[i][0] != d) {
+        if (p.free[i] >= 0) return false;
+        p.free[i] = d;
+      }
+    if (p.free[i] < 0 || p.batch[i].size() != p.batch[0].size()) return false;
+  }
+  return true;
+}
+
+/// softmax over the last dimension: its operand; `total`: the exponentials.
+int softmax_of(const Matching& m, int v, int& exponentials) {
+  const FlatOperation* const ratio = m.made_by(v, "stablehlo.divide");
+  const FlatOperation* const power =
+      ratio ? m.made_by(ratio->operands[0], "stablehlo.exponential") : nullptr;
+  if (!power) return -1;
+  exponentials = power->results[0];
+  const int total = m.rows(ratio->operands[1], exponentials);
+  const FlatOperation* const shifted = m.made_by(power->operands[0], "stablehlo.subtract");
+  if (total < 0 || m.reduced(total, "stablehlo.add") != exponentials || !shifted) return -1;
+  const int x = shifted->operands[0], most = m.rows(shifted->operands[1], x);
+  return most >= 0 && m.reduced(most, "stablehlo.maximum") == x ? x : -1;
+}
+
+/// Whether v counts along dimension `dim` of the scores: 0, 1, 2, …
+bool counts_along(const Matching& m, int v, int dim, const std::vector<int>& dims) {
+  if (const FlatOperation* const sum = m.made_by(v, "stablehlo.add"))
+    return either_way(sum, [&](int x, int zero) {
+      return m.known(zero) == 0.0 && counts_along(m, x, dim, dims);
+    });
+  const Spread from = m.spread(v);
+  const FlatOperation* const count = m.made_by(from.base, "stablehlo.iota");
+  if (!count) return false;
+  const auto along = static_cast<std::size_t>(count->source->integer("iota_dimension"));
+  const int here = along < from.dims.size() ? from.dims[along] : -1;
+  return here >= 0 && dims[static_cast<std::size_t>(here)] == dim;
+}
+
+/// What a mask lets a query see.
+struct Mask {
+  bool causal = false;
+  int keys = -1;  ///< a mask [B, S], B being batch dimension `batch` of the scores
+  int batch = 0;
+};
+
+/// `v` is broadcast to the scores; `dims`: their dimension of each of v's.
+bool read_mask(const Matching& m, int v, int rank, Mask& mask) {
+  const Spread from = m.spread(v);
+  const FlatOperation* const choice = m.made_by(from.base, "stablehlo.select");
+  if (choice && m.known(choice->operands[1]) == 1.0 && m.known(choice->operands[2]) == 0.0 &&
+      m.shape(choice->operands[0]) == m.shape(from.base)) {
+    const FlatOperation* const order = m.made_by(choice->operands[0], "stablehlo.compare");
+    if (!order || order->source->attribute("comparison_direction").text != "GE") return false;
+    mask.causal = counts_along(m, order->operands[0], rank - 2, from.dims) &&
+                  counts_along(m, order->operands[1], rank - 1, from.dims);
+    return mask.causal;
+  }
+  if (const FlatOperation* const both = m.made_by(from.base, "stablehlo.and");
+      both && static_cast<int>(from.dims.size()) == rank)
+    return read_mask(m, both->operands[0], rank, mask) &&
+           read_mask(m, both->operands[1], rank, mask);
+  if (const FlatOperation* const order = m.made_by(from.base, "stablehlo.compare");
+      order && order->source->attribute("comparison_direction").text == "GE" &&
+      counts_along(m, order->operands[0], rank - 2, from.dims) &&
+      counts_along(m, order->operands[1], rank - 1, from.dims))
+    return mask.causal = true;
+  // One mask of keys for each index of a batch dimension.
+  std::vector<int> dims;
+  for (int d : from.dims)
+    if (d >= 0) dims.push_back(d);
+  if (dims.size() != 2 || dims[0] >= rank - 2 || dims[1] != rank - 1 || mask.keys >= 0)
+    return false;
+  mask.keys = from.base, mask.batch = dims[0];
+  return true;
+}
+
+/// The scores behind a mask of large negative numbers.
+int unmasked_scores(const Matching& m, int v, Mask& mask) {
+  const FlatOperation* const choice = m.made_by(v, "stablehlo.select");
+  if (!choice) return v;
+  const auto otherwise = m.known(m.spread(choice->operands[2]).base);
+  constexpr double kHidden = -1e4;
+  if (!otherwise || !(*otherwise <= kHidden) || !read_mask(m, choice->operands[0], m.rank(v), mask))
+    return -1;
+  return choice->operands[1];
+}
+
+/// Keys or values before each head was repeated for several query heads: [B, S, K, D] from
+/// [B, S, K, G, D], in any order of dimensions; v itself if they were not.
+int unrepeated(const Matching& m, int v, std::int64_t head) {
+  const FlatOperation* const joined = m.made_by(v, "stablehlo.reshape");
+  const FlatOperation* const repeats =
+      joined ? m.made_by(joined->operands[0], "stablehlo.broadcast_in_dim") : nullptr;
+  if (!repeats || m.rank(repeats->operands[0]) != m.rank(v)) return v;
+  const Integers dims = repeats->source->integers("broadcast_dimensions");
+  for (std::int64_t d = 0; d < m.rank(v); ++d)
+    if (dims[static_cast<std::size_t>(d)] != (d <= head ? d : d + 1)) return v;
+  Shape expected = m.shape(repeats->operands[0]);
+  const Shape& wide = m.shape(joined->operands[0]);
+  expected[static_cast<std::size_t>(head)] *= wide[static_cast<std::size_t>(head) + 1];
+  return expected == m.shape(v) ? repeats->operands[0] : v;
+}
+
+/// The order of an operand's dimensions as [B, T, H, D]; without a batch dimension of heads, three.
+std::vector<int> order_of(const Product& p, int i, int row, int width, bool swapped) {
+  std::vector<int> order;
+  for (std::int64_t d : p.batch[i]) order.push_back(static_cast<int>(d));
+  if (swapped) std::swap(order[0], order[1]);
+  order.insert(order.begin() + 1, row);
+  order.push_back(width);
+  return order;
+}
+
+}  // namespace
+
+bool match_attention(Matching& m, FlatOperation& operation) {
+  Product out, scores;
+  if (operation.kind != "stablehlo.dot_general" || !find_product_of(m, operation.results[0], out))
+    return false;
+  for (int p : {0, 1}) {
+    const int values = 1 - p;
+    int exponentials = -1;
+    const int masked = softmax_of(m, out.operand[p], exponentials);
+    const int rank = m.rank(out.operand[p]);
+    if (masked < 0 || out.summed[p][0] != rank - 1 || out.free[p] != rank - 2) continue;
+    Mask mask;
+    double scale = 1;
+    const int scaled_scores = unmasked_scores(m, masked, mask);
+    if (scaled_scores < 0) continue;
+    const int inner = scaled(m, scaled_scores, scale);
+    if (inner < 0) scale = 1;
+    if (!find_product_of(m, inner < 0 ? scaled_scores : inner, scores)) continue;
+    const std::size_t batches = scores.batch[0].size();
+    if (batches == 0 || batches > 2 || out.batch[p].size() != batches) continue;
+    for (std::size_t i = 0; i < batches; ++i)
+      if (out.batch[p][i] != static_cast<std::int64_t>(i)) return false;
+    const bool swapped = mask.keys >= 0 && mask.batch == 1;
+    const auto width = [&](int i) { return static_cast<int>(scores.summed[i][0]); };
+    FlatOperation by{.kind = "alpa.attention", .operands = {scores.operand[0]}, .results = {}};
+    const std::int64_t head = static_cast<std::int64_t>(swapped ? 0 : batches - 1);
+    const int keys = batches == 2 ? unrepeated(m, scores.operand[1],
+                                               scores.batch[1][static_cast<std::size_t>(head)])
+                                  : scores.operand[1],
+              content = batches == 2 ? unrepeated(m, out.operand[values],
+                                                  out.batch[values][static_cast<std::size_t>(head)])
+                                     : out.operand[values];
+    const bool shared = m.shape(keys) != m.shape(scores.operand[1]) &&
+                        m.shape(content) != m.shape(out.operand[values]);
+    by.operands.push_back(shared ? keys : scores.operand[1]);
+    by.operands.push_back(shared ? content : out.operand[values]);
+    if (mask.keys >= 0) by.operands.push_back(mask.keys);
+    by.dims = {
+        order_of(scores, 0, scores.free[0], width(0), swapped),
+        order_of(scores, 1, scores.free[1], width(1), swapped),
+        order_of(out, values, static_cast<int>(out.summed[values][0]), out.free[values], swapped)};
+    by.numbers = {scale, mask.causal ? 1.0 : 0.0, swapped ? 1.0 : 0.0, p == 0 ? 1.0 : 0.0};
+    const auto extent = [&](int v, int d) { return m.shape(v)[static_cast<std::size_t>(d)]; };
+    const bool square =
+        extent(scores.operand[0], scores.free[0]) == extent(scores.operand[1], scores.free[1]);
+    if ((mask.causal && !square) ||
+        extent(out.operand[values], out.free[values]) != extent(scores.operand[0], width(0)))
+      continue;
+    if (replace(m, operation, by, exponentials)) return true;
+  }
+  return false;
+}
+
+}  // namespace alpa::stablehlo

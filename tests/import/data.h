@@ -1,0 +1,34 @@
+#pragma once
+/// What tests/import/make.py wrote of a model: jax's text, its arguments and results.
+#include <string>
+
+#include "alpa/train/safetensors.h"
+#include "src/base/file.h"
+
+namespace alpa::testing {
+
+struct JaxData {
+  explicit JaxData(std::string model) : name(std::move(model)), numbers(path(".safetensors")) {}
+
+  std::string text() const {
+    return read_file(path(".mlir.gz"), {"StableHLO text", std::int64_t{1} << 28});
+  }
+  /// Array "kind.i".
+  Array at(const std::string& kind, std::size_t i) const {
+    return numbers[kind + "." + std::to_string(i)];
+  }
+  /// Arrays whose names begin so.
+  std::size_t count(const std::string& start) const {
+    std::size_t n = 0;
+    for (const std::string& key : numbers.names()) n += key.starts_with(start) ? 1 : 0;
+    return n;
+  }
+  std::string path(const char* ending) const {
+    return std::string(ALPA_SOURCE_DIR "/tests/import/data/") + name + ending;
+  }
+
+  std::string name;
+  TensorFile numbers;
+};
+
+}  // namespace alpa::testing

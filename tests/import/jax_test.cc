@@ -1,0 +1,107 @@
+// Functions of JAX, imported: numbers that jax computed (make.py), on one device and on several.
+#include <doctest/doctest.h>
+
+#include <alpa/alpa.h>
+
+#include "alpa/import/stablehlo.h"
+#include "import/data.h"
+#include "support/difference.h"
+
+namespace import_jax_test {
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+double largest(const Array& array) {
+  double found = 1;
+  for (double x : array.to_doubles()) found = std::max(found, std::abs(x));
+  return found;
+}
+
+/// Runs one step of SGD of rate 1, whose change of a parameter is its gradient.
+void check_loss(const JaxData& data, const Method& method, int devices) {
+  CAPTURE(data.name);
+  CAPTURE(devices);
+  const Imported loss = import_stablehlo(data.text());
+  const std::size_t count = data.count("grad.");
+  const TrainingStep step =
+      training_step(loss, optim::Sgd{.learning_rate = 1}, {.parameters = std::to_string(count)});
+  const Executable train = parallelize(step, method, Cluster::local(devices));
+  TrainState state = train.init(0);
+  BatchData batch;
+  for (std::size_t i = 0; i < loss.arguments.size(); ++i)
+    if (i < count)
+      state[loss.arguments[i].name] = data.at("in", i);
+    else
+      batch.emplace(loss.arguments[i].name, data.at("in", i));
+  const double expected = data.at("out", 0).to_doubles()[0];
+  CHECK(std::abs(train.run(state, batch).loss() - expected) <= kTolerance * std::abs(expected));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Array before = data.at("in", i), gradient = data.at("grad", i),
+                after = state[loss.arguments[i].name];
+    std::vector<double> change = before.to_doubles(), now = after.to_doubles();
+    for (std::size_t k = 0; k < change.size(); ++k) change[k] -= now[k];
+    CAPTURE(loss.arguments[i].name);
+    CHECK(largest_distance(change, gradient.to_doubles()) <= kTolerance * largest(gradient));
+  }
+}
+
+void check_loss(const char* name) {
+  const JaxData data(name);
+  check_loss(data, Serial{}, 1);
+  check_loss(data, ShardParallel{}, 4);
+}
+
+/// Runs a whole step as jax wrote it.
+void check_step(const JaxData& data, int devices) {
+  CAPTURE(data.name);
+  CAPTURE(devices);
+  const Imported imported = import_stablehlo(data.text());
+  const Executable train =
+      parallelize(whole_step(imported), ShardParallel{}, Cluster::local(devices));
+  TrainState state = train.init(0);
+  BatchData batch;
+  const std::size_t count = data.count("out.") - 1;  // behind the state, the loss
+  for (std::size_t i = 0; i < imported.arguments.size(); ++i)
+    if (i < count)
+      state[imported.arguments[i].name] = data.at("in", i);
+    else
+      batch.emplace(imported.arguments[i].name, data.at("in", i));
+  const StepResult result = train.run(state, batch);
+  const double expected = data.at("out", count).to_doubles()[0];
+  CHECK(std::abs(result.metrics[imported.results[count].name] - expected) <=
+        kTolerance * std::abs(expected));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Array after = state[imported.arguments[i].name], found = data.at("out", i);
+    CAPTURE(imported.arguments[i].name);
+    CHECK(largest_distance(after.to_doubles(), found.to_doubles()) <= kTolerance * largest(found));
+  }
+}
+
+void check_step(const char* name) {
+  const JaxData data(name);
+  for (int devices : {1, 4}) check_step(data, devices);
+}
+
+}  // namespace
+
+TEST_CASE("an MLP with cross entropy has jax's loss and gradients") { check_loss("mlp"); }
+TEST_CASE("a decoder of Llama's parts has jax's loss and gradients") { check_loss("llama"); }
+TEST_CASE("layers in lax.scan have jax's loss and gradients") { check_loss("llama_scan"); }
+TEST_CASE("BERT with a mask has jax's loss and gradients") { check_loss("bert"); }
+TEST_CASE("threefry's dropout is computed as jax does") { check_loss("bert_dropout"); }
+TEST_CASE("a vision transformer has jax's loss and gradients") { check_loss("vit"); }
+TEST_CASE("a residual network has jax's loss and gradients") { check_loss("resnet"); }
+
+TEST_CASE("a whole step of SGD is jax's") { check_step("mlp_sgd"); }
+TEST_CASE("a whole step of AdamW is jax's") { check_step("mlp_adamw"); }
+TEST_CASE("a whole step of a decoder is jax's") { check_step("llama_adamw"); }
+TEST_CASE("a whole step through scan and its gradient is jax's") { check_step("llama_scan_adamw"); }
+TEST_CASE("a whole step of BERT is jax's") { check_step("bert_adamw"); }
+TEST_CASE("a whole step of a residual network is jax's") { check_step("resnet_adamw"); }
+
+}  // namespace import_jax_test
