@@ -23,7 +23,8 @@ if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
   set_tests_properties(structure/isa_symbols PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
-add_test(NAME structure/exported COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/exported.sh $<TARGET_FILE:alpa_shared>)
+add_test(NAME structure/exported COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/exported.sh
+  $<TARGET_FILE:alpa_core_shared> $<TARGET_FILE:alpa_data_shared>)
 set_tests_properties(structure/exported PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 
 # Libraries that the tests of a folder load in the place of libalpa_cuda.so or libalpa_mpi.so.

@@ -57,7 +57,7 @@ TEST_CASE("public headers include no heavy or private library") {
       }
 }
 
-TEST_CASE("alpa.h and eigen.h are at most 51 headers; beside them are alpa/models/*.h alone") {
+TEST_CASE("alpa.h and eigen.h are at most 52 headers; beside them are alpa/models/*.h alone") {
   std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
   const std::vector<SourceFile> files = structure::source_files("include", {".h"});
   while (!open.empty()) {
@@ -74,10 +74,11 @@ TEST_CASE("alpa.h and eigen.h are at most 51 headers; beside them are alpa/model
   for (const SourceFile& file : files)
     if (!file.path.starts_with("include/alpa/models/")) all.insert(file.path);
   CHECK(all == found);
-  CHECK(all.size() <= 51);
+  CHECK(all.size() <= 52);
 }
 
-TEST_CASE("public headers mark what libalpa.so exports, from below their includes to the end") {
+TEST_CASE(
+    "public headers mark what shared libraries export, from below their includes to the end") {
   const auto is_include = [](const std::string& line) { return line.starts_with("#include"); };
   for (const SourceFile& file : structure::source_files("include", {".h"})) {
     if (file.path == "include/alpa/alpa.h" || file.path == "include/alpa/eigen.h") continue;
