@@ -1,8 +1,7 @@
 #pragma once
 /// The header for programs: models, optimizers, training steps, clusters and `parallelize`. `fmt`
-/// prints shapes, types, arrays, layouts, graphs, plans and metrics.
-#include <fmt/ranges.h>  // a shape is a vector
-
+/// prints types, arrays, layouts, graphs, plans and metrics. A shape is a vector, which
+/// <fmt/ranges.h> prints.
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/base/program.h"
