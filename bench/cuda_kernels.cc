@@ -3,6 +3,7 @@
 //   bench_cuda_kernels --help
 // One JSON object per line: the bytes that must be read and written, per second, and the seconds of
 // the copy over the kernel's (above 1: faster than the copy).
+#include <algorithm>
 #include <array>
 
 #include "arguments.h"

@@ -8,6 +8,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "arguments.h"

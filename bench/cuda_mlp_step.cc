@@ -6,6 +6,8 @@
 // bench/peers/mlp_step.py is the same step in PyTorch and JAX. Their batch stays on the
 // card, as in our rows "batch": "resident"; in rows "batch": "uploaded" it comes from the
 // host's memory in every step.
+#include <algorithm>
+
 #include "arguments.h"
 #include "cuda_resident_step.h"
 #include "mlp.h"

@@ -5,6 +5,8 @@
 // them.
 //   bench_cuda_step --model gpt --size 350M --batch 8
 // bench/peers/step.py is the same step in PyTorch and JAX.
+#include <algorithm>
+
 #include <cuda_profiler_api.h>
 
 #include "arguments.h"

@@ -5,6 +5,7 @@
 // ratio to those of memcpy.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <dnnl.h>
 
+#include <algorithm>
 #include <memory>
 #include <sstream>
 

@@ -5,6 +5,7 @@
 // answers with the seconds they took; bench/peers/pipeline.py asks it and JAX in turn.
 #include <alpa/alpa.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 

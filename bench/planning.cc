@@ -20,6 +20,7 @@
 #include <alpa/alpa.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 

@@ -2,6 +2,8 @@
 // beside its limit (limit.h), with --half in bf16 mixed, too. With --on-request it answers numbers
 // of steps with their seconds, for bench/peers/transformer_step.py.
 //   bench_transformer_step --help
+#include <algorithm>
+
 #include "alpa/models/bert.h"
 #include "alpa/models/gpt.h"
 #include "alpa/models/vit.h"

@@ -46,7 +46,7 @@ target_include_directories(alpa_cuda SYSTEM PUBLIC
 # linked with it does not start where there is no driver.
 target_link_libraries(alpa_cuda
   PUBLIC $<BUILD_INTERFACE:CUDA::cudart>
-  PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:alpa> ${ALPA_CUDA_LIBRARIES} ${CMAKE_DL_LIBS})
+  PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:alpa_core> ${ALPA_CUDA_LIBRARIES} ${CMAKE_DL_LIBS})
 target_link_options(alpa_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:-z,defs)
 # Beside the programs, where the loader looks first.
 set_target_properties(alpa_cuda PROPERTIES

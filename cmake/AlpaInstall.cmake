@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(ALPA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/alpa)
-install(TARGETS ${ALPA_PRODUCT} EXPORT alpaTargets)
+install(TARGETS ${ALPA_PRODUCTS} EXPORT alpaTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # No part of the package for others to link with: alpa loads them.
 foreach(loaded alpa_cuda alpa_mpi)
@@ -20,7 +20,7 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/clusters DESTINATION ${CMAKE_INSTALL_DATADIR}/alpa)
 
 # A static alpa brings its users the libraries it is linked with; a shared one only those of its headers.
-set(ALPA_PC_LIBS "-lalpa")
+set(ALPA_PC_LIBS "-lalpa_data -lalpa_core")
 if(NOT BUILD_SHARED_LIBS)
   # alpa_link_flags(RESULT LIBRARY...): `-l` flags of libraries: targets, with what they are linked with, files and names.
   function(alpa_link_flags result)
@@ -46,7 +46,7 @@ if(NOT BUILD_SHARED_LIBS)
     list(REMOVE_DUPLICATES flags)
     set(${result} ${flags} PARENT_SCOPE)
   endfunction()
-  alpa_link_flags(flags ${ALPA_LINKED} Threads::Threads ${CMAKE_DL_LIBS})
+  alpa_link_flags(flags ${ALPA_LINKED_data} ${ALPA_LINKED_core} Threads::Threads ${CMAKE_DL_LIBS})
   list(JOIN flags " " flags)
   string(APPEND ALPA_PC_LIBS " ${flags}")
 endif()

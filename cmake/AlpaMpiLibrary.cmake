@@ -5,8 +5,8 @@ if(ALPA_MPI_ABSENT)
 endif()
 
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/mpi/*.cc)
-# It needs nothing of alpa but headers, so that no function of alpa is there twice.
-add_library(alpa_mpi MODULE ${sources})
+# It needs nothing of alpa but headers and what throws Error, so that hardly a function of alpa is there twice.
+add_library(alpa_mpi MODULE ${sources} ${PROJECT_SOURCE_DIR}/src/base/error.cc)
 target_compile_features(alpa_mpi PRIVATE cxx_std_20)
 target_compile_definitions(alpa_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 target_include_directories(alpa_mpi PRIVATE ${PROJECT_SOURCE_DIR}/include)

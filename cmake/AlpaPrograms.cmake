@@ -34,7 +34,9 @@ if(ALPA_BUILD_TOOLS)
   alpa_compile_together(alpa_commands)
   target_compile_options(alpa_commands PRIVATE ${ALPA_PROGRAM_OPTIONS})
   target_link_libraries(alpa_commands PUBLIC alpa alpa_models alpa_common alpa_contest
-    PRIVATE alpa_settings nlohmann_json::nlohmann_json Eigen3::Eigen DNNL::dnnl Cbc::Cbc)  # the last three for `alpa doctor`
+    PRIVATE alpa_settings nlohmann_json::nlohmann_json Eigen3::Eigen DNNL::dnnl ${ALPA_LINKED_core} ${ALPA_LINKED_data})  # the last ones for `alpa doctor`
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/doctor_libraries.cc PROPERTIES COMPILE_DEFINITIONS
+    "ALPA_HAS_CBC=${ALPA_HAS_CBC};ALPA_HAS_DEFLATE=${ALPA_HAS_DEFLATE};ALPA_HAS_PNG=${ALPA_HAS_PNG};ALPA_HAS_JPEG=${ALPA_HAS_JPEG}")
   add_executable(alpa_tool tools/main.cc)
   # Libraries of operators (--operators) find the library's symbols in the program.
   set_target_properties(alpa_tool PROPERTIES OUTPUT_NAME alpa ENABLE_EXPORTS ON)

@@ -30,7 +30,8 @@ if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
   set_tests_properties(structure/isa_symbols PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
-add_test(NAME structure/exported COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/exported.sh $<TARGET_FILE:alpa_shared>)
+add_test(NAME structure/exported COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/exported.sh
+  $<TARGET_FILE:alpa_core_shared> $<TARGET_FILE:alpa_data_shared>)
 set_tests_properties(structure/exported PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 
 # Libraries that the tests of a folder load in the place of libalpa_cuda.so or libalpa_mpi.so.
@@ -207,13 +208,18 @@ if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
     -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DMPI=$<TARGET_EXISTS:alpa_mpi> -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
     -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
   set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
-  # The same project by FetchContent: configured, and with the label slow also built and run.
-  add_test(NAME package/fetch_content COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR}
-    -DWORK=${PROJECT_BINARY_DIR}/fetch_content -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
+  # The same project with alpa as a part of it. Its program is linked with the libraries of this build; with the label slow
+  # all of alpa is built, too.
+  foreach(entry fetch_content:OFF add_subdirectory:ON)
+    string(REGEX MATCH "^(.*):(.*)$" entry ${entry})
+    add_test(NAME package/${CMAKE_MATCH_1} COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
+      -DWORK=${PROJECT_BINARY_DIR}/${CMAKE_MATCH_1} -DADD=${CMAKE_MATCH_2} -DCORE=$<TARGET_FILE:alpa_core>
+      -DDATA=$<TARGET_FILE:alpa_data> -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
+    set_tests_properties(package/${CMAKE_MATCH_1} PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
+  endforeach()
   add_test(NAME package/fetch_content_slow COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR}
     -DWORK=${PROJECT_BINARY_DIR}/fetch_content_built -DVERSION=${PROJECT_VERSION}
     -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
-  set_tests_properties(package/fetch_content PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
   set_tests_properties(package/fetch_content_slow PROPERTIES LABELS slow TIMEOUT 7200 PROCESSORS 2)
 endif()
 

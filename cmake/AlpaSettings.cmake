@@ -37,6 +37,7 @@ add_library(alpa_settings INTERFACE)
 target_compile_options(alpa_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
 target_include_directories(alpa_settings INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(alpa_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:ALPA_CHECK_MESSAGES>)  # alpa/base/error.h
 if(ALPA_WERROR)
   target_compile_options(alpa_settings INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)

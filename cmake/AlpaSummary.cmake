@@ -1,7 +1,18 @@
 # A short table of what was configured, printed last.
 if(PROJECT_IS_TOP_LEVEL)
-  get_target_property(type ${ALPA_PRODUCT} TYPE)
+  get_target_property(type alpa::core TYPE)
+  set(left_out "")
+  if(ALPA_LEFT_OUT)
+    list(JOIN ALPA_LEFT_OUT "\n                  " left_out)
+    string(PREPEND left_out "\n     left out     ")
+  endif()
   string(REPLACE ";" " " isas "${ALPA_ISAS}")
+  set(optional "")
+  foreach(name CBC DEFLATE PNG JPEG)
+    if(ALPA_HAS_${name})
+      string(APPEND optional ", ${name}")
+    endif()
+  endforeach()
   set(bench "${ALPA_BUILD_BENCH}")
   if(ALPA_BUILD_BENCH AND NOT benchmark_FOUND)
     set(bench "OFF (apt-get install -y libbenchmark-dev)")
@@ -24,7 +35,7 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
   message(STATUS "alpa ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${type}, sanitizers ${sanitizers}\n"
     "     compiler     ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} through ${CMAKE_GENERATOR} ${CMAKE_CXX_COMPILER_LAUNCHER}\n"
-    "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${OneDNN_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, CBC, libpng ${PNG_VERSION_STRING}, libjpeg, zlib, libdeflate, PCRE2, utf8proc\n"
+    "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${OneDNN_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, zlib, PCRE2, utf8proc${optional}${left_out}\n"
     "     kernels      ${isas}, chosen at run time\n"
     "     tools ${ALPA_BUILD_TOOLS}, examples ${ALPA_BUILD_EXAMPLES}, tests ${ALPA_BUILD_TESTS}, bench ${bench}\n"
     "     CUDA         ${cuda}\n"

@@ -1,6 +1,8 @@
 // models/bert.cc — BERT, which finds hidden tokens
 #include "alpa/models/bert.h"
 
+#include <algorithm>
+
 #include "models/common/language.h"
 #include "models/common/model.h"
 

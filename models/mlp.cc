@@ -1,4 +1,5 @@
 // models/mlp.cc — a multi-layer perceptron; --demo compares all methods on it
+#include <algorithm>
 #include <array>
 
 #include "models/common/data.h"

@@ -1,6 +1,8 @@
 // models/moe.cc — a decoder with mixtures of experts, which predicts every next token
 #include "alpa/models/moe.h"
 
+#include <algorithm>
+
 #include "models/common/language.h"
 #include "models/common/model.h"
 

@@ -1,6 +1,8 @@
 // models/vit.cc — a vision transformer
 #include "alpa/models/vit.h"
 
+#include <algorithm>
+
 #include "models/common/images.h"
 #include "models/common/model.h"
 

@@ -1,4 +1,6 @@
 // tools/diff.cc — alpa diff PLAN PLAN: what two plans do differently
+#include <algorithm>
+
 #include <alpa/alpa.h>
 
 #include <nlohmann/json.hpp>

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "alpa/base/error.h"
+#include "alpa/data/dataset.h"
 #include "alpa/tensor/array.h"
-#include "alpa/train/dataset.h"
 #include "alpa/version.h"
 #include "kernels/cpu/isa.h"
 #include "src/base/host_memory.h"

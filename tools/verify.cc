@@ -1,6 +1,7 @@
 // tools/verify.cc — alpa verify PLAN: checks a plan file before it is relied on
 #include <alpa/alpa.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string_view>

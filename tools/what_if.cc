@@ -1,6 +1,7 @@
 // tools/what_if.cc — alpa what-if FILE: what the best plan takes under another condition
 #include <alpa/alpa.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 

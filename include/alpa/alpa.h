@@ -1,12 +1,14 @@
 #pragma once
 /// The header for programs: models, optimizers, training steps, clusters and `parallelize`. `fmt`
-/// prints shapes, types, arrays, layouts, graphs, plans and metrics.
-#include <fmt/ranges.h>  // a shape is a vector
-
+/// prints types, arrays, layouts, graphs, plans and metrics. A shape is a vector, which
+/// <fmt/ranges.h> prints.
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/base/program.h"
 #include "alpa/checkpoint/checkpoints.h"
+#include "alpa/data/dataset.h"
+#include "alpa/data/images.h"
+#include "alpa/data/text.h"
 #include "alpa/generate.h"
 #include "alpa/nn/layers.h"
 #include "alpa/nn/loss.h"
@@ -22,11 +24,9 @@
 #include "alpa/optim/lion.h"
 #include "alpa/optim/sgd.h"
 #include "alpa/parallelize.h"
-#include "alpa/train/dataset.h"
-#include "alpa/train/images.h"
+#include "alpa/train/batches.h"
 #include "alpa/train/optimizer.h"
 #include "alpa/train/safetensors.h"
-#include "alpa/train/text.h"
 #include "alpa/train/training_step.h"
 #include "alpa/version.h"
 #include "alpa/weights.h"

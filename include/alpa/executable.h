@@ -12,7 +12,7 @@
 #include "alpa/compile/compiled_step.h"
 #include "alpa/lower/executor_options.h"
 #include "alpa/mesh/cluster.h"
-#include "alpa/train/dataset.h"
+#include "alpa/train/batches.h"
 #include "alpa/train/training_step.h"
 
 namespace alpa::checkpoint {

@@ -1,6 +1,8 @@
 // models/common/images.cc — flags and tasks of programs that classify images
 #include "models/common/images.h"
 
+#include <algorithm>
+
 #include "models/common/data.h"
 
 namespace programs {

@@ -1,6 +1,8 @@
 // models/common/language.cc — flags and tasks of language models
 #include "models/common/language.h"
 
+#include <algorithm>
+
 #include "models/common/data.h"
 
 namespace programs {

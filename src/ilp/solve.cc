@@ -2,6 +2,7 @@
 #include "src/ilp/solve.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/ilp/attempt.h"
 #include "src/ilp/eliminate/eliminate.h"

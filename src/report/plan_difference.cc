@@ -2,6 +2,7 @@
 #include "plan_difference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -2,6 +2,7 @@
 #include "src/report/plan_summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 

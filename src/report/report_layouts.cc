@@ -1,6 +1,7 @@
 // src/report/report_layouts.cc — layouts, memory and communication of a stage in a report
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "plan_summary.h"
 #include "report_parts.h"

@@ -2,11 +2,11 @@
 #include "src/runtime/held_parts.h"
 
 #include <fmt/core.h>
-#include <libdeflate.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/checksum.h"
 #include "src/base/thread_team.h"
 #include "src/tensor/box_copy.h"
 
@@ -134,7 +134,7 @@ std::uint32_t sum_of(const HeldPart& part, int index, const Programs& programs, 
     data = part_in(host, part, programs).data;
     devices.read(memory, index, part.buffer, 0, host.data());
   }
-  return libdeflate_crc32(0, data, static_cast<std::size_t>(bytes));
+  return crc32({data, static_cast<std::size_t>(bytes)});
 }
 
 }  // namespace

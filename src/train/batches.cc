@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/train/dataset.h"
+#include "alpa/train/batches.h"
 #include "src/base/start_threads.h"
 #include "src/train/data_hash.h"
 #include "src/train/shared_rows.h"
@@ -221,11 +221,6 @@ Batches batches(BatchData arrays, std::int64_t batch, std::optional<std::uint64_
     return taken;
   };
   return {examples, take, batch, seed, options};
-}
-
-Batches batches(const Dataset& data, std::int64_t batch, std::optional<std::uint64_t> seed,
-                BatchOptions options) {
-  return batches({{"x", data.x}, {"y", data.y}}, batch, seed, options);
 }
 
 }  // namespace alpa

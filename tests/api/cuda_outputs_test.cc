@@ -1,4 +1,6 @@
 // Tensors that steps return from CUDA devices. Logical devices, if there is one card.
+#include <cmath>
+
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 

@@ -1,4 +1,6 @@
 // Operators that a program defines are planned, split, checked, saved and run like the library's.
+#include <cmath>
+
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 

@@ -87,7 +87,7 @@ TEST_CASE("fmt prints shapes, types, arrays, layouts, graphs, plans and metrics"
       parallelize(make_step(optim::Sgd{}), DataParallel{.mesh_shape = {2}}, Cluster::local(2));
   TrainState state = train.init(0);
   const DistributedArray bias = state["0.bias"];
-  CHECK(fmt::format("{}", bias.type().shape) == "[8]");
+  CHECK(to_string(bias.type().shape) == "[8]");
   CHECK(fmt::format("{:>8}|{}", bias.type(), bf16) == "  f32[8]|bf16");
   CHECK(fmt::format("{}", Array(bias)) == "f32[8] [0, 0, 0, 0, 0, 0, 0, 0]");
   CHECK(fmt::format("{}", bias) == "0.bias f32[8]: a copy on every device");

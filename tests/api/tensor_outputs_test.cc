@@ -1,4 +1,6 @@
 // Steps that return tensors: predictions, and arrays of custom steps.
+#include <cmath>
+
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 

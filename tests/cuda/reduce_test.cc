@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernels/cuda/reduce.h"
 
 #include "device_call.h"

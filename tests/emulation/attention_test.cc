@@ -1,5 +1,6 @@
 // Attention through cuDNN: its results, engines and pieces, what runs where cuDNN refuses, and a
 // training step of it on cards.
+#include <algorithm>
 #include <cmath>
 
 #include "alpa/alpa.h"

@@ -1,5 +1,7 @@
 // Messages between devices: boxes of any tensors, within one card and between two.
 
+#include <algorithm>
+
 #include "cuda/device_call.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"

@@ -1,4 +1,6 @@
 // Operators of a program with CUDA launches of its own.
+#include <cmath>
+
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
 #include "equivalence/gpt_reference.h"
 
+#include <cmath>
 #include <numbers>
 
 namespace alpa::testing {

@@ -4,6 +4,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "equivalence/reference_plan.h"

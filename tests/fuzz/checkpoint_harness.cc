@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include "fuzz/harness.h"
-#include "src/api/checkpoint/block_sums.h"
 #include "src/api/checkpoint/manifest.h"
+#include "src/base/checksum.h"
 
 namespace alpa::fuzz {
 namespace {
@@ -15,7 +15,7 @@ std::string body_of(const checkpoint::Manifest& manifest) {
 }
 
 std::string with_sum(const std::string& body) {
-  return fmt::format("{{\"crc32\": \"{:08x}\",\n{}", checkpoint::crc32(body), body);
+  return fmt::format("{{\"crc32\": \"{:08x}\",\n{}", alpa::crc32(body), body);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Examples: CSV and IDX.
-#include <alpa/train/dataset.h>
+#include <alpa/data/dataset.h>
 #include <fmt/format.h>
 #include "src/base/file.h"
 

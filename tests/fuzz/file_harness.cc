@@ -1,6 +1,6 @@
 // Formats that are read from files alone: safetensors, and the files of tokenizers.
+#include <alpa/data/text.h>
 #include <alpa/train/safetensors.h>
-#include <alpa/train/text.h>
 
 #include <stdexcept>
 

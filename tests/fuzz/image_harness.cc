@@ -1,5 +1,5 @@
 // Images, and folders of them.
-#include <alpa/train/images.h>
+#include <alpa/data/images.h>
 #include "src/base/file.h"
 
 #include <sys/stat.h>

@@ -2,6 +2,8 @@
 // everything needed to look at it.
 #include "fuzz/random_model.h"
 
+#include <cmath>
+
 #include "alpa/train/training_step.h"
 #include "src/ir/recorder.h"
 #include "src/runtime/executor.h"

@@ -2,6 +2,7 @@
 /// Host tensors and calls for kernel tests: everything is read and written as
 /// double, one element at a time.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>

@@ -1,5 +1,7 @@
 // Decoders with experts of all sizes: parameters and FLOPs of the graph against Alpa's formulas
 // (alpa/benchmark/alpa/util.py), every difference derived.
+#include <cmath>
+
 #include "alpa/models/moe.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // Functions made of slices, lookups and orders, against hand-worked numbers.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "alpa/autograd/gradient.h"

@@ -1,5 +1,6 @@
 // Rows of the case table for the operators of transformers.
 #include <algorithm>
+#include <cmath>
 
 #include "cases.h"
 #include "reference.h"

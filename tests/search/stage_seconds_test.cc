@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "src/plan/evaluation/stage_seconds.h"
 
 #include <alpa/alpa.h>

@@ -2,6 +2,7 @@
 // planned and priced, with the collectives that are allowed.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <random>
 
 #include "src/ir/recorder.h"

@@ -25,9 +25,9 @@ constexpr int kMostFloors = 11;
 /// Folders of rooms, with what each may include: folders, other rooms, or what the row of its own
 /// room names. "." are the files of the room's folder itself.
 const Table kFolders = {
-    {"api/.", {"api"}},
+    {"api/.", {"compile", "runtime", "nn", "optim"}},  // not data
     {"api/checkpoint", {"api/."}},
-    {"api/alpa", {"api/checkpoint"}},  // alpa.h
+    {"api/alpa", {"api/checkpoint", "data"}},  // alpa.h
     {"cuda/.", {"cuda"}},
     {"cuda/load", {"cuda/."}},
     {"ilp/model", {"base"}},

@@ -58,7 +58,7 @@ TEST_CASE("public headers include no heavy or private library") {
 }
 
 TEST_CASE(
-    "alpa.h and eigen.h are at most 51 headers; beside them are those of models and import alone") {
+    "alpa.h and eigen.h are at most 52 headers; beside them are those of models and import alone") {
   std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
   const std::vector<SourceFile> files = structure::source_files("include", {".h"});
   while (!open.empty()) {
@@ -77,10 +77,11 @@ TEST_CASE(
         !file.path.starts_with("include/alpa/import/"))
       all.insert(file.path);
   CHECK(all == found);
-  CHECK(all.size() <= 51);
+  CHECK(all.size() <= 52);
 }
 
-TEST_CASE("public headers mark what libalpa.so exports, from below their includes to the end") {
+TEST_CASE(
+    "public headers mark what shared libraries export, from below their includes to the end") {
   const auto is_include = [](const std::string& line) { return line.starts_with("#include"); };
   for (const SourceFile& file : structure::source_files("include", {".h"})) {
     if (file.path == "include/alpa/alpa.h" || file.path == "include/alpa/eigen.h") continue;

@@ -2,6 +2,7 @@
 /// The reference interpreter of graphs: one device, node by node with the CPU
 /// kernels, nothing fused, nothing planned. One call is one step: forward and
 /// backward once per micro-batch, then apply.
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string>

@@ -2,6 +2,7 @@
 /// The graphs by which the planner is measured (bench/planner.cc) and tested: transformers written
 /// with operators alone. Letters as in gpt_stack.h; E experts, C slots of an expert, F = 4 D.
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string_view>
 

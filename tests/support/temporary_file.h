@@ -1,5 +1,6 @@
 #pragma once
 /// Files of a test, gone at its end.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>

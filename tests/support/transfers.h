@@ -1,5 +1,6 @@
 #pragma once
 /// Programs that only move tensors from one mesh to another, on all ways.
+#include <algorithm>
 #include <random>
 
 #include "src/ir/input.h"

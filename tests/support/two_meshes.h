@@ -1,6 +1,8 @@
 #pragma once
 /// Programs of several meshes made by hand: the layers of a traced training step,
 /// each on a mesh of its own.
+#include <algorithm>
+
 #include "src/ir/recorder.h"
 #include "src/spmd/program.h"
 #include "support/steps.h"

@@ -5,7 +5,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <utility>
 #pragma GCC visibility push(default)
 
 namespace alpa {
@@ -22,28 +21,43 @@ class Bug : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+/// The format of a message. Builds of alpa itself check it against the arguments, and programs that
+/// define ALPA_CHECK_MESSAGES do: for others, that would be a tenth of the time `alpa.h` takes.
+#ifdef ALPA_CHECK_MESSAGES
+template <class... Args>
+using MessageFormat = fmt::format_string<Args...>;
+#else
+template <class... Args>
+using MessageFormat = fmt::string_view;
+#endif
+
+/// Throws `Error` with a formatted message; `fail` is for callers.
+[[noreturn]] void throw_error(fmt::string_view format, fmt::format_args args);
+/// Throws `Bug` with a formatted message; `bug` is for callers.
+[[noreturn]] void throw_bug(fmt::string_view format, fmt::format_args args);
+
 /// Throws `Error` with a formatted message.
 template <class... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void fail(MessageFormat<Args...> format, Args&&... args) {
+  throw_error(format, fmt::make_format_args(args...));
 }
 
 /// Throws `Bug` with a formatted message.
 template <class... Args>
-[[noreturn]] void bug(fmt::format_string<Args...> format, Args&&... args) {
-  throw Bug(fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void bug(MessageFormat<Args...> format, Args&&... args) {
+  throw_bug(format, fmt::make_format_args(args...));
 }
 
 /// Throws `Error` unless `condition` holds.
 template <class... Args>
-void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition) fail(format, std::forward<Args>(args)...);
+void require(bool condition, MessageFormat<Args...> format, Args&&... args) {
+  if (!condition) throw_error(format, fmt::make_format_args(args...));
 }
 
 /// Throws `Bug` unless `condition` holds.
 template <class... Args>
-void invariant(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition) bug(format, std::forward<Args>(args)...);
+void invariant(bool condition, MessageFormat<Args...> format, Args&&... args) {
+  if (!condition) throw_bug(format, fmt::make_format_args(args...));
 }
 
 }  // namespace alpa

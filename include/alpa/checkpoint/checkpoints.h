@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "alpa/executable.h"
-#include "alpa/train/dataset.h"
+#include "alpa/train/batches.h"
 #pragma GCC visibility push(default)
 
 namespace alpa {

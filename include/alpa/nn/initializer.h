@@ -1,7 +1,6 @@
 #pragma once
 /// Initialisers of kernels, as functions of the number of inputs and outputs of
 /// a unit (fan in, fan out).
-#include <cmath>
 #include <cstdint>
 #include <functional>
 
@@ -30,20 +29,13 @@ class KernelInitializer {
 
 /// Normal with variance 2 / fan_in, which keeps the scale of activations through
 /// ReLU layers (He et al. 2015).
-inline Initializer he_normal(std::int64_t fan_in, std::int64_t) {
-  return Initializer::normal(0, std::sqrt(2.0 / static_cast<double>(fan_in)));
-}
+Initializer he_normal(std::int64_t fan_in, std::int64_t fan_out);
 
 /// Uniform in ±sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
-inline Initializer glorot_uniform(std::int64_t fan_in, std::int64_t fan_out) {
-  const double limit = std::sqrt(6.0 / static_cast<double>(fan_in + fan_out));
-  return Initializer::uniform(-limit, limit);
-}
+Initializer glorot_uniform(std::int64_t fan_in, std::int64_t fan_out);
 
 /// Normal with variance 1 / fan_in (LeCun et al. 1998).
-inline Initializer lecun_normal(std::int64_t fan_in, std::int64_t) {
-  return Initializer::normal(0, std::sqrt(1.0 / static_cast<double>(fan_in)));
-}
+Initializer lecun_normal(std::int64_t fan_in, std::int64_t fan_out);
 
 }  // namespace alpa::nn
 #pragma GCC visibility pop

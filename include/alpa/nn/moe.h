@@ -2,7 +2,6 @@
 /// Mixture of experts: every token is sent to one or two of many MLPs (GShard, Lepikhin et al.
 /// 2020; Switch, Fedus et al. 2021). Letters: G groups of S tokens of M features, E experts of
 /// hidden width H, each with room for C tokens of a group.
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -113,12 +112,7 @@ class MoE {
   }
 
   /// Places that an expert has for a group of so many tokens.
-  std::int64_t capacity(std::int64_t tokens) const {
-    const double even = static_cast<double>(options_.choices) * static_cast<double>(tokens) /
-                        static_cast<double>(experts_);
-    const double places = std::ceil(even * options_.capacity_factor - 1e-9);
-    return std::clamp<std::int64_t>(static_cast<std::int64_t>(places), 1, tokens);
-  }
+  std::int64_t capacity(std::int64_t tokens) const;
 
   const LayerId& id() const { return id_; }  ///< of the layer
 

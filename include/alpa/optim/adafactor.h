@@ -1,24 +1,23 @@
 #pragma once
 /// Adafactor, whose state is far smaller than the parameters (Shazeer and Stern 2018, algorithms 4
 /// and 5; in Optax's order).
-#include <algorithm>
 #include <array>
-#include <numeric>
+#include <cstdint>
 #include <optional>
-#include <vector>
+#include <string>
 
 #include "alpa/optim/rule.h"
 #pragma GCC visibility push(default)
 
 namespace alpa::optim {
 
+/// min(0.01, 1 / √step): the learning rate that Adafactor's paper calls relative.
+double relative_step(std::int64_t step);
+
 /// Adafactor (Shazeer and Stern 2018): second moments of a matrix are kept as means of its rows
 /// ("<p>.adafactor_rows") and columns ("<p>.adafactor_columns").
 struct Adafactor {
-  /// The paper's relative step.
-  LearningRate learning_rate = [](std::int64_t step) {
-    return std::min(1e-2, 1 / std::sqrt(static_cast<double>(step)));
-  };
+  LearningRate learning_rate = relative_step;
   double decay = 0.8;       ///< beta2 of step t is 1 - t^-decay
   double epsilon = 1e-30;   ///< added to squared gradients
   double clip_rms = 1;      ///< largest root mean square of a parameter's direction; 0: any
@@ -56,15 +55,7 @@ struct Adafactor {
 
  private:
   /// The second largest extent's dimension and the largest's, if w is factored.
-  std::optional<std::array<std::int64_t, 2>> factored_axes(const Shape& shape) const {
-    if (shape.size() < 2) return {};
-    std::vector<std::int64_t> axes(shape.size());
-    std::iota(axes.begin(), axes.end(), 0);
-    std::stable_sort(axes.begin(), axes.end(), [&](auto a, auto b) { return shape[a] < shape[b]; });
-    const std::int64_t second = axes[axes.size() - 2], largest = axes.back();
-    if (shape[second] < min_factored_extent) return {};
-    return std::array{second, largest};
-  }
+  std::optional<std::array<std::int64_t, 2>> factored_axes(const Shape& shape) const;
   static Shape with_one(Shape shape, std::int64_t axis) {
     shape[axis] = 1;
     return shape;

@@ -2,7 +2,6 @@
 /// Parts of update rules, the library's and your own. A rule is a struct with a learning rate and
 /// `update`, which adds the nodes of one parameter's update to the graph. Nothing in it speaks of
 /// devices: the planner splits updates as it splits any other operator.
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -54,12 +53,7 @@ inline Value averaged(Value average, Value x, double beta) {
 }
 
 /// 1 − beta^step, as exact as its element type is: for small steps the difference would not be.
-inline Value one_minus_power(double beta, Value step) {
-  // With h = step·ln(1/beta)/2: 1 - exp(-2h) = 2 tanh(h) / (1 + tanh(h)).
-  if (beta == 0) return constant(step, 1, step.dtype());
-  const Value half = tanh(step * (-std::log(beta) / 2));
-  return 2 * half / (1 + half);
-}
+Value one_minus_power(double beta, Value step);
 
 }  // namespace alpa::optim
 #pragma GCC visibility pop

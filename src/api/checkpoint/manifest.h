@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "alpa/base/shape.h"
-#include "alpa/train/dataset.h"
+#include "alpa/train/batches.h"
 
 namespace alpa::checkpoint {
 

@@ -17,7 +17,11 @@ struct Branched {
 
 /// Searches the best choice that costs less than `cutoff` (none: any choice). Usage rows are added
 /// when a solution violates them. Uses CbcModel alone, which is safe in several threads at once.
+/// Throws Error where alpa is built without CBC (`has_cbc`).
 Branched branch(Model model, std::optional<Cost> cutoff, const Deadline& deadline,
                 Statistics& statistics);
+
+/// False where alpa is built without CBC: searches end with what is known before it.
+bool has_cbc();
 
 }  // namespace alpa::ilp

@@ -170,7 +170,7 @@ class Core {
 
   bool can_branch() const {
     const auto size = static_cast<double>(cells(model_));
-    return options_.methods.use_cbc && size <= kTuning.core.branch_cells &&
+    return has_cbc() && options_.methods.use_cbc && size <= kTuning.core.branch_cells &&
            deadline_.left() > kTuning.core.branch_seconds_per_cell * size;
   }
 

@@ -5,7 +5,7 @@
     python tests/golden/bpe/make.py
 
 Hugging Face's `tokenizers` trains it on this repository's README.md and encodes the examples below;
-tests/train/tokenizer_test.cc compares alpa with that. The words of the examples are those of patterns in use.
+tests/data/tokenizer_test.cc compares alpa with that. The words of the examples are those of patterns in use.
 """
 import json
 import pathlib

@@ -5,7 +5,7 @@
     python tests/golden/images/make.py
 
 "<file>" is u8 [height, width, 3], "<file>.grey" u8 [height, width].
-tests/train/images_test.cc compares alpa with that.
+tests/data/images_test.cc compares alpa with that.
 """
 import pathlib
 

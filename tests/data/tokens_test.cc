@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "alpa/train/text.h"
+#include "alpa/data/text.h"
 #include "support/error_text.h"
 #include "support/temporary_file.h"
 

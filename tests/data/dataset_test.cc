@@ -1,5 +1,5 @@
 // Reading, making, shuffling and slicing examples.
-#include <alpa/train/dataset.h>
+#include <alpa/data/dataset.h>
 #include <doctest/doctest.h>
 #include <zlib.h>
 

@@ -1,10 +1,10 @@
-// src/train/idx.cc — reads Fashion-MNIST and other IDX files: two zero bytes, the element type (8:
+// src/data/idx.cc — reads Fashion-MNIST and other IDX files: two zero bytes, the element type (8:
 // unsigned byte), the number of dimensions, the big-endian extents, then the elements
 #include <sys/stat.h>
 
 #include <cstring>
 
-#include "alpa/train/dataset.h"
+#include "alpa/data/dataset.h"
 #include "src/base/file.h"
 
 namespace alpa {

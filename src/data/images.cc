@@ -1,5 +1,5 @@
-// src/train/images.cc — images from files, resized, in batches
-#include "alpa/train/images.h"
+// src/data/images.cc — images from files, resized, in batches
+#include "alpa/data/images.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "image_codecs.h"
 #include "src/base/file.h"
 #include "src/base/fnv.h"
+#include "src/data/image_codecs.h"
 
 namespace alpa {
 namespace {

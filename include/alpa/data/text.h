@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "alpa/train/dataset.h"
+#include "alpa/data/dataset.h"
 #pragma GCC visibility push(default)
 
 namespace alpa {

@@ -1,5 +1,5 @@
-// src/train/words.cc — words by the regular expressions of tokenizers, which PCRE2 matches
-#include "src/train/words.h"
+// src/data/words.cc — words by the regular expressions of tokenizers, which PCRE2 matches
+#include "src/data/words.h"
 
 #include <cctype>
 #include <new>

@@ -1,4 +1,4 @@
-// src/train/csv.cc — reads CSV files of numbers
+// src/data/csv.cc — reads CSV files of numbers
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "alpa/base/text.h"
-#include "alpa/train/dataset.h"
+#include "alpa/data/dataset.h"
 #include "src/base/file.h"
 
 namespace alpa {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "alpa/train/dataset.h"
+#include "alpa/data/dataset.h"
 #pragma GCC visibility push(default)
 
 namespace alpa {

@@ -1,23 +1,14 @@
-// src/train/dataset.cc — synthetic data, shuffling and row selection
-#include "alpa/train/dataset.h"
-
-#include <Eigen/Core>
+// src/train/rows.cc — the order of examples, and rows of arrays
 #include <cstring>
 #include <numeric>
-#include <span>
+#include <utility>
 
-#include "src/base/host_memory.h"
+#include "alpa/base/error.h"
+#include "alpa/train/batches.h"
 #include "src/base/philox.h"
 
 namespace alpa {
 namespace {
-
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-Eigen::Map<Matrix> as_matrix(Array& array) {
-  return {reinterpret_cast<float*>(array.mutable_data()), array.shape()[0],
-          array.elements() / array.shape()[0]};
-}
 
 /// Element `index` of the stream as a number in [0, bound), as good as
 /// unbiased: bound is far below 2^64.
@@ -28,20 +19,6 @@ std::int64_t uniform_below(const RandomStream& stream, std::uint64_t index, std:
 }
 
 }  // namespace
-
-std::int64_t available_host_bytes() { return host_memory().available_bytes; }
-
-Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed) {
-  require(n >= 1 && dim >= 1,
-          "linear_dataset: {} examples of dimension {}; both must be at least 1", n, dim);
-  Array x = standard_normal({n, dim}, seed, 1), w = standard_normal({dim, dim}, seed, 2);
-  Array b = standard_normal({1, dim}, seed, 3), y = standard_normal({n, dim}, seed, 4);
-  Eigen::Map<Matrix> target = as_matrix(y);
-  target *= 0.1F;
-  target.noalias() += as_matrix(x) * as_matrix(w);
-  target.rowwise() += as_matrix(b).row(0);
-  return {x, y, 0};
-}
 
 std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));

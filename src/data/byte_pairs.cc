@@ -1,5 +1,5 @@
-// src/train/byte_pairs.cc — byte-pair encoding of words, and its vocabulary
-#include "src/train/byte_pairs.h"
+// src/data/byte_pairs.cc — byte-pair encoding of words, and its vocabulary
+#include "src/data/byte_pairs.h"
 
 #include <utf8proc.h>
 

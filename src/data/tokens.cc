@@ -1,14 +1,14 @@
-// src/train/tokens.cc — sequences of tokens in memory and in mapped files, and windows of them
+// src/data/tokens.cc — sequences of tokens in memory and in mapped files, and windows of them
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/train/text.h"
+#include "alpa/data/text.h"
+#include "src/base/checksum.h"
 #include "src/base/file.h"
 #include "src/base/fnv.h"
 #include "src/base/mapped_file.h"
-#include "src/train/data_hash.h"
 
 namespace alpa {
 namespace {

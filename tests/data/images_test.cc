@@ -10,7 +10,7 @@
 
 #include <jpeglib.h>
 
-#include "alpa/train/images.h"
+#include "alpa/data/images.h"
 #include "alpa/train/safetensors.h"
 #include "src/base/file.h"
 #include "support/error_text.h"

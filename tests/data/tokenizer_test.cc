@@ -1,10 +1,10 @@
 // Tokenizers against Hugging Face's (tests/golden/bpe/make.py) and by hand.
 #include <doctest/doctest.h>
 
-#include "alpa/train/text.h"
+#include "alpa/data/text.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
-#include "src/train/words.h"
+#include "src/data/words.h"
 #include "support/error_text.h"
 #include "support/golden.h"
 #include "support/temporary_file.h"

@@ -1,5 +1,5 @@
-// src/train/utf8.cc — UTF-8 text: its normal form, and what stands in the place of other bytes
-#include "src/train/utf8.h"
+// src/data/utf8.cc — UTF-8 text: its normal form, and what stands in the place of other bytes
+#include "src/data/utf8.h"
 
 #include <utf8proc.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-#include "alpa/train/text.h"
+#include "alpa/data/text.h"
 
 namespace alpa {
 namespace {

@@ -1,8 +1,8 @@
-// src/train/noise.cc — normal numbers for made data, from counters
+// src/data/noise.cc — normal numbers for made data, from counters
 #include <span>
 #include <utility>
 
-#include "alpa/train/dataset.h"
+#include "alpa/data/dataset.h"
 #include "src/base/philox.h"
 
 namespace alpa {

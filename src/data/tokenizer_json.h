@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/train/byte_pairs.h"
-#include "src/train/words.h"
+#include "src/data/byte_pairs.h"
+#include "src/data/words.h"
 
 namespace alpa {
 

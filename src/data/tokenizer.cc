@@ -1,4 +1,4 @@
-// src/train/tokenizer.cc — bytes, and byte pairs of GPT-2's and Hugging Face's files, as tokens
+// src/data/tokenizer.cc — bytes, and byte pairs of GPT-2's and Hugging Face's files, as tokens
 #include <filesystem>
 #include <tuple>
 #include <unordered_map>
@@ -6,11 +6,11 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "alpa/train/text.h"
+#include "alpa/data/text.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
-#include "src/train/tokenizer_json.h"
-#include "src/train/utf8.h"
+#include "src/data/tokenizer_json.h"
+#include "src/data/utf8.h"
 
 namespace alpa {
 

@@ -1,5 +1,5 @@
-// src/train/tokenizer_json.cc — reads tokenizer.json of Hugging Face's tokenizers
-#include "src/train/tokenizer_json.h"
+// src/data/tokenizer_json.cc — reads tokenizer.json of Hugging Face's tokenizers
+#include "src/data/tokenizer_json.h"
 
 #include <algorithm>
 

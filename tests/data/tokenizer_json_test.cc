@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "alpa/train/text.h"
+#include "alpa/data/text.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "support/error_text.h"

@@ -1,31 +1,15 @@
-// src/train/image_codecs.cc — decodes PNG by libpng and JPEG by libjpeg-turbo
-#include "image_codecs.h"
-
+// src/data/jpeg.cc — decodes JPEG by libjpeg-turbo
 #include <csetjmp>
 #include <cstdio>
-#include <cstring>
 
 #include <jpeglib.h>
-#include <png.h>
 
-#include "alpa/base/error.h"
-#include "alpa/base/text.h"
+#include "src/data/image_codecs.h"
 
 namespace alpa {
 namespace {
 
-constexpr int kColours = 3, kInks = 4;
-
-/// The array for an image. Throws Error if it is too large.
-Array make_image(const std::string& path, std::int64_t height, std::int64_t width) {
-  require(height >= 1 && width >= 1 && height <= kMaxPixels / width,
-          "{}: has {} × {} pixels; at most 2^28 are read", path, width, height);
-  return Array(TensorType{u8, {height, width, kColours}});
-}
-
-[[noreturn]] void fail_damaged(const std::string& path, const char* format, const char* why) {
-  fail("{}: is no {} that can be read: {}", path, format, excerpt(why));
-}
+constexpr int kInks = 4;
 
 /// Parts of a progressive JPEG, each of which visits all pixels: files have some ten. A small file
 /// can have many thousands, and take hours.
@@ -122,34 +106,7 @@ struct JpegEnd {
   ~JpegEnd() { jpeg_destroy_decompress(&reader.decoder); }
 };
 
-/// Frees what libpng holds.
-struct PngEnd {
-  png_image& image;
-  ~PngEnd() { png_image_free(&image); }
-};
-
 }  // namespace
-
-bool is_png(std::string_view content) { return content.starts_with("\x89PNG\r\n\x1a\n"); }
-
-bool is_jpeg(std::string_view content) { return content.starts_with("\xff\xd8\xff"); }
-
-Array decode_png(std::string_view content, const std::string& path) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  const PngEnd end{image};
-  if (png_image_begin_read_from_memory(&image, content.data(), content.size()) == 0)
-    fail_damaged(path, "PNG", image.message);
-  Array result = make_image(path, image.height, image.width);
-  image.format = PNG_FORMAT_RGBA;  // so that nothing is blended into the colours
-  Array rgba(TensorType{u8, {result.shape()[0], result.shape()[1], 4}});
-  if (png_image_finish_read(&image, nullptr, rgba.mutable_data(), 0, nullptr) == 0 ||
-      image.warning_or_error != 0)
-    fail_damaged(path, "PNG", image.message);
-  for (std::int64_t pixel = 0; pixel < rgba.elements() / 4; ++pixel)
-    std::memcpy(result.mutable_data() + kColours * pixel, rgba.data() + 4 * pixel, kColours);
-  return result;
-}
 
 Array decode_jpeg(std::string_view content, const std::string& path) {
   JpegReader reader{};
@@ -157,7 +114,7 @@ Array decode_jpeg(std::string_view content, const std::string& path) {
   const JpegEnd end{reader};
   const auto* bytes = reinterpret_cast<const unsigned char*>(content.data());
   if (!read_header(reader, bytes, content.size())) fail_damaged(path, "JPEG", reader.message);
-  Array result = make_image(path, reader.decoder.image_height, reader.decoder.image_width);
+  Array result = new_image(path, reader.decoder.image_height, reader.decoder.image_width);
   if (!read_rows(reader, reinterpret_cast<unsigned char*>(result.mutable_data())))
     fail_damaged(path, "JPEG", reader.message);
   return result;
