@@ -1,6 +1,7 @@
 // What tools such as Nsight Systems are told by NVTX: ranges around kernels, names of streams.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <set>
 #include <string>
