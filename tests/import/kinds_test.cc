@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, std::string>> modules(const std::string& text
 HostTensor host(const Array& array) { return tensor(array.type(), array.to_doubles()); }
 
 /// How far value and gradients of function `n` are from jax's.
-double difference(const Imported& function, const JaxData& data, std::size_t n) {
+double difference(const Imported& function, const JaxData& data, std::size_t n, bool gradients) {
   Recorder graph;
   Values arguments;
   Tensors inputs;
@@ -43,15 +43,15 @@ double difference(const Imported& function, const JaxData& data, std::size_t n) 
   }
   const Value loss = function(arguments)[0];
   output(graph, "loss", loss);
-  const Values gradients = gradient(loss, arguments);
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    output(graph, fmt::format("g{}", i), gradients[i]);
-  for (const char* name : {"loss"}) inputs.emplace(name, HostTensor({f32, {}}));
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    inputs.emplace(fmt::format("g{}", i), HostTensor(gradients[i].type()));
+  inputs.emplace("loss", HostTensor({f32, {}}));
+  const Values found = gradients ? gradient(loss, arguments) : Values{};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    output(graph, fmt::format("g{}", i), found[i]);
+    inputs.emplace(fmt::format("g{}", i), HostTensor(found[i].type()));
+  }
   const auto result = evaluate(graph.finish(), inputs);
   double most = largest_distance(result.update("loss"), data.at("out", n).to_doubles());
-  for (std::size_t i = 0; i < gradients.size(); ++i)
+  for (std::size_t i = 0; i < found.size(); ++i)
     most = std::max(most, largest_distance(result.update(fmt::format("g{}", i)),
                                            data.at(fmt::format("grad.{}", n), i).to_doubles()));
   return most;
@@ -65,7 +65,8 @@ TEST_CASE("small functions of jax have its values and gradients") {
   for (const auto& [name, text] : modules(data.text())) {
     CAPTURE(name);
     CHECK_NOTHROW([&, text = text] {
-      const double most = difference(import_stablehlo(text), data, n);
+      const double most =
+          difference(import_stablehlo(text), data, n, !name.starts_with("value of"));
       CHECK_MESSAGE(most <= 2e-4, most);
     }());
     ++n;

@@ -409,11 +409,11 @@ def kinds():
         "norm": (lambda x: x / jnp.linalg.norm(x, axis=1, keepdims=True), x),
         "log softmax": (lambda x: jax.nn.log_softmax(x) * x, x),
         "half": (lambda x: (x.astype(jnp.bfloat16) * 2).astype(jnp.float32), x),
-        "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4).astype(jnp.float32), x),
+        "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4), x),
         "table": (lambda x: x * jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)),
                                             jnp.float32), x),
-        "conv": (lambda x, k: conv(x, k, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
-                 images, kernel),
+        "conv": (lambda x, k: conv(x, k, (2, 1), "SAME",
+                                   dimension_numbers=("NHWC", "HWIO", "NHWC")), images, kernel),
         "conv nchw": (lambda x, k: conv(x, k, (1, 1), ((0, 1), (2, 0))),
                       images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1)),
         "conv 1d": (lambda x, k: conv(x[None], k, (1,), "SAME", rhs_dilation=(2,),
@@ -426,8 +426,8 @@ def kinds():
         "max pool": (lambda x: pool(x, 4, (1, 2, 3, 1), (1, 2, 1, 1), "VALID"), images),
         "sum pool": (lambda x: pool(x, 4, (1, 1, 3, 3), (1, 1, 2, 2), "SAME", lax.add, 0.0),
                      images.transpose(0, 3, 1, 2)),
-        "grad pool": (lambda x: x * lax.stop_gradient(jax.grad(
-            lambda x: (pool(x, 4, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum())(x)), images),
+        "value of grad pool": (lambda x: jax.grad(
+            lambda x: (pool(x, 4, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum())(x), images),
         "grad conv": (lambda x, k: jax.grad(lambda x: (conv(
             x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) ** 2).sum())(x),
             images, kernel),
@@ -443,7 +443,10 @@ def kinds():
 def write_kinds():
     texts, numbers = [], {}
     for n, (name, (f, *args)) in enumerate(kinds().items()):
-        total = lambda *a: (lambda r: (r * jnp.cos(jnp.arange(r.size).reshape(r.shape))).sum())(f(*a))
+        def total(*given, f=f):
+            found = f(*given)
+            return (found * jnp.cos(jnp.arange(found.size).reshape(found.shape))).sum()
+
         texts.append(f"// {name}\n" + text_of(total, *args))
         grads = jax.grad(total, argnums=tuple(range(len(args))))(*args)
         numbers[f"out.{n}"] = total(*args)
