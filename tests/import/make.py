@@ -440,9 +440,53 @@ def kinds():
     }
 
 
-def write_kinds():
+# ---- flax: its own layers, as functions of their parameters ----
+def flax_layers():
+    import flax.linen as nn
+
+    x, images = array("fx", 2, 6, 16), array("fi", 2, 8, 8, 3)
+    pad = jnp.asarray(np.arange(6)[None] < np.array([6, 4])[:, None])
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, mask=None):
+            mask = nn.make_causal_mask(x[..., 0]) if mask is None else mask
+            y = nn.MultiHeadDotProductAttention(4)(nn.LayerNorm()(x), mask=mask)
+            x = x + y
+            return x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.LayerNorm()(x))))
+
+    class Cnn(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.relu(nn.BatchNorm(use_running_average=False)(nn.Conv(8, (3, 3))(x)))
+            x = nn.avg_pool(nn.relu(nn.GroupNorm(4)(nn.Conv(8, (3, 3), strides=2)(x))), (2, 2))
+            return nn.Dense(4)(x.reshape(x.shape[0], -1))
+
+    def of(module, *args):
+        variables = module.init(jax.random.key(0), *args)
+        leaves, tree = jax.tree.flatten(variables["params"])
+        rest = {k: v for k, v in variables.items() if k != "params"}
+
+        def f(*leaves):
+            given = {"params": jax.tree.unflatten(tree, leaves), **rest}
+            return module.apply(given, *args, mutable=list(rest))[0]
+
+        return f, *leaves
+
+    return {
+        "causal block": of(Block(), x),
+        "block with padding": of(Block(), x, nn.make_attention_mask(pad, pad)),
+        "convolutions": of(Cnn(), images),
+        "embedding": of(nn.Embed(7, 5), ids("fe", 7, 3, 4)),
+        "rms norm": of(nn.RMSNorm(), x),
+        "lstm": of(nn.RNN(nn.LSTMCell(5)), x),
+        "gru": of(nn.RNN(nn.GRUCell(5)), x),
+    }
+
+
+def write_functions(file, functions):
     texts, numbers = [], {}
-    for n, (name, (f, *args)) in enumerate(kinds().items()):
+    for n, (name, (f, *args)) in enumerate(functions.items()):
         def total(*given, f=f):
             found = f(*given)
             return (found * jnp.cos(jnp.arange(found.size).reshape(found.shape))).sum()
@@ -452,16 +496,16 @@ def write_kinds():
         numbers[f"out.{n}"] = total(*args)
         for a, (x, g) in enumerate(zip(args, grads)):
             numbers |= {f"in.{n}.{a}": x, f"grad.{n}.{a}": g}
-    write("kinds", "// -----\n".join(texts), numbers)
+    write(file, "// -----\n".join(texts), numbers)
 
 
 def main(names):
     FOLDER.mkdir(exist_ok=True)
-    if not names or "kinds" in names:
-        write_kinds()
-    for name in names or MODELS:
-        if name == "kinds":
-            continue
+    files = {"kinds": kinds, "flax": flax_layers}
+    for name in files:
+        if not names or name in names:
+            write_functions(name, files[name]())
+    for name in [name for name in names or MODELS if name in MODELS]:
         f, state, batch = MODELS[name]()
         text = text_of(f, state, batch, named=name == "mlp")
         found = jax.jit(f)(state, batch)
