@@ -120,6 +120,7 @@ Values record(Recorder& graph, const FlatFunction& function, const Values& argum
   for (const FlatOperation& operation : function.operations) {
     if (operation.layer != layer && operation.layer > 0) graph.end_layer();
     if (operation.layer >= 0) layer = operation.layer;
+    const RegionScope in(graph, operation.region.value_or(graph.region()));
     record_operation(r, operation);
   }
   Values results;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "alpa/ir/graph.h"
 #include "src/import/module.h"
 
 namespace alpa::stablehlo {
@@ -27,6 +28,7 @@ struct FlatOperation {
   const Operation* source = nullptr;  ///< its attributes and place
   std::vector<int> operands, results;
   int layer = -1;  ///< of the loop's rounds, counted through the function; -1: outside of loops
+  std::optional<Region> region = {};        ///< of a whole step; none: that of the graph
   std::vector<double> numbers = {};         ///< of a pattern: what `patterns.cc` says of it
   std::vector<std::vector<int>> dims = {};  ///< as `numbers`
 };
@@ -45,6 +47,12 @@ FlatFunction flatten(std::shared_ptr<const Module> module);
 
 /// Leaves out operations whose results nothing reads.
 void prune(FlatFunction& flat);
+
+/// Tells the regions of a whole step apart, whose first `state` arguments become its first `state`
+/// results. Forward is what the numbers behind them need, but for those that need more products,
+/// such as a norm of gradients. Apply is what follows from state that forward does not read; the
+/// rest is backward.
+void divide_step(FlatFunction& flat, std::size_t state);
 
 /// What every element of `operation`'s result is, if those of its operands are known; nullopt:
 /// unknown.

@@ -224,6 +224,9 @@ std::vector<int> run(Flattening& f, const Operation& operation, const Names& nam
     for (std::size_t i : {0, 1})
       if (known(f, operands[i]) == -std::numeric_limits<double>::infinity())
         return {operands[1 - i]};  // jax begins every softmax so
+  if (operation.kind == "stablehlo.subtract" && operands.size() == 2 &&
+      known(f, operands[1]) == 0.0)
+    return {operands[0]};
   return compute(f, operation, operands);
 }
 

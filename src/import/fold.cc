@@ -86,6 +86,7 @@ std::optional<double> fold(const Operation& operation, const std::vector<FlatVal
   if (kind == "stablehlo.select" && x.size() == 3) return x[0] != 0 ? x[1] : x[2];
   if (kind == "stablehlo.reduce") return reduced(operation, x);
   if (kind == "stablehlo.negate") return held(result, -x[0]);
+  if (kind == "stablehlo.sqrt" && x[0] >= 0) return held(result, std::sqrt(x[0]));
   if (kind == "stablehlo.not" && result.is_mask()) return 1 - x[0];
   if (x.size() != 2 || ((kind.ends_with(".and") || kind.ends_with(".or")) && !result.is_mask()))
     return std::nullopt;

@@ -71,27 +71,44 @@ struct Mask {
   int batch = 0;
 };
 
-/// `v` is broadcast to the scores; `dims`: their dimension of each of v's.
-bool read_mask(const Matching& m, int v, int rank, Mask& mask) {
-  const Spread from = m.spread(v);
+/// What v was before it was broadcast to `outer.base`, as a part of the scores.
+Spread within(const Matching& m, int v, const Spread& outer) {
+  Spread inner = m.spread(v);
+  for (int& d : inner.dims) d = d < 0 ? -1 : outer.dims[static_cast<std::size_t>(d)];
+  return inner;
+}
+
+/// A mask before it was made a number and compared with 0, as flax does.
+Spread plain_mask(const Matching& m, const Spread& from) {
+  const FlatOperation* const test = m.made_by(from.base, "stablehlo.compare");
+  if (!test || test->source->attribute("comparison_direction").text != "NE" ||
+      m.known(m.spread(test->operands[1]).base) != 0.0)
+    return from;
+  const Spread number = within(m, test->operands[0], from);
+  const FlatOperation* const made = m.made_by(number.base, "stablehlo.convert");
+  return made && m.value(made->operands[0]).type.is_mask() ? within(m, made->operands[0], number)
+                                                           : from;
+}
+
+/// Query ≥ key, both counted from 0.
+bool is_causal(const Matching& m, const Spread& from, int rank) {
+  const FlatOperation* const order = m.made_by(from.base, "stablehlo.compare");
+  return order && order->source->attribute("comparison_direction").text == "GE" &&
+         counts_along(m, order->operands[0], rank - 2, from.dims) &&
+         counts_along(m, order->operands[1], rank - 1, from.dims);
+}
+
+/// A mask that is broadcast to scores of this rank.
+bool read_mask(const Matching& m, const Spread& given, int rank, Mask& mask) {
+  const Spread from = plain_mask(m, given);
+  if (is_causal(m, from, rank)) return mask.causal = true;
   const FlatOperation* const choice = m.made_by(from.base, "stablehlo.select");
   if (choice && m.known(choice->operands[1]) == 1.0 && m.known(choice->operands[2]) == 0.0 &&
-      m.shape(choice->operands[0]) == m.shape(from.base)) {
-    const FlatOperation* const order = m.made_by(choice->operands[0], "stablehlo.compare");
-    if (!order || order->source->attribute("comparison_direction").text != "GE") return false;
-    mask.causal = counts_along(m, order->operands[0], rank - 2, from.dims) &&
-                  counts_along(m, order->operands[1], rank - 1, from.dims);
-    return mask.causal;
-  }
-  if (const FlatOperation* const both = m.made_by(from.base, "stablehlo.and");
-      both && static_cast<int>(from.dims.size()) == rank)
-    return read_mask(m, both->operands[0], rank, mask) &&
-           read_mask(m, both->operands[1], rank, mask);
-  if (const FlatOperation* const order = m.made_by(from.base, "stablehlo.compare");
-      order && order->source->attribute("comparison_direction").text == "GE" &&
-      counts_along(m, order->operands[0], rank - 2, from.dims) &&
-      counts_along(m, order->operands[1], rank - 1, from.dims))
-    return mask.causal = true;
+      m.shape(choice->operands[0]) == m.shape(from.base))
+    return read_mask(m, within(m, choice->operands[0], from), rank, mask);
+  if (const FlatOperation* const both = m.made_by(from.base, "stablehlo.and"))
+    return read_mask(m, within(m, both->operands[0], from), rank, mask) &&
+           read_mask(m, within(m, both->operands[1], from), rank, mask);
   // One mask of keys for each index of a batch dimension.
   std::vector<int> dims;
   for (int d : from.dims)
@@ -108,7 +125,8 @@ int unmasked_scores(const Matching& m, int v, Mask& mask) {
   if (!choice) return v;
   const auto otherwise = m.known(m.spread(choice->operands[2]).base);
   constexpr double kHidden = -1e4;
-  if (!otherwise || !(*otherwise <= kHidden) || !read_mask(m, choice->operands[0], m.rank(v), mask))
+  if (!otherwise || !(*otherwise <= kHidden) ||
+      !read_mask(m, m.spread(choice->operands[0]), m.rank(v), mask))
     return -1;
   return choice->operands[1];
 }

@@ -120,7 +120,7 @@ int centered(const Matching& m, int v) {
 /// max(0, mean(x²) - mean(x)²)
 int fast_variance_of(const Matching& m, int v) {
   int found = -1;
-  either_way(m.made_by(v, "stablehlo.maximum"), [&](int zero, int difference) {
+  either_way(m.made_by(m.spread(v).base, "stablehlo.maximum"), [&](int zero, int difference) {
     const FlatOperation* const minus = m.made_by(difference, "stablehlo.subtract");
     if (m.known(m.spread(zero).base) != 0.0 || !minus) return false;
     const int squares = mean_of(m, minus->operands[0]), mean = power_of(m, minus->operands[1], 2);

@@ -190,9 +190,11 @@ TrainingStep whole_step(const Imported& step, ImportedStepOptions options) {
           step.arguments.empty() ? "missing" : to_string(step.arguments[0].type));
   std::vector<bool> state(step.arguments.size());
   std::fill_n(state.begin(), count, true);
+  auto divided = std::make_shared<stablehlo::FlatFunction>(step.function());
+  stablehlo::divide_step(*divided, count);
   const auto build = [=](Builder& graph, const Batch& batch) {
     const Values arguments = arguments_of(step, state, options, graph, batch);
-    const Values results = step(arguments);
+    const Values results = stablehlo::record(recorder(graph), *divided, arguments);
     for (std::size_t i = 0; i < count; ++i)
       if (results[i].id != arguments[i].id) graph.update(arguments[i], results[i]);
     for (std::size_t i = count; i < results.size(); ++i)

@@ -1,11 +1,29 @@
 #pragma once
 /// What tests/import/make.py wrote of a model: jax's text, its arguments and results.
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "alpa/train/safetensors.h"
 #include "src/base/file.h"
 
 namespace alpa::testing {
+
+/// The modules of one file, each behind a line "// name".
+inline std::vector<std::pair<std::string, std::string>> modules(const std::string& text) {
+  constexpr std::string_view kBetween = "// -----\n";
+  std::vector<std::pair<std::string, std::string>> found;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(kBetween, at), text.size());
+    const std::string one = text.substr(at, end - at);
+    const std::size_t line = one.find('\n');
+    found.emplace_back(one.substr(3, line - 3), one.substr(line + 1));
+    at = end + kBetween.size();
+  }
+  return found;
+}
 
 struct JaxData {
   explicit JaxData(std::string model) : name(std::move(model)), numbers(path(".safetensors")) {}

@@ -6,7 +6,6 @@
 #include "alpa/import/stablehlo.h"
 #include "import/data.h"
 #include "support/difference.h"
-#include "support/evaluate.h"
 
 namespace import_kinds_test {
 
@@ -15,62 +14,57 @@ using namespace alpa::testing;
 
 namespace {
 
-/// The modules of one file, each behind a line "// name".
-std::vector<std::pair<std::string, std::string>> modules(const std::string& text) {
-  constexpr std::string_view kBetween = "// -----\n";
-  std::vector<std::pair<std::string, std::string>> found;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(kBetween, at), text.size());
-    const std::string one = text.substr(at, end - at);
-    const std::size_t line = one.find('\n');
-    found.emplace_back(one.substr(3, line - 3), one.substr(line + 1));
-    at = end + kBetween.size();
-  }
-  return found;
-}
-
-HostTensor host(const Array& array) { return tensor(array.type(), array.to_doubles()); }
-
-/// How far value and gradients of function `n` are from jax's.
-double difference(const Imported& function, const JaxData& data, std::size_t n) {
-  Recorder graph;
-  Values arguments;
-  Tensors inputs;
-  for (std::size_t i = 0; i < function.arguments.size(); ++i) {
-    const std::string name = fmt::format("x{}", i);
-    arguments.push_back(graph.parameter(name, function.arguments[i].type, zeros));
-    inputs.emplace(name, host(data.at(fmt::format("in.{}", n), i)));
-  }
-  const Value loss = function(arguments)[0];
-  output(graph, "loss", loss);
-  const Values gradients = gradient(loss, arguments);
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    output(graph, fmt::format("g{}", i), gradients[i]);
-  for (const char* name : {"loss"}) inputs.emplace(name, HostTensor({f32, {}}));
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    inputs.emplace(fmt::format("g{}", i), HostTensor(gradients[i].type()));
-  const auto result = evaluate(graph.finish(), inputs);
-  double most = largest_distance(result.update("loss"), data.at("out", n).to_doubles());
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    most = std::max(most, largest_distance(result.update(fmt::format("g{}", i)),
-                                           data.at(fmt::format("grad.{}", n), i).to_doubles()));
+/// How far value and gradients of function `n` are from jax's, run on one device.
+double difference(const Imported& function, const JaxData& data, std::size_t n, bool gradients) {
+  const auto name = [](std::size_t i) { return fmt::format("x{}", i); };
+  const TrainingStep step =
+      custom_step({{"unused", {f32, {1}}}}, [&](Builder& graph, const Batch&) {
+        Values arguments;
+        for (std::size_t i = 0; i < function.arguments.size(); ++i)
+          arguments.push_back(graph.parameter(name(i), function.arguments[i].type, zeros));
+        const Value loss = function(arguments)[0];
+        graph.metric("loss", loss);
+        if (!gradients) return;
+        const Values found = gradient(loss, arguments);
+        for (std::size_t i = 0; i < found.size(); ++i) graph.update(arguments[i], found[i]);
+      });
+  const Executable run = parallelize(step, Serial{}, Cluster::local(1));
+  TrainState state = run.init(0);
+  for (std::size_t i = 0; i < function.arguments.size(); ++i)
+    state[name(i)] = data.at(fmt::format("in.{}", n), i);
+  const double loss = run.run(state, {{"unused", Array({f32, {1}})}}).metrics["loss"];
+  double most = largest_distance({loss}, data.at("out", n).to_doubles());
+  for (std::size_t i = 0; gradients && i < function.arguments.size(); ++i)
+    most = std::max(most, largest_distance(state[name(i)], data.at(fmt::format("grad.{}", n), i)));
   return most;
 }
 
 }  // namespace
 
-TEST_CASE("small functions of jax have its values and gradients") {
-  const JaxData data("kinds");
+namespace {
+
+/// Checks every function of a file; returns their number.
+std::size_t check_functions(const char* file) {
+  const JaxData data(file);
   std::size_t n = 0;
   for (const auto& [name, text] : modules(data.text())) {
     CAPTURE(name);
-    CHECK_NOTHROW([&, text = text] {
-      const double most = difference(import_stablehlo(text), data, n);
+    CHECK_NOTHROW([&, name = name, text = text] {
+      const bool gradients = !name.starts_with("value of");
+      const double most = difference(import_stablehlo(text), data, n, gradients);
       CHECK_MESSAGE(most <= 2e-4, most);
     }());
     ++n;
   }
-  CHECK(n > 50);
+  return n;
 }
+
+}  // namespace
+
+TEST_CASE("small functions of jax have its values and gradients") {
+  CHECK(check_functions("kinds") > 50);
+}
+
+TEST_CASE("layers of flax have its values and gradients") { CHECK(check_functions("flax") == 7); }
 
 }  // namespace import_kinds_test

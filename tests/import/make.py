@@ -409,11 +409,11 @@ def kinds():
         "norm": (lambda x: x / jnp.linalg.norm(x, axis=1, keepdims=True), x),
         "log softmax": (lambda x: jax.nn.log_softmax(x) * x, x),
         "half": (lambda x: (x.astype(jnp.bfloat16) * 2).astype(jnp.float32), x),
-        "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4).astype(jnp.float32), x),
+        "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4), x),
         "table": (lambda x: x * jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)),
                                             jnp.float32), x),
-        "conv": (lambda x, k: conv(x, k, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
-                 images, kernel),
+        "conv": (lambda x, k: conv(x, k, (2, 1), "SAME",
+                                   dimension_numbers=("NHWC", "HWIO", "NHWC")), images, kernel),
         "conv nchw": (lambda x, k: conv(x, k, (1, 1), ((0, 1), (2, 0))),
                       images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1)),
         "conv 1d": (lambda x, k: conv(x[None], k, (1,), "SAME", rhs_dilation=(2,),
@@ -426,8 +426,8 @@ def kinds():
         "max pool": (lambda x: pool(x, 4, (1, 2, 3, 1), (1, 2, 1, 1), "VALID"), images),
         "sum pool": (lambda x: pool(x, 4, (1, 1, 3, 3), (1, 1, 2, 2), "SAME", lax.add, 0.0),
                      images.transpose(0, 3, 1, 2)),
-        "grad pool": (lambda x: x * lax.stop_gradient(jax.grad(
-            lambda x: (pool(x, 4, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum())(x)), images),
+        "value of grad pool": (lambda x: jax.grad(
+            lambda x: (pool(x, 4, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum())(x), images),
         "grad conv": (lambda x, k: jax.grad(lambda x: (conv(
             x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) ** 2).sum())(x),
             images, kernel),
@@ -440,25 +440,72 @@ def kinds():
     }
 
 
-def write_kinds():
+# ---- flax: its own layers, as functions of their parameters ----
+def flax_layers():
+    import flax.linen as nn
+
+    x, images = array("fx", 2, 6, 16), array("fi", 2, 8, 8, 3)
+    pad = jnp.asarray(np.arange(6)[None] < np.array([6, 4])[:, None])
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, mask=None):
+            mask = nn.make_causal_mask(x[..., 0]) if mask is None else mask
+            y = nn.MultiHeadDotProductAttention(4)(nn.LayerNorm()(x), mask=mask)
+            x = x + y
+            return x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.LayerNorm()(x))))
+
+    class Cnn(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.relu(nn.BatchNorm(use_running_average=False)(nn.Conv(8, (3, 3))(x)))
+            x = nn.avg_pool(nn.relu(nn.GroupNorm(4)(nn.Conv(8, (3, 3), strides=2)(x))), (2, 2))
+            return nn.Dense(4)(x.reshape(x.shape[0], -1))
+
+    def of(module, *args):
+        variables = module.init(jax.random.key(0), *args)
+        leaves, tree = jax.tree.flatten(variables["params"])
+        rest = {k: v for k, v in variables.items() if k != "params"}
+
+        def f(*leaves):
+            given = {"params": jax.tree.unflatten(tree, leaves), **rest}
+            return module.apply(given, *args, mutable=list(rest))[0]
+
+        return f, *leaves
+
+    return {
+        "causal block": of(Block(), x),
+        "block with padding": of(Block(), x, nn.make_attention_mask(pad, pad)),
+        "convolutions": of(Cnn(), images),
+        "embedding": of(nn.Embed(7, 5), ids("fe", 7, 3, 4)),
+        "rms norm": of(nn.RMSNorm(), x),
+        "lstm": of(nn.RNN(nn.LSTMCell(5)), x),
+        "gru": of(nn.RNN(nn.GRUCell(5)), x),
+    }
+
+
+def write_functions(file, functions):
     texts, numbers = [], {}
-    for n, (name, (f, *args)) in enumerate(kinds().items()):
-        total = lambda *a: (lambda r: (r * jnp.cos(jnp.arange(r.size).reshape(r.shape))).sum())(f(*a))
+    for n, (name, (f, *args)) in enumerate(functions.items()):
+        def total(*given, f=f):
+            found = f(*given)
+            return (found * jnp.cos(jnp.arange(found.size).reshape(found.shape))).sum()
+
         texts.append(f"// {name}\n" + text_of(total, *args))
         grads = jax.grad(total, argnums=tuple(range(len(args))))(*args)
         numbers[f"out.{n}"] = total(*args)
         for a, (x, g) in enumerate(zip(args, grads)):
             numbers |= {f"in.{n}.{a}": x, f"grad.{n}.{a}": g}
-    write("kinds", "// -----\n".join(texts), numbers)
+    write(file, "// -----\n".join(texts), numbers)
 
 
 def main(names):
     FOLDER.mkdir(exist_ok=True)
-    if not names or "kinds" in names:
-        write_kinds()
-    for name in names or MODELS:
-        if name == "kinds":
-            continue
+    files = {"kinds": kinds, "flax": flax_layers}
+    for name in files:
+        if not names or name in names:
+            write_functions(name, files[name]())
+    for name in [name for name in names or MODELS if name in MODELS]:
         f, state, batch = MODELS[name]()
         text = text_of(f, state, batch, named=name == "mlp")
         found = jax.jit(f)(state, batch)

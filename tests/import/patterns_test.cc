@@ -13,12 +13,14 @@ using namespace alpa::testing;
 
 namespace {
 
-std::string recognised(const char* name) {
+std::string recognised_in(const std::string& module) {
   std::string text;
-  for (const Recognised& found : import_stablehlo(JaxData(name).text()).recognised)
+  for (const Recognised& found : import_stablehlo(module).recognised)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", found.times, found.pattern);
   return text;
 }
+
+std::string recognised(const char* name) { return recognised_in(JaxData(name).text()); }
 
 }  // namespace
 
@@ -30,6 +32,22 @@ TEST_CASE("attention, norms, losses, activations and lookups of jax become opera
   CHECK(recognised("bert") ==
         "2 attention, 1 cross_entropy, 1 embedding, 2 exact_gelu, 4 layer_norm");
   CHECK(recognised("vit") == "2 attention, 1 cross_entropy, 2 gelu, 5 layer_norm");
+}
+
+TEST_CASE("flax's attention, norms and activations become operators") {
+  const std::pair<std::string, std::string> expected[] = {
+      {"causal block", "1 attention, 1 gelu, 2 layer_norm"},
+      {"block with padding", "1 gelu, 2 layer_norm"},  // a mask of each query: as it is written
+      {"rms norm", "1 rms_norm"},
+      {"embedding", "1 embedding"}};
+  const auto all = modules(JaxData("flax").text());
+  for (const auto& [name, patterns] : expected) {
+    CAPTURE(name);
+    const auto found =
+        std::ranges::find(all, name, [](const auto& module) { return module.first; });
+    REQUIRE(found != all.end());
+    CHECK(recognised_in(found->second) == patterns);
+  }
 }
 
 }  // namespace import_patterns_test

@@ -40,6 +40,8 @@ class Imported {
   /// are layers. Throws Error if number or types differ from `arguments`, or, with line and column,
   /// if the text has an operation that is not supported.
   Values operator()(const Values& arguments) const;
+  /// The function without calls and loops, for the library.
+  const stablehlo::FlatFunction& function() const { return *function_; }
 
  private:
   friend Imported import_stablehlo(const std::string& text);
