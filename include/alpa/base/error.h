@@ -21,16 +21,16 @@ class Bug : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+#ifdef ALPA_CHECK_MESSAGES
 /// The format of a message. Builds of alpa itself check it against the arguments, and programs that
 /// define ALPA_CHECK_MESSAGES do: for others, that would be a tenth of the time `alpa.h` takes.
-#ifdef ALPA_CHECK_MESSAGES
 template <class... Args>
 using MessageFormat = fmt::format_string<Args...>;
 #else
+/// The format of a message, which is not checked when it is compiled.
 template <class... Args>
 using MessageFormat = fmt::string_view;
 #endif
-
 /// Throws `Error` with a formatted message; `fail` is for callers.
 [[noreturn]] void throw_error(fmt::string_view format, fmt::format_args args);
 /// Throws `Bug` with a formatted message; `bug` is for callers.

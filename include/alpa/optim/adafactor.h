@@ -17,9 +17,9 @@ double relative_step(std::int64_t step);
 /// Adafactor (Shazeer and Stern 2018): second moments of a matrix are kept as means of its rows
 /// ("<p>.adafactor_rows") and columns ("<p>.adafactor_columns").
 struct Adafactor {
-  LearningRate learning_rate = relative_step;
-  double decay = 0.8;       ///< beta2 of step t is 1 - t^-decay
-  double epsilon = 1e-30;   ///< added to squared gradients
+  LearningRate learning_rate = relative_step;  ///< of a step
+  double decay = 0.8;                          ///< beta2 of step t is 1 - t^-decay
+  double epsilon = 1e-30;                      ///< added to squared gradients
   double clip_rms = 1;      ///< largest root mean square of a parameter's direction; 0: any
   double momentum = 0;      ///< of the update; 0 keeps none
   double weight_decay = 0;  ///< decoupled; not multiplied by the learning rate
