@@ -35,21 +35,16 @@ PlannedModel model_of_jax(const PlanFlags& flags, const std::string& text) {
                         "on a whole step of JAX, which is as it is");
   PlannedModel model{.name = flags.name, .fixed_rows = true};
   if (flags.micro_batches != "auto") model.micro_batches = std::stoi(flags.micro_batches);
-  const auto step_with = [&](Remat remat) {
-    const ImportedStepOptions options{
-        .parameters = flags.parameters,
-        .micro_batches = model.micro_batches,
-        .step = {.precision = programs::precision_of(flags), .remat = remat}};
-    return tools::imported_step(function, flags.name, programs::make_optimizer(flags), options);
-  };
-  const bool given = flags.given.contains("--remat");
-  model.step = step_with(given ? programs::remat_of(flags) : Remat::none);
+  // No text marks layers to compute again, so only what is asked for is tried.
+  const bool remat = flags.given.contains("--remat");
+  const ImportedStepOptions options{
+      .parameters = flags.parameters,
+      .micro_batches = model.micro_batches,
+      .step = {.precision = programs::precision_of(flags),
+               .remat = remat ? programs::remat_of(flags) : Remat::none}};
+  model.step = tools::imported_step(function, flags.name, programs::make_optimizer(flags), options);
   const Graph graph = model.step.trace(model.micro_batches);
-  const bool layers = num_layers(graph) > 1;
-  // The planner chooses among layers that the text has, as it does for models of alpa.
-  if (!given && layers && tools::is_loss(function))
-    model.step = step_with(programs::remat_of(flags));
-  model.has_layers = tools::is_loss(function) || layers;
+  model.has_layers = tools::is_loss(function);
   model.imported = tools::imported_text(function, graph);
   return model;
 }

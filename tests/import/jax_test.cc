@@ -92,6 +92,9 @@ void check_step(const char* name) {
 TEST_CASE("an MLP with cross entropy has jax's loss and gradients") { check_loss("mlp"); }
 TEST_CASE("a decoder of Llama's parts has jax's loss and gradients") { check_loss("llama"); }
 TEST_CASE("layers in lax.scan have jax's loss and gradients") { check_loss("llama_scan"); }
+TEST_CASE("rounds of lax.scan are layers that two stages share") {
+  check_loss(JaxData("llama_scan"), PipeshardParallel{.stages = UniformStages{2}}, 4);
+}
 TEST_CASE("BERT with a mask has jax's loss and gradients") { check_loss("bert"); }
 TEST_CASE("threefry's dropout is computed as jax does") { check_loss("bert_dropout"); }
 TEST_CASE("a vision transformer has jax's loss and gradients") { check_loss("vit"); }
