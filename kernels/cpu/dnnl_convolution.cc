@@ -76,6 +76,11 @@ struct DnnlConvolution::Impl {
 };
 
 bool DnnlConvolution::Impl::prepare(DType dtype) {
+  // On AVX2, oneDNN 2.6 reorders a gradient by blocks of eight channels and eight features, the
+  // last ones too, and so writes past its end.
+  constexpr std::int64_t kBlock = 8;
+  const bool has_rest = shape.channels % kBlock != 0 || shape.features % kBlock != 0;
+  if (is_gradient_of_kernel() && has_rest) return false;
   const DType summed = is_gradient_of_kernel() ? f32 : dtype;
   whole.emplace(shape, at_once, pass, dtype, any_kernel(shape, summed), threads);
   if (!whole->usable()) return false;
