@@ -27,6 +27,14 @@ std::int64_t images_of_task(const ConvolutionShape& s, ConvolutionPass pass) {
   return up(s.batch, tasks);
 }
 
+/// True for gradients of strided 1 × 1 kernels over few channels: oneDNN 2.6 writes past the scratch
+/// that it asks for, on AVX2.
+bool exceeds_scratch(const ConvolutionShape& s, ConvolutionPass pass) {
+  constexpr std::int64_t kVector = 8;
+  return pass == ConvolutionPass::grad_kernel && s.h.size == 1 && s.w.size == 1 &&
+         (s.h.stride > 1 || s.w.stride > 1) && s.channels / s.groups < kVector;
+}
+
 /// The convolution of so many images at a time.
 struct Images {
   Primitive primitive;
@@ -76,11 +84,7 @@ struct DnnlConvolution::Impl {
 };
 
 bool DnnlConvolution::Impl::prepare(DType dtype) {
-  // On AVX2, oneDNN 2.6 reorders a gradient by blocks of eight channels and eight features, the
-  // last ones too, and so writes past its end.
-  constexpr std::int64_t kBlock = 8;
-  const bool has_rest = shape.channels % kBlock != 0 || shape.features % kBlock != 0;
-  if (is_gradient_of_kernel() && has_rest) return false;
+  if (exceeds_scratch(shape, pass)) return false;
   const DType summed = is_gradient_of_kernel() ? f32 : dtype;
   whole.emplace(shape, at_once, pass, dtype, any_kernel(shape, summed), threads);
   if (!whole->usable()) return false;

@@ -60,6 +60,8 @@ TEST_CASE("convolutions and their gradients do not depend on threads") {
       check_shapes({images, 9, 7, 40, 72, 3, 2}, dtype);
       check_shapes({images, 6, 10, 24, 36, 3, 1, 3}, dtype);
     }
+    for (std::int64_t channels : {1, 3, 4, 5, 6, 7, 8})  // less than a vector, or one
+      check_shapes({4, 8, 8, channels, 16, 1, 2}, dtype);
     check_shapes({1, 28, 30, 80, 272, 3}, dtype);  // enough of all for sixteen tasks
     check_shapes({17, 5, 6, 6, 10, 3, 1, 2}, dtype);
   }

@@ -74,8 +74,8 @@ inline KernelTensor kernel_tensor(const HostTensor& t) {
   return k;
 }
 
-/// Runs the kernel; `outputs` give types, offsets and global shapes. The buffers end
-/// exactly where the tensors end.
+/// Runs the kernel; `outputs` give types, offsets and global shapes. Buffers of inputs end exactly
+/// where the tensors end. Throws Bug if the kernel writes past its scratch or an output.
 inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<HostTensor> inputs,
                                           std::vector<HostTensor> outputs,
                                           const CallOptions& options = {}) {
@@ -91,16 +91,25 @@ inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<H
   if (kernel.prepare) call.prepared = kernel.prepare(call);
   const std::int64_t workspace = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
   constexpr std::byte kGuard{0xc5};
-  std::vector<std::byte> scratch(static_cast<std::size_t>(workspace + 128), kGuard);
+  constexpr std::size_t kGuardBytes = 4096;
+  const auto is_guard = [=](std::byte byte) { return byte == kGuard; };
+  std::vector<std::byte> scratch(static_cast<std::size_t>(workspace + 64 + kGuardBytes), kGuard);
   call.workspace =
       scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
   for (std::size_t i = 0; i < inputs.size(); ++i) call.inputs[i].data = inputs[i].bytes.data();
-  for (std::size_t i = 0; i < outputs.size(); ++i) call.outputs[i].data = outputs[i].bytes.data();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].bytes.resize(outputs[i].bytes.size() + kGuardBytes, kGuard);
+    call.outputs[i].data = outputs[i].bytes.data();
+  }
   for (const auto& [out, in] : options.in_place) call.outputs[out].data = call.inputs[in].data;
   kernel.run(call);
-  invariant(std::all_of(call.workspace + workspace, scratch.data() + scratch.size(),
-                        [=](std::byte byte) { return byte == kGuard; }),
+  invariant(std::all_of(call.workspace + workspace, scratch.data() + scratch.size(), is_guard),
             "the kernel writes past its {} bytes of scratch", workspace);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    invariant(std::all_of(outputs[i].bytes.end() - kGuardBytes, outputs[i].bytes.end(), is_guard),
+              "the kernel writes past output {} of {}", i, to_string(outputs[i].type));
+    outputs[i].bytes.resize(outputs[i].bytes.size() - kGuardBytes);
+  }
   for (const auto& [out, in] : options.in_place) outputs[out].bytes = inputs[in].bytes;
   return outputs;
 }
