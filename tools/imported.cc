@@ -35,15 +35,11 @@ Imported imported(const std::string& text, const std::string& path) {
   return naming(path, [&] { return import_stablehlo(text); });
 }
 
-bool is_loss(const Imported& function) {
-  return function.results.size() == 1 && function.results[0].type.shape.empty();
-}
-
 TrainingStep imported_step(const Imported& function, const std::string& path,
                            const Optimizer& optimizer, const ImportedStepOptions& options) {
   return naming(path, [&] {
-    return is_loss(function) ? training_step(function, optimizer, options)
-                             : whole_step(function, options);
+    return function.is_loss() ? training_step(function, optimizer, options)
+                              : whole_step(function, options);
   });
 }
 
@@ -51,8 +47,8 @@ std::string imported_text(const Imported& function, const Graph& graph) {
   const auto state = std::ranges::count_if(graph.inputs, [](const Input& input) {
     return input.kind == InputKind::state && input.of.empty();
   });
-  std::string text = fmt::format("{} of {} {}", is_loss(function) ? "a loss" : "a whole step",
-                                 state, is_loss(function) ? "parameters" : "tensors of state");
+  std::string text = fmt::format("{} of {} {}", function.is_loss() ? "a loss" : "a whole step",
+                                 state, function.is_loss() ? "parameters" : "tensors of state");
   for (const Recognised& found : function.recognised)
     text += fmt::format("{} {} {}", &found == &function.recognised.front() ? ";" : ",", found.times,
                         found.pattern);

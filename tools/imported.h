@@ -13,9 +13,6 @@ bool is_stablehlo(std::string_view text);
 /// The function in `text`. Throws Error that names the file `path`.
 alpa::Imported imported(const std::string& text, const std::string& path);
 
-/// True if the function is a loss, false if it is a whole step.
-bool is_loss(const alpa::Imported& function);
-
 /// A loss trained by `optimizer`, or a whole step as it is. Throws Error that names `path`.
 alpa::TrainingStep imported_step(const alpa::Imported& function, const std::string& path,
                                  const alpa::Optimizer& optimizer,

@@ -31,7 +31,7 @@ PlannedModel model_of_jax(const PlanFlags& flags, const std::string& text) {
                         "on a function of JAX, which has been lowered for its extents");
   for (const char* flag :
        {"--precision", "--optimizer", "--remat", "--micro-batches", "--parameters"})
-    cli::require_effect(flags.given, flag, !tools::is_loss(function),
+    cli::require_effect(flags.given, flag, !function.is_loss(),
                         "on a whole step of JAX, which is as it is");
   PlannedModel model{.name = flags.name, .fixed_rows = true};
   if (flags.micro_batches != "auto") model.micro_batches = std::stoi(flags.micro_batches);
@@ -44,7 +44,7 @@ PlannedModel model_of_jax(const PlanFlags& flags, const std::string& text) {
                .remat = remat ? programs::remat_of(flags) : Remat::none}};
   model.step = tools::imported_step(function, flags.name, programs::make_optimizer(flags), options);
   const Graph graph = model.step.trace(model.micro_batches);
-  model.has_layers = tools::is_loss(function);
+  model.has_layers = function.is_loss();
   model.imported = tools::imported_text(function, graph);
   return model;
 }

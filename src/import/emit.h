@@ -69,6 +69,7 @@ Value reversed(Value x, std::int64_t axis);
 /// The kind of the one operation in a reduction's or scatter's block; "": another block. "return"
 /// where the block gives its second argument back.
 std::string_view combiner(const Operation& operation);
+std::string_view combiner(const Block& block);
 
 // ---- operators of bits, which alpa lacks: ui32 as i32
 /// x `what` y: add, sub, mul, and, or, xor, shl, shr, lt, le, gt, ge; comparisons give u8.

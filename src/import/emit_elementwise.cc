@@ -53,9 +53,13 @@ Values remainder(const Call& call) {
 
 Values sign_of(const Call& call) {
   call.expect(1);
+  if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; use i32");
   const DType dtype = call.in[0].dtype();
   return {is_floating(dtype) ? sign(call.in[0]) : cast(sign(cast(call.in[0], f64)), dtype)};
 }
+
+Value larger_bits(Value x, Value y) { return where(bits("ge", x, y), x, y); }
+Value smaller_bits(Value x, Value y) { return where(bits("le", x, y), x, y); }
 
 /// max(x, 0) has gradient 0 at 0, as jax's relu.
 Values maximum_of(const Call& call) {
@@ -63,9 +67,14 @@ Values maximum_of(const Call& call) {
   if (is_floating(call.in[0].dtype()))
     for (std::size_t i : {0, 1})
       if (call.known(i) == 0.0) return {relu(call.in[1 - i])};
+  if (is_unsigned(call)) return {larger_bits(call.in[0], call.in[1])};
   return binary<maximum, either>(call, "");
 }
-Values minimum_of(const Call& call) { return binary<minimum, both>(call, ""); }
+Values minimum_of(const Call& call) {
+  call.expect(2);
+  if (is_unsigned(call)) return {smaller_bits(call.in[0], call.in[1])};
+  return binary<minimum, both>(call, "");
+}
 
 Values power(const Call& call) {
   call.expect(2);
@@ -120,7 +129,9 @@ Values select(const Call& call) {
 
 Values clamp(const Call& call) {
   call.expect(3);
-  return {minimum(maximum(call.in[1], call.in[0]), call.in[2])};
+  const auto [low, x, high] = std::tuple(call.in[0], call.in[1], call.in[2]);
+  if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; use i32");
+  return {minimum(maximum(x, low), high)};
 }
 
 Values convert(const Call& call) {
@@ -129,6 +140,8 @@ Values convert(const Call& call) {
   const DType to = call.result_type().dtype;
   if (call.result().is_mask()) return {is_mask(call) ? x : ne(x, 0)};
   if (is_unsigned(call) && is_floating(to)) return {cast(bits_as("f32", x), to)};
+  if (call.result().is_unsigned() && is_floating(x.dtype()))
+    call.fail("of floating numbers to unsigned ones is not supported; use i32");
   return {cast(x, to)};
 }
 

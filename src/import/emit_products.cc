@@ -56,29 +56,45 @@ Values dot_general(const Call& call) {
   return {einsum(x + "," + y + "->" + result, cast(call.in[0], to), cast(call.in[1], to))};
 }
 
-/// Whether `start` changes nothing.
-bool is_neutral(std::string_view kind, std::optional<double> start) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (!start) return false;
-  if (kind == "stablehlo.add" || kind == "stablehlo.or") return *start == 0;
-  if (kind == "stablehlo.maximum") return *start == -kInfinity || *start <= -2147483648.0;
-  if (kind == "stablehlo.minimum") return *start == kInfinity || *start >= 2147483647.0;
-  return *start == 1;
-}
-
 Value largest_of_masks(Value x, const Axes& axes) { return ne(max(cast(x, f32), axes), 0); }
 
 Value reduced(const Call& call, std::string_view kind, Value x, const Axes& axes) {
   const bool mask = call.operand(0).type.is_mask();
+  if (mask && axes.empty()) return x;
   if (mask && (kind == "stablehlo.or" || kind == "stablehlo.maximum"))
     return largest_of_masks(x, axes);
   if (mask && (kind == "stablehlo.and" || kind == "stablehlo.minimum"))
     return eq(largest_of_masks(eq(x, 0), axes), 0);
-  if (kind == "stablehlo.add") return sum(x, axes);
-  if (kind == "stablehlo.maximum") return max(x, axes);
-  if (kind == "stablehlo.minimum") return -max(-x, axes);
+  if (kind == "stablehlo.add") return axes.empty() ? x : sum(x, axes);
+  if (call.operand(0).type.is_unsigned())
+    call.fail("of unsigned numbers is not supported; use i32");
+  if (kind == "stablehlo.maximum") return axes.empty() ? x : max(x, axes);
+  if (kind == "stablehlo.minimum") return axes.empty() ? x : -max(-x, axes);
   call.fail("by {} is not supported, only by add, maximum, minimum, and, or",
             kind.empty() ? "a block of several operations" : excerpt(kind));
+}
+
+/// What changes nothing as the start of a reduction.
+double neutral(std::string_view kind, const Type& type) {
+  const bool whole = !is_floating(tensor_type(type, {}).dtype);
+  const double most = type.is_mask() ? 1
+                      : whole        ? std::numeric_limits<std::int32_t>::max()
+                                     : std::numeric_limits<double>::infinity(),
+               least = type.is_mask() ? 0
+                       : whole        ? std::numeric_limits<std::int32_t>::min()
+                                      : -most;
+  if (kind == "stablehlo.maximum") return least;
+  if (kind == "stablehlo.minimum") return most;
+  return kind == "stablehlo.and" ? 1 : 0;
+}
+
+/// A reduction's result and its start.
+Value joined(const Call& call, std::string_view kind, Value x, Value start) {
+  const Value y = broadcast_to(start, x.shape());
+  if (kind == "stablehlo.add") return x + y;
+  const bool largest = kind == "stablehlo.maximum" || kind == "stablehlo.or";
+  if (call.operand(0).type.is_mask()) return largest ? where(x, 1, y) : where(x, y, 0);
+  return largest ? maximum(x, y) : minimum(x, y);
 }
 
 /// argmax is a reduction of values and positions together.
@@ -99,15 +115,18 @@ Values reduce(const Call& call) {
   if (call.in.size() != 2)
     call.fail("of several tensors together is not supported, but for argmax");
   const std::string_view kind = combiner(call.source());
-  if (!is_neutral(kind, call.known(1))) call.fail("from another start than the usual one");
-  return {axes.empty() ? call.in[0] : reduced(call, kind, call.in[0], axes)};
+  const Value found = reduced(call, kind, call.in[0], axes);
+  if (call.known(1) == neutral(kind, call.operand(0).type)) return {found};
+  return {joined(call, kind, found, call.in[1])};
 }
 
 }  // namespace
 
 std::string_view combiner(const Operation& operation) {
-  if (operation.blocks.size() != 1) return "";
-  const Block& block = operation.blocks[0];
+  return operation.blocks.size() == 1 ? combiner(operation.blocks[0]) : "";
+}
+
+std::string_view combiner(const Block& block) {
   if (block.arguments.size() != 2) return "";
   if (block.operations.size() == 1 && block.operations[0].operands.size() == 1 &&
       block.operations[0].operands[0] == block.arguments[1])

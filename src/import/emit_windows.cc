@@ -1,6 +1,7 @@
 // src/import/emit_windows.cc — convolutions in any order of dimensions, and pooling
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -192,15 +193,21 @@ Values reduce_window(const Call& call) {
     if (const auto sums = running_sums(call)) return *sums;
   const Pooling p = pooling_of(call);
   const Value x = transpose(call.in[0], p.order);
-  if (kind == "stablehlo.maximum") return {transpose(max_pool(x, p.options), inverse(p.order))};
+  if (kind == "stablehlo.maximum" && call.known(1) == -std::numeric_limits<double>::infinity())
+    return {transpose(max_pool(x, p.options), inverse(p.order))};
   if (kind != "stablehlo.add" || call.known(1) != 0.0)
-    call.fail("by {} is not supported, only by maximum, or add from 0", excerpt(kind));
+    call.fail("by {} is not supported, only by maximum from -inf, or add from 0", excerpt(kind));
   return {transpose(sums_of_windows(call, x, p.options), inverse(p.order))};
 }
 
 /// The gradient of max pooling, as jax writes it.
 Values select_and_scatter(const Call& call) {
+  const std::vector<Block>& blocks = call.source().blocks;
   if (call.in.size() != 3 || call.known(2) != 0.0) call.fail("from another start than 0");
+  if (blocks.size() != 2 || combiner(blocks[0]) != "stablehlo.compare" ||
+      blocks[0].operations[0].attribute("comparison_direction").text != "GE" ||
+      combiner(blocks[1]) != "stablehlo.add")
+    call.fail("is supported only as the gradient of max pooling: selected by GE, added up");
   const Pooling p = pooling_of(call);
   const Value x = transpose(call.in[0], p.order), dy = transpose(call.in[1], p.order);
   const auto& [window, stride, before, after] = p.options;

@@ -54,7 +54,7 @@ void prune(FlatFunction& flat);
 /// rest is backward.
 void divide_step(FlatFunction& flat, std::size_t state);
 
-/// What every element of `operation`'s result is, if those of its operands are known; nullopt:
+/// Value of every element of the operation's result, if those of its operands are known; nullopt:
 /// unknown.
 std::optional<double> fold(const Operation& operation, const std::vector<FlatValue>& operands,
                            const Type& result);

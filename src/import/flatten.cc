@@ -10,7 +10,8 @@
 namespace alpa::stablehlo {
 namespace {
 
-constexpr int kMostRounds = 4096, kMostCalls = 100;
+constexpr int kMostRounds = 4096, kDeepestCalls = 100;  ///< rounds of a loop, calls in calls
+constexpr int kMostCalls = 1 << 16;
 constexpr std::size_t kMostOperations = 1 << 18;
 
 /// Flat values by the text's values, of a call that is being inlined.
@@ -19,8 +20,9 @@ using Names = std::unordered_map<int, int>;
 struct Flattening {
   const Module& module;
   FlatFunction flat = {};
-  std::unordered_map<int, std::vector<int>> stacks = {};  ///< see `update_stack`
-  int calls = 0, layer = -1, layers = 0;
+  std::unordered_map<int, std::vector<int>> stacks = {};      ///< see `update_stack`
+  std::unordered_map<const Block*, bool> with_products = {};  ///< see `has_products`
+  int nested = 0, calls = 0, layer = -1, layers = 0;
 };
 
 std::vector<int> run_block(Flattening& f, const Block& block, Names& names);
@@ -80,27 +82,29 @@ std::vector<int> call(Flattening& f, const Operation& operation, const std::stri
   if (body.arguments.size() != operands.size())
     fail_at(operation.place, "@{} takes {} operands, not {}", excerpt(callee),
             body.arguments.size(), operands.size());
-  if (++f.calls > kMostCalls) fail_at(operation.place, "@{} calls itself", excerpt(callee));
+  if (++f.nested > kDeepestCalls) fail_at(operation.place, "@{} calls itself", excerpt(callee));
+  if (++f.calls > kMostCalls) fail_at(operation.place, "more than {} calls", kMostCalls);
   Names names;
   for (std::size_t i = 0; i < operands.size(); ++i) names[body.arguments[i]] = operands[i];
   std::vector<int> results = run_block(f, body, names);
-  --f.calls;
+  --f.nested;
   return results;
 }
 
-bool has_products(const Flattening& f, const Block& block, int depth = 0) {
-  for (const Operation& operation : block.operations) {
+/// Whether the block has products, or calls a function that has.
+bool has_products(Flattening& f, const Block& block) {
+  const auto [known, is_new] = f.with_products.emplace(&block, false);
+  if (!is_new) return known->second;
+  const bool found = std::ranges::any_of(block.operations, [&](const Operation& operation) {
     if (operation.kind == "stablehlo.dot_general" || operation.kind == "stablehlo.convolution")
       return true;
-    for (const Block& inner : operation.blocks)
-      if (has_products(f, inner, depth)) return true;
+    const auto inner = [&](const Block& of) { return has_products(f, of); };
+    if (std::ranges::any_of(operation.blocks, inner)) return true;
     const Attribute* const callee = operation.find("callee");
-    if (!callee || depth > kMostCalls) continue;
-    const auto found = f.module.functions.find(callee->text);
-    if (found != f.module.functions.end() && has_products(f, found->second->blocks[0], depth + 1))
-      return true;
-  }
-  return false;
+    const auto function = f.module.functions.find(callee ? callee->text : "");
+    return function != f.module.functions.end() && inner(function->second->blocks[0]);
+  });
+  return f.with_products[&block] = found;
 }
 
 /// The rounds of a loop whose condition is known before each. Those of a model's layers, which have

@@ -1,6 +1,7 @@
 #pragma once
-/// What patterns look at: who makes a value, through broadcasts; who reads it; and the change of a
-/// function by one operation of a pattern. Operations are visited from the last to the first.
+/// Functions that patterns are written with: the maker of a value, through broadcasts; its readers;
+/// and the change of a function by one operation of a pattern. Operations are visited from the last
+/// to the first.
 #include <functional>
 #include <string_view>
 #include <vector>

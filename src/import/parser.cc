@@ -10,26 +10,32 @@ namespace {
 /// Most values of a text.
 constexpr std::size_t kMostValues = 1 << 22;
 
+/// Values of one name: an operation's results, which follow each other, or an argument.
+struct Named {
+  int first = 0, count = 1;
+};
+
 struct Parser {
   Reader reader;
   Module module;
   /// Values by name, of the regions around the place that is read.
-  std::vector<std::unordered_map<std::string_view, int>> scopes = {};
+  std::vector<std::unordered_map<std::string_view, Named>> scopes = {};
   std::map<std::string, std::string, std::less<>> locations = {};  ///< aliases, #loc1 → text
 
   explicit Parser(std::string_view text) : reader(text) {}
 };
 
-int add_value(Parser& p, Place place, std::string_view name, Type type) {
-  if (p.module.types.size() >= kMostValues) fail_at(place, "more than {} values", kMostValues);
-  const int id = static_cast<int>(p.module.types.size());
-  p.module.types.push_back(std::move(type));
-  if (!p.scopes.back().emplace(name, id).second)
+/// Values of these types, the first of which is returned.
+int add_values(Parser& p, Place place, std::string_view name, const std::vector<Type>& types) {
+  const int first = static_cast<int>(p.module.types.size());
+  p.module.types.insert(p.module.types.end(), types.begin(), types.end());
+  if (p.module.types.size() > kMostValues) fail_at(place, "more than {} values", kMostValues);
+  if (!p.scopes.back().emplace(name, Named{first, static_cast<int>(types.size())}).second)
     fail_at(place, "%{} is defined twice", excerpt(name));
-  return id;
+  return first;
 }
 
-/// Values "%a" and "%a#1" of an operation with several results follow each other.
+/// The value of %a, or of %a#1, the second result.
 int find_value(Parser& p) {
   const Place place = p.reader.place();
   p.reader.expect("%");
@@ -37,9 +43,10 @@ int find_value(Parser& p) {
   const int index = p.reader.take("#") ? static_cast<int>(p.reader.count()) : 0;
   for (auto scope = p.scopes.rbegin(); scope != p.scopes.rend(); ++scope)
     if (const auto found = scope->find(name); found != scope->end()) {
-      const int id = found->second + index;
-      if (id >= static_cast<int>(p.module.types.size())) break;
-      return id;
+      if (index >= found->second.count)
+        fail_at(place, "%{} has {} results, none of number {}", excerpt(name), found->second.count,
+                index);
+      return found->second.first + index;
     }
   fail_at(place, "%{} is not defined before it is read", excerpt(name));
 }
@@ -73,7 +80,7 @@ void read_arguments(Parser& p, Block& block) {
       p.reader.expect("%");
       const std::string_view name = p.reader.word();
       p.reader.expect(":");
-      block.arguments.push_back(add_value(p, place, name, read_type(p.reader)));
+      block.arguments.push_back(add_values(p, place, name, {read_type(p.reader)}));
       block.names.push_back(read_location(p));
     } while (p.reader.take(","));
     p.reader.expect(")");
@@ -153,12 +160,8 @@ void read_operation(Parser& p, Block& block) {
   if (types.size() != count)
     fail_at(operation.place, "\"{}\" has {} results, but names {}", excerpt(operation.kind),
             types.size(), count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const int id = i == 0 ? add_value(p, operation.place, name, types[0])
-                          : static_cast<int>(p.module.types.size());
-    if (i > 0) p.module.types.push_back(types[i]);
-    operation.results.push_back(id);
-  }
+  const int first = count > 0 ? add_values(p, operation.place, name, types) : 0;
+  for (int i = 0; i < static_cast<int>(count); ++i) operation.results.push_back(first + i);
   block.operations.push_back(std::move(operation));
 }
 

@@ -162,9 +162,12 @@ Values Imported::operator()(const Values& values) const {
   return stablehlo::record(recorder(values[0]), *function_, values);
 }
 
+bool Imported::is_loss() const {
+  return results.size() == 1 && results[0].type.shape.empty() && is_floating(results[0].type.dtype);
+}
+
 TrainingStep training_step(const Imported& loss, Optimizer optimizer, ImportedStepOptions options) {
-  require(loss.results.size() == 1 && loss.results[0].type.shape.empty() &&
-              is_floating(loss.results[0].type.dtype),
+  require(loss.is_loss(),
           "StableHLO: a loss has one floating number as result, this function has {}; import a "
           "whole step with `whole_step`",
           loss.results.size() == 1 ? to_string(loss.results[0].type)

@@ -38,6 +38,7 @@ std::vector<std::string> manifest_seeds() {
                              .metrics = {{"loss", 0.25}},
                              .plan_hash = "0123456789abcdef",
                              .user = {{"note", "a \"text\""}},
+                             .operators = {{"shop.scale", 2}},
                              .tensors = {},
                              .shards = {{"shard-0-of-1.safetensors", 512, 1024, 1, 2}}};
   checkpoint::Manifest split = small;

@@ -66,6 +66,8 @@ TEST_CASE("mistakes in the text are named with line and column") {
       import_error(function_of("    \"func.return\"(%x) : (tensor<?xf32>) -> ()")) ==
       "StableHLO, line 4, column 26: tensor<?xf32> has no fixed shape; lower the jax function for "
       "arrays, not for symbolic shapes");
+  CHECK(import_error(function_of("    \"func.return\"(%x#1) : (tensor<4xf32>) -> ()")) ==
+        "StableHLO, line 4, column 19: %x has 1 results, none of number 1");
   CHECK(import_error("") ==
         "StableHLO: the text has no function @main, which jax calls what it lowers");
 }
@@ -83,6 +85,35 @@ TEST_CASE("a kind that is not supported is named with its place and a way round"
                      "    \"func.return\"(%0) : (tensor<4xf32>) -> ()") ==
         "StableHLO, line 4, column 5: \"stablehlo.sort\" is not supported; import a function "
         "without sorting");
+}
+
+TEST_CASE("pooling of another kind than alpa's is not taken for it") {
+  CHECK(
+      record_error(
+          R"(    %0 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+    %1 = "stablehlo.reshape"(%x) : (tensor<4xf32>) -> tensor<1x2x2x1xf32>
+    %2 = "stablehlo.reduce_window"(%1, %0) <{window_dimensions = array<i64: 1, 2, 2, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %3 = "stablehlo.maximum"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%3) : (tensor<f32>) -> ()
+    }) : (tensor<1x2x2x1xf32>, tensor<f32>) -> tensor<1x1x1x1xf32>
+    "func.return"(%2) : (tensor<1x1x1x1xf32>) -> ())") ==
+      "StableHLO, line 6, column 5: \"stablehlo.reduce_window\": by stablehlo.maximum is not "
+      "supported, only by maximum from -inf, or add from 0");
+}
+
+TEST_CASE("functions that call each other ever more often end with an error") {
+  std::string text;
+  constexpr int kDepth = 40;
+  for (int i = 0; i <= kDepth; ++i) {
+    const std::string name = i == kDepth ? "main" : "f" + std::to_string(i);
+    text += "\"func.func\"() <{sym_name = \"" + name + "\"}> ({\n^bb0(%x: tensor<f32>):\n";
+    const std::string call = "\"func.call\"(%x) <{callee = @f" + std::to_string(i - 1) +
+                             "}> : (tensor<f32>) -> tensor<f32>\n";
+    if (i > 0) text += "%0 = " + call + "%1 = " + call;
+    text += "\"func.return\"(%x) : (tensor<f32>) -> ()\n}) : () -> ()\n";
+  }
+  CHECK(import_error(text).ends_with("more than 65536 calls"));
 }
 
 TEST_CASE("a loop whose rounds depend on data is an error that says what to write") {

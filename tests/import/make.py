@@ -391,6 +391,15 @@ def kinds():
         "batched": (lambda t: jnp.einsum("abc,adc->bda", t, t), t),
         "outer": (lambda x: jnp.einsum("ab,cd->acbd", x, x)[:2], x),
         "max": (lambda x: x.max(0) * x.min(1).sum(), x),
+        "value of max from": (lambda x: lax.reduce(lax.stop_gradient(x), 0.5, lax.max, (1,))
+                              .sum() + x, x),
+        "value of min from": (lambda x: lax.reduce(lax.stop_gradient(x), -0.5, lax.min, (0,))
+                              .sum() + x, x),
+        "value of sum from": (lambda x: lax.reduce(lax.stop_gradient(x), 2.0, lax.add, (0, 1))
+                              + x, x),
+        "unsigned": (lambda x: x * jnp.minimum(jnp.maximum(
+            jnp.arange(6, dtype=jnp.uint32) * jnp.uint32(900000000), jnp.uint32(2200000000)),
+            jnp.uint32(3000000000)).astype(jnp.float32) / 1e9, x),
         "argmax": (lambda x: jax.nn.one_hot(x.argmax(-1), 6) * x, x),
         "clip": (lambda x: jnp.clip(x, -0.5, 0.7) ** 2, x),
         "where": (lambda x: jnp.where((x > 0) & (x < 1) | (x < -1), x * x, jnp.sin(x)), x),

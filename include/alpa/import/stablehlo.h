@@ -40,6 +40,9 @@ class Imported {
   /// are layers. Throws Error if number or types differ from `arguments`, or, with line and column,
   /// if the text has an operation that is not supported.
   Values operator()(const Values& arguments) const;
+
+  /// True for a loss: one floating number as result.
+  bool is_loss() const;
   /// The function without calls and loops, for the library.
   const stablehlo::FlatFunction& function() const { return *function_; }
 
