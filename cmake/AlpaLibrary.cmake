@@ -1,4 +1,5 @@
-# Two libraries: alpa_data is src/data (data sets, images, tokenizers), alpa_core is all else: src/<room>/*.cc, src/<room>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi),
+# Two libraries: alpa_data is src/data (data sets, images, tokenizers), alpa_core is all else:
+# src/<room>/*.cc and src/<room>/<folder>/*.cc (src/cuda: see AlpaCuda; src/mpi: see AlpaMpi),
 # kernels/plan/*.cc, kernels/cpu/*.cc, and kernels/cuda/*.cc, which plan what the CUDA kernels (*.cu, see AlpaCuda) do and
 # need nothing of CUDA.
 file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.cc ${PROJECT_SOURCE_DIR}/src/*/*/*.cc

@@ -27,8 +27,8 @@ std::int64_t images_of_task(const ConvolutionShape& s, ConvolutionPass pass) {
   return up(s.batch, tasks);
 }
 
-/// True for gradients of strided 1 × 1 kernels over few channels: oneDNN 2.6 writes past the scratch
-/// that it asks for, on AVX2.
+/// True for gradients of strided 1 × 1 kernels over few channels: oneDNN 2.6 writes past the
+/// scratch that it asks for, on AVX2.
 bool exceeds_scratch(const ConvolutionShape& s, ConvolutionPass pass) {
   constexpr std::int64_t kVector = 8;
   return pass == ConvolutionPass::grad_kernel && s.h.size == 1 && s.w.size == 1 &&
