@@ -23,7 +23,7 @@ TrainingStep step_of(const char* model) {
   return testing::suite_step(
       model,
       {.stack = {
-           .layers = kLayers, .batch = kBatch, .sequence = 256, .hidden = 1024, .heads = 16}});
+           .layers = kLayers / 2, .batch = kBatch, .sequence = 256, .hidden = 1024, .heads = 16}});
 }
 
 /// Seconds of a step of so many equal stages, planned and played.
