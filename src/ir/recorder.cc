@@ -300,10 +300,11 @@ void Recorder::update(Value input, Value value) {
 }
 
 void Recorder::replace_update(Value input, Value value) {
-  const auto found = std::find_if(updates_.begin(), updates_.end(),
+  // The last ones first: an optimizer replaces what it has just declared.
+  const auto found = std::find_if(updates_.rbegin(), updates_.rend(),
                                   [&](const Update& update) { return update.input == input.id; });
-  require(found != updates_.end(), "replace_update: {} has no update", to_string(input.type()));
-  updates_.erase(found);
+  require(found != updates_.rend(), "replace_update: {} has no update", to_string(input.type()));
+  updates_.erase(std::next(found).base());
   updated_.erase(input.id);
   update(input, value);
 }

@@ -76,12 +76,14 @@ Value ScaledLoss::step(Value counted) {
 
 void ScaledLoss::guard_updates() {
   if (!dynamic()) return;
-  const std::vector<Update> declared = builder_.updates();
+  const std::vector<Update> declared(builder_.updates().begin() + guarded_,
+                                     builder_.updates().end());
   for (const Update& update : declared) {
-    if (!is_state(builder_, update.input) || !guarded_.insert(update.input).second) continue;
+    if (!is_state(builder_, update.input)) continue;
     const Value before = builder_.value(update.input);
     builder_.replace_update(before, where(finite_, builder_.value(update.value), before));
   }
+  guarded_ = std::ssize(builder_.updates());
 }
 
 void ScaledLoss::update_scale() {

@@ -1,7 +1,6 @@
 #pragma once
 /// Loss scaling, static or dynamic.
 #include <optional>
-#include <set>
 
 #include "alpa/train/training_step.h"
 #include "src/ir/recorder.h"
@@ -39,7 +38,7 @@ class ScaledLoss {
   Value scaled_, scale_;
   Value good_steps_, updates_;  ///< state
   Value finite_;                ///< u8[]
-  std::set<int> guarded_;       ///< inputs of the updates so far
+  std::ptrdiff_t guarded_ = 0;  ///< updates that `guard_updates` has seen, which come first
 };
 
 }  // namespace alpa
