@@ -54,6 +54,7 @@ bool either_way(const FlatOperation* operation, const std::function<bool(int, in
 bool match_activation(Matching& m, FlatOperation& operation);
 bool match_norm(Matching& m, FlatOperation& operation);
 bool match_cross_entropy(Matching& m, FlatOperation& operation);
+bool match_dropout(Matching& m, FlatOperation& operation);
 bool match_attention(Matching& m, FlatOperation& operation);
 
 }  // namespace alpa::stablehlo

@@ -10,8 +10,8 @@ namespace {
 
 using Pattern = bool (*)(Matching& m, FlatOperation& operation);
 
-constexpr Pattern kPatterns[] = {match_cross_entropy, match_attention, match_norm,
-                                 match_activation};
+constexpr Pattern kPatterns[] = {match_cross_entropy, match_attention, match_norm, match_activation,
+                                 match_dropout};
 
 Matching matching_of(FlatFunction flat) {
   Matching m{.flat = std::move(flat), .uses = {}, .found = {}};
@@ -48,6 +48,11 @@ const char* lookup_name(const Matching& m, const FlatOperation& operation) {
 Values emit_sigmoid(const Call& call) { return {sigmoid(call.in[0])}; }
 Values emit_gelu(const Call& call) { return {gelu(call.in[0])}; }
 Values emit_exact_gelu(const Call& call) { return {exact_gelu(call.in[0])}; }
+
+Values emit_dropout(const Call& call) { return {dropout(call.in[0], call.op.numbers[0])}; }
+Values emit_random_uniform(const Call& call) {
+  return {random_uniform(call.graph, call.result_type(), call.op.numbers[0], call.op.numbers[1])};
+}
 
 Value channels(Value x, Value like) { return cast(reshape(x, {like.dim(-1)}), like.dtype()); }
 
@@ -112,14 +117,21 @@ FlatFunction with_patterns(FlatFunction flat, std::vector<std::string>& found) {
   }
   found = std::move(m.found);
   prune(m.flat);
+  for (const FlatOperation& operation : m.flat.operations)
+    if (operation.kind == "alpa.random_uniform") found.emplace_back("random_uniform");
   return std::move(m.flat);
 }
 
 std::vector<Row> pattern_rows() {
-  return {{"alpa.sigmoid", emit_sigmoid},       {"alpa.gelu", emit_gelu},
-          {"alpa.exact_gelu", emit_exact_gelu}, {"alpa.layer_norm", emit_layer_norm},
-          {"alpa.rms_norm", emit_rms_norm},     {"alpa.cross_entropy", emit_cross_entropy},
-          {"alpa.attention", emit_attention}};
+  return {{"alpa.sigmoid", emit_sigmoid},
+          {"alpa.gelu", emit_gelu},
+          {"alpa.exact_gelu", emit_exact_gelu},
+          {"alpa.layer_norm", emit_layer_norm},
+          {"alpa.rms_norm", emit_rms_norm},
+          {"alpa.cross_entropy", emit_cross_entropy},
+          {"alpa.attention", emit_attention},
+          {"alpa.dropout", emit_dropout},
+          {"alpa.random_uniform", emit_random_uniform}};
 }
 
 }  // namespace alpa::stablehlo

@@ -137,11 +137,13 @@ TrainingStep with_fixed_rows(TrainingStep step, int micro_batches) {
 
 }  // namespace
 
-Imported import_stablehlo(const std::string& text) {
+Imported import_stablehlo(const std::string& text, const ImportOptions& options) {
   auto module = std::make_shared<const stablehlo::Module>(stablehlo::parse_module(text));
   std::vector<std::string> patterns;
+  stablehlo::FlatFunction read = stablehlo::flatten(std::move(module));
+  if (options.random == RandomNumbers::ours) read = stablehlo::with_own_random(std::move(read));
   auto flat = std::make_shared<const stablehlo::FlatFunction>(
-      stablehlo::with_patterns(stablehlo::flatten(std::move(module)), patterns));
+      stablehlo::with_patterns(std::move(read), patterns));
   Imported imported;
   imported.arguments = tensors(*flat, flat->arguments, flat->names, "arg");
   imported.results = tensors(*flat, flat->results, flat->result_names, "result");
