@@ -119,7 +119,7 @@ Value joined(const Call& call, std::string_view kind, Value x, Value start) {
 
 /// argmax and argmin are reductions of values and positions together: how they compare, "GT" or
 /// "LT"; "": another reduction.
-std::string_view order_of(const Call& call) {
+std::string_view comparison_of(const Call& call) {
   if (call.in.size() != 4 || call.source().blocks.size() != 1) return "";
   for (const Operation& operation : call.source().blocks[0].operations)
     if (operation.kind == "stablehlo.compare")
@@ -129,7 +129,7 @@ std::string_view order_of(const Call& call) {
 
 Values reduce(const Call& call) {
   const Axes axes = call.source().integers("dimensions");
-  const std::string_view order = axes.size() == 1 ? order_of(call) : "";
+  const std::string_view order = axes.size() == 1 ? comparison_of(call) : "";
   if (order.starts_with("G")) return {max(call.in[0], axes), argmax(call.in[0], axes[0])};
   if (order.starts_with("L")) return {-max(-call.in[0], axes), argmax(-call.in[0], axes[0])};
   if (call.in.size() != 2)

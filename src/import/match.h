@@ -27,7 +27,7 @@ struct Matching {
   int rank(int v) const { return static_cast<int>(shape(v).size()); }
   std::optional<double> known(int v) const { return value(v).known; }
   /// The operation of this kind that computes v, behind conversions between floating types;
-  /// nullptr: another one does.
+  /// nullptr: another one does, or v is -1.
   const FlatOperation* made_by(int v, std::string_view kind) const;
   /// v behind conversions between floating types.
   int unconverted(int v) const;
@@ -43,6 +43,15 @@ struct Matching {
 /// Makes `operation` compute a pattern `kind` of these operands, if then nothing reads `inner` any
 /// more; else changes nothing.
 bool replace(Matching& m, FlatOperation& operation, const FlatOperation& by, int inner);
+
+/// An operation and what it becomes; nothing: it vanishes.
+struct Change {
+  FlatOperation* operation = nullptr;
+  FlatOperation by;
+};
+
+/// The same for several operations together.
+bool replace(Matching& m, const std::vector<Change>& changes, int inner);
 
 /// The other operand of a product with a known number, which `number` gets; -1: none.
 int scaled(const Matching& m, int v, double& number);

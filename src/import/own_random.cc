@@ -58,10 +58,6 @@ int beside(const Matching& m, const FlatOperation* operation, double& number) {
   return found;
 }
 
-const FlatOperation* made(const Matching& m, int v, std::string_view kind) {
-  return v < 0 ? nullptr : m.made_by(v, kind);
-}
-
 /// max(low, (float of bits - 1) · (high - low) + low), where the float has the bits' first 23 as
 /// its fraction.
 std::optional<Uniform> uniform_of(const Matching& m, const FlatOperation& operation) {
@@ -69,14 +65,14 @@ std::optional<Uniform> uniform_of(const Matching& m, const FlatOperation& operat
   if (operation.kind != "stablehlo.maximum") return std::nullopt;
   double low = 0, added = 0, range = 0, one = 0;
   const int sum = beside(m, &operation, low),
-            product = beside(m, made(m, sum, "stablehlo.add"), added),
-            fraction = beside(m, made(m, product, "stablehlo.multiply"), range);
-  const FlatOperation *const minus = made(m, fraction, "stablehlo.subtract"),
+            product = beside(m, m.made_by(sum, "stablehlo.add"), added),
+            fraction = beside(m, m.made_by(product, "stablehlo.multiply"), range);
+  const FlatOperation *const minus = m.made_by(fraction, "stablehlo.subtract"),
                              *const cast =
-                                 minus ? made(m, minus->operands[0], "stablehlo.bitcast_convert")
+                                 minus ? m.made_by(minus->operands[0], "stablehlo.bitcast_convert")
                                        : nullptr;
-  const int shifted = cast ? beside(m, made(m, cast->operands[0], "stablehlo.or"), one) : -1;
-  const FlatOperation* const shift = made(m, shifted, "stablehlo.shift_right_logical");
+  const int shifted = cast ? beside(m, m.made_by(cast->operands[0], "stablehlo.or"), one) : -1;
+  const FlatOperation* const shift = m.made_by(shifted, "stablehlo.shift_right_logical");
   if (!shift || low != added || one != kOne || m.known(minus->operands[1]) != 1.0 ||
       m.known(shift->operands[1]) != kDropped)
     return std::nullopt;
