@@ -42,10 +42,12 @@ std::vector<cli::Flag> rows_of_import(Flags& f) {
                             {"as_written", "ours"})});
 }
 
+ImportOptions import_options(const Flags& flags) {
+  return {.random = flags.random == "ours" ? RandomNumbers::ours : RandomNumbers::as_written};
+}
+
 Imported imported(const std::string& text, const std::string& path, const Flags& flags) {
-  const RandomNumbers random =
-      flags.random == "ours" ? RandomNumbers::ours : RandomNumbers::as_written;
-  return naming(path, [&] { return import_stablehlo(text, {.random = random}); });
+  return naming(path, [&] { return import_stablehlo(text, import_options(flags)); });
 }
 
 TrainingStep imported_step(const Imported& function, const std::string& path, const Flags& flags,

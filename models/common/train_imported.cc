@@ -3,16 +3,12 @@
 
 #include "models/common/imported.h"
 #include "models/common/run.h"
-#include "src/base/file.h"
-#include "src/train/data_hash.h"
 
 namespace programs {
 
 using namespace alpa;
 
 namespace {
-
-constexpr FileKind kFunctionFile{"StableHLO text", std::int64_t{1} << 28};
 
 std::vector<cli::Flag> rows_of_imported(Flags& f) {
   using namespace cli;
@@ -84,16 +80,18 @@ Batches batches_of(const Flags& flags, const std::vector<BatchInput>& inputs) {
             "--data {}: \"{}\" has {} examples, but \"{}\" has {}; row i of each must be example i",
             file.path(), excerpt(input.name), array.shape()[0], excerpt(first->name), examples);
   }
+  const std::int64_t batch = std::max<std::int64_t>(rows, 1);
+  if (rows > 0 && std::ranges::all_of(inputs, &BatchInput::batched))
+    return batches(std::move(all), batch, {}, {.drop_last = true});
   const auto load = [inputs, all](std::span<const std::int64_t> of) {
-    BatchData batch;
+    BatchData found;
     for (const BatchInput& input : inputs) {
       const Array& array = all.at(input.name);
-      batch.emplace(input.name, input.batched ? take_rows(array, of) : array);
+      found.emplace(input.name, input.batched ? take_rows(array, of) : array);
     }
-    return batch;
+    return found;
   };
-  return batches(examples, load, std::max<std::int64_t>(rows, 1), {},
-                 {.drop_last = true, .own_rows = false, .hash = [all] { return hash_of(all); }});
+  return batches(examples, load, batch, {}, {.drop_last = true, .own_rows = false});
 }
 
 /// As flax names and GPT-2 draws them; nothing is made up for others.
@@ -165,10 +163,7 @@ int train_imported(int argc, char** argv) {
                  flags))
     return 0;
   if (flags.micro_batches == "auto") flags.micro_batches = "1";  // the function has fixed rows
-  const std::string text = read_file(path, kFunctionFile);
-  require(is_stablehlo(text), "{}: is no StableHLO text; docs/from-jax.md says how to print it",
-          path);
-  const Imported function = imported(text, path, flags);
+  const Imported function = read_stablehlo(path, import_options(flags));
   const std::optional<Run> run = run_task(flags, [&] { return task_of(flags, function, path); });
   if (run && !flags.save.empty())
     save_weights(run->state, flags.save, weights_of(run->executable.graph()));

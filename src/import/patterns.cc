@@ -84,7 +84,7 @@ Value in_order(const Call& call, std::size_t i, DType dtype) {
   return cast(heads, dtype);
 }
 
-/// Operands in order of their dims, then those that have none: the sums of rows, and a mask of keys.
+/// Operands in order of their dims, then those without: the sums of rows, and a mask of keys.
 Values attention_operands(const Call& call, std::size_t ordered, std::size_t others) {
   const DType dtype = call.in[ordered > 3 ? 1 : 0].dtype();
   Values operands;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "alpa/base/text.h"
+#include "src/base/file.h"
 #include "src/base/wildcard.h"
 #include "src/import/emit.h"
 #include "src/import/patterns.h"
@@ -152,6 +153,15 @@ Imported import_stablehlo(const std::string& text, const ImportOptions& options)
   for (const auto& [pattern, n] : times) imported.recognised.push_back({pattern, n});
   imported.function_ = std::move(flat);
   return imported;
+}
+
+Imported read_stablehlo(const std::string& path, const ImportOptions& options) {
+  const std::string text = read_file(path, {"StableHLO text", std::int64_t{1} << 28});
+  try {
+    return import_stablehlo(text, options);
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
 }
 
 Values Imported::operator()(const Values& values) const {

@@ -71,6 +71,10 @@ class Imported {
 /// malformed text, and for loops whose number of rounds depends on data.
 Imported import_stablehlo(const std::string& text, const ImportOptions& options = {});
 
+/// The function in a file, which may be gzip'd. Throws Error as `import_stablehlo`, which names the
+/// file, or if it can't be read.
+Imported read_stablehlo(const std::string& path, const ImportOptions& options = {});
+
 /// How the arguments of an imported function are used.
 struct ImportedStepOptions {
   /// Arguments that are trained: how many of the first ones ("12"), or a pattern of names
