@@ -166,7 +166,7 @@ TEST_CASE("parameters that nothing begins are named") {
   const Files files;
   write_safetensors(files.of("start"), {{"params.hidden.kernel", Array({f32, {3}})}});
   CHECK(mistake(kMlp, {"--data", kData, "--load", files.of("start")})
-            .ends_with("weight map: parameter \"params.hidden.kernel\" is f32[16, 32], but tensor "
+            .ends_with("weight map: parameter \"params.hidden.kernel\": is f32[16, 32], but tensor "
                        "\"params.hidden.kernel\" of " +
                        files.of("start") + " is f32[3]\n"));
 }
