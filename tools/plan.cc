@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/common/imported.h"
 #include "models/common/interrupt.h"
 #include "models/common/model.h"
 #include "src/base/file.h"
@@ -46,13 +47,10 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                          "function of JAX, as StableHLO text",
                          fmt::join(programs::planned_models(), ", "))),
         optional_argument("SIZE", &f.model, "of the model, such as 2.6B")},
-       in_group("Model",
-                {extent("--sequence", &f.sequence, "tokens of an example", 1),
-                 extent("--vocabulary", &f.vocabulary, "different tokens", 2),
-                 extent("--image", &f.image, "rows and columns of an image", 1, 4096),
-                 text("--parameters", &f.parameters,
-                      "of a loss of JAX: how many of the first arguments are trained, or a "
-                      "pattern of their names")}),
+       in_group("Model", {extent("--sequence", &f.sequence, "tokens of an example", 1),
+                          extent("--vocabulary", &f.vocabulary, "different tokens", 2),
+                          extent("--image", &f.image, "rows and columns of an image", 1, 4096)}),
+       programs::rows_of_import(f),
        in_group("Devices", {text("--cluster", &f.cluster,
                                  fmt::format("a cluster file, or one of {}",
                                              fmt::join(Cluster::names(), ", "))),

@@ -3,10 +3,10 @@
 
 #include <alpa/alpa.h>
 
+#include "models/common/imported.h"
 #include "src/base/file.h"
 #include "src/compile/plan_file.h"
 #include "src/ops/custom_ops.h"
-#include "tools/imported.h"
 
 namespace tools {
 
@@ -31,7 +31,10 @@ Method method_of(const PlanOrModelFlags& flags, int num_micro_batches) {
 }  // namespace
 
 Graph graph_of(const std::string& text, const std::string& path) {
-  if (is_stablehlo(text)) return imported_step(imported(text, path), path, optim::Adam{}).trace(1);
+  if (programs::is_stablehlo(text)) {
+    const programs::Flags flags;
+    return programs::imported_step(programs::imported(text, path, flags), path, flags).trace(1);
+  }
   try {
     return parse_graph(text, known_ops());
   } catch (const Error& error) {
@@ -75,7 +78,7 @@ PlanOrModel read_plan_or_model(const PlanOrModelFlags& flags) {
   cli::require_effect(flags.given, "--devices", !flags.cluster.empty(),
                       "beside --cluster, whose devices count");
   PlanOrModel file{read_file(flags.file, kPlanOrModel)};
-  file.is_model = file.text.starts_with("graph ") || is_stablehlo(file.text);
+  file.is_model = file.text.starts_with("graph ") || programs::is_stablehlo(file.text);
   for (const char* flag : {"--method", "--mesh", "--solver-seconds"})
     cli::require_effect(flags.given, flag, !file.is_model,
                         fmt::format("on the plan {}; it is for models", excerpt(flags.file)));

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <filesystem>
 
+#include "models/common/imported.h"
 #include "models/common/model.h"
 #include "models/common/run.h"
 #include "src/base/file.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
-#include "tools/imported.h"
 #include "tools/plan_or_model.h"
 
 namespace plan {
@@ -25,35 +25,24 @@ constexpr FileKind kGraphFile{"model file", 1 << 28};
 
 /// A function of JAX: a loss takes an optimizer and micro-batches, a whole step is as it is.
 PlannedModel model_of_jax(const PlanFlags& flags, const std::string& text) {
-  const Imported function = tools::imported(text, flags.name);
   for (const char* flag : {"--batch", "--sequence", "--vocabulary", "--image"})
     cli::require_effect(flags.given, flag, true,
                         "on a function of JAX, which has been lowered for its extents");
-  for (const char* flag :
-       {"--precision", "--optimizer", "--remat", "--micro-batches", "--parameters"})
-    cli::require_effect(flags.given, flag, !function.is_loss(),
-                        "on a whole step of JAX, which is as it is");
+  const Imported function = programs::imported(text, flags.name, flags);
   PlannedModel model{.name = flags.name, .fixed_rows = true};
+  model.step = programs::imported_step(function, flags.name, flags);
   if (flags.micro_batches != "auto") model.micro_batches = std::stoi(flags.micro_batches);
-  // No text marks layers to compute again, so only what is asked for is tried.
-  const bool remat = flags.given.contains("--remat");
-  const ImportedStepOptions options{
-      .parameters = flags.parameters,
-      .micro_batches = model.micro_batches,
-      .step = {.precision = programs::precision_of(flags),
-               .remat = remat ? programs::remat_of(flags) : Remat::none}};
-  model.step = tools::imported_step(function, flags.name, programs::make_optimizer(flags), options);
-  const Graph graph = model.step.trace(model.micro_batches);
   model.has_layers = function.is_loss();
-  model.imported = tools::imported_text(function, graph);
+  model.imported = programs::imported_text(function, model.step.trace(model.micro_batches));
   return model;
 }
 
 PlannedModel model_of_file(const PlanFlags& flags) {
   require(flags.model.empty(), "SIZE is '{}', but a file has no sizes", excerpt(flags.model));
   const std::string text = read_file(flags.name, kGraphFile);
-  if (tools::is_stablehlo(text)) return model_of_jax(flags, text);
-  cli::require_effect(flags.given, "--parameters", true, "on a graph file");
+  if (programs::is_stablehlo(text)) return model_of_jax(flags, text);
+  for (const char* flag : {"--parameters", "--random"})
+    cli::require_effect(flags.given, flag, true, "on a graph file");
   for (const char* flag : {"--batch", "--sequence", "--vocabulary", "--image", "--precision",
                            "--optimizer", "--remat", "--micro-batches", "--pipeline-layers"})
     cli::require_effect(flags.given, flag, true,
@@ -67,7 +56,8 @@ PlannedModel model_of_file(const PlanFlags& flags) {
 }
 
 PlannedModel model_of_table(const PlanFlags& flags) {
-  cli::require_effect(flags.given, "--parameters", true, "on a model of alpa");
+  for (const char* flag : {"--parameters", "--random"})
+    cli::require_effect(flags.given, flag, true, "on a model of alpa");
   const programs::Model& model = programs::planned_model(flags.name);
   require(!flags.model.empty(), "{} needs a size; its sizes are {}", model.name,
           fmt::join(model.sizes, ", "));

@@ -13,7 +13,6 @@ struct PlanFlags : programs::Flags {
   std::optional<int> hosts;
   std::string methods;  ///< of --compare
   std::string given_plan;
-  std::string parameters;  ///< of an imported loss: how many, or a pattern of names
   bool as_json = false, counts = false;
 
   PlanFlags();  ///< the defaults of `alpa plan`

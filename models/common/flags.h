@@ -58,6 +58,10 @@ struct Flags {
   std::int64_t dim = 512, hidden_factor = 4, epochs = 0;  ///< of multi-layer perceptrons
   bool demo = false;
 
+  // Functions of JAX.
+  std::string parameters = {};        ///< of a loss: how many, or a pattern of names
+  std::string random = "as_written";  ///< or "ours"
+
   // Decoders, and texts that they continue.
   std::string kind = "gpt", head = "auto";
   std::int64_t key_heads = 0, feed_forward = 0, positions = 0;

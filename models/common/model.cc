@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
+#include "models/common/imported.h"
 #include "models/common/run.h"
 #include "models/common/train.h"
 
@@ -93,16 +95,20 @@ int train_command(int argc, char** argv) {
   const std::string_view given = argc > 1 ? argv[1] : "";
   if (const Model* const model = find_model(given))
     return train_model(*model, !model->sizes.empty(), argc - 1, argv + 1);
+  if (given.find(".mlir") != given.npos || (!given.empty() && std::filesystem::exists(given)))
+    return train_imported(argc, argv);
   std::string name, size;
   std::vector<std::string> names;
   for (const Model* model : kModels) names.push_back(model->name);
   const std::string models = fmt::format("{}", fmt::join(names, ", "));
-  if (cli::parse(
-          argc, argv,
-          "Trains a model with an automatic parallel plan, on devices of this machine or of "
-          "a launch.",
-          {cli::text("MODEL", &name, "one of " + models + "; behind it, --help lists its flags"),
-           cli::optional_argument("SIZE", &size, "of the model, such as 2.6B")}))
+  if (cli::parse(argc, argv,
+                 "Trains a model with an automatic parallel plan, on devices of this machine or of "
+                 "a launch.",
+                 {cli::text("MODEL", &name,
+                            "one of " + models +
+                                "; or a function of JAX, as StableHLO text; behind it, "
+                                "--help lists its flags"),
+                  cli::optional_argument("SIZE", &size, "of the model, such as 2.6B")}))
     return 0;
   fail("\"{}\" is no model; the models are {}", excerpt(given), models);
 }

@@ -1,8 +1,6 @@
 // models/common/run.cc — plans a task, trains it and reports
 #include "models/common/run.h"
 
-#include <array>
-
 #include "models/common/curve.h"
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
@@ -29,16 +27,21 @@ void report(const Flags& flags, const CompiledStep& planned, const Cluster& clus
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }
 
-/// The step, and the evaluation that follows its plan.
-std::array<Executable, 2> plan_or_load(const Flags& flags, const TrainingStep& step,
-                                       const TrainingStep& evaluation, const Method& method,
-                                       const Cluster& cluster) {
-  if (!flags.load_plan.empty())
-    return load_plan(step, evaluation, method, cluster, flags.load_plan);
+/// The step, and, of a task with a model, the evaluation that follows its plan.
+std::vector<Executable> plan_or_load(const Flags& flags, const TrainingStep& step, const Task& task,
+                                     const Method& method, const Cluster& cluster) {
+  std::vector<TrainingStep> steps = {step};
+  if (task.model)
+    steps.push_back(evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}));
+  if (!flags.load_plan.empty()) {
+    if (!task.model) return {load_plan(step, method, cluster, flags.load_plan)};
+    const auto both = load_plan(step, steps[1], method, cluster, flags.load_plan);
+    return {both.begin(), both.end()};
+  }
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
-  auto both = parallelize(step, evaluation, interrupt.ending(method), cluster);
-  interrupt.exit_with(both[0].planned(), flags.save_plan);
-  return both;
+  std::vector<Executable> found = parallelize(steps, interrupt.ending(method), cluster);
+  interrupt.exit_with(found[0].planned(), flags.save_plan);
+  return found;
 }
 
 /// Where --checkpoint saves the run. Throws Error if another run is there that is not resumed.
@@ -82,9 +85,9 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
           "--compare trains on one device too, which {} processes cannot share; start one process",
           cli::processes());
   const TrainingStep step = step_of(flags, task);
-  const auto [executable, evaluate] = plan_or_load(
-      flags, step, evaluation_step(task.inputs, task.model, {.precision = precision_of(flags)}),
-      make_method(flags, flags.method), cluster);
+  const std::vector<Executable> found =
+      plan_or_load(flags, step, task, make_method(flags, flags.method), cluster);
+  const Executable& executable = found[0];
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   std::optional<Checkpoints> saved = checkpoints_of(flags);
   Run run = train(task, executable, flags.steps, seed,
@@ -96,7 +99,7 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
         flags.steps, seed);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
-  if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).metrics.values();
+  if (task.test) run.result.test = found[1].run(run.state, task.test->epoch(0)).metrics.values();
   report(flags, executable.planned(), cluster, &run.result);
   if (!flags.plot.empty()) write_file(flags.plot, loss_svg(run.result.losses));
   if (!flags.trace.empty()) {
@@ -113,6 +116,7 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
 }  // namespace
 
 TrainingStep step_of(const Flags& flags, const Task& task) {
+  if (task.step) return *task.step;
   return training_step(task.inputs, task.model, make_optimizer(flags),
                        {.precision = precision_of(flags), .remat = remat_of(flags)});
 }

@@ -13,6 +13,9 @@ namespace programs {
 struct Task {
   std::function<alpa::LossAndMetrics(const alpa::Batch&)> model;
   std::vector<alpa::BatchInput> inputs;  ///< of one step
+  /// Instead of `model`: a step that is given, without an evaluation.
+  std::optional<alpa::TrainingStep> step = {};
+  std::string loss = "loss";  ///< the metric that progress and logs show
   /// Absent where nothing is to be run; `test` also where there is no test set.
   std::optional<alpa::Batches> training = {}, test = {};
   /// Changes the parameters before the first step, e.g. to those of a file; empty: as initialised.

@@ -97,7 +97,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   // devices never wait for the host.
   std::optional<StepResult> under_way;
   const auto finish = [&] {
-    run.result.losses.push_back(under_way->loss());
+    run.result.losses.push_back(under_way->metrics[task.loss]);
     log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
     if (options.progress) progress.step(run.result.losses.back());
   };

@@ -21,6 +21,8 @@ constexpr BitsRow kBits[] = {
     {"add", [](std::uint32_t x, std::uint32_t y) { return x + y; }},
     {"sub", [](std::uint32_t x, std::uint32_t y) { return x - y; }},
     {"mul", [](std::uint32_t x, std::uint32_t y) { return x * y; }},
+    {"div", [](std::uint32_t x, std::uint32_t y) { return y == 0 ? ~y : x / y; }},
+    {"rem", [](std::uint32_t x, std::uint32_t y) { return y == 0 ? x : x % y; }},
     {"and", [](std::uint32_t x, std::uint32_t y) { return x & y; }},
     {"or", [](std::uint32_t x, std::uint32_t y) { return x | y; }},
     {"xor", [](std::uint32_t x, std::uint32_t y) { return x ^ y; }},

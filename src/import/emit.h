@@ -72,7 +72,7 @@ std::string_view combiner(const Operation& operation);
 std::string_view combiner(const Block& block);
 
 // ---- operators of bits, which alpa lacks: ui32 as i32
-/// x `what` y: add, sub, mul, and, or, xor, shl, shr, lt, le, gt, ge; comparisons give u8.
+/// x `what` y: add, sub, mul, div, rem, and, or, xor, shl, shr; lt, le, gt and ge, which give u8.
 Value bits(std::string_view what, Value x, Value y);
 /// "f32": ui32 to f32; "as_f32", "as_i32": the same bits.
 Value bits_as(std::string_view what, Value x);

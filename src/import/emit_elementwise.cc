@@ -35,7 +35,7 @@ Values subtract(const Call& call) { return binary<operator-, ne>(call, "sub"); }
 Values multiply(const Call& call) { return binary<operator*, both>(call, "mul"); }
 Values divide(const Call& call) {
   call.expect(2);
-  if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; divide i32");
+  if (is_unsigned(call)) return {bits("div", call.in[0], call.in[1])};
   if (!is_floating(call.in.at(0).dtype())) {
     // towards zero, as f64 holds all of i32
     return {cast(cast(call.in[0], f64) / cast(call.in.at(1), f64), i32)};
@@ -45,6 +45,8 @@ Values divide(const Call& call) {
 
 /// x - y · trunc(x / y)
 Values remainder(const Call& call) {
+  call.expect(2);
+  if (is_unsigned(call)) return {bits("rem", call.in[0], call.in[1])};
   const Value quotient = divide(call)[0];
   const Value whole =
       is_floating(quotient.dtype()) ? sign(quotient) * floor(abs(quotient)) : quotient;
@@ -166,6 +168,40 @@ Value negate(Value x) { return -x; }
 Value ceil(Value x) { return -floor(-x); }
 Value erfc(Value x) { return 1.0 - erf(x); }
 Value cbrt(Value x) { return sign(x) * pow(abs(x), 1.0 / 3); }
+Value sinh(Value x) { return 0.5 * (exp(x) - exp(-x)); }
+Value cosh(Value x) { return 0.5 * (exp(x) + exp(-x)); }
+
+/// The nearest whole number; the even one of two.
+Value round_even(Value x) {
+  const Value below = floor(x), rest = x - below, odd = below - 2.0 * floor(0.5 * below);
+  return stop_gradient(below + where(gt(rest, 0.5), 1, 0, x.dtype()) +
+                       where(eq(rest, 0.5), odd, 0));
+}
+/// The nearest whole number; of two the one further from 0.
+Value round_away(Value x) {
+  const Value size = abs(x), below = floor(size);
+  return stop_gradient(sign(x) * (below + where(ge(size - below, 0.5), 1, 0, x.dtype())));
+}
+
+Value polynomial(Value x, std::initializer_list<double> coefficients) {
+  Value y;
+  for (double c : coefficients) y = y ? y * x + c : x * 0.0 + c;
+  return y;
+}
+
+/// Giles 2011, "Approximating the erfinv function", in single precision, as XLA.
+Value erf_inv(Value x) {
+  constexpr double kTail = 5;
+  const Value w = -log((1.0 - x) * (1.0 + x));
+  const Value center =
+      polynomial(w - 2.5, {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06,
+                           0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
+  const Value tail =
+      polynomial(sqrt(maximum(w, kTail)) - 3.0,
+                 {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                  -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
+  return x * where(lt(w, kTail), center, tail);
+}
 
 }  // namespace
 
@@ -197,6 +233,8 @@ std::vector<Row> elementwise_rows() {
       {"stablehlo.or", or_of},
       {"stablehlo.power", power},
       {"stablehlo.remainder", remainder},
+      {"stablehlo.round_nearest_afz", unary<round_away>},
+      {"stablehlo.round_nearest_even", unary<round_even>},
       {"stablehlo.rsqrt", unary<rsqrt>},
       {"stablehlo.select", select},
       {"stablehlo.shift_left", shift_left},
@@ -207,7 +245,10 @@ std::vector<Row> elementwise_rows() {
       {"stablehlo.subtract", subtract},
       {"stablehlo.tanh", unary<tanh>},
       {"stablehlo.xor", xor_of},
+      {"chlo.cosh", unary<cosh>},
       {"chlo.erf", unary<erf>},
+      {"chlo.erf_inv", unary<erf_inv>},
+      {"chlo.sinh", unary<sinh>},
       {"chlo.erfc", unary<erfc>},
       {"chlo.square", unary<square>},
   };

@@ -58,6 +58,24 @@ Values dot_general(const Call& call) {
 
 Value largest_of_masks(Value x, const Axes& axes) { return ne(max(cast(x, f32), axes), 0); }
 
+/// Products along a dimension, of both halves again and again.
+Value product_along(Value x, std::int64_t axis) {
+  for (std::int64_t n = x.dim(axis); n > 1; n = x.dim(axis)) {
+    const std::int64_t half = n / 2;
+    const Value y = slice(x, axis, 0, half) * slice(x, axis, half, 2 * half);
+    x = n % 2 == 0 ? y : concatenate({y, slice(x, axis, n - 1, n)}, axis);
+  }
+  return x;
+}
+
+Value product(Value x, const Axes& axes) {
+  Shape shape;
+  for (std::int64_t d = 0; d < x.type().rank(); ++d)
+    if (std::ranges::count(axes, d) == 0) shape.push_back(x.dim(d));
+  for (std::int64_t axis : axes) x = product_along(x, axis);
+  return reshape(x, shape);
+}
+
 Value reduced(const Call& call, std::string_view kind, Value x, const Axes& axes) {
   const bool mask = call.operand(0).type.is_mask();
   if (mask && axes.empty()) return x;
@@ -68,9 +86,10 @@ Value reduced(const Call& call, std::string_view kind, Value x, const Axes& axes
   if (kind == "stablehlo.add") return axes.empty() ? x : sum(x, axes);
   if (call.operand(0).type.is_unsigned())
     call.fail("of unsigned numbers is not supported; use i32");
+  if (kind == "stablehlo.multiply" && !mask) return product(x, axes);
   if (kind == "stablehlo.maximum") return axes.empty() ? x : max(x, axes);
   if (kind == "stablehlo.minimum") return axes.empty() ? x : -max(-x, axes);
-  call.fail("by {} is not supported, only by add, maximum, minimum, and, or",
+  call.fail("by {} is not supported, only by add, multiply, maximum, minimum, and, or",
             kind.empty() ? "a block of several operations" : excerpt(kind));
 }
 
@@ -85,35 +104,36 @@ double neutral(std::string_view kind, const Type& type) {
                                       : -most;
   if (kind == "stablehlo.maximum") return least;
   if (kind == "stablehlo.minimum") return most;
-  return kind == "stablehlo.and" ? 1 : 0;
+  return kind == "stablehlo.and" || kind == "stablehlo.multiply" ? 1 : 0;
 }
 
 /// A reduction's result and its start.
 Value joined(const Call& call, std::string_view kind, Value x, Value start) {
   const Value y = broadcast_to(start, x.shape());
   if (kind == "stablehlo.add") return x + y;
+  if (kind == "stablehlo.multiply") return x * y;
   const bool largest = kind == "stablehlo.maximum" || kind == "stablehlo.or";
   if (call.operand(0).type.is_mask()) return largest ? where(x, 1, y) : where(x, y, 0);
   return largest ? maximum(x, y) : minimum(x, y);
 }
 
-/// argmax is a reduction of values and positions together.
-bool is_argmax(const Call& call) {
-  if (call.in.size() != 4 || call.source().blocks.size() != 1) return false;
+/// argmax and argmin are reductions of values and positions together: how they compare, "GT" or
+/// "LT"; "": another reduction.
+std::string_view comparison_of(const Call& call) {
+  if (call.in.size() != 4 || call.source().blocks.size() != 1) return "";
   for (const Operation& operation : call.source().blocks[0].operations)
-    if (operation.kind == "stablehlo.compare") {
-      const std::string& how = operation.attribute("comparison_direction").text;
-      return how == "GT" || how == "GE";
-    }
-  return false;
+    if (operation.kind == "stablehlo.compare")
+      return operation.attribute("comparison_direction").text;
+  return "";
 }
 
 Values reduce(const Call& call) {
   const Axes axes = call.source().integers("dimensions");
-  if (is_argmax(call) && axes.size() == 1)
-    return {max(call.in[0], axes), argmax(call.in[0], axes[0])};
+  const std::string_view order = axes.size() == 1 ? comparison_of(call) : "";
+  if (order.starts_with("G")) return {max(call.in[0], axes), argmax(call.in[0], axes[0])};
+  if (order.starts_with("L")) return {-max(-call.in[0], axes), argmax(-call.in[0], axes[0])};
   if (call.in.size() != 2)
-    call.fail("of several tensors together is not supported, but for argmax");
+    call.fail("of several tensors together is not supported, but for argmax and argmin");
   const std::string_view kind = combiner(call.source());
   const Value found = reduced(call, kind, call.in[0], axes);
   if (call.known(1) == neutral(kind, call.operand(0).type)) return {found};

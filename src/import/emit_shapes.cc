@@ -116,21 +116,43 @@ std::optional<Integers> known_starts(const Call& call, const Shape& part, std::s
   return starts;
 }
 
-/// One element of a dimension at a position that depends on data.
+/// Elements `ids` of a dimension; whole numbers as f64, which has them all.
+Value taken(Value x, Value ids, std::size_t d) {
+  const auto axis = static_cast<std::int64_t>(d);
+  if (is_floating(x.dtype())) return gather(x, ids, axis);
+  return cast(gather(cast(x, f64), ids, axis), x.dtype());
+}
+
+/// A position that depends on data, from 0 to `most`: [1].
+Value position(const Call& call, std::size_t operand, std::int64_t most) {
+  if (call.operand(operand).type.is_unsigned()) call.fail("at unsigned positions; use i32");
+  return reshape(minimum(maximum(call.in[operand], 0), static_cast<double>(most)), {1});
+}
+
+/// The part of this shape at positions that depend on data.
 Value picked(const Call& call, const Shape& part) {
   Value x = call.in[0];
-  const Shape whole = x.shape();
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    if (part[d] == whole[d]) continue;
-    if (part[d] != 1 || !is_floating(x.dtype()))
-      call.fail(
-          "of {} elements at a position that depends on data is not supported, only of one "
-          "floating one; use jnp.take",
-          part[d]);
-    const Value id = minimum(maximum(call.in[1 + d], 0), static_cast<double>(whole[d] - 1));
-    x = gather(x, reshape(id, {1}), static_cast<std::int64_t>(d));
+  for (std::size_t d = 0; d < part.size(); ++d) {
+    const std::int64_t all = x.shape()[d], n = part[d];
+    if (n < all) x = taken(x, position(call, 1 + d, all - n) + iota(x, {i32, {n}}, 0), d);
   }
   return x;
+}
+
+/// The whole with a part at positions that depend on data: each element is one of either.
+Value replaced_at(const Call& call) {
+  Value part = call.in[1], inside;
+  const Shape& whole = call.in[0].shape();
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    const std::int64_t all = whole[d], n = part.shape()[d];
+    if (n == all) continue;
+    const Value at = iota(part, {i32, {all}}, 0) - position(call, 2 + d, all - n),
+                within = minimum(maximum(at, 0), static_cast<double>(n - 1)),
+                fits = broadcast(eq(at, within), whole, {static_cast<std::int64_t>(d)});
+    part = taken(part, within, d);
+    inside = inside ? where(inside, fits, 0) : fits;
+  }
+  return where(inside, part, call.in[0]);
 }
 
 Values emit_dynamic_slice(const Call& call) {
@@ -160,8 +182,7 @@ Value replaced(Value x, Value part, const Integers& starts, std::size_t d) {
 Values emit_dynamic_update_slice(const Call& call) {
   if (call.in.size() < 2) call.fail("no operands");
   const auto starts = known_starts(call, call.in[1].shape(), 2);
-  if (!starts)
-    call.fail("at a position that depends on data is not supported; use jnp.where on jnp.arange");
+  if (!starts) return {replaced_at(call)};
   return {replaced(call.in[0], call.in[1], *starts, 0)};
 }
 

@@ -121,16 +121,33 @@ Values convolution(const Call& call) {
   return {transpose(squeezed, inverse(out))};
 }
 
-/// Pooling of images whose windows are along two dimensions; `order` makes them [B, H, W, C].
+/// Pooling whose windows are along at most two dimensions.
 struct Pooling {
-  Axes order;
+  Axes order;               ///< dimensions without windows but for the last, those with, that last
+  std::size_t windows = 0;  ///< dimensions with windows
   PoolingOptions options;
+
+  /// As [B, H, W, C].
+  Value images(Value x) const {
+    const Value y = transpose(x, order);
+    const std::size_t channels = order.size() > windows ? 1 : 0,
+                      batch = order.size() - windows - channels;
+    Shape shape = {1, 1, 1, channels > 0 ? y.shape().back() : 1};
+    for (std::size_t d = 0; d < batch + windows; ++d)
+      shape[d < batch ? 0 : d - batch + 1] *= y.shape()[d];
+    return reshape(y, shape);
+  }
+  /// Images as the result of this shape.
+  Value result(Value images, const Shape& shape) const {
+    Shape ordered;
+    for (std::int64_t d : order) ordered.push_back(shape[static_cast<std::size_t>(d)]);
+    return transpose(reshape(images, ordered), inverse(order));
+  }
 };
 
 Pooling pooling_of(const Call& call) {
   const std::size_t rank = call.in[0].shape().size();
-  if (rank != 4)
-    call.fail("of {} is not supported, only of 4 dimensions", to_string(call.operand(0).type));
+  if (call.result().shape.size() != rank) call.fail("gives {}", to_string(call.result()));
   const Integers window = numbers_or(call, "window_dimensions", rank, 1),
                  stride = numbers_or(call, "window_strides", rank, 1),
                  padding = numbers_or(call, "padding", 2 * rank, 0);
@@ -145,12 +162,10 @@ Pooling pooling_of(const Call& call) {
   }
   if (moving.size() > 2)
     call.fail("over {} dimensions is not supported, only over two", moving.size());
-  while (moving.size() < 2) {
-    moving.push_back(still[still.size() / 2]);
-    still.erase(still.begin() + static_cast<std::ptrdiff_t>(still.size() / 2));
-  }
-  Pooling p{.order = {still[0], moving[0], moving[1], still[1]}, .options = {}};
-  for (std::size_t i : {0, 1}) {
+  Pooling p{
+      .order = still, .windows = moving.size(), .options = {.window = {1, 1}, .stride = {1, 1}}};
+  p.order.insert(p.order.end() - (still.empty() ? 0 : 1), moving.begin(), moving.end());
+  for (std::size_t i = 0; i < moving.size(); ++i) {
     const auto d = static_cast<std::size_t>(moving[i]);
     p.options.window[i] = window[d], p.options.stride[i] = stride[d];
     p.options.pad_before[i] = padding[2 * d], p.options.pad_after[i] = padding[2 * d + 1];
@@ -191,13 +206,16 @@ Values reduce_window(const Call& call) {
   const std::string_view kind = combiner(call.source());
   if (kind == "stablehlo.add" && call.known(1) == 0.0)
     if (const auto sums = running_sums(call)) return *sums;
+  const bool largest =
+      kind == "stablehlo.maximum" && call.known(1) == -std::numeric_limits<double>::infinity();
+  if (!largest && (kind != "stablehlo.add" || call.known(1) != 0.0))
+    call.fail("by {} is not supported, only by maximum from -inf, or add from 0",
+              kind.empty() ? "a block of several operations" : excerpt(kind));
   const Pooling p = pooling_of(call);
-  const Value x = transpose(call.in[0], p.order);
-  if (kind == "stablehlo.maximum" && call.known(1) == -std::numeric_limits<double>::infinity())
-    return {transpose(max_pool(x, p.options), inverse(p.order))};
-  if (kind != "stablehlo.add" || call.known(1) != 0.0)
-    call.fail("by {} is not supported, only by maximum from -inf, or add from 0", excerpt(kind));
-  return {transpose(sums_of_windows(call, x, p.options), inverse(p.order))};
+  if (p.windows == 0) return {call.in[0]};
+  const Value x = p.images(call.in[0]),
+              y = largest ? max_pool(x, p.options) : sums_of_windows(call, x, p.options);
+  return {p.result(y, call.result().shape)};
 }
 
 /// The gradient of max pooling, as jax writes it.
@@ -209,14 +227,14 @@ Values select_and_scatter(const Call& call) {
       combiner(blocks[1]) != "stablehlo.add")
     call.fail("is supported only as the gradient of max pooling: selected by GE, added up");
   const Pooling p = pooling_of(call);
-  const Value x = transpose(call.in[0], p.order), dy = transpose(call.in[1], p.order);
+  const Value x = p.images(call.in[0]), dy = p.images(call.in[1]);
   const auto& [window, stride, before, after] = p.options;
   const Value found =
       call.graph.emit_one(ops::max_pool_grad, {dy, x},
                           {{"window", Axes{window[0], window[1]}},
                            {"stride", Axes{stride[0], stride[1]}},
                            {"padding", Axes{before[0], after[0], before[1], after[1]}}});
-  return {transpose(found, inverse(p.order))};
+  return {p.result(found, call.result().shape)};
 }
 
 }  // namespace

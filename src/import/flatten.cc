@@ -214,7 +214,7 @@ std::vector<int> compute(Flattening& f, const Operation& operation,
 }
 
 std::vector<int> run(Flattening& f, const Operation& operation, const Names& names) {
-  const std::vector<int> operands = values_of(operation, names);
+  std::vector<int> operands = values_of(operation, names);
   if (operation.kind == "func.call")
     return call(f, operation, operation.attribute("callee").text, operands);
   if (operation.kind == "stablehlo.composite")
@@ -224,6 +224,10 @@ std::vector<int> run(Flattening& f, const Operation& operation, const Names& nam
   if (operation.kind == "stablehlo.select" && operands.size() == 3)
     if (const std::optional<double> mask = known(f, operands[0]))
       return {operands[*mask != 0 ? 1 : 2]};
+  if (operation.kind == "stablehlo.concatenate") {
+    std::erase_if(operands, [&](int v) { return type_of(f, v).is_empty(); });
+    if (operands.size() == 1) return operands;
+  }
   if (operation.kind == "stablehlo.maximum" && operands.size() == 2)
     for (std::size_t i : {0, 1})
       if (known(f, operands[i]) == -std::numeric_limits<double>::infinity())

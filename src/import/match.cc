@@ -46,7 +46,7 @@ int Matching::unconverted(int v) const {
 }
 
 const FlatOperation* Matching::made_by(int v, std::string_view kind) const {
-  const FlatOperation* const made = producer(*this, unconverted(v));
+  const FlatOperation* const made = v < 0 ? nullptr : producer(*this, unconverted(v));
   return made && made->kind == kind ? made : nullptr;
 }
 
@@ -108,14 +108,20 @@ int Matching::reduced(int v, std::string_view by) const {
 }
 
 bool replace(Matching& m, FlatOperation& operation, const FlatOperation& by, int inner) {
+  return replace(m, {{&operation, by}}, inner);
+}
+
+bool replace(Matching& m, const std::vector<Change>& changes, int inner) {
   std::unordered_map<int, int> fewer;
   std::vector<int> open;
   const auto unread = [&](int v) {
     if (++fewer[v] == m.uses[static_cast<std::size_t>(v)] && m.value(v).producer >= 0)
       open.push_back(v);
   };
-  for (int v : by.operands) --fewer[v];
-  for (int v : operation.operands) unread(v);
+  for (const Change& change : changes)
+    for (int v : change.by.operands) --fewer[v];
+  for (const Change& change : changes)
+    for (int v : change.operation->operands) unread(v);
   while (!open.empty()) {
     const FlatOperation& dead = *producer(m, open.back());
     open.pop_back();
@@ -127,11 +133,16 @@ bool replace(Matching& m, FlatOperation& operation, const FlatOperation& by, int
   }
   if (fewer[inner] < m.uses[static_cast<std::size_t>(inner)]) return false;
   for (const auto& [v, n] : fewer) m.uses[static_cast<std::size_t>(v)] -= n;
-  operation.kind = by.kind;
-  operation.operands = by.operands;
-  operation.numbers = by.numbers;
-  operation.dims = by.dims;
-  m.found.push_back(by.kind.substr(by.kind.find('.') + 1));
+  for (const auto& [operation, by] : changes) {
+    if (by.kind.empty())
+      operation->results = {};
+    else
+      m.found.push_back(by.kind.substr(by.kind.find('.') + 1));
+    operation->kind = by.kind;
+    operation->operands = by.operands;
+    operation->numbers = by.numbers;
+    operation->dims = by.dims;
+  }
   return true;
 }
 

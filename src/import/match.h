@@ -27,7 +27,7 @@ struct Matching {
   int rank(int v) const { return static_cast<int>(shape(v).size()); }
   std::optional<double> known(int v) const { return value(v).known; }
   /// The operation of this kind that computes v, behind conversions between floating types;
-  /// nullptr: another one does.
+  /// nullptr: another one does, or v is -1.
   const FlatOperation* made_by(int v, std::string_view kind) const;
   /// v behind conversions between floating types.
   int unconverted(int v) const;
@@ -44,6 +44,15 @@ struct Matching {
 /// more; else changes nothing.
 bool replace(Matching& m, FlatOperation& operation, const FlatOperation& by, int inner);
 
+/// An operation and what it becomes; nothing: it vanishes.
+struct Change {
+  FlatOperation* operation = nullptr;
+  FlatOperation by;
+};
+
+/// The same for several operations together.
+bool replace(Matching& m, const std::vector<Change>& changes, int inner);
+
 /// The other operand of a product with a known number, which `number` gets; -1: none.
 int scaled(const Matching& m, int v, double& number);
 
@@ -54,6 +63,7 @@ bool either_way(const FlatOperation* operation, const std::function<bool(int, in
 bool match_activation(Matching& m, FlatOperation& operation);
 bool match_norm(Matching& m, FlatOperation& operation);
 bool match_cross_entropy(Matching& m, FlatOperation& operation);
+bool match_dropout(Matching& m, FlatOperation& operation);
 bool match_attention(Matching& m, FlatOperation& operation);
 
 }  // namespace alpa::stablehlo

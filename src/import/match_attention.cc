@@ -1,49 +1,22 @@
 // src/import/match_attention.cc — softmax(scale · q kᵀ) v, with masks and shared key heads
 #include <algorithm>
+#include <numeric>
 
-#include "src/import/match.h"
+#include "src/import/match_attention.h"
 
 namespace alpa::stablehlo {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Operands, and for each dimension of the result which dimension of either it is.
-struct Product {
-  int operand[2] = {-1, -1};
-  Integers batch[2], summed[2];
-  int free[2] = {-1, -1};  ///< each operand's one other dimension
-};
-
-/// A product of tensors with one dimension each beside batch and summed ones.
-bool find_product_of(const Matching& m, int v, Product& p) {
-  const FlatOperation* const made = m.made_by(v, "stablehlo.dot_general");
-  if (!made || made->operands.size() != 2) return false;
-  const Attribute& dims = made->source->attribute("dot_dimension_numbers");
-  for (int i : {0, 1}) {
-    const std::string side = i == 0 ? "lhs" : "rhs";
-    p.operand[i] = made->operands[static_cast<std::size_t>(i)];
-    p.batch[i] = field(dims, side + "_batching_dimensions");
-    p.summed[i] = field(dims, side + "_contracting_dimensions");
-    if (p.summed[i].size() != 1) return false;
-    for (int d = 0; d < m.rank(p.operand[i]); ++d)
-      if (std::ranges::count(p.batch[i], d) == 0 && p.summed[i][0] != d) {
-        if (p.free[i] >= 0) return false;
-        p.free[i] = d;
-      }
-    if (p.free[i] < 0 || p.batch[i].size() != p.batch[0].size()) return false;
-  }
-  return true;
-}
-
-/// softmax over the last dimension: its operand; `total`: the exponentials.
-int softmax_of(const Matching& m, int v, int& exponentials) {
+/// softmax over the last dimension: its operand; `exponentials`, and their `total`.
+int softmax_of(const Matching& m, int v, int& exponentials, int& total) {
   const FlatOperation* const ratio = m.made_by(v, "stablehlo.divide");
   const FlatOperation* const power =
       ratio ? m.made_by(ratio->operands[0], "stablehlo.exponential") : nullptr;
   if (!power) return -1;
   exponentials = power->results[0];
-  const int total = m.rows(ratio->operands[1], exponentials);
+  total = m.rows(ratio->operands[1], exponentials);
   const FlatOperation* const shifted = m.made_by(power->operands[0], "stablehlo.subtract");
   if (total < 0 || m.reduced(total, "stablehlo.add") != exponentials || !shifted) return -1;
   const int x = shifted->operands[0], most = m.rows(shifted->operands[1], x);
@@ -69,6 +42,7 @@ struct Mask {
   bool causal = false;
   int keys = -1;  ///< a mask [B, S], B being batch dimension `batch` of the scores
   int batch = 0;
+  int choice = -1;  ///< as it is broadcast to the scores
 };
 
 /// What v was before it was broadcast to `outer.base`, as a part of the scores.
@@ -128,6 +102,7 @@ int unmasked_scores(const Matching& m, int v, Mask& mask) {
   if (!otherwise || !(*otherwise <= kHidden) ||
       !read_mask(m, m.spread(choice->operands[0]), m.rank(v), mask))
     return -1;
+  mask.choice = choice->operands[0];
   return choice->operands[1];
 }
 
@@ -147,26 +122,53 @@ int unrepeated(const Matching& m, int v, std::int64_t head) {
   return expected == m.shape(v) ? repeats->operands[0] : v;
 }
 
-/// The order of an operand's dimensions as [B, T, H, D]; without a batch dimension of heads, three.
-std::vector<int> order_of(const Product& p, int i, int row, int width, bool swapped) {
-  std::vector<int> order;
-  for (std::int64_t d : p.batch[i]) order.push_back(static_cast<int>(d));
+}  // namespace
+
+bool find_product_of(const Matching& m, int v, Product& p) {
+  const FlatOperation* const made = m.made_by(v, "stablehlo.dot_general");
+  if (!made || made->operands.size() != 2) return false;
+  const Attribute& dims = made->source->attribute("dot_dimension_numbers");
+  for (int i : {0, 1}) {
+    const std::string side = i == 0 ? "lhs" : "rhs";
+    p.operand[i] = made->operands[static_cast<std::size_t>(i)];
+    p.batch[i] = field(dims, side + "_batching_dimensions");
+    p.summed[i] = field(dims, side + "_contracting_dimensions");
+    if (p.summed[i].size() != 1) return false;
+    for (int d = 0; d < m.rank(p.operand[i]); ++d)
+      if (std::ranges::count(p.batch[i], d) == 0 && p.summed[i][0] != d) {
+        if (p.free[i] >= 0) return false;
+        p.free[i] = d;
+      }
+    if (p.free[i] < 0 || p.batch[i].size() != p.batch[0].size()) return false;
+  }
+  return true;
+}
+
+std::vector<int> heads_order(const Integers& batch, int row, int width, bool swapped) {
+  std::vector<int> order(batch.begin(), batch.end());
   if (swapped) std::swap(order[0], order[1]);
   order.insert(order.begin() + 1, row);
   order.push_back(width);
   return order;
 }
 
-}  // namespace
+std::vector<int> result_order(const Product& product, int at, bool swapped) {
+  Integers batch(product.batch[0].size());
+  std::iota(batch.begin(), batch.end(), 0);
+  const int n = static_cast<int>(batch.size());
+  return heads_order(batch, n + at, n + 1 - at, swapped);
+}
 
+/// Operands are q, k, v and maybe a mask of keys. numbers: the scale, and whether it is causal;
+/// dims: the orders of q, k, v and the result.
 bool match_attention(Matching& m, FlatOperation& operation) {
-  Product out, scores;
+  Attention a;
+  Product &out = a.out, &scores = a.scores;
   if (operation.kind != "stablehlo.dot_general" || !find_product_of(m, operation.results[0], out))
     return false;
   for (int p : {0, 1}) {
     const int values = 1 - p;
-    int exponentials = -1;
-    const int masked = softmax_of(m, out.operand[p], exponentials);
+    const int masked = softmax_of(m, out.operand[p], a.exponentials, a.total);
     const int rank = m.rank(out.operand[p]);
     if (masked < 0 || out.summed[p][0] != rank - 1 || out.free[p] != rank - 2) continue;
     Mask mask;
@@ -195,18 +197,21 @@ bool match_attention(Matching& m, FlatOperation& operation) {
     by.operands.push_back(shared ? keys : scores.operand[1]);
     by.operands.push_back(shared ? content : out.operand[values]);
     if (mask.keys >= 0) by.operands.push_back(mask.keys);
-    by.dims = {
-        order_of(scores, 0, scores.free[0], width(0), swapped),
-        order_of(scores, 1, scores.free[1], width(1), swapped),
-        order_of(out, values, static_cast<int>(out.summed[values][0]), out.free[values], swapped)};
-    by.numbers = {scale, mask.causal ? 1.0 : 0.0, swapped ? 1.0 : 0.0, p == 0 ? 1.0 : 0.0};
+    by.dims = {heads_order(scores.batch[0], scores.free[0], width(0), swapped),
+               heads_order(scores.batch[1], scores.free[1], width(1), swapped),
+               heads_order(out.batch[values], static_cast<int>(out.summed[values][0]),
+                           out.free[values], swapped)};
+    by.dims.push_back(result_order(out, p, swapped));
+    by.numbers = {scale, mask.causal ? 1.0 : 0.0};
     const auto extent = [&](int v, int d) { return m.shape(v)[static_cast<std::size_t>(d)]; };
     const bool square =
         extent(scores.operand[0], scores.free[0]) == extent(scores.operand[1], scores.free[1]);
     if ((mask.causal && !square) ||
         extent(out.operand[values], out.free[values]) != extent(scores.operand[0], width(0)))
       continue;
-    if (replace(m, operation, by, exponentials)) return true;
+    a.probabilities_at = p, a.mask = mask.choice, a.scale = scale, a.swapped = swapped;
+    if (replace(m, operation, by, a.exponentials) || replace_with_gradient(m, operation, by, a))
+      return true;
   }
   return false;
 }

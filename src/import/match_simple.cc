@@ -27,17 +27,13 @@ int added_to(const Matching& m, int v, double number) {
   return found;
 }
 
-const FlatOperation* made(const Matching& m, int v, const char* kind) {
-  return v < 0 ? nullptr : m.made_by(v, kind);
-}
-
 /// 1 / (1 + e^-x)
 bool match_sigmoid(Matching& m, FlatOperation& operation) {
   if (operation.kind != "stablehlo.divide" || m.known(operation.operands[0]) != 1.0) return false;
   const FlatOperation* const power =
-      made(m, added_to(m, operation.operands[1], 1), "stablehlo.exponential");
+      m.made_by(added_to(m, operation.operands[1], 1), "stablehlo.exponential");
   const FlatOperation* const minus =
-      power ? made(m, power->operands[0], "stablehlo.negate") : nullptr;
+      power ? m.made_by(power->operands[0], "stablehlo.negate") : nullptr;
   return minus &&
          replace(m, operation, {.kind = "alpa.sigmoid", .operands = minus->operands, .results = {}},
                  power->results[0]);
@@ -71,7 +67,7 @@ bool is_erf_argument(const Matching& m, int v, int x, double sign) {
   double number = 0;
   const int inner = scaled(m, v, number);
   if (inner == x) return is_near(number, sign * std::sqrt(0.5));
-  const FlatOperation* const minus = made(m, inner, "stablehlo.negate");
+  const FlatOperation* const minus = m.made_by(inner, "stablehlo.negate");
   return minus && minus->operands[0] == x && is_near(number, -sign * std::sqrt(0.5));
 }
 
@@ -84,12 +80,12 @@ bool match_gelu(Matching& m, FlatOperation& operation) {
               gate = half >= 0 ? half : second;
     if (x < 0) return false;
     const int one_more = added_to(m, gate, 1);
-    if (const FlatOperation* const f = made(m, one_more, "stablehlo.tanh"))
+    if (const FlatOperation* const f = m.made_by(one_more, "stablehlo.tanh"))
       return is_gelu_argument(m, f->operands[0], x) &&
              replace(m, operation, {.kind = "alpa.gelu", .operands = {x}, .results = {}},
                      f->results[0]);
-    const FlatOperation *const f = made(m, one_more, "chlo.erf"), *const g =
-                                                                      made(m, gate, "chlo.erfc");
+    const FlatOperation *const f = m.made_by(one_more, "chlo.erf"), *const g = m.made_by(
+                                                                        gate, "chlo.erfc");
     if (!(f ? is_erf_argument(m, f->operands[0], x, 1)
             : g && is_erf_argument(m, g->operands[0], x, -1)))
       return false;
@@ -141,7 +137,7 @@ struct Norm {
 int under_rsqrt(const Matching& m, int factor, int like, Norm& norm) {
   // A row's number for every element, or with a last dimension of extent 1.
   const int row = m.rows(factor, like);
-  const FlatOperation* const root = made(m, row, "stablehlo.rsqrt");
+  const FlatOperation* const root = m.made_by(row, "stablehlo.rsqrt");
   if (!root) return -1;
   norm.rsqrt = root->results[0];
   int found = -1;

@@ -1,6 +1,7 @@
 #pragma once
 /// StableHLO text as it is read: functions, blocks, operations. Plain data; values are numbered
 /// through the whole module, each defined once.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ struct Type {
   Shape shape;
 
   bool operator==(const Type&) const = default;
+  bool is_empty() const { return std::ranges::count(shape, 0) > 0; }  ///< has no elements
   bool is_mask() const { return element == "i1"; }
   bool is_unsigned() const { return element == "ui32" || element == "ui64"; }
 };

@@ -4,14 +4,15 @@
 #include "alpa/ops/ops.h"
 #include "src/import/emit.h"
 #include "src/import/match.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa::stablehlo {
 namespace {
 
 using Pattern = bool (*)(Matching& m, FlatOperation& operation);
 
-constexpr Pattern kPatterns[] = {match_cross_entropy, match_attention, match_norm,
-                                 match_activation};
+constexpr Pattern kPatterns[] = {match_cross_entropy, match_attention, match_norm, match_activation,
+                                 match_dropout};
 
 Matching matching_of(FlatFunction flat) {
   Matching m{.flat = std::move(flat), .uses = {}, .found = {}};
@@ -49,6 +50,11 @@ Values emit_sigmoid(const Call& call) { return {sigmoid(call.in[0])}; }
 Values emit_gelu(const Call& call) { return {gelu(call.in[0])}; }
 Values emit_exact_gelu(const Call& call) { return {exact_gelu(call.in[0])}; }
 
+Values emit_dropout(const Call& call) { return {dropout(call.in[0], call.op.numbers[0])}; }
+Values emit_random_uniform(const Call& call) {
+  return {random_uniform(call.graph, call.result_type(), call.op.numbers[0], call.op.numbers[1])};
+}
+
 Value channels(Value x, Value like) { return cast(reshape(x, {like.dim(-1)}), like.dtype()); }
 
 Values emit_layer_norm(const Call& call) {
@@ -78,25 +84,45 @@ Value in_order(const Call& call, std::size_t i, DType dtype) {
   return cast(heads, dtype);
 }
 
+/// Operands in order of their dims, then those without: the sums of rows, and a mask of keys.
+Values attention_operands(const Call& call, std::size_t ordered, std::size_t others) {
+  const DType dtype = call.in[ordered > 3 ? 1 : 0].dtype();
+  Values operands;
+  for (std::size_t i = 0; i < ordered; ++i) operands.push_back(in_order(call, i, dtype));
+  for (std::size_t i = ordered; i < call.in.size(); ++i) operands.push_back(call.in[i]);
+  const Value k = operands[ordered > 3 ? 2 : 1];
+  if (operands.size() > others) operands.back() = reshape(operands.back(), {k.dim(0), k.dim(1)});
+  return operands;
+}
+
+Attributes attention_attributes(const Call& call) {
+  return {{"causal", static_cast<std::int64_t>(call.op.numbers[1])},
+          {"scale", call.op.numbers[0]},
+          {"dropout", 0.0}};
+}
+
+/// [B, T, H, D] in this order of dimensions, as result `i`.
+Value put_back(const Call& call, Value x, const std::vector<int>& order, std::size_t i) {
+  const Value heads = order.size() == 4 ? x : reshape(x, {x.dim(0), x.dim(1), x.dim(3)});
+  return cast(transpose(heads, inverse(Axes(order.begin(), order.end()))),
+              call.result_type(i).dtype);
+}
+
 /// `match_attention` says what numbers and dims are.
 Values emit_attention(const Call& call) {
-  const std::vector<double>& numbers = call.op.numbers;
-  const DType dtype = call.in[0].dtype();
-  AttentionOptions options{.causal = numbers[1] != 0, .scale = numbers[0]};
-  if (call.in.size() > 3) options.key_mask = call.in[3];
-  if (options.key_mask) {
-    const Value q = in_order(call, 0, dtype), k = in_order(call, 1, dtype);
-    options.key_mask = reshape(options.key_mask, {q.dim(0), k.dim(1)});
-  }
-  const Value y = attention(in_order(call, 0, dtype), in_order(call, 1, dtype),
-                            in_order(call, 2, dtype), options);
-  const bool swapped = numbers[2] != 0, rows_first = numbers[3] != 0;
-  const std::int64_t row = rows_first ? 1 : 3, width = rows_first ? 3 : 1;
-  const Value found = call.op.dims[0].size() == 4
-                          ? transpose(y, {swapped ? 2 : 0, swapped ? 0 : 2, row, width})
-                          : transpose(reshape(y, {y.dim(0), y.dim(1), y.dim(3)}),
-                                      rows_first ? Axes{0, 1, 2} : Axes{0, 2, 1});
-  return {cast(found, call.result_type().dtype)};
+  Values found =
+      call.graph.emit(ops::attention, attention_operands(call, 3, 3), attention_attributes(call));
+  found[0] = put_back(call, found[0], call.op.dims[3], 0);
+  found.resize(call.op.results.size());
+  return found;
+}
+
+Values emit_attention_gradient(const Call& call) {
+  Values found = call.graph.emit(ops::attention_grad, attention_operands(call, 5, 6),
+                                 attention_attributes(call));
+  for (std::size_t i = 0; i < found.size(); ++i)
+    found[i] = put_back(call, found[i], call.op.dims[5 + i], i);
+  return found;
 }
 
 }  // namespace
@@ -112,14 +138,18 @@ FlatFunction with_patterns(FlatFunction flat, std::vector<std::string>& found) {
   }
   found = std::move(m.found);
   prune(m.flat);
+  for (const FlatOperation& operation : m.flat.operations)
+    if (operation.kind == "alpa.random_uniform") found.emplace_back("random_uniform");
   return std::move(m.flat);
 }
 
 std::vector<Row> pattern_rows() {
-  return {{"alpa.sigmoid", emit_sigmoid},       {"alpa.gelu", emit_gelu},
-          {"alpa.exact_gelu", emit_exact_gelu}, {"alpa.layer_norm", emit_layer_norm},
-          {"alpa.rms_norm", emit_rms_norm},     {"alpa.cross_entropy", emit_cross_entropy},
-          {"alpa.attention", emit_attention}};
+  return {
+      {"alpa.sigmoid", emit_sigmoid},       {"alpa.gelu", emit_gelu},
+      {"alpa.exact_gelu", emit_exact_gelu}, {"alpa.layer_norm", emit_layer_norm},
+      {"alpa.rms_norm", emit_rms_norm},     {"alpa.cross_entropy", emit_cross_entropy},
+      {"alpa.attention", emit_attention},   {"alpa.attention_gradient", emit_attention_gradient},
+      {"alpa.dropout", emit_dropout},       {"alpa.random_uniform", emit_random_uniform}};
 }
 
 }  // namespace alpa::stablehlo

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "alpa/base/text.h"
+#include "src/base/file.h"
 #include "src/base/wildcard.h"
 #include "src/import/emit.h"
 #include "src/import/patterns.h"
@@ -137,11 +138,13 @@ TrainingStep with_fixed_rows(TrainingStep step, int micro_batches) {
 
 }  // namespace
 
-Imported import_stablehlo(const std::string& text) {
+Imported import_stablehlo(const std::string& text, const ImportOptions& options) {
   auto module = std::make_shared<const stablehlo::Module>(stablehlo::parse_module(text));
   std::vector<std::string> patterns;
+  stablehlo::FlatFunction read = stablehlo::flatten(std::move(module));
+  if (options.random == RandomNumbers::ours) read = stablehlo::with_own_random(std::move(read));
   auto flat = std::make_shared<const stablehlo::FlatFunction>(
-      stablehlo::with_patterns(stablehlo::flatten(std::move(module)), patterns));
+      stablehlo::with_patterns(std::move(read), patterns));
   Imported imported;
   imported.arguments = tensors(*flat, flat->arguments, flat->names, "arg");
   imported.results = tensors(*flat, flat->results, flat->result_names, "result");
@@ -150,6 +153,15 @@ Imported import_stablehlo(const std::string& text) {
   for (const auto& [pattern, n] : times) imported.recognised.push_back({pattern, n});
   imported.function_ = std::move(flat);
   return imported;
+}
+
+Imported read_stablehlo(const std::string& path, const ImportOptions& options) {
+  const std::string text = read_file(path, {"StableHLO text", std::int64_t{1} << 28});
+  try {
+    return import_stablehlo(text, options);
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
 }
 
 Values Imported::operator()(const Values& values) const {

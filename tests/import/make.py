@@ -508,8 +508,44 @@ def write_functions(file, functions):
     write(file, "// -----\n".join(texts), numbers)
 
 
+# ---- Functions that draw random numbers, where others may be drawn ----
+def random_numbers():
+    x = jnp.zeros((64, 48))
+
+    def dropped(x, key):
+        return (x * drop(jax.random.wrap_key_data(key), x, 0.3)).sum()
+
+    def again(x, key):  # jax.checkpoint draws the mask again for the gradient
+        value, grad = jax.value_and_grad(jax.checkpoint(dropped))(x, key)
+        return grad, value
+
+    def uniform(x, key):
+        one, two = jax.random.split(jax.random.wrap_key_data(key))
+        numbers = [jax.random.uniform(k, x.shape[1:], minval=-2, maxval=3)
+                   for k in (one, two, one)]
+        return jnp.stack(numbers) + x, (x * x).sum()
+
+    return {"dropout": (dropped, x), "dropout again": (again, x),
+            "uniform": (uniform, jnp.zeros((3, 64, 48)))}
+
+
+def write_random_numbers():
+    texts = [f"// {name}\n" + text_of(f, x, jnp.asarray([1, 2], jnp.uint32))
+             for name, (f, x) in random_numbers().items()]
+    write("random_numbers", "// -----\n".join(texts), {})
+
+
+def write_mlp_data():
+    """Examples for the MLP, by its argument names: the class is the largest of ten sums."""
+    x = array("data", 64, 16)
+    save_file({"batch.x": stored(x), "batch.y": stored((x @ array("of", 16, 10)).argmax(-1))},
+              FOLDER / "mlp_data.safetensors")
+
+
 def main(names):
     FOLDER.mkdir(exist_ok=True)
+    write_mlp_data()
+    write_random_numbers()
     files = {"kinds": kinds, "flax": flax_layers}
     for name in files:
         if not names or name in names:

@@ -34,6 +34,12 @@ TEST_CASE("attention, norms, losses, activations and lookups of jax become opera
   CHECK(recognised("vit") == "2 attention, 1 cross_entropy, 2 gelu, 5 layer_norm");
 }
 
+TEST_CASE("attention in a whole step is recognised together with its gradient") {
+  CHECK(recognised("llama_adamw") ==
+        "2 attention, 2 attention_gradient, 1 embedding, 1 embedding_gradient, 2 sigmoid");
+  CHECK(recognised("bert_adamw").starts_with("2 attention, 2 attention_gradient"));
+}
+
 TEST_CASE("flax's attention, norms and activations become operators") {
   const std::pair<std::string, std::string> expected[] = {
       {"causal block", "1 attention, 1 gelu, 2 layer_norm"},

@@ -1,6 +1,7 @@
 #pragma once
 /// Functions of JAX as functions over `Value`s, read from StableHLO text. docs/from-jax.md says how
 /// to print the text and has an example.
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,20 @@ struct Recognised {
   bool operator==(const Recognised&) const = default;
 };
 
+/// Which random numbers an imported function draws.
+enum class RandomNumbers : std::uint8_t {
+  as_written,  ///< those that jax computes from its key, bit by bit
+  /// Those of `random_uniform` and `dropout`, in place of `jax.random.uniform`, and of what jax
+  /// makes of it, such as `bernoulli` and the dropout of flax. They are new in every step, whatever
+  /// the key is; numbers that the function draws twice from one key are equal.
+  ours,
+};
+
+/// How a function is read.
+struct ImportOptions {
+  RandomNumbers random = RandomNumbers::as_written;  ///< which it draws
+};
+
 /// A function of JAX. Copies share it.
 class Imported {
  public:
@@ -47,14 +62,18 @@ class Imported {
   const stablehlo::FlatFunction& function() const { return *function_; }
 
  private:
-  friend Imported import_stablehlo(const std::string& text);
+  friend Imported import_stablehlo(const std::string& text, const ImportOptions& options);
   std::shared_ptr<const stablehlo::FlatFunction> function_;
 };
 
 /// Reads function @main of StableHLO's generic text (`print_generic_op_form`). Calls are inlined,
 /// loops with a fixed number of rounds are unrolled. Throws Error with line and column for
 /// malformed text, and for loops whose number of rounds depends on data.
-Imported import_stablehlo(const std::string& text);
+Imported import_stablehlo(const std::string& text, const ImportOptions& options = {});
+
+/// The function in a file, which may be gzip'd. Throws Error as `import_stablehlo`, which names the
+/// file, or if it can't be read.
+Imported read_stablehlo(const std::string& path, const ImportOptions& options = {});
 
 /// How the arguments of an imported function are used.
 struct ImportedStepOptions {
