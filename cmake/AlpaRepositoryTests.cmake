@@ -184,6 +184,14 @@ if(ALPA_BUILD_TOOLS)
   endif()
 endif()
 
+if(ALPA_BUILD_BINDINGS)
+  alpa_add_test_folder(bindings)
+  target_link_libraries(test_bindings PRIVATE alpa_c)
+  add_test(NAME bindings/header_in_c COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only
+    ${PROJECT_SOURCE_DIR}/bindings/c/alpa_c.h)
+  set_tests_properties(bindings/header_in_c PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT})
+endif()
+
 if(ALPA_BUILD_EXAMPLES)
   alpa_add_test_folder(models)
   target_link_libraries(test_models PRIVATE alpa_models)
@@ -284,6 +292,21 @@ if(Python3_Interpreter_FOUND)
       ${PROJECT_SOURCE_DIR}/tests/scripts/report_browser_test.py $<TARGET_FILE:alpa_tool>)
     set_tests_properties(scripts/report_browser PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
   endif()
+endif()
+
+# Python's package, by the Python that ALPA_PYTHON names: skipped where that lacks NumPy, and of the examples jax.
+if(ALPA_BUILD_BINDINGS AND Python3_Interpreter_FOUND AND NOT ALPA_SANITIZE)
+  set(ALPA_PYTHON ${Python3_EXECUTABLE} CACHE FILEPATH "Python with NumPy, and jax, for tests of bindings/python")
+  foreach(entry python shard_in_jax train text)
+    if(entry STREQUAL "python")
+      set(test python_test.py)
+    else()
+      set(test example_test.py ${entry})
+    endif()
+    add_test(NAME bindings/${entry} COMMAND ${ALPA_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/bindings/${test})
+    set_tests_properties(bindings/${entry} PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+      ENVIRONMENT "ALPA_LIBRARY=$<TARGET_FILE:alpa_c>;PYTHONDONTWRITEBYTECODE=1")
+  endforeach()
 endif()
 
 # A Slurm of this machine; skipped where there is none.
