@@ -297,16 +297,19 @@ endif()
 # Python's package, by the Python that ALPA_PYTHON names: skipped where that lacks NumPy, and of the examples jax.
 if(ALPA_BUILD_BINDINGS AND Python3_Interpreter_FOUND AND NOT ALPA_SANITIZE)
   set(ALPA_PYTHON ${Python3_EXECUTABLE} CACHE FILEPATH "Python with NumPy, and jax, for tests of bindings/python")
-  foreach(entry python shard_in_jax train text)
-    if(entry STREQUAL "python")
-      set(test python_test.py)
-    else()
-      set(test example_test.py ${entry})
-    endif()
-    add_test(NAME bindings/${entry} COMMAND ${ALPA_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/bindings/${test})
-    set_tests_properties(bindings/${entry} PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+  set(tests ${PROJECT_SOURCE_DIR}/tests/bindings)
+  set(command_of_python ${tests}/python_test.py)
+  set(command_of_page ${tests}/example_test.py docs/python.md)
+  foreach(example shard_in_jax text train)
+    set(command_of_${example} ${tests}/example_test.py bindings/python/examples/${example}.py)
+  endforeach()
+  foreach(entry python page shard_in_jax text train)
+    add_test(NAME bindings/${entry} COMMAND ${ALPA_PYTHON} -B ${command_of_${entry}})
+    set_tests_properties(bindings/${entry} PROPERTIES LABELS bindings TIMEOUT 900 SKIP_RETURN_CODE 77
       ENVIRONMENT "ALPA_LIBRARY=$<TARGET_FILE:alpa_c>;PYTHONDONTWRITEBYTECODE=1")
   endforeach()
+  add_test(NAME bindings/libraries COMMAND ${Python3_EXECUTABLE} -B ${tests}/libraries_test.py)
+  set_tests_properties(bindings/libraries PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
 # A Slurm of this machine; skipped where there is none.

@@ -17,16 +17,18 @@
    | cluster | a name such as "dgx-a100", or a cluster file; this or `devices` | |
    | hosts | times as many hosts of that cluster | 1 |
    | devices | CPU devices of this machine | |
-   | method | serial, data, zero2, zero3, shard or pipeline; auto: pipeline of a loss, else shard | shard |
+   | method | serial, data, zero2, zero3, shard or pipeline; auto: see below | shard |
    | mesh | logical mesh, such as "2x4"; auto: the cheapest | auto |
    | stages | of a pipeline; 0: searched for | 0 |
    | time_limit | seconds for planning | 60 |
    | memory_budget | bytes that a device may use; 0: its memory | 0 |
-   | parameters | of a loss: how many of the first arguments are trained, or a pattern of names | those named as the first |
-   | optimizer | of a loss: {"name": "adamw", "learning_rate": 1e-3, …}; adam, sgd, lion, lamb, adafactor | adamw |
-   | micro_batches | of a loss, each with the rows of the text | 1 |
-   | precision | of a loss: as_written, bf16_mixed, f16_mixed | as_written |
-   | clip_global_norm | of a loss: limit of the gradients' joint norm; 0: none | 0 |  */
+   | parameters | which arguments are trained, as ImportedStepOptions | "" |
+   | optimizer | {"name": "adamw", "learning_rate": 1e-3, …}; adam, sgd, lion, … | adamw |
+   | micro_batches | of a step, each with the rows of the text | 1 |
+   | precision | as_written, bf16_mixed or f16_mixed | as_written |
+   | clip_global_norm | limit of the gradients' joint norm; 0: none | 0 |
+
+   The last five are of losses. Method auto is pipeline for a loss, and shard for a whole step. */
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __cplusplus

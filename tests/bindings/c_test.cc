@@ -179,9 +179,9 @@ TEST_CASE("failures say what was wrong, and how to mend it") {
         "time_limit");
   CHECK(refused(loss.get(), R"({"devices": -1})") ==
         "option devices is -1; it must be a whole number from 0 on");
-  CHECK(
-      refused(loss.get(), R"({"devices": 4, "optimizer": {"name": "sgd", "beta1": 0.9}})") ==
-      "optimizer beta1 is unknown; there are learning_rate, momentum, name, nesterov, weight_decay");
+  CHECK(refused(loss.get(), R"({"devices": 4, "optimizer": {"name": "sgd", "beta1": 0.9}})") ==
+        "optimizer beta1 is unknown; there are learning_rate, momentum, name, nesterov, "
+        "weight_decay");
   CHECK(refused(step.get(), R"({"devices": 4, "micro_batches": 2})") ==
         "option micro_batches has no effect on a whole step of JAX, which is as it is; give the "
         "loss");
