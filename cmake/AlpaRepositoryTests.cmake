@@ -185,6 +185,14 @@ if(ALPA_BUILD_TOOLS)
   endif()
 endif()
 
+if(ALPA_BUILD_BINDINGS)
+  alpa_add_test_folder(bindings)
+  target_link_libraries(test_bindings PRIVATE alpa_c)
+  add_test(NAME bindings/header_in_c COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only
+    ${PROJECT_SOURCE_DIR}/bindings/c/alpa_c.h)
+  set_tests_properties(bindings/header_in_c PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT})
+endif()
+
 if(ALPA_BUILD_EXAMPLES)
   alpa_add_test_folder(models)
   target_link_libraries(test_models PRIVATE alpa_models)
@@ -285,6 +293,25 @@ if(Python3_Interpreter_FOUND)
       ${PROJECT_SOURCE_DIR}/tests/scripts/report_browser_test.py $<TARGET_FILE:alpa_tool>)
     set_tests_properties(scripts/report_browser PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
   endif()
+endif()
+
+# Python's package, by the Python that ALPA_PYTHON names: skipped where that lacks NumPy, and of the examples jax.
+if(ALPA_BUILD_BINDINGS AND Python3_Interpreter_FOUND AND NOT ALPA_SANITIZE)
+  set(ALPA_PYTHON ${Python3_EXECUTABLE} CACHE FILEPATH "Python with NumPy, and jax, for tests of bindings/python")
+  set(tests ${PROJECT_SOURCE_DIR}/tests/bindings)
+  set(command_of_python ${tests}/python_test.py)
+  set(command_of_jax ${tests}/jax_test.py)
+  set(command_of_page ${tests}/example_test.py docs/python.md)
+  foreach(example shard_in_jax text train)
+    set(command_of_${example} ${tests}/example_test.py bindings/python/examples/${example}.py)
+  endforeach()
+  foreach(entry python jax page shard_in_jax text train)
+    add_test(NAME bindings/${entry} COMMAND ${ALPA_PYTHON} -B ${command_of_${entry}})
+    set_tests_properties(bindings/${entry} PROPERTIES LABELS bindings TIMEOUT 900 SKIP_RETURN_CODE 77
+      ENVIRONMENT "ALPA_LIBRARY=$<TARGET_FILE:alpa_c>;PYTHONDONTWRITEBYTECODE=1")
+  endforeach()
+  add_test(NAME bindings/libraries COMMAND ${Python3_EXECUTABLE} -B ${tests}/libraries_test.py)
+  set_tests_properties(bindings/libraries PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
 # A Slurm of this machine; skipped where there is none.

@@ -89,12 +89,27 @@ void check_results(const Call& call, const Values& results) {
                 to_string(call.result_type(i)));
 }
 
+/// While one lives, names of nodes begin with the operation's line in the text.
+class LineScope {
+ public:
+  LineScope(Recorder& graph, Place place) : graph_(graph) {
+    graph.push_scope(fmt::format("line {}", place.line));
+  }
+  ~LineScope() { graph_.pop_scope(); }
+  LineScope(const LineScope&) = delete;
+  LineScope& operator=(const LineScope&) = delete;
+
+ private:
+  Recorder& graph_;
+};
+
 void record_operation(Recording& r, const FlatOperation& operation) {
   const auto row = kinds().find(operation.kind);
   if (row == kinds().end())
     fail_at(operation.source->place, "\"{}\" is not supported{}", excerpt(operation.kind),
             way_round(operation.kind));
   check_counts(r.function, operation);
+  const LineScope line(r.graph, operation.source->place);
   Call call{r.graph, r.function, operation, {}};
   for (int operand : operation.operands) call.in.push_back(value_of(r, operand));
   Values results;

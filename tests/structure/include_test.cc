@@ -45,6 +45,7 @@ const Table kFolders = {
     {"plan/cost", {"ops"}},
     {"plan/facts", {"plan/.", "plan/cost"}},
     {"plan/evaluation", {"plan/facts", "plan/schedules"}},
+    {"programs/bindings", {"programs"}},
     {"programs/models", {"programs"}},
     {"programs/tools", {"programs/models"}},
     {"search/.", {"base"}},  // tuning.h
@@ -150,6 +151,7 @@ class Allowed {
 std::string module_of(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   if (path.starts_with("tools/common/")) return "common";
+  if (path.starts_with("bindings/")) return "programs/bindings";
   if (path.starts_with("models/")) return "programs/models";
   if (path.starts_with("tools/")) return "programs/tools";
   if (folder == "alpa/" || folder == "include/alpa/") {
@@ -195,7 +197,7 @@ std::string complaint_of_program(const SourceFile& file, const Include& include)
 /// The sources of the library and of all programs.
 std::vector<SourceFile> all_sources() {
   std::vector<SourceFile> files = structure::library_files();
-  for (const char* folder : {"models", "tools"})
+  for (const char* folder : {"bindings", "models", "tools"})
     for (SourceFile& file : structure::source_files(folder, {".h", ".cc"}))
       files.push_back(std::move(file));
   return files;

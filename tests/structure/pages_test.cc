@@ -136,7 +136,8 @@ TEST_CASE("every option that a page names in backquotes is set by a program on a
 }
 
 TEST_CASE("every block of code is fenced and says what it is") {
-  // alpa_add_page of cmake/AlpaRepositoryTests.cmake tries all but text.
+  // alpa_add_page of cmake/AlpaRepositoryTests.cmake tries all but text. The entry bindings/page
+  // tries those of Python, on one page.
   static const std::set<std::string> kinds = {"```cpp", "```sh", "```json", "```text"};
   const auto strange = [&](const SourceFile& page) {
     std::string found;
@@ -144,7 +145,9 @@ TEST_CASE("every block of code is fenced and says what it is") {
     for (std::size_t i = 0; i < page.lines.size(); ++i) {
       const std::string& line = page.lines[i];
       const bool fence = line.find("```") != std::string::npos;
-      if ((fence && !fenced && !kinds.contains(line)) || (!fenced && line.starts_with("    ")))
+      const bool python = line == "```python" && page.path == "docs/python.md";
+      if ((fence && !fenced && !python && !kinds.contains(line)) ||
+          (!fenced && line.starts_with("    ")))
         found += page.path + ":" + std::to_string(i + 1) + " ";
       if (fence) fenced = !fenced;
     }

@@ -110,7 +110,8 @@ TEST_CASE("prose in README.md and docs is wrapped at 100 columns") {
 
 TEST_CASE("code and comments are wrapped at 100 columns") {
   std::string found;
-  for (const char* folder : {"include", "src", "kernels", "models", "tools", "tests", "bench"})
+  for (const char* folder :
+       {"include", "src", "kernels", "models", "tools", "bindings", "tests", "bench"})
     for (const SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"}))
       found += long_code(file);
   CHECK(found == "");
