@@ -144,15 +144,6 @@ struct Tuning {
     int row_rounds = 30;
   } branch;
 
-  struct ChainMoves {
-    /// Nodes that a chain changes at most.
-    std::size_t longest = 60;
-    /// Of the prices of usages: while usages count, chains make room for later ones.
-    double weights[3] = {1, 0.5, 0};
-    /// Work of examining a node, in addition to its costs.
-    double move_cells = 20;
-  } chain_moves;
-
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search
     double branch_cells = 300'000;

@@ -13,7 +13,6 @@
 #include "src/ilp/reduce/presolve.h"
 #include "src/ilp/search/ascent.h"
 #include "src/ilp/search/branch.h"
-#include "src/ilp/search/chain_moves.h"
 #include "src/ilp/search/dive.h"
 #include "src/ilp/search/lagrange.h"
 #include "src/ilp/search/large_neighbourhood_search.h"
@@ -268,10 +267,10 @@ class Core {
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
-  /// Improves the cheapest of `choices` and the best choice by chains. Then looks for the best
-  /// mixture of all: every node has a strategy that one of them gives it. Where they agree nothing
-  /// is left to decide, so that the mixture of many differing parts, which only together keep the
-  /// rows, is found at once.
+  /// Takes the cheapest of `choices`, and looks for the best mixture of them and the best choice:
+  /// every node has a strategy that one of them gives it. Where they agree nothing is left to
+  /// decide, so that the mixture of many differing parts, which only together keep the rows, is
+  /// found at once.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
     if (!options_.methods.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
         best_.choice.empty())
@@ -281,22 +280,15 @@ class Core {
     const auto cheapest = std::min_element(
         choices.begin(), choices.end(),
         [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
-    std::iter_swap(choices.begin(), cheapest);
-    const std::vector<double> prices = remembered_multipliers();
-    const auto improve_more = [&](std::vector<int>& choice) {
-      improve_by_chains(model_, choice, prices, deadline.within(deadline.left() / 4));
-    };
-    improve_more(choices.front());
-    take(choices.front());
+    take(*cheapest);
     for (int e : live_edges(model_))
       deadline.spend(static_cast<double>(model_.edges[e].costs.size()));
     try {
-      std::vector<int> choice = solve_inner(restricted(model_, choices),
-                                            plus(price(model_, choices.front()), model_.constant),
-                                            inner_options(options_), deadline);
+      std::vector<int> choice =
+          solve_inner(restricted(model_, choices), plus(price(model_, *cheapest), model_.constant),
+                      inner_options(options_), deadline);
       if (choice.empty()) return;
       improve(model_, choice, deadline_);
-      improve_more(choice);
       take(std::move(choice));
     } catch (const Contradiction&) {  // the cheapest is the best mixture
     }
