@@ -7,6 +7,7 @@
 
 #include "alpa/compile/compiled_step.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/train/training_step.h"
 #include "tools/common/flag_table.h"
 
 namespace tools {
