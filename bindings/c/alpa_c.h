@@ -70,8 +70,10 @@ alpa_plan* alpa_plan_new(const alpa_function* function, const char* options);
    "bytes_per_device", "stages", "mesh": {"shape", "axes"}, "arguments", "results", "state",
    "constraints", "traffic"}. Each of arguments and results has a "spec", for each dimension the
    axes of the mesh that split it, major first: [["x"], []]. So have "state", parameters and
-   optimizer state by name, and "constraints", products inside the function: {"line" of the text,
-   "operation", "dtype", "shape", "spec"}. "traffic" has number and bytes sent of a device's
+   optimizer state by name, and "constraints", values inside the function: {"line" of the text,
+   "operation", "product": true of matrix products and their like, "dtype", "shape", "spec",
+   "reads"}. "reads", which arguments have, too, are the lines of operations that read the value
+   in another spec: [{"line", "spec"}]. "traffic" has number and bytes sent of a device's
    collectives by kind, in a step. Of several stages "mesh" is null, and specs are missing. */
 char* alpa_plan_json(const alpa_plan* plan);
 /* The plan in at most ten lines. */

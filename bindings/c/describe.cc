@@ -50,12 +50,26 @@ const Input* tensor_input(const Graph& graph, const std::string& name) {
   return found == graph.inputs.end() ? nullptr : &*found;
 }
 
+/// The line of the text that a node was read from; none of nodes that alpa added.
+std::optional<int> line_of(const Node& node) {
+  if (!node.name.starts_with(kLine) || node.name.find(".grad/") != std::string::npos) return {};
+  int line = 0;
+  const char* begin = node.name.data() + kLine.size();
+  if (std::from_chars(begin, node.name.data() + node.name.size(), line).ec != std::errc())
+    return {};
+  return line;
+}
+
 /// Specs in the plan of a step on one mesh.
 struct Specs {
   explicit Specs(const StagePlan& stage) : graph(stage.graph), plan(stage.plan) {}
 
   Json of(int value) const {
     return spec_json(complete(value), graph.type(value).rank(), plan.mesh);
+  }
+  Json reads_of_input(const std::string& name) const {
+    const Input* input = tensor_input(graph, name);
+    return input ? reads(input->value) : Json::array();
   }
   /// Whole on every device where the step does not read it.
   Json of_input(const std::string& name, const TensorType& type) const {
@@ -70,6 +84,24 @@ struct Specs {
       if (reshard.value == value && !reshard.path.steps.empty())
         return reshard.path.steps.back().to;
     return made;
+  }
+  /// Where a value is read in another spec than its own.
+  Json reads(int value) const {
+    Json list = Json::array();
+    for (const PlannedReshard& reshard : plan.reshards) {
+      if (reshard.value != value || reshard.path.steps.empty()) continue;
+      const ShardingSpec& to = reshard.path.steps.back().to;
+      if (to.is_partial() || to == complete(value)) continue;
+      for (const UseId use : reshard.uses)
+        if (const std::optional<int> line = line_of(use))
+          list.push_back(
+              {{"line", *line}, {"spec", spec_json(to, graph.type(value).rank(), plan.mesh)}});
+    }
+    return list;
+  }
+  std::optional<int> line_of(UseId use) const {
+    if (use.kind != UseKind::node) return {};
+    return bindings::line_of(graph.nodes[static_cast<std::size_t>(use.index)]);
   }
 
   const Graph& graph;
@@ -86,7 +118,9 @@ Json arguments_json(const Graph& graph, const Specs* specs, const Imported& func
   for (const ImportedTensor& argument : function.arguments) {
     list.push_back(tensor_json(argument.name, argument.type));
     list.back()["role"] = is_state(graph, argument.name) ? "state" : "batch";
-    if (specs) list.back()["spec"] = specs->of_input(argument.name, argument.type);
+    if (!specs) continue;
+    list.back()["spec"] = specs->of_input(argument.name, argument.type);
+    list.back()["reads"] = specs->reads_of_input(argument.name);
   }
   return list;
 }
@@ -119,28 +153,23 @@ Json state_json(const Graph& graph, const Specs* specs) {
   return state;
 }
 
-/// The line of the text that a node was read from; none of nodes that alpa added.
-std::optional<int> line_of(const Node& node) {
-  if (!node.name.starts_with(kLine) || node.name.find(".grad/") != std::string::npos) return {};
-  int line = 0;
-  const char* begin = node.name.data() + kLine.size();
-  if (std::from_chars(begin, node.name.data() + node.name.size(), line).ec != std::errc())
-    return {};
-  return line;
-}
-
+/// Values of nodes that were read from the text. Partial sums that the next node takes as they are
+/// have no spec that other frameworks know.
 Json constraints_json(const Specs& specs) {
   Json list = Json::array();
   for (const Node& node : specs.graph.nodes) {
     const std::optional<int> line = line_of(node);
-    if (!line || node.again || node.op->work != Work::heavy) continue;
+    if (!line || node.again) continue;
     const int value = node.results.front();
     const TensorType& type = specs.graph.type(value);
+    if (type.rank() == 0 || specs.complete(value).is_partial()) continue;
     list.push_back({{"line", *line},
                     {"operation", node.op->name},
+                    {"product", node.op->work == Work::heavy},
                     {"dtype", name_of(type.dtype)},
                     {"shape", type.shape},
-                    {"spec", specs.of(value)}});
+                    {"spec", specs.of(value)},
+                    {"reads", specs.reads(value)}});
   }
   return list;
 }

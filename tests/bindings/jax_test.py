@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """bindings/python on functions of jax: pytrees, arguments that are not read, masks, and outputs."""
+import os
 import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bindings/python"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "bench")]
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
 try:
     import jax
 except ImportError:
@@ -16,6 +19,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 import alpa
+import xla_specs
 
 
 def loss(params, batch):
@@ -26,6 +30,12 @@ def step(state, batch):
     value, gradient = jax.value_and_grad(loss)({"w": state["w"]}, batch)
     new = {"w": state["w"] - gradient["w"], "count": state["count"] + 1, "mask": state["mask"]}
     return new, (value, batch["x"] @ state["w"])
+
+
+def sharded(plan, function, *args):
+    """A function compiled with the plan's specs for eight devices of jax."""
+    mesh = plan.mesh()
+    return jax.jit(function, in_shardings=plan.in_shardings(mesh), out_shardings=plan.out_shardings(mesh)).lower(*args).compile()
 
 
 class Jax(unittest.TestCase):
@@ -65,6 +75,50 @@ class Jax(unittest.TestCase):
         self.assertEqual(plan.stages, 2)
         with self.assertRaisesRegex(alpa.AlpaError, 'the plan has 2 stages.*method="shard" plans one'):
             plan.in_specs
+
+    def test_a_constrained_step_has_its_numbers_and_the_bytes_that_were_predicted(self):
+        wanted, state, batch = xla_specs.mlp(512, 2, 64, 512)
+        state, batch = xla_specs.filled(state), xla_specs.filled(batch)
+        plan = alpa.plan(wanted, state, batch, devices=8, mesh="2x4")
+        compiled = sharded(plan, plan.constrained(plan.mesh()), state, batch)
+        self.assertLess(xla_specs.distance(compiled(state, batch), jax.jit(wanted)(state, batch)), 1e-5)
+        predicted = sum(traffic["bytes"] for traffic in plan.traffic.values())
+        sent = sum(xla_specs.collectives(compiled.as_text()).values())
+        self.assertGreater(predicted, 0)
+        self.assertAlmostEqual(sent / predicted, 1, delta=0.1)
+
+    def test_calls_and_checkpoints_are_constrained_within(self):
+        @jax.jit
+        def layer(w, x):
+            return jnp.tanh(x @ w)
+
+        def deep(params, x):
+            for w in params:
+                x = jax.checkpoint(layer)(w, x)
+            return jnp.mean(x**2)
+
+        wanted = xla_specs.sgd(deep)
+        params = [jnp.ones((64, 64)) / 64] * 2
+        state, batch = {"params": params, "velocity": params}, jnp.arange(512.0).reshape(8, 64) / 512
+        plan = alpa.plan(wanted, state, batch, devices=8, method="zero3")
+        products = [c for c in plan.constraints if c.product]
+        text = jax.jit(plan.constrained(plan.mesh())).lower(state, batch).as_text()
+        self.assertGreaterEqual(text.count("sdy.sharding_constraint") + text.count("@Sharding"), len(products))
+        compiled = sharded(plan, plan.constrained(plan.mesh()), state, batch)
+        self.assertLess(xla_specs.distance(compiled(state, batch), jax.jit(wanted)(state, batch)), 1e-5)
+
+    def test_products_in_loops_and_other_shapes_are_refused(self):
+        def looped(params, x):
+            x, _ = jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, params)
+            return jnp.mean(x**2)
+
+        args = jnp.ones((3, 64, 64)), jnp.ones((8, 64))
+        plan = alpa.plan(looped, *args, devices=8)
+        with self.assertRaisesRegex(alpa.AlpaError, "a product .einsum. is in a .*in_shardings.* alone"):
+            jax.eval_shape(plan.constrained(plan.mesh()), *args)
+        plan = alpa.plan(loss, {"w": jnp.ones((16, 8))}, {"x": jnp.ones((8, 16))}, devices=8)
+        with self.assertRaisesRegex(alpa.AlpaError, "x is float32.4,16., but the plan is of float32.8,16."):
+            plan.constrained(plan.mesh())({"w": jnp.ones((16, 8))}, {"x": jnp.ones((4, 16))})
 
 
 if __name__ == "__main__":

@@ -4,27 +4,23 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library as lib
+from ._constrained import constrained, partition_spec
 from ._function import Function
 from .optimizers import Optimizer
 
 Spec = List[List[str]]
 
 
-def _partition_spec(spec: Spec) -> Any:
-    from jax.sharding import PartitionSpec
-    while spec and not spec[-1]:
-        spec = spec[:-1]
-    return PartitionSpec(*[None if not axes else axes[0] if len(axes) == 1 else tuple(axes) for axes in spec])
-
-
 @dataclasses.dataclass(frozen=True)
 class Constraint:
-    """A product inside the function, with the spec that `jax.lax.with_sharding_constraint` takes of its result."""
-    line: int  #: of the StableHLO text
+    """A value inside the function, with its spec. `Plan.constrained` gives it to `jax.lax.with_sharding_constraint`."""
+    line: int  #: of the StableHLO text, with calls inlined
     operation: str  #: of alpa: "einsum", "attention", "conv2d", …
+    product: bool  #: of matrices, or alike
     dtype: str
     shape: Tuple[int, ...]
     spec: Spec  #: for each dimension the axes of the mesh that split it, major first
+    reads: Tuple[Tuple[int, Spec], ...]  #: lines of operations that read it in another spec, and these specs
 
 
 class Plan:
@@ -68,7 +64,7 @@ class Plan:
         if tree is None:
             raise lib.AlpaError("a text has no pytrees; its specs are in plan.arguments and plan.results")
         import jax
-        return jax.tree.unflatten(tree, [_partition_spec(tensor["spec"]) for tensor in tensors])
+        return jax.tree.unflatten(tree, [partition_spec(tensor["spec"]) for tensor in tensors])
 
     @property
     def mesh_shape(self) -> Tuple[int, ...]:
@@ -97,9 +93,18 @@ class Plan:
 
     @property
     def constraints(self) -> List[Constraint]:
-        """Products inside the function and their layouts."""
-        return [Constraint(c["line"], c["operation"], c["dtype"], tuple(c["shape"]), c["spec"])
+        """Values inside the function and their layouts."""
+        return [Constraint(c["line"], c["operation"], c["product"], c["dtype"], tuple(c["shape"]), c["spec"],
+                           tuple((read["line"], read["spec"]) for read in c["reads"]))
                 for c in self._of_one_stage("constraints")]
+
+    def constrained(self, mesh: Any) -> Callable:
+        """The planned function of jax, with the plan's layouts of values inside, on a mesh. It takes arguments of the shapes
+        and types of those planned for, and computes the same. Values whose spec has unequal parts are left to jax. Raises
+        AlpaError if the function has products in loops of jax."""
+        if self._function.in_tree is None:
+            raise lib.AlpaError("a text is no function of jax; give plan.constraints to what runs it")
+        return constrained(self._function, self.arguments, self.constraints, mesh)
 
     def mesh(self, devices: Optional[Sequence[Any]] = None) -> Any:
         """The jax.sharding.Mesh of these devices, by default the first that jax has."""

@@ -61,7 +61,7 @@ def main():
     print(plan)
     print("embedding", plan.in_specs[0]["params"]["embedding"], "tokens", plan.in_specs[1]["tokens"])
     mesh = plan.mesh()
-    sharded = jax.jit(train_step, in_shardings=plan.in_shardings(mesh), out_shardings=plan.out_shardings(mesh))
+    sharded = jax.jit(plan.constrained(mesh), in_shardings=plan.in_shardings(mesh), out_shardings=plan.out_shardings(mesh))
     expected, expected_loss = jax.jit(train_step)(state, batch)
     found, found_loss = sharded(state, batch)
     distance = max(float(jnp.abs(a - b).max()) for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found)))
