@@ -19,9 +19,10 @@ std::vector<BoundaryBatchDims> cut_into_stages(const Graph& graph, std::vector<S
     stage_of_layer.resize(stages[s].last_layer + 1, s);
   const Graph staged = stage_graph(graph, stage_of_layer);
   const std::vector<int> batch_dims = intra_op::batch_dims(staged);
+  const LayerCuts cuts(staged);
   std::vector<BoundaryBatchDims> dims(stages.size());
   for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
-    Subgraph part = subgraph(staged, s, s);
+    Subgraph part = cuts.cut(s, s);
     for (const Input& input : part.graph.inputs)
       if (const int dim = batch_dims[part.values[input.value]];
           input.kind == InputKind::boundary && dim >= 0)

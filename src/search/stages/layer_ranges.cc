@@ -12,7 +12,6 @@
 #include "src/ir/input.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/stages.h"
-#include "src/ir/subgraph.h"
 #include "src/plan/facts/batch_factors.h"
 #include "src/search/layers/layer_table.h"
 #include "src/search/stages/stage_graph.h"
@@ -64,8 +63,10 @@ intra_op::LoopShare least_share(const Graph& graph, const Node& node,
 /// the same way. Of single numbers it says only whether earlier or later layers have part in them.
 class Signatures {
  public:
-  explicit Signatures(const Graph& staged, const std::vector<intra_op::LoopShare>& loops)
+  Signatures(const Graph& staged, const LayerCuts& cuts,
+             const std::vector<intra_op::LoopShare>& loops)
       : staged_(staged),
+        cuts_(cuts),
         loops_(loops),
         readers_(readers_elsewhere(staged)),
         number_(staged.values.size()) {
@@ -75,7 +76,7 @@ class Signatures {
   }
 
   std::string of(int layer) const {
-    const Subgraph part = subgraph(staged_, layer, layer);
+    const Subgraph part = cuts_.cut(layer, layer);
     intra_op::PartView view{part.graph, {}, {}};
     for (std::size_t n = 0; n < part.nodes.size(); ++n)
       view.shares.push_back(least_share(part.graph, part.graph.nodes[n], loops_[part.nodes[n]]));
@@ -102,6 +103,7 @@ class Signatures {
   }
 
   const Graph& staged_;
+  const LayerCuts& cuts_;
   const std::vector<intra_op::LoopShare>& loops_;
   const std::vector<std::set<int>> readers_;
   std::vector<int> number_;  ///< per value that other layers read, counted within its layer
@@ -134,10 +136,11 @@ LayerRanges::LayerRanges(const Graph& graph)
     : graph_(graph),
       layers_(num_layers(graph)),
       staged_(with_stages(graph, every_layer(layers_))),
+      cuts_(staged_),
       loops_(intra_op::loop_shares(staged_)),
       held_by_(held_by_layers(staged_, layers_)),
       class_of_(static_cast<std::size_t>(layers_) * layers_, -1) {
-  const Signatures signatures(staged_, loops_);
+  const Signatures signatures(staged_, cuts_, loops_);
   std::map<std::string, int> kinds;
   std::vector<int> kind_of;
   for (int layer = 0; layer < layers_; ++layer)
@@ -183,7 +186,7 @@ RangeGraph LayerRanges::graph_of(Range range) const {
 }
 
 RelaxedRange LayerRanges::relaxed(Range range) const {
-  const Subgraph part = subgraph(staged_, range.first, range.last);
+  const Subgraph part = cuts_.cut(range.first, range.last);
   Graph graph = part.graph;
   graph.inputs.clear();
   RelaxedRange result;

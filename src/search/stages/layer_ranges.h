@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "alpa/ir/graph.h"
+#include "src/ir/subgraph.h"
 #include "src/plan/facts/fusion.h"
 
 namespace alpa::inter_op {
@@ -35,6 +36,8 @@ class LayerRanges {
  public:
   /// `graph` must outlive this. Throws Error if a layer reads a value of a later one.
   explicit LayerRanges(const Graph& graph);
+  LayerRanges(const LayerRanges&) = delete;  // parts refer to their own graph
+  LayerRanges& operator=(const LayerRanges&) = delete;
 
   int layers() const { return layers_; }
   /// The whole graph with a stage per layer.
@@ -58,6 +61,7 @@ class LayerRanges {
   const Graph& graph_;
   const int layers_;
   const Graph staged_;                            ///< a stage per layer
+  const LayerCuts cuts_;                          ///< of `staged_`
   const std::vector<intra_op::LoopShare> loops_;  ///< of `staged_`
   std::vector<HeldBytes> held_by_;                ///< per layer
   std::vector<int> class_of_;
