@@ -34,7 +34,7 @@ struct Recognised {
 /// Which random numbers an imported function draws.
 enum class RandomNumbers : std::uint8_t {
   as_written,  ///< those that jax computes from its key, bit by bit
-  /// Those of `random_uniform` and `dropout`, in place of `jax.random.uniform`, and of what jax
+  /// Numbers of `random_uniform` and `dropout`, in place of `jax.random.uniform`, and of what jax
   /// makes of it, such as `bernoulli` and the dropout of flax. They are new in every step, whatever
   /// the key is; numbers that the function draws twice from one key are equal.
   ours,
