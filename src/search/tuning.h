@@ -28,6 +28,8 @@ struct Tuning {
     std::int64_t easy_work = 50'000'000, easy_work_per_cell = 600, first_work = 1'000'000'000;
     std::int64_t budget_work = 4'000'000'000;
     std::int64_t first_work_per_cell = 1500, more_work = 4, most_work = std::int64_t{1} << 50;
+    /// Gap of the first plans, in which equal layers have equal strategies.
+    double repeated_gap = 0.01;
     /// A mesh is promising if its best plan takes at most this many times as long as the best of
     /// all.
     double promising = 1.5;
@@ -67,6 +69,9 @@ struct Tuning {
     /// Under a budget a plan this close to the proven bound is good enough: the last percent can
     /// take minutes.
     double budget_gap = 0.01;
+    /// Share of the time left for a plan of repeated layers, and what part of such a plan's seconds
+    /// must be proven so that templates are not tried, too.
+    double repeated_share = 0.25, repeated_enough = 0.8;
     /// A relative gap that any plan satisfies.
     double any_gap = 0.99;
   } mesh_search;

@@ -187,6 +187,10 @@ struct AutoSharding::Impl {
     return std::max(least_work(),
                     shared(search::kTuning.auto_shard.first_work_per_cell * search.cells()));
   }
+  std::int64_t easy_work(MeshSearch& search) const {
+    return std::max(search::kTuning.auto_shard.easy_work,
+                    search::kTuning.auto_shard.easy_work_per_cell * search.cells());
+  }
   std::int64_t least_work() const { return shared(search::kTuning.auto_shard.first_work); }
   std::int64_t shared(std::int64_t work) const {
     return static_cast<std::int64_t>(options.limits.effort * static_cast<double>(work));
@@ -201,12 +205,15 @@ struct AutoSharding::Impl {
   /// that mesh comes first: what it finds drops most others. In later rounds the mesh with the
   /// lowest bound comes first.
   void search() {
-    for (const DeviceMesh& mesh : meshes) open(mesh);
-    for (const auto& search : searches) look_at(*search);
-    for (MeshSearch* search : by_bound()) search_templates(*search, 1);
+    for (std::size_t mesh = 0; mesh < meshes.size(); ++mesh) open(mesh);
+    for (MeshSearch* search : by_bound()) look_at_repeated(*search);
+    for (MeshSearch* search : by_best()) look_at(*search);
+    for (MeshSearch* search : by_bound())
+      if (!search->repeats()) search_templates(*search, 1);
     if (exceeds_budget()) return;
     for (MeshSearch* search : by_best())
-      if (seconds_of(search->best()) <= search::kTuning.auto_shard.promising * seconds_of(best({})))
+      if (!search->repeats() &&
+          seconds_of(search->best()) <= search::kTuning.auto_shard.promising * seconds_of(best({})))
         search_templates(*search, kAll);
     for (MeshSearch* search : by_best())
       search_whole(*search, first_work(*search),
@@ -237,24 +244,28 @@ struct AutoSharding::Impl {
   /// short look tells more of them than what any plan takes.
   void bound_late() {
     if (!is_late()) return;
+    std::vector<MeshSearch*> open = by_bound();
+    std::erase_if(open, [&](MeshSearch* search) {
+      return begun.contains(search) || search->best() == nullptr || is_settled(*search, 0);
+    });
     const WorkWatch watch;
-    for (MeshSearch* search : by_bound()) {
+    for (std::size_t at = 0; at < open.size(); ++at) {
       const double left = search::kTuning.auto_shard.late_seconds - watch.seconds();
       if (left <= 0) return;
-      if (begun.contains(search) || search->best() == nullptr || is_settled(*search, 0)) continue;
-      Effort effort = effort_of(*search, first_work(*search), 0);
-      effort.least_seconds = left;
+      Effort effort = effort_of(*open[at], first_work(*open[at]), 0);
+      effort.least_seconds = left / static_cast<double>(open.size() - at);
       effort.modest_gap = search::kTuning.mesh_search.any_gap;
       effort.modest_share = 0;
       effort.after_the_end = true;
-      try_search(*search, effort);
+      try_search(*open[at], effort);
     }
   }
 
   /// A plan within the gap may still cost more than splitting the batch over one axis of its mesh.
   void improve_within_gap() {
     MeshSearch* search = best_search({});
-    if (search == nullptr || is_settled(*search, 0) || time.is_over() || exceeds_budget()) return;
+    if (search == nullptr || search->repeats()) return;
+    if (is_settled(*search, 0) || time.is_over() || exceeds_budget()) return;
     search->search_batch_axes(effort_of(*search, least_work(), 0));
     tell({});
   }
@@ -291,6 +302,7 @@ struct AutoSharding::Impl {
 
   void search_whole(MeshSearch& search, std::int64_t work, double gap) {
     if (is_settled(search, gap) || is_late() || time.is_long_over()) return;
+    if (!begun.empty() && time.left() < search::kTuning.auto_shard.late_seconds) return;
     begun.insert(&search);
     try_search(search, effort_of(search, work, gap));
   }
@@ -310,22 +322,28 @@ struct AutoSharding::Impl {
     return options.memory_budget_bytes && best({}) != best(options.memory_budget_bytes);
   }
 
-  void open(const DeviceMesh& mesh) {
+  void open(std::size_t mesh) {
     if (time.is_long_over()) return;
     try {
-      searches.push_back(std::make_unique<MeshSearch>(graph, mesh, model, options, time, cache));
+      searches.push_back(
+          std::make_unique<MeshSearch>(graph, meshes[mesh], model, options, time, cache));
+      if (!options.part.mesh_bounds.empty())
+        searches.back()->raise_bound(options.part.mesh_bounds.at(mesh));
     } catch (const Error& error) {
       failure.add(error);
     }
   }
 
+  void look_at_repeated(MeshSearch& search) {
+    if (time.is_over() || is_settled(search, 0)) return;
+    search.search_repeated(
+        effort_of(search, easy_work(search), search::kTuning.auto_shard.repeated_gap));
+    tell({});
+  }
+
   void look_at(MeshSearch& search) {
     if (time.is_over() || is_settled(search, 0)) return;
-    Effort effort =
-        effort_of(search,
-                  std::max(search::kTuning.auto_shard.easy_work,
-                           search::kTuning.auto_shard.easy_work_per_cell * search.cells()),
-                  0);
+    Effort effort = effort_of(search, easy_work(search), 0);
     if (search.cells() > search::kTuning.auto_shard.easy_cells)
       return search.search_exact_layers(effort);
     effort.layers_work = first_work(search);

@@ -10,10 +10,12 @@
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/ilp/model/deadline.h"
+#include "src/ilp/model/fold.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/search/layers/layered_plan.h"
 #include "src/search/program/assemble_plan.h"
 #include "src/search/program/memory_usage.h"
+#include "src/search/program/repeated_layers.h"
 #include "src/search/sharding/templates.h"
 #include "src/search/tuning.h"
 
@@ -133,6 +135,23 @@ void MeshSearch::search_layers(const Effort& effort, bool exact) {
   }
 }
 
+void MeshSearch::search_repeated(const Effort& effort, std::optional<std::int64_t> budget) {
+  Effort repeated = effort;
+  repeated.repeated = true;
+  repeated.share_of_time *= search::kTuning.mesh_search.repeated_share;
+  repeated.explain = false;
+  try {
+    if (budget) {
+      search_model(space_, *budget, repeated);
+      return;
+    }
+    Solved solved = solve(space_, whole_instance(), repeated);
+    repeats_ = solved.plan.has_value();
+    if (solved.plan) keep(*std::move(solved.plan));
+  } catch (const Error&) {  // the whole may have plans all the same
+  }
+}
+
 void MeshSearch::search_exact_layers(const Effort& effort) {
   if (!layers_searched_ && has_many_layers()) search_layers(effort, true);
 }
@@ -230,6 +249,7 @@ void MeshSearch::make_templates() {
 }
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
+  if (best(budget) == nullptr && !time_.is_over()) search_repeated(each, budget);
   const bool easy = templates_.empty();  // without a budget
   const double known = seconds_of(best(budget));
   // where another mesh has the best plan, the whole mostly proves that none here is cheaper
@@ -240,6 +260,9 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
     refute(budget, each);
   const double enough = (1 - each.relative_gap) * seconds_of(best(budget));
   if (whole_first && bound_within(budget) >= std::min(enough, each.cutoff_seconds)) return;
+  if (repeats_ && bound_within(budget) >=
+                      search::kTuning.mesh_search.repeated_enough * seconds_of(best(budget)))
+    return;
   search_templates(each.cutoff_seconds, std::numeric_limits<int>::max(), budget);
   if (time_.is_over() && best(budget) != nullptr) return;
   Effort part_effort = each;
@@ -344,12 +367,20 @@ const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space,
 /// time, or none is cheaper than the cutoff. Throws ilp::Infeasible.
 MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                      const Effort& effort) {
+  std::optional<ilp::Folded> folded;
+  if (effort.repeated) {
+    const std::vector<int> groups = repeated_layers(graph_, space, instance);
+    if (!groups.empty()) folded = ilp::fold(instance.problem, groups);
+    if (!folded) return {};
+  }
+  const ilp::Problem& problem = folded ? folded->problem : instance.problem;
   ilp::Options solver;
   const double most = std::max(effort.least_seconds, effort.share_of_time * time_.left());
   solver.limits.seconds = std::max(effort.least_seconds, time_.clock_left());
   solver.limits.work =
       std::min(effort.work, static_cast<std::int64_t>(most / ilp::kSecondsPerCell));
   solver.limits.stop = effort.after_the_end ? nullptr : options_.limits.stop;
+  solver.limits.grace = !folded;
   solver.limits.relative_gap = effort.relative_gap;
   solver.limits.modest_gap = effort.modest_gap;
   solver.limits.modest_share = effort.modest_share;
@@ -360,17 +391,18 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.methods.presolve.merge = false;  // makes tables over strategies of tables over specs
   // in so short a time only a round of the dual bound is to be had
   solver.methods.presolve.elimination = !effort.after_the_end;
-  solver.start = start(space, instance);
+  if (!folded) solver.start = start(space, instance);
   if (instance.problem.usage_limit)
     for (auto [time, price] : usage_prices_)
       solver.usage_prices[time] = price * instance.units_per_second;
   try {
-    const ilp::Solution solution = ilp::solve(instance.problem, solver);
+    const ilp::Solution solution = ilp::solve(problem, solver);
     keep_prices(solution, instance);
     statistics_.solve_seconds += solution.seconds;
-    ShardingPlan plan = plan_of(space, instance, solution.choice);
+    ShardingPlan plan =
+        plan_of(space, instance, folded ? folded->unfolded(solution.choice) : solution.choice);
     check_objective(plan.cost, solution, instance);
-    plan.cost.lower_bound_seconds = bound_of(solution, plan.cost, instance);
+    plan.cost.lower_bound_seconds = folded ? 0 : bound_of(solution, plan.cost, instance);
     plan.statistics.nodes = solution.statistics.nodes;
     plan.statistics.strategies = static_cast<int>(solution.statistics.strategies);
     plan.statistics.variables = static_cast<int>(solution.statistics.variables);
@@ -379,9 +411,9 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
     return {std::move(plan), bound};
   } catch (const ilp::TimedOut& end) {
     statistics_.solve_seconds += end.seconds;
-    return {std::nullopt, std::max(0.0, seconds_of(end.lower_bound, instance))};
+    return {std::nullopt, folded ? 0 : std::max(0.0, seconds_of(end.lower_bound, instance))};
   } catch (const ilp::Infeasible& infeasible) {
-    if (!infeasible.choice.empty()) keep(plan_of(space, instance, infeasible.choice));
+    if (!folded && !infeasible.choice.empty()) keep(plan_of(space, instance, infeasible.choice));
     throw;
   }
 }

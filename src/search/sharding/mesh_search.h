@@ -35,7 +35,8 @@ struct Effort {
   double modest_gap = 0, modest_share = 0;  ///< of ilp::Options
   /// More expensive plans are useless.
   double cutoff_seconds = kInfinity;
-  bool explain = true;  ///< why there is no plan: ilp::Options::explain
+  bool explain = true;    ///< why there is no plan: ilp::Options::explain
+  bool repeated = false;  ///< only plans of repeated layers (repeated_layers.h): nothing is proven
   /// Called with the objective and the bound of this mesh whenever one of them improves.
   std::function<void(double best_seconds, double bound_seconds)> progress = {};
 };
@@ -50,6 +51,13 @@ class MeshSearch {
   /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws
   /// Error if there is no plan.
   void search(const Effort& effort);
+
+  /// Looks for a plan in which equal layers have equal strategies, every second one at least: a
+  /// small part of the work of the whole, where layers repeat. Nothing is proven.
+  void search_repeated(const Effort& effort, std::optional<std::int64_t> budget = {});
+
+  /// True if a plan of repeated layers was found.
+  bool repeats() const { return repeats_; }
 
   /// Plans by layers if there are many and their tables are exact: proven, with little work however
   /// many layers there are. Otherwise `search` begins anew.
@@ -83,6 +91,9 @@ class MeshSearch {
   double bound_within(std::int64_t budget) const {
     return budget <= bound_within_.budget ? std::max(bound_, bound_within_.seconds) : bound_;
   }
+
+  /// No plan takes less than this.
+  void raise_bound(double seconds) { bound_ = std::max(bound_, seconds); }
 
   /// Table cells of the full ILP, memory rows excluded.
   std::int64_t cells();
@@ -144,7 +155,8 @@ class MeshSearch {
   /// of the cheapest plan found under a budget, in seconds per byte
   std::map<std::int64_t, double> usage_prices_;
   double priced_seconds_ = kInfinity;  ///< of that plan
-  PlannerStatistics statistics_;       ///< of the searches in the whole
+  bool repeats_ = false;
+  PlannerStatistics statistics_;  ///< of the searches in the whole
 };
 
 }  // namespace alpa::intra_op

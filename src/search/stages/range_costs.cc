@@ -245,6 +245,23 @@ void RangeCosts::append_bounds(const RangeQuery& query, std::vector<BoundOf>& bo
     any = any || append(layers, mesh, Level::dual);
 }
 
+/// For each mesh of the part, seconds of a step that the layers of the range take at least: most
+/// meshes are dropped by these, and the layers of many ranges are the same.
+std::vector<double> RangeCosts::mesh_bounds(const RangeQuery& query) {
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  std::vector<BoundOf> layers;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    for (const BoundOf& of : blocks_of(range, 1, mesh, Level::dual))
+      if (known(of.range, of.mesh).level < of.level) layers.push_back(of);
+  find_together(layers);
+  std::vector<double> bounds;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh) {
+    bound_blocks(range, 1, mesh, Level::dual);
+    bounds.push_back(known(query.range, mesh).bound * graph_.num_micro_batches);
+  }
+  return bounds;
+}
+
 /// So many layers of the range at a time.
 std::vector<RangeCosts::BoundOf> RangeCosts::blocks_of(inter_op::LayerRanges::Range range,
                                                        int layers, int mesh, Level level) const {
@@ -354,23 +371,26 @@ std::function<double()> RangeCosts::question_of(const BoundOf& of, const Relaxed
 
 /// A range by itself, and the search for its plans: without a budget, then within one.
 struct RangeCosts::PlannedRange {
-  PlannedRange(const RangeCosts& costs, const RangeQuery& query, double cutoff_seconds)
+  PlannedRange(const RangeCosts& costs, const RangeQuery& query, double cutoff_seconds,
+               const std::vector<double>& bounds)
       : stage(costs.ranges_.graph_of(costs.ranges_.example(query.range))),
         search(stage.graph,
                {costs.meshes_.begin() + costs.first_mesh_[query.part],
                 costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
-               costs.planning_.model, options_of(costs, stage, query, cutoff_seconds),
+               costs.planning_.model, options_of(costs, stage, query, cutoff_seconds, bounds),
                &costs.planning_.cache) {}
 
   static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
                                                const inter_op::RangeGraph& stage,
-                                               const RangeQuery& query, double cutoff_seconds) {
+                                               const RangeQuery& query, double cutoff_seconds,
+                                               const std::vector<double>& bounds) {
     intra_op::AutoShardOptions options = costs.planning_.options;
     options.limits = costs.time_.rest();
     options.limits.cutoff_seconds = cutoff_seconds;
     options.part.in_flight = query.in_flight;
     options.memory_budget_bytes = costs.budget_;
     options.part.boundary_batch_dims = stage.batch_dims;
+    options.part.mesh_bounds = bounds;
     return options;
   }
 
@@ -382,7 +402,7 @@ bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double mem
   Planned& of = planned(query);
   if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
   if (time_.is_long_over()) return false;
-  PlannedRange range(*this, query, cutoff_seconds);
+  PlannedRange range(*this, query, cutoff_seconds, mesh_bounds(query));
   try {
     if (of.plans.empty()) {
       add_plan(query, 0, range, range.search.plan());

@@ -160,6 +160,7 @@ class RangeCosts {
     Level level = Level::parts;
   };
   bool bound(const RangeQuery& query);
+  std::vector<double> mesh_bounds(const RangeQuery& query);
   void append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds);
   std::vector<BoundOf> blocks_of(inter_op::LayerRanges::Range range, int layers, int mesh,
                                  Level level) const;
