@@ -75,6 +75,7 @@ if(ALPA_BUILD_BENCH AND benchmark_FOUND)
     target_link_libraries(bench_${name} PRIVATE alpa alpa_common alpa_settings benchmark::benchmark DNNL::dnnl Threads::Threads)
     if(name MATCHES "^cuda_")
       target_link_libraries(bench_${name} PRIVATE alpa_cuda CUDA::cublasLt CUDA::nvrtc)
+      target_compile_options(bench_${name} PRIVATE ${ALPA_PROGRAM_OPTIONS}) # what takes time runs on the device
       add_dependencies(cuda_programs bench_${name})
     endif()
     if(name STREQUAL "cuda_step")
