@@ -71,7 +71,7 @@ struct Tuning {
     double budget_gap = 0.01;
     /// Share of the time left for a plan of repeated layers, and what part of such a plan's seconds
     /// must be proven so that templates are not tried, too.
-    double repeated_share = 0.25, repeated_enough = 0.8;
+    double repeated_share = 0.25, repeated_enough = 0.97;
     /// A relative gap that any plan satisfies.
     double any_gap = 0.99;
   } mesh_search;
