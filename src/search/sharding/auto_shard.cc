@@ -334,8 +334,9 @@ struct AutoSharding::Impl {
     }
   }
 
+  /// Where there is hardly time, a template is the surer plan.
   void look_at_repeated(MeshSearch& search) {
-    if (time.is_over() || is_settled(search, 0)) return;
+    if (time.left() < search::kTuning.auto_shard.late_seconds || is_settled(search, 0)) return;
     search.search_repeated(
         effort_of(search, easy_work(search), search::kTuning.auto_shard.repeated_gap));
     tell({});
