@@ -243,7 +243,7 @@ struct AutoSharding::Impl {
   /// The bound of all meshes is the least. Time may have ended before some were searched: then a
   /// short look tells more of them than what any plan takes.
   void bound_late() {
-    if (!is_late()) return;
+    if (!is_nearly_late()) return;
     std::vector<MeshSearch*> open = by_bound();
     std::erase_if(open, [&](MeshSearch* search) {
       return begun.contains(search) || search->best() == nullptr || is_settled(*search, 0);
@@ -302,7 +302,8 @@ struct AutoSharding::Impl {
 
   void search_whole(MeshSearch& search, std::int64_t work, double gap) {
     if (is_settled(search, gap) || is_late() || time.is_long_over()) return;
-    if (!begun.empty() && time.left() < search::kTuning.auto_shard.late_seconds) return;
+    // what would hardly begin is left to `bound_late`
+    if (!begun.empty() && !begun.contains(&search) && is_nearly_late()) return;
     begun.insert(&search);
     try_search(search, effort_of(search, work, gap));
   }
@@ -336,7 +337,7 @@ struct AutoSharding::Impl {
 
   /// Where there is hardly time, a template is the surer plan.
   void look_at_repeated(MeshSearch& search) {
-    if (time.left() < search::kTuning.auto_shard.late_seconds || is_settled(search, 0)) return;
+    if (has_hardly_time() || is_settled(search, 0)) return;
     search.search_repeated(
         effort_of(search, easy_work(search), search::kTuning.auto_shard.repeated_gap));
     tell({});
@@ -358,6 +359,9 @@ struct AutoSharding::Impl {
 
   /// True if time is over and there is a plan.
   bool is_late() { return time.is_over() && best({}) != nullptr; }
+  /// The same where the rest is too short for the search of a whole mesh.
+  bool is_nearly_late() { return has_hardly_time() && best({}) != nullptr; }
+  bool has_hardly_time() const { return time.left() < search::kTuning.auto_shard.late_seconds; }
 
   template <class Key>
   std::vector<MeshSearch*> sorted_by(Key key) const {

@@ -140,6 +140,7 @@ void MeshSearch::search_repeated(const Effort& effort, std::optional<std::int64_
   repeated.repeated = true;
   repeated.share_of_time *= search::kTuning.mesh_search.repeated_share;
   repeated.explain = false;
+  repeated.progress = {};  // its bound is one of repeated layers alone
   try {
     if (budget) {
       search_model(space_, *budget, repeated);

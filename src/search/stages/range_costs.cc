@@ -231,18 +231,21 @@ bool RangeCosts::bound(const std::vector<RangeQuery>& queries) {
 void RangeCosts::append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds) {
   if (!planned(query).plans.empty()) return;
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
-  const auto append = [&](int layers, int mesh, Level level) {
-    const std::size_t before = bounds.size();
-    for (const BoundOf& of : blocks_of(range, layers, mesh, level))
-      if (known(of.range, of.mesh).level < of.level) bounds.push_back(of);
-    return bounds.size() > before;
-  };
   bool any = false;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
-    any |= append(1, mesh, Level::strategies);
+    any |= append_unknown(range, 1, mesh, Level::strategies, bounds);
   const int mesh = promising_mesh(query);
   for (const int layers : {1, search::kTuning.range_costs.block, range.last - range.first + 1})
-    any = any || append(layers, mesh, Level::dual);
+    any = any || append_unknown(range, layers, mesh, Level::dual, bounds);
+}
+
+/// Bounds of so many layers of the range at a time that are not known yet. False: there are none.
+bool RangeCosts::append_unknown(inter_op::LayerRanges::Range range, int layers, int mesh,
+                                Level level, std::vector<BoundOf>& bounds) {
+  const std::size_t before = bounds.size();
+  for (const BoundOf& of : blocks_of(range, layers, mesh, level))
+    if (known(of.range, of.mesh).level < of.level) bounds.push_back(of);
+  return bounds.size() > before;
 }
 
 /// For each mesh of the part, seconds of a step that the layers of the range take at least: most
@@ -251,8 +254,7 @@ std::vector<double> RangeCosts::mesh_bounds(const RangeQuery& query) {
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
   std::vector<BoundOf> layers;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
-    for (const BoundOf& of : blocks_of(range, 1, mesh, Level::dual))
-      if (known(of.range, of.mesh).level < of.level) layers.push_back(of);
+    append_unknown(range, 1, mesh, Level::dual, layers);
   find_together(layers);
   std::vector<double> bounds;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh) {

@@ -161,6 +161,8 @@ class RangeCosts {
   };
   bool bound(const RangeQuery& query);
   std::vector<double> mesh_bounds(const RangeQuery& query);
+  bool append_unknown(inter_op::LayerRanges::Range range, int layers, int mesh, Level level,
+                      std::vector<BoundOf>& bounds);
   void append_bounds(const RangeQuery& query, std::vector<BoundOf>& bounds);
   std::vector<BoundOf> blocks_of(inter_op::LayerRanges::Range range, int layers, int mesh,
                                  Level level) const;
