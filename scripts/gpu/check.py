@@ -27,7 +27,9 @@ def now():
 
 
 def say(text):
-    print(f"gpu_check: {text}", file=sys.stderr, flush=True)
+    # One write: jobs report from threads of their own, and print() writes the end of the line by itself.
+    sys.stderr.write(f"gpu_check: {text}\n")
+    sys.stderr.flush()
 
 
 def output(*command, environment=None):
