@@ -122,16 +122,17 @@ Graph trace(const TrainingStep& step, const TraceOptions& tracing) {
   Graph graph = step.trace(tracing);
   constexpr std::size_t kPasses = 4;  // layers, gradients, updates, regions
   spend_nodes(kPasses * graph.nodes.size());
-  return step.keeps_copies ? with_parameter_copies(graph) : graph;
+  return step.keeps_copies ? with_parameter_copies(std::move(graph)) : graph;
 }
 
 Graph trace(const TrainingStep& step, const MethodOptions& method) {
   const int micro_batches = method.options.num_micro_batches.value();
   const auto* automatic = std::get_if<AutoLayers>(&method.options.layers);
   if (method.kind != MethodKind::pipeline || !automatic) return trace(step, micro_batches);
-  const Graph graph = trace(step, {micro_batches, /*per_node=*/true});
-  return with_layers_of_forward_nodes(
-      graph, inter_op::cluster_layers(graph, automatic->count, automatic->tolerance));
+  Graph graph = trace(step, {micro_batches, /*per_node=*/true});
+  const std::vector<int> layers =
+      inter_op::cluster_layers(graph, automatic->count, automatic->tolerance);
+  return with_layers_of_forward_nodes(std::move(graph), layers);
 }
 
 Graph trace(const TrainingStep& step, int num_micro_batches, const std::vector<int>& layers,

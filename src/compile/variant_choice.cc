@@ -87,17 +87,21 @@ class VariantGuesses {
     // The same layers are computed again in every so many variants.
     const auto sets = static_cast<std::size_t>(std::ranges::count(
         variants, variants.front().num_micro_batches, &StepVariant::num_micro_batches));
+    const std::size_t last = variants.size() - sets;
+    for (std::size_t set = 0; set < sets; ++set) trace(set), trace(last + set);
     const cost::CostModel model = cost::CostModel::of(cluster);
-    for (std::size_t set = 0; set < sets; ++set) try {
-        const Graph& few = graph(set);
-        const Graph& many = graph(variants.size() - sets + set);
-        const inter_op::StepNeeds needs(few, many, variants[set].recomputes, model);
-        for (std::size_t v = set; v < variants.size(); v += sets)
-          guesses_[v] =
-              inter_op::guess_stages(needs, variants[v].num_micro_batches,
-                                     schedules_of(method.options), cluster, model, budget);
-      } catch (const Error&) {  // too few rows, say: its variants fail in their turn, too
-      }
+    ThreadTeam team(usable_cores());
+    parallel_work(team, static_cast<std::int64_t>(sets), [&](std::int64_t set) {
+      const std::optional<Graph>&few = traced_[set], &many = traced_[last + set];
+      if (few && many) try {
+          const inter_op::StepNeeds needs(*few, *many, variants[set].recomputes, model);
+          for (std::size_t v = set; v < variants.size(); v += sets)
+            guesses_[v] =
+                inter_op::guess_stages(needs, variants[v].num_micro_batches,
+                                       schedules_of(method.options), cluster, model, budget);
+        } catch (const Error&) {  // too few rows, say: its variants fail in their turn, too
+        }
+    });
     for (auto& guesses : guesses_)
       std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
   }

@@ -126,9 +126,11 @@ void follow_owners(const Graph& graph, Layers& layers) {
     if (!input.of.empty()) layers.of_value(input.value) = by_name.at(input.of);
 }
 
+}  // namespace
+
 /// First what the program said, then inputs, then what runs once per step: by its operands, and by
 /// its readers where the operands do not agree.
-std::vector<int> assign_layers(const Graph& graph) {
+std::vector<int> assigned_layers(const Graph& graph) {
   const Readers readers = readers_of(graph);
   Layers layers(graph);
   const int size = static_cast<int>(graph.nodes.size());
@@ -148,13 +150,10 @@ std::vector<int> assign_layers(const Graph& graph) {
   return std::move(layers).take();
 }
 
-}  // namespace
-
-Graph with_layers(const Graph& graph) {
-  Graph result = graph;
-  const std::vector<int> layers = assign_layers(graph);
-  for (std::size_t n = 0; n < layers.size(); ++n) result.nodes[n].layer = layers[n];
-  return result;
+Graph with_layers(Graph graph) {
+  const std::vector<int> layers = assigned_layers(graph);
+  for (std::size_t n = 0; n < layers.size(); ++n) graph.nodes[n].layer = layers[n];
+  return graph;
 }
 
 }  // namespace alpa

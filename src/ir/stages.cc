@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
@@ -15,12 +17,18 @@ namespace {
 
 bool is_input(const Node& node) { return node.op == &ops::input; }
 bool is_constant(const Node& node) { return node.operands.empty() && !is_input(node); }
-/// Stages of the nodes that give a node its operands, without scalar inputs and unknown ones.
-std::vector<int> stages_of_operands(const Graph& graph, const Node& node) {
+
+/// Stages of the nodes, of any region or of this one, that give a node its operands; without scalar
+/// inputs and unknown ones.
+std::vector<int> stages_of_operands(const Graph& graph, const Node& node,
+                                    std::optional<Region> region = {}) {
   std::vector<int> stages;
-  for (int value : node.operands)
-    if (graph.producer(value).layer >= 0 && !is_scalar_input(graph, value))
-      stages.push_back(graph.producer(value).layer);
+  for (int value : node.operands) {
+    const Node& producer = graph.producer(value);
+    if (producer.layer >= 0 && (!region || producer.region == *region) &&
+        !is_scalar_input(graph, value))
+      stages.push_back(producer.layer);
+  }
   return stages;
 }
 
@@ -36,20 +44,13 @@ int last_of(const std::vector<int>& stages, int otherwise) {
 /// What computes a forward node again is on the last stage of its operands, like that one.
 int backward_stage(const Graph& graph, const Node& node) {
   if (node.again) return last_of(stages_of_operands(graph, node), -1);
-  Node gradients = node, values = node;
-  const auto from = [&](Region region) {
-    return [&graph, region](int value) { return graph.producer(value).region != region; };
-  };
-  std::erase_if(gradients.operands, from(Region::backward));
-  std::erase_if(values.operands, from(Region::forward));
-  const int first = first_of(stages_of_operands(graph, gradients), -1);
-  return first >= 0 ? first : last_of(stages_of_operands(graph, values), -1);
+  const int first = first_of(stages_of_operands(graph, node, Region::backward), -1);
+  return first >= 0 ? first : last_of(stages_of_operands(graph, node, Region::forward), -1);
 }
 
 /// Forward nodes in no layer that read nothing of a stage, such as the one-hot form of labels: the
 /// stage that reads them first. Backward ones: the last stage.
-void assign_rest(Graph& graph, int last) {
-  const std::vector<std::vector<int>> readers = consumers(graph);
+void assign_rest(Graph& graph, const std::vector<std::vector<int>>& readers, int last) {
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (is_input(*node) || node->region == Region::apply || node->layer >= 0) continue;
     std::vector<int> stages;
@@ -62,9 +63,10 @@ void assign_rest(Graph& graph, int last) {
 }
 
 /// Forward and backward nodes, but of inputs only copies that are marked with a layer.
-void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
+void assign_model(Graph& graph, const std::vector<std::vector<int>>& readers,
+                  const StateCopies& copies, const std::vector<int>& stage_of_layer) {
   std::vector<bool> marked(graph.nodes.size(), false);
-  for (const auto& [state, copy] : copies_by_state(graph)) {
+  for (const auto& [state, copy] : copies) {
     const int n = graph.values[copy->value].producer;
     marked[n] = graph.nodes[n].layer >= 0;
   }
@@ -79,14 +81,13 @@ void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
     else
       node.layer = backward_stage(graph, node);
   }
-  assign_rest(graph, *std::max_element(stage_of_layer.begin(), stage_of_layer.end()));
+  assign_rest(graph, readers, *std::max_element(stage_of_layer.begin(), stage_of_layer.end()));
 }
 
 /// Inputs that several stages read: where forward nodes read them first; copies and optimizer
 /// state beside their parameter.
-void assign_inputs(Graph& graph) {
-  const std::vector<std::vector<int>> readers = consumers(graph);
-  const StateCopies copies = copies_by_state(graph);
+void assign_inputs(Graph& graph, const std::vector<std::vector<int>>& readers,
+                   const StateCopies& copies) {
   std::map<std::string, int> of_state;
   for (const Input& input : graph.inputs) {
     Node& node = graph.nodes[graph.values[input.value].producer];
@@ -178,11 +179,15 @@ void check_order(const Graph& graph) {
 /// Makes constants again on the stages that read them.
 Graph with_own_constants(Graph graph) {
   std::vector<Node> nodes;
+  nodes.reserve(graph.nodes.size());
+  std::map<int, int> constants;               // nodes of the graph, and where they are in `nodes`
   std::map<std::pair<int, int>, int> copies;  // by value and stage
-  for (Node node : graph.nodes) {
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    Node node = std::move(graph.nodes[n]);
     for (int& value : node.operands) {
-      const Node& source = graph.producer(value);
-      if (!is_constant(source) || source.layer == node.layer) continue;
+      const auto constant = constants.find(graph.values[value].producer);
+      if (constant == constants.end() || nodes[constant->second].layer == node.layer) continue;
+      const Node& source = nodes[constant->second];
       int& copy = copies.try_emplace({value, node.layer}, -1).first->second;
       if (copy < 0) {
         copy = static_cast<int>(graph.values.size());
@@ -195,6 +200,7 @@ Graph with_own_constants(Graph graph) {
       }
       value = copy;
     }
+    if (is_constant(node)) constants.emplace(n, static_cast<int>(nodes.size()));
     nodes.push_back(std::move(node));
   }
   return with_nodes(graph, std::move(nodes)).graph;
@@ -209,21 +215,26 @@ int num_layers(const Graph& graph) {
   return layers;
 }
 
-Graph with_stages(const Graph& graph, const std::vector<int>& stage_of_layer) {
+Graph with_stages(Graph graph, const std::vector<int>& stage_of_layer) {
   invariant(static_cast<int>(stage_of_layer.size()) >= num_layers(graph),
             "stages of {} layers for a graph of {}", stage_of_layer.size(), num_layers(graph));
-  Graph staged = graph;
-  assign_model(staged, stage_of_layer);
-  check_order(staged);
-  std::vector<int> layers;  // of the model
-  for (const Node& node : staged.nodes) layers.push_back(node.layer);
-  staged = with_layers(staged);
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  const StateCopies copies = copies_by_state(graph);
+  assign_model(graph, readers, copies, stage_of_layer);
+  check_order(graph);
+  const std::vector<int> layers = assigned_layers(graph);  // of what the model does not say
   for (std::size_t n = 0; n < layers.size(); ++n)
-    if (layers[n] >= 0) staged.nodes[n].layer = layers[n];
-  assign_inputs(staged);
-  assign_accumulators(staged);
-  assign_apply(staged);
-  return with_own_constants(std::move(staged));
+    if (graph.nodes[n].layer < 0) graph.nodes[n].layer = layers[n];
+  assign_inputs(graph, readers, copies);
+  assign_accumulators(graph);
+  assign_apply(graph);
+  return with_own_constants(std::move(graph));
+}
+
+Graph with_stage_per_layer(Graph graph) {
+  std::vector<int> stages(num_layers(graph));
+  std::iota(stages.begin(), stages.end(), 0);
+  return with_stages(std::move(graph), stages);
 }
 
 }  // namespace alpa

@@ -14,7 +14,10 @@ namespace alpa {
 /// What joins several stages once per step, such as the norm of all gradients, is on their last
 /// one. Constants are made again on every stage that reads them. Throws Error if a forward node
 /// reads a value of a later stage, or a backward node a gradient of an earlier one.
-Graph with_stages(const Graph& graph, const std::vector<int>& stage_of_layer);
+Graph with_stages(Graph graph, const std::vector<int>& stage_of_layer);
+
+/// `with_stages` with a stage per layer.
+Graph with_stage_per_layer(Graph graph);
 
 /// Number of layers: one more than the largest number of a forward node, at least 1.
 int num_layers(const Graph& graph);

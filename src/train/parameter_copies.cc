@@ -41,13 +41,12 @@ const OpDef* copying(const OpDef* op) {
   return nullptr;
 }
 
-/// The node of a copy's state, without its result.
-Node copy_node(const Graph& graph, const Input& parameter, DType dtype) {
-  Node node = graph.producer(parameter.value);
-  node.name = fmt::format("{}.{}", parameter.name, name_of(dtype));
+/// The node of a copy's state, without its result; `node` is that of the parameter.
+Node copy_node(Node node, const Input& parameter, const TensorType& type) {
+  node.name = fmt::format("{}.{}", parameter.name, name_of(type.dtype));
   node.attributes = {{"kind", std::string(name_of(InputKind::state))},
-                     {"dtype", dtype},
-                     {"shape", graph.type(parameter.value).shape},
+                     {"dtype", type.dtype},
+                     {"shape", type.shape},
                      {"init", std::string("copy")},
                      {"a", 0.0},
                      {"b", 0.0}};
@@ -57,9 +56,9 @@ Node copy_node(const Graph& graph, const Input& parameter, DType dtype) {
 /// Replaces the conversions of `keys` in a graph.
 class Copying {
  public:
-  Copying(const Graph& graph, const std::set<CopyKey>& keys) : graph_(graph), keys_(keys) {
-    for (const Node& node : graph.nodes) {
-      const CopyKey key = converted_by(graph, node);
+  Copying(Graph graph, const std::set<CopyKey>& keys) : graph_(std::move(graph)), keys_(keys) {
+    for (const Node& node : graph_.nodes) {
+      const CopyKey key = converted_by(graph_, node);
       if (!keys.contains(key)) continue;
       int& layer = layers_.try_emplace(key, node.layer).first->second;
       if (layer != node.layer) layer = -1;
@@ -67,7 +66,7 @@ class Copying {
   }
 
   Graph run() && {
-    for (const Node& node : graph_.nodes) add(node);
+    for (Node& node : graph_.nodes) add(std::move(node));
     update_copies();
     for (Node& node : nodes_)
       for (int& value : node.operands) value = replaced(value);
@@ -89,15 +88,15 @@ class Copying {
   }
 
   /// A parameter is followed by its copies.
-  void add(const Node& node) {
+  void add(Node node) {
     places_.push_back(nodes_.size());
     if (const CopyKey key = converted_by(graph_, node); keys_.contains(key)) {
       copy_of_value_[node.results[0]] = copies_.at(key);
       return;
     }
-    nodes_.push_back(node);
-    if (node.op != &ops::input) return;
-    const Input& input = *find_input(graph_, node.results[0]);
+    nodes_.push_back(std::move(node));
+    if (nodes_.back().op != &ops::input) return;
+    const Input& input = *find_input(graph_, nodes_.back().results[0]);
     inputs_.push_back(input);
     for (auto key = keys_.lower_bound({input.name, DType{}});
          key != keys_.end() && key->first == input.name; ++key)
@@ -105,9 +104,9 @@ class Copying {
   }
 
   void add_copy(const Input& parameter, DType dtype) {
-    Node node = copy_node(graph_, parameter, dtype);
-    const int value = copies_[{parameter.name, dtype}] =
-        new_value({dtype, graph_.type(parameter.value).shape});
+    const TensorType type{dtype, graph_.type(parameter.value).shape};
+    Node node = copy_node(nodes_[places_.back()], parameter, type);
+    const int value = copies_[{parameter.name, dtype}] = new_value(type);
     node.results = {value};
     const auto layer = layers_.find({parameter.name, dtype});
     node.layer = layer == layers_.end() ? -1 : layer->second;
@@ -153,18 +152,18 @@ class Copying {
   std::map<int, int> copy_of_value_;  ///< of results of conversions
 };
 
-Graph with_copies(const Graph& graph, const std::set<CopyKey>& keys) {
-  return keys.empty() ? graph : Copying(graph, keys).run();
+Graph with_copies(Graph graph, const std::set<CopyKey>& keys) {
+  return keys.empty() ? graph : Copying(std::move(graph), keys).run();
 }
 
 }  // namespace
 
-Graph with_parameter_copies(const Graph& graph) {
+Graph with_parameter_copies(Graph graph) {
   std::set<CopyKey> keys;
   if (trains(graph))
     for (const Node& node : graph.nodes)
       if (const CopyKey key = converted_by(graph, node); !key.first.empty()) keys.insert(key);
-  return with_copies(graph, keys);
+  return with_copies(std::move(graph), keys);
 }
 
 bool converts_parameters(const Graph& graph) {
@@ -173,11 +172,11 @@ bool converts_parameters(const Graph& graph) {
          });
 }
 
-Graph with_parameter_copies_of(const Graph& leader, const Graph& graph) {
+Graph with_parameter_copies_of(const Graph& leader, Graph graph) {
   std::set<CopyKey> keys;
   for (const auto& [name, copy] : copies_by_state(leader))
     keys.insert({name, leader.type(copy->value).dtype});
-  return with_copies(graph, keys);
+  return with_copies(std::move(graph), keys);
 }
 
 }  // namespace alpa

@@ -129,7 +129,7 @@ AllPlanned all_planned(const Case& c, const inter_op::LayerRanges& ranges) {
 
 /// Of all partitions, each played.
 double least_played(const Case& c, const AllPlanned& all) {
-  const CutPrices price(c.graph, c.cluster, c.submeshes);
+  const CutPrices price(c.graph, with_stage_per_layer(c.graph), c.cluster, c.submeshes);
   const inter_op::Submesh whole{c.cluster.num_hosts, c.cluster.devices_per_host};
   double least = kInfinity;
   for (const inter_op::StagePartition& partition :
@@ -217,7 +217,7 @@ TEST_CASE("where the host launches slower than devices compute, stages share the
 TEST_CASE("stages on two hosts pass on over the link between hosts, wherever they would fit") {
   Cluster cluster = slow_links(2);
   const Graph graph = graph_of("residual-mlp", 3);
-  const CutPrices price(graph, cluster, {{1, 1}});
+  const CutPrices price(graph, with_stage_per_layer(graph), cluster, {{1, 1}});
   CHECK(price.least(1, 0, 0).per_micro_batch == price.least(1, 0, 0, true).per_micro_batch);
   CHECK(price.least(1, 0, 0, false).per_micro_batch > price.least(1, 0, 0).per_micro_batch);
 }
@@ -231,7 +231,7 @@ TEST_CASE(
   for (const int micro_batches : {1, 2, 8}) {
     CAPTURE(micro_batches);
     const Graph graph = testing::gpt_step(stack, optim::Sgd{}).trace(micro_batches);
-    const CutPrices price(graph, cluster, {{1, 1}});
+    const CutPrices price(graph, with_stage_per_layer(graph), cluster, {{1, 1}});
     for (const int layer : {1, 2}) {  // activation and table, there and back
       const CutSeconds cut = price.least(layer, 0, 0);
       CHECK(micro_batches * cut.per_micro_batch + cut.per_step ==
@@ -247,7 +247,7 @@ TEST_CASE("every cut pays for all that passes it, whether an equal one is known 
   for (const char* model : {"gpt-vocabulary", "residual-mlp", "bert", "moe"}) {
     CAPTURE(model);
     const Graph graph = testing::suite_step(model, testing::tiny_shape(5)).trace(4);
-    const CutPrices price(graph, cluster, {{1, 1}});
+    const CutPrices price(graph, with_stage_per_layer(graph), cluster, {{1, 1}});
     for (int layer = 1; layer < num_layers(graph); ++layer) {
       std::vector<int> stages(num_layers(graph), 0);
       std::fill(stages.begin() + layer, stages.end(), 1);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <string>
 
 #include "src/base/fnv.h"
@@ -27,10 +26,7 @@ bool may_be_sent(const Graph& graph, int value) {
 
 /// Per layer, a hash of the values that have nodes before it and from it on: of their sizes, and of
 /// which regions make and use them on which side. Stages pass the same on at equal cuts.
-std::vector<std::uint64_t> values_across(const Graph& given) {
-  std::vector<int> every_layer(num_layers(given));
-  std::iota(every_layer.begin(), every_layer.end(), 0);
-  const Graph graph = with_stages(given, every_layer);
+std::vector<std::uint64_t> values_across(const Graph& graph, int layers) {
   struct Uses {
     int first = std::numeric_limits<int>::max(), last = 0;
     std::vector<std::pair<int, int>> at;  ///< layer, and region and whether it is a result
@@ -48,7 +44,7 @@ std::vector<std::uint64_t> values_across(const Graph& given) {
   std::int64_t largest = 0;
   for (const ValueInfo& value : graph.values) largest = std::max(largest, value.type.bytes());
   const std::int64_t negligible = largest / 1'000'000;
-  std::vector<std::uint64_t> across(every_layer.size());
+  std::vector<std::uint64_t> across(layers);
   for (std::size_t value = 0; value < graph.values.size(); ++value) {
     const std::int64_t size = graph.type(static_cast<int>(value)).bytes();
     if (size <= negligible || !may_be_sent(graph, static_cast<int>(value))) continue;
@@ -68,10 +64,11 @@ std::vector<std::uint64_t> values_across(const Graph& given) {
 }  // namespace
 
 /// Of tensors that pass between the layers before a cut and the rest.
-std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
+std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph,
+                                                  const Graph& staged_by_layer) {
   const int layers = num_layers(graph);
   std::vector<Bytes> bytes(layers);
-  const auto across = values_across(graph);
+  const auto across = values_across(staged_by_layer, layers);
   std::map<std::uint64_t, int> known;  // layer of an equal cut
   for (int layer = 1; layer < layers; ++layer) {
     const auto [equal, added] = known.try_emplace(across[layer], layer);
@@ -99,10 +96,10 @@ std::vector<CutPrices::Bytes> CutPrices::bytes_of(const Graph& graph) {
   return bytes;
 }
 
-CutPrices::CutPrices(const Graph& graph, const Cluster& cluster,
+CutPrices::CutPrices(const Graph& graph, const Graph& staged, const Cluster& cluster,
                      std::vector<inter_op::Submesh> submeshes)
     : submeshes_(std::move(submeshes)),
-      bytes_(bytes_of(graph)),
+      bytes_(bytes_of(graph, staged)),
       devices_per_host_(cluster.devices_per_host),
       within_host_(cost::link_between(cluster, true)),
       between_hosts_(cost::link_between(cluster, false)) {}

@@ -18,7 +18,9 @@ struct CutSeconds {
 /// send the tensors takes less (cost::least_transfer_seconds).
 class CutPrices {
  public:
-  CutPrices(const Graph& graph, const Cluster& cluster, std::vector<inter_op::Submesh> submeshes);
+  /// `staged` is `graph` with a stage per layer (`with_stages`).
+  CutPrices(const Graph& graph, const Graph& staged, const Cluster& cluster,
+            std::vector<inter_op::Submesh> submeshes);
 
   /// Between the stage on submesh `before`, which ends before layer `layer`, and the one on
   /// `after`, which begins there: on one host if they fit.
@@ -29,7 +31,7 @@ class CutPrices {
   struct Bytes {
     double per_micro_batch = 0, per_step = 0;
   };
-  static std::vector<Bytes> bytes_of(const Graph& graph);
+  static std::vector<Bytes> bytes_of(const Graph& graph, const Graph& staged);
 
   const std::vector<inter_op::Submesh> submeshes_;
   const std::vector<Bytes> bytes_;  ///< per layer, of the cut before it, there and back

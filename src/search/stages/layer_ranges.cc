@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 
@@ -18,12 +17,6 @@
 
 namespace alpa::inter_op {
 namespace {
-
-std::vector<int> every_layer(int layers) {
-  std::vector<int> stages(layers);
-  std::iota(stages.begin(), stages.end(), 0);
-  return stages;
-}
 
 /// Per value, the other layers that read it.
 std::vector<std::set<int>> readers_elsewhere(const Graph& staged) {
@@ -135,7 +128,7 @@ std::vector<HeldBytes> held_by_layers(const Graph& staged, int layers) {
 LayerRanges::LayerRanges(const Graph& graph)
     : graph_(graph),
       layers_(num_layers(graph)),
-      staged_(with_stages(graph, every_layer(layers_))),
+      staged_(with_stage_per_layer(graph)),
       cuts_(staged_),
       loops_(intra_op::loop_shares(staged_)),
       held_by_(held_by_layers(staged_, layers_)),

@@ -209,10 +209,8 @@ void LayerNeeds::add(const LayerNeeds& other, double times) {
 }
 
 std::vector<LayerNeeds> needs_of_layers(const Graph& of, const cost::CostModel& model) {
-  std::vector<int> every_layer(num_layers(of));
-  std::iota(every_layer.begin(), every_layer.end(), 0);
-  const Graph graph = with_stages(of, every_layer);
-  std::vector<LayerNeeds> layers(every_layer.size());
+  const Graph graph = with_stage_per_layer(of);
+  std::vector<LayerNeeds> layers(num_layers(of));
   add_seconds(graph, model, layers);
   add_state(graph, layers);
   add_values(graph, layers);

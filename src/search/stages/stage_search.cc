@@ -38,7 +38,7 @@ struct StageSearch::Impl {
         planning_{planning.model, quiet_, planning.cache},
         costs_(question_.graph, question_.cluster,
                {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
-        cuts_(question_.graph, question_.cluster, costs_.parts()) {}
+        cuts_(question_.graph, costs_.ranges().staged(), question_.cluster, costs_.parts()) {}
 
   /// Options of the searches of ranges: short rounds.
   static intra_op::AutoShardOptions of_ranges(intra_op::AutoShardOptions options) {
