@@ -227,7 +227,9 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
                    seconds_text(slow.seconds.backward), seconds_text(slow.seconds.apply))},
       {"bubble", fmt::format("{:.1f} %", 100 * plan.bubble)},
       {"speed", speed_text(subject, planned)},
-      {"proof", fmt::format("{}; planned in {}", proof_text(plan), seconds_text(planned.seconds))}};
+      {"proof",
+       fmt::format("{}; planned in {}{}{}", proof_text(plan), seconds_text(planned.seconds),
+                   planned.overtime.empty() ? "" : ": ", planned.overtime)}};
   std::string text;
   for (const auto& [label, words] : lines) {
     text += fmt::format("{:<12}{}\n", label, words);

@@ -93,6 +93,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& of, const Cl
                              ? plan_from_text(request, read_file(*plan_path, kPlanFile), *plan_path)
                              : searched_by_rank_0(request);
   planned.seconds = method.watch.clock.seconds();
+  if (planned.seconds > method.clock_limit + kOvertimeSeconds) planned.overtime = log.phases();
   return planned;
 }
 

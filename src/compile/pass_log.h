@@ -14,12 +14,12 @@
 
 namespace alpa {
 
-/// Keeps the phases of one planning call and what they took. One thread.
+/// Keeps the phases of planning a step and what they took. One thread.
 class PlanningClock {
  public:
-  /// The call may take `limit` seconds beside tracing, a tenth more to lower the stages that were
-  /// found, and `kOvertimeSeconds`.
-  explicit PlanningClock(double limit) : limit_(limit) {}
+  /// The next plan of the step may take `limit` seconds beside tracing, a quarter more to lower
+  /// what was found, and `kOvertimeSeconds`.
+  void begin(double limit);
 
   /// The time since the last phase was spent on this one. Throws Error with all phases if planning
   /// takes too long.
@@ -29,12 +29,16 @@ class PlanningClock {
   bool is_late() const;
 
   /// "solver_seconds is 3, but planning took 9.2 s: 3.1 s tracing, …; raise solver_seconds, or …".
-  std::string text() const;
+  std::string late_text() const;
+
+  /// "3.1 s tracing, 5.0 s searching, …": of all plans of the step so far.
+  std::string phases_text() const;
 
  private:
   static constexpr std::string_view kTracing = "tracing";
 
-  double limit_, last_ = 0;
+  double limit_ = 0, begin_ = 0, last_ = 0;
+  double tracing_ = 0;  ///< since `begin_`
   ProcessorWatch watch_;
   std::vector<std::pair<std::string_view, double>> phases_;  ///< seconds, in the order of the first
 };
@@ -57,7 +61,10 @@ class PassLog {
   }
 
   /// A plan is made from here on, in so many seconds (PlanningClock).
-  void begin_plan(double solver_seconds) const { clock_.emplace(solver_seconds); }
+  void begin_plan(double solver_seconds) const {
+    if (!clock_) clock_.emplace();
+    clock_->begin(solver_seconds);
+  }
 
   /// Ends the current phase of planning. Throws Error if planning takes too long.
   void finished(std::string_view phase) const {
@@ -65,7 +72,10 @@ class PassLog {
   }
 
   /// Phases and their seconds, if planning takes too long; else empty.
-  std::string overtime() const { return clock_ && clock_->is_late() ? clock_->text() : ""; }
+  std::string overtime() const { return clock_ && clock_->is_late() ? clock_->late_text() : ""; }
+
+  /// Phases of planning and their seconds; empty if nothing was planned.
+  std::string phases() const { return clock_ ? clock_->phases_text() : ""; }
 
  private:
   std::string path_of(std::string_view name) const;

@@ -34,6 +34,8 @@ class StagePlanner {
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
   bool has_begun() const { return search_ != nullptr; }
+  /// True if the time for searches has passed: what is left is for lowering.
+  bool is_over() const { return time_.is_over(); }
   /// Accessors of `search()`: lower bound in seconds, seconds of the best stages, progress. If it
   /// has not begun: 0, infinite and nothing.
   double bound() const { return search_ ? search_->bound() : 0; }

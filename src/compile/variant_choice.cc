@@ -209,18 +209,24 @@ void VariantChoice::trace(const std::vector<StepVariant>& variants) {
 
 /// On all cores. What fails here fails again when it is asked for.
 void VariantChoice::begin_searches() {
+  std::vector<StagePlanner*> begun;
+  for (const PlannedVariant& variant : variants_)
+    if (may_search(variant)) begun.push_back(variant.planner.get());
   ThreadTeam team(usable_cores());
-  parallel_work(team, std::ssize(variants_), [&](std::int64_t at) {
+  parallel_work(team, std::ssize(begun), [&](std::int64_t at) {
     try {
-      if (may_search(variants_[at])) variants_[at].planner->search(budget_);
+      begun[at]->search(budget_);
     } catch (const Error&) {
     }
   });
 }
 
-/// When time is over, only what fits if anything does: the last one.
+/// When time is over, only what fits if anything does: the last one, unless another has a plan.
 bool VariantChoice::may_search(const PlannedVariant& variant) const {
-  return variant.planner->has_begun() || &variant == &variants_.back() || !has_passed(1);
+  if (variant.planner->has_begun()) return true;
+  const bool none = std::ranges::none_of(
+      variants_, [](const PlannedVariant& v) { return v.best_seconds() < kInfinity; });
+  return none ? &variant == &variants_.back() || !has_passed(1) : !variant.planner->is_over();
 }
 
 PlannedVariant& VariantChoice::best() {

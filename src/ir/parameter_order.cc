@@ -107,7 +107,7 @@ void Recorder::number_layers(const std::vector<int>& order) {
     input_by_name_[inputs_[i].name] = static_cast<int>(i);
 }
 
-std::vector<Node> Recorder::ordered_nodes() const {
+std::vector<Node> Recorder::take_ordered_nodes() {
   std::vector<Node> nodes;
   nodes.reserve(nodes_.size());
   // From the last parameter on: each goes where it is, or right before its successor. node →
@@ -127,8 +127,8 @@ std::vector<Node> Recorder::ordered_nodes() const {
   for (int n = 0; n < num_nodes(); ++n) {
     if (const auto earlier = before.find(n); earlier != before.end())
       for (auto node = earlier->second.rbegin(); node != earlier->second.rend(); ++node)
-        nodes.push_back(nodes_[*node]);
-    if (!moved.count(n)) nodes.push_back(nodes_[n]);
+        nodes.push_back(std::move(nodes_[*node]));
+    if (!moved.count(n)) nodes.push_back(std::move(nodes_[n]));
   }
   return nodes;
 }

@@ -257,9 +257,9 @@ Values Recorder::emit(const OpDef& op, const Values& operands, Attributes attrib
   for (TensorType& type : result_types(op, {types, attributes})) {
     const int id = static_cast<int>(values_.size());
     total_bytes_ += type.bytes();
-    require(total_bytes_ <= kMaxGraphBytes,
-            "{}: with its result {} the values of the graph take more than 2^60 bytes", op.name,
-            to_string(type));
+    if (total_bytes_ > kMaxGraphBytes)
+      fail("{}: with its result {} the values of the graph take more than 2^60 bytes", op.name,
+           to_string(type));
     values_.push_back({std::move(type), num_nodes(), static_cast<int>(results.size())});
     node.results.push_back(id);
     results.push_back(value(id));
@@ -291,8 +291,9 @@ void Recorder::update(Value input, Value value) {
   require(!known->frozen,
           "update of \"{}\": it is frozen; leave it out of StepOptions::frozen to train it",
           known->name);
-  require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}",
-          known->name, to_string(input.type()), to_string(value.type()));
+  if (input.type() != value.type())
+    fail("update of \"{}\": it is {} but the new value is {}", known->name, to_string(input.type()),
+         to_string(value.type()));
   require(updated_.insert(input.id).second, "update of \"{}\": it has an update already",
           known->name);
   updates_.push_back({input.id, value.id});
@@ -354,13 +355,16 @@ void Recorder::push_layer(const LayerIdentity& layer) {
   names_.open(layer);
 }
 
-Graph Recorder::finish() const {
+Graph Recorder::finish() {
+  *self_ = nullptr;
+  std::vector<Node> nodes = take_ordered_nodes();
   Graph recorded;
-  recorded.values = {values_.begin(), values_.end()};
-  recorded.inputs = inputs_, recorded.updates = updates_, recorded.metrics = metrics_;
-  recorded.outputs = outputs_;
+  recorded.values = {std::make_move_iterator(values_.begin()),
+                     std::make_move_iterator(values_.end())};
+  recorded.inputs = std::move(inputs_), recorded.updates = std::move(updates_);
+  recorded.metrics = std::move(metrics_), recorded.outputs = std::move(outputs_);
   recorded.num_micro_batches = num_micro_batches_;
-  Graph graph = with_nodes(recorded, ordered_nodes()).graph;
+  Graph graph = with_nodes(recorded, std::move(nodes)).graph;
   std::sort(graph.inputs.begin(), graph.inputs.end(),
             [](const Input& a, const Input& b) { return a.value < b.value; });
   const std::string mistake = region_mistake(graph);

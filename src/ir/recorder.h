@@ -137,9 +137,9 @@ class Recorder final : public Builder {
   void set_cache(nn::KeyValueCache* cache) override { cache_ = cache; }
   nn::KeyValueCache* cache() const override { return cache_; }
 
-  /// The graph recorded so far, without nodes that no update, metric or output needs
-  /// (inputs are kept); verified.
-  Graph finish() const;
+  /// Ends the recording: the graph, without nodes that no update, metric or output needs (inputs
+  /// are kept); verified. Values of this builder cannot be used any more.
+  Graph finish();
 
  private:
   friend void output(const std::string& name, Value value);  // train/training_step.h
@@ -151,8 +151,9 @@ class Recorder final : public Builder {
   void number_layers(const std::vector<int>& order);
   /// "dense ("head.kernel" f32[8, 2])": the layer of a scope, for messages.
   std::string describe_layer(int scope) const;
-  /// Nodes with the inputs of parameters in their order; inputs that are out of order move forward.
-  std::vector<Node> ordered_nodes() const;
+  /// Takes the nodes, with the inputs of parameters in their order; inputs that are out of order
+  /// move forward.
+  std::vector<Node> take_ordered_nodes();
   /// Notes the layer, if it is the innermost scope, that made the last input.
   void note_layer();
   /// The record of an input of this builder, or nullptr.

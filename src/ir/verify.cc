@@ -48,12 +48,12 @@ void verify_inputs(const Graph& graph) {
   std::set<std::string> names, parameters;
   for (const Node& node : graph.nodes) {
     if (node.op != &ops::input) continue;
-    invariant(next < graph.inputs.size() && graph.inputs[next].value == node.results[0],
-              "graph: {} is not input {} of the graph", describe(node), next);
+    if (next == graph.inputs.size() || graph.inputs[next].value != node.results[0])
+      bug("graph: {} is not input {} of the graph", describe(node), next);
     const Input& input = graph.inputs[next++];
-    invariant(input.name == node.name && name_of(input.kind) == node.attributes.string("kind"),
-              "graph: input {} \"{}\" differs from its node {}", name_of(input.kind), input.name,
-              describe(node));
+    if (input.name != node.name || name_of(input.kind) != node.attributes.string("kind"))
+      bug("graph: input {} \"{}\" differs from its node {}", name_of(input.kind), input.name,
+          describe(node));
     // A program of several meshes loads an input of the step on each.
     const bool loaded = input.kind == InputKind::scalar || input.kind == InputKind::batch ||
                         input.kind == InputKind::shared;

@@ -391,7 +391,7 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
     Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
     builder.set_remat(tracing.remat);
     build(builder, make_batch(builder, rows));
-    const Graph graph = builder.finish();
+    Graph graph = builder.finish();
     if (scalars) check_scalars(graph, rows, scalars(1));
     return graph;
   };

@@ -77,9 +77,8 @@ TEST_CASE("a budget below the best plan's peak gives a plan that keeps it to the
     std::vector<double> shares;
   };
   for (const Case& c :
-       {Case{{4, 256, 64, 256}, {4}, {0.95, 0.85}},
-        Case{{10, 256, 128, 128}, {8}, {0.95, 0.85, 0.75, 0.6}},
-        Case{{4, 32, 64, 64}, {2, 4}, {0.85}}, Case{{3, 2048, 64, 256, 4}, {4}, {0.95, 0.85}}}) {
+       {Case{{4, 256, 64, 256}, {4}, {0.95, 0.85}}, Case{{10, 256, 128, 128}, {8}, {0.95, 0.6}},
+        Case{{4, 32, 64, 64}, {2, 4}, {0.85}}, Case{{3, 2048, 64, 256, 4}, {4}, {0.85}}}) {
     CAPTURE(c.mlp.layers);
     const CompiledStep free = planned(c.mlp, ShardParallel{}, c.mesh);
     for (double share : c.shares) within(free, share, c.mlp, ShardParallel{}, c.mesh);

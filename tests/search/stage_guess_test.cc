@@ -33,6 +33,7 @@ double planned_seconds(const Graph& graph, const Cluster& cluster, int stages) {
   const cost::CostModel model = cost::CostModel::of(cluster);
   intra_op::AutoShardOptions options;
   options.part.whole_boundary_inputs = true;
+  options.limits.relative_gap = 0.02;  // much less than guesses err
   intra_op::PlanningCache cache;
   StageSearchSpace question{graph, cluster};
   question.budget = kMuch;

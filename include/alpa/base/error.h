@@ -31,6 +31,7 @@ using MessageFormat = fmt::format_string<Args...>;
 template <class... Args>
 using MessageFormat = fmt::string_view;
 #endif
+
 /// Throws `Error` with a formatted message; `fail` is for callers.
 [[noreturn]] void throw_error(fmt::string_view format, fmt::format_args args);
 /// Throws `Bug` with a formatted message; `bug` is for callers.

@@ -35,7 +35,7 @@ Deadline::Deadline(double seconds, std::int64_t work, const std::atomic<bool>* s
 double Deadline::end() const {
   double end = end_;
   if (stop_ != nullptr && *stop_) {
-    if (stopped_at_ < 0) stopped_at_ = now();
+    if (stopped_at_ < 0) stopped_at_ = now(), wall_end_ = std::min(wall_end_, wall_seconds());
     end = std::min(end, stopped_at_);
   }
   return end;

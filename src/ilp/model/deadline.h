@@ -60,7 +60,8 @@ class Deadline {
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   bool counts_work_ = false;
   const std::atomic<bool>* stop_ = nullptr;
-  double start_ = 0, end_ = 0, wall_end_ = 0;
+  double start_ = 0, end_ = 0;
+  mutable double wall_end_ = 0;     ///< moved to the time at which it was first seen to stop
   double grace_ = 0;                ///< seconds after the end, however it comes
   mutable double stopped_at_ = -1;  ///< when it was first seen that it should stop
   mutable double looked_at_ = -1;   ///< cells at which the wall clock was read last

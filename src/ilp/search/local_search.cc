@@ -42,6 +42,16 @@ struct Relief {
   }
 };
 
+/// Per term and column, the copy that serves it; null: none.
+std::vector<std::vector<const SharedCopy*>> copies_by_column(const Model& model) {
+  std::vector<std::vector<const SharedCopy*>> copies(model.terms.size());
+  for (std::size_t t = 0; t < copies.size(); ++t) {
+    copies[t].resize(static_cast<std::size_t>(model.terms[t].columns));
+    for (const SharedCopy& copy : model.terms[t].copies) copies[t][copy.column] = &copy;
+  }
+  return copies;
+}
+
 class LocalSearch {
  public:
   LocalSearch(const Model& model, std::vector<int>& choice, const std::vector<double>& row_prices,
@@ -49,6 +59,7 @@ class LocalSearch {
       : model_(model),
         choice_(choice),
         states_(model, row_prices),
+        copies_(copies_by_column(model)),
         deadline_(deadline),
         over_(excess(model, choice)),
         nodes_(live_nodes(model)),
@@ -230,7 +241,7 @@ class LocalSearch {
   /// Cost and usage of serving the groups. The copy keeps its state if
   /// nothing it depends on changes.
   Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups, int row) {
-    const SharedCopy* copy = copy_of(term, column);
+    const SharedCopy* copy = copies_[&term - model_.terms.data()][column];
     if (copy == nullptr) return {0, groups != 0 ? term.cost(source, column) : 0, 0};
     const bool as_it_is = source == term.source.classes[choice_[term.source.node]] &&
                           groups == wanted_by_all_[column];
@@ -241,12 +252,6 @@ class LocalSearch {
     effect.add(serves(copy->supplies[state], groups) ? term.cost(source, *copy, state) : kNever);
     effect.add(model_.nodes[copy->node].costs[state]);
     return effect;
-  }
-
-  static const SharedCopy* copy_of(const SharedTerm& term, int column) {
-    for (const SharedCopy& copy : term.copies)
-      if (copy.column == column) return &copy;
-    return nullptr;
   }
 
   unsigned groups_of(const SharedTerm& term, int column) const {
@@ -417,6 +422,7 @@ class LocalSearch {
   const Model& model_;
   std::vector<int>& choice_;
   const CopyStates states_;
+  const std::vector<std::vector<const SharedCopy*>> copies_;  ///< by term and column
   const Deadline& deadline_;
   std::vector<Cost> over_;
   std::vector<int> nodes_;
