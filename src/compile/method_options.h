@@ -18,7 +18,7 @@ namespace alpa {
 /// The options of a method.
 struct MethodOptions {
   MethodKind kind;
-  PipeshardParallel options;                   ///< of layers and stages: only of method pipeline
+  PipeshardParallel options = {};              ///< of layers and stages: only of method pipeline
   std::int64_t most_nodes = kMaxPlannedNodes;  ///< of the step's graph, times devices
   /// Since planning began. It ends after so much work (src/base/work.h), and at this limit of the
   /// clock whatever its work; both in seconds.

@@ -56,7 +56,9 @@ TEST_CASE("the folded program of a stack has the cost and the memory of the plan
       stack.instance.problem, intra_op::repeated_layers(stack.graph, stack.space, stack.instance));
   REQUIRE(folded);
   CHECK(folded->problem.nodes.size() < stack.instance.problem.nodes.size() / 2);
-  const ilp::Solution solution = ilp::solve(folded->problem, {.limits = {.relative_gap = 0.02}});
+  ilp::Options options;
+  options.limits.relative_gap = 0.02;
+  const ilp::Solution solution = ilp::solve(folded->problem, options);
   const ilp::Evaluation all =
       ilp::evaluate(stack.instance.problem, folded->unfolded(solution.choice));
   CHECK(all.feasible);
