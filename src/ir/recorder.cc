@@ -356,6 +356,7 @@ void Recorder::push_layer(const LayerIdentity& layer) {
 }
 
 Graph Recorder::finish() {
+  invariant(*self_ != nullptr, "a recording is finished twice");
   *self_ = nullptr;
   std::vector<Node> nodes = take_ordered_nodes();
   Graph recorded;

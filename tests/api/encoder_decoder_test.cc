@@ -66,7 +66,7 @@ TEST_CASE("one search finds layers, stages and micro-batches of an encoder-decod
     // What few micro-batches take at least is known less well: updates are a large share.
     CHECK(last.gap() <= 0.3);
     CHECK(found.step.plan.cost.gap() <= 0.3);
-    if (devices == 5)  // the same again
+    if (devices == 2)  // the same again
       CHECK(to_json(plan(encoder_decoder_step(), devices, kEverything).step) ==
             to_json(found.step));
   }

@@ -171,7 +171,8 @@ TEST_CASE("what only reshapes lies in its operand's memory") {
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}});
   const Value w = g.parameter("w", {f32, {24}}, Initializer::zeros());
   g.update(w, tanh(reshape(x, {24})) + w);
-  const spmd::SpmdProgram program = lowered(g.finish(), replicated_plan(g.finish(), mesh_of({1})));
+  const Graph graph = g.finish();
+  const spmd::SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
   const lower::DeviceProgram device = lower::emit(program, 0, false);
   REQUIRE(device.lists.back().instructions.size() == 2);  // load and one fused node
   CHECK(lower::memory_of(device, device.lists.back().instructions[1].inputs[0]) ==

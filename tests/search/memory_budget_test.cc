@@ -81,7 +81,9 @@ TEST_CASE("a budget below the best plan's peak gives a plan that keeps it to the
         Case{{4, 32, 64, 64}, {2, 4}, {0.85}}, Case{{3, 2048, 64, 256, 4}, {4}, {0.85}}}) {
     CAPTURE(c.mlp.layers);
     const CompiledStep free = planned(c.mlp, ShardParallel{}, c.mesh);
-    for (double share : c.shares) within(free, share, c.mlp, ShardParallel{}, c.mesh);
+    // Half a minute of proof where the budget is tight is no part of this test.
+    for (double share : c.shares)
+      within(free, share, c.mlp, ShardParallel{.relative_gap = 0.1}, c.mesh);
   }
 }
 
