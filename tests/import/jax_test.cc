@@ -1,6 +1,9 @@
 // Functions of JAX, imported: numbers that jax computed (make.py), on one device and on several.
 #include <doctest/doctest.h>
 
+#include <set>
+#include <utility>
+
 #include <alpa/alpa.h>
 
 #include "alpa/import/stablehlo.h"
@@ -53,11 +56,30 @@ void check_loss(const JaxData& data, const Method& method, int devices) {
 void check_loss(const char* name) {
   const JaxData data(name);
   check_loss(data, Serial{}, 1);
-  check_loss(data, ShardParallel{}, 4);
+  for (int devices : {4, 8}) check_loss(data, ShardParallel{}, devices);
 }
 
-/// Runs a whole step as jax wrote it.
-void check_step(const JaxData& data, int devices) {
+/// In two stages of layers that the planner finds, each on two devices.
+void check_stages(const char* name) {
+  check_loss(JaxData(name), PipeshardParallel{.layers = AutoLayers{2}, .stages = UniformStages{2}},
+             4);
+}
+
+/// Checks the state against the arrays "kind.i", but for those of these names.
+void check_state(TrainState& state, const JaxData& data, const Imported& imported,
+                 const std::string& kind, std::size_t count, const std::set<std::string>& without) {
+  CAPTURE(kind);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (without.contains(imported.arguments[i].name)) continue;
+    const Array after = state[imported.arguments[i].name], found = data.at(kind, i);
+    CAPTURE(imported.arguments[i].name);
+    CHECK(largest_distance(after.to_doubles(), found.to_doubles()) <= kTolerance * largest(found));
+  }
+}
+
+/// Runs ten whole steps as jax wrote them, on one batch. `noise`: state whose gradients are zero
+/// but for rounding, of which AdamW makes steps of its full rate.
+void check_step(const JaxData& data, int devices, const std::set<std::string>& noise) {
   CAPTURE(data.name);
   CAPTURE(devices);
   const Imported imported = import_stablehlo(data.text());
@@ -71,20 +93,19 @@ void check_step(const JaxData& data, int devices) {
       state[imported.arguments[i].name] = data.at("in", i);
     else
       batch.emplace(imported.arguments[i].name, data.at("in", i));
-  const StepResult result = train.run(state, batch);
-  const double expected = data.at("out", count).to_doubles()[0];
-  CHECK(std::abs(result.metrics[imported.results[count].name] - expected) <=
-        kTolerance * std::abs(expected));
-  for (std::size_t i = 0; i < count; ++i) {
-    const Array after = state[imported.arguments[i].name], found = data.at("out", i);
-    CAPTURE(imported.arguments[i].name);
-    CHECK(largest_distance(after.to_doubles(), found.to_doubles()) <= kTolerance * largest(found));
+  bool is_first = true;
+  for (const double expected : data.at("losses", 0).to_doubles()) {
+    const StepResult result = train.run(state, batch);
+    CHECK(std::abs(result.metrics[imported.results[count].name] - expected) <=
+          kTolerance * std::abs(expected));
+    if (std::exchange(is_first, false)) check_state(state, data, imported, "out", count, {});
   }
+  check_state(state, data, imported, "end", count, noise);
 }
 
-void check_step(const char* name) {
+void check_step(const char* name, const std::set<std::string>& noise = {}) {
   const JaxData data(name);
-  for (int devices : {1, 4}) check_step(data, devices);
+  for (int devices : {1, 4, 8}) check_step(data, devices, noise);
 }
 
 }  // namespace
@@ -100,11 +121,19 @@ TEST_CASE("threefry's dropout is computed as jax does") { check_loss("bert_dropo
 TEST_CASE("a vision transformer has jax's loss and gradients") { check_loss("vit"); }
 TEST_CASE("a residual network has jax's loss and gradients") { check_loss("resnet"); }
 
-TEST_CASE("a whole step of SGD is jax's") { check_step("mlp_sgd"); }
-TEST_CASE("a whole step of AdamW is jax's") { check_step("mlp_adamw"); }
-TEST_CASE("a whole step of a decoder is jax's") { check_step("llama_adamw"); }
-TEST_CASE("a whole step through scan and its gradient is jax's") { check_step("llama_scan_adamw"); }
-TEST_CASE("a whole step of BERT is jax's") { check_step("bert_adamw"); }
-TEST_CASE("a whole step of a residual network is jax's") { check_step("resnet_adamw"); }
+TEST_CASE("two stages have jax's losses and gradients") {
+  for (const char* name : {"mlp", "llama", "bert", "bert_dropout", "vit", "resnet"})
+    check_stages(name);
+}
+
+TEST_CASE("ten whole steps of SGD are jax's") { check_step("mlp_sgd"); }
+TEST_CASE("ten whole steps of AdamW are jax's") { check_step("mlp_adamw"); }
+TEST_CASE("ten whole steps of a decoder are jax's") { check_step("llama_adamw"); }
+TEST_CASE("ten whole steps through scan and its gradient are jax's") {
+  check_step("llama_scan_adamw");
+}
+// Without the biases of keys, which shift all scores of a query alike.
+TEST_CASE("ten whole steps of BERT are jax's") { check_step("bert_adamw", {"arg79", "arg95"}); }
+TEST_CASE("ten whole steps of a residual network are jax's") { check_step("resnet_adamw"); }
 
 }  // namespace import_jax_test

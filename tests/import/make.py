@@ -5,7 +5,8 @@
 
 NAME.mlir.gz is the generic form of StableHLO of a function of (params, batch) or of a whole step of
 (state, batch). NAME.safetensors has its arguments as "in.N", its results as "out.N" and, of a loss,
-the gradient of argument N as "grad.N".
+the gradient of argument N as "grad.N"; of a step, the losses of ten on the same batch as "losses.0"
+and the state behind them as "end.N".
 """
 import gzip
 import math
@@ -20,6 +21,7 @@ from safetensors.numpy import save_file
 
 FOLDER = pathlib.Path(__file__).parent / "data"
 MODELS = {}
+STEPS = 10
 
 
 def model(f):
@@ -556,7 +558,14 @@ def main(names):
         found = jax.jit(f)(state, batch)
         numbers = {f"in.{i}": a for i, a in enumerate(jax.tree.leaves((state, batch)))}
         numbers |= {f"out.{i}": a for i, a in enumerate(jax.tree.leaves(found))}
-        if not isinstance(found, tuple):
+        if isinstance(found, tuple):
+            losses, step = [], jax.jit(f)
+            for _ in range(STEPS):
+                state, loss = step(state, batch)
+                losses.append(loss)
+            numbers |= {f"end.{i}": a for i, a in enumerate(jax.tree.leaves(state))}
+            numbers["losses.0"] = np.asarray(losses, np.float32)
+        else:
             grads = jax.tree.leaves(jax.grad(f)(state, batch))
             numbers |= {f"grad.{i}": a for i, a in enumerate(grads)}
         write(name, text, numbers)

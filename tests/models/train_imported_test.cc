@@ -3,11 +3,14 @@
 
 #include <alpa/alpa.h>
 
+#include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "alpa/import/stablehlo.h"
 #include "import/data.h"
 #include "support/difference.h"
+#include "support/mpirun.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"
 
@@ -129,6 +132,30 @@ TEST_CASE("a whole step of JAX runs on its state, is saved and goes on from ther
     CHECK(largest_distance(once[step.arguments[i].name], data.at("out", i)) <= 1e-5);
   const double second = losses_of(path, words("once", "twice", "1"))[0];
   CHECK(losses_of(path, words("state", "both", "2"))[1] == doctest::Approx(second).epsilon(1e-6));
+}
+
+TEST_CASE("ten whole steps of a decoder in two processes have the losses of JAX") {
+  if (const std::string why = no_mpirun(); !why.empty()) {
+    MESSAGE(why);
+    return;
+  }
+  const JaxData data("llama_adamw");
+  const Imported step = import_stablehlo(data.text());
+  const Files files;
+  const std::size_t state = data.count("out.") - 1;
+  write_safetensors(files.of("state"), arguments_of(data, step, 0, state));
+  write_safetensors(files.of("data"), arguments_of(data, step, state, step.arguments.size()));
+  const ProgramOutput output = run_under_mpirun(
+      2, ALPA_PROGRAMS "/alpa",
+      {"train", data.path(".mlir.gz"), "--quiet", "--backend", "cpu", "--devices", "4", "--data",
+       files.of("data"), "--load", files.of("state"), "--steps", "10", "--json", files.of("end")});
+  CAPTURE(output.text);
+  REQUIRE(output.status == 0);
+  const std::vector<double> losses = Json::parse(std::ifstream(files.of("end")))["loss"];
+  const std::vector<double> expected = data.at("losses", 0).to_doubles();
+  REQUIRE(losses.size() == expected.size());
+  for (std::size_t n = 0; n < losses.size(); ++n)
+    CHECK(losses[n] == doctest::Approx(expected[n]).epsilon(1e-5));
 }
 
 TEST_CASE("data that do not fit are named, with what the function needs") {
