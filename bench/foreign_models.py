@@ -230,9 +230,9 @@ def main():
     flags = parser.parse_args()
     if unknown := set(flags.names) - set(MODELS):
         parser.error(f"unknown models: {', '.join(sorted(unknown))}")
-    lines = [{"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "jax": jax.__version__,
-              "alpa": alpa.__version__, "date": datetime.date.today().isoformat(),
-              "command": "python3 bench/foreign_models.py " + " ".join(flags.names)}]
+    lines = [{"hardware": f"{os.cpu_count()} cores of {platform.machine()}", "date": datetime.date.today().isoformat(),
+              "versions": {"alpa": alpa.__version__, "jax": jax.__version__},
+              "command": " ".join(["python3 bench/foreign_models.py", *flags.names])}]
     failed = False
     for name in flags.names or MODELS:
         lines.append(row(name))

@@ -104,6 +104,16 @@ Values shift_right(const Call& call) {
   return {bits("shr", call.in[0], call.in[1])};
 }
 
+/// Negative numbers are shifted as the bits that they lack.
+Values shift_right_signed(const Call& call) {
+  call.expect(2);
+  const Value x = call.in[0];
+  if (is_unsigned(call) || x.dtype() != i32) call.fail("is supported of i32 alone");
+  const auto all = [&](int number) { return constant(call.graph, number, i32, x.shape()); };
+  const Value sign = where(lt(x, 0), all(-1), all(0));
+  return {bits("xor", bits("shr", bits("xor", x, sign), call.in[1]), sign)};
+}
+
 Values not_of(const Call& call) {
   call.expect(1);
   if (is_mask(call)) return {eq(call.in[0], 0)};
@@ -238,6 +248,7 @@ std::vector<Row> elementwise_rows() {
       {"stablehlo.rsqrt", unary<rsqrt>},
       {"stablehlo.select", select},
       {"stablehlo.shift_left", shift_left},
+      {"stablehlo.shift_right_arithmetic", shift_right_signed},
       {"stablehlo.shift_right_logical", shift_right},
       {"stablehlo.sign", sign_of},
       {"stablehlo.sine", unary<sin>},

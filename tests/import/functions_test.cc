@@ -27,6 +27,7 @@ constexpr const char* kNotRead[] = {"\"stablehlo.sort\" is not supported",
                                     "\"stablehlo.popcnt\" is not supported",
                                     "that replaces elements",
                                     "over 3 dimensions is not supported",
+                                    "over 4 dimensions is not supported",
                                     "only by maximum from -inf",
                                     "with batch_group_count is not supported"};
 

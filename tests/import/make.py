@@ -421,6 +421,8 @@ def kinds():
         "log softmax": (lambda x: jax.nn.log_softmax(x) * x, x),
         "half": (lambda x: (x.astype(jnp.bfloat16) * 2).astype(jnp.float32), x),
         "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4), x),
+        "shifted": (lambda x: x * (((x * 900).astype(jnp.int32) >> 3)
+                                   + (jnp.arange(6) - 3 >> jnp.arange(28, 34))), x),
         "table": (lambda x: x * jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)),
                                             jnp.float32), x),
         "conv": (lambda x, k: conv(x, k, (2, 1), "SAME",
