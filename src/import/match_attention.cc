@@ -52,13 +52,21 @@ Spread within(const Matching& m, int v, const Spread& outer) {
   return inner;
 }
 
-/// A mask before it was made a number and compared with 0, as flax does.
+/// True if the select `made` is 1 where its mask holds and 0 elsewhere.
+bool is_one_where(const Matching& m, const FlatOperation* made) {
+  return made && m.known(made->operands[1]) == 1.0 && m.known(made->operands[2]) == 0.0 &&
+         m.shape(made->operands[0]) == m.shape(made->results[0]);
+}
+
+/// A mask before it was made a number and compared with 0, as flax and haiku do.
 Spread plain_mask(const Matching& m, const Spread& from) {
   const FlatOperation* const test = m.made_by(from.base, "stablehlo.compare");
   if (!test || test->source->attribute("comparison_direction").text != "NE" ||
       m.known(m.spread(test->operands[1]).base) != 0.0)
     return from;
   const Spread number = within(m, test->operands[0], from);
+  const FlatOperation* const choice = m.made_by(number.base, "stablehlo.select");
+  if (is_one_where(m, choice)) return within(m, choice->operands[0], number);
   const FlatOperation* const made = m.made_by(number.base, "stablehlo.convert");
   return made && m.value(made->operands[0]).type.is_mask() ? within(m, made->operands[0], number)
                                                            : from;
@@ -77,8 +85,7 @@ bool read_mask(const Matching& m, const Spread& given, int rank, Mask& mask) {
   const Spread from = plain_mask(m, given);
   if (is_causal(m, from, rank)) return mask.causal = true;
   const FlatOperation* const choice = m.made_by(from.base, "stablehlo.select");
-  if (choice && m.known(choice->operands[1]) == 1.0 && m.known(choice->operands[2]) == 0.0 &&
-      m.shape(choice->operands[0]) == m.shape(from.base))
+  if (is_one_where(m, choice))
     return read_mask(m, within(m, choice->operands[0], from), rank, mask);
   if (const FlatOperation* const both = m.made_by(from.base, "stablehlo.and"))
     return read_mask(m, within(m, both->operands[0], from), rank, mask) &&

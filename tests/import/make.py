@@ -421,6 +421,10 @@ def kinds():
         "log softmax": (lambda x: jax.nn.log_softmax(x) * x, x),
         "half": (lambda x: (x.astype(jnp.bfloat16) * 2).astype(jnp.float32), x),
         "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4), x),
+        "attention with a mask of numbers": (lambda q: jnp.einsum(
+            "bhts,bshd->bthd", jax.nn.softmax(jnp.where(
+                jnp.tril(jnp.ones((1, 1, 3, 3))), jnp.einsum("bthd,bshd->bhts", q, q) / 2, -1e30)), q),
+            array("kq", 2, 3, 2, 4)),
         "shifted": (lambda x: x * (((x * 900).astype(jnp.int32) >> 3)
                                    + (jnp.arange(6) - 3 >> jnp.arange(28, 34))), x),
         "table": (lambda x: x * jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)),

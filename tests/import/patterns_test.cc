@@ -40,19 +40,20 @@ TEST_CASE("attention in a whole step is recognised together with its gradient") 
   CHECK(recognised("bert_adamw").starts_with("2 attention, 2 attention_gradient"));
 }
 
-TEST_CASE("flax's attention, norms and activations become operators") {
-  const std::pair<std::string, std::string> expected[] = {
-      {"causal block", "1 attention, 1 gelu, 2 layer_norm"},
-      {"block with padding", "1 gelu, 2 layer_norm"},  // a mask of each query: as it is written
-      {"rms norm", "1 rms_norm"},
-      {"embedding", "1 embedding"}};
-  const auto all = modules(JaxData("flax").text());
-  for (const auto& [name, patterns] : expected) {
-    CAPTURE(name);
-    const auto found =
-        std::ranges::find(all, name, [](const auto& module) { return module.first; });
+TEST_CASE("attention, norms and activations of flax and haiku become operators") {
+  struct Module {
+    const char *file, *name, *patterns;
+  };
+  for (const Module& module :
+       {Module{"flax", "causal block", "1 attention, 1 gelu, 2 layer_norm"},
+        Module{"flax", "block with padding", "1 gelu, 2 layer_norm"},  // a mask of each query stays
+        Module{"flax", "rms norm", "1 rms_norm"}, Module{"flax", "embedding", "1 embedding"},
+        Module{"kinds", "attention with a mask of numbers", "1 attention"}}) {
+    CAPTURE(module.name);
+    const auto all = modules(JaxData(module.file).text());
+    const auto found = std::ranges::find(all, module.name, [](const auto& of) { return of.first; });
     REQUIRE(found != all.end());
-    CHECK(recognised_in(found->second) == patterns);
+    CHECK(recognised_in(found->second) == module.patterns);
   }
 }
 
