@@ -60,6 +60,15 @@ struct Files {
   std::string of(const char* name) const { return folder.path() + "/" + name; }
 };
 
+/// Writes the state and the batch of a whole step as "state" and "data". Returns the number of
+/// arguments that are state.
+std::size_t write_arguments(const JaxData& data, const Imported& step, const Files& files) {
+  const std::size_t state = data.count("out.") - 1;
+  write_safetensors(files.of("state"), arguments_of(data, step, 0, state));
+  write_safetensors(files.of("data"), arguments_of(data, step, state, step.arguments.size()));
+  return state;
+}
+
 /// The losses of `steps` steps by the API, on rows of kData in their order.
 std::vector<double> expected_losses(const Imported& loss, const std::map<std::string, Array>& start,
                                     int micro_batches, int steps, TrainState& state) {
@@ -117,9 +126,7 @@ TEST_CASE("a whole step of JAX runs on its state, is saved and goes on from ther
   const JaxData data("mlp_adamw");
   const Imported step = import_stablehlo(data.text());
   const Files files;
-  const std::size_t state = data.count("out.") - 1;
-  write_safetensors(files.of("state"), arguments_of(data, step, 0, state));
-  write_safetensors(files.of("data"), arguments_of(data, step, state, step.arguments.size()));
+  const std::size_t state = write_arguments(data, step, files);
   const auto words = [&](const char* from, const char* to, const char* steps) -> Words {
     return {"--data", files.of("data"), "--load",  files.of(from),
             "--save", files.of(to),     "--steps", steps};
@@ -140,11 +147,8 @@ TEST_CASE("ten whole steps of a decoder in two processes have the losses of JAX"
     return;
   }
   const JaxData data("llama_adamw");
-  const Imported step = import_stablehlo(data.text());
   const Files files;
-  const std::size_t state = data.count("out.") - 1;
-  write_safetensors(files.of("state"), arguments_of(data, step, 0, state));
-  write_safetensors(files.of("data"), arguments_of(data, step, state, step.arguments.size()));
+  write_arguments(data, import_stablehlo(data.text()), files);
   const ProgramOutput output = run_under_mpirun(
       2, ALPA_PROGRAMS "/alpa",
       {"train", data.path(".mlir.gz"), "--quiet", "--backend", "cpu", "--devices", "4", "--data",
