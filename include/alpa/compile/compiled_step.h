@@ -27,8 +27,8 @@ struct CompiledStep {
   std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
-  /// What took them, "3.1 s tracing, 5.0 s searching, …", if they exceed the limit of the method by
-  /// more than a second; else empty.
+  /// Phases of `seconds`, "3.1 s tracing, 5.0 s searching, …", if these exceed the limit of the
+  /// method by more than a second; else empty.
   std::string overtime = {};
   std::shared_ptr<const lower::LoweredProgram> lowered = {};  ///< for the executor
 
