@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <regex>
 
 #include "src/base/processor_watch.h"
@@ -21,10 +22,10 @@ TrainingStep step() {
       {{"x", data}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]))); }, optim::Adam{});
 }
 
-/// Keeps the planner busy for so long, once.
-ProgressCallback slow_callback(double seconds) {
-  return [seconds, done = false](const PlanningProgress&) mutable {
-    if (std::exchange(done, true)) return;
+/// Keeps the planner busy for so long, once: at first, or as soon as it has a plan.
+ProgressCallback slow_callback(double seconds, bool has_plan = false) {
+  return [=, done = false](const PlanningProgress& now) mutable {
+    if ((has_plan && !std::isfinite(now.best_seconds)) || std::exchange(done, true)) return;
     const ProcessorWatch watch;
     while (watch.seconds() < seconds) {
     }
@@ -61,7 +62,19 @@ TEST_CASE("so do stages" * doctest::skip(kIsSlowBuild)) {
 
 TEST_CASE("time that the limit allows is no error") {
   const ShardParallel method{.solver_seconds = 2, .progress = slow_callback(1.2)};
-  CHECK(plan_only(step(), method, Cluster::local(4)).memory_bytes > 0);
+  const CompiledStep planned = plan_only(step(), method, Cluster::local(4));
+  CHECK(planned.memory_bytes > 0);
+  CHECK(planned.overtime == "");
+}
+
+TEST_CASE("a plan that is found late is given, with what took how long" *
+          doctest::skip(kIsSlowBuild)) {
+  const double limit = 4;
+  const ShardParallel method{.solver_seconds = limit,
+                             .progress = slow_callback(limit + kTooLong + 0.2, true)};
+  const CompiledStep planned = plan_only(step(), method, Cluster::local(4));
+  CHECK(planned.memory_bytes > 0);
+  CHECK(without_figures(planned.overtime).starts_with("# s tracing, # s searching, # s "));
 }
 
 }  // namespace planning_time_test
