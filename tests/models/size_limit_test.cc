@@ -21,7 +21,7 @@ double seconds_of_children() {
 }
 
 /// Far above what a refusal takes, far below what the work would.
-constexpr double kSeconds = 15;
+constexpr double kSeconds = 60;
 
 /// The last line of the program, which refuses.
 std::string refusal(const std::string& program, std::vector<std::string> words) {
