@@ -1,6 +1,6 @@
 #pragma once
 /// Checks the result of every compiler pass, dumps it where the user asks for it (`dump_dir`), and
-/// holds planning to its time.
+/// keeps what the phases of planning took.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,15 +17,13 @@ namespace alpa {
 /// Keeps the phases of planning a step and what they took. One thread.
 class PlanningClock {
  public:
-  /// The next plan of the step may take `limit` seconds beside tracing, a quarter more to lower
-  /// what was found, and `kOvertimeSeconds`.
+  /// The next plan of the step may take `limit` seconds beside tracing, and `kOvertimeSeconds`.
   void begin(double limit);
 
-  /// The time since the last phase was spent on this one. Throws Error with all phases if planning
-  /// takes too long.
+  /// The time since the last phase was spent on this one.
   void finished(std::string_view phase);
 
-  /// True if the limit has passed, by more than what is allowed.
+  /// True if the limit has passed by more than `kOvertimeSeconds`.
   bool is_late() const;
 
   /// "solver_seconds is 3, but planning took 9.2 s: 3.1 s tracing, …; raise solver_seconds, or …".
@@ -66,7 +64,7 @@ class PassLog {
     clock_->begin(solver_seconds);
   }
 
-  /// Ends the current phase of planning. Throws Error if planning takes too long.
+  /// Ends the current phase of planning.
   void finished(std::string_view phase) const {
     if (clock_) clock_->finished(phase);
   }

@@ -59,8 +59,8 @@ struct Tuning {
     /// A search takes this long even when planning is over, so that there is a plan.
     double least_seconds = 0.1;
     /// Strategies of the templates that are solved although time is over and a plan is known: a
-    /// second's work.
-    std::int64_t late_strategies = 200'000;
+    /// quarter of a second's work.
+    std::int64_t late_strategies = 50'000;
     /// For each template. The work is that of a second or less, for large programs in proportion to
     /// the cells of the whole; the seconds are far more, also on a busy machine. What is proven of
     /// one template mostly drops the narrower ones.

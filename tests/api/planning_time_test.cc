@@ -46,12 +46,12 @@ const bool kIsSlowBuild = kOvertimeSeconds > 2;
 
 TEST_CASE("planning that takes too long says what took how long" * doctest::skip(kIsSlowBuild)) {
   const ShardParallel method{.solver_seconds = 0.05, .progress = slow_callback(kTooLong)};
-  CHECK(without_figures(error_of([&] { plan_only(step(), method, Cluster::local(4)); })) ==
-        "solver_seconds is 0.05, but planning took # s: # s tracing, # s searching; raise "
-        "solver_seconds, or give a smaller graph (fewer layers)");
+  const CompiledStep planned = plan_only(step(), method, Cluster::local(4));
+  CHECK(planned.memory_bytes > 0);
+  CHECK(without_figures(planned.overtime).starts_with("# s tracing, # s searching, # s "));
 }
 
-TEST_CASE("so do stages" * doctest::skip(kIsSlowBuild)) {
+TEST_CASE("an error, too, says what took how long" * doctest::skip(kIsSlowBuild)) {
   const PipeshardParallel method{
       .layers = AutoLayers{2}, .solver_seconds = 0.05, .progress = slow_callback(kTooLong)};
   CHECK(without_figures(error_of([&] { plan_only(step(), method, Cluster::local(4)); })) ==

@@ -381,7 +381,8 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.limits.work =
       std::min(effort.work, static_cast<std::int64_t>(most / ilp::kSecondsPerCell));
   solver.limits.stop = effort.after_the_end ? nullptr : options_.limits.stop;
-  solver.limits.grace = !folded;
+  // a first plan of this mesh is worth more time only where no mesh has one
+  solver.limits.grace = !folded && effort.cutoff_seconds == kInfinity;
   solver.limits.relative_gap = effort.relative_gap;
   solver.limits.modest_gap = effort.modest_gap;
   solver.limits.modest_share = effort.modest_share;
