@@ -112,6 +112,7 @@ void check_step(const char* name, const std::set<std::string>& noise = {}) {
 
 TEST_CASE("an MLP with cross entropy has jax's loss and gradients") { check_loss("mlp"); }
 TEST_CASE("a decoder of Llama's parts has jax's loss and gradients") { check_loss("llama"); }
+TEST_CASE("a decoder of flax has jax's loss and gradients") { check_loss("flax_llama"); }
 TEST_CASE("layers in lax.scan have jax's loss and gradients") { check_loss("llama_scan"); }
 TEST_CASE("rounds of lax.scan are layers that two stages share") {
   check_loss(JaxData("llama_scan"), PipeshardParallel{.stages = UniformStages{2}}, 4);
@@ -122,7 +123,7 @@ TEST_CASE("a vision transformer has jax's loss and gradients") { check_loss("vit
 TEST_CASE("a residual network has jax's loss and gradients") { check_loss("resnet"); }
 
 TEST_CASE("two stages have jax's losses and gradients") {
-  for (const char* name : {"mlp", "llama", "bert", "bert_dropout", "vit", "resnet"})
+  for (const char* name : {"mlp", "llama", "flax_llama", "bert", "bert_dropout", "vit", "resnet"})
     check_stages(name);
 }
 
@@ -135,5 +136,17 @@ TEST_CASE("ten whole steps through scan and its gradient are jax's") {
 // Without the biases of keys, which shift all scores of a query alike.
 TEST_CASE("ten whole steps of BERT are jax's") { check_step("bert_adamw", {"arg79", "arg95"}); }
 TEST_CASE("ten whole steps of a residual network are jax's") { check_step("resnet_adamw"); }
+
+TEST_CASE("ten whole steps of flax's decoders, with scan and remat too, are jax's") {
+  check_step("flax_llama_adamw");
+  check_step("flax_llama_scan_adamw");
+}
+TEST_CASE("ten whole steps of flax's encoders are jax's, but for the biases of keys") {
+  check_step("flax_bert_adamw", {"arg93", "arg101"});
+  check_step("flax_vit_adamw", {"arg102", "arg110"});
+}
+TEST_CASE("ten whole steps of flax's residual network, with its statistics, are jax's") {
+  check_step("flax_resnet_adamw");
+}
 
 }  // namespace import_jax_test

@@ -340,6 +340,146 @@ def bert_adamw():
     return step, state, bert_batch()
 
 
+# ---- The four families in flax: whole steps ----
+def flax_step(loss, variables):
+    """`loss` gives its value and the new statistics of batch norm, which are state beside AdamW's."""
+    params, rest = variables["params"], {k: v for k, v in variables.items() if k != "params"}
+    optimizer = adamw()
+
+    def step(state, batch):
+        def of(params):
+            return loss({"params": params, **state["rest"]}, batch)
+
+        (value, rest), grads = jax.value_and_grad(of, has_aux=True)(state["params"])
+        updates, opt = optimizer.update(grads, state["opt"], state["params"])
+        params = optax.apply_updates(state["params"], updates)
+        return {"params": params, "opt": opt, "rest": rest}, value
+
+    return step, {"params": params, "opt": optimizer.init(params), "rest": rest}
+
+
+def flax_decoder(scan):
+    import flax.linen as nn
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, _=None):
+            mask = nn.make_causal_mask(x[..., 0])
+            attention = nn.MultiHeadDotProductAttention(H, use_bias=False)
+            x = x + attention(nn.RMSNorm()(x), mask=mask)
+            y = nn.RMSNorm()(x)
+            y = nn.silu(nn.Dense(F, use_bias=False)(y)) * nn.Dense(F, use_bias=False)(y)
+            return x + nn.Dense(C, use_bias=False)(y), None
+
+    class Decoder(nn.Module):
+        @nn.compact
+        def __call__(self, ids):
+            x = nn.Embed(V, C)(ids)
+            if scan:
+                layers = nn.scan(nn.remat(Block), variable_axes={"params": 0},
+                                 split_rngs={"params": True}, length=2)
+                x, _ = layers()(x, None)
+            else:
+                for _ in range(2):
+                    x, _ = Block()(x)
+            return nn.Dense(V)(nn.RMSNorm()(x))
+
+    def loss(variables, batch):
+        return cross_entropy(Decoder().apply(variables, batch["ids"]), batch["labels"]), {}
+
+    batch = {"ids": ids("ids", V, 4, T), "labels": ids("labels", V, 4, T)}
+    return loss, Decoder().init(jax.random.key(0), batch["ids"]), batch
+
+
+@model
+def flax_llama():
+    loss, variables, batch = flax_decoder(scan=False)
+    return lambda params, batch: loss({"params": params}, batch)[0], variables["params"], batch
+
+
+@model
+def flax_llama_adamw():
+    loss, variables, batch = flax_decoder(scan=False)
+    return *flax_step(loss, variables), batch
+
+
+@model
+def flax_llama_scan_adamw():
+    loss, variables, batch = flax_decoder(scan=True)
+    return *flax_step(loss, variables), batch
+
+
+@model
+def flax_bert_adamw():
+    import flax.linen as nn
+
+    class Encoder(nn.Module):
+        @nn.compact
+        def __call__(self, ids, mask):
+            x = nn.Embed(V, C)(ids)
+            x = x + self.param("position", nn.initializers.normal(0.02), (T, C))
+            pairs = nn.make_attention_mask(jnp.ones_like(mask), mask)
+            for _ in range(2):
+                x = nn.LayerNorm()(x + nn.MultiHeadDotProductAttention(H)(x, mask=pairs))
+                x = nn.LayerNorm()(x + nn.Dense(C)(nn.gelu(nn.Dense(F)(x))))
+            return nn.Dense(V)(x)
+
+    def loss(variables, batch):
+        logits = Encoder().apply(variables, batch["ids"], batch["mask"])
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, batch["labels"])
+        return (losses * batch["mask"]).sum() / batch["mask"].sum(), {}
+
+    batch = bert_batch()
+    variables = Encoder().init(jax.random.key(0), batch["ids"], batch["mask"])
+    return *flax_step(loss, variables), batch
+
+
+def flax_images(net, statistics):
+    """A step of a classifier of images."""
+    def loss(variables, batch):
+        logits, rest = net.apply(variables, batch["x"], mutable=statistics)
+        return cross_entropy(logits, batch["y"]), rest
+
+    batch = {"x": array("fi", 4, 8, 8, 3), "y": ids("fy", 5, 4)}
+    return *flax_step(loss, net.init(jax.random.key(0), batch["x"])), batch
+
+
+@model
+def flax_vit_adamw():
+    import flax.linen as nn
+
+    class Vit(nn.Module):
+        @nn.compact
+        def __call__(self, images):
+            x = nn.Conv(C, (4, 4), strides=4)(images)
+            x = x.reshape(x.shape[0], -1, C)
+            x = x + self.param("position", nn.initializers.normal(0.02), x.shape[1:])
+            for _ in range(2):
+                x = x + nn.MultiHeadDotProductAttention(H)(nn.LayerNorm()(x))
+                x = x + nn.Dense(C)(nn.gelu(nn.Dense(F)(nn.LayerNorm()(x))))
+            return nn.Dense(5)(nn.LayerNorm()(x).mean(1))
+
+    return flax_images(Vit(), [])
+
+
+@model
+def flax_resnet_adamw():
+    import flax.linen as nn
+
+    class Resnet(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            for channels, strides in ((8, 1), (12, 2)):
+                y = nn.Conv(channels, (3, 3), strides, use_bias=False)(x)
+                y = nn.relu(nn.BatchNorm(use_running_average=False)(y))
+                y = nn.Conv(channels, (3, 3), use_bias=False)(y)
+                y = nn.BatchNorm(use_running_average=False)(y)
+                x = nn.relu(y + nn.Conv(channels, (1, 1), strides, use_bias=False)(x))
+            return nn.Dense(5)(x.mean((1, 2)))
+
+    return flax_images(Resnet(), ["batch_stats"])
+
+
 def text_of(f, *args, named=False):
     module = jax.jit(f).lower(*args).compiler_ir("stablehlo")
     return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=named)
