@@ -182,8 +182,8 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
       if (found->seconds() <= (is_small ? 1 : tuning.as_expected) * expected)
         return *std::move(found);
     } catch (const Error&) {  // it has no plan after all
-      if (!found && !request.log.overtime().empty()) throw;
       choice.drop(*best);
+      if (!found && !choice.has_plan() && !request.log.overtime().empty()) throw;
       continue;
     }
     choice.drop(*best);
