@@ -105,9 +105,8 @@ class Tape {
   }
 
   void accumulate(const Node& node, int operand, Value contribution) {
-    if (contribution.type() != builder_.type(operand))
-      invariant(false, "{}: vjp gives {} for an operand {}", node.op->name,
-                to_string(contribution.type()), to_string(builder_.type(operand)));
+    invariant(contribution.type() == builder_.type(operand), "{}: vjp gives {} for an operand {}",
+              node.op->name, to_string(contribution.type()), to_string(builder_.type(operand)));
     Value& total = gradients_[operand];
     total = total ? ops::sum_of_gradients(total, contribution) : contribution;
   }

@@ -47,10 +47,9 @@ Builder& BuilderHandle::get() const {
 const TensorType& Value::type() const { return recorder(*this).type(id); }
 
 std::int64_t Value::dim(std::int64_t axis) const {
-  if (rank() == 0)
-    fail("dim({}): {} is a scalar, which has no dimensions", axis, to_string(type()));
-  if (axis < -rank() || axis >= rank())
-    fail("dim({}): {} has dimensions 0 to {}; -1 is the last", axis, to_string(type()), rank() - 1);
+  require(rank() > 0, "dim({}): {} is a scalar, which has no dimensions", axis, to_string(type()));
+  require(axis >= -rank() && axis < rank(), "dim({}): {} has dimensions 0 to {}; -1 is the last",
+          axis, to_string(type()), rank() - 1);
   return shape()[axis < 0 ? axis + rank() : axis];
 }
 
@@ -70,8 +69,8 @@ Value Recorder::input(InputKind kind, const std::string& name, TensorType type, 
           name);
   check_type(type, fmt::format("input \"{}\"", name));
   for (std::int64_t extent : type.shape)
-    if (extent < 1)
-      fail("input \"{}\" has type {}; extents must be at least 1", name, to_string(type));
+    require(extent >= 1, "input \"{}\" has type {}; extents must be at least 1", name,
+            to_string(type));
   const Region region = region_;
   if (kind != InputKind::boundary) region_ = Region::forward;
   const Value value = emit_one(ops::input, {}, input_attributes(kind, type, init));

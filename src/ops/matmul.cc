@@ -9,22 +9,21 @@ constexpr std::string_view kBatchLetters = "bcdefghijlopqrstuvwxyz";
 
 void check_matmul(const TensorType& x, const TensorType& w) {
   const int rx = x.rank(), rw = w.rank();
-  const auto types = [&] { return fmt::format("x {}, w {}", to_string(x), to_string(w)); };
-  if (rx < 2 || rw < 2)
-    fail("matmul: both operands need at least 2 dimensions ({}); reshape vectors to matrices",
-         types());
-  if (x.dtype != w.dtype)
-    fail("matmul: x is {} but w is {} ({}); cast one of them", name_of(x.dtype), name_of(w.dtype),
-         types());
-  if (x.shape[rx - 1] != w.shape[rw - 2])
-    fail("matmul: x has k={} but w has k={} ({}); transpose w or reshape x", x.shape[rx - 1],
-         w.shape[rw - 2], types());
+  const std::string types = fmt::format("x {}, w {}", to_string(x), to_string(w));
+  require(rx >= 2 && rw >= 2,
+          "matmul: both operands need at least 2 dimensions ({}); reshape vectors to matrices",
+          types);
+  require(x.dtype == w.dtype, "matmul: x is {} but w is {} ({}); cast one of them",
+          name_of(x.dtype), name_of(w.dtype), types);
+  require(x.shape[rx - 1] == w.shape[rw - 2],
+          "matmul: x has k={} but w has k={} ({}); transpose w or reshape x", x.shape[rx - 1],
+          w.shape[rw - 2], types);
   const Shape bx(x.shape.begin(), x.shape.end() - 2), bw(w.shape.begin(), w.shape.end() - 2);
-  if (!bx.empty() && !bw.empty() && bx != bw)
-    fail("matmul: leading dimensions {} of x and {} of w differ ({}); broadcast one of them",
-         to_string(bx), to_string(bw), types());
-  if (std::max(rx, rw) - 2 > static_cast<int>(kBatchLetters.size()))
-    fail("matmul: too many dimensions ({})", types());
+  require(bx.empty() || bw.empty() || bx == bw,
+          "matmul: leading dimensions {} of x and {} of w differ ({}); broadcast one of them",
+          to_string(bx), to_string(bw), types);
+  require(std::max(rx, rw) - 2 <= static_cast<int>(kBatchLetters.size()),
+          "matmul: too many dimensions ({})", types);
 }
 
 }  // namespace

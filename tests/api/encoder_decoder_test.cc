@@ -50,7 +50,7 @@ const PipeshardParallel kEverything{.num_micro_batches = kAutoMicroBatches,
 }  // namespace
 
 TEST_CASE("one search finds layers, stages and micro-batches of an encoder-decoder") {
-  for (int devices : {2, 5}) {
+  for (int devices : {2, 5, 8}) {
     CAPTURE(devices);
     const Planned found = plan(encoder_decoder_step(), devices, kEverything);
     REQUIRE(!found.reports.empty());
@@ -76,7 +76,7 @@ TEST_CASE("no number of micro-batches has better stages than the one that is cho
   for (const TrainingStep& step : {encoder_decoder_step(), two_towers()}) {
     const Planned found = plan(step, 4, kEverything);
     const double best = found.reports.back().best_seconds;
-    for (int number : {1, 4, 16}) {
+    for (int number : {1, 2, 4, 8, 16}) {
       CAPTURE(number);
       PipeshardParallel method = kEverything;
       method.num_micro_batches = number;
