@@ -59,9 +59,6 @@ class VariantChoice {
   /// variant failed with, or Error if all were dropped without a failure.
   PlannedVariant& best();
 
-  /// True if a variant that was not dropped has a plan.
-  bool has_plan() { return best_so_far() != nullptr; }
-
   /// `variant` is no choice any more: with the current exception, if it has no plan after all.
   void drop(PlannedVariant& variant);
 

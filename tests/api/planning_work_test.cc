@@ -6,6 +6,7 @@
 
 #include "src/base/thread_team.h"
 #include "src/base/work.h"
+#include "src/compile/search.h"
 #include "src/compile/variant_choice.h"
 #include "support/busy_thread.h"
 #include "support/gpt_stack.h"
@@ -54,6 +55,32 @@ TEST_CASE("variants that are searched in turns find the same beside other progra
     const BusyThread one, two, three;
     CHECK(chosen_after(seconds, step, cluster) == alone);
   }
+}
+
+TEST_CASE("a variant that cannot be lowered gives way to another plan, also behind the limit") {
+  const TrainingStep step = testing::suite_step(
+      "gpt", {.stack = {.layers = 2, .batch = 16, .sequence = 32, .hidden = 64, .heads = 4}});
+  const Cluster cluster = Cluster::named("p3.16xlarge", 1);
+  MethodOptions method = options_of(PipeshardParallel{.num_micro_batches = kAutoMicroBatches,
+                                                      .layers = AutoLayers{},
+                                                      .stages = AutoStages{},
+                                                      .schedule = {}});
+  method.begin_planning();
+  const PassLog log("");
+  std::vector<const Graph*> lowered;  // each variant has a graph of its own
+  const PlanRequest request{step, method, cluster, log, [&](const Graph& graph, Plan plan) {
+                              lowered.push_back(&graph);
+                              if (lowered.size() == 1) {
+                                log.begin_plan(-1000);  // from now on planning is late
+                                fail("this variant has no program");
+                              }
+                              return CompiledStep{.graph = graph, .plan = std::move(plan)};
+                            }};
+  const CompiledStep found = search_plan(request);
+  CHECK(!log.overtime().empty());
+  CHECK(!found.plan.stages.empty());
+  REQUIRE(lowered.size() > 1);
+  CHECK(lowered.back() != lowered.front());
 }
 
 TEST_CASE("parallel items go on from their caller's work, which grows by theirs") {
