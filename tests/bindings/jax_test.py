@@ -107,14 +107,30 @@ class Jax(unittest.TestCase):
         compiled = sharded(plan, plan.constrained(plan.mesh()), state, batch)
         self.assertLess(xla_specs.distance(compiled(state, batch), jax.jit(wanted)(state, batch)), 1e-5)
 
-    def test_products_in_loops_and_other_shapes_are_refused(self):
+    def test_loops_are_constrained_within_forwards_and_backwards(self):
         def looped(params, x):
             x, _ = jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, params)
             return jnp.mean(x**2)
 
-        args = jnp.ones((3, 64, 64)), jnp.ones((8, 64))
+        wanted = xla_specs.sgd(looped)
+        params = jnp.arange(3 * 512 * 512.0).reshape(3, 512, 512) / 2e8
+        state, batch = {"params": params, "velocity": params}, jnp.arange(64 * 512.0).reshape(64, 512) / 3e4
+        plan = alpa.plan(wanted, state, batch, devices=8, mesh="2x4")
+        with self.assertWarnsRegex(UserWarning, "line [0-9]+: rounds of a loop share one layout.*others for 1 of its rounds"):
+            compiled = sharded(plan, plan.constrained(plan.mesh()), state, batch)
+        self.assertLess(xla_specs.distance(compiled(state, batch), jax.jit(wanted)(state, batch)), 1e-5)
+        # The layouts of rounds reach the program: without them jax sums kernels' gradients over all devices.
+        self.assertIn("reduce_scatter", xla_specs.collectives(compiled.as_text()))
+        self.assertNotIn("reduce_scatter", xla_specs.collectives(sharded(plan, wanted, state, batch).as_text()))
+
+    def test_products_in_while_loops_and_other_shapes_are_refused(self):
+        def looped(params, x):
+            _, x = jax.lax.while_loop(lambda at: at[0] < 3, lambda at: (at[0] + 1, jnp.tanh(at[1] @ params)), (0, x))
+            return jnp.mean(x**2)
+
+        args = jnp.ones((64, 64)), jnp.ones((8, 64))
         plan = alpa.plan(looped, *args, devices=8)
-        with self.assertRaisesRegex(alpa.AlpaError, "a product .einsum. is in a .*in_shardings.* alone"):
+        with self.assertRaisesRegex(alpa.AlpaError, "a product .einsum. is in a .*while.*in_shardings.* alone"):
             jax.eval_shape(plan.constrained(plan.mesh()), *args)
         plan = alpa.plan(loss, {"w": jnp.ones((16, 8))}, {"x": jnp.ones((8, 16))}, devices=8)
         with self.assertRaisesRegex(alpa.AlpaError, "x is float32.4,16., but the plan is of float32.8,16."):

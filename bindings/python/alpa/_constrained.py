@@ -1,9 +1,11 @@
 """Functions of jax with a plan's layouts inside."""
+import collections
 import functools
-from typing import Any, Callable, Dict, List, Optional, Sequence
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 from . import _library as lib
-from ._equations import LOOPS, Path, Reads, Value
+from ._equations import UNOPENED, Path, Reads, Value
 from ._function import Function
 
 
@@ -20,6 +22,7 @@ class _Layouts:
     def __init__(self, paths: Dict[int, Path], constraints: Sequence[Any], mesh: Any):
         self.paths, self.mesh = paths, mesh
         self.of_path: Dict[Optional[Path], List[Any]] = {}
+        self.told: Set[int] = set()  # lines
         for constraint in constraints:
             self.of_path.setdefault(paths.get(constraint.line), []).append(constraint)
         for constraint in self.of_path.get(None, []):
@@ -44,7 +47,7 @@ class _Layouts:
     def _constrained(self, path: Path, equation: Any, array: Any) -> Value:
         import jax
         found = self.of_path.get(path, [])
-        if equation.primitive.name in LOOPS:
+        if equation.primitive.name in UNOPENED:
             for constraint in found:
                 if constraint.product:
                     raise lib.AlpaError(_IN_LOOP.format(constraint.line, constraint.operation, equation.primitive.name))
@@ -53,13 +56,28 @@ class _Layouts:
         of_shape = [c for c in found if c.shape == array.shape]
         if not of_shape:
             return array, {}
-        sharding = self.sharding(array.shape, of_shape[-1].spec)
+        of_rounds = [c for c in of_shape if c.line == of_shape[-1].line]
+        chosen = of_rounds[self._most_frequent([(c.spec, c.reads) for c in of_rounds])]
+        self._tell_others(chosen, [c for c in of_rounds if c.spec != chosen.spec])
+        sharding = self.sharding(array.shape, chosen.spec)
         laid_out = array if sharding is None else jax.lax.with_sharding_constraint(array, sharding)
-        return laid_out, self.reads(array.shape, of_shape[-1].reads)
+        return laid_out, self.reads(array.shape, chosen.reads)
+
+    def _most_frequent(self, layouts: List[Any]) -> int:
+        """Rounds of a loop share one: the number of the first of those that most of them have."""
+        texts = list(map(str, layouts))
+        return texts.index(collections.Counter(texts).most_common(1)[0][0])
+
+    def _tell_others(self, chosen: Any, others: List[Any]) -> None:
+        if others and chosen.product and chosen.line not in self.told:
+            self.told.add(chosen.line)
+            warnings.warn(_OTHER_ROUNDS.format(chosen.line, chosen.operation, partition_spec(chosen.spec), len(others)), stacklevel=2)
 
 
 _ON = "Write it out, or give jax plan.in_shardings and plan.out_shardings alone"
-_IN_LOOP = "line {}: a product ({}) is in a loop (jax.lax.{}), whose rounds cannot have layouts of their own. " + _ON
+_IN_LOOP = "line {}: a product ({}) is in a loop (jax.lax.{}), into which no layouts are put. " + _ON
+_OTHER_ROUNDS = ("line {}: rounds of a loop share one layout. That of this product ({}) is {}; the plan has others for {} of its "
+                 "rounds. A loop that is written out in Python has all of them")
 _IN_CALL = "line {}: a product ({}) is in a call that cannot be inlined. " + _ON
 
 

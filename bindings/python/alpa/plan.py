@@ -100,8 +100,9 @@ class Plan:
 
     def constrained(self, mesh: Any) -> Callable:
         """The planned function of jax, with the plan's layouts of values inside, on a mesh. It takes arguments of the shapes
-        and types of those planned for, and computes the same. Values whose spec has unequal parts are left to jax. Raises
-        AlpaError if the function has products in loops of jax."""
+        and types of those planned for, and computes the same. Values whose spec has unequal parts are left to jax.
+        Rounds of jax.lax.scan share the layouts that most of them have; a warning names products of which others differ.
+        Raises AlpaError if the function has products in jax.lax.while_loop or in branches."""
         if self._function.in_tree is None:
             raise lib.AlpaError("a text is no function of jax; give plan.constraints to what runs it")
         return constrained(self._function, self.arguments, self.constraints, mesh)
