@@ -8,4 +8,6 @@ target_link_libraries(alpa_c PRIVATE alpa_core alpa_settings nlohmann_json::nloh
 target_link_options(alpa_c PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/bindings/c/exports.map LINKER:--as-needed
                     LINKER:--disable-new-dtags)
 set_property(TARGET alpa_c APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/bindings/c/exports.map)
-set_target_properties(alpa_c PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON BUILD_RPATH "$ORIGIN")
+set_target_properties(alpa_c PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON BUILD_RPATH "$ORIGIN"
+                      INSTALL_RPATH "$ORIGIN" EXPORT_NAME c)
+target_include_directories(alpa_c INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

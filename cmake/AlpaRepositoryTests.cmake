@@ -215,7 +215,8 @@ endif()
 if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
   add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}
     -DBUILD=${PROJECT_BINARY_DIR} -DWORK=${PROJECT_BINARY_DIR}/package_test -DVERSION=${PROJECT_VERSION}
-    -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DMPI=$<TARGET_EXISTS:alpa_mpi> -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
+    -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DMPI=$<TARGET_EXISTS:alpa_mpi> -DBINDINGS=$<BOOL:${ALPA_BUILD_BINDINGS}>
+    -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
     -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
   set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
   # The same project with alpa as a part of it. Its program is linked with the libraries of this build; with the label slow

@@ -1,7 +1,8 @@
-# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -DCUDA=<ON or OFF> -DMPI=<ON or OFF> -DEXAMPLES=<ON or OFF> -P check.cmake
+# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> and ON or OFF for CUDA, MPI, BINDINGS, EXAMPLES, -P check.cmake
 # Installs alpa, moves the installation elsewhere, runs its programs, on its example clusters too, and builds and runs an
 # outside project against it, once through find_package and once through pkg-config. All of them, and the installed
 # program, find libalpa_cuda.so there if CUDA. libalpa_mpi.so is installed if MPI. EXAMPLES: the programs of models/ are installed, too.
+# BINDINGS: so is the C interface, with which the project has a program of C.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 function(check_program program)
@@ -55,6 +56,12 @@ endif()
 run(${CMAKE_COMMAND} -S ${outside} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_BUILD_TYPE=Debug)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 check_program(${WORK}/build/outside)
+if(BINDINGS)
+  run(${WORK}/build/plan_in_c)
+  if(NOT output STREQUAL "{\"metrics\":{\"loss\":0.0},\"outputs\":[]}\n")
+    message(FATAL_ERROR "plan_in_c printed '${output}'")
+  endif()
+endif()
 
 file(GLOB_RECURSE installed ${WORK}/moved/*.cmake ${WORK}/moved/*.pc)
 foreach(file ${installed})
