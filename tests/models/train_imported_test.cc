@@ -141,25 +141,31 @@ TEST_CASE("a whole step of JAX runs on its state, is saved and goes on from ther
   CHECK(losses_of(path, words("state", "both", "2"))[1] == doctest::Approx(second).epsilon(1e-6));
 }
 
-TEST_CASE("ten whole steps of a decoder in two processes have the losses of JAX") {
+TEST_CASE("ten whole steps of jax's and flax's models in two processes have the losses of JAX") {
   if (const std::string why = no_mpirun(); !why.empty()) {
     MESSAGE(why);
     return;
   }
-  const JaxData data("llama_adamw");
-  const Files files;
-  write_arguments(data, import_stablehlo(data.text()), files);
-  const ProgramOutput output = run_under_mpirun(
-      2, ALPA_PROGRAMS "/alpa",
-      {"train", data.path(".mlir.gz"), "--quiet", "--backend", "cpu", "--devices", "4", "--data",
-       files.of("data"), "--load", files.of("state"), "--steps", "10", "--json", files.of("end")});
-  CAPTURE(output.text);
-  REQUIRE(output.status == 0);
-  const std::vector<double> losses = Json::parse(std::ifstream(files.of("end")))["loss"];
-  const std::vector<double> expected = data.at("losses", 0).to_doubles();
-  REQUIRE(losses.size() == expected.size());
-  for (std::size_t n = 0; n < losses.size(); ++n)
-    CHECK(losses[n] == doctest::Approx(expected[n]).epsilon(1e-5));
+  for (const std::string name :
+       {"llama_adamw", "flax_llama_scan_adamw", "flax_bert_adamw", "flax_vit_adamw",
+        "flax_resnet_adamw"}) {
+    CAPTURE(name);
+    const JaxData data(name);
+    const Files files;
+    write_arguments(data, import_stablehlo(data.text()), files);
+    const ProgramOutput output = run_under_mpirun(
+        2, ALPA_PROGRAMS "/alpa",
+        {"train", data.path(".mlir.gz"), "--quiet", "--backend", "cpu", "--devices", "4", "--data",
+         files.of("data"), "--load", files.of("state"), "--steps", "10", "--json",
+         files.of("end")});
+    CAPTURE(output.text);
+    REQUIRE(output.status == 0);
+    const std::vector<double> losses = Json::parse(std::ifstream(files.of("end")))["loss"];
+    const std::vector<double> expected = data.at("losses", 0).to_doubles();
+    REQUIRE(losses.size() == expected.size());
+    for (std::size_t n = 0; n < losses.size(); ++n)
+      CHECK(losses[n] == doctest::Approx(expected[n]).epsilon(1e-5));
+  }
 }
 
 TEST_CASE("data that do not fit are named, with what the function needs") {
