@@ -99,6 +99,18 @@ int Matching::column(int v, int like) const {
   return last == 1 ? from.base : -1;
 }
 
+bool Matching::counts_along(int v, int dim, const std::vector<int>* dims) const {
+  if (const FlatOperation* const sum = made_by(v, "stablehlo.add"))
+    return either_way(
+        sum, [&](int x, int zero) { return known(zero) == 0.0 && counts_along(x, dim, dims); });
+  const Spread from = spread(v);
+  const FlatOperation* const count = made_by(from.base, "stablehlo.iota");
+  if (!count) return false;
+  const auto along = static_cast<std::size_t>(count->source->integer("iota_dimension"));
+  const int here = along < from.dims.size() ? from.dims[along] : -1;
+  return here >= 0 && (dims ? (*dims)[static_cast<std::size_t>(here)] : here) == dim;
+}
+
 int Matching::reduced(int v, std::string_view by) const {
   const FlatOperation* const made = made_by(v, "stablehlo.reduce");
   if (!made || made->operands.size() != 2 || combiner(*made->source) != by) return -1;

@@ -23,20 +23,6 @@ int softmax_of(const Matching& m, int v, int& exponentials, int& total) {
   return most >= 0 && m.reduced(most, "stablehlo.maximum") == x ? x : -1;
 }
 
-/// Whether v counts along dimension `dim` of the scores: 0, 1, 2, …
-bool counts_along(const Matching& m, int v, int dim, const std::vector<int>& dims) {
-  if (const FlatOperation* const sum = m.made_by(v, "stablehlo.add"))
-    return either_way(sum, [&](int x, int zero) {
-      return m.known(zero) == 0.0 && counts_along(m, x, dim, dims);
-    });
-  const Spread from = m.spread(v);
-  const FlatOperation* const count = m.made_by(from.base, "stablehlo.iota");
-  if (!count) return false;
-  const auto along = static_cast<std::size_t>(count->source->integer("iota_dimension"));
-  const int here = along < from.dims.size() ? from.dims[along] : -1;
-  return here >= 0 && dims[static_cast<std::size_t>(here)] == dim;
-}
-
 /// What a mask lets a query see.
 struct Mask {
   bool causal = false;
@@ -76,8 +62,8 @@ Spread plain_mask(const Matching& m, const Spread& from) {
 bool is_causal(const Matching& m, const Spread& from, int rank) {
   const FlatOperation* const order = m.made_by(from.base, "stablehlo.compare");
   return order && order->source->attribute("comparison_direction").text == "GE" &&
-         counts_along(m, order->operands[0], rank - 2, from.dims) &&
-         counts_along(m, order->operands[1], rank - 1, from.dims);
+         m.counts_along(order->operands[0], rank - 2, &from.dims) &&
+         m.counts_along(order->operands[1], rank - 1, &from.dims);
 }
 
 /// A mask that is broadcast to scores of this rank.

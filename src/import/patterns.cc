@@ -72,8 +72,9 @@ Values emit_rms_norm(const Call& call) {
 Values emit_cross_entropy(const Call& call) {
   const Value x = call.in[0];
   const Value ids = reshape(call.in[1], Shape(x.shape().begin(), x.shape().end() - 1));
-  return {
-      reshape(cast(softmax_cross_entropy(x, ids), call.result_type().dtype), call.result().shape)};
+  Value loss = cast(softmax_cross_entropy(x, ids), call.result_type().dtype);
+  if (call.op.numbers[1] == 1) loss = where(ge(ids, 0), where(lt(ids, x.dim(-1)), loss, 0), 0);
+  return {reshape(call.op.numbers[0] < 0 ? -loss : loss, call.result().shape)};
 }
 
 /// An operand as [B, T, H, D].

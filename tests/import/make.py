@@ -558,6 +558,12 @@ def kinds():
         "map": (lambda x: lax.map(lambda r: r * r.sum(), x), x),
         "cumsum": (lambda x: jnp.cumsum(x, 1) ** 2, x),
         "norm": (lambda x: x / jnp.linalg.norm(x, axis=1, keepdims=True), x),
+        "mean of log softmax at labels": (lambda x: -jnp.take_along_axis(
+            jax.nn.log_softmax(x), jnp.array([5, 0, 3, 3])[:, None], -1).mean(), x),
+        "log softmax with one-hot labels": (lambda x: -jnp.sum(
+            jax.nn.log_softmax(x) * jax.nn.one_hot(jnp.array([5, 6, 0, -1]), 6), -1) ** 2, x),
+        "one-hot labels of rows": (lambda t: optax.softmax_cross_entropy(
+            t, jax.nn.one_hot(jnp.array([[3, 1, 0], [2, 2, 7]]), 4)).mean(), t),
         "log softmax": (lambda x: jax.nn.log_softmax(x) * x, x),
         "half": (lambda x: (x.astype(jnp.bfloat16) * 2).astype(jnp.float32), x),
         "integers": (lambda x: x * (jnp.arange(6) // 4 - 2 + jnp.arange(6) % 4), x),

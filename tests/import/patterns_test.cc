@@ -40,7 +40,7 @@ TEST_CASE("attention in a whole step is recognised together with its gradient") 
   CHECK(recognised("bert_adamw").starts_with("2 attention, 2 attention_gradient"));
 }
 
-TEST_CASE("attention, norms and activations of flax and haiku become operators") {
+TEST_CASE("attention, norms, losses and activations in other forms become operators") {
   struct Module {
     const char *file, *name, *patterns;
   };
@@ -48,7 +48,11 @@ TEST_CASE("attention, norms and activations of flax and haiku become operators")
        {Module{"flax", "causal block", "1 attention, 1 gelu, 2 layer_norm"},
         Module{"flax", "block with padding", "1 gelu, 2 layer_norm"},  // a mask of each query stays
         Module{"flax", "rms norm", "1 rms_norm"}, Module{"flax", "embedding", "1 embedding"},
-        Module{"kinds", "attention with a mask of numbers", "1 attention"}}) {
+        Module{"kinds", "attention with a mask of numbers", "1 attention"},
+        Module{"kinds", "mean of log softmax at labels", "1 cross_entropy"},
+        Module{"kinds", "log softmax with one-hot labels", "1 cross_entropy"},
+        Module{"kinds", "one-hot labels of rows", "1 cross_entropy"},
+        Module{"kinds", "log softmax", ""}}) {
     CAPTURE(module.name);
     const auto all = modules(JaxData(module.file).text());
     const auto found = std::ranges::find(all, module.name, [](const auto& of) { return of.first; });

@@ -146,18 +146,17 @@ TEST_CASE("ten whole steps of jax's and flax's models in two processes have the 
     MESSAGE(why);
     return;
   }
-  for (const std::string name :
-       {"llama_adamw", "flax_llama_scan_adamw", "flax_bert_adamw", "flax_vit_adamw",
-        "flax_resnet_adamw"}) {
+  for (const std::string name : {"llama_adamw", "flax_llama_scan_adamw", "flax_bert_adamw",
+                                 "flax_vit_adamw", "flax_resnet_adamw"}) {
     CAPTURE(name);
     const JaxData data(name);
     const Files files;
     write_arguments(data, import_stablehlo(data.text()), files);
-    const ProgramOutput output = run_under_mpirun(
-        2, ALPA_PROGRAMS "/alpa",
-        {"train", data.path(".mlir.gz"), "--quiet", "--backend", "cpu", "--devices", "4", "--data",
-         files.of("data"), "--load", files.of("state"), "--steps", "10", "--json",
-         files.of("end")});
+    const ProgramOutput output =
+        run_under_mpirun(2, ALPA_PROGRAMS "/alpa",
+                         {"train", data.path(".mlir.gz"), "--quiet", "--backend", "cpu",
+                          "--devices", "4", "--data", files.of("data"), "--load", files.of("state"),
+                          "--steps", "10", "--json", files.of("end")});
     CAPTURE(output.text);
     REQUIRE(output.status == 0);
     const std::vector<double> losses = Json::parse(std::ifstream(files.of("end")))["loss"];
