@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -220,11 +221,24 @@ std::vector<LayerNeeds> needs_of_layers(const Graph& of, const cost::CostModel& 
   return layers;
 }
 
+namespace {
+
+/// Rows of a micro-batch.
+double rows_of(const Graph& graph) {
+  std::int64_t rows = std::numeric_limits<std::int64_t>::max();
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::batch) rows = std::min(rows, graph.type(input.value).shape.at(0));
+  return static_cast<double>(rows);
+}
+
+}  // namespace
+
 StepNeeds::StepNeeds(const Graph& few_graph, const Graph& many_graph, bool again,
                      const cost::CostModel& model)
     : few(few_graph.num_micro_batches),
       many(many_graph.num_micro_batches),
       recomputes(again),
+      rows(few * rows_of(few_graph)),
       at_few(sums_before(needs_of_layers(few_graph, model))),
       at_many(sums_before(needs_of_layers(many_graph, model))) {}
 
@@ -300,7 +314,9 @@ class Guess {
         budget_(kGuess.budget_share * static_cast<double>(budget)) {}
 
   double seconds(int stages, const Split& split, ScheduleKind schedule) const {
-    const double rows_of = static_cast<double>(micro_batches_) * split.copies;
+    // A device has whole rows: 96 rows on 64 devices take as long as 128.
+    const double rows = needs_.rows / micro_batches_;
+    const double rows_of = needs_.rows / std::max(1.0, std::ceil(rows / split.copies));
     double to_end = 0, slowest = 0, apply = 0;
     for (int after = 0; after < stages; ++after) {
       const int in_flight = pipeline::most_in_flight(schedule, after, stages, micro_batches_);

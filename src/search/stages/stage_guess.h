@@ -44,6 +44,7 @@ struct StepNeeds {
 
   int few = 1, many = 1;  ///< micro-batches
   bool recomputes = false;
+  double rows = 0;  ///< of the step's batch
   std::vector<LayerNeeds> at_few, at_many;  ///< sums over the layers before each, and over all
 };
 
