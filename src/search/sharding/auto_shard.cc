@@ -203,9 +203,11 @@ struct AutoSharding::Impl {
   /// Easy programs end with the first look. For others, a template of each mesh tells which are
   /// promising; all templates of those tell which is the most promising one. In the first round
   /// that mesh comes first: what it finds drops most others. In later rounds the mesh with the
-  /// lowest bound comes first.
+  /// lowest bound comes first. Where there is hardly time, all begins with a template of each mesh.
   void search() {
     for (std::size_t mesh = 0; mesh < meshes.size(); ++mesh) open(mesh);
+    if (has_hardly_time())  // a template is the surer plan
+      for (MeshSearch* search : by_bound()) search_templates(*search, 1);
     for (MeshSearch* search : by_bound()) look_at_repeated(*search);
     for (MeshSearch* search : by_best()) look_at(*search);
     for (MeshSearch* search : by_bound())
@@ -335,7 +337,6 @@ struct AutoSharding::Impl {
     }
   }
 
-  /// Where there is hardly time, a template is the surer plan.
   void look_at_repeated(MeshSearch& search) {
     if (has_hardly_time() || is_settled(search, 0)) return;
     search.search_repeated(
