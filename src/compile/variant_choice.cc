@@ -78,6 +78,16 @@ void sort_by_guess(std::vector<Variant>& variants, const Seconds& seconds,
     std::rotate(variants.begin() + 1, other, other + 1);
 }
 
+/// The most promising ones last. Of those that are equal up to the gap, more stages come first: each
+/// has fewer layers, and is planned sooner.
+void sort_for_planning(std::vector<inter_op::StageGuess>& guesses, double relative_gap) {
+  std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
+  const double near = inter_op::least_seconds(guesses) / (1 - relative_gap);
+  const auto first = std::ranges::find_if(
+      guesses, [&](const inter_op::StageGuess& guess) { return guess.seconds <= near; });
+  std::sort(first, guesses.end(), [](const auto& a, const auto& b) { return a.stages < b.stages; });
+}
+
 /// Guesses at equal stages of every variant, and the graphs that were traced for them.
 class VariantGuesses {
  public:
@@ -102,8 +112,7 @@ class VariantGuesses {
         } catch (const Error&) {  // too few rows, say: its variants fail in their turn, too
         }
     });
-    for (auto& guesses : guesses_)
-      std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
+    for (auto& guesses : guesses_) sort_for_planning(guesses, method.options.relative_gap);
   }
 
   /// Traces a variant before `take` asks for it. An Error is left to `take`, which traces again.
@@ -125,9 +134,7 @@ class VariantGuesses {
   const std::vector<inter_op::StageGuess>& of(std::size_t variant) const {
     return guesses_[variant];
   }
-  double seconds(std::size_t variant) const {
-    return guesses_[variant].empty() ? kInfinity : guesses_[variant].back().seconds;
-  }
+  double seconds(std::size_t variant) const { return inter_op::least_seconds(guesses_[variant]); }
 
   /// Of the graph that was traced last.
   const TraceSeconds& trace_seconds() const { return trace_seconds_; }

@@ -34,7 +34,7 @@ struct PlannedVariant {
   const StepVariant& variant;
   MethodOptions method;  ///< with its number of micro-batches
   Graph graph;
-  /// Equal stages to plan first, the most promising last.
+  /// Equal stages to plan first, from the last one on.
   std::vector<inter_op::StageGuess> guesses = {};
   std::shared_ptr<StagePlanner> planner = nullptr;  ///< of `graph`
   bool open = true;                                 ///< its search may go on
@@ -43,7 +43,7 @@ struct PlannedVariant {
 
   double bound() const { return dropped ? kInfinity : planner->bound(); }
   double best_seconds() const { return dropped ? kInfinity : planner->best_seconds(); }
-  double next_guess() const { return guesses.empty() ? kInfinity : guesses.back().seconds; }
+  double next_guess() const { return inter_op::least_seconds(guesses); }
 };
 
 class VariantChoice {

@@ -2,6 +2,7 @@
 /// Guesses what a step takes with equal stages, in closed form: which stages, and which number of
 /// micro-batches, to plan first. Guesses prove nothing. Pure functions, safe to call from several
 /// threads.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -44,7 +45,7 @@ struct StepNeeds {
 
   int few = 1, many = 1;  ///< micro-batches
   bool recomputes = false;
-  double rows = 0;  ///< of the step's batch
+  double rows = 0;                          ///< of the step's batch
   std::vector<LayerNeeds> at_few, at_many;  ///< sums over the layers before each, and over all
 };
 
@@ -53,6 +54,13 @@ struct StageGuess {
   double seconds = kInfinity;  ///< infinite: their memory does not suffice
   int stages = 1;
 };
+
+/// Of the best guess; infinite if there is none.
+inline double least_seconds(const std::vector<StageGuess>& guesses) {
+  double least = kInfinity;
+  for (const StageGuess& guess : guesses) least = std::min(least, guess.seconds);
+  return least;
+}
 
 /// Per number of stages that equal parts of the cluster allow, ascending: the least seconds within
 /// `budget` bytes of a device, over meshes, over how they split the batch and parameters, and over
