@@ -82,6 +82,21 @@ TEST_CASE("guesses sum up over the devices of a host before sums between hosts")
         doctest::Approx(1).epsilon(0.05));
 }
 
+TEST_CASE("guesses give devices whole rows") {
+  const Cluster cluster = Cluster::named("dgx-a100", 2);  // 16 devices
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  const auto seconds = [&](std::int64_t rows) {
+    const TrainingStep step = testing::suite_step(
+        "gpt", {.stack = {.layers = 2, .batch = rows, .sequence = 512, .hidden = 256, .heads = 4}});
+    const inter_op::StepNeeds needs(step.trace(1), step.trace(2), false, model);
+    CHECK(needs.rows == rows);
+    return inter_op::guess_stages(needs, 1, {ScheduleKind::one_f_one_b}, cluster, model, kMuch)[0]
+        .seconds;
+  };
+  CHECK(seconds(18) == doctest::Approx(seconds(32)).epsilon(0.05));
+  CHECK(seconds(18) > 1.1 * seconds(16));
+}
+
 TEST_CASE("guesses know sums over rows inside a model, and which transfers leave a host") {
   constexpr int kRows = 64, kWidth = 256;
   const TrainingStep step = training_step(
