@@ -78,8 +78,8 @@ void sort_by_guess(std::vector<Variant>& variants, const Seconds& seconds,
     std::rotate(variants.begin() + 1, other, other + 1);
 }
 
-/// The most promising ones last. Of those that are equal up to the gap, more stages come first: each
-/// has fewer layers, and is planned sooner.
+/// The most promising ones last. Of guesses that are equal up to the gap, that of more stages is
+/// planned first: each stage has fewer layers.
 void sort_for_planning(std::vector<inter_op::StageGuess>& guesses, double relative_gap) {
   std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
   const double near = inter_op::least_seconds(guesses) / (1 - relative_gap);

@@ -36,8 +36,8 @@ struct Matching {
   int rows(int v, int like) const;
   /// The base of v, if it has one number for each index of the last dimension of `like`; -1: not.
   int column(int v, int like) const;
-  /// True if v counts 0, 1, 2, … along dimension `dim`: of v, or, if v was broadcast, of the result,
-  /// whose dimensions are `dims`.
+  /// True if v counts 0, 1, 2, … along dimension `dim`: of v, or, if v was broadcast, of the
+  /// result, whose dimensions are `dims`.
   bool counts_along(int v, int dim, const std::vector<int>* dims = nullptr) const;
   /// The operand of a reduction by `combiner` over the last dimension alone; -1: another one.
   int reduced(int v, std::string_view combiner) const;
