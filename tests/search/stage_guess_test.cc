@@ -94,7 +94,7 @@ TEST_CASE("guesses give devices whole rows") {
         .seconds;
   };
   CHECK(seconds(18) == doctest::Approx(seconds(32)).epsilon(0.05));
-  CHECK(seconds(18) > 1.1 * seconds(16));
+  CHECK(seconds(18) > 1.05 * seconds(16));
 }
 
 TEST_CASE("guesses know sums over rows inside a model, and which transfers leave a host") {
