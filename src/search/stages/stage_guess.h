@@ -55,7 +55,7 @@ struct StageGuess {
   int stages = 1;
 };
 
-/// Of the best guess; infinite if there is none.
+/// Seconds of the best guess; infinite if there is none.
 inline double least_seconds(const std::vector<StageGuess>& guesses) {
   double least = kInfinity;
   for (const StageGuess& guess : guesses) least = std::min(least, guess.seconds);
