@@ -209,7 +209,8 @@ struct AutoSharding::Impl {
     if (has_hardly_time())  // a template is the surer plan
       for (MeshSearch* search : by_bound()) search_templates(*search, 1);
     for (MeshSearch* search : by_bound()) look_at_repeated(*search);
-    if (exceeds_budget()) return;
+    // Bounds of a stage's meshes are known: without a budget there is nothing left to find.
+    if (exceeds_budget() && !options.part.mesh_bounds.empty()) return;
     for (MeshSearch* search : by_best()) look_at(*search);
     for (MeshSearch* search : by_bound())
       if (!search->repeats()) search_templates(*search, 1);
