@@ -16,7 +16,6 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "bindings/python"))
 PROGRAM = str(ROOT / "build/release/bin/alpa")
 LAYERS, WIDTH, HEADS, WORDS, TOKENS, ROWS = 24, 1024, 16, 51200, 512, 64
 CLUSTERS = (("dgx-a100", 1), ("p3.16xlarge", 2), ("hgx-h100", 4))
@@ -36,7 +35,7 @@ print(json.dumps({"seconds": time.perf_counter() - begun,
 
 
 def gpt():
-    """The loss, its parameters and a batch, as shapes; what `models::Gpt` computes."""
+    """The loss, its parameters and a batch, as shapes; what `models::Decoder` computes."""
     import jax
     import jax.numpy as jnp
     f32 = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
@@ -96,7 +95,7 @@ def text_of(function, *args):
 
 
 def planned(*words):
-    """What `alpa plan` says of a step: its seconds, and the seconds that all took and that planning took."""
+    """The predicted seconds of a step, and the seconds that `alpa plan` took."""
     begun = time.perf_counter()
     run = subprocess.run([PROGRAM, "plan", *words, "--json"], capture_output=True, text=True, check=True)
     plan = json.loads(run.stdout)["plan"]

@@ -57,16 +57,13 @@ class _Layouts:
         if not of_shape:
             return array, {}
         of_rounds = [c for c in of_shape if c.line == of_shape[-1].line]
-        chosen = of_rounds[self._most_frequent([(c.spec, c.reads) for c in of_rounds])]
+        # Rounds of a loop share one layout: that of most.
+        texts = [str((c.spec, c.reads)) for c in of_rounds]
+        chosen = of_rounds[texts.index(collections.Counter(texts).most_common(1)[0][0])]
         self._tell_others(chosen, [c for c in of_rounds if c.spec != chosen.spec])
         sharding = self.sharding(array.shape, chosen.spec)
         laid_out = array if sharding is None else jax.lax.with_sharding_constraint(array, sharding)
         return laid_out, self.reads(array.shape, chosen.reads)
-
-    def _most_frequent(self, layouts: List[Any]) -> int:
-        """Rounds of a loop share one: the number of the first of those that most of them have."""
-        texts = list(map(str, layouts))
-        return texts.index(collections.Counter(texts).most_common(1)[0][0])
 
     def _tell_others(self, chosen: Any, others: List[Any]) -> None:
         if others and chosen.product and chosen.line not in self.told:

@@ -315,12 +315,12 @@ class Guess {
 
   double seconds(int stages, const Split& split, ScheduleKind schedule) const {
     // A device has whole rows: 96 rows on 64 devices take as long as 128.
-    const double rows = needs_.rows / micro_batches_;
-    const double rows_of = needs_.rows / std::max(1.0, std::ceil(rows / split.copies));
+    const double rows = std::ceil(needs_.rows / micro_batches_ / split.copies);
+    const double parts = needs_.rows / std::max(1.0, rows);  // of the batch
     double to_end = 0, slowest = 0, apply = 0;
     for (int after = 0; after < stages; ++after) {
       const int in_flight = pipeline::most_in_flight(schedule, after, stages, micro_batches_);
-      LayerNeeds needs = needs_at(needs_, stages - after - 1, stages, rows_of);
+      LayerNeeds needs = needs_at(needs_, stages - after - 1, stages, parts);
       if (micro_batches_ == 1 && needs_.few == 1) needs.sums = 0;  // nothing to add up
       const std::optional<StageCost> stage = cheapest(needs, split, in_flight);
       if (!stage) return kInfinity;

@@ -34,9 +34,13 @@ int main(void) {
   require(loss != NULL);
   alpa_run* run = alpa_run_new(loss, kOptions, 0);
   require(run != NULL);
-  float x[8][4] = {{0}};
-  const int64_t shape[] = {8, 4};
-  const alpa_tensor batch = {"x", "f32", 2, shape, x};
+  float w[4 * 2], x[8 * 4];
+  for (int i = 0; i < 4 * 2; ++i) w[i] = 0.5f;
+  for (int i = 0; i < 8 * 4; ++i) x[i] = 1;
+  const int64_t shape_of_w[] = {4, 2}, shape_of_x[] = {8, 4};
+  const alpa_tensor start = {"w", "f32", 2, shape_of_w, w};
+  const alpa_tensor batch = {"x", "f32", 2, shape_of_x, x};
+  require(alpa_run_set(run, &start) == 0);
   require(alpa_run_step(run, &batch, 1) == 0);
   char* results = alpa_run_results(run);
   require(results != NULL);
