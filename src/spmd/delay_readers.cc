@@ -43,7 +43,7 @@ SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) 
     const Node& node = graph.nodes[n];
     const int end = ends[static_cast<std::size_t>(node.region)];
     if (node.region != Region::apply && n < end && !is_read_by(node, end) &&
-        reads_reduction(node) && live.grow(growth(n, end)))
+        reads_reduction(node) && live.grow(n, growth(n, end)))
       delayed[end].push_back(n);
     else
       nodes.push_back(node);

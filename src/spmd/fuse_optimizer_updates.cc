@@ -65,7 +65,7 @@ SpmdProgram gathers_last(const SpmdProgram& program) {
   LiveBytes live(program);
   std::vector<Node> early, late;
   for (int n = end - 1; n >= 0; --n) {
-    const bool waits = is_last(nodes[n]) && live.grow({{n + 1, end, live.freed_by(n)}});
+    const bool waits = is_last(nodes[n]) && live.grow(n, {{n + 1, end, live.freed_by(n)}});
     (waits ? late : early).push_back(nodes[n]);
   }
   early.insert(early.begin(), late.begin(), late.end());

@@ -10,6 +10,7 @@
 #include "rewrite.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/plan/schedules/schedule.h"
 
 namespace alpa::spmd {
 namespace {
@@ -220,7 +221,12 @@ SpmdProgram partition(const Graph& graph, const Plan& plan, const Cluster& clust
     return partition(plan.stages.front().graph, plan.stages.front().plan);
   std::vector<PlannedPart> parts;
   for (const StagePlan& stage : plan.stages) parts.push_back({stage.graph, stage.plan});
-  return join_stages(graph, parts, cluster);
+  SpmdProgram program = join_stages(graph, parts, cluster);
+  const auto stages = static_cast<int>(parts.size());
+  for (int after = stages - 1; plan.schedule && after >= 0; --after)
+    program.in_flight.push_back(
+        pipeline::most_in_flight(*plan.schedule, after, stages, graph.num_micro_batches));
+  return program;
 }
 
 SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts,

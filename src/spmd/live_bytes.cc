@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/ir/input.h"
 #include "src/ir/op_def.h"
+#include "src/plan/evaluation/evaluate.h"
 
 namespace alpa::spmd {
 namespace {
@@ -28,7 +30,10 @@ std::vector<int> lasting(const SpmdProgram& program) {
 }  // namespace
 
 LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
-    : graph_(program.graph), live_(graph_.nodes.size(), 0) {
+    : program_(program),
+      graph_(program.graph),
+      group_of_mesh_(program.meshes.size()),
+      slack_bytes_(slack_bytes) {
   const int size = static_cast<int>(graph_.nodes.size());
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     bytes_.push_back(
@@ -44,17 +49,34 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     bytes_[update.value] = 0;
     last_use_[update.input] = std::max(last_use_[update.input], last_use_[update.value]);
   }
-  std::vector<std::int64_t> change(size + 1, 0);
-  for (int v = 0; v < static_cast<int>(bytes_.size()); ++v) {
-    const int begin = graph_.values[v].producer + (takes_over_operand(v) ? 1 : 0),
-              end = std::min(last_use_[v] + 1, size);
-    if (begin >= end) continue;
-    change[begin] += bytes_[v];
-    change[end] -= bytes_[v];
+  for (const std::vector<int>& meshes : mesh_groups(program)) {
+    for (int mesh : meshes) group_of_mesh_[mesh] = static_cast<int>(groups_.size());
+    groups_.push_back({std::vector<std::int64_t>(size + 1, 0)});
   }
-  std::partial_sum(change.begin(), change.begin() + size, live_.begin());
-  for (std::int64_t bytes : live_) peak_ = std::max(peak_, bytes);
-  limit_ = peak_ + slack_bytes;
+  const int apply = intra_op::first_apply(graph_);
+  for (int v = 0; v < static_cast<int>(bytes_.size()); ++v) {
+    const Life life = life_of(v, apply);
+    if (life.begin >= life.end) continue;
+    std::vector<std::int64_t>& change = groups_[group_of_mesh_[program.mesh_index(v)]].live;
+    change[life.begin] += life.copies * bytes_[v];
+    change[life.end] -= life.copies * bytes_[v];
+  }
+  for (Group& group : groups_) {
+    std::partial_sum(group.live.begin(), group.live.end(), group.live.begin());
+    group.peak = std::ranges::max(group.live);
+  }
+}
+
+LiveBytes::Life LiveBytes::life_of(int value, int apply) const {
+  const int size = static_cast<int>(graph_.nodes.size()), producer = graph_.values[value].producer;
+  const int copies =
+      program_.in_flight.empty() ? 1 : program_.in_flight[program_.mesh_index(value)];
+  const bool is_kept = graph_.nodes[producer].region == Region::forward &&
+                       last_use_[value] < size &&
+                       graph_.nodes[last_use_[value]].region == Region::backward &&
+                       find_input(graph_, value) == nullptr;
+  if (is_kept && copies > 1) return {0, apply, copies};
+  return {producer + (takes_over_operand(value) ? 1 : 0), std::min(last_use_[value] + 1, size), 1};
 }
 
 bool LiveBytes::takes_over_operand(int value) const {
@@ -66,14 +88,17 @@ bool LiveBytes::takes_over_operand(int value) const {
          });
 }
 
-bool LiveBytes::grow(const std::vector<Growth>& growth) {
+bool LiveBytes::grow(int n, const std::vector<Growth>& growth) {
+  auto& [live, peak] =
+      groups_[group_of_mesh_[program_.mesh_index(graph_.nodes[n].results.front())]];
+  const std::int64_t limit = peak + slack_bytes_;
   const auto add = [&](std::int64_t sign) {
     for (const Growth& part : growth)
-      for (int n = part.begin; n < part.end; ++n) live_[n] += sign * part.bytes;
+      for (int at = part.begin; at < part.end; ++at) live[at] += sign * part.bytes;
   };
   const auto fits = [&](const Growth& part) {
-    return std::all_of(live_.begin() + part.begin, live_.begin() + std::max(part.begin, part.end),
-                       [&](std::int64_t bytes) { return bytes <= limit_; });
+    return std::all_of(live.begin() + part.begin, live.begin() + std::max(part.begin, part.end),
+                       [&](std::int64_t bytes) { return bytes <= limit; });
   };
   add(1);
   if (std::all_of(growth.begin(), growth.end(), fits)) return true;
@@ -95,10 +120,16 @@ std::int64_t LiveBytes::allocated_by(int n) const {
 }
 
 std::int64_t estimated_bytes(const SpmdProgram& program) {
-  std::int64_t bytes = LiveBytes(program).peak();
+  const LiveBytes live(program);
+  std::vector<std::int64_t> bytes;  // per mesh
+  for (int mesh = 0; mesh < static_cast<int>(program.meshes.size()); ++mesh)
+    bytes.push_back(live.peak(mesh));
   for (int value : lasting(program))
-    bytes += shard_bytes(program.graph.type(value), program.specs[value], program.mesh_of(value));
-  return bytes;
+    for (int mesh = 0; mesh < static_cast<int>(program.meshes.size()); ++mesh)
+      if (program.same_devices(mesh, program.mesh_index(value)))
+        bytes[mesh] +=
+            shard_bytes(program.graph.type(value), program.specs[value], program.mesh_of(value));
+  return std::ranges::max(bytes);
 }
 
 }  // namespace alpa::spmd

@@ -73,7 +73,7 @@ class NodeMerger {
   bool joins(int n, int& unit) {
     if (units_[unit].size + rules_.size(node(n)) > rules_.limit) return false;
     if (!units_[unit].read) {
-      if (!live_.grow(growth_down(units_[unit], n))) return false;
+      if (!live_.grow(n, growth_down(units_[unit], n))) return false;
       unit = append(std::exchange(units_[unit], {}));
       units_[unit].place = n;
     } else if (!moves_up(n, unit)) {
@@ -90,7 +90,7 @@ class NodeMerger {
       return is_input(value) || unit_producing(value) < unit;
     };
     return std::all_of(node(n).operands.begin(), node(n).operands.end(), made_before) &&
-           live_.grow(growth_up(n, units_[unit].place));
+           live_.grow(n, growth_up(n, units_[unit].place));
   }
 
   /// Operands are held and results made later.

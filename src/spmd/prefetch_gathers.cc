@@ -90,7 +90,7 @@ class Prefetching {
   }
 
   bool moves(int n, int to) {
-    if (to >= n || first_place(n) > to || !live_.grow({{to, n, live_.allocated_by(n)}}))
+    if (to >= n || first_place(n) > to || !live_.grow(n, {{to, n, live_.allocated_by(n)}}))
       return false;
     place_[n] = to;
     moved_[to].push_back(n);

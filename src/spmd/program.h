@@ -49,6 +49,8 @@ struct SpmdProgram {
   std::vector<ShardingSpec> specs;      ///< per value of `graph`
   std::vector<int> mesh_of_value = {};  ///< per value, index into `meshes`; empty: one mesh
   bool fixed_sums = false;              ///< kernels add in one order (KernelCall::sums)
+  /// Micro-batches that each mesh has in flight, at most; empty: one.
+  std::vector<int> in_flight = {};
 
   int mesh_index(int value) const { return mesh_of_value.empty() ? 0 : mesh_of_value[value]; }
   const DeviceMesh& mesh_of(int value) const { return meshes[mesh_index(value)]; }
@@ -164,7 +166,7 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
 /// most; a gather that would raise it further stays.
 SpmdProgram prefetch_gathers(const SpmdProgram& program, std::int64_t slack_bytes);
 
-/// Bytes of state plus the peak of all other values, on the device at coordinate 0, judged by the
+/// Bytes of state plus the peak of all other values, on the device that holds most, judged by the
 /// sizes of values. Padding, scratch and gaps between buffers are not included.
 std::int64_t estimated_bytes(const SpmdProgram& program);
 

@@ -90,17 +90,21 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
   return live;
 }
 
-int first_apply(const Graph& graph) {
-  const auto first = std::ranges::find(graph.nodes, Region::apply, &Node::region);
-  return static_cast<int>(first - graph.nodes.begin());
-}
+namespace {
 
-int first_backward(const Graph& graph) {
-  const auto first = std::ranges::find_if(graph.nodes, [](const Node& node) {
-    return node.region == Region::backward && !node.operands.empty();
+/// The first node of the region that is not an input.
+int first_of(Region region, const Graph& graph) {
+  const auto first = std::ranges::find_if(graph.nodes, [&](const Node& node) {
+    return node.region == region && !node.operands.empty();
   });
   return static_cast<int>(first - graph.nodes.begin());
 }
+
+}  // namespace
+
+int first_apply(const Graph& graph) { return first_of(Region::apply, graph); }
+
+int first_backward(const Graph& graph) { return first_of(Region::backward, graph); }
 
 std::vector<bool> kept_values(const Graph& graph) {
   std::vector<bool> kept = copied_by_each(graph);
