@@ -7,6 +7,7 @@
 #include "alpa/base/text.h"
 #include "region_rules.h"
 #include "src/base/wildcard.h"
+#include "src/ir/early_sums.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
@@ -365,6 +366,7 @@ Graph Recorder::finish() {
   recorded.inputs = std::move(inputs_), recorded.updates = std::move(updates_);
   recorded.metrics = std::move(metrics_), recorded.outputs = std::move(outputs_);
   recorded.num_micro_batches = num_micro_batches_;
+  add_early(recorded, nodes);
   Graph graph = with_nodes(recorded, std::move(nodes)).graph;
   std::sort(graph.inputs.begin(), graph.inputs.end(),
             [](const Input& a, const Input& b) { return a.value < b.value; });

@@ -8,6 +8,9 @@
 namespace alpa::spmd {
 namespace {
 
+/// Reductions that a reader lets pass where memory does not allow it to wait for all.
+constexpr std::size_t kReductionsBehind = 2;
+
 /// Per region, the place of its last node; -1: none.
 std::vector<int> region_ends(const Graph& graph) {
   std::vector<int> ends(static_cast<std::size_t>(Region::apply) + 1, -1);
@@ -33,18 +36,32 @@ SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) 
                        [&](int value) { return is_reduction(graph.producer(value)); });
   };
   // Operands are held longer, results made later.
-  const auto growth = [&](int n, int end) -> std::vector<Growth> {
-    return {{n + 1, end, live.freed_by(n) - live.allocated_by(n)},
-            {end, end + 1, live.freed_by(n)}};
+  const auto growth = [&](int n, int place) -> std::vector<Growth> {
+    return {{n + 1, place, live.freed_by(n) - live.allocated_by(n)},
+            {place, place + 1, live.freed_by(n)}};
+  };
+  // The node that a reader moves behind: the last of its region, or as late as memory allows of
+  // the next reductions, beside which the one that it reads may run. Its own: it stays.
+  const auto place_of = [&](int n, int end) {
+    std::vector<int> places = {end};
+    for (int at = n + 1; at < end && places.size() <= kReductionsBehind; ++at)
+      if (is_reduction(graph.nodes[at]) && program.mesh_index(graph.nodes[at].results[0]) ==
+                                               program.mesh_index(graph.nodes[n].results[0]))
+        places.insert(places.begin() + 1, at);
+    const auto place =
+        std::ranges::find_if(places, [&](int at) { return at > n && live.grow(n, growth(n, at)); });
+    return place == places.end() ? n : *place;
   };
   std::vector<Node> nodes;
   std::vector<std::vector<int>> delayed(graph.nodes.size());  // by the node they follow
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
     const int end = ends[static_cast<std::size_t>(node.region)];
-    if (node.region != Region::apply && n < end && !is_read_by(node, end) &&
-        reads_reduction(node) && live.grow(n, growth(n, end)))
-      delayed[end].push_back(n);
+    const bool may_wait =
+        node.region != Region::apply && n < end && !is_read_by(node, end) && reads_reduction(node);
+    const int place = may_wait ? place_of(n, end) : n;
+    if (place > n)
+      delayed[place].push_back(n);
     else
       nodes.push_back(node);
     for (int earlier : delayed[n]) nodes.push_back(graph.nodes[earlier]);

@@ -27,8 +27,8 @@ constexpr int kLayers = 8, kMicroBatches = 8;
 constexpr std::int64_t kLayerBytes = 4 * (kWidth * kWidth + kWidth);
 
 /// Eight dense layers, with a boundary behind every second one.
-TrainingStep make_step() {
-  const TensorType type{f32, {kRows, kWidth}};
+TrainingStep make_step(std::int64_t rows = kRows) {
+  const TensorType type{f32, {rows, kWidth}};
   std::vector<nn::Dense> layers;
   for (int i = 0; i < kLayers; ++i) layers.emplace_back(kWidth);
   return training_step(
@@ -171,6 +171,22 @@ TEST_CASE(
     // Kernels are read backward, too, but that of the first layer; biases are not.
     const std::int64_t kept = (s == 0 ? 1 : 2) * 4 * kWidth * kWidth;
     CHECK(many.memory.total() - one.memory.total() >= (in_flight - 1) * kept - 2 * kLayerBytes);
+  }
+}
+
+TEST_CASE("stages with micro-batches in flight count what their passes make, as lowering does") {
+  constexpr std::int64_t kManyRows = 16384;  // activations outweigh state
+  const CompiledStep planned =
+      plan_only(make_step(kManyRows),
+                PipeshardParallel{.num_micro_batches = kMicroBatches, .stages = UniformStages{4}},
+                Cluster::local(4));
+  for (int s = 0; s < 4; ++s) {
+    const StagePlan& stage = planned.plan.stages[s];
+    const std::int64_t counted = intra_op::counted_bytes(stage.plan, stage.graph).with(4 - s);
+    CAPTURE(s);
+    MESSAGE(counted, " bytes counted, ", stage.memory.total(), " lowered");
+    CHECK(static_cast<double>(counted) ==
+          doctest::Approx(static_cast<double>(stage.memory.total())).epsilon(0.03));
   }
 }
 
