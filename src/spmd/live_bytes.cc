@@ -6,7 +6,7 @@
 
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
-#include "src/plan/evaluation/evaluate.h"
+#include "src/plan/facts/live_ranges.h"
 
 namespace alpa::spmd {
 namespace {

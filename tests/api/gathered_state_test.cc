@@ -186,7 +186,7 @@ TEST_CASE("stages with micro-batches in flight count what their passes make, as 
     CAPTURE(s);
     MESSAGE(counted, " bytes counted, ", stage.memory.total(), " lowered");
     CHECK(static_cast<double>(counted) ==
-          doctest::Approx(static_cast<double>(stage.memory.total())).epsilon(0.03));
+          doctest::Approx(static_cast<double>(stage.memory.total())).epsilon(0.001));
   }
 }
 

@@ -257,8 +257,8 @@ spmd::SpmdProgram accumulated(const std::string& accumulator) {
   Recorder g(2);
   const Value x = g.input(InputKind::batch, "x", {f32, {kRows, kWide}}),
               w = g.parameter("w", {f32, {kWide, kWide}}, Initializer::normal(0, 0.1));
+  const Value sum = g.input(InputKind::accumulator, "sum", {f32, {kRows, kWide}});
   const Value product = matmul(x, w);
-  const Value sum = g.input(InputKind::accumulator, "sum", product.type());
   const Value after = sum + product;
   g.update(sum, after);
   const Graph graph = g.finish();

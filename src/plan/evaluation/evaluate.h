@@ -64,19 +64,19 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
-/// The first node of region backward: what lives before it and from it on is kept by a micro-batch
-/// in flight. The number of nodes if there is none.
-int first_backward(const Graph& graph);
-
 /// Per value, whether every micro-batch has its own: not state, nor sums over micro-batches.
 std::vector<bool> kept_values(const Graph& graph);
+
+/// Copies of what a stage sends and does not keep for its backward run: a run makes the next one
+/// while the last is under way.
+inline constexpr int kCopiesSent = 2;
+
+/// Per value, whether a stage sends it to another one in every micro-batch.
+std::vector<bool> sent_values(const Graph& graph);
 
 /// Per value, whether every micro-batch makes its own copies in other specs, except those made once
 /// per step: of state, too, but not of sums over micro-batches.
 std::vector<bool> copied_by_each(const Graph& graph);
-
-/// The first node of region apply. The number of nodes if there is none.
-int first_apply(const Graph& graph);
 
 /// Bytes of the device with the largest shards, by the number of micro-batches in flight. Several
 /// have places of their own, from the first forward to the last backward run, for what lives from a

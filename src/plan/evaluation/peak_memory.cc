@@ -23,22 +23,23 @@ LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Gr
 }
 
 /// Last points at which values are read in their own spec: by uses that need it, and to make
-/// copies. Uses of an accumulator in another spec do not count.
+/// copies.
 std::vector<int> last_direct_reads(const ShardingPlan& plan, const GraphFacts& facts,
                                    const std::vector<ShardingSpec>& starts) {
   const Graph& graph = facts.graph;
   std::vector<std::vector<Use>> uses = facts.uses;
   for (std::size_t v = 0; v < uses.size(); ++v) {
     const auto resharded = [&](const Use& use) {
-      return plan.specs[use.source] != plan.specs[v] ||
-             wanted_spec(facts, plan, use) != plan.specs[v];
+      return use.source != static_cast<int>(v) || wanted_spec(facts, plan, use) != plan.specs[v];
     };
     uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
   }
   std::vector<int> last = last_reads(graph, uses, facts.lifetimes().points);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const PlannedReshard& r = plan.reshards[i];
-    if (starts[i] != plan.specs[r.value]) continue;
+    const bool reads_accumulator =
+        source_of_use(graph, facts.accumulators, r.value, r.uses.front()) != r.value;
+    if (reads_accumulator || starts[i] != plan.specs[r.value]) continue;
     const int made = range_of(r, starts[i], graph).from;
     last[r.value] = std::max(last[r.value], starts[i].is_partial() ? made - 1 : made);
   }
@@ -73,14 +74,19 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
   const std::vector<LivePoints> ranges = live_ranges(graph, facts.classes, facts.lifetimes().points,
                                                      last_direct_reads(plan, facts, starts));
   const int backward = first_backward(graph), end = static_cast<int>(graph.nodes.size());
-  const std::vector<bool> kept = kept_values(graph), copied = copied_by_each(graph);
+  const std::vector<bool> kept = kept_values(graph), copied = copied_by_each(graph),
+                          sent = sent_values(graph);
   std::vector<LiveBytes> live;
   const auto add = [&](int value, bool is_copy, const LivePoints& points,
                        const ShardingSpec& spec) {
     const bool own = is_copy ? copied[value] && points.to <= end : kept[value];
-    if (points.from < points.to)
-      live.push_back({value, is_copy, points, shard_bytes(graph.type(value), spec, plan.mesh),
-                      own && points.from < backward && points.to > backward});
+    const int made = is_copy ? points.from : made_at(graph, value, points);
+    const bool is_kept = own && made < backward && points.to > backward;
+    const std::int64_t bytes = shard_bytes(graph.type(value), spec, plan.mesh);
+    if (!is_copy && sent[value] && !is_kept)
+      live.push_back({value, false, {0, end + 1}, kCopiesSent * bytes});
+    else if (points.from < points.to)
+      live.push_back({value, is_copy, points, bytes, is_kept});
   };
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) add(v, false, ranges[v], plan.specs[v]);
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -90,28 +96,27 @@ std::vector<LiveBytes> live_bytes(const ShardingPlan& plan, const GraphFacts& fa
   return live;
 }
 
-namespace {
-
-/// The first node of the region that is not an input.
-int first_of(Region region, const Graph& graph) {
-  const auto first = std::ranges::find_if(graph.nodes, [&](const Node& node) {
-    return node.region == region && !node.operands.empty();
-  });
-  return static_cast<int>(first - graph.nodes.begin());
-}
-
-}  // namespace
-
-int first_apply(const Graph& graph) { return first_of(Region::apply, graph); }
-
-int first_backward(const Graph& graph) { return first_of(Region::backward, graph); }
-
 std::vector<bool> kept_values(const Graph& graph) {
   std::vector<bool> kept = copied_by_each(graph);
   const std::vector<bool> lasting = lasting_values(graph);
   for (std::size_t value = 0; value < kept.size(); ++value)
     if (lasting[value]) kept[value] = false;
+  for (const Input& input : graph.inputs)  // loaded by forward and by backward runs
+    if (input.kind == InputKind::batch) kept[input.value] = false;
   return kept;
+}
+
+std::vector<bool> sent_values(const Graph& graph) {
+  std::vector<bool> sent(graph.values.size());
+  const bool is_stage =
+      graph.num_micro_batches > 1 && std::ranges::any_of(graph.inputs, [](const Input& input) {
+        return input.kind == InputKind::boundary;
+      });
+  const std::vector<bool> lasting = lasting_values(graph);
+  for (const Output& output : graph.outputs)
+    sent[output.value] =
+        is_stage && !lasting[output.value] && graph.producer(output.value).region != Region::apply;
+  return sent;
 }
 
 std::vector<bool> copied_by_each(const Graph& graph) {

@@ -11,6 +11,14 @@
 namespace alpa::intra_op {
 namespace {
 
+/// The first node of the region that is not an input.
+int first_of(Region region, const Graph& graph) {
+  const auto first = std::ranges::find_if(graph.nodes, [&](const Node& node) {
+    return node.region == region && !node.operands.empty();
+  });
+  return static_cast<int>(first - graph.nodes.begin());
+}
+
 /// Values that the nodes at each point read.
 std::vector<std::vector<int>> operands_at_points(const Graph& graph,
                                                  const std::vector<int>& points) {
@@ -64,6 +72,14 @@ std::vector<int> points_of_nodes(const Graph& graph, const NodeClasses& classes)
   return points;
 }
 
+int first_backward(const Graph& graph) { return first_of(Region::backward, graph); }
+
+int first_apply(const Graph& graph) { return first_of(Region::apply, graph); }
+
+int made_at(const Graph& graph, int value, const LivePoints& points) {
+  return find_input(graph, value) ? points.from : graph.values[value].producer;
+}
+
 int point_of_use(const Graph& graph, UseId use) {
   if (use.kind == UseKind::node) return use.index;
   if (use.kind == UseKind::update) return graph.values[graph.updates[use.index].value].producer;
@@ -74,10 +90,7 @@ int point_of_reduction(const Graph& graph, int value, UseId use) {
   const int producer = graph.values[value].producer;
   const bool waits = graph.num_micro_batches > 1 && region_of_use(graph, use) == Region::apply &&
                      graph.nodes[producer].region != Region::apply;
-  if (!waits) return producer + 1;
-  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(),
-                                  [](const Node& node) { return node.region == Region::apply; });
-  return static_cast<int>(first - graph.nodes.begin());
+  return waits ? first_apply(graph) : producer + 1;
 }
 
 std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses,
@@ -85,6 +98,7 @@ std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Us
   std::vector<int> last(uses.size(), -1);
   for (std::size_t v = 0; v < uses.size(); ++v) {
     for (const Use& use : uses[v]) {
+      if (use.source != static_cast<int>(v)) continue;  // it reads the accumulator
       const bool node = use.id.kind == UseKind::node;
       last[v] = std::max(last[v], node ? points[use.id.index] : point_of_use(graph, use.id));
     }

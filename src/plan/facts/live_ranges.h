@@ -15,6 +15,17 @@ struct LivePoints {
   int from = 0, to = 0;
 };
 
+/// The first node of region backward, inputs apart: what lives before it and from it on is kept by
+/// a micro-batch in flight. The number of nodes if there is none.
+int first_backward(const Graph& graph);
+
+/// The first node of region apply, inputs apart. The number of nodes if there is none.
+int first_apply(const Graph& graph);
+
+/// The node that makes a value which lives between these points, or loads it if it is an input.
+/// What takes over an operand's memory lives only from the next point on.
+int made_at(const Graph& graph, int value, const LivePoints& points);
+
 /// Per node, the point at which it runs: its own, or where the loop runs that it is part of
 /// (src/plan/facts/fusion.h). A value that only its loop reads is never stored.
 std::vector<int> points_of_nodes(const Graph& graph, const NodeClasses& classes);

@@ -18,7 +18,8 @@ MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const Dev
       backward_(first_backward(graph)),
       apply_(first_apply(graph)),
       kept_(kept_values(graph)),
-      copied_(copied_by_each(graph)) {}
+      copied_(copied_by_each(graph)),
+      sent_(sent_values(graph)) {}
 
 /// True if memory used between these points is kept from a micro-batch's forward run to its
 /// backward run, while others are in flight.
@@ -26,10 +27,10 @@ bool MemoryUsage::spans_passes(int from, int to) const {
   return limit_.in_flight > 1 && from < backward_ && to > backward_;
 }
 
-/// `own`: each micro-batch uses memory of its own. Several in flight have places for it, which
+/// `kept`: by each micro-batch for its backward run. Several in flight have places for it, which
 /// serve nothing else in forward and backward runs.
-void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool own) const {
-  if (own && spans_passes(usage.from, usage.to)) {
+void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool kept) const {
+  if (kept) {
     usage.from = 0, usage.to = apply_;
     for (std::int64_t& amount : usage.amounts) amount *= limit_.in_flight;
   }
@@ -38,8 +39,9 @@ void MemoryUsage::add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool ow
 
 /// Bytes of the whole value, in every micro-batch in flight that has its own.
 std::int64_t MemoryUsage::bytes_in_flight(int value) const {
-  const bool own = kept_[value] && spans_passes(ranges_[value].from, ranges_[value].to);
-  return (own ? limit_.in_flight : 1) * graph_.type(value).bytes();
+  const LivePoints& range = ranges_[value];
+  const bool kept = kept_[value] && spans_passes(made_at(graph_, value, range), range.to);
+  return (kept ? limit_.in_flight : 1) * graph_.type(value).bytes();
 }
 
 bool MemoryUsage::matters(int value) const {
@@ -73,7 +75,12 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
     ilp::Usage usage{range.from, range.to, {}};
     for (int spec : choices.result_specs[i])
       usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
-    add(usages, std::move(usage), kept_[value]);
+    const bool kept = kept_[value] && spans_passes(made_at(graph_, value, range), range.to);
+    if (sent_[value] && !kept) {
+      usage.from = 0, usage.to = static_cast<int>(graph_.nodes.size()) + 1;
+      for (std::int64_t& amount : usage.amounts) amount *= kCopiesSent;
+    }
+    add(usages, std::move(usage), kept);
   }
   return usages;
 }
@@ -89,7 +96,7 @@ std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int
     usage.amounts.push_back(elsewhere ? 0 : bytes_of(type, spec));
   }
   std::vector<ilp::Usage> usages;
-  add(usages, std::move(usage), kept_[value]);
+  add(usages, std::move(usage), kept_[value] && spans_passes(range.from, range.to));
   return usages;
 }
 
@@ -120,7 +127,8 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
                                  : range_of(value, served);
     ilp::Usage usage{range.from, range.to, std::vector<std::int64_t>(states.size(), 0)};
     usage.amounts[state] = bytes;
-    add(usages, std::move(usage), copied_[value] && !states[state].once);
+    add(usages, std::move(usage),
+        copied_[value] && !states[state].once && spans_passes(range.from, range.to));
   };
   for (std::size_t s = 0; s < states.size(); ++s) {
     for (const CopyLifetime& lifetime : states[s].lifetimes)

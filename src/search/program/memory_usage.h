@@ -36,7 +36,7 @@ class MemoryUsage {
  private:
   std::int64_t bytes_of(int type, int spec);
   bool may_be_partial(int value) const;
-  void add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool own) const;
+  void add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool kept) const;
   bool spans_passes(int from, int to) const;
   std::int64_t bytes_in_flight(int value) const;
   LivePoints range_of(int value, const std::vector<Use>& uses) const;
@@ -50,6 +50,7 @@ class MemoryUsage {
   const int backward_, apply_;      ///< the first nodes of these regions
   /// Per value, whether every micro-batch has its own, and makes its own copies.
   const std::vector<bool> kept_, copied_;
+  const std::vector<bool> sent_;  ///< per value, as `sent_values` gives them
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 
