@@ -210,6 +210,31 @@ TEST_CASE("slack buys fewer collectives, and no more memory than it is") {
   }
 }
 
+TEST_CASE("a reduction runs beside the next two where memory does not let it wait for all") {
+  const spmd::SpmdProgram program = zero(Zero::two, dense_layers(12, 8, 32, 2));
+  // Per reduction of backward, how many others stand before what reads it.
+  const auto passed = [](const spmd::SpmdProgram& moved) {
+    const Graph& graph = moved.graph;
+    const std::vector<std::vector<int>> readers = consumers(graph);
+    std::vector<int> counts;
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+      const Node& node = graph.nodes[n];
+      if (node.op != &ops::reduce_scatter || node.region != Region::backward) continue;
+      counts.push_back(0);
+      for (int at = n + 1; at < readers[node.results[0]].front(); ++at)
+        counts.back() += graph.nodes[at].op == &ops::reduce_scatter;
+    }
+    return counts;
+  };
+  const std::vector<int> with_room = passed(spmd::bucket_collectives(program, 0, 1 << 30)),
+                         without = passed(spmd::bucket_collectives(program, 0, 0));
+  REQUIRE(with_room.size() == 24);  // of kernels and biases
+  for (std::size_t i = 0; i < with_room.size(); ++i)
+    CHECK(with_room[i] == static_cast<int>(with_room.size() - i) - 1);
+  const auto beside_few = std::ranges::count_if(without, [](int c) { return c == 1 || c == 2; });
+  CHECK(beside_few >= 11);  // kernels; biases find room
+}
+
 TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to the byte") {
   const TensorType type{f32, {16, 48}};
   const auto model = [](const Batch& b) {

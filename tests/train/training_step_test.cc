@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace training_step_test {
 
@@ -84,6 +85,34 @@ TEST_CASE("only several micro-batches need accumulators") {
   CHECK(inputs_of(linear_step().trace(1), InputKind::accumulator).empty());
   CHECK(inputs_of(linear_step().trace(2), InputKind::accumulator) ==
         std::vector<std::string>{"loss.sum", "size.sum", "w.gradient"});
+}
+
+TEST_CASE("gradients are added up where they are made, so that none waits for the last") {
+  const TensorType rows{f32, {8, 6}};
+  const TrainingStep step = training_step({{"x", rows}, {"y", rows}},
+                                          [](const Batch& b) {
+                                            Value x = b["x"];
+                                            for (int i = 0; i < 5; ++i) x = tanh(nn::Dense(6)(x));
+                                            return nn::mean_squared_error(x, b["y"]);
+                                          },
+                                          optim::Adam{}, {.precision = Precision::bf16_mixed});
+  const Graph graph = step.trace(4);
+  std::set<int> sums;  // nodes
+  for (const Update& update : graph.updates)
+    if (find_input(graph, update.input)->kind == InputKind::accumulator)
+      sums.insert(graph.values[update.value].producer);
+  REQUIRE(sums.size() == 11);  // kernels, biases, the loss
+  for (int sum : sums) {
+    int made = 0;  // the last node that the sum, or a conversion before it, reads
+    for (int value : graph.nodes[sum].operands) {
+      int producer = graph.values[value].producer;
+      if (graph.nodes[producer].op == &ops::cast)
+        producer = graph.values[graph.nodes[producer].operands[0]].producer;
+      made = std::max(made, producer);
+    }
+    for (int between = made + 1; between < sum; ++between)
+      CHECK((sums.contains(between) || graph.nodes[between].op == &ops::cast));
+  }
 }
 
 TEST_CASE("half-precision gradients are accumulated in f32") {
