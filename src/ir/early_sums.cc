@@ -46,7 +46,7 @@ class EarlySums {
     std::vector<int> place(nodes_.size());  // the node that it stands at
     for (int n = 0; n < size(); ++n) {
       const int start = starts_[region(n)];
-      place[n] = moves_[n] && start >= 0 ? start : n;
+      place[n] = moves_[n] && start >= 0 && start < n ? start : n;
       if (place[n] == n) continue;
       for (int value : nodes_[n].operands) place[n] = std::max(place[n], place[producers_[value]]);
       (is_input(n) ? before : behind)[place[n]].push_back(n);

@@ -1,5 +1,7 @@
 // src/spmd/delay_readers.cc — lets more reductions wait for each other
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "live_bytes.h"
 #include "rewrite.h"
@@ -11,12 +13,15 @@ namespace {
 /// Reductions that a reader lets pass where memory does not allow it to wait for all.
 constexpr std::size_t kReductionsBehind = 2;
 
-/// Per region, the place of its last node; -1: none.
-std::vector<int> region_ends(const Graph& graph) {
-  std::vector<int> ends(static_cast<std::size_t>(Region::apply) + 1, -1);
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-    ends[static_cast<std::size_t>(graph.nodes[n].region)] = n;
-  return ends;
+/// Per node, the place of the last one of its region on its mesh.
+std::vector<int> region_ends(const SpmdProgram& program) {
+  const std::vector<Node>& nodes = program.graph.nodes;
+  std::map<std::pair<int, Region>, int> ends;
+  std::vector<int> end_of(nodes.size());
+  for (int n = static_cast<int>(nodes.size()) - 1; n >= 0; --n)
+    end_of[n] = ends.try_emplace({program.mesh_index(nodes[n].results[0]), nodes[n].region}, n)
+                    .first->second;
+  return end_of;
 }
 
 }  // namespace
@@ -24,7 +29,7 @@ std::vector<int> region_ends(const Graph& graph) {
 SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) {
   const Graph& graph = program.graph;
   LiveBytes live(program, slack_bytes);
-  const std::vector<int> ends = region_ends(graph);
+  const std::vector<int> ends = region_ends(program);
   const std::vector<std::vector<int>> readers = consumers(graph);
   const auto is_read_by = [&](const Node& node, int end) {
     return std::any_of(node.results.begin(), node.results.end(), [&](int value) {
@@ -56,7 +61,7 @@ SpmdProgram delay_readers(const SpmdProgram& program, std::int64_t slack_bytes) 
   std::vector<std::vector<int>> delayed(graph.nodes.size());  // by the node they follow
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
-    const int end = ends[static_cast<std::size_t>(node.region)];
+    const int end = ends[n];
     const bool may_wait =
         node.region != Region::apply && n < end && !is_read_by(node, end) && reads_reduction(node);
     const int place = may_wait ? place_of(n, end) : n;

@@ -6,7 +6,6 @@
 
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
-#include "src/plan/facts/live_ranges.h"
 
 namespace alpa::spmd {
 namespace {
@@ -53,9 +52,11 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     for (int mesh : meshes) group_of_mesh_[mesh] = static_cast<int>(groups_.size());
     groups_.push_back({std::vector<std::int64_t>(size + 1, 0)});
   }
-  const int apply = intra_op::first_apply(graph_);
+  int passes = 0;  // nodes up to the last one of forward and backward runs
+  for (int n = 0; n < size; ++n)
+    if (graph_.nodes[n].region != Region::apply) passes = n + 1;
   for (int v = 0; v < static_cast<int>(bytes_.size()); ++v) {
-    const Life life = life_of(v, apply);
+    const Life life = life_of(v, passes);
     if (life.begin >= life.end) continue;
     std::vector<std::int64_t>& change = groups_[group_of_mesh_[program.mesh_index(v)]].live;
     change[life.begin] += life.copies * bytes_[v];
@@ -67,7 +68,7 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
   }
 }
 
-LiveBytes::Life LiveBytes::life_of(int value, int apply) const {
+LiveBytes::Life LiveBytes::life_of(int value, int passes) const {
   const int size = static_cast<int>(graph_.nodes.size()), producer = graph_.values[value].producer;
   const int copies =
       program_.in_flight.empty() ? 1 : program_.in_flight[program_.mesh_index(value)];
@@ -75,7 +76,7 @@ LiveBytes::Life LiveBytes::life_of(int value, int apply) const {
                        last_use_[value] < size &&
                        graph_.nodes[last_use_[value]].region == Region::backward &&
                        find_input(graph_, value) == nullptr;
-  if (is_kept && copies > 1) return {0, apply, copies};
+  if (is_kept && copies > 1) return {0, passes, copies};
   return {producer + (takes_over_operand(value) ? 1 : 0), std::min(last_use_[value] + 1, size), 1};
 }
 

@@ -41,7 +41,7 @@ class LiveBytes {
     int begin, end, copies;
   };
   bool takes_over_operand(int value) const;
-  Life life_of(int value, int apply) const;
+  Life life_of(int value, int passes) const;
 
   const SpmdProgram& program_;
   const Graph& graph_;

@@ -190,8 +190,8 @@ std::vector<Mutant> mutants_of_waits() {
                return drop(d[i], kBackward, find(d[i], kBackward, Kind::wait, w));
          }
        },
-       "device 2 in backward of micro-batch 0, instruction 4 (\"einsum.grad/einsum\") "
-       "reads \"square.grad/mul.all_reduce\" before it has arrived"},
+       "device 2 in backward of micro-batch 0, instruction 5 (\"einsum.grad/einsum\") "
+       "reads \"add.all_reduce+1\" before it has arrived"},
       {"wait behind what reads",
        [](Devices& d) {
          int last = find(d[2], kForward, Kind::wait);
@@ -283,12 +283,12 @@ std::vector<Mutant> mutants_of_work() {
        "device 0 in forward, instruction 6 (\"add+tanh\") uses other buffers than those "
        "of its values"},
       {"load dropped", [](Devices& d) { drop(d[0], kBackward, find(d[0], kBackward, Kind::load)); },
-       "device 0 in backward of micro-batch 0, instruction 13 (\"einsum.grad/einsum\") "
+       "device 0 in backward of micro-batch 0, instruction 15 (\"einsum.grad/einsum\") "
        "reads \"x\", but its memory holds \"x\" of micro-batch 1"},
       {"copy dropped", [](Devices& d) { drop(d[2], kForward, find(d[2], kForward, Kind::copy)); },
        "device 2, forward: no instruction computes \"w1.slice_shard\" (slice_shard)"},
       {"fill dropped", [](Devices& d) { drop(d[1], kBackward, find(d[1], kBackward, Kind::fill)); },
-       "device 1, backward: no instruction computes \"gradient0.to_partial\" "
+       "device 1, backward: no instruction computes \"gradient1.to_partial\" "
        "(to_partial)"},
   };
 }
@@ -297,33 +297,31 @@ std::vector<Mutant> mutants_of_collectives() {
   return {
       {"collective dropped on one device",
        [](Devices& d) { drop(d[0], kBackward, find(d[0], kBackward, Kind::collective)); },
-       "device 0 in backward of micro-batch 2, instruction 2 (\"mul.grad/mul.transfer\")"
-       " waits for device 2, device 2 in forward of micro-batch 2, instruction 5 "
-       "(\"tanh.transfer\") waits for device 1, device 1 in backward of micro-batch 0, "
-       "instruction 19 (\"add.all_reduce+1\") waits for device 0"},
+       "device 0 in backward of micro-batch 1, instruction 18 (\"add.all_reduce\") "
+       "waits for device 1, device 1 in backward of micro-batch 0, instruction 20 "
+       "(\"add.all_reduce\") waits for device 0"},
       {"gradient not reduced",
        [](Devices& d) {
          for (int i : {0, 1}) drop(d[i], kBackward, find(d[i], kBackward, Kind::collective));
        },
-       "device 0, backward: no instruction computes \"add.all_reduce+1\" (all_reduce)"},
+       "device 0, backward: no instruction computes \"add.all_reduce\" (all_reduce)"},
       {"gradient reduced twice",
        [](Devices& d) {
          for (int i : {0, 1}) repeat(d[i], kBackward, find(d[i], kBackward, Kind::collective));
        },
-       "device 0 in backward, instruction 18 (\"add.all_reduce+1\") computes the node a "
+       "device 0 in backward, instruction 19 (\"add.all_reduce\") computes the node a "
        "second time"},
       {"collective without a member",
        [](Devices& d) { get(d[0], kBackward, Kind::collective).call.group = {0}; },
-       "device 0 in backward of micro-batch 2, instruction 2 (\"mul.grad/mul.transfer\")"
-       " waits for device 2, device 2 in forward of micro-batch 2, instruction 5 "
-       "(\"tanh.transfer\") waits for device 1, device 1 in backward of micro-batch 0, "
-       "instruction 19 (\"add.all_reduce+1\") waits for device 0"},
+       "device 0 in backward of micro-batch 1, instruction 19 (\"add.all_reduce\") "
+       "waits for device 1, device 1 in backward of micro-batch 0, instruction 20 "
+       "(\"add.all_reduce\") waits for device 0"},
       {"collective of another kind",
        [](Devices& d) {
          for (int i : {0, 1})
            get(d[i], kBackward, Kind::collective).call.kind = CollectiveKind::all_gather;
        },
-       "device 0 in backward, instruction 17 (\"add.all_reduce+1\") calls another "
+       "device 0 in backward, instruction 18 (\"add.all_reduce\") calls another "
        "collective, or another group"},
       {"collective of another chunk on one device",
        [](Devices& d) { get(d[2], kForward, Kind::collective).call.dims[0].chunk = 1; },
@@ -335,9 +333,9 @@ std::vector<Mutant> mutants_of_collectives() {
          exchange(d[2], kBackward, find(d[2], kBackward, Kind::start),
                   find(d[2], kBackward, Kind::start, 1));
        },
-       "device 2 in backward of micro-batch 0, instruction 1 "
-       "(\"einsum.grad/einsum.reduce_scatter\") and device 3 in backward of micro-batch "
-       "0, instruction 1 (\"square.grad/mul.all_reduce\") meet in one call of their "
+       "device 2 in backward of micro-batch 0, instruction 2 "
+       "(\"einsum.grad/einsum.reduce_scatter\") and device 3 in backward of "
+       "micro-batch 0, instruction 3 (\"add.all_reduce+1\") meet in one call of their "
        "group, but differ"},
   };
 }
@@ -353,7 +351,8 @@ std::vector<Mutant> mutants_of_memory() {
          const int loaded = get(d[0], kForward, Kind::load).outputs[0];
          d[0].buffers[loaded].type.shape[0] += 1;
        },
-       "device 0: buffer 2 of \"x\" is f32[3, 4], but its part of the value is f32[2, 4]"},
+       "device 0: buffer 4 of \"x\" is f32[3, 4], but its part of the value is f32[2, "
+       "4]"},
       {"state not updated",
        [](Devices& d) {
          lower::Instruction& last = get(d[0], kApply, Kind::collective);

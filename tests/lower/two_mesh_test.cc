@@ -202,11 +202,11 @@ TEST_CASE("zero_bubble computes only what other meshes wait for before it sends"
   // The first mesh sends no gradient; the last one computes the sum of losses late, too.
   CHECK(text ==
         "backward receive\n"
-        "weights fused reduce_sum load einsum add add\n"
+        "weights fused reduce_sum add load einsum add\n"
         "backward receive fused einsum send\n"
-        "weights reduce_sum einsum add add\n"
+        "weights reduce_sum add einsum add\n"
         "backward fused einsum send\n"
-        "weights einsum add add\n");
+        "weights add einsum add\n");
   const auto bytes = [&](const pipeline::PipelineSchedule& runs) {
     return lower::lower(program, 0, false, lower::memory_rules("cpu"), runs).arena_bytes;
   };
@@ -260,7 +260,7 @@ TEST_CASE("inference runs forward only, and only steps without gradients") {
               false, pipeline::inference(2, kMicroBatches));
         }) ==
         "schedule inference runs forward only, but the step computes gradients "
-        "(\"square.grad/mul\"); choose a schedule of training, such as 1f1b");
+        "(\"loss.sum.to_partial\"); choose a schedule of training, such as 1f1b");
 }
 
 TEST_CASE("one micro-batch, and one mesh with a schedule, are no special cases") {
