@@ -23,7 +23,7 @@ int first_backward(const Graph& graph);
 int first_apply(const Graph& graph);
 
 /// The node that makes a value which lives between these points, or loads it if it is an input.
-/// What takes over an operand's memory lives only from the next point on.
+/// A result that takes over an operand's memory lives only from the next point on.
 int made_at(const Graph& graph, int value, const LivePoints& points);
 
 /// Per node, the point at which it runs: its own, or where the loop runs that it is part of
