@@ -42,13 +42,6 @@ bool is_proven(const PlanCost& cost, const intra_op::SearchLimits& limits) {
   return cost.lower_bound_seconds >= (1 - limits.relative_gap) * cost.objective_seconds;
 }
 
-int in_flight(const Plan& plan, int stage) {
-  if (!plan.schedule) return 1;
-  const int count = static_cast<int>(plan.stages.size());
-  return pipeline::most_in_flight(*plan.schedule, count - stage - 1, count,
-                                  plan.stages[stage].graph.num_micro_batches);
-}
-
 /// What joining stages reads of the whole step: names of metrics and outputs. Values between stages
 /// are called after their numbers.
 Graph names_of_step(const Plan& plan) {
@@ -74,9 +67,9 @@ CountedPlan counted(Plan plan, const Cluster& cluster) {
   CountedPlan result{std::move(plan)};
   for (int s = 0; s < static_cast<int>(result.plan.stages.size()); ++s) {
     const StagePlan& stage = result.plan.stages[s];
-    result.memory_bytes =
-        std::max(result.memory_bytes,
-                 intra_op::counted_bytes(stage.plan, stage.graph).with(in_flight(result.plan, s)));
+    result.memory_bytes = std::max(
+        result.memory_bytes,
+        intra_op::counted_bytes(stage.plan, stage.graph).with(spmd::in_flight(result.plan, s)));
   }
   return result;
 }
@@ -112,7 +105,9 @@ class Replanning {
  private:
   bool is_set(int s) const { return change_.set && change_.set->op.stage == s; }
 
-  StageLimit limit(int s) const { return {memory_budget(method_, cluster_), in_flight(plan_, s)}; }
+  StageLimit limit(int s) const {
+    return {memory_budget(method_, cluster_), spmd::in_flight(plan_, s)};
+  }
 
   bool is_asked(int s) const { return change_.concerns_all() || is_set(s); }
 

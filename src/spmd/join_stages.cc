@@ -216,16 +216,21 @@ class Joining {
 
 }  // namespace
 
+int in_flight(const Plan& plan, int stage) {
+  if (!plan.schedule) return 1;
+  const int count = static_cast<int>(plan.stages.size());
+  return pipeline::most_in_flight(*plan.schedule, count - stage - 1, count,
+                                  plan.stages[stage].graph.num_micro_batches);
+}
+
 SpmdProgram partition(const Graph& graph, const Plan& plan, const Cluster& cluster) {
   if (plan.stages.size() == 1)
     return partition(plan.stages.front().graph, plan.stages.front().plan);
   std::vector<PlannedPart> parts;
   for (const StagePlan& stage : plan.stages) parts.push_back({stage.graph, stage.plan});
   SpmdProgram program = join_stages(graph, parts, cluster);
-  const auto stages = static_cast<int>(parts.size());
-  for (int after = stages - 1; plan.schedule && after >= 0; --after)
-    program.in_flight.push_back(
-        pipeline::most_in_flight(*plan.schedule, after, stages, graph.num_micro_batches));
+  for (int stage = 0; stage < static_cast<int>(parts.size()); ++stage)
+    program.in_flight.push_back(in_flight(plan, stage));
   return program;
 }
 

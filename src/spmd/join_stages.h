@@ -8,6 +8,9 @@
 
 namespace alpa::spmd {
 
+/// Micro-batches that a stage has in flight, at most; 1 without a schedule.
+int in_flight(const Plan& plan, int stage);
+
 /// The program of `graph` by its plan: its stages, partitioned and joined.
 SpmdProgram partition(const Graph& graph, const Plan& plan, const Cluster& cluster);
 
