@@ -82,6 +82,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& of, const Cl
                      const std::string* plan_path) {
   MethodOptions method = of;
   method.begin_planning();
+  const ProcessorWatch processor;
   check_options(method, cluster);
   const PassLog log(method.options.dump_dir);
   const LoweringTarget target{cluster, method.options.executor, memory_budget(method, cluster),
@@ -93,7 +94,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& of, const Cl
                              ? plan_from_text(request, read_file(*plan_path, kPlanFile), *plan_path)
                              : searched_by_rank_0(request);
   planned.seconds = method.watch.clock.seconds();
-  if (planned.seconds > method.clock_limit + kOvertimeSeconds) planned.overtime = log.phases();
+  if (processor.seconds() > method.clock_limit + kOvertimeSeconds) planned.overtime = log.phases();
   return planned;
 }
 

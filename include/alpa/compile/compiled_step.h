@@ -28,7 +28,7 @@ struct CompiledStep {
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
   /// Phases of `seconds`, "3.1 s tracing, 5.0 s searching, …", if these exceed the limit of the
-  /// method by more than a second; else empty.
+  /// method by more than a second; else empty. Time of other programs does not count.
   std::string overtime = {};
   std::shared_ptr<const lower::LoweredProgram> lowered = {};  ///< for the executor
 
