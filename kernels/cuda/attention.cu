@@ -78,7 +78,7 @@ __device__ void put_row(T* out, const Sum<T> (&sums)[kParts], Sum<T> factor, std
   }
 }
 
-struct Place {
+struct RowOfHead {
   std::int64_t batch, i, head;
 };
 
@@ -91,14 +91,14 @@ __device__ void for_places(std::int64_t batch, std::int64_t heads, std::int64_t 
   for (std::int64_t place = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32; place < places;
        place += gridDim.x * std::int64_t{kWarps}) {
     const Division at = divide(place, n), row = divide(at.quotient, heads);
-    body(Place{row.quotient, at.remainder, row.remainder});
+    body(RowOfHead{row.quotient, at.remainder, row.remainder});
   }
 }
 
 /// body(key, whether it is seen) for the keys that a query may see, by all lanes together. The
 /// query sees as many as query `at` would without a cache.
 template <class Body>
-__device__ void for_keys(const AttentionShape& s, const std::uint8_t* mask, const Place& query,
+__device__ void for_keys(const AttentionShape& s, const std::uint8_t* mask, const RowOfHead& query,
                          std::int64_t at, const Body& body) {
   for (std::int64_t first = 0; first < seen_keys(s, at); first += 32) {
     const std::int64_t key = first + threadIdx.x % 32;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
     attend(const __grid_constant__ AttentionShape s, const AttentionTensors x,
            const StepNumbers* step) {
   using S = Sum<T>;
-  for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
+  for_places(s.batch, s.heads, s.queries, [&](const RowOfHead& at) {
     const std::int64_t key_head = at.head / s.group;
     const T* const q = row_of<T>(x.q, at.batch, s.queries, at.i, s.heads, at.head, s.width);
     S largest = -infinity<S>(), sum = 0, values[kParts] = {};
@@ -174,7 +174,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     sum_products(const __grid_constant__ AttentionShape s, const AttentionGradTensors x) {
   using S = Sum<T>;
-  for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
+  for_places(s.batch, s.heads, s.queries, [&](const RowOfHead& at) {
     const auto row = [&](const void* tensor) {
       return row_of<T>(tensor, at.batch, s.queries, at.i, s.heads, at.head, s.width);
     };
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kThreads)
     differentiate_queries(const __grid_constant__ AttentionShape s, const AttentionGradTensors x,
                           const StepNumbers* step) {
   using S = Sum<T>;
-  for_places(s.batch, s.heads, s.queries, [&](const Place& at) {
+  for_places(s.batch, s.heads, s.queries, [&](const RowOfHead& at) {
     S dq[kParts] = {};
     for_keys(s, x.mask, at, at.i, [&](std::int64_t key, bool seen) {
       const S d = seen ? differentiate<T>(s, x, step, at.batch, at.head, at.i, key).dproduct : S(0);
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kThreads)
     differentiate_keys(const __grid_constant__ AttentionShape s, const AttentionGradTensors x,
                        const StepNumbers* step) {
   using S = Sum<T>;
-  for_places(s.batch, s.key_heads, s.keys, [&](const Place& at) {
+  for_places(s.batch, s.key_heads, s.keys, [&](const RowOfHead& at) {
     S dk[kParts] = {}, dv[kParts] = {};
     for (std::int64_t g = 0; g < s.group; ++g) {
       const std::int64_t head = at.head * s.group + g;

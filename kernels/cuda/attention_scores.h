@@ -64,8 +64,8 @@ class Dropout {
 // results n is a number, of which bit 4 n + i is element i's.
 
 /// Rows are queries, from `query` on, and columns keys: two lanes share the draws of two rows.
-template <int n, class Lane>
-__device__ unsigned kept_of_queries(const Dropout& dropout, const Lane& at, std::int64_t query,
+template <int n, class WarpLane>
+__device__ unsigned kept_of_queries(const Dropout& dropout, const WarpLane& at, std::int64_t query,
                                     std::int64_t key) {
   const int which = at.lane % 2, of_four = at.pair & 2;
   unsigned own = 0;
@@ -79,8 +79,8 @@ __device__ unsigned kept_of_queries(const Dropout& dropout, const Lane& at, std:
 
 /// Rows are keys and columns queries: four lanes share the draws of their four elements, each of
 /// four keys.
-template <int n, class Lane>
-__device__ unsigned kept_of_keys(const Dropout& dropout, const Lane& at, std::int64_t query,
+template <int n, class WarpLane>
+__device__ unsigned kept_of_keys(const Dropout& dropout, const WarpLane& at, std::int64_t query,
                                  std::int64_t key) {
   const int which = at.group % 4;
   unsigned own = 0, kept = 0;

@@ -24,7 +24,7 @@ template <int width, int rows>
 constexpr int kTileWords = rows* kLead<width> / 8;  ///< of 16 bytes
 
 /// Where the fragments of this lane begin; see tensor_core.h.
-struct Lane {
+struct WarpLane {
   int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32),
       group = lane / 4, pair = lane % 4 * 2;
 
@@ -96,7 +96,7 @@ __device__ void load_tile(Copies<width>& copies, Bits* tile, const Head<const T>
 
 /// Rows of results that a block owns, times `factors` of their two halves.
 template <Form form, int width, class T>
-__device__ void store_rows(const Head<T>& head, std::int64_t first, const Lane& at,
+__device__ void store_rows(const Head<T>& head, std::int64_t first, const WarpLane& at,
                            const float (&results)[width / 8][4], const float (&factors)[2]) {
 #pragma unroll
   for (int n = 0; n < width / 8; ++n)
@@ -121,7 +121,7 @@ __device__ void store_rows(const Head<T>& head, std::int64_t first, const Lane& 
 
 /// Rows [16 · warp, + 16) and columns [column, + 16) of a tile as a left operand.
 template <int width>
-__device__ LeftFragment left_of(const Bits* tile, const Lane& at, int column) {
+__device__ LeftFragment left_of(const Bits* tile, const WarpLane& at, int column) {
   LeftFragment a;
   load_matrices<false>(
       a.pairs, tile + (at.warp * 16 + at.lane % 16) * kLead<width> + column + at.lane / 16 * 8);
@@ -131,7 +131,7 @@ __device__ LeftFragment left_of(const Bits* tile, const Lane& at, int column) {
 template <int width>
 struct LeftRows {
   LeftFragment parts[width / 16];
-  __device__ void load(const Bits* tile, const Lane& at) {
+  __device__ void load(const Bits* tile, const WarpLane& at) {
 #pragma unroll
     for (int k = 0; k < width / 16; ++k) parts[k] = left_of<width>(tile, at, 16 * k);
   }
@@ -140,7 +140,7 @@ struct LeftRows {
 /// c += a · rows [0, 8 n) of the tile, transposed.
 template <class T, int width, int n, class LeftAt>
 __device__ void add_products(float (&c)[n][4], const LeftAt& left, const Bits* tile,
-                             const Lane& at) {
+                             const WarpLane& at) {
 #pragma unroll
   for (int k = 0; k < width / 16; ++k) {
     const LeftFragment a = left(k);
@@ -158,7 +158,7 @@ __device__ void add_products(float (&c)[n][4], const LeftAt& left, const Bits* t
 /// c += p · rows [0, 8 n) of the tile: p is rounded to T.
 template <class T, int width, int n>
 __device__ void add_rows(float (&c)[width / 8][4], const float (&p)[n][4], const Bits* tile,
-                         const Lane& at) {
+                         const WarpLane& at) {
 #pragma unroll
   for (int k = 0; k < n / 2; ++k) {
     const float(&low)[4] = p[2 * k], (&high)[4] = p[2 * k + 1];
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(kThreads)
     attend_tiles(const __grid_constant__ AttentionShape s, const AttentionTensors x,
                  const StepNumbers* step) {
   __shared__ uint4 memory[2][2 * kTileWords<width, kKeys>];
-  const Lane at;
+  const WarpLane at;
   const Block block(s.heads, s.queries);
   const Scores scores{s, x.mask, block.batch};
   const Dropout dropout(s, step, block.batch, block.head);
@@ -362,7 +362,7 @@ __global__ void __launch_bounds__(kThreads)
     differentiate_query_tiles(const __grid_constant__ AttentionShape s,
                               const AttentionGradTensors x, const StepNumbers* step) {
   __shared__ uint4 memory[2][2 * kTileWords<width, kKeys>];
-  const Lane at;
+  const WarpLane at;
   const Block block(s.heads, s.queries);
   const Scores scores{s, x.mask, block.batch};
   const Dropout dropout(s, step, block.batch, block.head);
@@ -449,7 +449,7 @@ __global__ void __launch_bounds__(kThreads)
                             const StepNumbers* step) {
   constexpr int kTile = kQueries<width>;
   auto& tiles = *reinterpret_cast<KeyTiles<width>*>(dynamic_shared());
-  const Lane at;
+  const WarpLane at;
   const Block block(s.key_heads, s.keys);
   const auto keys_of = [&](const void* tensor) {
     return head_of<const T>(tensor, block.batch, s.keys, s.key_heads, block.head, s.width);

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, num_levels* n > 16 ? 2 : 4)
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
   for (; i < p.box.elements; i += stride) {
     std::int64_t index[] = {i};
-    Place place[1];
+    CopyPlace place[1];
     places_of(place, p.box, index);
     W levels[num_levels][n] = {}, result[n] = {};
     T next[kBatch][n] = {};

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
       index[k] = first + k * kThreads;
       if (index[k] >= c.elements) index[k] = c.elements - 1;
     }
-    Place place[kPerThread];
+    CopyPlace place[kPerThread];
     places_of(place, c, index);
     W value[kPerThread];
 #pragma unroll

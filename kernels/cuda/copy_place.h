@@ -5,14 +5,14 @@
 
 namespace alpa::cuda {
 
-struct Place {
+struct CopyPlace {
   std::int64_t x, y;
 };
 
 /// Where indices, row-major over all dimensions, stand in both tensors. The divisions of all
 /// indices by one extent are done side by side.
 template <int count>
-__device__ inline void places_of(Place (&places)[count], const CopyLaunch& c,
+__device__ inline void places_of(CopyPlace (&places)[count], const CopyLaunch& c,
                                  std::int64_t (&index)[count]) {
 #pragma unroll
   for (int k = 0; k < count; ++k) places[k] = {c.x_begin, c.y_begin};

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     const Division across = divide(i, t.tiles_across), down = divide(across.quotient, t.tiles_down);
     const std::int64_t row = down.remainder * T::side, column = across.remainder * T::side;
     std::int64_t outer[] = {down.quotient};
-    Place place[1];
+    CopyPlace place[1];
     places_of(place, t.outer, outer);
     const int rows = static_cast<int>(t.rows - row < T::side ? t.rows - row : T::side);
     const int columns =

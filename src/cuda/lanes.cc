@@ -84,7 +84,7 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
     if (const auto& [sender, receiver] = lanes_[lane].sides;
         sender.device == from && receiver.device == to && lanes_[lane].number == number)
       return static_cast<int>(lane);
-  Lane lane{{side_of(from), side_of(to)}, number, make_channel(from, to, number)};
+  CardLane lane{{side_of(from), side_of(to)}, number, make_channel(from, to, number)};
   auto& [sender, receiver] = lane.sides;
   lane.one_card = sender.index && receiver.index && sender.ordinal == receiver.ordinal;
   for (Side& side : lane.sides) {
@@ -104,7 +104,7 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
 
 void Lanes::begin_step() {
   for (auto& [instruction, flow] : flows_) flow.posted = flow.queued = 0;
-  for (Lane& lane : lanes_)
+  for (CardLane& lane : lanes_)
     for (Side& side : lane.sides) {
       side.posted.clear();
       side.first = side.came = side.went = 0;
@@ -126,7 +126,7 @@ bool Lanes::pass(int index, const lower::ListRun& run, const Operation& operatio
   } catch (...) {
     devices_[index]->blame(operation, run.micro_batch);
   }
-  Lane& lane = lanes_[flows_.at(operation.instruction).lane];
+  CardLane& lane = lanes_[flows_.at(operation.instruction).lane];
   go_on(lane, devices_[index]->card().ordinal, checked);
   return true;
 }
@@ -186,11 +186,11 @@ bool Lanes::wait(int index, const lower::ListRun& run, const Operation& operatio
 
 bool Lanes::go_on(int ordinal, bool checked) {
   bool moved = false;
-  for (Lane& lane : lanes_) moved = go_on(lane, ordinal, checked) || moved;
+  for (CardLane& lane : lanes_) moved = go_on(lane, ordinal, checked) || moved;
   return moved;
 }
 
-bool Lanes::go_on(Lane& lane, int ordinal, bool checked) {
+bool Lanes::go_on(CardLane& lane, int ordinal, bool checked) {
   bool moved = false;
   for (int side = 0; side < (lane.one_card ? 1 : 2); ++side)
     if (lane.sides[side].ordinal == ordinal)
@@ -200,7 +200,7 @@ bool Lanes::go_on(Lane& lane, int ordinal, bool checked) {
 
 /// Queues the next message of one side of a lane, or of both on one card. False: there is none to
 /// which all sides here have come, or it waits for another process.
-bool Lanes::queue_next(Lane& lane, int side, bool checked) {
+bool Lanes::queue_next(CardLane& lane, int side, bool checked) {
   const Posts posts = next_of(lane, side);
   if (posts[side] == nullptr) return false;
   Posts going = posts;
@@ -221,7 +221,7 @@ bool Lanes::queue_next(Lane& lane, int side, bool checked) {
 
 /// The message that a side queues next, or nulls if a side here has not come to it. What it points
 /// to stays until the side has queued it.
-Lanes::Posts Lanes::next_of(const Lane& lane, int side) const {
+Lanes::Posts Lanes::next_of(const CardLane& lane, int side) const {
   const std::lock_guard lock(mutex_);
   Posts posts = {};
   for (int s = 0; s < 2; ++s) {
@@ -237,7 +237,7 @@ Lanes::Posts Lanes::next_of(const Lane& lane, int side) const {
 /// Queues the sides `going` of a message; `posts`: those here. It starts when all sides here are
 /// ready: a side that came first would occupy multiprocessors until then. False: it waits for
 /// another process.
-bool Lanes::go(Lane& lane, const Posts& posts, const Posts& going) const {
+bool Lanes::go(CardLane& lane, const Posts& posts, const Posts& going) const {
   const auto& [send, receive] = posts;
   const lower::Message& message = (send ? send : receive)->operation->instruction->message;
   if (send && receive) {
@@ -283,7 +283,7 @@ void Lanes::end(const Post& post) const {
 }
 
 /// Counts a message that sides have queued, and drops those that all sides here have.
-void Lanes::note_gone(Lane& lane, const Posts& going) {
+void Lanes::note_gone(CardLane& lane, const Posts& going) {
   const std::lock_guard lock(mutex_);
   std::int64_t gone = std::numeric_limits<std::int64_t>::max();
   for (int s = 0; s < 2; ++s) {
@@ -308,31 +308,31 @@ void Lanes::wait_for(Stream stream, int ordinal) {
 }
 
 bool Lanes::waits(int ordinal) const {
-  for (const Lane& lane : lanes_)
+  for (const CardLane& lane : lanes_)
     for (const Side& side : lane.sides)
       if (side.ordinal == ordinal && side.went < side.came) return true;
   return false;
 }
 
 bool Lanes::waits_for_processes(int ordinal) const {
-  for (const Lane& lane : lanes_)
+  for (const CardLane& lane : lanes_)
     for (const Side& side : lane.sides)
       if (side.ordinal == ordinal && side.went < side.came && lane.begun) return true;
   return false;
 }
 
 void Lanes::join(Stream stream) const {
-  for (const Lane& lane : lanes_)
+  for (const CardLane& lane : lanes_)
     for (const Side& side : lane.sides)
       if (side.own_stream) order(side.stream, side.over.get(), stream);
 }
 
 void Lanes::check_health() {
-  for (Lane& lane : lanes_) lane.channel->check_health();
+  for (CardLane& lane : lanes_) lane.channel->check_health();
 }
 
 void Lanes::abort() noexcept {
-  for (Lane& lane : lanes_) lane.channel->abort();
+  for (CardLane& lane : lanes_) lane.channel->abort();
 }
 
 }  // namespace alpa::cuda

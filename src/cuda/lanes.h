@@ -88,7 +88,7 @@ class Lanes {
     std::deque<Post> posted;  ///< messages from number `first` on; one side has not queued them yet
     std::int64_t first = 0;
   };
-  struct Lane {
+  struct CardLane {
     Side sides[2];  ///< the sender, the receiver
     int number;     ///< Message::lane
     std::unique_ptr<Channel> channel;
@@ -104,20 +104,20 @@ class Lanes {
   Side side_of(int device) const;
   void post(int index, const lower::ListRun& run, const Operation& operation, int behind);
   bool wait(int index, const lower::ListRun& run, const Operation& operation, Stream stream) const;
-  bool go_on(Lane& lane, int ordinal, bool checked);
-  bool queue_next(Lane& lane, int side, bool checked);
-  Posts next_of(const Lane& lane, int side) const;
-  bool go(Lane& lane, const Posts& posts, const Posts& going) const;
+  bool go_on(CardLane& lane, int ordinal, bool checked);
+  bool queue_next(CardLane& lane, int side, bool checked);
+  Posts next_of(const CardLane& lane, int side) const;
+  bool go(CardLane& lane, const Posts& posts, const Posts& going) const;
   void begin(const Post& post) const;
   void end(const Post& post) const;
-  void note_gone(Lane& lane, const Posts& going);
+  void note_gone(CardLane& lane, const Posts& going);
   void wait_for(Stream stream, int ordinal);
   EventHandle take_event(int ordinal);
 
   LoadedDevices& devices_;
   const StillWell still_well_;
   Progress& progress_;
-  std::vector<Lane> lanes_;
+  std::vector<CardLane> lanes_;
   std::map<const lower::Instruction*, Flow> flows_;  ///< each belongs to the thread of its card
   std::vector<comm::Counts> counts_;                 ///< per device
   mutable std::mutex mutex_;                         ///< of posted messages, and of the next

@@ -37,7 +37,7 @@ int hex_digit(char c) {
 }
 
 /// "0x0000803F…": the elements' bytes, lowest first.
-std::vector<double> from_blob(const std::string& blob, std::string_view element, Place place) {
+std::vector<double> from_blob(const std::string& blob, std::string_view element, TextPlace place) {
   const std::size_t bytes = bytes_of(element), digits = 2 * bytes;
   if (!blob.starts_with("0x") || (blob.size() - 2) % digits != 0)
     fail_at(place, "dense<\"…\"> is no hexadecimal array of {}", excerpt(element));
@@ -243,7 +243,7 @@ std::string to_string(const Type& type) {
   return text + excerpt(type.element);
 }
 
-TensorType tensor_type(const Type& type, Place place) {
+TensorType tensor_type(const Type& type, TextPlace place) {
   const std::string& element = type.element;
   const auto converted = [&]() -> DType {
     if (element == "i1" || element == "ui8") return u8;

@@ -92,7 +92,7 @@ void check_results(const Call& call, const Values& results) {
 /// While one lives, names of nodes begin with the operation's line in the text.
 class LineScope {
  public:
-  LineScope(Recorder& graph, Place place) : graph_(graph) {
+  LineScope(Recorder& graph, TextPlace place) : graph_(graph) {
     graph.push_scope(fmt::format("line {}", place.line));
   }
   ~LineScope() { graph_.pop_scope(); }

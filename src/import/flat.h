@@ -17,7 +17,7 @@ inline constexpr double kMostPosition = 1 << 30;
 
 struct FlatValue {
   Type type;
-  Place place;
+  TextPlace place;
   int producer = -1;              ///< of `FlatFunction::operations`; -1: an argument, or known
   std::optional<double> known{};  ///< every element
 };

@@ -27,7 +27,7 @@ struct Flattening {
 
 std::vector<int> run_block(Flattening& f, const Block& block, Names& names);
 
-int add_value(Flattening& f, const Type& type, Place place) {
+int add_value(Flattening& f, const Type& type, TextPlace place) {
   f.flat.values.push_back({.type = type, .place = place});
   return static_cast<int>(f.flat.values.size()) - 1;
 }

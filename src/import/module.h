@@ -14,13 +14,13 @@
 namespace alpa::stablehlo {
 
 /// Where something is in the text, from 1 on.
-struct Place {
+struct TextPlace {
   int line = 1, column = 1;
 };
 
 /// Throws Error "StableHLO, line 3, column 7: …".
 template <class... Args>
-[[noreturn]] void fail_at(Place place, fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void fail_at(TextPlace place, fmt::format_string<Args...> format, Args&&... args) {
   fail("StableHLO, line {}, column {}: {}", place.line, place.column,
        fmt::format(format, std::forward<Args>(args)...));
 }
@@ -40,11 +40,11 @@ struct Type {
 std::string to_string(const Type& type);
 /// alpa's type: i1 is u8 of 0 and 1, ui32 the same bits as i32. So is ui64 below 2^32, as jax's
 /// random numbers count elements. Throws Error at `place` for others.
-TensorType tensor_type(const Type& type, Place place);
+TensorType tensor_type(const Type& type, TextPlace place);
 
 /// An attribute's value. Which members are set depends on how it is written.
 struct Attribute {
-  Place place;
+  TextPlace place;
   std::string text;                                       ///< a word, string, symbol or type
   std::vector<double> numbers;                            ///< a number, list of numbers or `dense`
   std::vector<Attribute> items;                           ///< a list of anything else
@@ -57,7 +57,7 @@ struct Block;
 /// "kind"(operands) <{attributes}> ({blocks}) : (…) -> results
 struct Operation {
   std::string kind;
-  Place place;
+  TextPlace place;
   std::vector<int> operands, results;  ///< values
   std::vector<std::pair<std::string, Attribute>> attributes;
   std::vector<Block> blocks;  ///< one of each region

@@ -26,7 +26,7 @@ struct Parser {
 };
 
 /// Values of these types, the first of which is returned.
-int add_values(Parser& p, Place place, std::string_view name, const std::vector<Type>& types) {
+int add_values(Parser& p, TextPlace place, std::string_view name, const std::vector<Type>& types) {
   const int first = static_cast<int>(p.module.types.size());
   p.module.types.insert(p.module.types.end(), types.begin(), types.end());
   if (p.module.types.size() > kMostValues) fail_at(place, "more than {} values", kMostValues);
@@ -37,7 +37,7 @@ int add_values(Parser& p, Place place, std::string_view name, const std::vector<
 
 /// The value of %a, or of %a#1, the second result.
 int find_value(Parser& p) {
-  const Place place = p.reader.place();
+  const TextPlace place = p.reader.place();
   p.reader.expect("%");
   const std::string_view name = p.reader.word();
   const int index = p.reader.take("#") ? static_cast<int>(p.reader.count()) : 0;
@@ -76,7 +76,7 @@ void read_arguments(Parser& p, Block& block) {
   p.reader.word();
   if (p.reader.take("(") && !p.reader.take(")")) {
     do {
-      const Place place = p.reader.place();
+      const TextPlace place = p.reader.place();
       p.reader.expect("%");
       const std::string_view name = p.reader.word();
       p.reader.expect(":");
@@ -123,7 +123,7 @@ std::vector<Type> read_body(Parser& p, Operation& operation) {
     for (auto& attribute : read_fields(p.reader, "}"))
       operation.attributes.push_back(std::move(attribute));
   p.reader.expect(":");
-  const Place place = p.reader.place();
+  const TextPlace place = p.reader.place();
   const std::vector<Type> operands = read_types(p);
   if (operands.size() != operation.operands.size())
     fail_at(place, "{} types for {} operands", operands.size(), operation.operands.size());

@@ -32,7 +32,7 @@ bool read_extents(std::string_view& text, Shape& shape) {
 }  // namespace
 
 Reader::Nested::Nested(Reader& reader) : reader_(reader) {
-  const Place place = reader.place();
+  const TextPlace place = reader.place();
   if (++reader.depth_ > kMostNested) {
     --reader.depth_;
     fail_at(place, "brackets are nested more than {} deep", kMostNested);
@@ -54,7 +54,7 @@ void Reader::skip() {
   }
 }
 
-Place Reader::place() {
+TextPlace Reader::place() {
   skip();
   return {line_, static_cast<int>(at_ - line_start_) + 1};
 }
@@ -117,7 +117,7 @@ double Reader::number() {
 }
 
 std::size_t Reader::count() {
-  const Place here = place();
+  const TextPlace here = place();
   const double found = number();
   if (!(found >= 0 && found <= kMostResults)) fail_at(here, "{} is no number of results", found);
   return static_cast<std::size_t>(found);
@@ -141,13 +141,13 @@ std::string_view Reader::balanced(char open, char close) {
 }
 
 void Reader::fail_here(std::string_view expected) {
-  const Place here = place();
+  const TextPlace here = place();
   const std::string_view line = rest().substr(0, std::min(rest().find('\n'), rest().size()));
   fail_at(here, "found \"{}\", expected {}", excerpt(line, 30), expected);
 }
 
 Type read_type(Reader& reader) {
-  const Place place = reader.place();
+  const TextPlace place = reader.place();
   if (!reader.take("tensor<")) {
     Type type{.element = std::string(reader.word("_.$!?*")), .shape = {}};
     if (type.element.empty()) reader.fail_here("a type");

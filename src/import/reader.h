@@ -12,7 +12,7 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  Place place();                     ///< of the next piece
+  TextPlace place();                 ///< of the next piece
   bool at_end();                     ///< nothing but spaces is left
   bool sees(std::string_view what);  ///< the next piece begins so
   bool take(std::string_view what);  ///< the same, and goes behind it

@@ -29,7 +29,7 @@
 #include "src/base/host_memory.h"
 #include "src/base/start_threads.h"
 #include "src/ops/custom_ops.h"
-#include "src/processes/channel.h"
+#include "src/processes/tagged_world.h"
 #include "src/train/data_hash.h"
 
 namespace alpa {
@@ -86,15 +86,15 @@ struct Loop {
   }
 };
 
-/// The launch of several processes that this one belongs to, with a channel for the user's calls
-/// and one for the writers.
-struct LaunchChannels {
-  explicit LaunchChannels(processes::World& world)
+/// The launch of several processes that this one belongs to, with a tagged world for the user's
+/// calls and one for the writers.
+struct LaunchWorlds {
+  explicit LaunchWorlds(processes::World& world)
       : world(world),
-        calls(world, processes::Channel::Waiting::hurried),
-        writers(world, processes::Channel::Waiting::patient) {}
+        calls(world, processes::TaggedWorld::Waiting::hurried),
+        writers(world, processes::TaggedWorld::Waiting::patient) {}
   processes::World& world;
-  processes::Channel calls, writers;
+  processes::TaggedWorld calls, writers;
 };
 
 /// The position after so many steps with one batch each.
@@ -322,7 +322,7 @@ struct Checkpoints::Impl {
 
   const std::string folder;
   CheckpointOptions options;
-  std::optional<LaunchChannels> launch;  ///< none: this process is alone
+  std::optional<LaunchWorlds> launch;  ///< none: this process is alone
   bool locked = false;
   std::optional<FolderLock> lock;  ///< rank 0's
   std::optional<Loop> loop;

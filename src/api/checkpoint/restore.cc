@@ -87,7 +87,8 @@ auto undamaged(Read read) {
 }
 
 /// Rank 0's, in all processes.
-Manifest manifest_in_all(const std::string& folder, std::int64_t step, processes::Channel* launch) {
+Manifest manifest_in_all(const std::string& folder, std::int64_t step,
+                         processes::TaggedWorld* launch) {
   const auto read = [&] { return read_manifest_text(folder, step); };
   return undamaged([&] {
     return parse_manifest_of(launch ? launch->world().from_rank_0(read) : read(), folder, step);
@@ -98,7 +99,7 @@ Manifest manifest_in_all(const std::string& folder, std::int64_t step, processes
 
 RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
                                 const StateContent& content, std::byte* snapshot,
-                                const RestoreOptions& options, processes::Channel* launch) {
+                                const RestoreOptions& options, processes::TaggedWorld* launch) {
   const std::string path = folder + "/" + folder_of_step(step), title = shown_path(path);
   const Manifest manifest = manifest_in_all(folder, step, launch);
   const bool all = options.only.empty();

@@ -7,7 +7,7 @@
 #include "alpa/checkpoint/checkpoints.h"
 #include "src/api/checkpoint/manifest.h"
 #include "src/api/checkpoint/state_content.h"
-#include "src/processes/channel.h"
+#include "src/processes/tagged_world.h"
 
 namespace alpa::checkpoint {
 
@@ -30,6 +30,6 @@ struct RestoredCheckpoint {
 /// one finds is thrown in all. Null: this process is alone.
 RestoredCheckpoint restore_step(const std::string& folder, std::int64_t step,
                                 const StateContent& content, std::byte* snapshot,
-                                const RestoreOptions& options, processes::Channel* launch);
+                                const RestoreOptions& options, processes::TaggedWorld* launch);
 
 }  // namespace alpa::checkpoint

@@ -145,7 +145,7 @@ void check_seen(const std::string& path, const Manifest& manifest,
 
 /// Rank 0's part of a save. Returns what the others are told at the end.
 std::string save_as_rank_0(const std::string& folder, Snapshot& snapshot, int keep,
-                           processes::Channel& launch) {
+                           processes::TaggedWorld& launch) {
   const processes::World& world = launch.world();
   try {
     publish(folder, snapshot.manifest.step, [&](const std::string& path) {
@@ -168,7 +168,7 @@ std::string save_as_rank_0(const std::string& folder, Snapshot& snapshot, int ke
 }
 
 void save_together(const std::string& folder, Snapshot& snapshot, int keep,
-                   processes::Channel& launch) {
+                   processes::TaggedWorld& launch) {
   const processes::World& world = launch.world();
   std::string told;
   if (world.rank() == 0) {
@@ -186,7 +186,7 @@ void save_together(const std::string& folder, Snapshot& snapshot, int keep,
 }  // namespace
 
 void save_snapshot(const std::string& folder, Snapshot snapshot, int keep,
-                   processes::Channel* launch) {
+                   processes::TaggedWorld* launch) {
   Manifest& manifest = snapshot.manifest;
   manifest.tensors = tensors_of(snapshot);
   manifest.plan_hash = fmt::format("{:016x}", fnv1a(snapshot.plan));

@@ -9,7 +9,7 @@
 #include "alpa/ir/graph.h"
 #include "src/api/checkpoint/manifest.h"
 #include "src/api/checkpoint/shares.h"
-#include "src/processes/channel.h"
+#include "src/processes/tagged_world.h"
 
 namespace alpa::checkpoint {
 
@@ -29,6 +29,6 @@ struct Snapshot {
 /// `launch`: collective, all processes throw the same, which names the rank, too; null: this
 /// process is alone.
 void save_snapshot(const std::string& folder, Snapshot snapshot, int keep,
-                   processes::Channel* launch);
+                   processes::TaggedWorld* launch);
 
 }  // namespace alpa::checkpoint

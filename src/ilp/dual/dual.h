@@ -133,7 +133,7 @@ class Dual {
 
   /// A shared term: its edges, and where row and column of a pair of classes of each are.
   struct DualTerm {
-    struct Part {
+    struct TermEdge {
       int edge = -1, reader = -1, group = 0;
       bool from_a = false;                    // a is the source
       std::vector<int> columns;               // of the term, by class of the reader
@@ -141,7 +141,7 @@ class Dual {
       std::vector<int> contested_class = {};  // by contested column
     };
     int index = -1;
-    std::vector<Part> parts = {};
+    std::vector<TermEdge> parts = {};
     std::vector<int> rows;  // that the source can choose
     // columns that cost something and that several readers can want
     std::vector<int> contested = {};
@@ -162,8 +162,8 @@ class Dual {
   };
 
   void add_term(int term, std::size_t& messages);
-  DualTerm::Part part_of(const DualTerm& term, int reader, const Classes& of_source,
-                         std::size_t& messages);
+  DualTerm::TermEdge part_of(const DualTerm& term, int reader, const Classes& of_source,
+                             std::size_t& messages);
   void add_column(DualTerm& term, int column);
   int add_edge(DualEdge edge, std::size_t& messages);
   void pass(bool forward);
@@ -180,7 +180,7 @@ class Dual {
     std::size_t stride;
   };
   Line line_of(const DualEdge& edge, bool of_a, int strategy) const;
-  std::size_t share_at(const DualTerm::Part& part, std::size_t row_class,
+  std::size_t share_at(const DualTerm::TermEdge& part, std::size_t row_class,
                        std::size_t column_class) const;
   void start_shares(const DualTerm& term, int row_class, int column, double cost, int readers);
   void start_messages(const DualTerm& term);

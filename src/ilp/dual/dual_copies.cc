@@ -169,7 +169,7 @@ void Dual::rescale(const DualTerm& term, std::size_t row_class, std::size_t copy
   std::vector<double*>& shares = paid_;
   shares.clear();
   std::array<double, 1u << kMostGroups> of_group{};
-  for (const DualTerm::Part& part : term.parts) {
+  for (const DualTerm::TermEdge& part : term.parts) {
     if (part.column_class[column] < 0) continue;
     shares.push_back(&state_.shares[share_at(part, row_class, part.column_class[column])]);
     of_group[1u << part.group] += *shares.back();
@@ -209,7 +209,7 @@ Cost Dual::exact_limit(const SharedTerm& term, const SharedCopy& copy, int row, 
 /// The groups of the readers that can want the column.
 unsigned Dual::groups_of(const DualTerm& term, int column) const {
   unsigned groups = 0;
-  for (const DualTerm::Part& part : term.parts)
+  for (const DualTerm::TermEdge& part : term.parts)
     if (part.column_class[column] >= 0) groups |= 1u << part.group;
   return groups;
 }
@@ -223,7 +223,8 @@ double Dual::cells_of_copies() const {
       const SharedCopy& copy = model_->terms[term.index].copies[k];
       const double sets = std::ldexp(1, std::popcount(term.groups[k])) - 1;
       double payers = 0;
-      for (const DualTerm::Part& part : term.parts) payers += part.column_class[copy.column] >= 0;
+      for (const DualTerm::TermEdge& part : term.parts)
+        payers += part.column_class[copy.column] >= 0;
       cells += rows *
                (kTuning.dual_copies.row_of_copy_cells +
                 sets * (kTuning.dual_copies.set_cells + kTuning.dual_copies.payer_cells * payers));
@@ -251,7 +252,7 @@ void Dual::round_shares(Exact& exact) const {
   const WholeSums upto = whole_sums(exact.shift);
   for (const DualTerm& term : terms_) {
     const SharedTerm& source = model_->terms[term.index];
-    for (const DualTerm::Part& part : term.parts)
+    for (const DualTerm::TermEdge& part : term.parts)
       exact.shares[part.edge].resize(edges_[part.edge].lines_a * edges_[part.edge].lines_b);
     for (int c = 0; c < source.columns; ++c) {
       const SharedCopy* copy = term.copy_at[c] < 0 ? nullptr : &source.copies[term.copy_at[c]];
@@ -273,7 +274,7 @@ void Dual::round_shares(Exact& exact) const {
 void Dual::round_shares(const DualTerm& term, int row_class, int column,
                         std::array<Cost, 1u << kMostGroups>& left, Exact& exact) const {
   const auto row = static_cast<std::size_t>(row_class);
-  for (const DualTerm::Part& part : term.parts) {
+  for (const DualTerm::TermEdge& part : term.parts) {
     const int wanted = part.column_class[column];
     if (wanted < 0) continue;
     const unsigned group = 1u << part.group;

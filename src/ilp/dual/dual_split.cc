@@ -47,7 +47,7 @@ void Dual::add_term(int index, std::size_t& messages) {
     term.parts.push_back(part_of(term, j, of_source, messages));
   for (int c = 0; c < source.columns; ++c) add_column(term, c);
   for (const SharedCopy& copy : source.copies) term.groups.push_back(groups_of(term, copy.column));
-  for (DualTerm::Part& part : term.parts)
+  for (DualTerm::TermEdge& part : term.parts)
     for (int c : term.contested) {
       part.contested_class.push_back(part.column_class[c]);
       term.able.push_back(part.column_class[c] >= 0 ? 1 : 0);
@@ -58,11 +58,11 @@ void Dual::add_term(int index, std::size_t& messages) {
 }
 
 /// The reader's edge to the source, with room for its shares.
-Dual::DualTerm::Part Dual::part_of(const DualTerm& term, int reader, const Classes& of_source,
-                                   std::size_t& messages) {
+Dual::DualTerm::TermEdge Dual::part_of(const DualTerm& term, int reader, const Classes& of_source,
+                                       std::size_t& messages) {
   const SharedTerm& source = model_->terms[term.index];
   const SharedEnd& end = source.readers[reader];
-  DualTerm::Part part{.reader = reader, .group = end.group, .columns = distinct(end.classes)};
+  DualTerm::TermEdge part{.reader = reader, .group = end.group, .columns = distinct(end.classes)};
   const Classes of_reader = places(end.classes, part.columns);
   const int source_at = at_[source.source.node], reader_at = at_[end.node];
   const std::size_t rows = term.rows.size(), columns = part.columns.size();
@@ -86,9 +86,9 @@ Dual::DualTerm::Part Dual::part_of(const DualTerm& term, int reader, const Class
 
 /// Starts the shares of a column, and notes whether readers compete for it.
 void Dual::add_column(DualTerm& term, int column) {
-  const auto readers = static_cast<int>(
-      std::count_if(term.parts.begin(), term.parts.end(),
-                    [&](const DualTerm::Part& part) { return part.column_class[column] >= 0; }));
+  const auto readers = static_cast<int>(std::count_if(
+      term.parts.begin(), term.parts.end(),
+      [&](const DualTerm::TermEdge& part) { return part.column_class[column] >= 0; }));
   bool costs = false;
   for (std::size_t r = 0; r < term.rows.size(); ++r) {
     const double cost = static_cast<double>(model_->terms[term.index].cost(term.rows[r], column));
@@ -108,13 +108,13 @@ void Dual::add_column(DualTerm& term, int column) {
 void Dual::start_shares(const DualTerm& term, int row_class, int column, double cost, int readers) {
   const SharedTerm& source = model_->terms[term.index];
   const std::size_t cell = static_cast<std::size_t>(term.rows[row_class]) * source.columns + column;
-  const auto before = [&](const DualTerm::Part& part) {
+  const auto before = [&](const DualTerm::TermEdge& part) {
     return source.splits[part.reader].shares[cell];
   };
   double known = 0;
-  for (const DualTerm::Part& part : term.parts)
+  for (const DualTerm::TermEdge& part : term.parts)
     if (part.column_class[column] >= 0 && !source.splits.empty()) known += before(part);
-  for (const DualTerm::Part& part : term.parts)
+  for (const DualTerm::TermEdge& part : term.parts)
     if (part.column_class[column] >= 0)
       state_.shares[share_at(part, row_class, part.column_class[column])] =
           known > 0 ? cost * (before(part) / known) : cost / readers;
@@ -123,7 +123,7 @@ void Dual::start_shares(const DualTerm& term, int row_class, int column, double 
 /// The messages remembered, after those of all edges have been set to 0.
 void Dual::start_messages(const DualTerm& term) {
   const SharedTerm& source = model_->terms[term.index];
-  for (const DualTerm::Part& part : term.parts) {
+  for (const DualTerm::TermEdge& part : term.parts) {
     if (source.splits.empty()) continue;
     const DualEdge& edge = edges_[part.edge];
     const SharedTerm::Split& split = source.splits[part.reader];
@@ -138,7 +138,8 @@ void Dual::start_messages(const DualTerm& term) {
   }
 }
 
-std::size_t Dual::share_at(const DualTerm::Part& part, std::size_t row, std::size_t column) const {
+std::size_t Dual::share_at(const DualTerm::TermEdge& part, std::size_t row,
+                           std::size_t column) const {
   const DualEdge& edge = edges_[part.edge];
   return edge.at_shares + (part.from_a ? row * edge.lines_b + column : column * edge.lines_b + row);
 }
@@ -147,7 +148,7 @@ void Dual::remember_splits(Model& model) const {
   for (const DualTerm& term : terms_) {
     SharedTerm& target = model.terms[term.index];
     target.splits.assign(target.readers.size(), {});
-    for (const DualTerm::Part& part : term.parts) {
+    for (const DualTerm::TermEdge& part : term.parts) {
       const DualEdge& edge = edges_[part.edge];
       const auto messages = [&](bool a) {
         const auto first =
@@ -175,7 +176,7 @@ void Dual::split_terms() {
 
 /// Messages of a part to its source's classes and, by contested column, to its reader's.
 void Dual::collect(const DualTerm& term, std::size_t j) {
-  const DualTerm::Part& part = term.parts[j];
+  const DualTerm::TermEdge& part = term.parts[j];
   const DualEdge& edge = edges_[part.edge];
   const auto lines = [&](bool a, double* out) {
     collapse(state_.messages.data() + (a ? edge.at_a : edge.at_b),
@@ -219,7 +220,7 @@ void Dual::split(const DualTerm& term) {
 
 /// The part's shares of one row: up to the level of all parts.
 void Dual::give_shares(const DualTerm& term, std::size_t j, std::size_t r) {
-  const DualTerm::Part& part = term.parts[j];
+  const DualTerm::TermEdge& part = term.parts[j];
   const DualEdge& edge = edges_[part.edge];
   const double* base = split_columns_.data() + j * term.contested.size();
   const double own = split_rows_[j * term.rows.size() + r];
@@ -240,7 +241,7 @@ void Dual::extrapolate_shares(const DualTerm& term, const State& before, double 
   for (std::size_t r = 0; r < term.rows.size(); ++r)
     for (std::size_t k = 0; k < term.contested.size(); ++k) {
       double sum = 0;
-      for (const DualTerm::Part& part : term.parts) {
+      for (const DualTerm::TermEdge& part : term.parts) {
         if (part.contested_class[k] < 0) continue;
         const std::size_t at = share_at(part, r, part.contested_class[k]);
         double& share = state_.shares[at];
@@ -248,7 +249,7 @@ void Dual::extrapolate_shares(const DualTerm& term, const State& before, double 
         sum += share;
       }
       const double scale = sum > 0 ? term.costs[r * term.contested.size() + k] / sum : 1;
-      for (const DualTerm::Part& part : term.parts)
+      for (const DualTerm::TermEdge& part : term.parts)
         if (part.contested_class[k] >= 0)
           state_.shares[share_at(part, r, part.contested_class[k])] *= scale;
     }
@@ -263,7 +264,7 @@ void Dual::level_above_zero(const DualTerm& term, std::size_t r, std::size_t k) 
                        split_rows_[j * term.rows.size() + r]);
   level(level_, term.costs[r * term.contested.size() + k]);
   std::size_t next = 0;
-  for (const DualTerm::Part& part : term.parts)
+  for (const DualTerm::TermEdge& part : term.parts)
     if (part.contested_class[k] >= 0)
       state_.shares[share_at(part, r, part.contested_class[k])] = level_[next++];
 }

@@ -19,7 +19,7 @@ namespace alpa::intra_op {
 namespace {
 
 /// A layer, or what belongs to none.
-struct Part {
+struct LayerPart {
   int layer = -1;
   Subgraph sub;
   std::shared_ptr<const LayerTable> table;
@@ -77,8 +77,8 @@ class LayeredProblem {
     }
     result.parts = static_cast<int>(parts_.size());
     result.tables = static_cast<int>(different.size());
-    for (Part& part : parts_) add_own_ends(part);
-    for (Part& part : parts_) add_places(part);
+    for (LayerPart& part : parts_) add_own_ends(part);
+    for (LayerPart& part : parts_) add_places(part);
     for (const auto& [value, readers] : readers_) add_copies(value, readers);
     if (!search()) return too_large_;
     result.plan = plan_of();
@@ -105,7 +105,7 @@ class LayeredProblem {
     return found;
   }
 
-  bool find_table(Part& part, int& new_tables) {
+  bool find_table(LayerPart& part, int& new_tables) {
     PartView view{part.sub.graph, {}, {}};
     for (int value : part.sub.values) view.boundaries.push_back(boundaries_[value]);
     for (std::size_t n = 0; n < part.sub.nodes.size(); ++n)
@@ -136,7 +136,7 @@ class LayeredProblem {
   }
 
   /// With the pins of the part's own nodes, by their numbers there.
-  AutoShardOptions options_for(const Part& part) const {
+  AutoShardOptions options_for(const LayerPart& part) const {
     AutoShardOptions options = options_;
     options.allowed.pins.clear();
     for (const PinnedNode& pin : options_.allowed.pins)
@@ -152,7 +152,7 @@ class LayeredProblem {
   }
 
   /// Nodes for the specs in which a part leaves values, and which its uses of open values want.
-  void add_own_ends(Part& part) {
+  void add_own_ends(LayerPart& part) {
     part.axes.assign(part.table->axes.size(), -1);
     for (std::size_t a = 0; a < part.axes.size(); ++a) {
       const TableAxis& axis = part.table->axes[a];
@@ -180,7 +180,7 @@ class LayeredProblem {
     return at->second;
   }
 
-  void add_places(Part& part) {
+  void add_places(LayerPart& part) {
     std::vector<std::vector<int>>
         places;  // per axis, of the table's specs by states of the joint problem's node
     for (std::size_t a = 0; a < part.axes.size(); ++a) {
@@ -199,7 +199,7 @@ class LayeredProblem {
     places_.push_back(std::move(places));
   }
 
-  static int place_of(const ShardingSpec& spec, const TableAxis& axis, const Part& part) {
+  static int place_of(const ShardingSpec& spec, const TableAxis& axis, const LayerPart& part) {
     const auto at = std::find(axis.specs.begin(), axis.specs.end(), spec);
     require(at != axis.specs.end(),
             "plan_by_layers: value %{} may enter layer {} as {}, a spec that no input can have; "
@@ -419,7 +419,7 @@ class LayeredProblem {
   ShardingPlan plan_of() {
     std::vector<Strategy> strategies(graph_.nodes.size());
     for (std::size_t p = 0; p < parts_.size(); ++p) {
-      const Part& part = parts_[p];
+      const LayerPart& part = parts_[p];
       const std::vector<Strategy> chosen = part.table->chosen(specs_of(p, choice_));
       for (std::size_t n = 0; n < chosen.size(); ++n) {
         const int node = part.sub.nodes[n];
@@ -456,7 +456,7 @@ class LayeredProblem {
   const LayeringLimits limits_;
   const std::vector<LoopShare> shares_;
   const std::vector<BoundaryKind> boundaries_;
-  std::vector<Part> parts_;
+  std::vector<LayerPart> parts_;
   std::vector<std::vector<std::vector<int>>> places_;  ///< per part and axis, see add_places
   LayerTooLarge too_large_;
   double units_ = 0;

@@ -1,5 +1,5 @@
-// src/processes/channel.cc — collective calls with a tag of their own
-#include "src/processes/channel.h"
+// src/processes/tagged_world.cc — collective calls with a tag of their own
+#include "src/processes/tagged_world.h"
 
 #include <unistd.h>
 
@@ -34,14 +34,14 @@ std::string name_of_rank(const World& world, int rank) {
   return to_string(world.processes()[static_cast<std::size_t>(rank)], world.size());
 }
 
-Channel::Channel(World& world, Waiting waiting)
+TaggedWorld::TaggedWorld(World& world, Waiting waiting)
     : world_(world), waiting_(waiting), tag_(world.reserve_tags(1)) {
   for (int peer = 0; peer < world.size(); ++peer) requests_.emplace_back();
 }
 
 /// Runs a collective call; if the launch fails meanwhile, throws LaunchFailed.
 template <class Call>
-auto Channel::together(Call&& call) {
+auto TaggedWorld::together(Call&& call) {
   world_.require_alive();
   try {
     return call();
@@ -50,13 +50,13 @@ auto Channel::together(Call&& call) {
   }
 }
 
-void Channel::post(int peer, void* data, std::int64_t bytes, bool sends) {
+void TaggedWorld::post(int peer, void* data, std::int64_t bytes, bool sends) {
   Request& request = requests_[peer];
   request.set(peer, tag_, static_cast<std::byte*>(data), bytes, sends);
   world_.courier().post(request, /*waits=*/waiting_ == Waiting::hurried);
 }
 
-void Channel::wait(int peer) {
+void TaggedWorld::wait(int peer) {
   Request& request = requests_[peer];
   if (waiting_ == Waiting::hurried) return world_.courier().wait(request);
   std::uint32_t state = Request::kPosted;
@@ -64,7 +64,7 @@ void Channel::wait(int peer) {
   if (state == Request::kAborted) throw Aborted();
 }
 
-std::string Channel::from_rank_0(std::string bytes) {
+std::string TaggedWorld::from_rank_0(std::string bytes) {
   return together([&] {
     const bool sends = world_.rank() == 0;
     const int first = sends ? 1 : 0, end = sends ? world_.size() : 1;
@@ -78,7 +78,7 @@ std::string Channel::from_rank_0(std::string bytes) {
   });
 }
 
-std::vector<std::string> Channel::to_rank_0(const std::string& bytes) {
+std::vector<std::string> TaggedWorld::to_rank_0(const std::string& bytes) {
   return together([&] {
     std::vector<std::string> all;
     const auto own = static_cast<std::size_t>(world_.rank());
@@ -101,7 +101,7 @@ std::vector<std::string> Channel::to_rank_0(const std::string& bytes) {
   });
 }
 
-void Channel::in_all(const std::function<void()>& body) {
+void TaggedWorld::in_all(const std::function<void()>& body) {
   const std::vector<std::string> failures = to_rank_0(failure_of(body));
   std::string first;
   for (int rank = 0; rank < std::ssize(failures) && first.empty(); ++rank)

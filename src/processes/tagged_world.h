@@ -1,6 +1,6 @@
 #pragma once
 /// Calls that all processes make together beside those of `World`: by another thread, at its own
-/// time. A channel has a tag of its own. Thread rule: one thread of a process at a time.
+/// time. A tagged world has a tag of its own. Thread rule: one thread of a process at a time.
 #include <deque>
 #include <functional>
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace alpa::processes {
 
-class Channel {
+class TaggedWorld {
  public:
-  /// Polling of the progress thread while this channel waits: `hurried` polls without pause;
+  /// Polling of the progress thread while this one waits: `hurried` polls without pause;
   /// `patient`, for threads in the background, leaves the cores to others.
   enum class Waiting { hurried, patient };
 
   /// Collective: takes a tag.
-  Channel(World& world, Waiting waiting);
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
+  TaggedWorld(World& world, Waiting waiting);
+  TaggedWorld(const TaggedWorld&) = delete;
+  TaggedWorld& operator=(const TaggedWorld&) = delete;
 
   World& world() const { return world_; }
 
