@@ -4,7 +4,6 @@
 
 #include "../../src/ilp/dual/dual.h"
 #include "../../src/ilp/reduce/presolve.h"
-#include "../../src/ilp/search/lagrange.h"
 #include "../../src/ilp/search/local_search.h"
 #include "random_problem.h"
 
@@ -96,52 +95,6 @@ TEST_CASE("fixing with a cutoff at the optimum leaves nothing cheaper") {
     } catch (const Contradiction&) {  // nothing is left at all
     }
   });
-}
-
-TEST_CASE("priced rows bound the optimum from below and their choice keeps the rows") {
-  int priced_models = 0, met = 0;
-  for_each_model(530'000, 1500, [&](const Model& model, Cost optimum) {
-    auto priced = price_rows(model, {}, 20, Deadline(60));
-    if (!priced) return;
-    ++priced_models;
-    CHECK(priced->bound <= optimum);
-    CHECK(priced->cost >= optimum);
-    if (!priced->choice.empty()) CHECK(fits(model, priced->choice));
-    met += priced->bound == priced->cost;
-  });
-  CHECK(priced_models > 200);
-  CHECK(met > priced_models / 4);
-}
-
-/// Costs of milliards, amounts of 10^15 and limits missed by single units.
-Problem draw_large(std::uint64_t seed, int nodes) {
-  Problem problem = testing::draw_problem(seed, nodes);
-  testing::Draw draw{std::mt19937_64(seed)};
-  for (Node& node : problem.nodes) {
-    for (std::int64_t& cost : node.costs)
-      if (cost < kInfinite) cost *= 1'000'000'000;
-    for (Usage& usage : node.usages)
-      for (std::int64_t& amount : usage.amounts)
-        amount = amount * 1'000'000'000'000'000 + draw.below(3);
-  }
-  if (problem.usage_limit) *problem.usage_limit *= 1'000'000'000'000'000;
-  return problem;
-}
-
-TEST_CASE(
-    "priced rows bound the optimum from below where amounts are large and exceeded by little") {
-  int priced_models = 0;
-  for_each_model(
-      560'000, 3000,
-      [&](const Model& model, Cost optimum) {
-        auto priced = price_rows(model, {}, 40, Deadline(60));
-        if (!priced) return;
-        ++priced_models;
-        CHECK(priced->bound <= optimum);
-        CHECK(priced->cost >= optimum);
-      },
-      draw_large);
-  CHECK(priced_models > 400);
 }
 
 TEST_CASE("repaired and improved choices keep the rows") {

@@ -139,6 +139,9 @@ void normalise(Model& model) {
   if (worst.missing > 0) throw worst;
 }
 
+namespace {
+
+/// Largest usage the nodes could reach at each row.
 std::vector<Cost> largest_usage(const Model& model) {
   Counts sums(model.slack.size() + 1, 0);
   for (const ModelNode& node : model.nodes)
@@ -151,6 +154,8 @@ std::vector<Cost> largest_usage(const Model& model) {
   sums.pop_back();
   return sums;
 }
+
+}  // namespace
 
 std::vector<int> fitting_strategies(const Model& model, int index) {
   const ModelNode& node = model.nodes[index];

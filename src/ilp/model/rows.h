@@ -25,9 +25,6 @@ class RowPrices {
 /// chosen is taken from `slack`. Throws Contradiction naming the row that lacks most.
 void normalise(Model& model);
 
-/// Largest usage the nodes could reach at each row.
-std::vector<Cost> largest_usage(const Model& model);
-
 /// Strategies of `node` that fit the slack left when all others use least,
 /// ascending. Needs normal pieces.
 std::vector<int> fitting_strategies(const Model& model, int node);

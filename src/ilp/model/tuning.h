@@ -147,20 +147,14 @@ struct Tuning {
   struct Core {
     /// larger cores are left to the dual bound and to large neighbourhood search
     double branch_cells = 300'000;
-    /// Larger models are not written with all copies as nodes to see whether elimination takes
-    /// them.
-    std::int64_t wide_cells = 3'000'000;
     /// The first step of the multipliers where good ones are known.
     double known_step = 0.01;
-    /// Prices of rows that are tried where elimination solves the rest.
-    int price_trials = 40;
     /// The bound goes on while a round leaves less than this part of the strategies or of the gap.
     double worth_again = 0.9;
     /// Seconds that CBC takes before it first looks at the time, with a margin.
     double branch_seconds_per_cell = 5e-6;
-    /// Share of the time that CBC takes; less where prices of the rows led to a choice: searching
-    /// around it gains more.
-    double branch_share = 0.9, branch_share_priced = 0.3;
+    /// Share of the time that CBC takes.
+    double branch_share = 0.9;
     /// With a node per copy, a model may have this part of the cells.
     double branch_part_with_copies = 0.1;
     /// A proven bound and fixing take about as long as it takes to make the dual; without time for
@@ -183,18 +177,6 @@ struct Tuning {
     int first_conflicts = 100;
     int most_conflicts = 1 << 24;
   } dive;
-
-  struct Lagrange {
-    double smallest_step = 0.01, shrink = 0.5;
-    /// Trials without a better bound after which the step shrinks.
-    int patience = 2;
-    /// Without a choice prices rise from the first multiple of the best to the second, by a factor.
-    double first_rise = 1.05, last_rise = 20, rise = 1.4;
-    /// Without a choice the goal of a step is above the value by this share.
-    double goal = 0.1;
-    int repair_moves = 200;
-    int least_usages = 3;
-  } lagrange;
 
   struct LargeNeighbourhoods {
     /// A part takes this long at most. Its size, in nodes, shrinks and grows so that it takes

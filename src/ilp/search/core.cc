@@ -14,7 +14,6 @@
 #include "src/ilp/search/ascent.h"
 #include "src/ilp/search/branch.h"
 #include "src/ilp/search/dive.h"
-#include "src/ilp/search/lagrange.h"
 #include "src/ilp/search/large_neighbourhood_search.h"
 #include "src/ilp/search/least_excess.h"
 #include "src/ilp/search/local_search.h"
@@ -71,7 +70,6 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (is_cut_off()) return;
-      if (options_.methods.presolve.elimination && !has_copies(model_)) try_prices();
       find_first(kTuning.core.first_dives, grace_);
       if (!has_copies(model_))
         find_first(kAllDives,
@@ -81,7 +79,6 @@ class Core {
           options_.methods.dual_sweeps > 0 && options_.methods.presolve.arc_consistency;
       if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
-      if (!done() && options_.methods.presolve.elimination && has_copies(model_)) try_prices();
       const bool later = has_terms(model_) && dual && options_.methods.large_neighbourhood_search;
       if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
@@ -171,30 +168,6 @@ class Core {
     const auto size = static_cast<double>(cells(model_));
     return has_cbc() && options_.methods.use_cbc && size <= kTuning.core.branch_cells &&
            deadline_.left() > kTuning.core.branch_seconds_per_cell * size;
-  }
-
-  /// Exact solutions under prices of the rows, where elimination allows them;
-  /// at most half of the time.
-  void try_prices() {
-    const Deadline half = deadline_.within(deadline_.left() / 2);
-    std::optional<Priced> priced;
-    if (!has_terms(model_))
-      priced = price_rows(model_, options_, kTuning.core.price_trials, half);
-    else if (!model_.slack.empty() && cells(model_) <= kTuning.core.wide_cells)
-      priced = price_copies(half);
-    if (priced && !priced->choice.empty()) take(priced->choice);
-    if (priced) raise_bound(model_.constant + priced->bound);
-    priced_ = priced && !priced->choice.empty();
-  }
-
-  /// With a node per copy, which the model keeps if that can be eliminated.
-  std::optional<Priced> price_copies(const Deadline& deadline) {
-    Model wide = with_copies(model_);
-    if (cells(wide) > kTuning.core.wide_cells) return std::nullopt;
-    presolve(wide, options_, deadline);
-    std::optional<Priced> priced = price_rows(wide, options_, kTuning.core.price_trials, deadline);
-    if (priced) model_ = std::move(wide);
-    return priced;
   }
 
   /// The time limit ends the search for better choices; a first one is sought a little longer.
@@ -315,13 +288,13 @@ class Core {
   void branch_rest() {
     std::optional<Cost> cutoff;
     if (wanted() < kNever) cutoff = relative(wanted());
-    const double share = priced_ ? kTuning.core.branch_share_priced : kTuning.core.branch_share;
     Model whole = has_terms(model_) ? with_copies(model_) : model_;
     if (has_terms(model_) && static_cast<double>(cells(whole)) >
                                  kTuning.core.branch_part_with_copies * kTuning.core.branch_cells)
       return;
-    Branched result = branch(std::move(whole), cutoff,
-                             deadline_.within(deadline_.left() * share - 0.1), statistics_);
+    Branched result =
+        branch(std::move(whole), cutoff,
+               deadline_.within(deadline_.left() * kTuning.core.branch_share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
@@ -357,7 +330,6 @@ class Core {
   double step_ = kTuning.ascent.first_step;
   int sweeps_ = kTuning.ascent.first_sweeps;  ///< of the next ascent
   int round_ = 0, ascents_ = 0;
-  bool priced_ = false;  ///< prices of the rows led to a choice
 };
 
 }  // namespace
