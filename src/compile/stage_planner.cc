@@ -230,7 +230,7 @@ void StagePlanner::choose(std::int64_t budget) {
     found = stages.finish();
     // What was ruled out for a smaller budget may fit.
     proven_ = std::min(proven_, found.lower_bound);
-    lower_bound_ = std::min(proven_, others_.bound);
+    lower_bound_ = std::max(std::min(proven_, others_.bound), others_.of_all);
     is_complete_ = found.is_complete && others_.complete;
   }
   take(std::move(found));

@@ -45,9 +45,11 @@ class StagePlanner {
     return search_ ? search_->proven_seconds(enough) : 0;
   }
   PlanningProgress progress() const { return search_ ? search_->progress() : PlanningProgress{}; }
-  /// Lower bound on other numbers of micro-batches, in seconds, and whether their searches ended by
-  /// themselves.
-  void set_others(double bound, bool complete) { others_ = {bound, complete}; }
+  /// Lower bound on other variants of the step, in seconds, whether their searches ended by
+  /// themselves, and a lower bound on all variants.
+  void set_others(double bound, bool complete, double of_all) {
+    others_ = {bound, complete, of_all};
+  }
 
   /// The stages that the method asks for. If it says that they are searched for, they fit `budget`
   /// bytes per device, as `counted_bytes` counts them; throws intra_op::OverBudget if none do.
@@ -96,6 +98,7 @@ class StagePlanner {
   struct {
     double bound = kInfinity;
     bool complete = true;
+    double of_all = 0;  ///< variants, this one included
   } others_;
   ScheduleKind schedule_;
   std::vector<UnplannedStage> requests_;

@@ -10,6 +10,7 @@
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
+#include "src/search/bound/even_share.h"
 #include "trace.h"
 #include "tuning.h"
 
@@ -113,6 +114,9 @@ class VariantGuesses {
         }
     });
     for (auto& guesses : guesses_) sort_for_planning(guesses, method.options.relative_gap);
+    if (traced_.front() && traced_[last])
+      bound_ = inter_op::even_share_seconds(*traced_.front(), *traced_[last], cluster.num_devices(),
+                                            model);
   }
 
   /// Traces a variant before `take` asks for it. An Error is left to `take`, which traces again.
@@ -135,6 +139,8 @@ class VariantGuesses {
     return guesses_[variant];
   }
   double seconds(std::size_t variant) const { return inter_op::least_seconds(guesses_[variant]); }
+  /// Lower bound on every variant, in seconds: the first set of layers is the smallest.
+  double bound() const { return bound_; }
 
   /// Of the graph that was traced last.
   const TraceSeconds& trace_seconds() const { return trace_seconds_; }
@@ -163,6 +169,7 @@ class VariantGuesses {
   const MethodOptions& method_;
   std::vector<std::optional<Graph>> traced_;
   std::vector<std::vector<inter_op::StageGuess>> guesses_;
+  double bound_ = 0;
   TraceSeconds trace_seconds_;
 };
 
@@ -177,6 +184,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
 void VariantChoice::trace(const std::vector<StepVariant>& variants) {
   const auto& tuning = kCompileTuning.micro_batches;
   VariantGuesses guesses(variants, method_, cluster_, budget_);
+  bound_of_all_ = guesses.bound();
   // The best guesses first, as time may end; then the last one of all, which fits if anything does.
   std::vector<std::size_t> order(variants.size() - 1);
   std::iota(order.begin(), order.end(), 0);
@@ -304,7 +312,7 @@ void VariantChoice::set_others_of(const PlannedVariant& best) const {
       bound = std::min(bound, variant.planner->proven_seconds(std::min(enough, bound)));
     complete = complete && !variant.open;
   }
-  best.planner->set_others(bound, complete);
+  best.planner->set_others(bound, complete, bound_of_all_);
 }
 
 void VariantChoice::drop(PlannedVariant& variant) {
@@ -477,7 +485,8 @@ void VariantChoice::tell() {
     all.searches += now.searches;
     all.ranges += now.ranges;
   }
-  all.lower_bound_seconds = std::min(all.lower_bound_seconds, all.best_seconds);
+  all.lower_bound_seconds =
+      std::min(std::max(all.lower_bound_seconds, bound_of_all_), all.best_seconds);
   method_.options.progress(all);
 }
 

@@ -89,6 +89,7 @@ class VariantChoice {
   double best_seconds_ = kInfinity;
   double best_found_at_ = 0;  ///< seconds of work since planning began
   bool all_traced_ = true;    ///< and their searches begun
+  double bound_of_all_ = 0;   ///< of every variant, in seconds
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };

@@ -32,17 +32,15 @@ bool has_bound(const Plan& plan) {
 }
 
 std::string proof_text(const Plan& plan) {
-  if (!plan.schedule || plan.method == kFollow || has_bound(plan))
-    return intra_op::proof_text(plan.method, plan.cost);
-  if (plan.variant_bound_seconds > 0) {
+  if (!plan.schedule || plan.method == kFollow) return intra_op::proof_text(plan.method, plan.cost);
+  if (has_bound(plan)) {
+    const std::string of_all = intra_op::proof_text(plan.method, plan.cost);
     PlanCost variant = plan.cost;
     variant.lower_bound_seconds = plan.variant_bound_seconds;
+    if (variant.lower_bound_seconds <= plan.cost.lower_bound_seconds) return of_all;
     const int parts = plan.stages.front().graph.num_micro_batches;
-    return fmt::format(
-        "within {:.2g} % of the best stages for {} micro-batch{} (none take less than {}); other "
-        "numbers were estimated",
-        100 * variant.gap(), parts, parts == 1 ? "" : "es",
-        seconds_text(plan.variant_bound_seconds));
+    return fmt::format("{}; {} for {} micro-batch{}", of_all, intra_op::proof_words(variant), parts,
+                       parts == 1 ? "" : "es");
   }
   const auto worst = std::max_element(
       plan.stages.begin(), plan.stages.end(),
