@@ -16,7 +16,6 @@
 #include "src/search/stages/equal_stages.h"
 #include "src/search/stages/given_stages.h"
 #include "src/search/stages/stage_meshes.h"
-#include "tuning.h"
 
 namespace alpa {
 namespace {
@@ -205,11 +204,8 @@ StageSearch& StagePlanner::search(std::int64_t budget) {
   search_options_.limits = time_.rest();
   searched_budget_ = budget;
   const PlanningContext planning{model_, search_options_, cache_};
-  const auto& tuning = kCompileTuning.micro_batches;
-  const bool is_huge = graph_.nodes.size() > tuning.huge_nodes;
-  const std::int64_t counted = is_huge ? budget - budget / tuning.kept_part_of_huge : budget;
   search_ = std::make_unique<StageSearch>(
-      question_of(std::get<AutoStages>(method_.options.stages), graph_, method_, cluster_, counted),
+      question_of(std::get<AutoStages>(method_.options.stages), graph_, method_, cluster_, budget),
       planning);
   return *search_;
 }

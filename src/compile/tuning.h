@@ -50,14 +50,8 @@ struct CompileTuning {
     /// Nodes from which on a step is large: each number takes a second before its search begins.
     /// Only so many are tried then.
     std::size_t large_nodes = 4000, most_of_large = 4;
-    /// From so many nodes on there is no time to plan again, and this part of the budget is kept
-    /// for what lowering adds to the bytes counted: 0.5 % of llama 405B.
-    std::size_t huge_nodes = 10000;
-    std::int64_t kept_part_of_huge = 100;
     /// Share of the work after which, without any plan, the one that takes least memory goes on.
     double until_frugal = 0.1;
-    /// Share of the work after which the best stages so far are improved, whatever the bounds say.
-    double until_best = 0.5;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.
     double as_expected = 1.1;
     /// Up to so many nodes of a step, other variants are lowered as long as they may take less, and

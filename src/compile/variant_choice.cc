@@ -443,8 +443,7 @@ bool VariantChoice::is_stuck() const {
 }
 
 /// The one with the least bound, as it may have the best stages; null: none is open but `taken`.
-/// What has no stages yet may have none that fit: it must not take the time of the others. At last,
-/// while there is time to improve them, the one with the best stages.
+/// What has no stages yet may have none that fit: it must not take the time of the others.
 PlannedVariant* VariantChoice::most_promising(const std::vector<PlannedVariant*>& taken) {
   const auto is_free = [&](PlannedVariant& v) {
     return v.open && std::ranges::find(taken, &v) == taken.end();
@@ -453,10 +452,6 @@ PlannedVariant* VariantChoice::most_promising(const std::vector<PlannedVariant*>
   if (none && has_passed(kCompileTuning.micro_batches.until_frugal))
     for (auto at = variants_.rbegin(); at != variants_.rend(); ++at)
       if (is_free(*at)) return &*at;  // of most micro-batches, recomputed: fits if anything does
-  if (has_passed(kCompileTuning.micro_batches.until_best)) {
-    PlannedVariant* best = best_so_far();
-    if (best && is_free(*best)) return best;
-  }
   double least_spent = kInfinity;
   for (const PlannedVariant& variant : variants_)
     if (variant.open) least_spent = std::min(least_spent, variant.spent_seconds);

@@ -130,13 +130,10 @@ Solution least_peak(const Problem& problem, const Options& options, const Deadli
   PeakSearch search{problem, options, deadline, std::move(known)};
   try {
     search.start(first);
-    int undecided = 0;
     for (std::int64_t step = search.smallest_step(); !search.is_close() && !deadline.passed();) {
       const std::int64_t limit = search.next(step);
-      const bool decided = search.decide(limit);
-      if (!decided && (step >= search.gap() / 2 || ++undecided == kTuning.infeasible.undecided))
-        break;
-      if (!decided || search.impossible >= limit) step = std::max<std::int64_t>(2 * step, 1);
+      if (!search.decide(limit)) break;
+      if (search.impossible >= limit) step = std::max<std::int64_t>(2 * step, 1);
     }
   } catch (const TimedOut&) {  // what is known so far is told
   }

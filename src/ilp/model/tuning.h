@@ -7,12 +7,6 @@
 namespace alpa::ilp {
 
 struct Tuning {
-  struct Contest {
-    /// Share of the time for solving, less the second in seconds: the rest is for the last step
-    /// under way and for printing.
-    double share = 0.97, kept_seconds = 0.2;
-  } contest;
-
   struct Deadline {
     /// After the time limit, this long for a first choice: seconds of this thread's processor, so
     /// that a busy machine does not take them away. An answer is due one second after the limit.
@@ -84,8 +78,6 @@ struct Tuning {
     double least_seconds = 0.3, times_search = 4;
     /// How often the missing amount reported by a failure is tried.
     int claims = 2;
-    /// Number of limits that may stay undecided.
-    int undecided = 1;
     /// The search for the least peak ends at this relative gap.
     double close_enough = 2e-3;
   } infeasible;
@@ -95,12 +87,9 @@ struct Tuning {
     int patience = 12;
     /// choices remembered
     std::size_t met = 8;
-    /// sweeps between rounded choices that are improved at any cost
-    int look = 16;
-    /// The same without rows but with shared terms, where the best rounded choice is improved, too.
-    int look_rare = 8;
-    /// sweeps between rounded choices that are repaired; moves of a repair, fewer with copies
-    int repair_every = 8, repair_moves = 2000, repair_moves_with_copies = 300;
+    /// Sweeps between rounded choices that are repaired; moves of a repair, fewer with copies or
+    /// where rows alone matter. Every other one is improved at any cost.
+    int repair_every = 8, repair_moves = 2000, few_repair_moves = 300;
     /// Rounded choices are improved up to this multiple of the best cost.
     double near_best = 1.1;
     /// A bound is better from this share on.
@@ -109,9 +98,8 @@ struct Tuning {
     /// How far the multipliers move: the change of all row prices together, as a part of the bound.
     /// Within an ascent the step falls evenly in its logarithm, to this part over its sweeps.
     double first_step = 0.1, fall = 4;
-    /// From one ascent to the next the step shrinks by a factor, to the least; after a better
-    /// choice it is at least the last.
-    double shrink = 0.4, least_step = 0.001, after_better = 0.001;
+    /// From one ascent to the next the step shrinks by a factor, to the least.
+    double shrink = 0.4, least_step = 0.001;
     /// The temperature of the mean excess, as a multiple of the step: in bounds per node.
     double temperature = 10;
     /// Sweeps of the first ascent: few fix most of a chain-like model. Later ones grow by a factor.
@@ -133,9 +121,9 @@ struct Tuning {
     double setup_cells = 2500;
     /// Work of an iteration of the simplex algorithm, per entry of the program.
     double iteration_cells = 10;
-    /// Share of the time after which CBC ends between two nodes. At the end of all of it,
-    /// relaxations end, too, and what CBC concludes from them is not used.
-    double share_of_nodes = 0.9;
+    /// Share of the time that CBC gets, and share of that after which it ends between two nodes. At
+    /// the end of all of it, relaxations end, too, and what CBC concludes from them is not used.
+    double share = 0.9;
     /// CBC gets at least so long, and tries so many times to branch on a variable before it
     /// believes what it has seen.
     double least_seconds = 0.05;
@@ -153,8 +141,6 @@ struct Tuning {
     double worth_again = 0.9;
     /// Seconds that CBC takes before it first looks at the time, with a margin.
     double branch_seconds_per_cell = 5e-6;
-    /// Share of the time that CBC takes.
-    double branch_share = 0.9;
     /// With a node per copy, a model may have this part of the cells.
     double branch_part_with_copies = 0.1;
     /// A proven bound and fixing take about as long as it takes to make the dual; without time for
@@ -200,8 +186,6 @@ struct Tuning {
     /// Share of some choice's excess over the rows. A bound above it is tight enough to report how
     /// much is missing.
     double tight_enough = 0.95;
-    int sweeps_to_probe = 8;
-    int repair_every = 8, repair_moves = 300;
   } least_excess;
 
   struct LocalSearch {

@@ -93,19 +93,16 @@ class Climber {
   void consider(std::vector<int> choice, int sweep) {
     Cost cost = price(model_, choice);
     bool fine = cost < kNever && fits(model_, choice);
-    if (!fine && (sweep % kTuning.ascent.repair_every != kTuning.ascent.repair_every - 1 ||
-                  !repaired(choice)))
-      return;
+    constexpr int repair_every = kTuning.ascent.repair_every;
+    const bool is_turn = sweep % repair_every == repair_every - 1;
+    if (!fine && !(is_turn && repaired(choice))) return;
     cost = price(model_, choice);
-    const bool look =
-        !model_.slack.empty() && sweep % kTuning.ascent.look == kTuning.ascent.look - 1;
+    const bool look = !model_.slack.empty() && is_turn && sweep / repair_every % 2 == 1;
     if (!look &&
         static_cast<double>(cost) > static_cast<double>(result_.cost) * kTuning.ascent.near_best)
       return;
     if (seen_cost_ == cost) return;
-    if (model_.slack.empty() && has_terms(model_) && cost >= best_rounded_ &&
-        sweep % kTuning.ascent.look_rare != kTuning.ascent.look_rare - 1)
-      return;
+    if (model_.slack.empty() && has_terms(model_) && cost >= best_rounded_ && !is_turn) return;
     best_rounded_ = std::min(best_rounded_, cost);
     seen_cost_ = cost;
     improve(model_, choice, deadline_, dual_.multipliers());
@@ -116,7 +113,7 @@ class Climber {
 
   bool repaired(std::vector<int>& choice) const {
     const int moves =
-        has_copies(model_) ? kTuning.ascent.repair_moves_with_copies : kTuning.ascent.repair_moves;
+        has_copies(model_) ? kTuning.ascent.few_repair_moves : kTuning.ascent.repair_moves;
     return repair(model_, choice, moves, deadline_, dual_.multipliers());
   }
 

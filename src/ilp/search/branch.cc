@@ -246,7 +246,7 @@ class Program {
     cbc.setLogLevel(0);
     cbc.messageHandler()->setLogLevel(0);
     cbc.setUseElapsedTime(true);
-    const Deadline nodes_end = deadline_.within(kTuning.branch.share_of_nodes * deadline_.left());
+    const Deadline nodes_end = deadline_.within(kTuning.branch.share * deadline_.left());
     NodesEnd handler(nodes_end);
     cbc.passInEventHandler(&handler);
     cbc.setMaximumSeconds(std::max(kTuning.branch.least_seconds, nodes_end.wall_left()));

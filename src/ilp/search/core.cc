@@ -294,7 +294,7 @@ class Core {
       return;
     Branched result =
         branch(std::move(whole), cutoff,
-               deadline_.within(deadline_.left() * kTuning.core.branch_share - 0.1), statistics_);
+               deadline_.within(deadline_.left() * kTuning.branch.share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
@@ -314,7 +314,7 @@ class Core {
     best_.cost = given_.constant + large_neighbourhood_search(given_, best_.choice, options_,
                                                               round_++, enough(), pause);
     if (best_.cost >= before) return;
-    step_ = std::max(step_, kTuning.ascent.after_better);
+    step_ = std::max(step_, kTuning.ascent.least_step);
     report();
   }
 

@@ -74,7 +74,7 @@ class ExcessSearch {
       if (is_enough(best_bound_)) break;
       if (model_.slack.empty()) continue;
       move_weights();
-      if (k + 1 == kTuning.least_excess.sweeps_to_probe && probe()) return std::move(result_);
+      if (k + 1 == kTuning.ascent.repair_every && probe()) return std::move(result_);
     }
     if (model_.slack.empty() || best_.multipliers.empty())
       return std::move(result_);  // no rows, or no time for a sweep
@@ -108,7 +108,7 @@ class ExcessSearch {
     if (!least.choice.empty()) {
       const std::vector<Cost> over = excess(model_, least.choice);
       least_ = std::min(least_, *std::max_element(over.begin(), over.end()));
-      if (is_found(std::move(least.choice), kTuning.least_excess.repair_every - 1)) return true;
+      if (is_found(std::move(least.choice), kTuning.ascent.repair_every - 1)) return true;
     }
     return result_.bound > 0;
   }
@@ -132,9 +132,8 @@ class ExcessSearch {
 
   bool is_found(std::vector<int> choice, int sweep) {
     if (price(model_, choice) >= kNever || !fits(model_, choice)) {
-      if (sweep % kTuning.least_excess.repair_every != kTuning.least_excess.repair_every - 1)
-        return false;
-      if (!repair(model_, choice, kTuning.least_excess.repair_moves, deadline_, weights_))
+      if (sweep % kTuning.ascent.repair_every != kTuning.ascent.repair_every - 1) return false;
+      if (!repair(model_, choice, kTuning.ascent.few_repair_moves, deadline_, weights_))
         return false;
     }
     result_.choice = std::move(choice);
