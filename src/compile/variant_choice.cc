@@ -10,7 +10,7 @@
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
-#include "src/search/bound/even_share.h"
+#include "src/search/stages/even_share.h"
 #include "trace.h"
 #include "tuning.h"
 

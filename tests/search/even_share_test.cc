@@ -1,5 +1,5 @@
 // What evenly shared operators take bounds every plan of a step.
-#include "src/search/bound/even_share.h"
+#include "src/search/stages/even_share.h"
 
 #include <doctest/doctest.h>
 

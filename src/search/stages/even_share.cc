@@ -1,5 +1,5 @@
-// src/search/bound/even_share.cc — what every plan takes at least: operators, shared evenly
-#include "src/search/bound/even_share.h"
+// src/search/stages/even_share.cc — what every plan takes at least: operators, shared evenly
+#include "src/search/stages/even_share.h"
 
 #include "src/ir/rule.h"
 #include "src/plan/facts/graph_facts.h"
