@@ -169,6 +169,9 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
   return result;
 }
 
+namespace {
+
+/// Components that can be eliminated as they are.
 void eliminate_components(Model& model, std::int64_t cells, const Deadline& deadline) {
   for (const std::vector<int>& component : components(model)) {
     if (deadline.passed()) return;
@@ -193,8 +196,6 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
     carry_out(model, better.tables(), better.order(), allowance, deadline);
   }
 }
-
-namespace {
 
 /// Pairs of strategies of a source and a reader, over all live terms.
 double cells_of_terms(const Model& model) {

@@ -27,6 +27,21 @@ Model without_costs(const Model& model) {
   return result;
 }
 
+/// The model without rows in which a choice costs what it uses at `row`, beyond what the slack
+/// leaves out.
+Model usage_at(const Model& model, int row) {
+  Model result = without_costs(model);
+  result.slack.clear(), result.times.clear(), result.trail.clear();
+  for (ModelNode& node : result.nodes) {
+    if (const Piece* piece = node.piece_at(row))
+      for (std::size_t s = 0; s < node.costs.size(); ++s)
+        node.costs[s] = plus(node.costs[s], piece->amounts[s]);
+    node.pieces.clear();
+    node.normal = true;
+  }
+  return result;
+}
+
 /// Bound and first choices, and no search for better ones.
 Options quick(Options options) {
   options = inner_options(std::move(options));
@@ -165,19 +180,6 @@ class ExcessSearch {
 };
 
 }  // namespace
-
-Model usage_at(const Model& model, int row) {
-  Model result = without_costs(model);
-  result.slack.clear(), result.times.clear(), result.trail.clear();
-  for (ModelNode& node : result.nodes) {
-    if (const Piece* piece = node.piece_at(row))
-      for (std::size_t s = 0; s < node.costs.size(); ++s)
-        node.costs[s] = plus(node.costs[s], piece->amounts[s]);
-    node.pieces.clear();
-    node.normal = true;
-  }
-  return result;
-}
 
 LeastExcess least_excess(const Model& model, const std::vector<double>& weights,
                          const Options& options, const Deadline& deadline) {

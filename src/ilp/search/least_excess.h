@@ -5,10 +5,6 @@
 
 namespace alpa::ilp {
 
-/// The model without rows in which a choice costs what it uses at `row`, beyond
-/// what the slack leaves out.
-Model usage_at(const Model& model, int row);
-
 struct LeastExcess {
   Cost bound = -kNever;     ///< proven: every choice exceeds some row by this much
   std::int64_t time = 0;    ///< of the row that counts most
