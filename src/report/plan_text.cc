@@ -36,11 +36,11 @@ std::string proof_text(const Plan& plan) {
   if (has_bound(plan)) {
     const std::string of_all = intra_op::proof_text(plan.method, plan.cost);
     PlanCost variant = plan.cost;
-    variant.lower_bound_seconds = plan.variant_bound_seconds;
-    if (variant.lower_bound_seconds <= plan.cost.lower_bound_seconds) return of_all;
+    variant.lower_bound_seconds = std::max(plan.variant_bound_seconds, variant.lower_bound_seconds);
+    const std::string alone = intra_op::proof_words(variant);
+    if (alone == intra_op::proof_words(plan.cost)) return of_all;
     const int parts = plan.stages.front().graph.num_micro_batches;
-    return fmt::format("{}; {} for {} micro-batch{}", of_all, intra_op::proof_words(variant), parts,
-                       parts == 1 ? "" : "es");
+    return fmt::format("{}; {} for {} micro-batch{}", of_all, alone, parts, parts == 1 ? "" : "es");
   }
   const auto worst = std::max_element(
       plan.stages.begin(), plan.stages.end(),
