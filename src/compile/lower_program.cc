@@ -58,6 +58,7 @@ struct Moves {
   std::optional<std::int64_t> ahead =
       std::nullopt;      ///< that prefetching may add to it; none: none is prefetched
   bool products = true;  ///< those of one operand are merged, whose tensors then lie side by side
+  bool awaits_within_peak = false;  ///< as in lower::MemoryRules
 };
 
 /// Passes that move and merge collectives and products, and all later ones.
@@ -75,8 +76,9 @@ CompiledStep lowered(CompiledStep planned, const spmd::SpmdProgram& fused, const
   if (target.backend.launches)
     program =
         log.check("joined.txt", spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(program)));
-  lower::LoweredProgram devices = lower::lower_program(program, target.options, target.backend.name,
-                                                       schedule_of(planned.plan), target.state);
+  lower::LoweredProgram devices =
+      lower::lower_program(program, target.options, target.backend.name, schedule_of(planned.plan),
+                           target.state, moves.awaits_within_peak);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   for (const lower::DeviceProgram& device : devices.firsts)  // exact, as an executor will take
     planned.memory_bytes = std::max(planned.memory_bytes, device.arena_bytes);
@@ -117,10 +119,13 @@ CompiledStep lower_within_budget(const CompiledStep& planned, const spmd::SpmdPr
   CompiledStep result =
       lowered(planned, fused, {bucket, std::min(spare, bucket), ahead(spare)}, target);
   if (state_exceeds(result, budget)) return result;
-  if (result.memory_bytes > budget && spare > 0)
-    result = lowered(planned, fused, {bucket, 0, ahead(0)}, target);
-  return result.memory_bytes <= budget ? result
-                                       : lowered(planned, fused, {.products = false}, target);
+  if (result.memory_bytes > budget && (spare > 0 || overlaps))
+    result =
+        lowered(planned, fused,
+                {.bucket_bytes = bucket, .ahead = ahead(0), .awaits_within_peak = true}, target);
+  if (result.memory_bytes > budget)
+    result = lowered(planned, fused, {.products = false, .awaits_within_peak = true}, target);
+  return result;
 }
 
 }  // namespace alpa

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "alpa/base/error.h"
@@ -9,6 +11,7 @@
 #include "src/ir/input.h"
 #include "src/lower/carried_memory.h"
 #include "src/lower/program_facts.h"
+#include "src/lower/take_over.h"
 #include "src/ops/all_ops.h"
 #include "updates.h"
 
@@ -299,42 +302,108 @@ bool reads_state_alone(const DeviceProgram& device, const Instruction& instructi
   });
 }
 
-/// For every position of the list (and its end) what was started before and must be done there:
-/// before the results are first touched, or before one collective too many starts.
-std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
-                                               const std::vector<Instruction>& list,
-                                               const std::vector<bool>& starts) {
+/// Bytes that live at each instruction of a device program without overlap.
+class SynchronousBytes {
+ public:
+  SynchronousBytes(const DeviceProgram& device, const spmd::SpmdProgram& program)
+      : device_(device), last_(last_uses(device)), live_(num_positions(device) + 1, 0) {
+    take_over(device_, program);
+    const std::vector<LiveRange> ranges = live_ranges(device_);
+    std::vector<std::int64_t> change(live_.size() + 1, 0);
+    for (std::size_t b = 0; b < ranges.size(); ++b) {
+      if (ranges[b].empty()) continue;
+      const int end = std::min(ranges[b].end + 1, static_cast<int>(live_.size()));
+      change[std::max(ranges[b].begin, 0)] += bytes_of(static_cast<int>(b));
+      change[end] -= bytes_of(static_cast<int>(b));
+    }
+    std::partial_sum(change.begin(), change.end() - 1, live_.begin());
+    peak_ = *std::max_element(live_.begin(), live_.end());
+  }
+
+  /// True if the operands of these instructions of a list, held there until instruction `at`,
+  /// leave the peak as it is.
+  bool may_hold(const std::deque<std::size_t>& instructions, int list, std::size_t at) const {
+    const int position = first_position(device_, list) + static_cast<int>(at);
+    std::int64_t held = 0;
+    for (const std::size_t i : instructions)
+      held += freed_before(device_.lists[list].instructions[i], position);
+    return live_[position] + held <= peak_;
+  }
+
+ private:
+  /// Per buffer, where its memory is used last.
+  static std::vector<int> last_uses(const DeviceProgram& device) {
+    const std::vector<LiveRange> ranges = live_ranges(device);
+    std::vector<int> last(ranges.size());
+    for (std::size_t b = 0; b < last.size(); ++b)
+      last[b] = ranges[memory_of(device, static_cast<int>(b))].end;
+    return last;
+  }
+
+  std::int64_t bytes_of(int memory) const {
+    return device_.buffers[memory].slots * device_.buffers[memory].type.bytes();
+  }
+
+  /// Bytes of operands that another result could have by the instruction at `position`: unless the
+  /// collective's own result has taken them over.
+  std::int64_t freed_before(const Instruction& collective, int position) const {
+    std::int64_t bytes = 0;
+    for (const int buffer : collective.inputs) {
+      const bool is_own = std::ranges::any_of(collective.outputs, [&](int result) {
+        return memory_of(device_, result) == memory_of(device_, buffer);
+      });
+      if (!is_own && last_[buffer] <= position) bytes += bytes_of(buffer);
+    }
+    return bytes;
+  }
+
+  DeviceProgram device_;         ///< its results in the memory of operands
+  const std::vector<int> last_;  ///< before that
+  std::vector<std::int64_t> live_;
+  std::int64_t peak_ = 0;
+};
+
+/// For every position of list `number` (and its end) what was started before and must be done
+/// there: before the results are first touched, before one collective too many starts, or before
+/// operands of collectives add to the peak of `bytes`, if given.
+std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device, int number,
+                                               const std::vector<bool>& starts,
+                                               const SynchronousBytes* bytes) {
+  const std::vector<Instruction>& list = device.lists[number].instructions;
   std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
   const std::vector<std::size_t> next = next_uses(device, list);
-  std::deque<std::pair<std::size_t, std::size_t>> in_flight;  // start, first use
+  std::deque<std::size_t> in_flight;  // by their start
   for (std::size_t i = 0; i <= list.size(); ++i) {
-    for (const auto& [start, use] : in_flight)
-      if (use <= i) awaited_at[i].push_back(start);
-    std::erase_if(in_flight, [i](const auto& flight) { return flight.second <= i; });
-    if (i == list.size() || !starts[i]) continue;
+    for (const std::size_t start : in_flight)
+      if (next[start] <= i) awaited_at[i].push_back(start);
+    std::erase_if(in_flight, [&](std::size_t start) { return next[start] <= i; });
+    if (i == list.size()) break;
+    const auto await_first = [&] {
+      awaited_at[i].push_back(in_flight.front());
+      in_flight.pop_front();
+    };
+    while (bytes && !in_flight.empty() && !bytes->may_hold(in_flight, number, i)) await_first();
+    if (!starts[i]) continue;
     if (list[i].kind == Kind::receive || reads_state_alone(device, list[i])) {
       awaited_at[next[i]].push_back(i);
       continue;
     }
-    if (in_flight.size() == kMaxInFlight) {
-      awaited_at[i].push_back(in_flight.front().first);
-      in_flight.pop_front();
-    }
-    in_flight.emplace_back(i, next[i]);
+    if (in_flight.size() == kMaxInFlight) await_first();
+    in_flight.push_back(i);
   }
   return awaited_at;
 }
 
 /// Collectives followed by work are started there. They and received messages are
 /// awaited where `waits_of` says.
-std::vector<Instruction> overlapped(const DeviceProgram& device,
-                                    const std::vector<Instruction>& list,
-                                    const std::vector<bool>& worth) {
+std::vector<Instruction> overlapped(const DeviceProgram& device, int number,
+                                    const std::vector<bool>& worth, const SynchronousBytes* bytes) {
+  const std::vector<Instruction>& list = device.lists[number].instructions;
   std::vector<bool> starts;
   for (const Instruction& instruction : list)
     starts.push_back(instruction.kind == Kind::receive ||
                      (instruction.kind == Kind::collective && worth[instruction.node]));
-  const std::vector<std::vector<std::size_t>> awaited_at = waits_of(device, list, starts);
+  const std::vector<std::vector<std::size_t>> awaited_at = waits_of(device, number, starts, bytes);
   std::vector<Instruction> result;
   std::vector<int> position(list.size());
   for (std::size_t i = 0; i <= list.size(); ++i) {
@@ -352,8 +421,10 @@ std::vector<Instruction> overlapped(const DeviceProgram& device,
 
 DeviceProgram emit(const ProgramFacts& facts, int device) {
   DeviceProgram result = Emitter(facts, device).run();
-  for (InstructionList& list : result.lists)
-    list.instructions = overlapped(result, list.instructions, facts.starts);
+  std::optional<SynchronousBytes> bytes;
+  if (facts.awaits_within_peak) bytes.emplace(result, facts.program);
+  for (int l = 0; l < static_cast<int>(result.lists.size()); ++l)
+    result.lists[l].instructions = overlapped(result, l, facts.starts, bytes ? &*bytes : nullptr);
   return guard_sends(with_updates(result, facts.program));
 }
 

@@ -9,7 +9,7 @@ namespace alpa::lower {
 
 LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
                              std::string_view backend, const pipeline::PipelineSchedule& schedule,
-                             const StateLayout* state) {
+                             const StateLayout* state, bool awaits_within_peak) {
   const Backend& found = find_backend(backend);
   const int devices = static_cast<int>(spmd::devices_of(program).size());
   LoweredProgram lowered{std::string(backend),
@@ -17,8 +17,9 @@ LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOpt
                          threads_per_device(found, options, devices),
                          {},
                          schedule};
-  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads),
-                                 schedule, state);
+  MemoryRules rules = memory_rules(backend, lowered.threads);
+  rules.awaits_within_peak = awaits_within_peak;
+  lowered.firsts = lower_classes(program, lowered.overlap, rules, schedule, state);
   return lowered;
 }
 

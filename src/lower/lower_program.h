@@ -21,10 +21,10 @@ struct LoweredProgram {
 };
 
 /// Lowers `program` as an executor with these options does before loading it. `state`: the layout
-/// of the state it shares (state_layout.h).
+/// of the state it shares (state_layout.h). `awaits_within_peak`: as in MemoryRules.
 LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
                              std::string_view backend,
                              const pipeline::PipelineSchedule& schedule = {},
-                             const StateLayout* state = nullptr);
+                             const StateLayout* state = nullptr, bool awaits_within_peak = false);
 
 }  // namespace alpa::lower

@@ -25,6 +25,8 @@ struct MemoryRules {
   bool staged_inputs = false;
   /// Tensors that kernels want side by side (`wanted_side_by_side`) are placed so.
   bool side_by_side = false;
+  /// Collectives under way are awaited before what they read adds to the program's peak.
+  bool awaits_within_peak = false;
 };
 
 /// True if NCCL lacks the call's reduction: every rank then gathers all partial results and

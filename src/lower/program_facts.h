@@ -21,6 +21,7 @@ struct ProgramFacts {
   /// overlap. Decided on the graph, so that all devices of a mesh start the same ones, whatever is
   /// empty or free on one of them.
   std::vector<bool> starts;
+  bool awaits_within_peak = false;  ///< as in MemoryRules
 };
 
 /// `emit` (src/lower/device_program.h) for a device of the program.

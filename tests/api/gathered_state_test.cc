@@ -218,4 +218,29 @@ TEST_CASE("gathers of one micro-batch run beside the layer before the one that r
         2 * (kLayers - 1) - 2);
 }
 
+TEST_CASE("within a tight budget, reductions are awaited before what they read adds to the peak") {
+  Zero2Parallel method;
+  method.executor.bucket_bytes = 1;  // none is merged
+  const auto planned = [&] { return plan_only(make_step(), method, Cluster::local(2)); };
+  const auto starts = [](const CompiledStep& step) {
+    std::ptrdiff_t count = 0;
+    for (const lower::InstructionList& list : step.lowered->firsts.front().lists)
+      count += std::ranges::count(list.instructions, lower::Instruction::Kind::start,
+                                  &lower::Instruction::kind);
+    return count;
+  };
+  method.executor.overlap = Overlap::never;
+  const std::int64_t without_overlap = planned().memory_bytes;
+  method.executor.overlap = Overlap::always;
+  const CompiledStep free = planned();
+  CHECK(free.memory_bytes > without_overlap);
+  method.memory_budget_bytes = free.memory_bytes - 1;
+  const CompiledStep tight = planned();
+  MESSAGE(without_overlap, " bytes without overlap, ", free.memory_bytes, " with, ",
+          tight.memory_bytes, " within the budget");
+  CHECK(tight.memory_bytes < free.memory_bytes);
+  CHECK(starts(tight) > 0);
+  CHECK(tight.plan.sharding().specs == free.plan.sharding().specs);
+}
+
 }  // namespace gathered_state_test
