@@ -43,7 +43,8 @@ programs::Task task_of(Options o) {
     o.given = {"--sequence", "--vocabulary"};
   else if (o.rows)
     o.given = {"--image"}, o.image = *o.rows;
-  return programs::planned_task(programs::planned_model(o.name), o.model, o);
+  const programs::Model& model = programs::planned_model(o.name);
+  return model.task(programs::planned_flags(model, o.model, o));
 }
 
 /// Tokens below the vocabulary, labels of ten classes, random images.

@@ -229,7 +229,7 @@ Best best_template(const Program& program, double limit) {
     if (seconds < best.seconds) best = {seconds, fmt::format("{} on {}", name, shape_text(mesh))};
   };
   for (const DeviceMesh& mesh : program.meshes) {
-    for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
+    for (const std::vector<AxisUse>& uses : intra_op::templates_of(mesh)) {
       intra_op::AutoShardOptions options;
       options.allowed.axis_uses = uses;
       attempt(mesh, options, intra_op::text_of(uses));

@@ -147,8 +147,8 @@ Plan given_plan(const Row& row, const Graph& graph, const Cluster& cluster) {
     }
     intra_op::AutoShardOptions options;
     options.method = "given";
-    options.allowed.axis_uses = {given.data > 1 ? row.batch_use : intra_op::AxisUse::any,
-                                 given.tensor > 1 ? row.tensor_use : intra_op::AxisUse::any};
+    options.allowed.axis_uses = {given.data > 1 ? row.batch_use : AxisUse::any,
+                                 given.tensor > 1 ? row.tensor_use : AxisUse::any};
     options.part.whole_boundary_inputs = true;
     options.part.boundary_batch_dims = dims[s];
     options.limits.seconds = 5;

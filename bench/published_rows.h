@@ -30,7 +30,7 @@ struct Row {
   std::vector<GivenStage> stages;
   double seconds = 0;   ///< published
   bool fitted = false;  ///< constants were fitted on this row
-  intra_op::AxisUse batch_use = intra_op::AxisUse::data, tensor_use = intra_op::AxisUse::tensor;
+  AxisUse batch_use = AxisUse::data, tensor_use = AxisUse::tensor;
 };
 
 inline std::vector<GivenStage> equal_stages(int data, int tensor, int pipeline, int layers) {
@@ -190,7 +190,7 @@ inline void add_alpa_gpt(std::vector<Row>& rows) {
                                          .remat = true};
     rows.push_back({"alpa gpt", row.name, "p3_alpa.json", gpt_step(options, row.batch, f16_mixed),
                     row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false,
-                    intra_op::AxisUse::batch});
+                    AxisUse::batch});
   }
 }
 
@@ -217,8 +217,7 @@ inline void add_alpa_moe(std::vector<Row>& rows) {
          training_step({{"tokens", tokens}, {"labels", tokens}},
                        [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
                        optim::Adafactor{}, {.precision = f16_mixed}),
-         row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false,
-         intra_op::AxisUse::any});
+         row.micro_batches, row.stages, row.flop / row.petaflops / 1e15, false, AxisUse::any});
   }
 }
 
@@ -262,8 +261,8 @@ inline void add_alpa_wide_resnet(std::vector<Row>& rows) {
         optim::Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});
     rows.push_back({"alpa wide-resnet", row.name, "p3_alpa.json", step, row.micro_batches,
                     row.stages, flops_of(step, row.micro_batches) / row.petaflops / 1e15, false,
-                    intra_op::AxisUse::any});
-    rows.back().tensor_use = intra_op::AxisUse::any;
+                    AxisUse::any});
+    rows.back().tensor_use = AxisUse::any;
   }
 }
 

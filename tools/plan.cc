@@ -10,7 +10,7 @@
 #include "src/base/file.h"
 #include "src/search/space/auto_shard_options.h"
 #include "tools/commands.h"
-#include "tools/plan_methods.h"
+#include "tools/megatron.h"
 
 using namespace alpa;
 using namespace plan;
@@ -61,6 +61,9 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                          text("--compare", &f.methods,
                               "methods to plan, too: data,zero2,zero3,intra-zero2,pp-dp,"
                               "megatron,inter-only,intra-only"),
+                         text("--for", &f.launcher,
+                              "megatron: the best plan that Megatron-LM can run, too, and its "
+                              "command line"),
                          text("--given", &f.given_plan,
                               "price the stages of this file, or a saved plan, too")}),
        in_group("Output", {output_file("--save", &f.save, "write the plan to this file"),
@@ -101,6 +104,8 @@ MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
 }
 
 void check_flags(const PlanFlags& flags) {
+  require(flags.launcher.empty() || flags.launcher == "megatron",
+          "--for is '{}'; the launchers are megatron", excerpt(flags.launcher));
   require(!flags.cluster.empty(), "--cluster is missing; give a cluster file, or one of {}",
           fmt::join(Cluster::names(), ", "));
   for (const char* flag : {"--stages", "--pipeline-layers", "--schedule"})
@@ -116,6 +121,7 @@ int run_plan(const PlanFlags& flags) {
   const PlannedModel model = model_of(flags);
   require_room_for_state(flags, model, cluster);
   const Subject subject{flags, model, cluster};
+  if (!flags.launcher.empty()) require_megatron(subject);
   const programs::PlanningInterrupt interrupt(true);
   const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
   std::vector<MethodResult> results;
@@ -126,12 +132,18 @@ int run_plan(const PlanFlags& flags) {
   if (given) results.push_back(std::move(*given));
   for (const std::string& name : methods)
     if (!interrupt.came()) results.push_back(best_of(name, subject, stoppable));
+  std::optional<MegatronPlan> launched;
+  if (!flags.launcher.empty() && !interrupt.came()) launched = best_megatron(subject, stoppable);
+  const CompiledStep& plan = *results.front().planned;
   if (flags.as_json) {
-    fmt::print("{}\n", report_json(subject, results).dump(2));
+    nlohmann::ordered_json report = report_json(subject, results);
+    if (launched) report["for"] = megatron_json(subject, *launched, plan);
+    fmt::print("{}\n", report.dump(2));
   } else {
-    fmt::print("{}", plan_text(subject, *results.front().planned));
-    if (flags.counts) fmt::print("\n{}", counts_text(*results.front().planned, subject.cluster));
+    fmt::print("{}", plan_text(subject, plan));
+    if (flags.counts) fmt::print("\n{}", counts_text(plan, subject.cluster));
     if (results.size() > 1) fmt::print("\n{}", methods_text(subject, results));
+    if (launched) fmt::print("\n{}", megatron_text(subject, *launched, plan));
   }
   return interrupt.came() ? programs::kInterruptedStatus : 0;
 }

@@ -11,6 +11,7 @@
 #include "src/base/timing.h"
 #include "src/compile/variant_choice.h"
 #include "src/search/space/auto_shard_options.h"
+#include "tools/megatron.h"
 
 namespace plan {
 
@@ -26,24 +27,6 @@ constexpr int kWorseInARow = 2;
 
 constexpr double kLeastSeconds = 0.1;
 
-/// One point of a grid, and seconds that no plan of it is below.
-struct Point {
-  Method method;
-  double least_seconds = 0;
-};
-
-/// All that is set alike for the methods compared.
-Method with_common(Method method, const PlanFlags& flags, double seconds) {
-  std::visit(
-      [&](auto& options) {
-        options.memory_budget_bytes = flags.memory_budget;
-        options.solver_seconds = std::max(seconds, kLeastSeconds);
-        options.plan_cache_dir = flags.plan_cache;
-      },
-      method);
-  return method;
-}
-
 /// Bytes of a device under the smallest plan that the method has: every layer computed again, in
 /// micro-batches that are as small as can be.
 std::int64_t least_bytes(const Subject& subject, Method method) {
@@ -53,6 +36,19 @@ std::int64_t least_bytes(const Subject& subject, Method method) {
   std::visit([](auto& o) { o.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2; },
              method);
   return plan_only(model.step, method, subject.cluster).memory_bytes;
+}
+
+}  // namespace
+
+Method with_common(Method method, const PlanFlags& flags, double seconds) {
+  std::visit(
+      [&](auto& options) {
+        options.memory_budget_bytes = flags.memory_budget;
+        options.solver_seconds = std::max(seconds, kLeastSeconds);
+        options.plan_cache_dir = flags.plan_cache;
+      },
+      method);
+  return method;
 }
 
 std::string no_plan_text(const Subject& subject, const Method& method, intra_op::NoPlan why) {
@@ -65,6 +61,8 @@ std::string no_plan_text(const Subject& subject, const Method& method, intra_op:
              ? fmt::format("does not fit: needs {} of {}", size_text(bytes), size_text(limit))
              : "does not fit";
 }
+
+namespace {
 
 /// Numbers of micro-batches whose rows keep `parts` devices busy; at least the first.
 std::vector<int> numbers_of(const Subject& subject, int parts) {
@@ -111,76 +109,6 @@ MethodResult best_on_mesh(MethodResult result, const Subject& subject, const Sto
     }
   }
   if (!result.planned) result.failure = other.empty() ? no_plan_text(subject, last, why) : other;
-  result.planning_seconds = watch.seconds();
-  return result;
-}
-
-/// Every degree of Megatron-LM's grid, those with the least possible seconds first: FLOPs at the
-/// devices' rate, and the bubble of 1F1B, (pipeline - 1) / micro-batches.
-std::vector<Point> megatron_points(const Subject& subject) {
-  const Cluster& cluster = subject.cluster;
-  const Graph graph = subject.model.step.trace(subject.model.micro_batches);
-  const auto rate = cluster.device.flops_per_second.find(programs::computed_in(graph));
-  const double per_second =
-      rate == cluster.device.flops_per_second.end() ? 0 : rate->second * cluster.num_devices();
-  const double busy = per_second > 0 ? useful_flops(graph) / per_second : 0;
-  std::vector<Point> points;
-  for (int tensor = 1; tensor <= cluster.devices_per_host; tensor *= 2) {
-    const int rest = cluster.num_devices() / tensor;
-    if (tensor * rest != cluster.num_devices() || cluster.devices_per_host % tensor != 0) continue;
-    for (int pipeline = 1; pipeline <= rest; ++pipeline) {
-      if (rest % pipeline != 0) continue;
-      for (const int number : numbers_of(subject, rest / pipeline))
-        points.push_back({parallel_3d(rest / pipeline, tensor, pipeline, number),
-                          busy * (number + pipeline - 1) / number});
-    }
-  }
-  std::ranges::stable_sort(points, {}, &Point::least_seconds);
-  return points;
-}
-
-/// Points that are left share the time that is left, so that all of a grid are planned.
-MethodResult best_megatron(MethodResult result, const Subject& subject,
-                           const Stoppable& stoppable) {
-  require(!subject.model.traced,
-          "--compare megatron needs layers that can be found; take a model of the zoo");
-  const Stopwatch watch;
-  const std::vector<Point> points = megatron_points(subject);
-  const double limit = subject.flags.solver_seconds;
-  std::size_t tried = 0, ruled_out = 0;
-  std::string other;
-  std::optional<Point> smallest;
-  intra_op::NoPlan why = intra_op::NoPlan::proven;  // of all points
-  for (std::size_t at = 0; at < points.size(); ++at) {
-    const Point& point = points[at];
-    const double best = result.planned ? result.planned->plan.cost.objective_seconds
-                                       : std::numeric_limits<double>::infinity();
-    if (point.least_seconds >= best) {
-      ++ruled_out;
-      continue;
-    }
-    if (tried > 0 && watch.seconds() >= limit) {
-      why = intra_op::NoPlan::out_of_time;
-      continue;
-    }
-    ++tried;
-    const double share = (limit - watch.seconds()) / static_cast<double>(points.size() - at);
-    try {
-      CompiledStep next =
-          plan_only(subject.model.step, stoppable(with_common(point.method, subject.flags, share)),
-                    subject.cluster);
-      if (next.plan.cost.objective_seconds < best) result.planned = std::move(next);
-    } catch (const intra_op::OverBudget& error) {
-      smallest = point;
-      why = std::min(why, error.why);
-    } catch (const Error& error) {  // more stages than layers, or parts that hosts do not have
-      other = error.what();
-    }
-  }
-  if (!result.planned)
-    result.failure = smallest ? no_plan_text(subject, smallest->method, why) : other;
-  result.tried =
-      fmt::format("{} of {} points planned, {} ruled out", tried, points.size(), ruled_out);
   result.planning_seconds = watch.seconds();
   return result;
 }
@@ -259,7 +187,7 @@ MethodResult planned_with(const std::string& name, const Subject& subject, const
 
 MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable) {
   MethodResult result{.method = name};
-  if (name == "megatron") return best_megatron(std::move(result), subject, stoppable);
+  if (name == "megatron") return best_megatron(subject, stoppable).result;
   if (name == "inter-only") return searched(name, subject, stoppable(stage_per_device(subject)));
   if (name == "pp-dp") return searched(name, subject, stoppable(data_parallel_stages(subject)));
   const bool planned = name == "intra-only" || name == "intra-zero2";

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/search/space/auto_shard_options.h"
 #include "tools/plan_report.h"
 
 namespace plan {
@@ -24,7 +25,7 @@ using Stoppable = std::function<alpa::Method(alpa::Method)>;
 /// | intra-zero2 | the same, with ZeRO stage 2 |
 /// | inter-only | a stage per device |
 /// | pp-dp | stages that are searched for, each with data parallelism alone on one mesh axis |
-/// | megatron | data × tensor × pipeline degrees, tensor within a host, and micro-batches |
+/// | megatron | `best_megatron` (megatron.h) |
 ///
 /// A method that does not fit says what its smallest plan needs.
 MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable);
@@ -32,6 +33,13 @@ MethodResult best_of(const std::string& name, const Subject& subject, const Stop
 /// The plan of the file of --given, priced for the cluster of `subject`. Throws Error if it fits
 /// neither the model nor the devices.
 MethodResult given_plan(const Subject& subject, const Stoppable& stoppable);
+
+/// All that is set alike for the methods compared.
+alpa::Method with_common(alpa::Method method, const PlanFlags& flags, double seconds);
+
+/// "found no plan that fits", or what the smallest plan of the method needs.
+std::string no_plan_text(const Subject& subject, const alpa::Method& method,
+                         alpa::intra_op::NoPlan why);
 
 /// Plans; where nothing fits the memory, says what the smallest plan needs.
 MethodResult planned_with(const std::string& name, const Subject& subject,

@@ -115,12 +115,6 @@ const StagePlan& slowest(const Plan& plan) {
   });
 }
 
-std::string bytes_of_device_text(const Subject& subject, const CompiledStep& planned) {
-  return fmt::format("{} of {} a device: {}", size_text(static_cast<double>(planned.memory_bytes)),
-                     size_text(device_bytes(subject.flags, subject.cluster)),
-                     alpa::memory_text(fullest(planned.plan).memory, size_text));
-}
-
 /// FLOP/s of the data sheet of all devices; 0: the cluster does not say them.
 double peak_of(const Subject& subject, const Graph& graph) {
   const auto& peaks = subject.cluster.device.peak_flops_per_second;
@@ -193,6 +187,14 @@ Json counts_json(const CompiledStep& planned, const Cluster& cluster) {
   return rows;
 }
 
+}  // namespace
+
+std::string memory_of_device_text(const Subject& subject, const CompiledStep& planned) {
+  return fmt::format("{} of {} a device: {}", size_text(static_cast<double>(planned.memory_bytes)),
+                     size_text(device_bytes(subject.flags, subject.cluster)),
+                     alpa::memory_text(fullest(planned.plan).memory, size_text));
+}
+
 Json result_json(const Subject& subject, const MethodResult& result) {
   if (!result.planned) return {{"method", result.method}, {"failure", result.failure}};
   const CompiledStep& planned = *result.planned;
@@ -208,8 +210,6 @@ Json result_json(const Subject& subject, const MethodResult& result) {
   return json;
 }
 
-}  // namespace
-
 std::string plan_text(const Subject& subject, const CompiledStep& planned) {
   const Plan& plan = planned.plan;
   const StagePlan& slow = slowest(plan);
@@ -220,7 +220,7 @@ std::string plan_text(const Subject& subject, const CompiledStep& planned) {
       {"meshes", fmt::format("{}; {}", runs_text(plan, mesh_text), work_text(plan))},
       {"split", split_text(plan)},
       {"recomputed", recomputed_line(planned)},
-      {"memory", bytes_of_device_text(subject, planned)},
+      {"memory", memory_of_device_text(subject, planned)},
       {"seconds",
        fmt::format("{} a step; slowest stage {} forward and {} backward a micro-batch, {} a step",
                    seconds_text(plan.cost.objective_seconds), seconds_text(slow.seconds.forward),

@@ -31,6 +31,12 @@ std::string plan_text(const Subject& subject, const alpa::CompiledStep& planned)
 /// Kernels that a step queues on the first device: a line per kind, and their sums.
 std::string counts_text(const alpa::CompiledStep& planned, const alpa::Cluster& cluster);
 
+/// "12.5 GiB of 74.5 GiB a device: state 3.1 GiB, …", of the fullest stage.
+std::string memory_of_device_text(const Subject& subject, const alpa::CompiledStep& planned);
+
+/// A method's plan as JSON, or why there is none.
+nlohmann::ordered_json result_json(const Subject& subject, const MethodResult& result);
+
 /// A line per method; seconds as multiples of those of the first.
 std::string methods_text(const Subject& subject, const std::vector<MethodResult>& results);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "models/common/decoder_flags.h"
 #include "models/common/imported.h"
 #include "models/common/model.h"
 #include "models/common/run.h"
@@ -55,17 +56,37 @@ PlannedModel model_of_file(const PlanFlags& flags) {
           .has_layers = num_layers(graph) > 1};
 }
 
+/// `own`: what `model` is made of.
+PlannedModel model_of_flags(std::string name, const PlanFlags& flags, const programs::Model& model,
+                            const programs::Flags& own) {
+  const programs::Task task = model.task(own);
+  PlannedModel planned{.name = std::move(name),
+                       .step = programs::step_of(flags, task),
+                       .item = task.item,
+                       .items = static_cast<double>(task.items_per_step)};
+  if (&model == &programs::gpt || &model == &programs::llama)
+    planned.decoder = programs::options_of(own), planned.sequence = own.sequence;
+  return planned;
+}
+
 PlannedModel model_of_table(const PlanFlags& flags) {
   for (const char* flag : {"--parameters", "--random"})
     cli::require_effect(flags.given, flag, true, "on a model of alpa");
   const programs::Model& model = programs::planned_model(flags.name);
   require(!flags.model.empty(), "{} needs a size; its sizes are {}", model.name,
           fmt::join(model.sizes, ", "));
-  const programs::Task task = programs::planned_task(model, flags.model, flags);
-  return {.name = model.name + " " + flags.model,
-          .step = programs::step_of(flags, task),
-          .item = task.item,
-          .items = static_cast<double>(task.items_per_step)};
+  return model_of_flags(model.name + " " + flags.model, flags, model,
+                        programs::planned_flags(model, flags.model, flags));
+}
+
+/// A decoder as Hugging Face's config.json has it.
+PlannedModel model_of_config(const PlanFlags& flags) {
+  require(flags.model.empty(), "SIZE is '{}', but {} has a size", excerpt(flags.model),
+          excerpt(flags.name));
+  const std::string path =
+      std::filesystem::is_directory(flags.name) ? flags.name + "/config.json" : flags.name;
+  return model_of_flags(flags.name, flags, programs::gpt,
+                        programs::planned_flags_of_config(path, flags));
 }
 
 }  // namespace
@@ -89,6 +110,8 @@ std::string cluster_text(const PlanFlags& flags, const Cluster& cluster) {
 PlannedModel model_of(const PlanFlags& flags) {
   const bool file = std::ranges::count(programs::planned_models(), flags.name) == 0 &&
                     std::filesystem::exists(flags.name);
+  if (file && (std::filesystem::is_directory(flags.name) || flags.name.ends_with(".json")))
+    return model_of_config(flags);
   return file ? model_of_file(flags) : model_of_table(flags);
 }
 

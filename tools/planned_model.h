@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "alpa/models/gpt.h"
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
@@ -13,6 +14,7 @@ struct PlanFlags : programs::Flags {
   std::optional<int> hosts;
   std::string methods;  ///< of --compare
   std::string given_plan;
+  std::string launcher;  ///< of --for
   bool as_json = false, counts = false;
 
   PlanFlags();  ///< the defaults of `alpa plan`
@@ -29,6 +31,9 @@ struct PlannedModel {
   bool has_layers = true;   ///< that stages can be made of
   bool fixed_rows = false;  ///< a function of JAX: `micro_batches` can't be chosen, layers can
   std::string imported = {};  ///< what was read of it, in words
+  /// Of a decoder: what it is made of, and the tokens of an example.
+  std::optional<alpa::models::DecoderOptions> decoder = {};
+  std::int64_t sequence = 0;
 };
 
 /// The cluster of --cluster and --hosts.

@@ -71,18 +71,43 @@ const Model& planned_model(const std::string& name) {
   return *model;
 }
 
-Task planned_task(const Model& model, const std::string& size, const Flags& flags) {
+namespace {
+
+/// Flags of `flags` that all planned models have.
+Flags initial_flags(const Model& model, const Flags& flags) {
   Flags own = model.initial;
   own.plan_only = true, own.given = flags.given;
   own.batch = flags.batch, own.remat = flags.remat;
   own.sequence = flags.sequence, own.vocabulary = flags.vocabulary, own.image = flags.image;
+  return own;
+}
+
+}  // namespace
+
+Flags planned_flags(const Model& model, const std::string& size, const Flags& flags) {
+  Flags own = initial_flags(model, flags);
   set_size(model, size, own);
   const std::vector<cli::Flag> rows = model.rows(own);
   for (const char* flag : {"--sequence", "--vocabulary", "--image"})
     cli::require_effect(flags.given, flag,
                         std::ranges::find(rows, flag, &cli::Flag::name) == rows.end(),
                         "on " + model.name);
-  return model.task(own);
+  return own;
+}
+
+Flags planned_flags_of_config(const std::string& path, const Flags& flags) {
+  constexpr std::int64_t kTokens = 2048;  // of an example, as of Llama's sizes
+  Flags own = initial_flags(gpt, flags);
+  for (const char* flag : {"--vocabulary", "--image"})
+    cli::require_effect(flags.given, flag, true, fmt::format("beside {}", excerpt(path)));
+  own.pretrained.emplace().decoder = alpa::models::read_decoder_options(path);
+  const alpa::models::DecoderOptions& decoder = own.pretrained->decoder;
+  own.vocabulary = decoder.vocabulary;
+  if (!flags.given.contains("--sequence")) own.sequence = std::min(kTokens, decoder.sequence);
+  require(own.sequence <= decoder.sequence,
+          "--sequence is {}, but {} has {} positions; give at most as many", own.sequence,
+          excerpt(path), decoder.sequence);
+  return own;
 }
 
 int train_program(std::string_view model, int argc, char** argv) {

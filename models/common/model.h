@@ -30,10 +30,13 @@ std::vector<std::string> planned_models();
 /// The model that can be planned. Throws Error that lists them if there is none of this name.
 const Model& planned_model(const std::string& name);
 
-/// The task of a published size, for the batch, rematerialisation and extents of `flags`, without
-/// data. Throws Error that lists the sizes if there is none of this name, and for an extent that
-/// was given although the model does not have it.
-Task planned_task(const Model& model, const std::string& size, const Flags& flags);
+/// Flags that plan a published size: the batch, rematerialisation and extents are those of `flags`.
+/// Throws Error that lists the sizes if there is none of this name, and for an extent that was
+/// given although the model does not have it. `model.task` makes the task of them, without data.
+Flags planned_flags(const Model& model, const std::string& size, const Flags& flags);
+
+/// The same for the decoder of a config.json of Hugging Face's, of the model `gpt`.
+Flags planned_flags_of_config(const std::string& path, const Flags& flags);
 
 /// The names of published sizes.
 std::vector<std::string> names_of(const auto& sizes) {

@@ -27,13 +27,13 @@ PipeshardParallel all_options(const PipeshardParallel& method) { return method; 
 /// The same options, with stages that have no effect. The compiler counts the names.
 template <MethodKind kind>
 PipeshardParallel all_options(const ParallelMethod<kind>& method) {
-  const auto& [parts, layers, stages, schedule, mesh, batch_axis, split_state, gather, to_all,
-               memory, seconds, gap, stop, progress, cache, dumps, executor] = method;
-  return {parts,   {},         {},          ScheduleKind::one_f_one_b,
-          mesh,    batch_axis, split_state, gather,
-          to_all,  memory,     seconds,     gap,
-          stop,    progress,   cache,       dumps,
-          executor};
+  const auto& [parts, layers, stages, schedule, mesh, batch_axis, axis_uses, split_state, gather,
+               to_all, memory, seconds, gap, stop, progress, cache, dumps, executor] = method;
+  return {parts,  {},         {},        ScheduleKind::one_f_one_b,
+          mesh,   batch_axis, axis_uses, split_state,
+          gather, to_all,     memory,    seconds,
+          gap,    stop,       progress,  cache,
+          dumps,  executor};
 }
 
 }  // namespace
@@ -77,6 +77,11 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
       method.kind != MethodKind::data || !options.shard_optimizer_state,
       "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
       "is set; use Zero2Parallel, or ShardParallel with it");
+  require(options.axis_uses.empty() || method.kind == MethodKind::shard ||
+              method.kind == MethodKind::pipeline,
+          "parallelize: axis_uses is set, but method {} says itself how the mesh is used; use "
+          "ShardParallel or PipeshardParallel",
+          name_of(method.kind));
   require(
       !options.executor.reproducible || lower::find_backend(cluster.backend).fixes_sums,
       "parallelize: reproducible is set, but libraries of backend {} choose the order of sums by "
@@ -130,6 +135,7 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, const Tra
   search.method = name_of(method.kind);
   const PipeshardParallel& options = method.options;
   if (method.kind != MethodKind::serial) search.allowed.batch_mesh_axis = options.batch_mesh_axis;
+  search.allowed.axis_uses = options.axis_uses;
   if (options.shard_optimizer_state)
     search.allowed.optimizer_state = search.allowed.gradients = intra_op::Holding::split;
   search.allowed.all_gather = options.allow_all_gather;

@@ -47,6 +47,7 @@ Json options_json(const MethodOptions& method) {
   Json json = {{"method", std::string(name_of(method.kind))},
                {"mesh_shape", options.mesh_shape},
                {"batch_mesh_axis", json_of(options.batch_mesh_axis)},
+               {"axis_uses", options.axis_uses},
                {"shard_optimizer_state", options.shard_optimizer_state},
                {"allow_all_gather", options.allow_all_gather},
                {"allow_all_to_all", options.allow_all_to_all},

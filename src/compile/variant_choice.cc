@@ -107,9 +107,9 @@ class VariantGuesses {
       if (few && many) try {
           const inter_op::StepNeeds needs(*few, *many, variants[set].recomputes, model);
           for (std::size_t v = set; v < variants.size(); v += sets)
-            guesses_[v] =
-                inter_op::guess_stages(needs, variants[v].num_micro_batches,
-                                       schedules_of(method.options), cluster, model, budget);
+            guesses_[v] = inter_op::guess_stages(
+                needs, variants[v].num_micro_batches, schedules_of(method.options), cluster, model,
+                budget, {method.options.mesh_shape, method.options.axis_uses});
         } catch (const Error&) {  // too few rows, say: its variants fail in their turn, too
         }
     });

@@ -159,6 +159,10 @@ std::vector<std::int32_t> stop_tokens(const std::string& folder, const JsonObjec
 
 }  // namespace
 
+DecoderOptions read_decoder_options(const std::string& path) {
+  return decoder_options(JsonObject(path));
+}
+
 Pretrained read_pretrained(const std::string& folder) {
   const JsonObject config(folder + "/config.json");
   Pretrained model{.folder = folder, .weights = weights_in(folder), .stop_tokens = {}};

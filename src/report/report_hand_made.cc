@@ -35,7 +35,7 @@ class HandMadeLayouts {
   /// All of them on `mesh`, cheapest first.
   std::vector<Json> on(const DeviceMesh& mesh) {
     std::vector<Json> found;
-    for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh))
+    for (const std::vector<AxisUse>& uses : intra_op::templates_of(mesh))
       if (watch_.seconds() < kHandMadeSeconds)
         if (Json one = planned(mesh, uses); !one.is_null()) found.push_back(std::move(one));
     sort(found);
@@ -63,7 +63,7 @@ class HandMadeLayouts {
   }
 
   /// Null if the batch is too small, or time is over.
-  Json planned(const DeviceMesh& mesh, const std::vector<intra_op::AxisUse>& uses) {
+  Json planned(const DeviceMesh& mesh, const std::vector<AxisUse>& uses) {
     options_.allowed.axis_uses = uses;
     options_.limits.seconds = kHandMadeSeconds - watch_.seconds();
     try {

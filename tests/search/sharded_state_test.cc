@@ -14,8 +14,8 @@ TEST_CASE("a template splits optimizer state and sums of gradients over its tens
   const Graph graph = mlp_graph({.layers = 3, .batch = 16, .width = 16, .num_micro_batches = 2});
   intra_op::AutoShardOptions options;
   options.allowed.optimizer_state = options.allowed.gradients = intra_op::Holding::split;
-  for (const intra_op::AxisUse data : {intra_op::AxisUse::zero2, intra_op::AxisUse::batch}) {
-    options.allowed.axis_uses = {data, intra_op::AxisUse::tensor};
+  for (const AxisUse data : {AxisUse::zero2, AxisUse::batch}) {
+    options.allowed.axis_uses = {data, AxisUse::tensor};
     const DeviceMesh mesh = priced_mesh({2, 2}, {1e-6, 1e-6}, {1e-9, 1e-9});
     const ShardingPlan plan = intra_op::auto_shard(graph, mesh, cost::CostModel{}, options);
     int states = 0;

@@ -27,7 +27,7 @@ namespace {
 constexpr double kRounding = 1 + 1e-4;
 constexpr double kHurry = 0.05;
 
-intra_op::AutoShardOptions used_for(const std::vector<intra_op::AxisUse>& uses) {
+intra_op::AutoShardOptions used_for(const std::vector<AxisUse>& uses) {
   intra_op::AutoShardOptions options;
   options.allowed.axis_uses = uses;
   return options;
@@ -38,7 +38,7 @@ std::vector<ShardingPlan> template_plans(const Graph& graph, const DeviceMesh& m
                                          const cost::CostModel& model) {
   intra_op::PlanningCache cache;
   std::vector<ShardingPlan> plans;
-  for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
+  for (const std::vector<AxisUse>& uses : intra_op::templates_of(mesh)) {
     try {
       plans.push_back(intra_op::auto_shard(graph, mesh, model, used_for(uses), &cache));
     } catch (const Error&) {  // the batch is too small
@@ -133,7 +133,7 @@ TEST_CASE(
 
 TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
   const Graph graph = gpt_graph({.layers = 1});
-  const auto split = [&](std::vector<intra_op::AxisUse> uses, int axis) {
+  const auto split = [&](std::vector<AxisUse> uses, int axis) {
     const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, used_for(uses));
     verify(plan, graph);
     std::string text;
@@ -145,16 +145,15 @@ TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
     }
     return text;
   };
-  const intra_op::AxisUse tensor = intra_op::AxisUse::tensor;
-  CHECK(split({intra_op::AxisUse::data, tensor}, 0) == "0-----");
-  CHECK(split({intra_op::AxisUse::batch, tensor}, 0).front() == '0');
-  CHECK(split({intra_op::AxisUse::zero2, tensor}, 0).starts_with("0----"));
-  CHECK(split({intra_op::AxisUse::zero2, tensor}, 0).back() != '-');
-  const std::string zero3 = split({intra_op::AxisUse::zero3, tensor}, 0);
+  const AxisUse tensor = AxisUse::tensor;
+  CHECK(split({AxisUse::data, tensor}, 0) == "0-----");
+  CHECK(split({AxisUse::batch, tensor}, 0).front() == '0');
+  CHECK(split({AxisUse::zero2, tensor}, 0).starts_with("0----"));
+  CHECK(split({AxisUse::zero2, tensor}, 0).back() != '-');
+  const std::string zero3 = split({AxisUse::zero3, tensor}, 0);
   CHECK(zero3.front() == '0');
   CHECK(zero3.find('-') == std::string::npos);
-  for (intra_op::AxisUse use : {intra_op::AxisUse::batch, intra_op::AxisUse::data,
-                                intra_op::AxisUse::zero2, intra_op::AxisUse::zero3})
+  for (AxisUse use : {AxisUse::batch, AxisUse::data, AxisUse::zero2, AxisUse::zero3})
     CHECK(split({use, tensor}, 1) == "--1011");  // heads and hidden features
   CHECK(split({tensor, tensor}, 0) == "--1011");
   CHECK(split({tensor, tensor}, 1) == "--1011");
@@ -166,7 +165,7 @@ TEST_CASE(
   const auto activations = [&](int layers) {
     const Graph graph = gpt_graph({.layers = layers});
     ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({8}), cost::CostModel::of(cluster),
-                                             used_for({intra_op::AxisUse::tensor}));
+                                             used_for({AxisUse::tensor}));
     std::erase_if(plan.reshards,
                   [&](const PlannedReshard& r) { return graph.type(r.value).rank() < 3; });
     return count_steps(plan);
@@ -191,8 +190,8 @@ TEST_CASE_FIXTURE(
   const Graph graph = gpt_graph({.layers = 1});
   intra_op::PlanningCache cache;
   intra_op::MeshFacts& facts = cache.of(mesh, model);
-  std::map<std::vector<intra_op::AxisUse>, double> seconds;
-  for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
+  std::map<std::vector<AxisUse>, double> seconds;
+  for (const std::vector<AxisUse>& uses : intra_op::templates_of(mesh)) {
     CAPTURE(intra_op::text_of(uses));
     seconds[uses] = intra_op::auto_shard(graph, mesh, model, used_for(uses)).cost.objective_seconds;
     const double bound =
@@ -207,7 +206,7 @@ TEST_CASE("uses for more axes than the mesh has are an error") {
   CHECK(
       error_of([] {
         intra_op::auto_shard(mlp_graph({}), priced_mesh({4}), cost::CostModel{},
-                             used_for({intra_op::AxisUse::data, intra_op::AxisUse::tensor}));
+                             used_for({AxisUse::data, AxisUse::tensor}));
       }) ==
       "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alpa/lower/executor_options.h"
+#include "alpa/plan/axis_use.h"
 #include "alpa/plan/schedule_kind.h"
 #include "alpa/plan/sharding_plan.h"
 #pragma GCC visibility push(default)
@@ -115,6 +116,9 @@ struct ParallelMethod {
   /// backward; other axes stay free. Off by default. Alpa's force_batch_dim_to_mesh_dim binds only
   /// matrix products, and is on by default (axis 0) for meshes with two axes.
   std::optional<int> batch_mesh_axis = {};
+  /// Uses of the first mesh axes, of every stage: {AxisUse::zero2, AxisUse::tensor} on a mesh of
+  /// data x tensor devices leaves the layouts of Megatron-LM. Empty: the planner's choice.
+  std::vector<AxisUse> axis_uses = {};
   /// Splits optimizer state, and gradients summed over micro-batches, over all devices as far as
   /// their shapes allow: ZeRO stage 2 beside the tensor parallelism that the planner chooses for
   /// everything else. DataParallel, which holds them whole, refuses it.

@@ -19,5 +19,9 @@ struct Pretrained {
 /// and mistake, also where a model computes what `Decoder` does not.
 Pretrained read_pretrained(const std::string& folder);
 
+/// Reads a config.json alone, to plan a model without its weights. Throws Error as
+/// `read_pretrained` does.
+DecoderOptions read_decoder_options(const std::string& path);
+
 }  // namespace alpa::models
 #pragma GCC visibility pop

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alpa/base/error.h"
+#include "alpa/plan/axis_use.h"
 #include "alpa/plan/sharding_plan.h"
 #include "src/base/infinity.h"
 #include "src/base/processor_watch.h"
@@ -15,17 +16,6 @@
 namespace alpa::intra_op {
 
 struct LoopShare;
-
-/// The use of one mesh axis.
-enum class AxisUse : std::uint8_t {
-  any,    ///< not restricted
-  batch,  ///< splits the batch; each state tensor is whole or split, whichever is cheaper
-  data,   ///< splits the batch and nothing else
-  zero2,  ///< splits the batch, and the optimizer's state as far as its shapes allow
-  zero3,  ///< splits the batch, and all state as far as its shapes allow
-  /// splits heads and hidden features as Megatron-LM does, and tokens where there are none
-  tensor,
-};
 
 /// How the devices of a mesh hold state.
 enum class Holding : std::uint8_t {

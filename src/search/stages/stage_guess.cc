@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -288,15 +289,16 @@ LayerNeeds needs_at(const StepNeeds& needs, int stage, int stages, double micro_
   return result;
 }
 
+/// What of a stage is split over the parts of the batch, too: each row holds less, and sends more.
+enum class Holding : std::uint8_t { whole, state, sums, all };
+
 /// How the devices of a stage share its layers.
 struct Split {
   const DeviceMesh& mesh;
   std::vector<int> tensor, data;  ///< axes that split parameters, and the batch
   int across = 1, copies = 1;     ///< parts of a parameter, and of the batch
+  Holding least = Holding::whole, most = Holding::all;
 };
-
-/// What of a stage is split over the parts of the batch, too: each row holds less, and sends more.
-enum class Holding : std::uint8_t { whole, state, sums, all };
 
 struct StageCost {
   double micro_batch = 0, step = 0;  ///< seconds
@@ -410,6 +412,7 @@ class Guess {
       if (!best || step(cost) < step(*best)) best = cost;
     };
     for (const Holding holding : {Holding::whole, Holding::state, Holding::sums, Holding::all}) {
+      if (holding < split.least || holding > split.most) continue;
       const StageCost cost = cost_of(layers, split, holding, in_flight);
       if (cost.bytes <= budget_) consider(cost);
       if (before && cost.bytes <= budget_ && before->bytes > budget_) {
@@ -429,15 +432,25 @@ class Guess {
   const double budget_;
 };
 
-/// Every way to give axes of the mesh to parameters or to the batch.
-std::vector<Split> splits_of(const DeviceMesh& mesh) {
+/// Narrows what a split may hold to what the use of an axis allows.
+void narrow(AxisUse use, Split& split) {
+  if (use == AxisUse::data) split.most = Holding::whole;
+  if (use == AxisUse::zero2) split.least = Holding::state, split.most = Holding::sums;
+  if (use == AxisUse::zero3) split.least = Holding::all;
+}
+
+/// Every way to give axes of the mesh to parameters or to the batch that their uses allow.
+std::vector<Split> splits_of(const DeviceMesh& mesh, const std::vector<AxisUse>& uses) {
   std::vector<Split> splits;
   for (int axes = 0; axes < 1 << mesh.num_axes(); ++axes) {
     Split split{mesh, {}, {}};
     bool is_new = true;
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
       const bool tensor = axes >> axis & 1;
-      is_new = is_new && !(tensor && mesh.size(axis) == 1);
+      const AxisUse use = axis < std::ssize(uses) ? uses[axis] : AxisUse::any;
+      is_new = is_new && !(tensor && mesh.size(axis) == 1) &&
+               (use == AxisUse::any || tensor == (use == AxisUse::tensor));
+      narrow(use, split);
       (tensor ? split.tensor : split.data).push_back(axis);
       (tensor ? split.across : split.copies) *= mesh.size(axis);
     }
@@ -451,7 +464,7 @@ std::vector<Split> splits_of(const DeviceMesh& mesh) {
 std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
                                      const std::vector<ScheduleKind>& schedules,
                                      const Cluster& cluster, const cost::CostModel& model,
-                                     std::int64_t budget) {
+                                     std::int64_t budget, const GuessedMeshes& meshes) {
   const Guess guess(needs, micro_batches, cluster, model, budget);
   const auto layers = static_cast<int>(std::min(needs.at_few.size(), needs.at_many.size())) - 1;
   std::vector<StageGuess> guesses;
@@ -460,11 +473,14 @@ std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
         (cluster.num_hosts % stages != 0 && stages % cluster.num_hosts != 0))
       continue;
     const Submesh part = submesh_of(cluster, cluster.num_devices() / stages);
+    const int shaped =
+        std::accumulate(meshes.shape.begin(), meshes.shape.end(), 1, std::multiplies<>());
+    if (!meshes.shape.empty() && shaped != part.num_devices()) continue;
     std::vector<int> devices(part.num_devices());
     std::iota(devices.begin(), devices.end(), 0);
     StageGuess best{.stages = stages};
-    for (const DeviceMesh& mesh : logical_meshes(cluster, part, devices))
-      for (const Split& split : splits_of(mesh))
+    for (const DeviceMesh& mesh : logical_meshes(cluster, part, devices, meshes.shape))
+      for (const Split& split : splits_of(mesh, meshes.axis_uses))
         for (const ScheduleKind schedule : schedules)
           best.seconds = std::min(best.seconds, guess.seconds(stages, split, schedule));
     guesses.push_back(best);

@@ -8,6 +8,7 @@
 
 #include "alpa/ir/graph.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/plan/axis_use.h"
 #include "alpa/plan/schedule_kind.h"
 #include "src/base/infinity.h"
 #include "src/plan/cost/cost_model.h"
@@ -62,12 +63,18 @@ inline double least_seconds(const std::vector<StageGuess>& guesses) {
   return least;
 }
 
+/// Restrictions of guessed stages, as a method has them.
+struct GuessedMeshes {
+  std::vector<int> shape = {};          ///< of every stage; empty: any
+  std::vector<AxisUse> axis_uses = {};  ///< of the first axes; empty: any
+};
+
 /// Per number of stages that equal parts of the cluster allow, ascending: the least seconds within
-/// `budget` bytes of a device, over meshes, over how they split the batch and parameters, and over
+/// `budget` bytes of a device, over `meshes`, over how they split the batch and parameters, and over
 /// `schedules`.
 std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
                                      const std::vector<ScheduleKind>& schedules,
                                      const Cluster& cluster, const cost::CostModel& model,
-                                     std::int64_t budget);
+                                     std::int64_t budget, const GuessedMeshes& meshes = {});
 
 }  // namespace alpa::inter_op
