@@ -10,7 +10,7 @@
 #include "src/base/file.h"
 #include "src/search/space/auto_shard_options.h"
 #include "tools/commands.h"
-#include "tools/megatron.h"
+#include "tools/frameworks.h"
 
 using namespace alpa;
 using namespace plan;
@@ -56,16 +56,18 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                                              fmt::join(Cluster::names(), ", "))),
                             whole("--hosts", &f.hosts, "times as many hosts", 1, kMaxHosts)}),
        common_rows(f),
-       in_group("Plan", {positive_number("--time-limit", &f.solver_seconds,
-                                         "seconds for the plan, and for each method compared"),
-                         text("--compare", &f.methods,
-                              "methods to plan, too: data,zero2,zero3,intra-zero2,pp-dp,"
-                              "megatron,inter-only,intra-only"),
-                         text("--for", &f.launcher,
-                              "megatron: the best plan that Megatron-LM can run, too, and its "
-                              "command line"),
-                         text("--given", &f.given_plan,
-                              "price the stages of this file, or a saved plan, too")}),
+       in_group(
+           "Plan",
+           {positive_number("--time-limit", &f.solver_seconds,
+                            "seconds for the plan, and for each method compared"),
+            text("--compare", &f.methods,
+                 "methods to plan, too: data,zero2,zero3,intra-zero2,pp-dp,"
+                 "megatron,inter-only,intra-only"),
+            text("--for", &f.framework,
+                 fmt::format("the best plan that this framework can run, and its command "
+                             "line or file, too: {}",
+                             fmt::join(framework_names(), ", "))),
+            text("--given", &f.given_plan, "price the stages of this file, or a saved plan, too")}),
        in_group("Output", {output_file("--save", &f.save, "write the plan to this file"),
                            on("--counts", &f.counts,
                               "print the kernels of a step on the first device, too: launches, "
@@ -104,8 +106,7 @@ MethodResult planned(const Subject& subject, const Stoppable& stoppable) {
 }
 
 void check_flags(const PlanFlags& flags) {
-  require(flags.launcher.empty() || flags.launcher == "megatron",
-          "--for is '{}'; the launchers are megatron", excerpt(flags.launcher));
+  if (!flags.framework.empty()) find_framework(flags.framework);
   require(!flags.cluster.empty(), "--cluster is missing; give a cluster file, or one of {}",
           fmt::join(Cluster::names(), ", "));
   for (const char* flag : {"--stages", "--pipeline-layers", "--schedule"})
@@ -121,7 +122,9 @@ int run_plan(const PlanFlags& flags) {
   const PlannedModel model = model_of(flags);
   require_room_for_state(flags, model, cluster);
   const Subject subject{flags, model, cluster};
-  if (!flags.launcher.empty()) require_megatron(subject);
+  const Framework* const framework =
+      flags.framework.empty() ? nullptr : &find_framework(flags.framework);
+  if (framework && framework->check) framework->check(subject);
   const programs::PlanningInterrupt interrupt(true);
   const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
   std::vector<MethodResult> results;
@@ -132,18 +135,18 @@ int run_plan(const PlanFlags& flags) {
   if (given) results.push_back(std::move(*given));
   for (const std::string& name : methods)
     if (!interrupt.came()) results.push_back(best_of(name, subject, stoppable));
-  std::optional<MegatronPlan> launched;
-  if (!flags.launcher.empty() && !interrupt.came()) launched = best_megatron(subject, stoppable);
+  std::optional<FrameworkPlan> restricted;
+  if (framework && !interrupt.came()) restricted = best_of_grid(*framework, subject, stoppable);
   const CompiledStep& plan = *results.front().planned;
   if (flags.as_json) {
     nlohmann::ordered_json report = report_json(subject, results);
-    if (launched) report["for"] = megatron_json(subject, *launched, plan);
+    if (restricted) report["for"] = framework_json(*framework, subject, *restricted, plan);
     fmt::print("{}\n", report.dump(2));
   } else {
     fmt::print("{}", plan_text(subject, plan));
     if (flags.counts) fmt::print("\n{}", counts_text(plan, subject.cluster));
     if (results.size() > 1) fmt::print("\n{}", methods_text(subject, results));
-    if (launched) fmt::print("\n{}", megatron_text(subject, *launched, plan));
+    if (restricted) fmt::print("\n{}", framework_text(*framework, subject, *restricted, plan));
   }
   return interrupt.came() ? programs::kInterruptedStatus : 0;
 }

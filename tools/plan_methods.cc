@@ -11,7 +11,7 @@
 #include "src/base/timing.h"
 #include "src/compile/variant_choice.h"
 #include "src/search/space/auto_shard_options.h"
-#include "tools/megatron.h"
+#include "tools/frameworks.h"
 
 namespace plan {
 
@@ -187,7 +187,7 @@ MethodResult planned_with(const std::string& name, const Subject& subject, const
 
 MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable) {
   MethodResult result{.method = name};
-  if (name == "megatron") return best_megatron(subject, stoppable).result;
+  if (name == "megatron") return best_of_grid(find_framework(name), subject, stoppable).result;
   if (name == "inter-only") return searched(name, subject, stoppable(stage_per_device(subject)));
   if (name == "pp-dp") return searched(name, subject, stoppable(data_parallel_stages(subject)));
   const bool planned = name == "intra-only" || name == "intra-zero2";

@@ -25,7 +25,7 @@ using Stoppable = std::function<alpa::Method(alpa::Method)>;
 /// | intra-zero2 | the same, with ZeRO stage 2 |
 /// | inter-only | a stage per device |
 /// | pp-dp | stages that are searched for, each with data parallelism alone on one mesh axis |
-/// | megatron | `best_megatron` (megatron.h) |
+/// | megatron | `best_of_grid` (frameworks.h) |
 ///
 /// A method that does not fit says what its smallest plan needs.
 MethodResult best_of(const std::string& name, const Subject& subject, const Stoppable& stoppable);

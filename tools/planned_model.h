@@ -14,7 +14,7 @@ struct PlanFlags : programs::Flags {
   std::optional<int> hosts;
   std::string methods;  ///< of --compare
   std::string given_plan;
-  std::string launcher;  ///< of --for
+  std::string framework;  ///< of --for
   bool as_json = false, counts = false;
 
   PlanFlags();  ///< the defaults of `alpa plan`

@@ -297,6 +297,36 @@ TEST_CASE(
       "of each");
 }
 
+TEST_CASE("axis_uses leave the layouts that they name") {
+  PipeshardParallel method = parallel_3d(2, 2, 2, 4);
+  method.batch_mesh_axis = {};
+  method.axis_uses = {AxisUse::zero3, AxisUse::tensor};
+  const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(8));
+  bool split_rows = false, split_features = false;
+  for (const StagePlan& stage : planned.plan.stages)
+    for (const Node& node : stage.graph.nodes) {
+      const ShardingSpec& spec = stage.plan.specs[node.results[0]];
+      const auto splits = [&](int axis, int dim) {
+        return spec.axes[axis] == ShardingSpec::replicated().split(axis, dim).axes[axis];
+      };
+      if (node.name == "tanh") {
+        CHECK(splits(0, 0));
+        split_features = split_features || splits(1, 1);
+      }
+      const Input* input = find_input(stage.graph, node.results[0]);
+      if (input && input->kind == InputKind::state && input->of.empty())
+        split_rows = split_rows || splits(0, 0) || splits(0, 1);
+    }
+  CHECK(split_rows);
+  CHECK(split_features);
+  const Outcome serial = run(step_of({}), Serial{.num_micro_batches = 4}, 1);
+  CHECK(difference(serial, run(step_of({}), method, 8)) < 1e-5);
+  const Zero2Parallel fixed{.axis_uses = {AxisUse::tensor}};
+  CHECK(error_of([&] { plan_only(step_of({}), fixed, Cluster::local(2)); }) ==
+        "parallelize: axis_uses is set, but method zero2 says itself how the mesh is used; use "
+        "ShardParallel or PipeshardParallel");
+}
+
 TEST_CASE("every stage may have options of its own") {
   PipeshardParallel method{.num_micro_batches = 4, .mesh_shape = {2}};
   const auto split_states = [&](const std::vector<StageOptions>& options) {

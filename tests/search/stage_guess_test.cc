@@ -69,6 +69,30 @@ TEST_CASE("guesses are near what equal stages take") {
   }
 }
 
+TEST_CASE("guesses follow the mesh of a method and the uses of its axes") {
+  const Cluster cluster = Cluster::named("dgx-a100", 2);  // 16 devices
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  const TrainingStep step = step_of("gpt");
+  const inter_op::StepNeeds needs(step.trace(1), step.trace(kBatch), false, model);
+  const auto guessed = [&](const inter_op::GuessedMeshes& meshes) {
+    return inter_op::guess_stages(needs, 4, {ScheduleKind::one_f_one_b}, cluster, model, kMuch,
+                                  meshes);
+  };
+  const std::vector<inter_op::StageGuess> any = guessed({});
+  for (const AxisUse use : {AxisUse::data, AxisUse::zero2, AxisUse::zero3}) {
+    const auto own = guessed({{2, 4}, {use, AxisUse::tensor}});
+    REQUIRE(own.size() == 1);  // two stages of eight devices
+    CHECK(own[0].stages == 2);
+    const auto free = std::ranges::find(any, 2, &inter_op::StageGuess::stages);
+    REQUIRE(free != any.end());
+    CHECK(own[0].seconds >= free->seconds);
+  }
+  // State in parts is gathered in every micro-batch.
+  CHECK(guessed({{16}, {AxisUse::zero3}})[0].seconds >
+        guessed({{16}, {AxisUse::zero2}})[0].seconds);
+  CHECK(guessed({{3}, {}}).empty());
+}
+
 TEST_CASE("guesses sum up over the devices of a host before sums between hosts") {
   const TrainingStep step = testing::suite_step(
       "gpt", {.stack = {.layers = 2, .batch = 768, .sequence = 512, .hidden = 1024, .heads = 16}});

@@ -1,0 +1,188 @@
+// alpa plan --for: the best plans that other frameworks can run, and their command lines and files.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support/program.h"
+
+namespace frameworks_test {
+
+using namespace alpa;
+using namespace alpa::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr int kDevices = 8, kBatch = 64;
+constexpr std::int64_t kWidth = 256, kBetween = 512, kTokens = 1000, kLayers = 4;
+
+/// A folder with the config.json of a small Llama, without weights.
+class ConfigFolder {
+ public:
+  explicit ConfigFolder(const std::string& name) : path_(name) {
+    std::filesystem::create_directory(path_);
+    std::ofstream(path_ + "/config.json")
+        << Json{{"model_type", "llama"},         {"hidden_act", "silu"},
+                {"num_hidden_layers", kLayers},  {"hidden_size", kWidth},
+                {"num_attention_heads", 4},      {"num_key_value_heads", 2},
+                {"intermediate_size", kBetween}, {"max_position_embeddings", 128},
+                {"vocab_size", kTokens}};
+  }
+  ConfigFolder(const ConfigFolder&) = delete;
+  ConfigFolder& operator=(const ConfigFolder&) = delete;
+  ~ConfigFolder() { std::filesystem::remove_all(path_); }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+ProgramOutput plan_for(const std::string& model, const std::string& framework,
+                       std::vector<std::string> more = {}) {
+  std::vector<std::string> words = {
+      "plan",        model,        "--cluster", "dgx-a100", "--batch",      std::to_string(kBatch),
+      "--precision", "bf16_mixed", "--for",     framework,  "--time-limit", "3"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_program(ALPA_TOOL, words);
+}
+
+Json json_for(const std::string& model, const std::string& framework) {
+  const ProgramOutput output = plan_for(model, framework, {"--json"});
+  CAPTURE(output.text);
+  REQUIRE(output.status == 0);
+  return Json::parse(output.text);
+}
+
+std::string joined(const Json& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line.get<std::string>() + "\n";
+  return text;
+}
+
+/// The whole number behind the word.
+int number_behind(const std::string& text, const std::string& word) {
+  const std::size_t at = text.find(word);
+  CAPTURE(text);
+  CAPTURE(word);
+  REQUIRE(at != std::string::npos);
+  return std::stoi(text.substr(at + word.size()));
+}
+
+}  // namespace
+
+namespace {
+
+/// Checks that the degrees in a framework's lines are those of its plan.
+void check_megatron(const Json& own, const std::string& text) {
+  CHECK(number_behind(text, "--tensor-model-parallel-size ") == own["tensor"]);
+  CHECK(number_behind(text, "--pipeline-model-parallel-size ") == own["pipeline"]);
+  CHECK(number_behind(text, "--micro-batch-size ") == own["rows"]);
+  CHECK(number_behind(text, "--global-batch-size ") == kBatch);
+  CHECK(number_behind(text, "--num-layers ") == kLayers);
+  CHECK(number_behind(text, "--ffn-hidden-size ") == kBetween);
+  CHECK(number_behind(text, "--num-query-groups ") == 2);
+  CHECK(number_behind(text, "--vocab-size ") == kTokens);
+  CHECK((text.find("--sequence-parallel") != text.npos) == (own["tensor"] > 1));
+  CHECK((text.find("--recompute-granularity full") != text.npos) == own["recomputes"]);
+}
+
+void check_torchtitan(const Json& own, const std::string& text) {
+  CHECK(number_behind(text, "data_parallel_replicate_degree=") == own["replicas"]);
+  CHECK(number_behind(text, "data_parallel_shard_degree=") == own["shards"]);
+  CHECK(number_behind(text, "tensor_parallel_degree=") == own["tensor"]);
+  CHECK(number_behind(text, "pipeline_parallel_degree=") == own["pipeline"]);
+  CHECK((text.find("FullAC.Config()") != text.npos) == own["recomputes"]);
+}
+
+void check_deepspeed(const Json& own, const std::string& text) {
+  const Json config = Json::parse(text.substr(0, text.find('#')));
+  CHECK(config["train_batch_size"] == kBatch);
+  CHECK(config["train_micro_batch_size_per_gpu"] == own["rows"]);
+  CHECK(config["gradient_accumulation_steps"] == own["micro_batches"]);
+}
+
+void check_maxtext(const Json& own, const std::string& text) {
+  int devices = 1;
+  for (const char* axis : {"data", "fsdp", "tensor"})
+    devices *= number_behind(text, std::string("ici_") + axis + "_parallelism: ");
+  CHECK(devices == kDevices);  // of a host
+  CHECK(number_behind(text, "ici_tensor_parallelism: ") == own["tensor"]);
+  for (const char* axis : {"data", "fsdp"})
+    CHECK(number_behind(text, std::string("dcn_") + axis + "_parallelism: ") == 1);
+}
+
+}  // namespace
+
+TEST_CASE("plans for frameworks use all devices and rows, and their files say so") {
+  const ConfigFolder folder("frameworks_test_llama");
+  const std::pair<const char*, void (*)(const Json&, const std::string&)> frameworks[] = {
+      {"megatron", check_megatron},
+      {"torchtitan", check_torchtitan},
+      {"deepspeed", check_deepspeed},
+      {"maxtext", check_maxtext}};
+  for (const auto& [name, check] : frameworks) {
+    CAPTURE(name);
+    const Json json = json_for(folder.path(), name);
+    const Json& own = json["for"];
+    CAPTURE(own.dump());
+    CHECK(own["method"] == name);
+    const int data = own["replicas"].get<int>() * own["shards"].get<int>(), tensor = own["tensor"],
+              pipeline = own["pipeline"];
+    CHECK(data * tensor * pipeline == kDevices);
+    CHECK(own["stages"].size() == static_cast<std::size_t>(pipeline));
+    CHECK(own["rows"].get<int>() * own["micro_batches"].get<int>() * data == kBatch);
+    CHECK(own["bound_seconds"].get<double>() > 0);
+    CHECK(own["seconds"].get<double>() >= own["bound_seconds"].get<double>());
+    CHECK(own["ratio"].get<double>() >= 0.98);  // the plan of all plans is within its gap
+    CHECK(own["memory_bytes"].get<double>() <= json["device_bytes"].get<double>());
+    check(own, joined(own["lines"]));
+  }
+}
+
+TEST_CASE("state and gradients of Megatron-LM's plans take its bytes of a parameter") {
+  // 2 of bf16, 4 of the gradient in f32, and 12 of the optimizer over data-parallel devices.
+  const ProgramOutput output =
+      run_program(ALPA_TOOL, {"plan", "gpt", "350M", "--cluster", "dgx-a100", "--batch", "64",
+                              "--precision", "bf16_mixed", "--micro-batches", "8", "--for",
+                              "megatron", "--time-limit", "2", "--json"});
+  CAPTURE(output.text);
+  REQUIRE(output.status == 0);
+  const Json own = Json::parse(output.text)["for"];
+  constexpr double kParametersOfLayer = 12.0 * 1024 * 1024 + 13 * 1024;
+  constexpr double kOthers = (51200.0 + 1024) * 1024 + 2 * 1024 + 51200;  // tables, norm, head.bias
+  double all = 0;
+  for (const Json& stage : own["stages"])
+    all += stage["memory"]["state"].get<double>() + stage["memory"]["accumulators"].get<double>();
+  const double tensor = own["tensor"], data = own["replicas"].get<int>() * own["shards"].get<int>();
+  const double parameters = (24 * kParametersOfLayer + kOthers) / tensor;
+  // A table that the first and the last stage read is counted once here, twice there.
+  const double twice = own["pipeline"] > 1 ? 51200.0 * 1024 / tensor : 0;
+  const double bytes = 6 + 12 / data;
+  CHECK(all >= 0.98 * parameters * bytes);
+  CHECK(all <= 1.02 * (parameters + twice) * bytes);
+}
+
+TEST_CASE("--for names its frameworks, and the models that they do not train") {
+  const auto mistake = [](const std::string& model, const std::string& framework,
+                          std::vector<std::string> more = {}) {
+    const ProgramOutput output = plan_for(model, framework, std::move(more));
+    CHECK(output.status == 2);
+    return output.text;
+  };
+  CHECK(mistake("llama", "horovod", {}) ==
+        "alpa: --for is 'horovod'; the frameworks are megatron, torchtitan, deepspeed, maxtext\n");
+  const std::string bert = mistake("bert", "megatron", {});
+  CHECK(bert.find("bert needs a size") != bert.npos);
+  const ConfigFolder folder("frameworks_test_mistakes");
+  CHECK(mistake(folder.path(), "megatron", {"--optimizer", "lamb"}) ==
+        "alpa: --for megatron: --optimizer is lamb, but Megatron-LM has adam and sgd\n");
+  CHECK(mistake(folder.path(), "megatron", {"--sequence", "256"}) ==
+        "alpa: --sequence is 256, but frameworks_test_mistakes/config.json has 128 positions; give "
+        "at most as many\n");
+}
+
+}  // namespace frameworks_test

@@ -1,0 +1,207 @@
+// tools/framework_lines.cc — command lines and files of other frameworks
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tools/frameworks.h"
+
+namespace plan {
+
+using namespace alpa;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+/// Layers of the stages as `--pipeline-model-parallel-layout` has them: "Et*20|t*20L".
+std::string layout_of(const FrameworkPlan& found) {
+  std::string layout = "E";
+  for (const StagePlan& stage : found.result.planned->plan.stages)
+    layout += fmt::format("{}t*{}", stage.first_layer > 0 ? "|" : "",
+                          stage.last_layer - stage.first_layer + 1);
+  return layout + "L";
+}
+
+bool has_equal_stages(const FrameworkPlan& found) {
+  const std::vector<StagePlan>& stages = found.result.planned->plan.stages;
+  return std::ranges::all_of(stages, [&](const StagePlan& stage) {
+    return stage.last_layer - stage.first_layer == stages[0].last_layer - stages[0].first_layer;
+  });
+}
+
+std::string degree_arguments(const Subject& subject, const FrameworkPlan& found) {
+  std::string text = fmt::format("--tensor-model-parallel-size {}", found.tensor);
+  if (found.tensor > 1) text += " --sequence-parallel";
+  text += fmt::format(" --pipeline-model-parallel-size {}", found.stages());
+  if (!has_equal_stages(found))
+    text += fmt::format(" --pipeline-model-parallel-layout \"{}\"", layout_of(found));
+  return text + fmt::format(" --micro-batch-size {} --global-batch-size {}",
+                            found.rows(subject.flags), subject.flags.batch);
+}
+
+std::string memory_arguments(const FrameworkPlan& found) {
+  std::string text = "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather";
+  if (found.recomputes)
+    text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
+  return text;
+}
+
+std::string size_arguments(const models::DecoderOptions& o, std::int64_t sequence) {
+  std::string text =
+      fmt::format("--num-layers {} --hidden-size {} --ffn-hidden-size {} --num-attention-heads {}",
+                  o.layers, o.hidden, o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden, o.heads);
+  if (o.key_heads > 0 && o.key_heads != o.heads)
+    text += fmt::format(" --group-query-attention --num-query-groups {}", o.key_heads);
+  return text + fmt::format(" --seq-length {} --max-position-embeddings {}", sequence,
+                            std::max(sequence, o.sequence));
+}
+
+std::string kind_arguments(const models::DecoderOptions& o) {
+  std::string text = "--position-embedding-type learned_absolute";
+  if (o.kind == models::DecoderKind::llama) {
+    text = fmt::format(
+        "--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base {:.0f} "
+        "--disable-bias-linear",
+        o.rotary_base);
+    if (o.query_bias) text += " --add-qkv-bias";
+  }
+  if (!o.tied_head) text += " --untie-embeddings-and-output-weights";
+  return text + fmt::format(" --hidden-dropout {} --attention-dropout {}", o.dropout, o.dropout);
+}
+
+std::string number_arguments(const Subject& subject) {
+  std::string text = fmt::format("--vocab-size {}", subject.model.decoder->vocabulary);
+  if (subject.flags.precision == "bf16_mixed") text += " --bf16";
+  if (subject.flags.precision == "f16_mixed") text += " --fp16";
+  return text + " --optimizer " + subject.flags.optimizer;
+}
+
+/// Modules of a stage, as torchtitan names them: "tok_embeddings", "layers.0", …
+Lines modules_of(const FrameworkPlan& found, std::size_t stage) {
+  const std::vector<StagePlan>& stages = found.result.planned->plan.stages;
+  Lines modules;
+  if (stage == 0) modules.emplace_back("\"tok_embeddings\"");
+  for (int layer = stages[stage].first_layer; layer <= stages[stage].last_layer; ++layer)
+    modules.push_back(fmt::format("\"layers.{}\"", layer));
+  if (stage + 1 == stages.size()) modules.insert(modules.end(), {"\"norm\"", "\"lm_head\""});
+  return modules;
+}
+
+/// Processes of a host, and hosts.
+std::string torchrun(const Cluster& cluster) {
+  return fmt::format("torchrun --nproc_per_node {} --nnodes {}", cluster.devices_per_host,
+                     cluster.num_hosts);
+}
+
+}  // namespace
+
+void check_megatron(const Subject& subject) {
+  require(subject.model.decoder.has_value(),
+          "--for megatron: {} is no decoder that Megatron-LM's pretrain_gpt.py trains; take gpt, "
+          "llama or a folder of Hugging Face's",
+          subject.model.name);
+  const std::string& optimizer = subject.flags.optimizer;
+  require(optimizer == "adam" || optimizer == "sgd",
+          "--for megatron: --optimizer is {}, but Megatron-LM has adam and sgd", optimizer);
+  const models::DecoderOptions& o = *subject.model.decoder;
+  require(!o.projection_bias, "--for megatron: attention of {} has a bias at its projection alone",
+          subject.model.name);
+}
+
+void check_llama(const Subject& subject) {
+  const auto& decoder = subject.model.decoder;
+  require(decoder && decoder->kind == models::DecoderKind::llama,
+          "--for {}: {} is no Llama, whose model the framework has; take llama or a folder of "
+          "Hugging Face's",
+          subject.flags.framework, subject.model.name);
+}
+
+Lines megatron_lines(const Subject& subject, const FrameworkPlan& found) {
+  Lines lines = {torchrun(subject.cluster) + " pretrain_gpt.py",
+                 degree_arguments(subject, found),
+                 memory_arguments(found),
+                 size_arguments(*subject.model.decoder, subject.model.sequence),
+                 kind_arguments(*subject.model.decoder),
+                 number_arguments(subject)};
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) lines[i] += " \\";
+  return lines;
+}
+
+Lines torchtitan_lines(const Subject& subject, const FrameworkPlan& found) {
+  const std::int64_t local = subject.flags.batch / found.replicas / found.shards;
+  const bool staged = found.stages() > 1;
+  Lines lines = {
+      fmt::format("# {}", torchrun(subject.cluster)), "training=TrainingConfig(",
+      // Without stages, micro-batches accumulate gradients.
+      fmt::format("    local_batch_size={}, global_batch_size={}, seq_len={},",
+                  staged ? local : found.rows(subject.flags), subject.flags.batch,
+                  subject.model.sequence),
+      fmt::format("    mixed_precision_param=\"{}\"),",
+                  subject.flags.precision == "bf16_mixed" ? "bfloat16" : "float32"),
+      "parallelism=ParallelismConfig(",
+      fmt::format("    data_parallel_replicate_degree={}, data_parallel_shard_degree={},",
+                  found.replicas, found.shards),
+      fmt::format("    tensor_parallel_degree={}, pipeline_parallel_degree={},", found.tensor,
+                  found.stages())};
+  if (staged) {
+    lines.push_back(fmt::format(
+        "    pipeline_parallel_schedule=\"1F1B\", pipeline_parallel_microbatch_size={},",
+        found.rows(subject.flags)));
+    lines.emplace_back("    module_fqns_per_model_part=[");
+    for (int stage = 0; stage < found.stages(); ++stage)
+      lines.push_back(fmt::format("        [{}],", fmt::join(modules_of(found, stage), ", ")));
+    lines.emplace_back("    ],");
+  }
+  lines.emplace_back("),");
+  lines.push_back(
+      fmt::format("activation_checkpoint={},", found.recomputes ? "FullAC.Config()" : "None"));
+  return lines;
+}
+
+Lines deepspeed_lines(const Subject& subject, const FrameworkPlan& found) {
+  const nlohmann::ordered_json config = {
+      {"train_batch_size", subject.flags.batch},
+      {"train_micro_batch_size_per_gpu", found.rows(subject.flags)},
+      {"gradient_accumulation_steps", found.micro_batches()},
+      {"bf16", {{"enabled", subject.flags.precision == "bf16_mixed"}}},
+      {"fp16", {{"enabled", subject.flags.precision == "f16_mixed"}}},
+      {"zero_optimization",
+       {{"stage", found.shard_use == AxisUse::zero3 ? 3 : 2}, {"overlap_comm", true}}}};
+  Lines lines;
+  const std::string text = config.dump(2);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  lines.push_back(found.recomputes ? "# and every layer in deepspeed.checkpointing.checkpoint"
+                                   : "# and no layer in deepspeed.checkpointing.checkpoint");
+  return lines;
+}
+
+Lines maxtext_lines(const Subject& subject, const FrameworkPlan& found) {
+  const models::DecoderOptions& o = *subject.model.decoder;
+  const int hosts = subject.cluster.num_hosts, host = subject.cluster.devices_per_host;
+  // Of the devices that split state, those of one host are joined by its own links.
+  const int inner = std::min(found.shards, host / found.tensor);
+  const int outer_replicas = std::min(found.replicas, hosts);
+  const double rows = static_cast<double>(subject.flags.batch) / found.micro_batches() /
+                      subject.cluster.num_devices();
+  return {fmt::format("ici_data_parallelism: {}", found.replicas / outer_replicas),
+          fmt::format("ici_fsdp_parallelism: {}", inner),
+          fmt::format("ici_tensor_parallelism: {}", found.tensor),
+          fmt::format("dcn_data_parallelism: {}", outer_replicas),
+          fmt::format("dcn_fsdp_parallelism: {}", found.shards / inner),
+          fmt::format("per_device_batch_size: {:g}", rows),
+          fmt::format("gradient_accumulation_steps: {}", found.micro_batches()),
+          fmt::format("remat_policy: '{}'", found.recomputes ? "full" : "minimal"),
+          fmt::format("max_target_length: {}", subject.model.sequence),
+          fmt::format("base_num_decoder_layers: {}", o.layers),
+          fmt::format("base_emb_dim: {}", o.hidden),
+          fmt::format("base_mlp_dim: {}", o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden),
+          fmt::format("base_num_query_heads: {}", o.heads),
+          fmt::format("base_num_kv_heads: {}", o.key_heads > 0 ? o.key_heads : o.heads),
+          fmt::format("head_dim: {}", o.hidden / o.heads),
+          fmt::format("vocab_size: {}", o.vocabulary)};
+}
+
+}  // namespace plan

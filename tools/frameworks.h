@@ -1,0 +1,67 @@
+#pragma once
+/// Other frameworks: the best plans that they can run, and their command lines or files for them.
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/plan_methods.h"
+
+namespace plan {
+
+/// A plan in the terms of a framework, or why there is none.
+struct FrameworkPlan {
+  MethodResult result;
+  int replicas = 1;  ///< groups of devices with copies of the state, which split the batch
+  int shards = 1;    ///< devices of a group that split the batch and state
+  int tensor = 1;    ///< devices that split heads and hidden features
+  alpa::AxisUse shard_use = alpa::AxisUse::zero2;  ///< what of the state is split
+  bool recomputes = false;                         ///< every layer
+  double bound_seconds = 0;  ///< lower bound on all plans of the framework's grid
+
+  int stages() const { return static_cast<int>(result.planned->plan.stages.size()); }
+  int micro_batches() const { return result.planned->graph.num_micro_batches; }
+  /// Rows of a micro-batch on each device that splits the batch.
+  std::int64_t rows(const PlanFlags& flags) const {
+    return flags.batch / micro_batches() / replicas / shards;
+  }
+};
+
+/// A framework's grid of degrees, and how it is told the point to run. Layers of stages may differ
+/// in number; all layers are computed again or none; 1F1B.
+struct Framework {
+  std::string_view name;                    ///< of --for
+  std::vector<alpa::AxisUse> shard_uses;    ///< choices for the devices that split batch and state
+  bool replicas = false;                    ///< may hold state in copies, beside shards
+  bool tensor = false;                      ///< tensor parallelism inside a host
+  bool stages = false;                      ///< pipeline parallelism
+  void (*check)(const Subject&) = nullptr;  ///< throws Error if it does not train the model
+  /// The command line or file.
+  std::vector<std::string> (*lines)(const Subject&, const FrameworkPlan&) = nullptr;
+};
+
+/// The framework of this name. Throws Error that lists them if there is none.
+const Framework& find_framework(std::string_view name);
+std::vector<std::string> framework_names();
+
+/// The best plan of the framework's grid within the time limit, in the order of closed-form guesses.
+/// Throws Error if the model has no layers to make stages of.
+FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
+                           const Stoppable& stoppable);
+
+/// The plan, what the framework's restrictions cost beside `unrestricted`, and how to run it.
+std::string framework_text(const Framework& framework, const Subject& subject,
+                           const FrameworkPlan& found, const alpa::CompiledStep& unrestricted);
+nlohmann::ordered_json framework_json(const Framework& framework, const Subject& subject,
+                                      const FrameworkPlan& found,
+                                      const alpa::CompiledStep& unrestricted);
+
+/// What the frameworks' rows point to (framework_lines.cc).
+void check_megatron(const Subject& subject);
+void check_llama(const Subject& subject);
+std::vector<std::string> megatron_lines(const Subject& subject, const FrameworkPlan& found);
+std::vector<std::string> torchtitan_lines(const Subject& subject, const FrameworkPlan& found);
+std::vector<std::string> deepspeed_lines(const Subject& subject, const FrameworkPlan& found);
+std::vector<std::string> maxtext_lines(const Subject& subject, const FrameworkPlan& found);
+
+}  // namespace plan
