@@ -5,6 +5,9 @@
 /// `solve FILE SECONDS`: solves an instance of the contest format (tools/solve.cc).
 int solve_command(int argc, char** argv);
 
+/// `check FILE --cluster FILE|NAME`: whether a command of Megatron-LM fits (tools/check.cc).
+int check_command(int argc, char** argv);
+
 /// `diff PLAN PLAN`: prints what two plans do differently (tools/diff.cc).
 int diff_command(int argc, char** argv);
 

@@ -13,7 +13,6 @@
 #include "src/plan/cost/cost_model.h"
 #include "src/search/space/auto_shard_options.h"
 #include "src/search/stages/even_share.h"
-#include "src/search/stages/stage_guess.h"
 
 namespace plan {
 
@@ -37,12 +36,10 @@ struct Point {
   double guessed_seconds = 0;  ///< infinite: its memory does not suffice, as guessed
 };
 
-/// The step with every layer computed again, or none.
+/// The step with every layer computed again, or none, unless --remat says it.
 TrainingStep step_of(const Subject& subject, bool recomputes) {
-  if (subject.model.traced || subject.flags.remat != "auto") return subject.model.step;
-  PlanFlags flags = subject.flags;
-  flags.remat = recomputes ? "all" : "none";
-  return model_of(flags).step;
+  if (subject.flags.remat != "auto") return subject.model.step;
+  return subject.model.step_with(recomputes ? "all" : "none");
 }
 
 /// True if the degrees divide what they split.
@@ -53,16 +50,8 @@ bool suits_model(const Subject& subject, int tensor) {
   return decoder->heads % tensor == 0 && keys % tensor == 0;
 }
 
-/// Shape and uses of the mesh of every stage.
 inter_op::GuessedMeshes meshes_of(const Point& point) {
-  inter_op::GuessedMeshes meshes;
-  const std::pair<int, AxisUse> axes[] = {{point.replicas, AxisUse::data},
-                                          {point.shards, point.shard_use},
-                                          {point.tensor, AxisUse::tensor}};
-  for (const auto& [size, use] : axes)
-    if (size > 1) meshes.shape.push_back(size), meshes.axis_uses.push_back(use);
-  if (meshes.shape.empty()) meshes.shape = {1};
-  return meshes;
+  return plan::meshes_of(point.replicas, point.shards, point.tensor, point.shard_use);
 }
 
 /// Degrees whose product tiles the hosts.
@@ -138,6 +127,16 @@ Method method_of(const Point& point) {
 
 }  // namespace
 
+inter_op::GuessedMeshes meshes_of(int replicas, int shards, int tensor, AxisUse shard_use) {
+  inter_op::GuessedMeshes meshes;
+  const std::pair<int, AxisUse> axes[] = {
+      {replicas, AxisUse::data}, {shards, shard_use}, {tensor, AxisUse::tensor}};
+  for (const auto& [size, use] : axes)
+    if (size > 1) meshes.shape.push_back(size), meshes.axis_uses.push_back(use);
+  if (meshes.shape.empty()) meshes.shape = {1};
+  return meshes;
+}
+
 FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
                            const Stoppable& stoppable) {
   require(subject.model.has_layers, "--for {}: its stages need layers; {} has none", framework.name,
@@ -165,7 +164,9 @@ FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
     }
     ++tried;
     try {
-      smallest = stoppable(with_common(method_of(point), subject.flags, kShare * limit));
+      // The first plan may take all of the time.
+      const double most = best.result.planned ? kShare * limit : limit - watch.seconds();
+      smallest = stoppable(with_common(method_of(point), subject.flags, most));
       CompiledStep next = plan_only(steps[point.recomputes], *smallest, subject.cluster);
       if (next.plan.cost.objective_seconds >= best_seconds) continue;
       best_seconds = next.plan.cost.objective_seconds;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/search/stages/stage_guess.h"
 #include "tools/plan_methods.h"
 
 namespace plan {
@@ -48,6 +49,10 @@ std::vector<std::string> framework_names();
 /// Throws Error if the model has no layers to make stages of.
 FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
                            const Stoppable& stoppable);
+
+/// Shape and uses of the mesh of every stage, for these degrees.
+alpa::inter_op::GuessedMeshes meshes_of(int replicas, int shards, int tensor,
+                                        alpa::AxisUse shard_use);
 
 /// The plan, what the framework's restrictions cost beside `unrestricted`, and how to run it.
 std::string framework_text(const Framework& framework, const Subject& subject,

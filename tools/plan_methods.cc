@@ -30,12 +30,9 @@ constexpr double kLeastSeconds = 0.1;
 /// Bytes of a device under the smallest plan that the method has: every layer computed again, in
 /// micro-batches that are as small as can be.
 std::int64_t least_bytes(const Subject& subject, Method method) {
-  PlanFlags flags = subject.flags;
-  if (!subject.model.traced) flags.remat = "all";
-  const PlannedModel model = subject.model.traced ? subject.model : model_of(flags);
   std::visit([](auto& o) { o.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2; },
              method);
-  return plan_only(model.step, method, subject.cluster).memory_bytes;
+  return plan_only(subject.model.step_with("all"), method, subject.cluster).memory_bytes;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "alpa/models/pretrained.h"
 #include "models/common/decoder_flags.h"
 #include "models/common/imported.h"
 #include "models/common/model.h"
@@ -64,6 +65,12 @@ PlannedModel model_of_flags(std::string name, const PlanFlags& flags, const prog
                        .step = programs::step_of(flags, task),
                        .item = task.item,
                        .items = static_cast<double>(task.items_per_step)};
+  planned.with_remat = [flags, own, &model](const std::string& remat) {
+    PlanFlags with = flags;
+    programs::Flags own_with = own;
+    with.remat = own_with.remat = remat;
+    return programs::step_of(with, model.task(own_with));
+  };
   if (&model == &programs::gpt || &model == &programs::llama)
     planned.decoder = programs::options_of(own), planned.sequence = own.sequence;
   return planned;
@@ -83,10 +90,11 @@ PlannedModel model_of_table(const PlanFlags& flags) {
 PlannedModel model_of_config(const PlanFlags& flags) {
   require(flags.model.empty(), "SIZE is '{}', but {} has a size", excerpt(flags.model),
           excerpt(flags.name));
+  for (const char* flag : {"--vocabulary", "--image"})
+    cli::require_effect(flags.given, flag, true, fmt::format("beside {}", excerpt(flags.name)));
   const std::string path =
       std::filesystem::is_directory(flags.name) ? flags.name + "/config.json" : flags.name;
-  return model_of_flags(flags.name, flags, programs::gpt,
-                        programs::planned_flags_of_config(path, flags));
+  return model_of_decoder(flags.name, models::read_decoder_options(path), path, flags);
 }
 
 }  // namespace
@@ -113,6 +121,12 @@ PlannedModel model_of(const PlanFlags& flags) {
   if (file && (std::filesystem::is_directory(flags.name) || flags.name.ends_with(".json")))
     return model_of_config(flags);
   return file ? model_of_file(flags) : model_of_table(flags);
+}
+
+PlannedModel model_of_decoder(const std::string& name, const models::DecoderOptions& decoder,
+                              const std::string& origin, const PlanFlags& flags) {
+  return model_of_flags(name, flags, programs::gpt,
+                        programs::planned_flags(decoder, origin, flags));
 }
 
 Method method_of(const PlanFlags& flags, const PlannedModel& model) {

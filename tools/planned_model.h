@@ -1,5 +1,6 @@
 #pragma once
 /// What `alpa plan` plans: a model, a cluster and the options of the search.
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -34,6 +35,13 @@ struct PlannedModel {
   /// Of a decoder: what it is made of, and the tokens of an example.
   std::optional<alpa::models::DecoderOptions> decoder = {};
   std::int64_t sequence = 0;
+  /// The step with the layers of --remat computed again; empty: it is the same for all.
+  std::function<alpa::TrainingStep(const std::string& remat)> with_remat = {};
+
+  /// `step`, with every layer computed again or none if that can be chosen.
+  alpa::TrainingStep step_with(const std::string& remat) const {
+    return with_remat ? with_remat(remat) : step;
+  }
 };
 
 /// The cluster of --cluster and --hosts.
@@ -43,6 +51,10 @@ std::string cluster_text(const PlanFlags& flags, const alpa::Cluster& cluster);
 
 /// The model of the flags. Throws Error if there is none, and for flags that it does not have.
 PlannedModel model_of(const PlanFlags& flags);
+
+/// A decoder that `origin` describes, planned under the flags of data and numbers.
+PlannedModel model_of_decoder(const std::string& name, const alpa::models::DecoderOptions& decoder,
+                              const std::string& origin, const PlanFlags& flags);
 
 /// The method of the flags for this model, for stages that are searched for unless they say
 /// otherwise.

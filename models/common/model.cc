@@ -95,18 +95,16 @@ Flags planned_flags(const Model& model, const std::string& size, const Flags& fl
   return own;
 }
 
-Flags planned_flags_of_config(const std::string& path, const Flags& flags) {
+Flags planned_flags(const alpa::models::DecoderOptions& decoder, const std::string& origin,
+                    const Flags& flags) {
   constexpr std::int64_t kTokens = 2048;  // of an example, as of Llama's sizes
   Flags own = initial_flags(gpt, flags);
-  for (const char* flag : {"--vocabulary", "--image"})
-    cli::require_effect(flags.given, flag, true, fmt::format("beside {}", excerpt(path)));
-  own.pretrained.emplace().decoder = alpa::models::read_decoder_options(path);
-  const alpa::models::DecoderOptions& decoder = own.pretrained->decoder;
+  own.pretrained.emplace().decoder = decoder;
   own.vocabulary = decoder.vocabulary;
   if (!flags.given.contains("--sequence")) own.sequence = std::min(kTokens, decoder.sequence);
   require(own.sequence <= decoder.sequence,
           "--sequence is {}, but {} has {} positions; give at most as many", own.sequence,
-          excerpt(path), decoder.sequence);
+          excerpt(origin), decoder.sequence);
   return own;
 }
 

@@ -35,8 +35,10 @@ const Model& planned_model(const std::string& name);
 /// given although the model does not have it. `model.task` makes the task of them, without data.
 Flags planned_flags(const Model& model, const std::string& size, const Flags& flags);
 
-/// The same for the decoder of a config.json of Hugging Face's, of the model `gpt`.
-Flags planned_flags_of_config(const std::string& path, const Flags& flags);
+/// The same for a decoder that `origin` describes, of the model `gpt`. Throws Error for more tokens
+/// in an example than it has positions.
+Flags planned_flags(const alpa::models::DecoderOptions& decoder, const std::string& origin,
+                    const Flags& flags);
 
 /// The names of published sizes.
 std::vector<std::string> names_of(const auto& sizes) {
