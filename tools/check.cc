@@ -206,6 +206,8 @@ int price(const Checked& of, const CheckFlags& flags) {
     fmt::print("\nThe best that is known:\n{}",
                framework_text(megatron, subject, best,
                               given.planned ? *given.planned : *best.result.planned));
+  } else if (!given.planned) {
+    print("best", best.result.failure);
   } else {
     print("best",
           fmt::format("no other degrees are known that take less: {}, none takes less than {}",

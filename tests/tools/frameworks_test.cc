@@ -6,7 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "src/base/infinity.h"
 #include "support/program.h"
+#include "tools/frameworks.h"
 
 namespace frameworks_test {
 
@@ -141,6 +143,40 @@ TEST_CASE("plans for frameworks use all devices and rows, and their files say so
     CHECK(own["memory_bytes"].get<double>() <= json["device_bytes"].get<double>());
     check(own, joined(own["lines"]));
   }
+}
+
+TEST_CASE("no degrees of the grid take less than the plan for a framework") {
+  const ConfigFolder folder("frameworks_test_grid");
+  plan::PlanFlags flags;
+  flags.name = folder.path(), flags.cluster = "dgx-a100";
+  flags.batch = 16, flags.precision = "bf16_mixed", flags.solver_seconds = 10;
+  const plan::PlannedModel model = plan::model_of(flags);
+  const Cluster cluster = plan::cluster_of(flags);
+  const plan::FrameworkPlan best =
+      plan::best_of_grid(plan::find_framework("megatron"), {flags, model, cluster},
+                         [](Method method) { return method; });
+  REQUIRE(best.result.planned);
+  double least = kInfinity;
+  int points = 0;
+  for (const char* remat : {"none", "all"})
+    for (const int tensor : {1, 2})  // of two key heads
+      for (int data = 1; data * tensor <= kDevices; data *= 2)
+        for (int number = 1; number * data <= flags.batch; number *= 2) {
+          const int stages = kDevices / data / tensor;
+          if (stages > kLayers) continue;
+          PipeshardParallel method{.num_micro_batches = number, .layers = ManualLayers{}};
+          method.stages = UniformStages{stages};
+          const auto meshes = plan::meshes_of(1, data, tensor, AxisUse::zero2);
+          method.mesh_shape = meshes.shape, method.axis_uses = meshes.axis_uses;
+          method.solver_seconds = 10;
+          const CompiledStep planned = plan_only(model.step_with(remat), method, cluster);
+          least = std::min(least, planned.plan.cost.objective_seconds);
+          ++points;
+        }
+  MESSAGE(points, " points, the best of ", least, " s; found ",
+          best.result.planned->plan.cost.objective_seconds, " s");
+  CHECK(points > 40);
+  CHECK(best.result.planned->plan.cost.objective_seconds <= 1.005 * least);
 }
 
 TEST_CASE("state and gradients of Megatron-LM's plans take its bytes of a parameter") {
