@@ -1,4 +1,4 @@
-// tools/check.cc — alpa check FILE --cluster FILE|NAME: whether a command of Megatron-LM fits a cluster
+// tools/check.cc — alpa check FILE --cluster FILE|NAME: whether a command of Megatron-LM fits
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -224,9 +224,8 @@ int run_check(const CheckFlags& flags) {
       read_megatron(read_file(flags.file, kCommandFile), flags.file, flags.vocabulary);
   const Checked of = checked(command, cluster);
   print("model", parameters_text(command.decoder));
-  print("degrees", fmt::format("data {} x tensor {} x pipeline {}; {} micro-batches of {} rows{}",
-                               of.data, command.tensor, command.pipeline, of.micro_batches,
-                               command.rows, command.recomputes ? "; every layer recomputed" : ""));
+  print("degrees", degrees_text(1, of.data, command.tensor, command.pipeline, of.micro_batches,
+                                command.rows, command.recomputes));
   for (const std::string& mistake : of.mistakes) print("mistake", mistake);
   for (const std::string& warning : of.warnings) print("warning", warning);
   if (of.mistakes.empty()) return price(of, flags);

@@ -70,20 +70,25 @@ std::vector<std::string> framework_names() {
   return names;
 }
 
+std::string degrees_text(int replicas, int shards, int tensor, int pipeline, int micro_batches,
+                         std::int64_t rows, bool recomputes) {
+  std::string copies;
+  if (replicas > 1)
+    copies = shards > 1 ? fmt::format(" ({} copies of {} shards)", replicas, shards) : " (copies)";
+  return fmt::format(
+      "data {}{} x tensor {} x pipeline {}; {} micro-batch{} of {} row{}; {} recomputed",
+      replicas * shards, copies, tensor, pipeline, micro_batches, micro_batches == 1 ? "" : "es",
+      rows, rows == 1 ? "" : "s", recomputes ? "every layer" : "nothing");
+}
+
 std::string framework_text(const Framework& framework, const Subject& subject,
                            const FrameworkPlan& found, const CompiledStep& unrestricted) {
   if (!found.result.planned) return fmt::format("{:<12}{}\n", framework.name, found.result.failure);
   const CompiledStep& planned = *found.result.planned;
   const double seconds = planned.plan.cost.objective_seconds;
   const std::pair<const char*, std::string> lines[] = {
-      {"degrees",
-       fmt::format("{} x {} data (copies x shards), {} tensor, {} pipeline; {} of {} rows on each; "
-                   "{} recomputed",
-                   found.replicas, found.shards, found.tensor, found.stages(),
-                   found.micro_batches() == 1
-                       ? "1 micro-batch"
-                       : fmt::format("{} micro-batches", found.micro_batches()),
-                   found.rows(subject.flags), found.recomputes ? "every layer" : "nothing")},
+      {"degrees", degrees_text(found.replicas, found.shards, found.tensor, found.stages(),
+                               found.micro_batches(), found.rows(subject.flags), found.recomputes)},
       {"seconds",
        fmt::format("{} a step, {:.2f} times that of the plan above; {} in {}; none takes "
                    "less than {}",

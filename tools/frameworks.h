@@ -45,14 +45,19 @@ struct Framework {
 const Framework& find_framework(std::string_view name);
 std::vector<std::string> framework_names();
 
-/// The best plan of the framework's grid within the time limit, in the order of closed-form guesses.
-/// Throws Error if the model has no layers to make stages of.
+/// The best plan of the framework's grid within the time limit, in the order of closed-form
+/// guesses. Throws Error if the model has no layers to make stages of.
 FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
                            const Stoppable& stoppable);
 
 /// Shape and uses of the mesh of every stage, for these degrees.
 alpa::inter_op::GuessedMeshes meshes_of(int replicas, int shards, int tensor,
                                         alpa::AxisUse shard_use);
+
+/// "data 8 (2 copies of 4 shards) x tensor 2 x pipeline 1; 4 micro-batches of 1 row; every layer
+/// recomputed". `rows`: of a micro-batch, on a device that splits the batch.
+std::string degrees_text(int replicas, int shards, int tensor, int pipeline, int micro_batches,
+                         std::int64_t rows, bool recomputes);
 
 /// The plan, what the framework's restrictions cost beside `unrestricted`, and how to run it.
 std::string framework_text(const Framework& framework, const Subject& subject,

@@ -26,6 +26,8 @@ const std::map<std::string, std::string> kReasons = {
     {"src/spmd/einsum_group.cc", "is_einsum_group: the one operator whose nodes share an operand"},
     {"src/search/stages/stage_graph.cc",
      "looks for a named pattern: the terms that are added to an accumulator"},
+    {"src/plan/facts/tensor_factors.cc",
+     "tables that examples are looked up in: Megatron-LM splits their rows, whatever reads them"},
     {"src/train/parameter_copies.cc",
      "looks for named patterns: a parameter's conversion, and the update that can make a copy"},
     {"src/spmd/fuse_small_sums.cc",

@@ -1,5 +1,5 @@
-// alpa check: whether a command of Megatron-LM fits a cluster, and which of its degrees exclude each
-// other.
+// alpa check: whether a command of Megatron-LM fits a cluster, and which of its degrees exclude
+// each other.
 #include <alpa/base/error.h>
 #include <doctest/doctest.h>
 
@@ -90,7 +90,8 @@ TEST_CASE("a command that fits is priced beside the best of its grid") {
   CHECK(output.status == 0);
   for (const char* line :
        {"model       Llama of 8 layers, 256 wide, 4 heads\n",
-        "degrees     data 2 x tensor 2 x pipeline 2; 16 micro-batches of 2 rows\n",
+        "degrees     data 2 x tensor 2 x pipeline 2; 16 micro-batches of 2 rows; nothing "
+        "recomputed\n",
         "verdict     fits\n"})
     CHECK(output.text.find(line) != output.text.npos);
   CHECK(output.text.find("planned") != output.text.npos);

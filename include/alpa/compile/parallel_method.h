@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "alpa/lower/executor_options.h"
-#include "alpa/plan/axis_use.h"
 #include "alpa/plan/schedule_kind.h"
 #include "alpa/plan/sharding_plan.h"
 #pragma GCC visibility push(default)

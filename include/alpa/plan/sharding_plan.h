@@ -21,6 +21,17 @@ struct CostModel;
 
 namespace alpa {
 
+/// The use of one mesh axis in all nodes, where a plan is restricted.
+enum class AxisUse : std::uint8_t {
+  any,    ///< not restricted
+  batch,  ///< splits the batch; each state tensor is whole or split, whichever is cheaper
+  data,   ///< splits the batch and nothing else
+  zero2,  ///< splits the batch, and the optimizer's state as far as its shapes allow
+  zero3,  ///< splits the batch, and all state as far as its shapes allow
+  /// splits heads and hidden features as Megatron-LM does, and tokens where there are none
+  tensor,
+};
+
 /// The role of a mesh axis in a node.
 struct AxisRole {
   /// What the axis does for the node.

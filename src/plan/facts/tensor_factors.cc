@@ -170,10 +170,28 @@ std::vector<int> costliest_features(const Graph& graph, const NodeClasses& class
   return order;
 }
 
+/// Marks rows of tables that examples are looked up in as features: no product may read them, but
+/// they hold much state. Returns them, per letter.
+std::vector<bool> mark_rows_of_tables(const Graph& graph, const NodeClasses& classes,
+                                      const std::vector<int>& batch, LetterKinds& letters) {
+  std::vector<bool> rows(letters.kinds.size(), false);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    const Rule& rule = classes.of(n).rule;
+    if (batch[n] < 0 || (node.op != &ops::embedding && node.op != &ops::embedding_grad)) continue;
+    const DimFactors& table = node.op == &ops::embedding ? rule.operands[0] : rule.results[0];
+    const int letter = letters.of_node[n][table[0].front()];
+    if (letter < 0) continue;
+    rows[letter] = true;
+    letters.kinds[letter] = LetterKind::feature;
+  }
+  return rows;
+}
+
 /// Starts with the letters of all parameters that products read. Drops those with the most bytes of
-/// partial results whose products other letters split.
+/// partial results whose products other letters split, except those to keep.
 void drop_costly_features(const Graph& graph, const NodeClasses& classes, int parts,
-                          LetterKinds& letters) {
+                          const std::vector<bool>& keep, LetterKinds& letters) {
   std::vector<Product> products;
   std::vector<std::vector<int>> of_letter(letters.kinds.size());
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -193,7 +211,7 @@ void drop_costly_features(const Graph& graph, const NodeClasses& classes, int pa
       all += products[p].work;
       alone += split_by_another(products[p], letter) ? 0 : products[p].work;
     }
-    if (alone <= kNegligible * all) letters.kinds[letter] = LetterKind::other;
+    if (!keep[letter] && alone <= kNegligible * all) letters.kinds[letter] = LetterKind::other;
   }
 }
 
@@ -215,7 +233,8 @@ TensorFactors factors_of(const Rule& rule, const LetterKinds& letters, int parts
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
                                           const std::vector<int>& batch) {
   LetterKinds letters = kinds_of_letters(graph, classes, batch);
-  drop_costly_features(graph, classes, parts, letters);
+  drop_costly_features(graph, classes, parts, mark_rows_of_tables(graph, classes, batch, letters),
+                       letters);
   std::vector<TensorFactors> result;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     result.push_back(factors_of(classes.of(n).rule, letters, parts, n));

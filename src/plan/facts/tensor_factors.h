@@ -16,10 +16,10 @@ struct TensorFactors {
   bool must_split = false;
 };
 
-/// Per node. Features with many bytes of partial results are left out, as long as the others
-/// split nearly every product. For a transformer heads, hidden features of the MLP and the
-/// vocabulary remain. Nodes without features may split tokens. `parts`: devices of the axes;
-/// `batch`: see batch_factors.h.
+/// Per node. Features with many bytes of partial results are left out, as long as the others split
+/// nearly every product; rows of tables of tokens stay. For a transformer heads, hidden features of
+/// the MLP and the vocabulary remain. Nodes without features may split tokens. `parts`: devices of
+/// the axes; `batch`: see batch_factors.h.
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
                                           const std::vector<int>& batch);
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/plan/axis_use.h"
 #include "alpa/plan/sharding_plan.h"
 #include "src/base/infinity.h"
 #include "src/base/processor_watch.h"

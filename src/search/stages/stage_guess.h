@@ -8,8 +8,8 @@
 
 #include "alpa/ir/graph.h"
 #include "alpa/mesh/cluster.h"
-#include "alpa/plan/axis_use.h"
 #include "alpa/plan/schedule_kind.h"
+#include "alpa/plan/sharding_plan.h"
 #include "src/base/infinity.h"
 #include "src/plan/cost/cost_model.h"
 
@@ -70,8 +70,8 @@ struct GuessedMeshes {
 };
 
 /// Per number of stages that equal parts of the cluster allow, ascending: the least seconds within
-/// `budget` bytes of a device, over `meshes`, over how they split the batch and parameters, and over
-/// `schedules`.
+/// `budget` bytes of a device, over `meshes`, over how they split the batch and parameters, and
+/// over `schedules`.
 std::vector<StageGuess> guess_stages(const StepNeeds& needs, int micro_batches,
                                      const std::vector<ScheduleKind>& schedules,
                                      const Cluster& cluster, const cost::CostModel& model,
