@@ -32,8 +32,13 @@ struct Point {
   AxisUse shard_use = AxisUse::zero2;
   int micro_batches = 1;
   bool recomputes = false;
-  double least_seconds = 0;    ///< no plan of it takes less
   double guessed_seconds = 0;  ///< infinite: its memory does not suffice, as guessed
+};
+
+/// All points whose devices share rows evenly, the most promising ones first.
+struct Grid {
+  std::vector<Point> points = {};
+  double least_seconds = 0;  ///< that any plan takes, whatever its degrees
 };
 
 /// The step with every layer computed again, or none, unless --remat says it.
@@ -82,37 +87,33 @@ std::vector<int> numbers_of(const Subject& subject, const TrainingStep& step) {
   return given == "auto" ? micro_batch_choices(step) : std::vector{std::stoi(given)};
 }
 
-/// All points whose devices share rows evenly, the most promising ones first.
-std::vector<Point> points_of(const Framework& framework, const Subject& subject,
-                             std::span<const TrainingStep> steps) {
+Grid grid_of(const Framework& framework, const Subject& subject,
+             std::span<const TrainingStep> steps) {
   const Cluster& cluster = subject.cluster;
   const cost::CostModel model = cost::CostModel::of(cluster);
   const std::vector<int> numbers = numbers_of(subject, steps[0]);
   const auto budget = static_cast<std::int64_t>(device_bytes(subject.flags, cluster));
-  std::vector<Point> points;
-  double share = 0;
+  Grid grid;
   for (const bool recomputes : {false, true}) {
     const std::string& remat = subject.flags.remat;
     if (recomputes ? remat == "none" || subject.model.traced : remat == "all") continue;
     const Graph few = steps[recomputes].trace(numbers.front()),
                 many = steps[recomputes].trace(numbers.back());
     const inter_op::StepNeeds needs(few, many, recomputes, model);
-    if (points.empty())
-      share = inter_op::even_share_seconds(few, many, cluster.num_devices(), model);
+    if (grid.points.empty())
+      grid.least_seconds = inter_op::even_share_seconds(few, many, cluster.num_devices(), model);
     for (Point point : degrees_of(framework, subject, num_layers(few)))
       for (const int number : numbers) {
         const int data = point.replicas * point.shards;
         if (subject.flags.batch % (std::int64_t{number} * data) != 0) continue;
-        const int stages = cluster.num_devices() / (data * point.tensor);
         point.micro_batches = number, point.recomputes = recomputes;
-        point.least_seconds = share * (number + stages - 1) / number;
         point.guessed_seconds = inter_op::least_seconds(inter_op::guess_stages(
             needs, number, {kSchedule}, cluster, model, budget, meshes_of(point)));
-        points.push_back(point);
+        grid.points.push_back(point);
       }
   }
-  std::ranges::stable_sort(points, {}, &Point::guessed_seconds);
-  return points;
+  std::ranges::stable_sort(grid.points, {}, &Point::guessed_seconds);
+  return grid;
 }
 
 Method method_of(const Point& point) {
@@ -143,21 +144,23 @@ FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
           subject.model.name);
   const Stopwatch watch;
   const TrainingStep steps[] = {step_of(subject, false), step_of(subject, true)};
-  const std::vector<Point> points = points_of(framework, subject, steps);
+  const Grid grid = grid_of(framework, subject, steps);
+  require(!grid.points.empty(),
+          "--for {}: no degrees give all {} devices whole rows of a batch of {}; take a batch that "
+          "more devices divide",
+          framework.name, subject.cluster.num_devices(), subject.flags.batch);
   const double limit = subject.flags.solver_seconds;
   FrameworkPlan best{.result = {.method = std::string(framework.name)}};
-  double bound = kInfinity, best_seconds = kInfinity;
-  std::size_t tried = 0, ruled_out = 0;
+  double best_seconds = kInfinity;
+  std::size_t tried = 0, far = 0;
   std::string other;
   std::optional<Method> smallest;
   intra_op::NoPlan why = intra_op::NoPlan::proven;  // of all points
-  for (const Point& point : points) {
-    if (point.least_seconds >= best_seconds) {
-      ++ruled_out;
+  for (const Point& point : grid.points) {
+    if (point.guessed_seconds > kFarGuess * best_seconds) {
+      ++far;
       continue;
     }
-    bound = std::min(bound, point.least_seconds);
-    if (point.guessed_seconds > kFarGuess * best_seconds) continue;
     if (tried > 0 && watch.seconds() >= limit) {
       why = intra_op::NoPlan::out_of_time;
       continue;
@@ -181,9 +184,9 @@ FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
   }
   if (!best.result.planned)
     best.result.failure = smallest ? no_plan_text(subject, *smallest, why) : other;
-  best.bound_seconds = std::min(bound, best_seconds);
-  best.result.tried =
-      fmt::format("{} of {} points planned, {} ruled out", tried, points.size(), ruled_out);
+  best.bound_seconds = std::min(grid.least_seconds, best_seconds);
+  best.result.tried = fmt::format("{} of {} points planned, {} left out by their guesses", tried,
+                                  grid.points.size(), far);
   best.result.planning_seconds = watch.seconds();
   return best;
 }

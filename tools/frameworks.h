@@ -18,7 +18,7 @@ struct FrameworkPlan {
   int tensor = 1;    ///< devices that split heads and hidden features
   alpa::AxisUse shard_use = alpa::AxisUse::zero2;  ///< what of the state is split
   bool recomputes = false;                         ///< every layer
-  double bound_seconds = 0;  ///< lower bound on all plans of the framework's grid
+  double bound_seconds = 0;  ///< lower bound on all plans, whatever their degrees
 
   int stages() const { return static_cast<int>(result.planned->plan.stages.size()); }
   int micro_batches() const { return result.planned->graph.num_micro_batches; }

@@ -15,7 +15,7 @@ struct MethodResult {
   std::optional<alpa::CompiledStep> planned = {};
   std::string failure = {};     ///< without a plan: "does not fit: needs 21 MiB"
   double planning_seconds = 0;  ///< of all plans that were tried
-  std::string tried = {};       ///< "3 of 12 points planned, 4 ruled out"; "": it is not a grid
+  std::string tried = {};       ///< "3 of 12 points planned, …"; "": it is not a grid
 };
 
 /// A planned model, its cluster and the flags that named them.
