@@ -145,8 +145,8 @@ Method method_of(const Checked& of) {
     }
     method.stages = std::move(manual);
   }
-  const inter_op::GuessedMeshes meshes =
-      meshes_of(1, of.data, c.tensor, c.distributed_optimizer ? AxisUse::zero2 : AxisUse::data);
+  const inter_op::GuessedMeshes meshes = meshes_of(
+      of.cluster, 1, of.data, c.tensor, c.distributed_optimizer ? AxisUse::zero2 : AxisUse::data);
   method.mesh_shape = meshes.shape, method.axis_uses = meshes.axis_uses;
   return method;
 }

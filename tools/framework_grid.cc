@@ -55,8 +55,8 @@ bool suits_model(const Subject& subject, int tensor) {
   return decoder->heads % tensor == 0 && keys % tensor == 0;
 }
 
-inter_op::GuessedMeshes meshes_of(const Point& point) {
-  return plan::meshes_of(point.replicas, point.shards, point.tensor, point.shard_use);
+inter_op::GuessedMeshes meshes_of(const Point& point, const Cluster& cluster) {
+  return plan::meshes_of(cluster, point.replicas, point.shards, point.tensor, point.shard_use);
 }
 
 /// Degrees whose product tiles the hosts.
@@ -108,7 +108,7 @@ Grid grid_of(const Framework& framework, const Subject& subject,
         if (subject.flags.batch % (std::int64_t{number} * data) != 0) continue;
         point.micro_batches = number, point.recomputes = recomputes;
         point.guessed_seconds = inter_op::least_seconds(inter_op::guess_stages(
-            needs, number, {kSchedule}, cluster, model, budget, meshes_of(point)));
+            needs, number, {kSchedule}, cluster, model, budget, meshes_of(point, cluster)));
         grid.points.push_back(point);
       }
   }
@@ -116,22 +116,28 @@ Grid grid_of(const Framework& framework, const Subject& subject,
   return grid;
 }
 
-Method method_of(const Point& point) {
+Method method_of(const Point& point, const Cluster& cluster) {
   PipeshardParallel method{.num_micro_batches = point.micro_batches,
                            .layers = ManualLayers{},
                            .stages = AutoStages{},
                            .schedule = kSchedule};
-  const inter_op::GuessedMeshes meshes = meshes_of(point);
+  const inter_op::GuessedMeshes meshes = meshes_of(point, cluster);
   method.mesh_shape = meshes.shape, method.axis_uses = meshes.axis_uses;
   return method;
 }
 
 }  // namespace
 
-inter_op::GuessedMeshes meshes_of(int replicas, int shards, int tensor, AxisUse shard_use) {
+inter_op::GuessedMeshes meshes_of(const Cluster& cluster, int replicas, int shards, int tensor,
+                                  AxisUse shard_use) {
+  // Shards beyond a host: collectives go by its links first.
+  const int of_host = std::max(1, cluster.devices_per_host / tensor);
+  const int inner = replicas == 1 && shards % of_host == 0 ? of_host : shards;
   inter_op::GuessedMeshes meshes;
-  const std::pair<int, AxisUse> axes[] = {
-      {replicas, AxisUse::data}, {shards, shard_use}, {tensor, AxisUse::tensor}};
+  const std::pair<int, AxisUse> axes[] = {{replicas, AxisUse::data},
+                                          {shards / inner, shard_use},
+                                          {inner, shard_use},
+                                          {tensor, AxisUse::tensor}};
   for (const auto& [size, use] : axes)
     if (size > 1) meshes.shape.push_back(size), meshes.axis_uses.push_back(use);
   if (meshes.shape.empty()) meshes.shape = {1};
@@ -169,7 +175,7 @@ FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
     try {
       // The first plan may take all of the time.
       const double most = best.result.planned ? kShare * limit : limit - watch.seconds();
-      smallest = stoppable(with_common(method_of(point), subject.flags, most));
+      smallest = stoppable(with_common(method_of(point, subject.cluster), subject.flags, most));
       CompiledStep next = plan_only(steps[point.recomputes], *smallest, subject.cluster);
       if (next.plan.cost.objective_seconds >= best_seconds) continue;
       best_seconds = next.plan.cost.objective_seconds;

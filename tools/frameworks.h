@@ -50,9 +50,9 @@ std::vector<std::string> framework_names();
 FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
                            const Stoppable& stoppable);
 
-/// Shape and uses of the mesh of every stage, for these degrees.
-alpa::inter_op::GuessedMeshes meshes_of(int replicas, int shards, int tensor,
-                                        alpa::AxisUse shard_use);
+/// Shape and uses of the mesh of every stage, for these degrees: up to three axes.
+alpa::inter_op::GuessedMeshes meshes_of(const alpa::Cluster& cluster, int replicas, int shards,
+                                        int tensor, alpa::AxisUse shard_use);
 
 /// "data 8 (2 copies of 4 shards) x tensor 2 x pipeline 1; 4 micro-batches of 1 row; every layer
 /// recomputed". `rows`: of a micro-batch, on a device that splits the batch.

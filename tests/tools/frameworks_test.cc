@@ -166,7 +166,7 @@ TEST_CASE("no degrees of the grid take less than the plan for a framework") {
           if (stages > kLayers) continue;
           PipeshardParallel method{.num_micro_batches = number, .layers = ManualLayers{}};
           method.stages = UniformStages{stages};
-          const auto meshes = plan::meshes_of(1, data, tensor, AxisUse::zero2);
+          const auto meshes = plan::meshes_of(cluster, 1, data, tensor, AxisUse::zero2);
           method.mesh_shape = meshes.shape, method.axis_uses = meshes.axis_uses;
           method.solver_seconds = 10;
           const CompiledStep planned = plan_only(model.step_with(remat), method, cluster);
