@@ -82,7 +82,6 @@ std::vector<Point> degrees_of(const Framework& framework, const Subject& subject
 
 /// Numbers of micro-batches to choose from.
 std::vector<int> numbers_of(const Subject& subject, const TrainingStep& step) {
-  if (subject.model.traced) return {subject.model.micro_batches};
   const std::string& given = subject.flags.micro_batches;
   return given == "auto" ? micro_batch_choices(step) : std::vector{std::stoi(given)};
 }
@@ -96,7 +95,7 @@ Grid grid_of(const Framework& framework, const Subject& subject,
   Grid grid;
   for (const bool recomputes : {false, true}) {
     const std::string& remat = subject.flags.remat;
-    if (recomputes ? remat == "none" || subject.model.traced : remat == "all") continue;
+    if (remat == (recomputes ? "none" : "all")) continue;
     const Graph few = steps[recomputes].trace(numbers.front()),
                 many = steps[recomputes].trace(numbers.back());
     const inter_op::StepNeeds needs(few, many, recomputes, model);
@@ -146,8 +145,10 @@ inter_op::GuessedMeshes meshes_of(const Cluster& cluster, int replicas, int shar
 
 FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
                            const Stoppable& stoppable) {
-  require(subject.model.has_layers, "--for {}: its stages need layers; {} has none", framework.name,
-          subject.model.name);
+  require(!subject.model.traced && !subject.model.fixed_rows,
+          "{}: degrees need a model whose batch can be split; {} has rows of its own, so take a "
+          "model of alpa or a folder of Hugging Face's",
+          framework.name, subject.model.name);
   const Stopwatch watch;
   const TrainingStep steps[] = {step_of(subject, false), step_of(subject, true)};
   const Grid grid = grid_of(framework, subject, steps);

@@ -55,6 +55,11 @@ std::string size_arguments(const models::DecoderOptions& o, std::int64_t sequenc
                             std::max(sequence, o.sequence));
 }
 
+double norm_epsilon(const models::DecoderOptions& o) {
+  if (o.norm_epsilon > 0) return o.norm_epsilon;
+  return o.kind == models::DecoderKind::llama ? 1e-6 : 1e-5;
+}
+
 std::string kind_arguments(const models::DecoderOptions& o) {
   std::string text = "--position-embedding-type learned_absolute";
   if (o.kind == models::DecoderKind::llama) {
@@ -63,7 +68,14 @@ std::string kind_arguments(const models::DecoderOptions& o) {
         "--disable-bias-linear",
         o.rotary_base);
     if (o.query_bias) text += " --add-qkv-bias";
+    if (const auto& scaling = o.rotary_scaling)
+      text +=
+          fmt::format(" {} {:g}",
+                      scaling->original_positions > 0 ? "--use-rope-scaling --rope-scaling-factor"
+                                                      : "--rotary-seq-len-interpolation-factor",
+                      scaling->factor);
   }
+  text += fmt::format(" --norm-epsilon {:g}", norm_epsilon(o));
   if (!o.tied_head) text += " --untie-embeddings-and-output-weights";
   return text + fmt::format(" --hidden-dropout {} --attention-dropout {}", o.dropout, o.dropout);
 }
@@ -72,7 +84,8 @@ std::string number_arguments(const Subject& subject) {
   std::string text = fmt::format("--vocab-size {}", subject.model.decoder->vocabulary);
   if (subject.flags.precision == "bf16_mixed") text += " --bf16";
   if (subject.flags.precision == "f16_mixed") text += " --fp16";
-  return text + " --optimizer " + subject.flags.optimizer;
+  // Megatron-LM's adam decays weights apart from gradients, as adamw does.
+  return text + " --optimizer " + (subject.flags.optimizer == "sgd" ? "sgd" : "adam");
 }
 
 /// Modules of a stage, as torchtitan names them: "tok_embeddings", "layers.0", …
@@ -100,7 +113,7 @@ void check_megatron(const Subject& subject) {
           "llama or a folder of Hugging Face's",
           subject.model.name);
   const std::string& optimizer = subject.flags.optimizer;
-  require(optimizer == "adam" || optimizer == "sgd",
+  require(optimizer == "adam" || optimizer == "adamw" || optimizer == "sgd",
           "--for megatron: --optimizer is {}, but Megatron-LM has adam and sgd", optimizer);
   const models::DecoderOptions& o = *subject.model.decoder;
   require(!o.projection_bias, "--for megatron: attention of {} has a bias at its projection alone",
@@ -113,6 +126,12 @@ void check_llama(const Subject& subject) {
           "--for {}: {} is no Llama, whose model the framework has; take llama or a folder of "
           "Hugging Face's",
           subject.flags.framework, subject.model.name);
+  require(!decoder->query_bias && !decoder->projection_bias,
+          "--for {}: attention of {} has biases, which the framework's Llama lacks",
+          subject.flags.framework, subject.model.name);
+  require(subject.flags.precision != "f16_mixed",
+          "--for {}: --precision is f16_mixed, but the framework trains in bf16 or f32",
+          subject.flags.framework);
 }
 
 Lines megatron_lines(const Subject& subject, const FrameworkPlan& found) {
@@ -186,22 +205,28 @@ Lines maxtext_lines(const Subject& subject, const FrameworkPlan& found) {
   const int outer_replicas = std::min(found.replicas, hosts);
   const double rows = static_cast<double>(subject.flags.batch) / found.micro_batches() /
                       subject.cluster.num_devices();
-  return {fmt::format("ici_data_parallelism: {}", found.replicas / outer_replicas),
-          fmt::format("ici_fsdp_parallelism: {}", inner),
-          fmt::format("ici_tensor_parallelism: {}", found.tensor),
-          fmt::format("dcn_data_parallelism: {}", outer_replicas),
-          fmt::format("dcn_fsdp_parallelism: {}", found.shards / inner),
-          fmt::format("per_device_batch_size: {:g}", rows),
-          fmt::format("gradient_accumulation_steps: {}", found.micro_batches()),
-          fmt::format("remat_policy: '{}'", found.recomputes ? "full" : "minimal"),
-          fmt::format("max_target_length: {}", subject.model.sequence),
-          fmt::format("base_num_decoder_layers: {}", o.layers),
-          fmt::format("base_emb_dim: {}", o.hidden),
-          fmt::format("base_mlp_dim: {}", o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden),
-          fmt::format("base_num_query_heads: {}", o.heads),
-          fmt::format("base_num_kv_heads: {}", o.key_heads > 0 ? o.key_heads : o.heads),
-          fmt::format("head_dim: {}", o.hidden / o.heads),
-          fmt::format("vocab_size: {}", o.vocabulary)};
+  return {
+      fmt::format("ici_data_parallelism: {}", found.replicas / outer_replicas),
+      fmt::format("ici_fsdp_parallelism: {}", inner),
+      fmt::format("ici_tensor_parallelism: {}", found.tensor),
+      fmt::format("dcn_data_parallelism: {}", outer_replicas),
+      fmt::format("dcn_fsdp_parallelism: {}", found.shards / inner),
+      fmt::format("per_device_batch_size: {:g}", rows),
+      fmt::format("gradient_accumulation_steps: {}", found.micro_batches()),
+      fmt::format("remat_policy: '{}'", found.recomputes ? "full" : "minimal"),
+      fmt::format("max_target_length: {}", subject.model.sequence),
+      fmt::format("base_num_decoder_layers: {}", o.layers),
+      fmt::format("base_emb_dim: {}", o.hidden),
+      fmt::format("base_mlp_dim: {}", o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden),
+      fmt::format("base_num_query_heads: {}", o.heads),
+      fmt::format("base_num_kv_heads: {}", o.key_heads > 0 ? o.key_heads : o.heads),
+      fmt::format("head_dim: {}", o.hidden / o.heads),
+      fmt::format("vocab_size: {}", o.vocabulary),
+      "decoder_block: 'llama2'",
+      fmt::format("logits_via_embedding: {}", o.tied_head),
+      fmt::format("rope_max_timescale: {:.0f}", o.rotary_base),
+      fmt::format("normalization_layer_epsilon: {:g}", norm_epsilon(o)),
+      fmt::format("dtype: '{}'", subject.flags.precision == "bf16_mixed" ? "bfloat16" : "float32")};
 }
 
 }  // namespace plan

@@ -35,6 +35,12 @@ PlannedModel model_of_jax(const PlanFlags& flags, const std::string& text) {
   model.step = programs::imported_step(function, flags.name, flags);
   if (flags.micro_batches != "auto") model.micro_batches = std::stoi(flags.micro_batches);
   model.has_layers = function.is_loss();
+  if (function.is_loss())
+    model.with_remat = [flags, function](const std::string& remat) {
+      PlanFlags with = flags;
+      with.remat = remat;
+      return programs::imported_step(function, flags.name, with);
+    };
   model.imported = programs::imported_text(function, model.step.trace(model.micro_batches));
   return model;
 }

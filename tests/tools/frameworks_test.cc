@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -45,9 +46,11 @@ class ConfigFolder {
 
 ProgramOutput plan_for(const std::string& model, const std::string& framework,
                        std::vector<std::string> more = {}) {
+  const bool precise = std::ranges::count(more, "--precision") > 0;
   std::vector<std::string> words = {
-      "plan",        model,        "--cluster", "dgx-a100", "--batch",      std::to_string(kBatch),
-      "--precision", "bf16_mixed", "--for",     framework,  "--time-limit", "3"};
+      "plan",  model,     "--cluster",    "dgx-a100", "--batch", std::to_string(kBatch),
+      "--for", framework, "--time-limit", "3"};
+  if (!precise) words.insert(words.end(), {"--precision", "bf16_mixed"});
   words.insert(words.end(), more.begin(), more.end());
   return run_program(ALPA_TOOL, words);
 }
@@ -214,6 +217,8 @@ TEST_CASE("--for names its frameworks, and the models that they do not train") {
   const std::string bert = mistake("bert", "megatron", {});
   CHECK(bert.find("bert needs a size") != bert.npos);
   const ConfigFolder folder("frameworks_test_mistakes");
+  CHECK(mistake(folder.path(), "maxtext", {"--precision", "f16_mixed"}) ==
+        "alpa: --for maxtext: --precision is f16_mixed, but the framework trains in bf16 or f32\n");
   CHECK(mistake(folder.path(), "megatron", {"--optimizer", "lamb"}) ==
         "alpa: --for megatron: --optimizer is lamb, but Megatron-LM has adam and sgd\n");
   CHECK(mistake(folder.path(), "megatron", {"--sequence", "256"}) ==
