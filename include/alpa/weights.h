@@ -20,6 +20,9 @@ struct WeightName {
   bool transposed = false;
   /// Of the parameter: along it several tensors are joined, or several parameters in a tensor.
   std::int64_t axis = -1;
+  /// The tensors lack the dimension `axis`, along which the parameter has one behind another: as
+  /// experts that are a tensor each.
+  bool stacked = false;
   /// Extents along `axis` of several tensors, for writing; empty: equal ones.
   std::vector<std::int64_t> extents = {};
   /// The parameter is the part of its only tensor that begins here along `axis`. Such parameters

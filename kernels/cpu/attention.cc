@@ -132,10 +132,11 @@ const std::uint8_t* mask_of(const KernelCall& call, std::size_t at, std::int64_t
   return call.inputs.size() <= at ? nullptr : call.inputs[at].as<std::uint8_t>() + row * keys;
 }
 
-/// Where a tile is, and what its row sees: query t the keys below t + visible, masks apart.
+/// Where a tile is, and what its row sees: query t the keys below t + visible, of these the last
+/// `window` unless that is 0, masks apart.
 struct Tile {
   std::int64_t row, head, query, queries, key, keys;
-  std::int64_t visible;
+  std::int64_t visible, window;
   const std::uint8_t* mask;
 
   bool hides(std::int64_t j) const { return mask != nullptr && mask[key + j] == 0; }
@@ -143,6 +144,10 @@ struct Tile {
   std::int64_t seen() const { return query + visible - key; }
   std::int64_t seen_of(std::int64_t t) const {
     return std::clamp<std::int64_t>(t + seen(), 0, keys);
+  }
+  /// The first of its keys that query t of the tile sees.
+  std::int64_t first_seen_of(std::int64_t t) const {
+    return window == 0 ? 0 : std::clamp<std::int64_t>(t + seen() - window, 0, keys);
   }
 };
 
@@ -169,7 +174,8 @@ template <class Visit>
 void for_keys(const AttentionShape& s, Tile& tile, const Visit& visit) {
   const std::int64_t block = parts_of(s.keys, parts_of(s.keys, kTileKeys)),
                      end = seen_of_row(s, tile, tile.query + tile.queries - 1);
-  for (tile.key = 0; tile.key < end; tile.key += block) {
+  const std::int64_t first = tile.window == 0 ? 0 : tile.query + tile.visible - tile.window;
+  for (tile.key = first > 0 ? first / block * block : 0; tile.key < end; tile.key += block) {
     tile.keys = std::min(block, end - tile.key);
     visit();
   }
@@ -214,11 +220,16 @@ void multiply_scores(const Tile& tile, Panel<T> rows, std::int64_t width, const 
 /// Scores that a query doesn't see, in vectors that others see, become minus infinity.
 template <class T>
 void hide_scores(const Tile& tile, T* scores) {
-  if (tile.mask == nullptr && tile.seen() >= tile.keys) return;
+  const std::int64_t queries = whole_vectors<T>(tile.queries);
+  if (tile.mask == nullptr && tile.seen() >= tile.keys && tile.first_seen_of(queries - 1) == 0)
+    return;
   for_seen_keys<T>(tile, [&](std::int64_t first, std::int64_t n, std::int64_t t) {
     for (std::int64_t j = first; j < first + n; ++j) {
       const std::int64_t hidden = tile.hides(j) ? kTileQueries : j + 1 - tile.seen();
       for (std::int64_t i = t; i < hidden; ++i) scores[j * kTileQueries + i] = kNothing<T>;
+      if (tile.window == 0) continue;
+      for (std::int64_t i = std::max(t, j + 1 + tile.window - tile.seen()); i < queries; ++i)
+        scores[j * kTileQueries + i] = kNothing<T>;
     }
   });
 }
@@ -236,6 +247,15 @@ void add_to_queries(const Tile& tile, const T* p, Panel<T> rows, T* sums) {
 template <class T>
 ScoreTile<T> score_tile(const Tile& tile, T* scores) {
   return {scores, whole_vectors<T>(tile.queries), tile.keys, tile.seen()};
+}
+
+/// Scores, in powers of two, to those of the soft cap, if there is one. `slopes`, unless null,
+/// become its derivatives.
+template <class T>
+void cap_scores(const AttentionShape& s, const Tile& tile, T* scores, T* slopes) {
+  if (s.soft_cap > 0)
+    loops<T>(isa().attention)
+        .soft_cap(score_tile(tile, scores), static_cast<T>(s.soft_cap * kLog2E), slopes);
 }
 
 /// 1 / (1 - rate) where the number drawn is at least the rate, else 0: for a line of a tile's
@@ -264,11 +284,12 @@ void draw_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile
   }
 }
 
+/// Probabilities, or gradients of scores, times what belongs to each.
 template <class T>
-void drop(const Tile& tile, const T* kept, T* p) {
+void multiply_seen(const Tile& tile, const T* factors, T* p) {
   for (std::int64_t t = 0; t < tile.queries; ++t)
     for (std::int64_t j = 0; j < tile.seen_of(t); ++j)
-      p[j * kTileQueries + t] *= kept[j * kTileQueries + t];
+      p[j * kTileQueries + t] *= factors[j * kTileQueries + t];
 }
 
 // ---- forward
@@ -306,7 +327,7 @@ void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
 /// A tile of a head, without its queries and keys.
 Tile tile_of_head(const KernelCall& call, const AttentionShape& s, std::int64_t row,
                   std::int64_t head, std::size_t mask) {
-  Tile tile{row, head, 0, 0, 0, 0, s.visible, nullptr};
+  Tile tile{row, head, 0, 0, 0, 0, s.visible, s.window, nullptr};
   if (s.cached)
     tile.visible += call.inputs[3].as<std::int32_t>()[row];
   else
@@ -330,10 +351,11 @@ struct KeyCache {
   T *k, *v;
   std::int64_t row = -1, head = -1, keys = 0;
 
-  /// Keys below `end` of a head, if they are not there yet.
+  /// Keys [begin, end) of a head, if they are not there yet. Those of a head begin where its first
+  /// ones did, or later.
   void load(const KernelTensor& from_k, const KernelTensor& from_v, std::int64_t of_row,
-            std::int64_t of_head, std::int64_t end) {
-    if (row != of_row || head != of_head) row = of_row, head = of_head, keys = 0;
+            std::int64_t of_head, std::int64_t begin, std::int64_t end) {
+    if (row != of_row || head != of_head) row = of_row, head = of_head, keys = begin;
     if (keys >= end) return;
     const std::int64_t lead = whole_vectors<T>(from_k.type.shape[3]);
     copy_rows({from_k, row, head}, keys, end - keys, k + keys * lead);
@@ -353,13 +375,15 @@ void run_tile(const KernelCall& call, const AttentionShape& s, Tile& tile, KeyCa
   Running<T> running(tile.queries, lead);
   load_queries(call.inputs[0], tile, s.scale * kLog2E, buffer, columns);
   for_keys(s, tile, [&] {
-    cache.load(call.inputs[1], call.inputs[2], tile.row, tile.head / s.group, tile.key + tile.keys);
+    cache.load(call.inputs[1], call.inputs[2], tile.row, tile.head / s.group, tile.key,
+               tile.key + tile.keys);
     multiply_scores(tile, {cache.k + tile.key * lead, lead}, s.width, columns, scores);
+    cap_scores<T>(s, tile, scores, nullptr);
     hide_scores(tile, scores);
     loops_of.softmax(score_tile(tile, scores), running.largest, running.sum, running.correction);
     if (s.dropout > 0) {
       draw_tile(call, s, tile, buffer);
-      drop(tile, buffer, scores);
+      multiply_seen(tile, buffer, scores);
     }
     if (tile.key > 0) loops_of.scale(running.values, running.correction, tile.queries, lead);
     add_to_queries(tile, scores, {cache.v + tile.key * lead, lead}, running.values);
@@ -375,8 +399,12 @@ void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile,
   const std::int64_t n = tile.seen_of(t);
   std::fill(p + n, p + tile.keys, T(0));
   if (n == 0) return;
+  if (s.soft_cap > 0)
+    for (std::int64_t j = 0; j < n; ++j)
+      p[j] = static_cast<T>(s.soft_cap / s.scale) *
+             std::tanh(p[j] * static_cast<T>(s.scale / s.soft_cap));
   for (std::int64_t j = 0; j < n; ++j)
-    if (tile.hides(j)) p[j] = kNothing<T>;
+    if (tile.hides(j) || j < tile.first_seen_of(t)) p[j] = kNothing<T>;
   const T scale = static_cast<T>(s.scale * kLog2E);
   const T largest = std::max(
       running.largest[t],
@@ -522,17 +550,19 @@ template <class T>
 void add_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile,
               QueryTile<T>& queries, const KeyHead<T>& keys) {
   alignas(kVectorBytes) T p[kTileKeys * kTileQueries], dp[kTileKeys * kTileQueries];
-  alignas(kVectorBytes) T kept[kTileKeys * kTileQueries];
+  alignas(kVectorBytes) T kept[kTileKeys * kTileQueries], slopes[kTileKeys * kTileQueries];
   const std::int64_t lead = whole_vectors<T>(s.width), at = tile.key * lead;
   multiply_scores(tile, {keys.k + at, lead}, s.width, queries.q_columns, p);
   multiply_scores(tile, {keys.v + at, lead}, s.width, queries.dy_columns, dp);
+  cap_scores<T>(s, tile, p, slopes);
   hide_scores(tile, p);
   if (s.dropout > 0) {
     draw_tile(call, s, tile, kept);
-    drop(tile, kept, dp);
+    multiply_seen(tile, kept, dp);
   }
   loops<T>(isa().attention).gradient(score_tile(tile, p), dp, queries.shift, queries.delta);
-  if (s.dropout > 0) drop(tile, kept, p);
+  if (s.dropout > 0) multiply_seen(tile, kept, p);
+  if (s.soft_cap > 0) multiply_seen(tile, slopes, dp);
   add_to_queries(tile, dp, {keys.k + at, lead}, queries.dq);
   add_to_keys(tile, dp, {queries.q, lead}, keys.dk + at);
   add_to_keys(tile, p, {queries.dy, lead}, keys.dv + at);

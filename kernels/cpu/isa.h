@@ -151,6 +151,8 @@ struct AttentionLoops {
   void (*softmax)(const ScoreTile<T>& tile, T* largest, T* sum, T* correction);
   /// Of `queries`, in whole vectors: 1 / sum, and the log-sum-exp; 0 and infinity if sum is 0.
   void (*finish)(const T* largest, const T* sum, std::int64_t queries, T* inverse, T* lse);
+  /// Scores s to cap · tanh(s / cap); `slopes`, unless null, become the derivatives of that.
+  void (*soft_cap)(const ScoreTile<T>& tile, T cap, T* slopes);
   /// Scores to p = 2^(score - shift), and dp to p (dp - delta); shift and delta are of queries.
   void (*gradient)(const ScoreTile<T>& tile, T* dp, const T* shift, const T* delta);
   /// dots[r] = factor · Σ a b of row r; rows are `lead` apart and as long, in whole vectors.

@@ -100,7 +100,8 @@ __device__ void for_places(std::int64_t batch, std::int64_t heads, std::int64_t 
 template <class Body>
 __device__ void for_keys(const AttentionShape& s, const std::uint8_t* mask, const RowOfHead& query,
                          std::int64_t at, const Body& body) {
-  for (std::int64_t first = 0; first < seen_keys(s, at); first += 32) {
+  for (std::int64_t first = first_seen_key(s, at) / 32 * 32; first < seen_keys(s, at);
+       first += 32) {
     const std::int64_t key = first + threadIdx.x % 32;
     body(key, is_seen(s, mask, query.batch, at, key));
   }
@@ -118,10 +119,11 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t of = at.i + (x.positions != nullptr ? x.positions[at.batch] : 0);
     for_keys(s, x.mask, at, of, [&](std::int64_t key, bool seen) {
       S p = -infinity<S>();
-      if (seen)
+      if (seen) {
         p = dot<T>(q, row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, key_head, s.width),
-                   s.width) *
-            static_cast<S>(s.scale);
+                   s.width);
+        p = (s.soft_cap > 0 ? capped(s, p) : p) * static_cast<S>(s.scale);
+      }
       const S now = largest_lane(p > largest ? p : largest);
       if (now == -infinity<S>()) return;
       const S correction = exponential(largest - now);
@@ -163,10 +165,12 @@ __device__ Pair<Sum<T>> differentiate(const AttentionShape& s, const AttentionGr
                  *const k = row_of<T>(x.k, batch, s.keys, key, s.key_heads, key_head, s.width),
                  *const v = row_of<T>(x.v, batch, s.keys, key, s.key_heads, key_head, s.width);
   const S scale = static_cast<S>(s.scale);
-  const S p = exponential(dot<T>(q, k, s.width) * scale - static_cast<const S*>(x.lse)[number]);
+  const S product = dot<T>(q, k, s.width), score = s.soft_cap > 0 ? capped(s, product) : product;
+  const S p = exponential(score * scale - static_cast<const S*>(x.lse)[number]);
   const S keeps = kept<S>(s, step, batch, head, t, key);
   const S dp = dot<T>(dy, v, s.width) * keeps - static_cast<const S*>(x.delta)[number];
-  return {p * keeps, p * dp * scale};
+  const S slope = s.soft_cap > 0 ? slope_of_cap(s, score) : S(1);
+  return {p * keeps, p * dp * scale * slope};
 }
 
 /// delta = Σ dy·y of every query.

@@ -61,6 +61,8 @@ std::string dnn_refusal(const AttentionLaunch& launch) {
   if (s.dtype != bf16 && s.dtype != f16)
     return fmt::format("cuDNN's attention is in bf16 and f16, not in {}", name_of(s.dtype));
   if (launch.has_mask) return "cuDNN's attention has no key mask";
+  if (s.window > 0) return "cuDNN is not asked for attention with a window";
+  if (s.soft_cap > 0) return "cuDNN is not asked for attention with a soft cap";
   if (s.dropout > 0) return "cuDNN's attention draws other numbers for dropout";
   if (s.width % 8 != 0 || s.width > kMostDnnWidth)
     return fmt::format("heads are {} wide, not a multiple of 8 up to {}", s.width, kMostDnnWidth);

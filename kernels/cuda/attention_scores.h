@@ -109,9 +109,32 @@ __device__ inline std::int64_t seen_keys(const kernels::AttentionShape& s, std::
   return n < 0 ? 0 : n < s.keys ? n : s.keys;
 }
 
+/// The first key that query t sees, masks apart.
+__device__ inline std::int64_t first_seen_key(const kernels::AttentionShape& s, std::int64_t t) {
+  const std::int64_t first = t + s.visible - s.window;
+  return s.window == 0 || first < 0 ? 0 : first;
+}
+
 __device__ inline bool is_seen(const kernels::AttentionShape& s, const std::uint8_t* mask,
                                std::int64_t batch, std::int64_t t, std::int64_t key) {
-  return key < seen_keys(s, t) && (mask == nullptr || mask[batch * s.keys + key] != 0);
+  return key < seen_keys(s, t) && key >= first_seen_key(s, t) &&
+         (mask == nullptr || mask[batch * s.keys + key] != 0);
+}
+
+/// A product of q and k that `scale` makes a score, as it is under the soft cap.
+__device__ inline float capped(const kernels::AttentionShape& s, float product) {
+  const float most = static_cast<float>(s.soft_cap / s.scale);
+  return most * ::tanhf(product / most);
+}
+__device__ inline double capped(const kernels::AttentionShape& s, double product) {
+  const double most = s.soft_cap / s.scale;
+  return most * ::tanh(product / most);
+}
+/// The derivative of that, from its result.
+template <class S>
+__device__ S slope_of_cap(const kernels::AttentionShape& s, S result) {
+  const S share = result * static_cast<S>(s.scale / s.soft_cap);
+  return 1 - share * share;
 }
 
 /// Place of a query's number in [B, H, T].

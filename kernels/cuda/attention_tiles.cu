@@ -39,8 +39,8 @@ struct WarpLane {
 /// slower.
 enum class Form : std::uint8_t {
   general,
-  plain,    ///< packed, no dropout
-  dropped,  ///< packed, with dropout
+  plain,    ///< packed, neither dropout nor a soft cap
+  changed,  ///< packed, with dropout, a soft cap or both
 };
 
 /// One head of a tensor [B, N, heads, D].
@@ -204,9 +204,10 @@ struct Scores {
   const std::uint8_t* mask;
   std::int64_t batch;
 
-  /// Whether all queries from `query` on see keys [key, + keys).
-  __device__ bool are_seen(std::int64_t query, std::int64_t key, int keys) const {
-    return mask == nullptr && key + keys <= seen_keys(s, query);
+  /// Whether queries [query, + of_queries) all see keys [key, + keys).
+  __device__ bool are_seen(std::int64_t query, int of_queries, std::int64_t key, int keys) const {
+    return mask == nullptr && key + keys <= seen_keys(s, query) &&
+           (s.window == 0 || first_seen_key(s, query + of_queries - 1) <= key);
   }
   __device__ bool is_seen(std::int64_t query, std::int64_t key) const {
     return cuda::is_seen(s, mask, batch, query, key);
@@ -263,9 +264,10 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t key_head = block.head / s.group;
   const auto keys = head_of<const T>(x.k, block.batch, s.keys, s.key_heads, key_head, s.width);
   const auto values = head_of<const T>(x.v, block.batch, s.keys, s.key_heads, key_head, s.width);
+  const std::int64_t begin = first_seen_key(s, block.first) / kKeys * kKeys;
   Copies<width> copies;
   const auto load = [&](std::int64_t key) {
-    Bits* const tiles = reinterpret_cast<Bits*>(memory[key / kKeys % 2]);
+    Bits* const tiles = reinterpret_cast<Bits*>(memory[(key - begin) / kKeys % 2]);
     load_tile<form, width, kKeys>(copies, tiles, keys, key);
     load_tile<form, width, kKeys>(copies, tiles + kKeys * kLead<width>, values, key);
   };
@@ -274,7 +276,7 @@ __global__ void __launch_bounds__(kThreads)
   load_tile<form, width, kOwn>(
       copies, own_tile, head_of<const T>(x.q, block.batch, s.queries, s.heads, block.head, s.width),
       block.first);
-  load(0);
+  load(begin);
   copies.wait();
   __syncthreads();
   q.load(own_tile, at);
@@ -285,16 +287,22 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t last = block.first + kOwn - 1 < s.queries ? block.first + kOwn - 1
                                                                : s.queries - 1,
                      end = seen_keys(s, last);
-  for (std::int64_t key = 0; key < end; key += kKeys) {
+  for (std::int64_t key = begin; key < end; key += kKeys) {
     copies.wait();
     __syncthreads();  // also: all have used the tiles that are copied over now
     if (key + kKeys < end) load(key + kKeys);
-    const Bits* const k_tile = reinterpret_cast<const Bits*>(memory[key / kKeys % 2]);
+    const Bits* const k_tile = reinterpret_cast<const Bits*>(memory[(key - begin) / kKeys % 2]);
     const Bits* const v_tile = k_tile + kKeys * kLead<width>;
     float p[kKeys / 8][4] = {}, corrections[2];
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
-    if (!scores.are_seen(block.first, key, kKeys))
+    if constexpr (form != Form::plain)
+      if (s.soft_cap > 0)
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) p[n][i] = capped(s, p[n][i]);
+    if (!scores.are_seen(block.first, kOwn, key, kKeys))
 #pragma unroll
       for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
@@ -349,12 +357,17 @@ __device__ inline Statistics statistics_of(const AttentionShape& s, const Attent
 struct Pair {
   float p, dproduct;
 };
-__device__ inline Pair differentiate(const Scores& scores, float product, float dp,
-                                     const Statistics& of, float factor, float kept,
-                                     std::int64_t query, std::int64_t key, bool all_seen) {
+template <Form form>
+__device__ Pair differentiate(const Scores& scores, float product, float dp, const Statistics& of,
+                              float factor, float kept, std::int64_t query, std::int64_t key,
+                              bool all_seen) {
   if (!all_seen && !scores.is_seen(query, key)) return {0, 0};
+  float slope = 1;
+  if constexpr (form != Form::plain)
+    if (scores.s.soft_cap > 0)
+      product = capped(scores.s, product), slope = slope_of_cap(scores.s, product);
   const float p = approximate_exp2(product * factor - of.lse);
-  return {p * kept, p * (dp * kept - of.delta)};
+  return {p * kept, p * (dp * kept - of.delta) * slope};
 }
 
 template <Form form, class T, int width>
@@ -369,9 +382,10 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t key_head = block.head / s.group;
   const auto keys = head_of<const T>(x.k, block.batch, s.keys, s.key_heads, key_head, s.width);
   const auto values = head_of<const T>(x.v, block.batch, s.keys, s.key_heads, key_head, s.width);
+  const std::int64_t begin = first_seen_key(s, block.first) / kKeys * kKeys;
   Copies<width> copies;
   const auto load = [&](std::int64_t key) {
-    Bits* const tiles = reinterpret_cast<Bits*>(memory[key / kKeys % 2]);
+    Bits* const tiles = reinterpret_cast<Bits*>(memory[(key - begin) / kKeys % 2]);
     load_tile<form, width, kKeys>(copies, tiles, keys, key);
     load_tile<form, width, kKeys>(copies, tiles + kKeys * kLead<width>, values, key);
   };
@@ -398,19 +412,19 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t last = block.first + kOwn - 1 < s.queries ? block.first + kOwn - 1
                                                                : s.queries - 1,
                      end = seen_keys(s, last);
-  if (end > 0) load(0);
-  for (std::int64_t key = 0; key < end; key += kKeys) {
+  if (end > begin) load(begin);
+  for (std::int64_t key = begin; key < end; key += kKeys) {
     copies.wait();
     __syncthreads();
     if (key + kKeys < end) load(key + kKeys);
-    const Bits* const k_tile = reinterpret_cast<const Bits*>(memory[key / kKeys % 2]);
+    const Bits* const k_tile = reinterpret_cast<const Bits*>(memory[(key - begin) / kKeys % 2]);
     const Bits* const v_tile = k_tile + kKeys * kLead<width>;
     float p[kKeys / 8][4] = {}, dp[kKeys / 8][4] = {};
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
     add_products<T, width>(
         dp, [&](int i) { return dy.parts[i]; }, v_tile, at);
-    const bool all_seen = scores.are_seen(block.first, key, kKeys);
+    const bool all_seen = scores.are_seen(block.first, kOwn, key, kKeys);
     unsigned kept = 0;
     if constexpr (form != Form::plain)
       kept = kept_of_queries<kKeys / 8>(dropout, at, block.first, key);
@@ -418,9 +432,9 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        p[n][i] = differentiate(scores, p[n][i], dp[n][i], statistics[i / 2], factor,
-                                factor_of<form>(dropout, kept, n, i), block.first + at.row(i),
-                                key + at.column(n, i), all_seen)
+        p[n][i] = differentiate<form>(scores, p[n][i], dp[n][i], statistics[i / 2], factor,
+                                      factor_of<form>(dropout, kept, n, i), block.first + at.row(i),
+                                      key + at.column(n, i), all_seen)
                       .dproduct;
     add_rows<T, width>(dq, p, k_tile, at);
   }
@@ -461,7 +475,9 @@ __global__ void __launch_bounds__(kThreads)
   const float scale = static_cast<float>(s.scale), factor = scale * kLog2E;
   float dk[width / 8][4] = {}, dv[width / 8][4] = {};
   const std::int64_t first_seeing = block.first - s.visible + 1,
-                     begin = first_seeing > 0 ? first_seeing / kTile * kTile : 0;
+                     begin = first_seeing > 0 ? first_seeing / kTile * kTile : 0,
+                     behind = block.first + kOwn + s.window - s.visible,
+                     end = s.window > 0 && behind < s.queries ? behind : s.queries;
   for (std::int64_t head = block.head * s.group; head < (block.head + 1) * s.group; ++head) {
     const Scores scores{s, x.mask, block.batch};
     const Dropout dropout(s, step, block.batch, head);
@@ -476,18 +492,18 @@ __global__ void __launch_bounds__(kThreads)
         to.statistics[threadIdx.x] = statistics_of(s, x, block, head, query + threadIdx.x);
     };
     __syncthreads();
-    if (begin < s.queries) load(begin);
-    for (std::int64_t query = begin; query < s.queries; query += kTile) {
+    if (begin < end) load(begin);
+    for (std::int64_t query = begin; query < end; query += kTile) {
       copies.wait();
       __syncthreads();
-      if (query + kTile < s.queries) load(query + kTile);
+      if (query + kTile < end) load(query + kTile);
       const auto& from = tiles.stages[query / kTile % 2];
       float p[kTile / 8][4] = {}, dp[kTile / 8][4] = {};
       add_products<T, width>(
           p, [&](int i) { return left_of<width>(tiles.k, at, 16 * i); }, from.q, at);
       add_products<T, width>(
           dp, [&](int i) { return left_of<width>(tiles.v, at, 16 * i); }, from.dy, at);
-      const bool all_seen = scores.are_seen(query, block.first, kOwn);
+      const bool all_seen = scores.are_seen(query, kTile, block.first, kOwn);
       unsigned kept = 0;
       if constexpr (form != Form::plain)
         kept = kept_of_keys<kTile / 8>(dropout, at, query, block.first);
@@ -496,9 +512,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int column = at.column(n, i);
-          const Pair pair = differentiate(scores, p[n][i], dp[n][i], from.statistics[column],
-                                          factor, factor_of<form>(dropout, kept, n, i),
-                                          query + column, block.first + at.row(i), all_seen);
+          const Pair pair = differentiate<form>(scores, p[n][i], dp[n][i], from.statistics[column],
+                                                factor, factor_of<form>(dropout, kept, n, i),
+                                                query + column, block.first + at.row(i), all_seen);
           p[n][i] = pair.p, dp[n][i] = pair.dproduct;
         }
       add_rows<T, width>(dv, p, from.dy, at);
@@ -529,8 +545,8 @@ Status with_tiles(const AttentionShape& s, bool are_aligned, const Visit& visit)
   };
   const auto with_form = [&](auto element) {
     if (s.width % 8 != 0 || !are_aligned) return with_width(FormOf<Form::general>(), element);
-    return s.dropout > 0 ? with_width(FormOf<Form::dropped>(), element)
-                         : with_width(FormOf<Form::plain>(), element);
+    return s.dropout > 0 || s.soft_cap > 0 ? with_width(FormOf<Form::changed>(), element)
+                                           : with_width(FormOf<Form::plain>(), element);
   };
   return s.dtype == DType::bf16 ? with_form(Bf16()) : with_form(F16());
 }

@@ -7,7 +7,7 @@ namespace alpa::kernels {
 
 namespace {
 
-/// Without what is seen and dropped.
+/// The shape without `visible` and dropout.
 AttentionShape extents_of(const KernelCall& call, const KernelTensor& q, const KernelTensor& k) {
   AttentionShape s{.dtype = q.type.dtype,
                    .batch = q.type.shape[0],
@@ -18,6 +18,8 @@ AttentionShape extents_of(const KernelCall& call, const KernelTensor& q, const K
                    .width = q.type.shape[3],
                    .scale = call.attributes->real("scale")};
   if (s.key_heads > 0) s.group = s.heads / s.key_heads;
+  if (call.attributes->contains("window")) s.window = call.attributes->integer("window");
+  if (call.attributes->contains("soft_cap")) s.soft_cap = call.attributes->real("soft_cap");
   return s;
 }
 

@@ -24,6 +24,9 @@ struct AttentionShape {
   std::uint64_t stream = 0;  ///< of dropout
   /// Query t of this part sees keys below t + visible, masks apart; not causal: all keys.
   std::int64_t visible = 1;
+  /// Query t sees the last `window` of those keys alone; 0: all of them.
+  std::int64_t window = 0;
+  double soft_cap = 0;  ///< scores s become soft_cap · tanh(s / soft_cap); 0: as they are
   /// Of a cache: the position of a row of the batch, its element of operand 3, adds to `visible`.
   bool cached = false;
   bool repeats = true;  ///< the gradient has the same bits in every run

@@ -15,6 +15,7 @@ RotaryShape rotary_shape(const KernelCall& call) {
           .per_row = call.inputs.at(1).type.rank() == 2,
           .interleaved = call.attributes->integer("interleaved") != 0,
           .backward = call.attributes->integer("backward") != 0,
+          .yarn = call.attributes->contains("yarn"),
           .base = call.attributes->real("base"),
           .factor = call.attributes->real("factor"),
           .original_positions = static_cast<double>(call.attributes->integer("original_positions")),

@@ -78,22 +78,40 @@ std::size_t axis_of(const WeightName& name, const TensorType& type) {
           to_string(type));
   require(!name.start || name.tensors.size() == 1, "{}: is a part of {} tensors; it must be of one",
           text_of(name), name.tensors.size());
-  if (name.tensors.size() == 1 && !name.start) return 0;
+  require(!name.stacked || (!name.start && type.rank() >= 2 + (name.transposed ? 1 : 0)),
+          "{}: is {}; a stack has a dimension more than its tensors, and is no part of one",
+          text_of(name), to_string(type));
+  if (name.tensors.size() == 1 && !name.start && !name.stacked) return 0;
   require(name.axis >= -type.rank() && name.axis < type.rank(),
           "{}: is {}; it has no dimension {} to join tensors along", text_of(name), to_string(type),
           name.axis);
   return static_cast<std::size_t>(name.axis < 0 ? name.axis + type.rank() : name.axis);
 }
 
+/// The array with an extent of 1 at `axis`, or without that dimension.
+Array with_dimension(const Array& x, std::size_t axis, bool there) {
+  Shape shape = x.shape();
+  if (there)
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
+  else
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  Array y(TensorType{x.dtype(), shape});
+  std::memcpy(y.mutable_data(), x.data(), x.bytes());
+  return y;
+}
+
 /// Throws Error unless the tensors of the file make up the parameter.
 void check_fit(const TensorFile& file, const WeightName& name, const TensorType& type) {
   const std::size_t axis = axis_of(name, type);
-  const bool joined = name.tensors.size() > 1, any_extent = joined || name.start.has_value();
+  const bool joined = name.tensors.size() > 1 || name.stacked,
+             any_extent = joined || name.start.has_value();
   std::int64_t extent = 0;
   for (const std::string& tensor : name.tensors) {
     const TensorType held = file.type(tensor);
     Shape shape = held.shape, expected = type.shape;
     if (name.transposed && shape.size() >= 2) std::swap(shape[shape.size() - 2], shape.back());
+    if (name.stacked && shape.size() + 1 == expected.size())
+      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
     if (any_extent && shape.size() == expected.size()) expected[axis] = shape[axis];
     require(is_floating(held.dtype) == is_floating(type.dtype) && shape == expected,
             "{}: is {}, but tensor \"{}\" of {} is {}{}{}", text_of(name), to_string(type),
@@ -207,9 +225,10 @@ Array read_weight(const TensorFile& file, const WeightName& name, const TensorTy
     const Array held = file[tensor].cast(type.dtype);
     return name.transposed ? transposed_last(held) : held;
   };
-  std::vector<Array> parts;
-  for (const std::string& tensor : name.tensors) parts.push_back(part(tensor));
   const std::size_t axis = axis_of(name, type);
+  std::vector<Array> parts;
+  for (const std::string& tensor : name.tensors)
+    parts.push_back(name.stacked ? with_dimension(part(tensor), axis, true) : part(tensor));
   if (name.start) return part_of(parts[0], axis, *name.start, type.shape[axis]);
   return parts.size() == 1 ? parts[0] : joined(parts, axis, type);
 }
@@ -218,6 +237,9 @@ Array read_weight(const TensorFile& file, const WeightName& name, const TensorTy
 std::vector<std::int64_t> written_extents(const WeightName& name, const TensorType& type,
                                           std::size_t axis) {
   const auto parts = static_cast<std::int64_t>(name.tensors.size());
+  require(!name.stacked || (name.extents.empty() && type.shape[axis] == parts),
+          "{}: is {}; a stack of {} tensors has an extent of {} in dimension {}, and no others",
+          text_of(name), to_string(type), parts, parts, axis);
   if (name.extents.empty()) {
     require(type.shape[axis] % parts == 0,
             "{}: is {}; {} equal tensors don't divide dimension {}, so give their extents",
@@ -253,11 +275,14 @@ void write_shared(const TrainState& state, const SharedTensor& shared,
 void write_weight(const Array& whole, const WeightName& name,
                   std::map<std::string, Array>& tensors) {
   const std::size_t axis = axis_of(name, whole.type());
-  if (name.tensors.size() == 1) return add_tensor(name, name.tensors[0], whole, tensors);
+  if (name.tensors.size() == 1 && !name.stacked)
+    return add_tensor(name, name.tensors[0], whole, tensors);
   const std::vector<std::int64_t> extents = written_extents(name, whole.type(), axis);
   std::int64_t start = 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    add_tensor(name, name.tensors[i], part_of(whole, axis, start, extents[i]), tensors);
+    const Array part = part_of(whole, axis, start, extents[i]);
+    add_tensor(name, name.tensors[i], name.stacked ? with_dimension(part, axis, false) : part,
+               tensors);
     start += extents[i];
   }
 }

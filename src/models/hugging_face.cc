@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <optional>
-#include <span>
 #include <string_view>
 
 namespace alpa::models {
@@ -12,33 +11,77 @@ namespace {
 /// A layer of the decoder and its tensors in the file, both below a block or below the model.
 struct LayerName {
   std::string_view layer, tensor;
-  std::optional<int> part = {};  ///< of a tensor that several layers share
+  std::optional<std::int64_t> start = {};  ///< in a tensor that several layers share
 };
-
-/// Kernels of GPT-2's Conv1D are [in, out], as here.
-constexpr LayerName kGpt2Block[] = {{"attention_norm", "ln_1"},
-                                    {"attention.query", "attn.c_attn", 0},
-                                    {"attention.key", "attn.c_attn", 1},
-                                    {"attention.value", "attn.c_attn", 2},
-                                    {"attention.projection", "attn.c_proj"},
-                                    {"feed_forward_norm", "ln_2"},
-                                    {"feed_forward.up", "mlp.c_fc"},
-                                    {"feed_forward.down", "mlp.c_proj"}};
-/// Kernels are [out, in]. Rotary positions turn halves, as here: rows are not exchanged.
-constexpr LayerName kLlamaBlock[] = {
-    {"attention_norm", "input_layernorm"},   {"feed_forward_norm", "post_attention_layernorm"},
-    {"attention.query", "self_attn.q_proj"}, {"attention.key", "self_attn.k_proj"},
-    {"attention.value", "self_attn.v_proj"}, {"attention.projection", "self_attn.o_proj"},
-    {"feed_forward.gate", "mlp.gate_proj"},  {"feed_forward.up", "mlp.up_proj"},
-    {"feed_forward.down", "mlp.down_proj"}};
+using LayerNames = std::vector<LayerName>;
 
 bool is_gpt(const DecoderOptions& options) { return options.kind == DecoderKind::gpt; }
+
+/// Kernels of GPT-2's Conv1D are [in, out], as here.
+LayerNames gpt2_block(const DecoderOptions& o) {
+  return {{"attention_norm", "ln_1"},
+          {"attention.query", "attn.c_attn", 0},
+          {"attention.key", "attn.c_attn", o.hidden},
+          {"attention.value", "attn.c_attn", 2 * o.hidden},
+          {"attention.projection", "attn.c_proj"},
+          {"feed_forward_norm", "ln_2"},
+          {"feed_forward.up", "mlp.c_fc"},
+          {"feed_forward.down", "mlp.c_proj"}};
+}
+
+LayerNames norm_names(const DecoderOptions& o) {
+  if (!o.variant.norms_behind)
+    return {{"attention_norm", "input_layernorm"},
+            {"feed_forward_norm", "post_attention_layernorm"}};
+  return {{"attention_norm", "input_layernorm"},
+          {"attention_norm_behind", "post_attention_layernorm"},
+          {"feed_forward_norm", "pre_feedforward_layernorm"},
+          {"feed_forward_norm_behind", "post_feedforward_layernorm"}};
+}
+
+/// Kernels are [out, in]. Rotary positions turn halves, as here: rows are not exchanged.
+LayerNames attention_names(const DecoderOptions& o) {
+  LayerNames names = {{"attention.query", "self_attn.q_proj"},
+                      {"attention.key", "self_attn.k_proj"},
+                      {"attention.value", "self_attn.v_proj"},
+                      {"attention.projection", "self_attn.o_proj"}};
+  if (o.variant.head_norms)
+    names.insert(names.end(), {{"attention.query_norm", "self_attn.q_norm"},
+                               {"attention.key_norm", "self_attn.k_norm"}});
+  if (o.variant.names != DecoderNames::phi3) return names;
+  const std::int64_t width = o.head_width > 0 ? o.head_width : o.hidden / o.heads,
+                     keys = width * (o.key_heads > 0 ? o.key_heads : o.heads);
+  for (std::size_t i = 0; i < 3; ++i)
+    names[i].tensor = "self_attn.qkv_proj",
+    names[i].start = i == 0 ? 0 : o.heads * width + static_cast<std::int64_t>(i - 1) * keys;
+  return names;
+}
+
+LayerNames feed_forward_names(const DecoderOptions& o) {
+  const bool packed = o.variant.names == DecoderNames::phi3;
+  LayerNames names = {{"feed_forward.gate", "mlp.gate_proj"},
+                      {"feed_forward.up", "mlp.up_proj"},
+                      {"feed_forward.down", "mlp.down_proj"}};
+  if (packed)
+    names[0] = {"feed_forward.gate", "mlp.gate_up_proj", 0},
+    names[1] = {"feed_forward.up", "mlp.gate_up_proj", o.feed_forward};
+  return names;
+}
+
+LayerNames block_names(const DecoderOptions& o) {
+  if (is_gpt(o)) return gpt2_block(o);
+  LayerNames names = norm_names(o);
+  for (const LayerName& name : attention_names(o)) names.push_back(name);
+  if (o.variant.experts.count > 0) return names;  // `add_experts` has the others
+  for (const LayerName& name : feed_forward_names(o)) names.push_back(name);
+  return names;
+}
 
 /// Whether a layer has a bias: all of GPT-2's, and of Llama's as the options say.
 bool has_bias(const DecoderOptions& o, std::string_view layer) {
   if (is_gpt(o)) return true;
   if (layer == "attention.projection") return o.projection_bias;
-  return o.query_bias && layer.starts_with("attention.");
+  return o.query_bias && layer.starts_with("attention.") && !layer.ends_with("norm");
 }
 
 /// Adds the parameters of a layer.
@@ -46,15 +89,37 @@ void add_layer(WeightMap& map, const DecoderOptions& o, const LayerName& name,
                const std::string& scope = "", const std::string& place = "") {
   const std::string layer = fmt::format("{}{}.", scope, name.layer);
   const std::string tensor = fmt::format("{}{}.", place, name.tensor);
-  const bool norm = name.layer.ends_with("norm");
+  const bool norm = name.layer.ends_with("norm") || name.layer.ends_with("norm_behind");
   WeightName weight{.parameter = layer + (norm ? "scale" : "kernel"),
                     .tensors = {tensor + "weight"},
                     .transposed = !norm && !is_gpt(o)};
-  if (name.part) weight.start = *name.part * o.hidden;
+  weight.start = name.start;
   map.push_back(weight);
   if (has_bias(o, name.layer))
     map.push_back(
         {.parameter = layer + "bias", .tensors = {tensor + "bias"}, .start = weight.start});
+}
+
+/// Adds the router and the experts of a block, each of which has tensors of its own.
+void add_experts(WeightMap& map, const DecoderOptions& o, const std::string& scope,
+                 const std::string& place) {
+  const bool mixtral = o.variant.names == DecoderNames::mixtral;
+  const std::string experts = place + (mixtral ? "block_sparse_moe." : "mlp.");
+  map.push_back({.parameter = scope + "feed_forward.gate",
+                 .tensors = {experts + "gate.weight"},
+                 .transposed = true});
+  const std::pair<const char*, const char*> layers[] = {
+      {"expert_gate", mixtral ? "w1" : "gate_proj"},
+      {"up", mixtral ? "w3" : "up_proj"},
+      {"down", mixtral ? "w2" : "down_proj"}};
+  for (const auto& [layer, tensor] : layers) {
+    WeightName& weight = map.emplace_back();
+    weight.parameter = fmt::format("{}feed_forward.{}", scope, layer);
+    weight.transposed = weight.stacked = true;
+    weight.axis = 0;
+    for (std::int64_t e = 0; e < o.variant.experts.count; ++e)
+      weight.tensors.push_back(fmt::format("{}experts.{}.{}.weight", experts, e, tensor));
+  }
 }
 
 /// `place`: "transformer.", "model." or nothing, before all names of the file except the head's.
@@ -62,12 +127,13 @@ WeightMap names_below(const DecoderOptions& o, const std::string& place) {
   const bool gpt = is_gpt(o);
   WeightMap map{{"tokens.table", {place + (gpt ? "wte.weight" : "embed_tokens.weight")}}};
   if (gpt) map.push_back({"positions.table", {place + "wpe.weight"}});
-  const std::span<const LayerName> block =
-      gpt ? std::span<const LayerName>(kGpt2Block) : std::span<const LayerName>(kLlamaBlock);
-  for (std::int64_t i = 0; i < o.layers; ++i)
-    for (const LayerName& name : block)
-      add_layer(map, o, name, fmt::format("blocks.{}.", i),
-                fmt::format("{}{}.{}.", place, gpt ? "h" : "layers", i));
+  const LayerNames block = block_names(o);
+  for (std::int64_t i = 0; i < o.layers; ++i) {
+    const std::string scope = fmt::format("blocks.{}.", i),
+                      of_block = fmt::format("{}{}.{}.", place, gpt ? "h" : "layers", i);
+    for (const LayerName& name : block) add_layer(map, o, name, scope, of_block);
+    if (o.variant.experts.count > 0) add_experts(map, o, scope, of_block);
+  }
   add_layer(map, o, {"norm", gpt ? "ln_f" : "norm"}, "", place);
   if (!o.tied_head) add_layer(map, o, {"head", "lm_head"});
   return map;

@@ -59,6 +59,12 @@ std::vector<std::int64_t> JsonObject::wholes(const char* key, std::int64_t most)
   return numbers;
 }
 
+std::vector<std::string> JsonObject::texts(const char* key) const {
+  std::vector<std::string> texts;
+  for (const JsonPlace& item : place_.at(key).items()) texts.push_back(item.text());
+  return texts;
+}
+
 void JsonObject::expect(const char* key, bool value) const {
   if (has(key) && boolean(key) != value) refuse(key, value ? "true" : "false");
 }

@@ -27,6 +27,7 @@ class JsonObject {
   JsonObject object(const char* key) const;
   /// One whole number from 0 to `most`, or a list of them.
   std::vector<std::int64_t> wholes(const char* key, std::int64_t most) const;
+  std::vector<std::string> texts(const char* key) const;  ///< a list
   /// Throws Error unless the member is absent, null or this.
   void expect(const char* key, bool value) const;
   /// As `expect`, of several words.

@@ -58,6 +58,8 @@ void require_heads(const OpQuery& query, const TensorType& q, const TensorType& 
     fail("attention: heads are {} wide, but at most {} is possible ({}); use more heads",
          q.shape[3], kernels::kMostHeadWidth, to_string(all));
   query.attributes.real("scale");
+  if (query.attributes.contains("window")) query.attributes.integer("window");
+  if (query.attributes.contains("soft_cap")) query.attributes.real("soft_cap");
 }
 
 void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) {
@@ -72,6 +74,16 @@ void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) 
          to_string(TensorType{u8, {k.shape[0], k.shape[1]}}), to_string(all.back()));
   query.attributes.integer("causal");
   if (query.attributes.real("dropout") > 0) query.attributes.integer(kStreamAttribute);
+}
+
+/// FLOPs per point of q, k and the width. A window leaves out points: of those under the diagonal,
+/// the share w (2 S - w) / S² of S keys is computed with a window w.
+double flops_of(const OpQuery& query, const TensorType& k) {
+  const double flops = query.op->flops_per_point;
+  if (!query.attributes.contains("window")) return flops;
+  const double share = static_cast<double>(query.attributes.integer("window")) /
+                       static_cast<double>(std::max<std::int64_t>(1, k.shape[1]));
+  return share < 1 ? flops * share * (2 - share) : flops;
 }
 
 /// The factors of attention's scores: all but the width of a head.
@@ -89,7 +101,7 @@ Rule attention_rule(const OpQuery& query) {
   Rule rule{.factors = h.factors,
             .operands = {h.q, h.k, h.k},
             .results = {h.q, h.rows},
-            .flops_per_point = query.op->flops_per_point,
+            .flops_per_point = flops_of(query, query.operands[1]),
             .scores = scores_of(h.factors)};
   if (query.operands.size() == 4) rule.operands.push_back(h.mask);
   return rule;
@@ -107,7 +119,7 @@ Rule cached_attention_rule(const OpQuery& query) {
   return {.factors = h.factors,
           .operands = {h.q, h.k, h.k, {h.q[0]}},
           .results = {h.q},
-          .flops_per_point = query.op->flops_per_point,
+          .flops_per_point = flops_of(query, all[1]),
           .scores = scores_of(h.factors)};
 }
 
@@ -126,7 +138,7 @@ Rule attention_grad_rule(const OpQuery& query) {
             .results = {h.q, h.k, h.k},
             .reduced = {{}, h.in_keys, h.in_keys},
             .linear = query.op->linear,
-            .flops_per_point = query.op->flops_per_point,
+            .flops_per_point = flops_of(query, all[2]),
             .scores = scores_of(h.factors)};
   if (all.size() == 7) rule.operands.push_back(h.mask);
   return rule;
@@ -187,14 +199,21 @@ Value attention(Value q, Value k, Value v, AttentionOptions options) {
   const double scale = options.scale.value_or(
       1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.dim(-1)))));
   require(scale > 0 && std::isfinite(scale), "attention: scale must be above 0, not {}", scale);
+  require(options.window >= 0 && options.soft_cap >= 0 && std::isfinite(options.soft_cap),
+          "attention: window {} and soft cap {}; both must be at least 0", options.window,
+          options.soft_cap);
+  require(options.window == 0 || options.causal || options.positions,
+          "attention: a window is of the keys up to a query's own; give causal or positions");
+  Attributes attributes{{"scale", scale}};
+  if (options.window > 0 && options.window < k.dim(1)) attributes.set("window", options.window);
+  if (options.soft_cap > 0) attributes.set("soft_cap", options.soft_cap);
   if (options.positions) {
     require(!options.causal && options.dropout == 0 && !options.key_mask,
             "attention: positions say what is seen; leave out causal, dropout and key_mask");
-    return recorder(q).emit_one(ops::cached_attention, {q, k, v, options.positions},
-                                {{"scale", scale}});
+    return recorder(q).emit_one(ops::cached_attention, {q, k, v, options.positions}, attributes);
   }
-  Attributes attributes{
-      {"causal", std::int64_t{options.causal}}, {"scale", scale}, {"dropout", options.dropout}};
+  attributes.set("causal", std::int64_t{options.causal});
+  attributes.set("dropout", options.dropout);
   if (options.dropout > 0) attributes.set(std::string(kStreamAttribute), recorder(q).next_stream());
   if (!options.repeats) attributes.set("varies", std::int64_t{1});
   Values operands = {q, k, v};

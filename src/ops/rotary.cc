@@ -42,6 +42,8 @@ void check(const RotaryScaling& scaling) {
   require(0 < scaling.low_turns && scaling.low_turns < scaling.high_turns,
           "rotary: the scaling's low turns must be above 0 and below its high turns, not {} and {}",
           scaling.low_turns, scaling.high_turns);
+  require(!scaling.yarn || scaling.original_positions > 0,
+          "rotary: YaRN needs the positions of training; give `original_positions`");
 }
 
 }  // namespace
@@ -64,14 +66,13 @@ Value rotary(Value x, Value positions, RotaryOptions options) {
   require(options.base > 0, "rotary: base must be above 0, not {}", options.base);
   const RotaryScaling scaling = options.scaling.value_or(RotaryScaling{});
   check(scaling);
-  return recorder(x).emit_one(ops::rotary, {x, positions},
-                              {{"base", options.base},
-                               {"interleaved", std::int64_t{options.interleaved}},
-                               {"factor", scaling.factor},
-                               {"original_positions", scaling.original_positions},
-                               {"low_turns", scaling.low_turns},
-                               {"high_turns", scaling.high_turns},
-                               {"backward", std::int64_t{0}}});
+  Attributes attributes{
+      {"base", options.base},           {"interleaved", std::int64_t{options.interleaved}},
+      {"factor", scaling.factor},       {"original_positions", scaling.original_positions},
+      {"low_turns", scaling.low_turns}, {"high_turns", scaling.high_turns},
+      {"backward", std::int64_t{0}}};
+  if (scaling.yarn) attributes.set("yarn", std::int64_t{1});
+  return recorder(x).emit_one(ops::rotary, {x, positions}, attributes);
 }
 
 }  // namespace alpa

@@ -107,6 +107,41 @@ TEST_CASE("several parameters share a tensor, in both directions, transposed too
   }
 }
 
+TEST_CASE("tensors are stacked along a dimension that they lack, in both directions") {
+  const TemporaryFile file("stacked.safetensors", "");
+  const auto experts_step = [](int devices) {
+    const TrainingStep step = training_step(
+        {{"x", {f32, {2, 4, 3}}}},
+        [](const Batch& b) {
+          const Value experts = b.builder().parameter("experts", {f32, {2, 3, 2}}, ones);
+          return mean(einsum("etm,emh->eth", b["x"], experts));
+        },
+        optim::Sgd{});
+    return parallelize(step, ShardParallel{}, Cluster::local(devices));
+  };
+  WeightMap map = {{.parameter = "experts",
+                    .tensors = {"experts.0.w", "experts.1.w"},
+                    .transposed = true,
+                    .axis = 0,
+                    .stacked = true}};
+  TrainState state = experts_step(2).init(1), other = experts_step(1).init(1);
+  const Array experts = counted({2, 3, 2});
+  state["experts"] = experts;
+  save_weights(state, file.path(), map);
+  const TensorFile written(file.path());
+  CHECK(to_string(written["experts.0.w"]) == "f32[2, 3] [[0, 2, 4], [1, 3, 5]]");
+  CHECK(to_string(written["experts.1.w"]) == "f32[2, 3] [[6, 8, 10], [7, 9, 11]]");
+  load_weights(other, file.path(), map);
+  CHECK(to_string(other["experts"].to_host()) == to_string(experts));
+  map[0].tensors.emplace_back("experts.1.w");
+  CHECK(error_of([&] { save_weights(state, "never", map); }) ==
+        "weight map: parameter \"experts\": is f32[2, 3, 2]; a stack of 3 tensors has an extent of "
+        "3 in dimension 0, and no others");
+  CHECK(error_of([&] { load_weights(other, file.path(), map); }) ==
+        "weight map: parameter \"experts\": is f32[2, 3, 2], but its tensors in "
+        "stacked.safetensors have extent 3 together in dimension 0");
+}
+
 TEST_CASE("parameters that do not fill the tensor they share are told") {
   const TemporaryFile file("unfilled.safetensors", "");
   write_safetensors(file.path(), {{"w", counted({3, 7})}, {"b", counted({6})}});

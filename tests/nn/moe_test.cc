@@ -189,7 +189,7 @@ TEST_CASE("mistakes with experts are told") {
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 6, 4}});
   CHECK(error_of([] { nn::MoE(0, 4); }) ==
         "nn::MoE: 0 experts of width 4; give at least 1 of each");
-  CHECK(error_of([] { nn::MoE(4, 8, {.choices = 3}); }) == "nn::MoE: 3 choices; give 1 or 2");
+  CHECK(error_of([] { nn::MoE(4, 8, {.choices = 5}); }) == "nn::MoE: 5 choices among 4 experts");
   CHECK(error_of([] { nn::MoE(1, 8); }) == "nn::MoE: 2 choices among 1 experts");
   CHECK(error_of([] { nn::MoE(4, 8, {.capacity_factor = 0}); }) ==
         "nn::MoE: capacity factor 0 and groups of 2048; both must be positive");

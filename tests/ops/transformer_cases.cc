@@ -134,20 +134,42 @@ void add_rotary(std::vector<Case>& table, DType dtype, const Shape& x, bool per_
 struct AttentionCase {
   std::int64_t batch, queries, heads, keys, key_heads, width;
   bool causal = false, mask = false;
+  std::int64_t window = 0;
+  double soft_cap = 0;
   const Tensor* positions = nullptr;  ///< of a cache
 };
 
-/// exp(scale · q·k - shift) of (row, query, head) and a key it sees, else 0.
-double probability(const AttentionCase& c, double scale, const Tensor& q, const Tensor& k,
-                   const Tensor* mask, std::int64_t b, std::int64_t t, std::int64_t h,
-                   std::int64_t s, double shift) {
-  if (c.causal && s > t + c.keys - c.queries) return 0;
-  if (c.positions != nullptr && double(s) > c.positions->at({b}) + double(t)) return 0;
-  if (mask != nullptr && mask->at({b, s}) == 0) return 0;
+/// Whether query t of row b sees key s: only the last `window` of those up to its own.
+bool is_seen(const AttentionCase& c, const Tensor* mask, std::int64_t b, std::int64_t t,
+             std::int64_t s) {
+  const std::int64_t own = c.positions != nullptr ? std::int64_t(c.positions->at({b})) + t
+                           : c.causal             ? t + c.keys - c.queries
+                                                  : c.keys - 1;
+  return s <= own && (c.window == 0 || s > own - c.window) &&
+         (mask == nullptr || mask->at({b, s}) != 0);
+}
+
+/// A product of q and k as the score, and the derivative of that.
+std::pair<double, double> score_of(const AttentionCase& c, double scale, double product) {
+  if (c.soft_cap == 0) return {scale * product, scale};
+  const double share = std::tanh(scale * product / c.soft_cap);
+  return {c.soft_cap * share, scale * (1 - share * share)};
+}
+
+double product_of(const AttentionCase& c, const Tensor& q, const Tensor& k, std::int64_t b,
+                  std::int64_t t, std::int64_t h, std::int64_t s) {
   double product = 0;
   for (std::int64_t d = 0; d < c.width; ++d)
     product += q.at({b, t, h, d}) * k.at({b, s, h / (c.heads / c.key_heads), d});
-  return std::exp(scale * product - shift);
+  return product;
+}
+
+/// exp(score - shift) of (row, query, head) and a key it sees, else 0.
+double probability(const AttentionCase& c, double scale, const Tensor& q, const Tensor& k,
+                   const Tensor* mask, std::int64_t b, std::int64_t t, std::int64_t h,
+                   std::int64_t s, double shift) {
+  if (!is_seen(c, mask, b, t, s)) return 0;
+  return std::exp(score_of(c, scale, product_of(c, q, k, b, t, h, s)).first - shift);
 }
 
 Reference attention(const AttentionCase& c, double scale) {
@@ -183,9 +205,10 @@ Reference attention_grad(const AttentionCase& c, double scale) {
       double dp = 0;
       for (std::int64_t d = 0; d < c.width; ++d)
         dp += v[0].at({b, t, h, d}) * (v[3].at({b, s, kh, d}) - v[4].at({b, t, h, d}));
+      const double slope = score_of(c, scale, product_of(c, v[1], v[2], b, t, h, s)).second;
       for (std::int64_t d = 0; d < c.width; ++d) {
-        dq.at({b, t, h, d}) += p * dp * scale * v[2].at({b, s, kh, d});
-        dk.at({b, s, kh, d}) += p * dp * scale * v[1].at({b, t, h, d});
+        dq.at({b, t, h, d}) += p * dp * slope * v[2].at({b, s, kh, d});
+        dk.at({b, s, kh, d}) += p * dp * slope * v[1].at({b, t, h, d});
         dv.at({b, s, kh, d}) += p * v[0].at({b, t, h, d});
       }
     });
@@ -193,10 +216,24 @@ Reference attention_grad(const AttentionCase& c, double scale) {
   };
 }
 
+Attributes attributes_of(const AttentionCase& c, double scale) {
+  Attributes attributes{{"scale", scale}};
+  if (c.window > 0) attributes.set("window", c.window);
+  if (c.soft_cap > 0) attributes.set("soft_cap", c.soft_cap);
+  return attributes;
+}
+
+/// Points that are computed: of a window w of S keys, the share w (2 S - w) / S² of all.
+double points_of(const AttentionCase& c) {
+  const double share = c.window > 0 ? std::min(1.0, double(c.window) / double(c.keys)) : 1;
+  return double(c.batch * c.queries * c.heads * c.keys * c.width) * share * (2 - share);
+}
+
 void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c) {
   const double scale = 0.5;
-  const Attributes attributes{
-      {"causal", std::int64_t{c.causal}}, {"scale", scale}, {"dropout", 0.0}};
+  Attributes attributes = attributes_of(c, scale);
+  attributes.set("causal", std::int64_t{c.causal});
+  attributes.set("dropout", 0.0);
   const Operand q{{dtype, {c.batch, c.queries, c.heads, c.width}}, -1, 1},
       k{{dtype, {c.batch, c.keys, c.key_heads, c.width}}, -1, 1},
       rows{{statistics_of(dtype), {c.batch, c.heads, c.queries}}, 0.5, 2};
@@ -204,7 +241,7 @@ void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c
   if (c.mask)
     for (auto* operands : {&forward, &backward})
       operands->push_back({{u8, {c.batch, c.keys}}, 0, 1});
-  const double points = double(c.batch * c.queries * c.heads * c.keys * c.width);
+  const double points = points_of(c);
   table.push_back({&ops::attention, forward, attention(c, scale), 4 * points, attributes});
   table.push_back(
       {&ops::attention_grad, backward, attention_grad(c, scale), 10 * points, attributes});
@@ -227,8 +264,8 @@ void add_cached_attention(std::vector<Case>& table, DType dtype, const Attention
   table.push_back({&ops::cached_attention,
                    {q, k, k, positions},
                    cached_attention(c, 0.5),
-                   4 * double(c.batch * c.queries * c.heads * c.keys * c.width),
-                   {{"scale", 0.5}}});
+                   4 * points_of(c),
+                   attributes_of(c, 0.5)});
 }
 
 Reference write_rows() {
@@ -298,6 +335,17 @@ std::vector<Case> transformer_cases() {
   add_attention(table, bf16, {2, 4, 2, 4, 2, 8, true});
   add_attention(table, f16, {1, 3, 2, 5, 1, 4});
   add_attention(table, f16, {2, 3, 4, 5, 2, 16, true});
+  // Windows, those of several tiles too, and soft caps.
+  add_attention(table, f64, {2, 5, 4, 5, 2, 4, true, false, 3});
+  add_attention(table, f64, {1, 4, 2, 7, 2, 3, true, true, 2, 0.7});
+  add_attention(table, f64, {2, 3, 3, 4, 1, 2, false, false, 0, 1.5});
+  add_attention(table, f32, {1, 150, 1, 210, 1, 8, true, false, 70, 2});
+  add_attention(table, f32, {1, 130, 2, 130, 1, 3, true, false, 1});
+  add_attention(table, bf16, {1, 140, 2, 150, 1, 16, true, false, 40});
+  add_attention(table, f16, {2, 3, 4, 5, 2, 16, true, false, 2, 1});
+  add_cached_attention(table, f64, {2, 3, 4, 9, 2, 2, false, false, 4, 0.8});
+  add_cached_attention(table, f32, {2, 1, 4, 150, 1, 33, false, false, 20, 1.1}, 100);
+  add_cached_attention(table, f32, {1, 66, 2, 230, 2, 16, false, false, 75}, 130);
   add_cached_attention(table, f64, {2, 1, 3, 5, 3, 4});
   add_cached_attention(table, f64, {2, 3, 4, 7, 2, 2});
   add_cached_attention(table, f32, {3, 2, 4, 150, 1, 33});

@@ -1,7 +1,7 @@
 #pragma once
-/// Decoders: GPT (Radford et al. 2019) and Llama (Touvron et al. 2023: RMS norm, rotary positions,
-/// SwiGLU, grouped queries). Models are layers of `alpa/nn`, so this header is also a pattern for
-/// models of your own. Letters: B rows of a batch, T tokens of a row, C `hidden`.
+/// Decoders: GPT (Radford et al. 2019), Llama (Touvron et al. 2023: RMS norm, rotary positions,
+/// SwiGLU, grouped queries) and those that vary Llama: Qwen, Mistral, Mixtral, Gemma, Phi-3. Models
+/// are layers of `alpa/nn`, so this header is also a pattern for models of your own. Letters: B rows of a batch, T tokens of a row, C `hidden`.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -18,11 +18,48 @@ namespace alpa::models {
 /// gpt: layer norm, learnt positions, GELU. llama: RMS norm, rotary positions, SwiGLU.
 enum class DecoderKind : std::uint8_t { gpt, llama };
 
+/// How transformers' files name and pack the weights of a Llama's blocks.
+enum class DecoderNames : std::uint8_t {
+  llama,      ///< also Qwen2, Qwen3, Mistral and Gemma
+  phi3,       ///< queries, keys and values are one tensor, and gate and up another
+  mixtral,    ///< "block_sparse_moe.experts.0.w1"
+  qwen3_moe,  ///< "mlp.experts.0.gate_proj"
+};
+
+/// Mixture of gated experts in place of the feed-forward layer of every block (Mixtral).
+struct DecoderExperts {
+  std::int64_t count = 0;  ///< 0: none
+  int choices = 2;         ///< experts of a token
+  /// Places of an expert for the tokens of a row, as a multiple of its fair share, choices · tokens
+  /// / count; a token without a place gets nothing. 0: places for all, as transformers computes,
+  /// for count / choices times the FLOPs.
+  double capacity_factor = 0;
+};
+
+/// What a model of the families that vary Llama does otherwise; the defaults are Llama's.
+struct DecoderVariant {
+  DecoderNames names = DecoderNames::llama;  ///< of the weights in files
+  bool head_norms = false;       ///< RMS norms of each head's queries and keys (Qwen3, Gemma 3)
+  bool scales_from_one = false;  ///< norms scale by 1 + their parameter (Gemma)
+  bool norms_behind = false;     ///< norms behind attention and feed-forward, too (Gemma 2 and 3)
+  bool gelu_gate = false;        ///< the gate of the feed-forward layer is GELU (Gemma), not SiLU
+  double embedding_scale = 1;    ///< of the tokens' vectors: sqrt(hidden) of Gemma
+  std::optional<double> score_scale = {};  ///< of attention; default 1/sqrt(head width)
+  double score_cap = 0, logit_cap = 0;     ///< soft caps of attention and logits (Gemma 2); 0: none
+  double rotary_share = 1;                 ///< share of a head that positions turn (Phi-4)
+  std::int64_t window = 0;                 ///< keys that a query of a block with a window sees
+  std::vector<bool> windowed = {};         ///< blocks with the window; empty: all, if there is one
+  double windowed_rotary_base =
+      0;  ///< of these blocks, without scaling (Gemma 3); 0: as the others
+  DecoderExperts experts = {};
+};
+
 /// Sizes and variants of a decoder.
 struct DecoderOptions {
   DecoderKind kind = DecoderKind::gpt;  ///< kind of norm, positions and feed-forward layer
   std::int64_t layers = 2, hidden = 64, heads = 4;  ///< blocks, width, heads; heads divide hidden
   std::int64_t key_heads = 0;       ///< heads of keys and values, a divisor of heads; 0: heads
+  std::int64_t head_width = 0;      ///< 0: hidden / heads
   std::int64_t sequence = 1024;     ///< learnt positions of GPT: the most tokens of a row
   std::int64_t vocabulary = 51200;  ///< number of tokens
   std::int64_t feed_forward = 0;    ///< width between the products; 0: 4·hidden
@@ -36,12 +73,14 @@ struct DecoderOptions {
   std::optional<RotaryScaling> rotary_scaling = {};  ///< scaling of Llama 3.1 and later
   std::optional<DType> dtype = {};                   ///< of parameters; default: the step's
   bool remat = false;                                ///< blocks are layers for `StepOptions::remat`
+  DecoderVariant variant = {};                       ///< of Llama; GPT has none
 };
 
 /// The norm of a kind, with parameters "<name>.scale" and, in GPT, "<name>.bias".
 inline nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
   nn::NormOptions options{.name = name};
   if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
+  options.scale_from_one = o.variant.scales_from_one;
   if (o.kind == DecoderKind::llama) return nn::RMSNorm(options);
   return nn::LayerNorm(options);
 }
@@ -49,32 +88,61 @@ inline nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)).
 class DecoderBlock {
  public:
-  /// A block of these sizes. Throws Error if the heads do not divide the width.
-  explicit DecoderBlock(const DecoderOptions& o)
-      : attention_(o.hidden, o.heads, attention_options(o)),
+  /// Block `index` of these sizes. Throws Error if the heads do not divide the width.
+  explicit DecoderBlock(const DecoderOptions& o, std::int64_t index = 0)
+      : attention_(o.hidden, o.heads, attention_options(o, has_window(o.variant, index))),
         attention_norm_(decoder_norm(o, "attention_norm")),
         feed_forward_norm_(decoder_norm(o, "feed_forward_norm")),
         feed_forward_(feed_forward(o)),
-        dropout_(o.dropout) {}
+        dropout_(o.dropout) {
+    if (!o.variant.norms_behind) return;
+    norms_behind_ = {decoder_norm(o, "attention_norm_behind"),
+                     decoder_norm(o, "feed_forward_norm_behind")};
+  }
 
   /// x [B, T, C] → [B, T, C].
   Value operator()(Value x) const {
-    x = x + dropout_(attention_(attention_norm_(x)));
-    return x + dropout_(feed_forward_(feed_forward_norm_(x)));
+    x = x + dropout_(behind(0, attention_(attention_norm_(x))));
+    return x + dropout_(behind(1, feed_forward_(feed_forward_norm_(x))));
   }
 
  private:
-  static nn::SelfAttentionOptions attention_options(const DecoderOptions& o) {
+  static bool has_window(const DecoderVariant& v, std::int64_t index) {
+    return v.window > 0 && (v.windowed.empty() || v.windowed.at(static_cast<std::size_t>(index)));
+  }
+  /// What attention or the feed-forward layer gives, behind its norm if it has one.
+  Value behind(std::size_t norm, Value x) const {
+    return norms_behind_.empty() ? x : norms_behind_[norm](x);
+  }
+  static nn::SelfAttentionOptions attention_options(const DecoderOptions& o, bool windowed) {
     const bool llama = o.kind == DecoderKind::llama;
     nn::SelfAttentionOptions options{.key_heads = o.key_heads,
                                      .dropout = o.dropout,
                                      .bias = !llama || o.query_bias,
+                                     .head_width = o.head_width,
+                                     .scale = o.variant.score_scale,
+                                     .soft_cap = o.variant.score_cap,
                                      .kernel = kernel(),
                                      .projection = narrow(o),
                                      .projection_bias = !llama || o.projection_bias,
                                      .name = "attention"};
-    if (llama) options.rotary = RotaryOptions{.base = o.rotary_base, .scaling = o.rotary_scaling};
+    if (windowed) options.window = o.variant.window;
+    if (llama) add_positions(o, windowed, options);
     return options;
+  }
+  /// Rotary positions and norms of heads.
+  static void add_positions(const DecoderOptions& o, bool windowed,
+                            nn::SelfAttentionOptions& options) {
+    options.rotary = RotaryOptions{.base = o.rotary_base, .scaling = o.rotary_scaling};
+    if (windowed && o.variant.windowed_rotary_base > 0)
+      options.rotary = RotaryOptions{.base = o.variant.windowed_rotary_base};
+    const std::int64_t width = o.head_width > 0 ? o.head_width : o.hidden / o.heads;
+    if (o.variant.rotary_share < 1)
+      options.rotary_width =
+          static_cast<std::int64_t>(static_cast<double>(width) * o.variant.rotary_share);
+    if (!o.variant.head_norms) return;
+    options.head_norm = nn::NormOptions{.scale_from_one = o.variant.scales_from_one};
+    if (o.norm_epsilon > 0) options.head_norm->epsilon = o.norm_epsilon;
   }
   static nn::KernelInitializer kernel() { return Initializer::normal(0, 0.02); }
   /// GPT-2's: what is added to the residual is smaller the more layers there are.
@@ -83,8 +151,22 @@ class DecoderBlock {
   }
   static nn::Layer feed_forward(const DecoderOptions& o) {
     const std::int64_t width = o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden;
+    Value (*const gate)(Value) = o.variant.gelu_gate ? gelu : silu;
+    const DecoderExperts& e = o.variant.experts;
+    if (e.count > 0) {
+      const double all = static_cast<double>(e.count) / e.choices;
+      const nn::MoE experts(e.count, width,
+                            {.choices = e.choices,
+                             .capacity_factor = e.capacity_factor > 0 ? e.capacity_factor : all,
+                             .group = 0,
+                             .activation = gate,
+                             .gated = true,
+                             .kernel = kernel(),
+                             .name = "feed_forward"});
+      return [experts](Value x) { return experts(x).y; };
+    }
     if (o.kind == DecoderKind::llama)
-      return nn::SwiGLU(o.hidden, width, {kernel(), "feed_forward"});
+      return nn::SwiGLU(o.hidden, width, {kernel(), "feed_forward", gate});
     return nn::Sequential({nn::Dense(width, {.kernel = kernel(), .name = "up"}), nn::GELU(),
                            nn::Dense(o.hidden, {.kernel = narrow(o), .name = "down"})},
                           {.name = "feed_forward"});
@@ -92,6 +174,7 @@ class DecoderBlock {
 
   nn::SelfAttention attention_;
   nn::Layer attention_norm_, feed_forward_norm_;
+  std::vector<nn::Layer> norms_behind_;
   nn::Layer feed_forward_;
   nn::Dropout dropout_;
 };
@@ -108,7 +191,7 @@ class Decoder {
         norm_(decoder_norm(options, "norm")),
         dropout_(options.dropout),
         head_(head_of(options, tokens_)) {
-    for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_);
+    for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_, i);
   }
 
   /// The sizes and variants it was made with.
@@ -122,7 +205,9 @@ class Decoder {
       const nn::Scope in(x, "blocks", i);
       x = options_.remat ? nn::remat(blocks_[i])(x) : blocks_[i](x);
     }
-    return head_(norm_(nn::needed_tokens(x)));
+    const Value logits = head_(norm_(nn::needed_tokens(x)));
+    const double cap = options_.variant.logit_cap;
+    return cap > 0 ? tanh(logits * (1 / cap)) * cap : logits;
   }
 
   /// Mean cross-entropy, in nats per token, of labels i32 [B, T] after tokens i32 [B, T].
@@ -133,7 +218,9 @@ class Decoder {
  private:
   Value embed(Value tokens) const {
     const Value x = tokens_(tokens);
-    return options_.kind == DecoderKind::gpt ? x + positions_(nn::positions(tokens)) : x;
+    if (options_.kind == DecoderKind::gpt) return x + positions_(nn::positions(tokens));
+    const double scale = options_.variant.embedding_scale;
+    return scale == 1 ? x : x * scale;
   }
   static nn::Layer head_of(const DecoderOptions& o, const nn::Embedding& tokens) {
     if (!o.tied_head) return nn::Dense(o.vocabulary, {false, Initializer::normal(0, 0.02), "head"});

@@ -1,6 +1,6 @@
 #pragma once
-/// Weights of decoders under the names of Hugging Face's transformers: GPT2LMHeadModel and
-/// LlamaForCausalLM, which are also those of Qwen2ForCausalLM and MistralForCausalLM.
+/// Weights of decoders under the names of Hugging Face's transformers: GPT2LMHeadModel,
+/// LlamaForCausalLM and the families that vary it (`DecoderVariant`).
 #include "alpa/models/gpt.h"
 #pragma GCC visibility push(default)
 

@@ -1,6 +1,6 @@
 #pragma once
-/// A decoder's folder as `save_pretrained` of Hugging Face's transformers writes it: GPT-2's, or
-/// that of Llama 1 to 3, Qwen2, or Mistral without a window.
+/// A decoder's folder as `save_pretrained` of Hugging Face's transformers writes it: that of GPT-2,
+/// Llama 1 to 3, Mistral, Mixtral, Qwen2, Qwen3 (with experts, too), Gemma 1 to 3, or Phi-3.
 #include "alpa/models/gpt.h"
 #pragma GCC visibility push(default)
 

@@ -99,6 +99,7 @@ class Embedding {
 /// Options of the normalisations.
 struct NormOptions {
   std::optional<double> epsilon = {};  ///< default: the layer's
+  bool scale_from_one = false;         ///< RMSNorm: "scale" (zeros) is what is added to 1 (Gemma)
   std::string name = {};               ///< the layer's own; default: its position or kind (`Scope`)
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Mixture of experts: every token is sent to one or two of many MLPs (GShard, Lepikhin et al.
+/// Mixture of experts: every token is sent to a few of many MLPs (GShard, Lepikhin et al.
 /// 2020; Switch, Fedus et al. 2021). Letters: G groups of S tokens of M features, E experts of
 /// hidden width H, each with room for C tokens of a group.
 #include <cstdint>
@@ -24,15 +24,15 @@ struct Routing {
   Value balance_loss;
 };
 
-/// The `choices` (1 or 2) experts with the largest gates take each token, in the order of the
-/// tokens, all first choices before the second ones; a token for which an expert has no place
-/// left gets nothing from it. Gates [G, S, E] are f32 or f64. With two choices their gates are
-/// scaled to the sum 1; with one the weight is the gate itself.
+/// The `choices` experts with the largest gates take each token, in the order of the tokens, all
+/// first choices before the second ones; a token for which an expert has no place left gets nothing
+/// from it. Gates [G, S, E] are f32 or f64. The gates of several choices are scaled to the sum 1;
+/// with one choice the weight is the gate itself.
 inline Routing route(Value gates, int choices, std::int64_t capacity) {
   require(gates && gates.rank() == 3, "nn::route: needs gates [G, S, E]");
   require(gates.dtype() == f32 || gates.dtype() == f64, "nn::route: gates {}; cast them to f32",
           to_string(gates.type()));
-  require(choices == 1 || choices == 2, "nn::route: {} choices; give 1 or 2", choices);
+  require(choices >= 1, "nn::route: {} choices; give at least 1", choices);
   require(capacity >= 1, "nn::route: capacity {}; give at least 1", capacity);
   const std::int64_t groups = gates.dim(0), tokens = gates.dim(1), experts = gates.dim(2);
   require(choices <= experts, "nn::route: {} choices among {} experts", choices, experts);
@@ -54,11 +54,14 @@ inline Routing route(Value gates, int choices, std::int64_t capacity) {
 
 /// Options of `MoE`.
 struct MoEOptions {
-  int choices = 2;             ///< experts of a token, 1 or 2
+  int choices = 2;             ///< experts of a token
   double capacity_factor = 1;  ///< places of an expert, as a multiple of choices · S / E
-  std::int64_t group =
-      2048;  ///< tokens that share places; must divide the tokens, if there are more
-  Value (*activation)(Value) = relu;     ///< of the hidden layer
+  /// Tokens that share places; must divide the tokens, if there are more. 0: those of a row.
+  std::int64_t group = 2048;
+  Value (*activation)(Value) = relu;  ///< of the hidden layer
+  /// activation(x · expert_gate_e) · (x · up_e) is the hidden layer (SwiGLU with `silu`: Mixtral),
+  /// with a parameter "expert_gate" [E, M, H] more.
+  bool gated = false;
   KernelInitializer kernel = he_normal;  ///< of gate and experts
   /// Tokens travel in products with masks [G, S, E, C], as GShard's and Alpa's do: up to a third
   /// more FLOPs. For forecasts of such programs.
@@ -83,11 +86,10 @@ class MoE {
       : id_(options.name), experts_(experts), hidden_(hidden), options_(std::move(options)) {
     require(experts >= 1 && hidden >= 1, "nn::MoE: {} experts of width {}; give at least 1 of each",
             experts, hidden);
-    require(options_.choices == 1 || options_.choices == 2, "nn::MoE: {} choices; give 1 or 2",
-            options_.choices);
+    require(options_.choices >= 1, "nn::MoE: {} choices; give at least 1", options_.choices);
     require(options_.choices <= experts, "nn::MoE: {} choices among {} experts", options_.choices,
             experts);
-    require(options_.capacity_factor > 0 && options_.group >= 1,
+    require(options_.capacity_factor > 0 && options_.group >= 0,
             "nn::MoE: capacity factor {} and groups of {}; both must be positive",
             options_.capacity_factor, options_.group);
   }
@@ -99,6 +101,10 @@ class MoE {
     const std::int64_t features = x.dim(-1);
     const Value gate =
         in.parameter("gate", {features, experts_}, options_.kernel(features, experts_));
+    Value expert_gate;
+    if (options_.gated)
+      expert_gate = in.parameter("expert_gate", {experts_, features, hidden_},
+                                 options_.kernel(features, hidden_));
     const Value up =
         in.parameter("up", {experts_, features, hidden_}, options_.kernel(features, hidden_));
     const Value down =
@@ -106,7 +112,11 @@ class MoE {
     const Value logits = einsum("gsm,me->gse", tokens, gate);
     const Value gates = softmax(x.dtype() == f64 ? logits : cast(logits, f32));
     const Routing routing = route(gates, options_.choices, capacity(tokens.dim(1)));
-    const Value inner = options_.activation(einsum("egcm,emh->egch", sent(tokens, routing), up));
+    const Value at_experts = sent(tokens, routing);
+    Value inner = einsum("egcm,emh->egch", at_experts, up);
+    inner = expert_gate
+                ? options_.activation(einsum("egcm,emh->egch", at_experts, expert_gate)) * inner
+                : options_.activation(inner);
     const Value results = einsum("egch,ehm->egcm", inner, down);
     return {reshape(returned(results, routing), x.shape()), routing.balance_loss};
   }
@@ -122,7 +132,8 @@ class MoE {
     require(x && x.rank() >= 2,
             "nn::MoE: the input needs a feature dimension and at least one before it");
     const std::int64_t tokens = x.type().elements() / x.dim(-1),
-                       group = options_.group < tokens ? options_.group : tokens;
+                       most = options_.group > 0 ? options_.group : x.dim(-2),
+                       group = most < tokens ? most : tokens;
     require(tokens % group == 0,
             "nn::MoE: {} has {} tokens, not a multiple of groups of {}; choose another group size",
             to_string(x.type()), tokens, group);

@@ -12,12 +12,15 @@
 namespace alpa::nn {
 
 /// x / sqrt(mean(x²) + epsilon) · scale over the last dimension of x [..., C] (Zhang & Sennrich
-/// 2019): parameter "scale" (ones), [C], of x's element type.
+/// 2019): parameter "scale" (ones), [C], of x's element type; `scale_from_one`: zeros, and 1 is
+/// added to it.
 class RMSNorm {
  public:
   /// Throws Error unless epsilon (1e-6) > 0.
   explicit RMSNorm(NormOptions options = {})
-      : id_(std::move(options.name)), epsilon_(options.epsilon.value_or(1e-6)) {
+      : id_(std::move(options.name)),
+        epsilon_(options.epsilon.value_or(1e-6)),
+        scale_from_one_(options.scale_from_one) {
     require(epsilon_ > 0, "nn::RMSNorm: epsilon must be above 0, not {}", epsilon_);
   }
   explicit RMSNorm(double epsilon) : RMSNorm(NormOptions{.epsilon = epsilon}) {}
@@ -27,7 +30,8 @@ class RMSNorm {
     require(x.rank() >= 1, "nn::RMSNorm: the input is {}; it needs a feature dimension",
             to_string(x.type()));
     const Scope in(x, id_, "rms_norm");
-    return rms_norm(x, in.parameter("scale", {x.dim(-1)}, ones), epsilon_);
+    const Value scale = in.parameter("scale", {x.dim(-1)}, scale_from_one_ ? zeros : ones);
+    return rms_norm(x, scale_from_one_ ? scale + 1 : scale, epsilon_);
   }
 
   const LayerId& id() const { return id_; }  ///< of the layer
@@ -35,6 +39,7 @@ class RMSNorm {
  private:
   LayerId id_;
   double epsilon_;
+  bool scale_from_one_;
 };
 
 /// Keys and values of the tokens so far, of every attention layer of a decoder: with them a step
@@ -63,12 +68,17 @@ class KeyValueCache {
   std::int64_t layers() const { return layers_; }  ///< that have attended so far
 
   /// Adds keys and values [B, T, K, D] of the new tokens, then attends with queries [B, T, H, D] to
-  /// all tokens up to their own. To be called once by each layer, in the same order in all steps.
-  Value attend(Value queries, Value keys, Value values) {
+  /// all tokens up to their own, with `scale`, `window` and `soft_cap` of the options. To be called
+  /// once by each layer, in the same order in all steps.
+  Value attend(Value queries, Value keys, Value values, const AttentionOptions& options = {}) {
     const std::string name = "cache." + std::to_string(layers_++);
     keys = written(name + ".keys", keys);
     values = written(name + ".values", values);
-    return attention(queries, keys, values, {.positions = first_});
+    return attention(queries, keys, values,
+                     {.scale = options.scale,
+                      .window = options.window,
+                      .soft_cap = options.soft_cap,
+                      .positions = first_});
   }
 
   /// x [B, T, C] → [B, 1, C], that of each row's last token.
@@ -113,12 +123,20 @@ inline Value needed_tokens(Value x) {
 
 /// Options of `SelfAttention`.
 struct SelfAttentionOptions {
-  std::int64_t key_heads = 0;  ///< of grouped queries (Ainslie et al. 2023); 0: as many as heads
-  bool causal = true;          ///< no position sees later ones
-  double dropout = 0;          ///< rate, of the probabilities
-  bool bias = true;            ///< of the four products
-  std::optional<RotaryOptions> rotary = {};          ///< rotary positions of queries and keys
-  KernelInitializer kernel = lecun_normal;           ///< of the four products
+  std::int64_t key_heads = 0;   ///< of grouped queries (Ainslie et al. 2023); 0: as many as heads
+  bool causal = true;           ///< no position sees later ones
+  double dropout = 0;           ///< rate, of the probabilities
+  bool bias = true;             ///< of the four products
+  std::int64_t head_width = 0;  ///< 0: width / heads
+  std::int64_t window = 0;      ///< keys that a query sees, its own among them; 0: all before it
+  std::optional<double> scale = {};  ///< of the products; default 1/sqrt(head width)
+  double soft_cap = 0;               ///< of the scores (`AttentionOptions`); 0: none
+  /// RMS norms of every head's queries and keys ahead of rotary positions (Qwen3, Gemma 3):
+  /// parameters "query_norm.scale" and "key_norm.scale".
+  std::optional<NormOptions> head_norm = {};
+  std::optional<RotaryOptions> rotary = {};  ///< rotary positions of queries and keys
+  std::int64_t rotary_width = 0;             ///< first elements of a head that are turned; 0: all
+  KernelInitializer kernel = lecun_normal;   ///< of the four products
   std::optional<KernelInitializer> projection = {};  ///< of the last product; default: `kernel`
   std::optional<bool> projection_bias = {};          ///< of the last product; default: `bias`
   bool repeats = true;    ///< the gradient, bit for bit (`AttentionOptions`)
@@ -130,18 +148,26 @@ struct SelfAttentionOptions {
 /// "projection" back to C. Its kind is "attention".
 class SelfAttention {
  public:
-  /// Throws Error unless width, heads ≥ 1, heads divide width and key heads divide heads.
+  /// Throws Error unless width, heads ≥ 1, heads divide the width or have one of their own, and key
+  /// heads divide heads.
   SelfAttention(std::int64_t width, std::int64_t heads, SelfAttentionOptions options = {})
       : id_(options.name),
         heads_(heads),
         key_heads_(options.key_heads > 0 ? options.key_heads : heads),
-        head_width_(heads > 0 ? width / heads : 0),
+        head_width_(options.head_width > 0 ? options.head_width
+                    : heads > 0            ? width / heads
+                                           : 0),
         options_(std::move(options)),
-        query_(checked(width, heads, key_heads_), dense("query")),
+        query_(checked(width, heads, key_heads_, options_.head_width) * head_width_,
+               dense("query")),
         key_(key_heads_ * head_width_, dense("key")),
         value_(key_heads_ * head_width_, dense("value")),
         projection_(width, {options_.projection_bias.value_or(options_.bias),
-                            options_.projection.value_or(options_.kernel), "projection"}) {}
+                            options_.projection.value_or(options_.kernel), "projection"}) {
+    require(options_.rotary_width >= 0 && options_.rotary_width <= head_width_,
+            "nn::SelfAttention: a rotary width of {}; heads are {} wide", options_.rotary_width,
+            head_width_);
+  }
 
   /// `key_mask`: u8 [B, T], 0 where a token is padding. With a `KeyValueCache`, x are new tokens,
   /// which see those in the cache, too. Throws Error if there is one, and the layer is not causal
@@ -154,20 +180,20 @@ class SelfAttention {
               "nn::SelfAttention: a cache holds earlier tokens, but the layer sees later ones, "
               "too; make it causal");
       require(!key_mask, "nn::SelfAttention: a cache has no padding; call it without a key mask");
-      return project(cache->attend(h.queries, h.keys, h.values));
+      return project(cache->attend(h.queries, h.keys, h.values, attention_options()));
     }
-    const bool training = x.builder->training();
-    return project(attention(h.queries, h.keys, h.values,
-                             {.causal = options_.causal,
-                              .dropout = training ? options_.dropout : 0,
-                              .key_mask = key_mask,
-                              .repeats = options_.repeats}));
+    AttentionOptions options = attention_options();
+    options.causal = options_.causal;
+    options.dropout = x.builder->training() ? options_.dropout : 0;
+    options.key_mask = key_mask;
+    options.repeats = options_.repeats;
+    return project(attention(h.queries, h.keys, h.values, options));
   }
 
   /// The parts: attention(heads(x)…) and `project` make the layer.
   struct Heads {
-    Value queries;       ///< [B, T, heads, width / heads]
-    Value keys, values;  ///< [B, T, key heads, width / heads]
+    Value queries;       ///< [B, T, heads, head width]
+    Value keys, values;  ///< [B, T, key heads, head width]
   };
   /// Queries, keys and values of x, [B, T, C], at their positions if these are rotary. Throws Error
   /// unless x has three dimensions.
@@ -180,13 +206,17 @@ class SelfAttention {
     h.queries = split(query_(x), heads_);
     h.keys = split(key_(x), key_heads_);
     h.values = split(value_(x), key_heads_);
+    if (options_.head_norm) {
+      h.queries = normalized(h.queries, "query_norm");
+      h.keys = normalized(h.keys, "key_norm");
+    }
     if (!options_.rotary) return h;
     const Value at = positions(x);
-    h.queries = rotary(h.queries, at, *options_.rotary);
-    h.keys = rotary(h.keys, at, *options_.rotary);
+    h.queries = turned(h.queries, at);
+    h.keys = turned(h.keys, at);
     return h;
   }
-  /// What attention gives, [B, T, heads, width / heads], back to [B, T, C].
+  /// What attention gives, [B, T, heads, head width], back to [B, T, C].
   Value project(Value attended) const {
     const Scope in(attended, id_, kKind);
     return projection_(reshape(attended, {attended.dim(0), attended.dim(1), heads_ * head_width_}));
@@ -195,12 +225,30 @@ class SelfAttention {
 
  private:
   static constexpr std::string_view kKind = "attention";
-  static std::int64_t checked(std::int64_t width, std::int64_t heads, std::int64_t key_heads) {
-    require(width >= 1 && heads >= 1 && width % heads == 0,
+  /// The number of heads.
+  static std::int64_t checked(std::int64_t width, std::int64_t heads, std::int64_t key_heads,
+                              std::int64_t head_width) {
+    require(width >= 1 && heads >= 1 && (head_width > 0 || width % heads == 0),
             "nn::SelfAttention: {} heads do not divide the width {}", heads, width);
     require(heads % key_heads == 0, "nn::SelfAttention: {} key heads do not divide {} heads",
             key_heads, heads);
-    return width;
+    return heads;
+  }
+  /// Options that hold with a cache and without.
+  AttentionOptions attention_options() const {
+    return {.scale = options_.scale, .window = options_.window, .soft_cap = options_.soft_cap};
+  }
+  Value normalized(Value heads, const char* name) const {
+    NormOptions options = *options_.head_norm;
+    options.name = name;
+    return RMSNorm(options)(heads);
+  }
+  /// Heads with their first elements at the positions.
+  Value turned(Value heads, Value at) const {
+    const std::int64_t width = options_.rotary_width;
+    if (width == 0 || width == head_width_) return rotary(heads, at, *options_.rotary);
+    return concatenate({rotary(slice(heads, 3, 0, width), at, *options_.rotary),
+                        slice(heads, 3, width, head_width_)});
   }
   DenseOptions dense(std::string name) const {
     return {options_.bias, options_.kernel, std::move(name)};
@@ -218,7 +266,8 @@ class SelfAttention {
 /// Options of `SwiGLU`.
 struct SwiGLUOptions {
   KernelInitializer kernel = lecun_normal;  ///< of the products
-  std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
+  std::string name = {};              ///< the layer's own; default: its position or kind (`Scope`)
+  Value (*activation)(Value) = silu;  ///< of the gate; gelu makes it GeGLU (Gemma)
 };
 
 /// down(silu(gate(x)) · up(x)) (Shazeer 2020), the feed-forward layer of Llama: three `Dense`
@@ -230,11 +279,12 @@ class SwiGLU {
       : id_(options.name),
         gate_(hidden, {false, options.kernel, "gate"}),
         up_(hidden, {false, options.kernel, "up"}),
-        down_(width, {false, options.kernel, "down"}) {}
+        down_(width, {false, options.kernel, "down"}),
+        activation_(options.activation) {}
 
   Value operator()(Value x) const {
     const Scope in(x, id_, "swiglu");
-    const Value gate = silu(gate_(x));
+    const Value gate = activation_(gate_(x));
     return down_(gate * up_(x));
   }
   const LayerId& id() const { return id_; }  ///< of the layer
@@ -242,6 +292,7 @@ class SwiGLU {
  private:
   LayerId id_;
   Dense gate_, up_, down_;
+  Value (*activation_)(Value);
 };
 
 }  // namespace alpa::nn

@@ -200,6 +200,9 @@ struct RotaryScaling {
   double factor = 1;                     ///< above 0
   std::int64_t original_positions = 0;   ///< the longest sequence of training
   double low_turns = 1, high_turns = 4;  ///< `low_freq_factor` and `high_freq_factor`
+  /// The share of the scaling grows linearly from the pair with `high_turns` to that with
+  /// `low_turns` (YaRN, Peng et al. 2023: `beta_fast` and `beta_slow`), not in the turns.
+  bool yarn = false;
 };
 /// Options of `rotary`.
 struct RotaryOptions {
@@ -216,11 +219,16 @@ struct AttentionOptions {
   double dropout = 0;                ///< rate, of the probabilities
   std::optional<double> scale = {};  ///< of the products; default 1/sqrt(D)
   Value key_mask = {};               ///< u8 [B, S]: 0 marks keys that nobody sees
+  /// Sliding window (Beltagy et al. 2020): a query sees the last `window` of the keys that `causal`
+  /// or `positions` show it; 0: all of them.
+  std::int64_t window = 0;
+  double soft_cap = 0;  ///< scores s become soft_cap · tanh(s / soft_cap) (Gemma 2); 0: no cap
   /// The gradient has the same bits in every run. false: on CUDA the order of dq's sums may change,
   /// for less workspace (docs/cuda.md).
   bool repeats = true;
   /// i32 [B], of a cache of keys and values (`write_rows`): query t of row b sees the keys up to
-  /// positions[b] + t, and no others are read. Without the above but `scale`. No gradient.
+  /// positions[b] + t, and no others are read. With `scale`, `window` and `soft_cap` alone of the
+  /// above. No gradient.
   Value positions = {};
 };
 /// softmax(scale · q kᵀ) v of every head (Vaswani et al. 2017), without the T × S products in

@@ -73,7 +73,8 @@ std::optional<DType> computed_type(std::span<const TensorType> operands,
   return {};
 }
 
-constexpr double kAttentionFlops = 4;  // per point; its gradient 10
+/// True of attention's gradient, which alone of the operators with scores has three results.
+bool is_attention_grad(const Rule& rule) { return rule.results.size() == 3; }
 
 /// Of products, or of fused attention where it has a rate.
 double flop_rate(const CostModel& model, const Rule& rule, std::optional<DType> dtype) {
@@ -85,8 +86,8 @@ double flop_rate(const CostModel& model, const Rule& rule, std::optional<DType> 
   };
   const double of_products = rate_in(device.flops_per_second, 0);
   if (rule.scores.empty() || model.software.attention_passes > 0) return of_products;
-  return rate_in(rule.flops_per_point > kAttentionFlops ? device.attention_grad_flops_per_second
-                                                        : device.attention_flops_per_second,
+  return rate_in(is_attention_grad(rule) ? device.attention_grad_flops_per_second
+                                         : device.attention_flops_per_second,
                  of_products);
 }
 
@@ -154,7 +155,8 @@ double loop_rate(const DeviceModel& device, double bytes) {
 /// What attention's scores take on their way through memory, without a fused kernel.
 double unfused_seconds(const Rule& rule, const std::vector<std::int64_t>& sizes,
                        std::span<const TensorType> operands, const CostModel& model) {
-  const double passes = model.software.attention_passes * rule.flops_per_point / kAttentionFlops;
+  // Five products in the gradient for two ahead.
+  const double passes = model.software.attention_passes * (is_attention_grad(rule) ? 2.5 : 1);
   if (rule.scores.empty() || passes <= 0) return 0;
   const double bytes =
       passes * product(rule.scores, sizes) * static_cast<double>(size_of(operands.front().dtype));
