@@ -15,17 +15,19 @@ using namespace alpa::models;
 namespace {
 
 /// The decoder's logits of so many tokens.
-TrainingStep logits_step(const Decoder& decoder, std::int64_t tokens) {
+TrainingStep logits_step(const Decoder& decoder, std::int64_t tokens,
+                         const std::optional<Lora>& lora = {}) {
   return prediction_step({{"tokens", {i32, {1, tokens}}}},
-                         [decoder](const Batch& b) { return decoder(b["tokens"]); });
+                         [decoder](const Batch& b) { return decoder(b["tokens"]); },
+                         {.lora = lora});
 }
 
 /// The file of --logits: "tokens" [1, T] and "logits" [1, T, vocabulary].
 void write_logits(const std::string& path, const TokenIds& prompt, const Decoder& decoder,
-                  const TrainState& trained) {
+                  const std::optional<Lora>& lora, const TrainState& trained) {
   const std::int64_t count = std::ssize(prompt);
   const Executable predictor =
-      parallelize(logits_step(decoder, count), Serial{}, Cluster::local(1, "cpu"));
+      parallelize(logits_step(decoder, count, lora), Serial{}, Cluster::local(1, "cpu"));
   TrainState state = predictor.init(0);
   state.copy_from(trained);
   const Array tokens(prompt, {1, count});
@@ -36,22 +38,27 @@ void write_logits(const std::string& path, const TokenIds& prompt, const Decoder
 void write_text(const Flags& flags, const Prompts& prompts, const Decoder& decoder,
                 const Generator& generator, TrainState& state) {
   print_text(flags, prompts, generator, state);
-  if (!flags.logits.empty()) write_logits(flags.logits, prompts.tokens[0], decoder, state);
+  if (!flags.logits.empty())
+    write_logits(flags.logits, prompts.tokens[0], decoder, generator.options().evaluation.lora,
+                 state);
 }
 
 TensorFile weights_of(const Flags& flags) {
   return TensorFile(flags.pretrained ? flags.pretrained->weights : flags.load);
 }
 
-/// The task, which starts with the weights of --load. Throws Error if these do not fit.
-Task task_of(const Flags& flags, const Decoder& decoder) {
+/// The task, which starts with the weights of --load and --adapter. Throws Error if these do not
+/// fit.
+Task task_of(const Flags& flags, const Decoder& decoder, const Adapters& adapters) {
   Task task = language_task(
       flags, [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); });
+  task.lora = adapters.lora;
   if (flags.load.empty()) return task;
   const TensorFile file = weights_of(flags);
   check_hugging_face(evaluation_step(task.inputs, task.model).trace(1), file, decoder.options());
-  task.load = [file, options = decoder.options()](TrainState& state) {
+  task.load = [file, adapters, options = decoder.options()](TrainState& state) {
     load_hugging_face(state, file, options);
+    if (adapters.loaded) load_peft(state, *adapters.loaded, options);
   };
   return task;
 }
@@ -59,25 +66,41 @@ Task task_of(const Flags& flags, const Decoder& decoder) {
 /// Whether a folder's model continues prompts, and nothing is given that is of a training step.
 bool only_writes(const Flags& flags) {
   static const std::set<std::string> of_text = {
-      "--dtype",     "--generate",    "--join-timeout", "--load",  "--logits",
-      "--precision", "--prompt",      "--prompts",      "--seed",  "--steps",
-      "--stop",      "--temperature", "--tokenizer",    "--top-k", "--top-p"};
+      "--adapter",   "--dtype",  "--generate",    "--join-timeout", "--load",  "--logits",
+      "--precision", "--prompt", "--prompts",     "--seed",         "--steps", "--stop",
+      "--top-k",     "--top-p",  "--temperature", "--tokenizer"};
   return flags.pretrained && flags.generate > 0 && flags.steps == 0 &&
          std::includes(of_text.begin(), of_text.end(), flags.given.begin(), flags.given.end());
 }
 
 /// Continues prompts with the weights of --load, on one CPU device and without an optimizer.
-void write_with_weights(const Flags& flags, const Prompts& prompts, const Decoder& decoder) {
+void write_with_weights(const Flags& flags, const Prompts& prompts, const Decoder& decoder,
+                        const Adapters& adapters) {
   const TensorFile file = weights_of(flags);
   check_hugging_face(logits_step(decoder, 1).trace(1), file, decoder.options());
   const Generator generator(decoder, Serial{}, Cluster::local(1, "cpu"),
-                            generator_options(flags, prompts));
+                            generator_options(flags, prompts, adapters.lora));
   TrainState state = generator.init(0);
   load_hugging_face(state, file, decoder.options());
+  if (adapters.loaded) load_peft(state, *adapters.loaded, decoder.options());
   write_text(flags, prompts, decoder, generator, state);
 }
 
-Task decoder_task(const Flags& flags) { return task_of(flags, Decoder(options_of(flags))); }
+Task decoder_task(const Flags& flags) {
+  const DecoderOptions options = options_of(flags);
+  return task_of(flags, Decoder(options), adapters_of(flags, options));
+}
+
+/// The files of --save-adapter and --save, whose weights have the adapters added to them.
+void save(const Flags& flags, TrainState& state, const DecoderOptions& options,
+          const std::optional<Lora>& lora) {
+  if (!flags.save_adapter.empty())
+    save_peft(state, flags.save_adapter, options, *lora,
+              flags.pretrained ? flags.pretrained->folder : "");
+  if (flags.save.empty()) return;
+  if (lora) merge_adapters(state, *lora);
+  save_hugging_face(state, flags.save, options);
+}
 
 void train_decoder(Flags& flags) {
   read_folder(flags);
@@ -85,12 +108,16 @@ void train_decoder(Flags& flags) {
   if (!flags.save.empty()) hugging_face_names(options);  // throws before the training
   const std::optional<Prompts> prompts = prompts_of(flags, options);
   const Decoder decoder(options);
-  if (only_writes(flags)) return write_with_weights(flags, *prompts, decoder);
-  std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder); });
-  if (run && !flags.save.empty()) save_hugging_face(run->state, flags.save, options);
-  if (run && prompts)
-    write_text(flags, *prompts, decoder,
-               Generator(decoder, run->executable, generator_options(flags, *prompts)), run->state);
+  const Adapters adapters = adapters_of(flags, options);
+  if (only_writes(flags)) return write_with_weights(flags, *prompts, decoder, adapters);
+  std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder, adapters); });
+  if (!run) return;
+  save(flags, run->state, options, adapters.lora);
+  if (prompts)
+    write_text(
+        flags, *prompts, decoder,
+        Generator(decoder, run->executable, generator_options(flags, *prompts, adapters.lora)),
+        run->state);
 }
 
 }  // namespace

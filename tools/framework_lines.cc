@@ -45,12 +45,51 @@ std::string memory_arguments(const FrameworkPlan& found) {
   return text;
 }
 
+std::int64_t head_width(const models::DecoderOptions& o) {
+  return o.head_width > 0 ? o.head_width : o.hidden / o.heads;
+}
+
+/// What a framework's model of a decoder may have beside Llama's.
+struct Reach {
+  bool head_width = false, head_norms = false, windows = false, rotary_share = false;
+};
+
+/// Throws Error if the decoder computes what the framework's model does not.
+void check_variant(const Subject& subject, const Reach& reach) {
+  const models::DecoderOptions& o = *subject.model.decoder;
+  const models::DecoderVariant& v = o.variant;
+  const std::pair<bool, const char*> beyond[] = {
+      {v.experts.count > 0, "experts, whose places are not planned for other frameworks"},
+      {v.score_cap > 0 || v.logit_cap > 0, "soft caps"},
+      {v.norms_behind || v.scales_from_one, "the norms of Gemma"},
+      {v.gelu_gate, "gates of GELU"},
+      {v.embedding_scale != 1, "a scaled embedding"},
+      {v.score_scale.has_value(), "another scale of attention"},
+      {o.rotary_scaling && o.rotary_scaling->yarn, "the rotary scaling of YaRN"},
+      {v.window > 0 && !reach.windows, "windows of attention"},
+      {v.windowed_rotary_base > 0, "other positions in blocks with a window"},
+      {v.rotary_share < 1 && !reach.rotary_share, "positions of a share of each head"},
+      {v.head_norms && !reach.head_norms, "norms of queries and keys"},
+      {o.head_width > 0 && !reach.head_width, "heads of another width than hidden / heads"}};
+  for (const auto& [has, what] : beyond)
+    require(!has, "--for {}: {} has {}", subject.flags.framework, subject.model.name, what);
+}
+
+/// Windows of some blocks: "0,1,1" has 1 for each block with one.
+std::string window_arguments(const models::DecoderVariant& v) {
+  std::string text = fmt::format(" --window-size {},0", v.window - 1);
+  if (v.windowed.empty()) return text;
+  std::vector<int> blocks(v.windowed.begin(), v.windowed.end());
+  return text + fmt::format(" --window-attn-skip-freq \"[{}]\"", fmt::join(blocks, ","));
+}
+
 std::string size_arguments(const models::DecoderOptions& o, std::int64_t sequence) {
   std::string text =
       fmt::format("--num-layers {} --hidden-size {} --ffn-hidden-size {} --num-attention-heads {}",
                   o.layers, o.hidden, o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden, o.heads);
   if (o.key_heads > 0 && o.key_heads != o.heads)
     text += fmt::format(" --group-query-attention --num-query-groups {}", o.key_heads);
+  if (o.head_width > 0) text += fmt::format(" --kv-channels {}", o.head_width);
   return text + fmt::format(" --seq-length {} --max-position-embeddings {}", sequence,
                             std::max(sequence, o.sequence));
 }
@@ -68,6 +107,10 @@ std::string kind_arguments(const models::DecoderOptions& o) {
         "--disable-bias-linear",
         o.rotary_base);
     if (o.query_bias) text += " --add-qkv-bias";
+    if (o.variant.head_norms) text += " --qk-layernorm";
+    if (o.variant.window > 0) text += window_arguments(o.variant);
+    if (o.variant.rotary_share < 1)
+      text += fmt::format(" --rotary-percent {:g}", o.variant.rotary_share);
     if (const auto& scaling = o.rotary_scaling)
       text +=
           fmt::format(" {} {:g}",
@@ -116,6 +159,8 @@ void check_megatron(const Subject& subject) {
   require(optimizer == "adam" || optimizer == "adamw" || optimizer == "sgd",
           "--for megatron: --optimizer is {}, but Megatron-LM has adam and sgd", optimizer);
   const models::DecoderOptions& o = *subject.model.decoder;
+  check_variant(subject,
+                {.head_width = true, .head_norms = true, .windows = true, .rotary_share = true});
   require(!o.projection_bias, "--for megatron: attention of {} has a bias at its projection alone",
           subject.model.name);
 }
@@ -126,6 +171,7 @@ void check_llama(const Subject& subject) {
           "--for {}: {} is no Llama, whose model the framework has; take llama or a folder of "
           "Hugging Face's",
           subject.flags.framework, subject.model.name);
+  check_variant(subject, {.head_width = subject.flags.framework == "maxtext"});
   require(!decoder->query_bias && !decoder->projection_bias,
           "--for {}: attention of {} has biases, which the framework's Llama lacks",
           subject.flags.framework, subject.model.name);
@@ -220,7 +266,7 @@ Lines maxtext_lines(const Subject& subject, const FrameworkPlan& found) {
       fmt::format("base_mlp_dim: {}", o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden),
       fmt::format("base_num_query_heads: {}", o.heads),
       fmt::format("base_num_kv_heads: {}", o.key_heads > 0 ? o.key_heads : o.heads),
-      fmt::format("head_dim: {}", o.hidden / o.heads),
+      fmt::format("head_dim: {}", head_width(o)),
       fmt::format("vocab_size: {}", o.vocabulary),
       "decoder_block: 'llama2'",
       fmt::format("logits_via_embedding: {}", o.tied_head),

@@ -216,11 +216,14 @@ models::DecoderOptions decoder_of(const Given& given, int tensor, std::int64_t v
   const std::int64_t usual = gated ? o.hidden * 8 / 3 / 64 * 64 : 4 * o.hidden;
   o.feed_forward = given.whole("--ffn-hidden-size", usual);
   if (given.has("--group-query-attention")) o.key_heads = given.whole("--num-query-groups");
-  if (o.hidden % o.heads != 0 ||
-      given.whole("--kv-channels", o.hidden / o.heads) != o.hidden / o.heads)
+  if (given.has("--kv-channels")) {
+    o.head_width = given.whole("--kv-channels");
+    if (o.head_width * o.heads == o.hidden) o.head_width = 0;
+  } else if (o.hidden % o.heads != 0) {
     given.refuse("--num-attention-heads",
-                 "of another width than --hidden-size by their number "
-                 "are not planned");
+                 "does not divide --hidden-size; give the width of heads as --kv-channels");
+  }
+  o.variant.head_norms = llama && given.has("--qk-layernorm");
   // Rows of the table are a multiple of this many on every device.
   const std::int64_t multiple = given.whole("--make-vocab-size-divisible-by", 128) * tensor;
   const std::int64_t tokens =

@@ -100,7 +100,9 @@ PlannedModel model_of_config(const PlanFlags& flags) {
     cli::require_effect(flags.given, flag, true, fmt::format("beside {}", excerpt(flags.name)));
   const std::string path =
       std::filesystem::is_directory(flags.name) ? flags.name + "/config.json" : flags.name;
-  return model_of_decoder(flags.name, models::read_decoder_options(path), path, flags);
+  models::DecoderOptions decoder = models::read_decoder_options(path);
+  decoder.variant.experts.capacity_factor = 1;  // loads of a trained model are nearly even
+  return model_of_decoder(flags.name, decoder, path, flags);
 }
 
 }  // namespace

@@ -37,11 +37,38 @@ std::vector<cli::Flag> decoder_rows(Flags& flags) {
         number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99)}});
 }
 
+std::vector<cli::Flag> adapter_rows(Flags& flags) {
+  using namespace cli;
+  return {whole("--lora", &flags.lora,
+                "rank of adapters of Dense layers (LoRA), which alone are trained; 0: none", 0),
+          number("--lora-alpha", &flags.lora_alpha,
+                 "adapters are scaled by this number over the rank; 0: twice the rank", 0, 1e6),
+          text("--lora-targets", &flags.lora_targets,
+               "patterns of the layers with adapters, between commas"),
+          text("--adapter", &flags.adapter,
+               "start with the adapters of this folder of Hugging Face's PEFT, which alone are "
+               "trained")};
+}
+
+/// The parts of a text between commas.
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 std::vector<cli::Flag> text_rows(Flags& flags) {
   using namespace cli;
   return {
+      text("--save-adapter", &flags.save_adapter,
+           "write the adapters to this folder, as Hugging Face's PEFT has them"),
       output_file("--save", &flags.save,
-                  "write the weights to this safetensors file, as Hugging Face names them"),
+                  "write the weights, with adapters added to them, to this safetensors file, as "
+                  "Hugging Face names them"),
       whole("--generate", &flags.generate,
             "tokens to generate after training; with --prompt and a folder of --load 64", 0),
       text("--prompt", &flags.prompt, "text that the generated tokens continue"),
@@ -104,11 +131,12 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
   for (const DecoderSize& size : kLlamaSizes) sizes.emplace_back(size.name);
   const cli::Flag load = cli::text(
       "--load", &flags.load,
-      "start with Hugging Face's GPT-2, Llama, Qwen2 or Mistral: the weights of a safetensors "
-      "file, or a folder with config.json and tokenizer, which is trained only with --data or "
-      "--steps");
+      "start with a model of Hugging Face's: the weights of a safetensors file of GPT-2 or Llama, "
+      "or a folder with config.json and tokenizer, which is trained only with --data or --steps");
   return cli::joined(
-      {rows_of_language(flags, sizes, {.model = decoder_rows(flags), .data = {load}}),
+      {rows_of_language(
+           flags, sizes,
+           {.model = cli::joined({decoder_rows(flags), adapter_rows(flags)}), .data = {load}}),
        cli::in_group("Output", text_rows(flags))});
 }
 
@@ -123,6 +151,27 @@ void read_folder(Flags& flags) {
         fmt::format("beside --load {}, whose config.json decides it", excerpt(flags.load)));
   flags.pretrained = read_pretrained(flags.load);
   follow_folder(*flags.pretrained, flags);
+}
+
+Adapters adapters_of(const Flags& flags, const DecoderOptions& options) {
+  Adapters adapters;
+  for (const char* flag : {"--lora-alpha", "--lora-targets"})
+    cli::require_effect(flags.given, flag, flags.lora == 0, "without --lora");
+  cli::require_effect(flags.given, "--save-adapter", flags.lora == 0 && flags.adapter.empty(),
+                      "without --lora or --adapter");
+  cli::require_effect(flags.given, "--lora", !flags.adapter.empty(),
+                      "beside --adapter, whose folder decides it");
+  if (!flags.adapter.empty()) {
+    adapters.loaded = read_peft(flags.adapter, options);
+    adapters.lora = adapters.loaded->lora;
+  } else if (flags.lora > 0) {
+    adapters.lora =
+        Lora{.targets = parts_of(flags.lora_targets),
+             .rank = flags.lora,
+             .alpha = flags.lora_alpha > 0 ? flags.lora_alpha : 2 * static_cast<double>(flags.lora),
+             .dropout = flags.dropout};
+  }
+  return adapters;
 }
 
 DecoderOptions options_of(const Flags& flags) {

@@ -1,5 +1,8 @@
 #pragma once
 /// Flags of decoders, and the decoder that they describe.
+#include <optional>
+
+#include "alpa/models/peft.h"
 #include "alpa/models/pretrained.h"
 #include "models/common/language.h"
 
@@ -14,5 +17,13 @@ void read_folder(Flags& flags);
 
 /// The decoder of the flags. With --load and --head auto, its head is that of the file.
 alpa::models::DecoderOptions options_of(const Flags& flags);
+
+/// The adapters that --lora or --adapter ask for. Throws Error if the folder of --adapter holds no
+/// adapters of the decoder, or if a flag has no effect without these.
+struct Adapters {
+  std::optional<alpa::Lora> lora = {};
+  std::optional<alpa::models::PeftAdapters> loaded = {};  ///< those of --adapter
+};
+Adapters adapters_of(const Flags& flags, const alpa::models::DecoderOptions& options);
 
 }  // namespace programs

@@ -71,6 +71,9 @@ struct Flags {
   double temperature = 0.8, top_p = 1;
   std::string prompt = "The ", prompts = {}, stop = {};
   std::optional<alpa::models::Pretrained> pretrained = {};  ///< what the folder of --load says
+  std::int64_t lora = 0;                                    ///< rank of adapters; 0: none
+  double lora_alpha = 0;
+  std::string lora_targets = "*.attention.*", adapter = {}, save_adapter = {};
 };
 
 /// Flags of one model, by their group in the help.

@@ -24,7 +24,8 @@ void check_lengths(std::int64_t prompt, std::int64_t count, std::int64_t sequenc
 std::optional<Prompts> prompts_of(const Flags& flags, const alpa::models::DecoderOptions& options);
 
 /// Sizes for these prompts.
-alpa::GeneratorOptions generator_options(const Flags& flags, const Prompts& prompts);
+alpa::GeneratorOptions generator_options(const Flags& flags, const Prompts& prompts,
+                                         const std::optional<alpa::Lora>& lora);
 
 /// Prints the prompts with their continuations: one as it comes, several when all are done.
 void print_text(const Flags& flags, const Prompts& prompts, const alpa::Generator& generator,

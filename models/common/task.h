@@ -20,6 +20,7 @@ struct Task {
   std::optional<alpa::Batches> training = {}, test = {};
   /// Changes the parameters before the first step, e.g. to those of a file; empty: as initialised.
   std::function<void(alpa::TrainState&)> load = {};
+  std::optional<alpa::Lora> lora = {};  ///< adapters that alone are trained
   /// What progress counts, and how many of them a step takes: "samples", "tokens".
   std::string item = "samples";
   std::int64_t items_per_step = 1;

@@ -289,6 +289,48 @@ void write_weight(const Array& whole, const WeightName& name,
 
 }  // namespace
 
+namespace {
+
+/// kernel [in, out] + factor · a [in, rank] · b [rank, out], in T.
+template <class T>
+Array with_adapter(const Array& kernel, const Array& a, const Array& b, double factor) {
+  constexpr DType dtype = dtype_of<T>();
+  Array sum = kernel.cast(dtype);
+  const Array left = a.cast(dtype), right = b.cast(dtype);
+  const std::int64_t rows = kernel.shape()[0], columns = kernel.shape()[1], rank = a.shape()[1];
+  const std::span<T> to = sum.mutable_elements_as<T>();
+  const std::span<const T> of_a = left.elements_as<T>(), of_b = right.elements_as<T>();
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t r = 0; r < rank; ++r) {
+      const T weight = static_cast<T>(factor) * of_a[i * rank + r];
+      for (std::int64_t j = 0; j < columns; ++j)
+        to[i * columns + j] += weight * of_b[r * columns + j];
+    }
+  return sum.cast(kernel.dtype());
+}
+
+}  // namespace
+
+int merge_adapters(TrainState& state, const Lora& lora) {
+  int merged = 0;
+  for (const DistributedArray& parameter : state.parameters()) {
+    if (!parameter.name().ends_with(".lora_a")) continue;
+    const std::string layer = parameter.name().substr(0, parameter.name().size() - 7);
+    const Array kernel = state[layer + ".kernel"].to_host(), a = parameter.to_host(),
+                b = state[layer + ".lora_b"].to_host();
+    require(a.shape()[1] == lora.rank, "merge_adapters: \"{}\" is {}, but the rank is {}",
+            parameter.name(), to_string(parameter.type()), lora.rank);
+    const double factor = lora.alpha / static_cast<double>(lora.rank);
+    state[layer + ".kernel"] = kernel.dtype() == f64 ? with_adapter<double>(kernel, a, b, factor)
+                                                     : with_adapter<float>(kernel, a, b, factor);
+    Array zero(b.type());
+    std::memset(zero.mutable_data(), 0, static_cast<std::size_t>(zero.bytes()));
+    state[layer + ".lora_b"] = zero;
+    ++merged;
+  }
+  return merged;
+}
+
 WeightMap own_names(const TrainState& state) {
   WeightMap map;
   for (const DistributedArray& weight : state.weights())

@@ -30,6 +30,20 @@ void require_same_stages(const std::vector<StagePlan>& leader,
                 input.name, s, other);
 }
 
+/// Throws Error if the step reads a kernel without the adapter that the leader has for it: it would
+/// compute what was there before the adapter was trained.
+void require_adapters(const Graph& leader, const Graph& graph) {
+  constexpr std::string_view kAdapter = ".lora_a";
+  for (const Input& input : leader.inputs) {
+    if (!input.name.ends_with(kAdapter)) continue;
+    const std::string layer = input.name.substr(0, input.name.size() - kAdapter.size());
+    require(!find_state(graph, layer + ".kernel") || find_state(graph, input.name),
+            "\"{}\" is adapted by the trained step, but not by the one that follows it; give "
+            "EvaluationOptions::lora what StepOptions::lora is",
+            layer);
+  }
+}
+
 Plan follow(const Plan& leader, const Graph& graph, const cost::CostModel& model) {
   Plan plan{.method = kFollow,
             .stages = stages_with_layers_of(leader.stages),
@@ -52,6 +66,7 @@ CompiledStep follow(const FollowRequest& request, int micro_batches, int at_once
                               &request.state};
   const Graph graph =
       log.check("graph.txt", trace_following(request.leader, request.step, micro_batches));
+  require_adapters(request.leader.graph, graph);
   cost::CostModel model = target.model;
   model.reshard.fixed_sums = target.options.reproducible;
   Plan plan = follow(request.leader.plan, graph, model);

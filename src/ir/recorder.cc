@@ -2,6 +2,7 @@
 #include "src/ir/recorder.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -157,6 +158,36 @@ void Recorder::freeze(Value parameter) {
 
 void Recorder::set_frozen_names(std::function<bool(std::string_view name)> frozen_names) {
   frozen_names_ = std::move(frozen_names);
+}
+
+void Recorder::set_lora(std::optional<Lora> lora) {
+  if (!lora) return;
+  require(!lora->targets.empty(),
+          "lora: no targets; name Dense layers, e.g. {{\"*.attention.*\"}}");
+  require(lora->rank >= 1, "lora: rank {}; give at least 1", lora->rank);
+  require(std::isfinite(lora->alpha) && lora->alpha > 0, "lora: alpha must be above 0, not {}",
+          lora->alpha);
+  require(lora->dropout >= 0 && lora->dropout < 1, "lora: dropout rate {} is not in [0, 1)",
+          lora->dropout);
+  found_targets_.assign(lora->targets.size(), false);
+  lora_ = std::move(lora);
+}
+
+std::optional<Lora> Recorder::lora_of(std::string_view layer) {
+  bool is_target = false;
+  for (std::size_t i = 0; i < found_targets_.size(); ++i) {
+    if (!matches(lora_->targets[i], layer)) continue;
+    is_target = found_targets_[i] = true;
+  }
+  return is_target ? lora_ : std::nullopt;
+}
+
+void Recorder::check_lora_targets() const {
+  for (std::size_t i = 0; i < found_targets_.size(); ++i)
+    require(found_targets_[i],
+            "lora: target \"{}\" fits the name of no Dense layer; names are like "
+            "\"blocks.0.attention.query\", and * stands for any text",
+            excerpt(lora_->targets[i]));
 }
 
 bool Recorder::will_freeze(const std::string& parameter) {

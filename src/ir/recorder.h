@@ -49,6 +49,12 @@ class Recorder final : public Builder {
   /// Freezes the parameters that `set_frozen_names` names. Throws Error if a layer was told
   /// otherwise, because it had another number then.
   void freeze_named();
+  /// Says which layers get adapters. Throws Error if a number is out of range.
+  void set_lora(std::optional<Lora> lora);
+  /// The adapter of the Dense layer of this name, if it is a target.
+  std::optional<Lora> lora_of(std::string_view layer);
+  /// Throws Error naming the targets that no layer asked for.
+  void check_lora_targets() const;
   /// Gives an input another name. Throws Error if the name is taken or `input` is not an input.
   void rename(Value input, const std::string& name);
   /// Sets how parameters are kept and read from now on.
@@ -202,6 +208,8 @@ class Recorder final : public Builder {
   bool training_ = true;
   nn::KeyValueCache* cache_ = nullptr;
   std::function<bool(std::string_view name)> frozen_names_;
+  std::optional<Lora> lora_;
+  std::vector<bool> found_targets_;  ///< of `lora_`: those that a layer's name fits
   std::map<int, bool> told_frozen_;  ///< what `will_freeze` told, by the parameter's value
   std::set<int> sums_;               ///< over micro-batches: values that update accumulators
 };

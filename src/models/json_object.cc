@@ -31,6 +31,11 @@ bool JsonObject::is_null(const char* key) const {
   return place_.contains(key) && place_.at(key).is_null();
 }
 
+bool JsonObject::is_empty(const char* key) const {
+  const std::string text = place_.at(key).dump();
+  return text == "[]" || text == "{}";
+}
+
 std::string JsonObject::text(const char* key) const { return place_.at(key).text(); }
 
 std::int64_t JsonObject::whole(const char* key, std::int64_t least, std::int64_t most) const {
@@ -41,6 +46,10 @@ double JsonObject::positive(const char* key) const {
   const JsonPlace member = place_.at(key);
   if (member.number() <= 0) member.bad("a number above 0");
   return member.number();
+}
+
+double JsonObject::number_or(const char* key, double otherwise) const {
+  return has(key) ? place_.at(key).number() : otherwise;
 }
 
 bool JsonObject::boolean(const char* key) const { return place_.at(key).boolean(); }

@@ -17,12 +17,14 @@ class JsonObject {
   /// Reads a file of one object. Throws Error if it can't be read, or holds anything else.
   explicit JsonObject(const std::string& path);
 
-  bool has(const char* key) const;      ///< and it is not null
-  bool is_null(const char* key) const;  ///< it is there, and null
+  bool has(const char* key) const;       ///< and it is not null
+  bool is_null(const char* key) const;   ///< it is there, and null
+  bool is_empty(const char* key) const;  ///< it is a list or an object with nothing in it
   /// The member. Throws Error if it is absent or anything else.
   std::string text(const char* key) const;
   std::int64_t whole(const char* key, std::int64_t least, std::int64_t most) const;  ///< in a range
-  double positive(const char* key) const;  ///< a number above 0
+  double positive(const char* key) const;                     ///< a number above 0
+  double number_or(const char* key, double otherwise) const;  ///< any number
   bool boolean(const char* key) const;
   JsonObject object(const char* key) const;
   /// One whole number from 0 to `most`, or a list of them.

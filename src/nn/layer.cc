@@ -33,6 +33,8 @@ bool Scope::frozen(std::string_view name) const {
   return recorder(builder_).will_freeze(path_of(name));
 }
 
+std::optional<Lora> Scope::lora() const { return recorder(builder_).lora_of(name_); }
+
 std::string Scope::path_of(std::string_view name) const {
   require(is_layer_,
           "parameter \"{}\" of scope \"{}\": two calls would share it; hold an nn::LayerId and "

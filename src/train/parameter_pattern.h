@@ -12,6 +12,11 @@ namespace alpa {
 /// True if the whole name fits one of the patterns.
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 
+/// True of the name of an adapter's parameter (`Lora`).
+inline bool is_adapter(std::string_view name) {
+  return name.ends_with(".lora_a") || name.ends_with(".lora_b");
+}
+
 /// The name of a parameter.
 const std::string& name_of(Value parameter);
 

@@ -66,7 +66,8 @@ void read_averages(Recorder& builder, const EvaluationOptions& options) {
   require_matches(builder, options.frozen, "frozen");
   for (Value parameter : builder.parameters()) {
     const std::string name = name_of(parameter);
-    if (!matches_any(options.frozen, name)) builder.rename(parameter, name + "." + kAverage);
+    if (!matches_any(options.frozen, name) && (!options.lora || is_adapter(name)))
+      builder.rename(parameter, name + "." + kAverage);
   }
 }
 

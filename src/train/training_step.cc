@@ -145,6 +145,11 @@ void update_parameters(Recorder& builder, const Optimizer& optimizer,
   }
 }
 
+/// Whether a parameter is frozen: by name, or for not being part of an adapter.
+bool is_frozen(const StepOptions& options, std::string_view name) {
+  return matches_any(options.frozen, name) || (options.lora && !is_adapter(name));
+}
+
 /// Freezes what the options name. Throws Error if a pattern matches no parameter, or if no
 /// parameter is left to train.
 void apply_patterns(Recorder& builder, const StepOptions& options) {
@@ -154,6 +159,7 @@ void apply_patterns(Recorder& builder, const StepOptions& options) {
   for (const OptimizerGroup& group : options.groups) groups.push_back(group.parameters);
   require_matches(builder, groups, "groups");
   require_matches(builder, options.frozen, "frozen");
+  builder.check_lora_targets();
   builder.freeze_named();
   require(!builder.parameters().empty(),
           "StepOptions::frozen freezes every parameter of the model; for metrics alone use "
@@ -197,8 +203,8 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
                      const TraceOptions& tracing) {
   Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_remat(rematerialised(options.remat, tracing));
-  builder.set_frozen_names(
-      [&](std::string_view name) { return matches_any(options.frozen, name); });
+  builder.set_frozen_names([&](std::string_view name) { return is_frozen(options, name); });
+  builder.set_lora(options.lora);
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
   check_remat(builder, options.remat);
   apply_patterns(builder, options);
@@ -228,8 +234,10 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
   Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
   builder.set_remat(std::vector<int>{});
+  builder.set_lora(options.lora);
   const auto metrics =
       metric_sums(trace_model(model, make_batch(builder, inputs, options.precision)));
+  builder.check_lora_targets();
   read_averages(builder, options);
   builder.set_region(Region::apply);
   report_means(builder, metrics);
@@ -242,7 +250,9 @@ Graph trace_prediction(const std::vector<BatchInput>& inputs,
   Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
   builder.set_remat(std::vector<int>{});
+  builder.set_lora(options.lora);
   const Predictions predictions = model(make_batch(builder, inputs, options.precision));
+  builder.check_lora_targets();
   require(!predictions.values.empty(), "the model returned no tensors; name one at least");
   Values read;
   for (const auto& [name, value] : predictions.values) {

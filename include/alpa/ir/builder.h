@@ -80,6 +80,17 @@ struct Initializer {
   static Initializer uniform(double low, double high) { return {Kind::uniform, low, high}; }
 };
 
+/// Low-rank adapters (LoRA, Hu et al. 2021): a `nn::Dense` whose name fits a target also has the
+/// parameters "lora_a" [in, rank] and "lora_b" [rank, features], initially zero, and adds
+/// alpha / rank · (dropout(x) · lora_a) · lora_b to its result. No other parameters are trained.
+struct Lora {
+  /// Patterns of names of Dense layers, `*` matches any text: {"*.attention.*"}.
+  std::vector<std::string> targets;
+  std::int64_t rank = 8;  ///< width between the two products
+  double alpha = 16;      ///< times rank⁻¹: the scale of what is added
+  double dropout = 0;     ///< rate, of x ahead of the first product
+};
+
 /// Parameters that start as 0 or as 1: `in.parameter("gain", {x.dim(-1)}, ones)`.
 inline constexpr Initializer zeros{Initializer::Kind::constant, 0},
     ones{Initializer::Kind::constant, 1};

@@ -92,6 +92,9 @@ class Scope {
   /// Whether the layer's parameter `name`, made before, is frozen by `StepOptions::frozen`.
   bool frozen(std::string_view name) const;
 
+  /// The adapter that a step asks the layer for (`StepOptions::lora`), if its name is a target.
+  std::optional<Lora> lora() const;
+
   /// "norm0"
   const std::string& name() const { return name_; }
 

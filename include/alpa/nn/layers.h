@@ -1,5 +1,6 @@
 #pragma once
 /// Layers: callables `Value(Value)`, with parameters or without.
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,8 +22,22 @@ struct DenseOptions {
   std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
+/// y, what a layer makes of x [..., in], with the layer's adapter if it is asked for one. For layers
+/// of your own whose result is a product with a kernel [in, features].
+inline Value adapted(const Scope& in, Value x, Value y) {
+  const std::optional<Lora> lora = in.lora();
+  if (!lora) return y;
+  const std::int64_t inputs = x.dim(-1), rank = lora->rank;
+  const double bound = 1 / std::sqrt(static_cast<double>(inputs));  // as PEFT's
+  const Value a = in.parameter("lora_a", {inputs, rank}, Initializer::uniform(-bound, bound)),
+              b = in.parameter("lora_b", {rank, y.dim(-1)}, zeros);
+  const bool drops = lora->dropout > 0 && x.builder->training();
+  const Value low = matmul(drops ? dropout(x, lora->dropout) : x, a);
+  return y + matmul(low, b) * (lora->alpha / static_cast<double>(rank));
+}
+
 /// y = x · kernel + bias for x [..., in]: parameters "kernel" [in, features] and
-/// "bias" [features], of x's element type.
+/// "bias" [features], of x's element type. `StepOptions::lora` may give it an adapter.
 class Dense {
  public:
   /// Throws Error if features < 1.
@@ -38,7 +53,7 @@ class Dense {
             features_, to_string(x.type()));
     const Scope in(x, id_, "dense");
     const Value y = matmul(x, kernel(in, x.dim(-1)));
-    return options_.bias ? y + in.parameter("bias", {features_}, zeros) : y;
+    return adapted(in, x, options_.bias ? y + in.parameter("bias", {features_}, zeros) : y);
   }
 
   /// The kernel in `builder`'s graph, for tied weights: [inputs, features], of the step's element

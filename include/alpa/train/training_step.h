@@ -117,6 +117,9 @@ struct StepOptions {
   /// Frozen parameters have neither gradient nor optimizer state; a frozen BatchNorm keeps its
   /// statistics.
   std::vector<std::string> frozen = {};
+  /// Adapters, which alone are trained; all else is as if frozen. Evaluations and text read them if
+  /// they are asked for the same (`EvaluationOptions::lora`).
+  std::optional<Lora> lora = {};
   /// Optimizers for some of the parameters, instead of the step's. The first group
   /// that matches a name is used.
   std::vector<OptimizerGroup> groups = {};
@@ -135,6 +138,7 @@ struct EvaluationOptions {
   /// Reads the averages that `StepOptions::ema` keeps, instead of the trained parameters.
   bool ema = false;
   std::vector<std::string> frozen = {};  ///< as in the training step; these have no averages
+  std::optional<Lora> lora = {};         ///< as in the training step
 };
 
 /// Gradients of the loss averaged over micro-batches, then one optimizer update of every parameter
