@@ -97,15 +97,18 @@ void save(const Flags& flags, TrainState& state, const DecoderOptions& options,
   if (!flags.save_adapter.empty())
     save_peft(state, flags.save_adapter, options, *lora,
               flags.pretrained ? flags.pretrained->folder : "");
-  if (flags.save.empty()) return;
+  if (flags.save.empty() && flags.save_folder.empty()) return;
   if (lora) merge_adapters(state, *lora);
-  save_hugging_face(state, flags.save, options);
+  if (!flags.save.empty()) save_hugging_face(state, flags.save, options);
+  if (!flags.save_folder.empty()) save_pretrained(state, flags.save_folder, *flags.pretrained);
 }
 
 void train_decoder(Flags& flags) {
   read_folder(flags);
   const DecoderOptions options = options_of(flags);
   if (!flags.save.empty()) hugging_face_names(options);  // throws before the training
+  cli::require_effect(flags.given, "--save-folder", !flags.pretrained,
+                      "without a folder of --load, whose other files it takes");
   const std::optional<Prompts> prompts = prompts_of(flags, options);
   const Decoder decoder(options);
   const Adapters adapters = adapters_of(flags, options);

@@ -35,12 +35,12 @@ struct WarpLane {
 };
 
 /// What a kernel is compiled for. In the packed forms rows are copied in packs of 16 bytes beside
-/// the products of the tile before, and written in pairs. All else is the general form, which is
-/// slower.
+/// the products of the tile before, and written in pairs. All else, soft caps among it, is the
+/// general form, which is slower.
 enum class Form : std::uint8_t {
   general,
-  plain,    ///< packed, neither dropout nor a soft cap
-  changed,  ///< packed, with dropout, a soft cap or both
+  plain,    ///< packed, no dropout
+  dropped,  ///< packed, with dropout
 };
 
 /// One head of a tensor [B, N, heads, D].
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
     float p[kKeys / 8][4] = {}, corrections[2];
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
-    if constexpr (form != Form::plain)
+    if constexpr (form == Form::general)
       if (s.soft_cap > 0)
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n)
@@ -363,7 +363,7 @@ __device__ Pair differentiate(const Scores& scores, float product, float dp, con
                               bool all_seen) {
   if (!all_seen && !scores.is_seen(query, key)) return {0, 0};
   float slope = 1;
-  if constexpr (form != Form::plain)
+  if constexpr (form == Form::general)
     if (scores.s.soft_cap > 0)
       product = capped(scores.s, product), slope = slope_of_cap(scores.s, product);
   const float p = approximate_exp2(product * factor - of.lse);
@@ -544,9 +544,10 @@ Status with_tiles(const AttentionShape& s, bool are_aligned, const Visit& visit)
     return visit(form, element, std::integral_constant<int, 128>());
   };
   const auto with_form = [&](auto element) {
-    if (s.width % 8 != 0 || !are_aligned) return with_width(FormOf<Form::general>(), element);
-    return s.dropout > 0 || s.soft_cap > 0 ? with_width(FormOf<Form::changed>(), element)
-                                           : with_width(FormOf<Form::plain>(), element);
+    if (s.width % 8 != 0 || !are_aligned || s.soft_cap > 0)
+      return with_width(FormOf<Form::general>(), element);
+    return s.dropout > 0 ? with_width(FormOf<Form::dropped>(), element)
+                         : with_width(FormOf<Form::plain>(), element);
   };
   return s.dtype == DType::bf16 ? with_form(Bf16()) : with_form(F16());
 }

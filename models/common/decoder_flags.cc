@@ -64,8 +64,11 @@ std::vector<std::string> parts_of(const std::string& text) {
 std::vector<cli::Flag> text_rows(Flags& flags) {
   using namespace cli;
   return {
-      text("--save-adapter", &flags.save_adapter,
-           "write the adapters to this folder, as Hugging Face's PEFT has them"),
+      output_folder("--save-adapter", &flags.save_adapter,
+                    "write the adapters to this folder, as Hugging Face's PEFT has them"),
+      output_folder("--save-folder", &flags.save_folder,
+                    "write the weights to this folder, with the other files of that of --load, as "
+                    "transformers has them"),
       output_file("--save", &flags.save,
                   "write the weights, with adapters added to them, to this safetensors file, as "
                   "Hugging Face names them"),

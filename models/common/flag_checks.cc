@@ -12,7 +12,7 @@ namespace {
 void check_plan_only(const Flags& flags) {
   if (!flags.plan_only) return;
   for (const char* flag : {"--compare", "--load-plan", "--log", "--plot", "--save", "--generate",
-                           "--logits", "--checkpoint", "--save-adapter"})
+                           "--logits", "--checkpoint", "--save-adapter", "--save-folder"})
     require(flags.given.count(flag) == 0, "--plan-only runs nothing: it can't be combined with {}",
             flag);
 }

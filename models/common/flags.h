@@ -73,7 +73,7 @@ struct Flags {
   std::optional<alpa::models::Pretrained> pretrained = {};  ///< what the folder of --load says
   std::int64_t lora = 0;                                    ///< rank of adapters; 0: none
   double lora_alpha = 0;
-  std::string lora_targets = "*.attention.*", adapter = {}, save_adapter = {};
+  std::string lora_targets = "*.attention.*", adapter = {}, save_adapter = {}, save_folder = {};
 };
 
 /// Flags of one model, by their group in the help.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes optimizers.safetensors: three steps of Optax's optimizers on given gradients, in f64.
+"""Writes optimizers.safetensors: three steps of Optax's optimizers, and of torch's Muon, on given
+gradients, in f64.
 
-    pip install jax optax safetensors
+    pip install jax optax safetensors torch
     python tests/golden/optimizers.py
 
 Tensors: "start.<parameter>", "gradient.<step>.<parameter>", and after every step
@@ -17,6 +18,7 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
 import optax
+import torch
 from safetensors.numpy import save_file
 
 STEPS = 3
@@ -54,6 +56,23 @@ SCHEDULES = {
 EMA = 0.8
 
 
+MUON = {"muon": {"weight_decay": 0.1}, "muon_plain": {"nesterov": False, "weight_decay": 0},
+        "muon_matched": {"adjust_lr_fn": "match_rms_adamw", "momentum": 0.8}}
+
+
+def muon(options):
+    """Kernels after every step, tall and wide, of torch.optim.Muon, which would iterate in bf16."""
+    torch.Tensor.bfloat16 = lambda self: self
+    kernels = [torch.nn.Parameter(torch.tensor(start["kernel"])),
+               torch.nn.Parameter(torch.tensor(start["kernel"].T.copy()))]
+    optimizer = torch.optim.Muon(kernels, lr=0.05, **options)
+    for gradient in gradients:
+        kernels[0].grad = torch.tensor(gradient["kernel"])
+        kernels[1].grad = torch.tensor(gradient["kernel"].T.copy())
+        optimizer.step()
+        yield [kernel.detach().numpy().copy() for kernel in kernels]
+
+
 def main():
     tensors = {f"start.{name}": value for name, value in start.items()}
     for step, gradient in enumerate(gradients, 1):
@@ -69,11 +88,15 @@ def main():
                 tensors[f"{optimizer_name}.{step}.{name}"] = np.asarray(value)
         if optimizer_name == "adam":
             tensors |= {f"adam.ema.{name}": np.asarray(value) for name, value in average.items()}
+    for name, options in MUON.items():
+        for step, (wide, tall) in enumerate(muon(options), 1):
+            tensors |= {f"{name}.{step}.kernel": wide, f"{name}.{step}.tall": tall}
     for name, schedule in SCHEDULES.items():
         # A step of alpa's is counted from 1 when it runs, Optax's schedules count from 0.
         tensors[f"schedule.{name}"] = np.array([float(schedule(t)) for t in range(1, 16)])
     path = pathlib.Path(__file__).with_name("optimizers.safetensors")
-    save_file(tensors, path, {"optax": optax.__version__, "jax": jax.__version__})
+    save_file(tensors, path, {"optax": optax.__version__, "jax": jax.__version__,
+                              "torch": torch.__version__})
 
 
 if __name__ == "__main__":

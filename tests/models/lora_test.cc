@@ -197,7 +197,8 @@ TEST_CASE("alpa-gpt continues texts with adapters, tunes and saves them") {
   const TemporaryFolder folder("lora_test_program");
   fs::create_directories(folder.path());
   const std::string out = folder.path() + "/logits.safetensors", tuned = folder.path() + "/adapter",
-                    merged = folder.path() + "/merged.safetensors";
+                    merged = folder.path() + "/merged.safetensors",
+                    whole = folder.path() + "/whole";
   const auto gpt = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"--load", kFolder});
     const ProgramOutput output = run_program(ALPA_PROGRAMS "/alpa-gpt", words);
@@ -234,18 +235,17 @@ TEST_CASE("alpa-gpt continues texts with adapters, tunes and saves them") {
        "--save-adapter",
        tuned,
        "--save",
-       merged});
+       merged,
+       "--save-folder",
+       whole});
   const Array adapted = logits({"--adapter", tuned});
   CHECK(largest_distance(adapted, plain) > 0.1);
-  // The merged weights in the place of the folder's.
-  const TemporaryFolder copy("lora_test_merged");
-  fs::create_directories(copy.path());
-  for (const char* file : {"/config.json", "/tokenizer.json"})
-    fs::copy_file(kFolder + file, copy.path() + file);
-  fs::copy_file(merged, copy.path() + "/model.safetensors");
-  const ProgramOutput output = run_program(
-      ALPA_PROGRAMS "/alpa-gpt",
-      {"--load", copy.path(), "--prompt", "A plan", "--logits", out, "--generate", "1"});
+  CHECK(parse_json(read_file(whole + "/config.json", {"", 1 << 20}), whole).at("dtype") ==
+        "float32");
+  CHECK(TensorFile(whole + "/model.safetensors").names() == TensorFile(merged).names());
+  const ProgramOutput output =
+      run_program(ALPA_PROGRAMS "/alpa-gpt",
+                  {"--load", whole, "--prompt", "A plan", "--logits", out, "--generate", "1"});
   CAPTURE(output.text);
   REQUIRE(output.status == 0);
   CHECK(largest_distance(TensorFile(out)["logits"], adapted) < 1e-3);

@@ -1,5 +1,7 @@
-// Three steps of every optimizer, and schedules, against Optax: tests/golden/optimizers.py.
+// Three steps of every optimizer, and schedules, against Optax and torch:
+// tests/golden/optimizers.py.
 #include <alpa/alpa.h>
+#include <alpa/optim/muon.h>
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -94,6 +96,49 @@ TEST_CASE("adam, its weight decay, masks, clipping and averages are Optax's") {
   check("adamw_masked", adamw,
         {.groups = {{"bias", optim::AdamW{.learning_rate = 0.05, .weight_decay = 0}}}});
   check("adamw_clipped", adamw, {.clip_global_norm = 0.5});
+}
+
+TEST_CASE("Muon takes torch's steps, of wide, tall and stacked matrices, split or whole") {
+  const std::pair<const char*, optim::Muon> cases[] = {
+      {"muon", {.learning_rate = 0.05}},
+      {"muon_plain", {.learning_rate = 0.05, .weight_decay = 0, .nesterov = false}},
+      {"muon_matched", {.learning_rate = 0.05, .momentum = 0.8, .match_adamw = true}}};
+  for (const auto& [name, muon] : cases)
+    for (const int devices : {1, 4}) {
+      CAPTURE(std::string(name));
+      CAPTURE(devices);
+      const TrainingStep step = training_step(
+          {{"dwide", {f32, {1, 5, 7}}}},
+          [](const Batch& b) {
+            const Value d = b["dwide"];
+            const Value wide = b.builder().parameter("wide", {f32, {5, 7}}, zeros),
+                        tall = b.builder().parameter("tall", {f32, {7, 5}}, zeros),
+                        stacked = b.builder().parameter("stacked", {f32, {2, 5, 7}}, zeros),
+                        bias = b.builder().parameter("bias", {f32, {7}}, zeros);
+            return sum(d * wide) + sum(transpose(d, {0, 2, 1}) * tall) + sum(d * stacked) +
+                   sum(d * bias);
+          },
+          muon);
+      const Executable train = parallelize(step, ShardParallel{}, Cluster::local(devices));
+      TrainState state = train.init(0);
+      const Array start = golden()["start.kernel"].cast(f32);
+      state["wide"] = start;
+      load_weights(state, golden(), {{"tall", {"start.kernel"}, true}});
+      std::vector<float> both(start.elements_as<float>().begin(), start.elements_as<float>().end());
+      both.insert(both.end(), both.begin(), both.begin() + 35);
+      state["stacked"] = Array(both, {2, 5, 7});
+      for (int at = 1; at <= 3; ++at) {
+        train.run(state, {{"dwide", as_row(golden()[fmt::format("gradient.{}.kernel", at)])}});
+        const Array expected = golden()[fmt::format("{}.{}.kernel", name, at)];
+        CHECK(difference(state["wide"], expected) < kTolerance);
+        CHECK(difference(state["tall"], golden()[fmt::format("{}.{}.tall", name, at)]) <
+              kTolerance);
+        const std::vector<double> stacked = state["stacked"].to_host().to_doubles();
+        for (std::size_t i = 0; i < 70; ++i)
+          CHECK(stacked[i] == doctest::Approx(expected.to_doubles()[i % 35]).epsilon(1e-5));
+      }
+      CHECK(state["bias"].to_host().to_doubles() != std::vector<double>(7, 0.0));
+    }
 }
 
 TEST_CASE("schedules are Optax's") {

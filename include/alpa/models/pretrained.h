@@ -19,6 +19,11 @@ struct Pretrained {
 /// and mistake, also where a model computes what `Decoder` does not.
 Pretrained read_pretrained(const std::string& folder);
 
+/// Writes a folder that transformers opens: the weights of the state, and the configuration and
+/// tokenizer of the folder that the model was read from. Throws Error as `save_hugging_face`, or if
+/// a file can't be written.
+void save_pretrained(const TrainState& state, const std::string& folder, const Pretrained& model);
+
 /// Reads a config.json alone, to plan a model without its weights. Throws Error as
 /// `read_pretrained` does.
 DecoderOptions read_decoder_options(const std::string& path);
