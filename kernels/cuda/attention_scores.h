@@ -121,19 +121,20 @@ __device__ inline bool is_seen(const kernels::AttentionShape& s, const std::uint
          (mask == nullptr || mask[batch * s.keys + key] != 0);
 }
 
-/// A product of q and k that `scale` makes a score, as it is under the soft cap.
+/// A product of q and k that `scale` makes a score, as it is under the soft cap. tanhf and double
+/// divisions, which keep numbers in local memory, are not needed: a cap is exact to a rounding of
+/// the largest score.
 __device__ inline float capped(const kernels::AttentionShape& s, float product) {
-  const float most = static_cast<float>(s.soft_cap / s.scale);
-  return most * ::tanhf(product / most);
+  const float share = product * static_cast<float>(s.cap_inverse);
+  return (1 - 2 * __frcp_rn(1 + ::expf(2 * share))) / static_cast<float>(s.cap_inverse);
 }
 __device__ inline double capped(const kernels::AttentionShape& s, double product) {
-  const double most = s.soft_cap / s.scale;
-  return most * ::tanh(product / most);
+  return ::tanh(product * s.cap_inverse) / s.cap_inverse;
 }
 /// The derivative of that, from its result.
 template <class S>
 __device__ S slope_of_cap(const kernels::AttentionShape& s, S result) {
-  const S share = result * static_cast<S>(s.scale / s.soft_cap);
+  const S share = result * static_cast<S>(s.cap_inverse);
   return 1 - share * share;
 }
 

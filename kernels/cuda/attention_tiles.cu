@@ -35,13 +35,15 @@ struct WarpLane {
 };
 
 /// What a kernel is compiled for. In the packed forms rows are copied in packs of 16 bytes beside
-/// the products of the tile before, and written in pairs. All else, soft caps among it, is the
-/// general form, which is slower.
+/// the products of the tile before, and written in pairs. All else is slower.
 enum class Form : std::uint8_t {
   general,
   plain,    ///< packed, no dropout
   dropped,  ///< packed, with dropout
+  capped,   ///< as `general`, with a soft cap
 };
+template <Form form>
+constexpr bool kIsPacked = form == Form::plain || form == Form::dropped;
 
 /// One head of a tensor [B, N, heads, D].
 template <class T>
@@ -87,7 +89,7 @@ __device__ void load_tile(Copies<width>& copies, Bits* tile, const Head<const T>
     auto* const to = reinterpret_cast<uint4*>(tile + row * kLead<width> + column);
     const bool there = first + row < head.rows && column < head.width;
     const T* const from = there ? head.row(first + row) + column : head.first;
-    if constexpr (form == Form::general)
+    if constexpr (!kIsPacked<form>)
       *to = some_of_row(from, there ? head.width - column : 0);
     else
       copies.copy(to, from, there);
@@ -108,7 +110,7 @@ __device__ void store_rows(const Head<T>& head, std::int64_t first, const WarpLa
       const unsigned int both = pair_of<T>(results[n][2 * half] * factors[half],
                                            results[n][2 * half + 1] * factors[half]);
       T* const to = head.row(row) + column;
-      if constexpr (form != Form::general) {
+      if constexpr (kIsPacked<form>) {
         *reinterpret_cast<unsigned int*>(to) = both;
       } else {
         T elements[2];
@@ -296,12 +298,11 @@ __global__ void __launch_bounds__(kThreads)
     float p[kKeys / 8][4] = {}, corrections[2];
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
-    if constexpr (form == Form::general)
-      if (s.soft_cap > 0)
+    if constexpr (form == Form::capped)
 #pragma unroll
-        for (int n = 0; n < kKeys / 8; ++n)
+      for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) p[n][i] = capped(s, p[n][i]);
+        for (int i = 0; i < 4; ++i) p[n][i] = capped(s, p[n][i]);
     if (!scores.are_seen(block.first, kOwn, key, kKeys))
 #pragma unroll
       for (int n = 0; n < kKeys / 8; ++n)
@@ -363,9 +364,8 @@ __device__ Pair differentiate(const Scores& scores, float product, float dp, con
                               bool all_seen) {
   if (!all_seen && !scores.is_seen(query, key)) return {0, 0};
   float slope = 1;
-  if constexpr (form == Form::general)
-    if (scores.s.soft_cap > 0)
-      product = capped(scores.s, product), slope = slope_of_cap(scores.s, product);
+  if constexpr (form == Form::capped)
+    product = capped(scores.s, product), slope = slope_of_cap(scores.s, product);
   const float p = approximate_exp2(product * factor - of.lse);
   return {p * kept, p * (dp * kept - of.delta) * slope};
 }
@@ -544,8 +544,8 @@ Status with_tiles(const AttentionShape& s, bool are_aligned, const Visit& visit)
     return visit(form, element, std::integral_constant<int, 128>());
   };
   const auto with_form = [&](auto element) {
-    if (s.width % 8 != 0 || !are_aligned || s.soft_cap > 0)
-      return with_width(FormOf<Form::general>(), element);
+    if (s.soft_cap > 0) return with_width(FormOf<Form::capped>(), element);
+    if (s.width % 8 != 0 || !are_aligned) return with_width(FormOf<Form::general>(), element);
     return s.dropout > 0 ? with_width(FormOf<Form::dropped>(), element)
                          : with_width(FormOf<Form::plain>(), element);
   };

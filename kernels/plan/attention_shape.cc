@@ -19,7 +19,10 @@ AttentionShape extents_of(const KernelCall& call, const KernelTensor& q, const K
                    .scale = call.attributes->real("scale")};
   if (s.key_heads > 0) s.group = s.heads / s.key_heads;
   if (call.attributes->contains("window")) s.window = call.attributes->integer("window");
-  if (call.attributes->contains("soft_cap")) s.soft_cap = call.attributes->real("soft_cap");
+  if (call.attributes->contains("soft_cap")) {
+    s.soft_cap = call.attributes->real("soft_cap");
+    s.cap_inverse = s.scale / s.soft_cap;
+  }
   return s;
 }
 

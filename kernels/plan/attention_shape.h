@@ -26,7 +26,8 @@ struct AttentionShape {
   std::int64_t visible = 1;
   /// Query t sees the last `window` of those keys alone; 0: all of them.
   std::int64_t window = 0;
-  double soft_cap = 0;  ///< scores s become soft_cap · tanh(s / soft_cap); 0: as they are
+  double soft_cap = 0;     ///< scores s become soft_cap · tanh(s / soft_cap); 0: as they are
+  double cap_inverse = 0;  ///< scale / soft_cap: of products of q and k
   /// Of a cache: the position of a row of the batch, its element of operand 3, adds to `visible`.
   bool cached = false;
   bool repeats = true;  ///< the gradient has the same bits in every run

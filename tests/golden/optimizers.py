@@ -61,16 +61,17 @@ MUON = {"muon": {"weight_decay": 0.1}, "muon_plain": {"nesterov": False, "weight
 
 
 def muon(options):
-    """Kernels after every step, tall and wide, of torch.optim.Muon, which would iterate in bf16."""
-    torch.Tensor.bfloat16 = lambda self: self
-    kernels = [torch.nn.Parameter(torch.tensor(start["kernel"])),
-               torch.nn.Parameter(torch.tensor(start["kernel"].T.copy()))]
-    optimizer = torch.optim.Muon(kernels, lr=0.05, **options)
+    """Kernels after every step, wide and tall, of torch.optim.Muon, which would iterate in bf16. Those
+    of torch's Linear are [out, in], the transposed ones."""
+    torch.bfloat16 = torch.float64
+    weights = [torch.nn.Parameter(torch.tensor(start["kernel"].T.copy())),
+               torch.nn.Parameter(torch.tensor(start["kernel"]))]
+    optimizer = torch.optim.Muon(weights, lr=0.05, **options)
     for gradient in gradients:
-        kernels[0].grad = torch.tensor(gradient["kernel"])
-        kernels[1].grad = torch.tensor(gradient["kernel"].T.copy())
+        weights[0].grad = torch.tensor(gradient["kernel"].T.copy())
+        weights[1].grad = torch.tensor(gradient["kernel"])
         optimizer.step()
-        yield [kernel.detach().numpy().copy() for kernel in kernels]
+        yield [weight.detach().numpy().T.copy() for weight in weights]
 
 
 def main():

@@ -32,17 +32,17 @@ inline Value orthogonalized(Value x, int iterations, double epsilon = 1e-7) {
   return tall ? transposed_matrices(x) : x;
 }
 
-/// Muon: matrices, also stacked ones [..., R, C], step along their orthogonalised momentum; other
-/// parameters are AdamW's with beta1, beta2 and epsilon. Give tables of tokens and heads to AdamW,
-/// too (`StepOptions::groups`). Products are planned as any others: a plan may split them, or
-/// gather a matrix and compute it whole.
+/// Muon: kernels [..., R, C] of R inputs and C outputs, also stacked ones, step along their
+/// orthogonalised momentum; other parameters are AdamW's with beta1, beta2 and epsilon. Give tables
+/// of tokens and heads to AdamW, too (`StepOptions::groups`). Products are planned as any others: a
+/// plan may split them, or gather a matrix and compute it whole.
 struct Muon {
   LearningRate learning_rate = 1e-3;           ///< of a step
   double momentum = 0.95, weight_decay = 0.1;  ///< as in torch.optim.Muon
   bool nesterov = true;                        ///< steps along what the momentum will be
   int iterations = 5;                          ///< of Newton-Schulz
   /// Steps have the size of AdamW's, so that its learning rates hold: 0.2·sqrt(max(R, C)) (Liu et
-  /// al. 2025); false: sqrt(max(1, R / C)).
+  /// al. 2025); false: sqrt(max(1, C / R)).
   bool match_adamw = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< of other parameters
 
@@ -56,7 +56,7 @@ struct Muon {
                 next = averaged(m, g, momentum), lr = cast(rate, dtype);
     const auto rows = static_cast<double>(w.dim(-2)), columns = static_cast<double>(w.dim(-1));
     const double size = match_adamw ? 0.2 * std::sqrt(std::max(rows, columns))
-                                    : std::sqrt(std::max(1.0, rows / columns));
+                                    : std::sqrt(std::max(1.0, columns / rows));
     const Value direction =
         orthogonalized(nesterov ? averaged(next, g, momentum) : next, iterations);
     builder.update(w, cast(old - (direction * size + old * weight_decay) * lr, w.dtype()));
