@@ -126,7 +126,7 @@ __device__ inline bool is_seen(const kernels::AttentionShape& s, const std::uint
 /// the largest score.
 __device__ inline float capped(const kernels::AttentionShape& s, float product) {
   const float share = product * static_cast<float>(s.cap_inverse);
-  return (1 - 2 * __frcp_rn(1 + ::expf(2 * share))) / static_cast<float>(s.cap_inverse);
+  return (1 - 2 / (1 + ::expf(2 * share))) / static_cast<float>(s.cap_inverse);
 }
 __device__ inline double capped(const kernels::AttentionShape& s, double product) {
   return ::tanh(product * s.cap_inverse) / s.cap_inverse;
