@@ -22,6 +22,7 @@ struct Sizes {
   std::int64_t layers = 4, hidden = 512, heads = 8, sequence = 256, vocabulary = 8192, batch = 4;
   std::int64_t image = 224;  ///< of ViT
   bool half = false;
+  std::int64_t lora = 0;  ///< rank of attention's adapters, which alone are trained; 0: none
   bench::Timing timing;
 };
 
@@ -91,7 +92,8 @@ Task language_task(const Sizes& s, const StepOptions& options) {
 }
 
 Task task_of(const Sizes& s, Precision precision = Precision::as_written) {
-  const StepOptions options{.precision = precision};
+  StepOptions options{.precision = precision};
+  if (s.lora > 0) options.lora = Lora{.targets = {"*.attention.*"}, .rank = s.lora};
   return s.model == "vit" ? vit_task(s, options) : language_task(s, options);
 }
 
@@ -115,6 +117,8 @@ int main(int argc, char** argv) {
        cli::whole("--vocabulary", &sizes.vocabulary, "Different tokens", 2),
        cli::whole("--image", &sizes.image, "Rows and columns of ViT's images", kPatch),
        cli::whole("--batch", &sizes.batch, "Examples", 1),
+       cli::whole("--lora", &sizes.lora,
+                  "Rank of attention's adapters, which alone are trained; 0: none", 0),
        cli::on("--half", &sizes.half, "The step in bf16 mixed, too; on request only")},
       sizes.timing);
   return bench::run(argc, argv, "The training step of a transformer on CPU devices.", flags,

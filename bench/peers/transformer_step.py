@@ -2,9 +2,9 @@
 """The training step of a transformer, alpa's and those of JAX and PyTorch, on the CPU with the same threads, in turn.
 
 The model is a GPT (gpt.py), or a Llama-like decoder, BERT or ViT (torch_transformers.py, PyTorch only), with Adam, f32, with --half
-in bf16 mixed (PyTorch's autocast). PyTorch uses its fused attention and fused Adam. With several devices the peers are JAX's GPT: as
-many forced host devices, with shardings by hand: rows of the batch (jax-data), or heads, columns of the first and rows of the second
-matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: median seconds of a step, their ratio to
+in bf16 mixed (PyTorch's autocast). PyTorch uses its fused attention and fused Adam, with --lora RANK PEFT's adapters
+of attention. With several devices the peers are JAX's GPT: as many forced host devices, with shardings by hand: rows of the batch
+(jax-data), or heads, columns of the first and rows of the second matrix, and the vocabulary (jax-megatron). Prints one JSON object per line: median seconds of a step, their ratio to
 alpa's (median of the rounds), and peak memory of each process. --peers are jax,eager,compile, or of several devices
 jax-data,jax-megatron.
 
@@ -16,7 +16,7 @@ import time
 from gpt import jax_gpt, torch_gpt
 from turns import Apart, OnRequest, adam_steps, arguments, forced_host_devices, take_turns
 
-SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("image", 224), ("batch", 4), ("devices", 1))
+SIZES = (("layers", 4), ("hidden", 512), ("heads", 8), ("sequence", 256), ("vocabulary", 8192), ("image", 224), ("batch", 4), ("devices", 1), ("lora", 0))
 O = arguments(__doc__, "bench", **dict(SIZES), rounds=7, threads=2, peers="", method="shard", model=["gpt", "llama", "bert", "vit"], half=False)
 O.peers = O.peers or ("jax-data,jax-megatron" if O.devices > 1 else "eager,compile" if O.half or O.model != "gpt" else "jax,eager,compile")
 
@@ -44,7 +44,10 @@ def torch_step(compiled):
         model, batch = torch_gpt(O), [(torch.arange(O.batch * O.sequence) * 7919 % O.vocabulary).view(O.batch, O.sequence)]
     else:
         model, batch = MODELS[O.model](O), batch_of(O)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-7, fused=True)
+    if O.lora:
+        import peft
+        model = peft.get_peft_model(model, peft.LoraConfig(r=O.lora, lora_alpha=16, target_modules=["q", "k", "v", "out"]))
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-7, fused=True)
     loss_of = torch.compile(model) if compiled else model
 
     def run():
