@@ -190,15 +190,14 @@ void add_attention(All& all, const Setup& s, double dropout) {
   const void* const x = s.buffers[0];
   all.push_back(
       {fmt::format("attention, dropout {}", dropout), 4 * s.bytes(), kNoAim, [=](Stream stream) {
-         check(cuda::run_attention_tiles(shape, {x, x, x, nullptr, s.buffers[2], lse}, numbers,
-                                         stream));
+         check(cuda::run_attention_tiles(shape, {x, x, x, {}, s.buffers[2], lse}, numbers, stream));
        }});
   all.push_back({fmt::format("gradient of attention, dropout {}", dropout), 8 * s.bytes(), kNoAim,
                  [=](Stream stream) {
-                   check(cuda::run_attention_grad_tiles(shape,
-                                                        {s.buffers[1], x, x, x, s.buffers[2], lse,
-                                                         nullptr, delta, s.buffers[3], dk, dv},
-                                                        numbers, stream));
+                   check(cuda::run_attention_grad_tiles(
+                       shape,
+                       {s.buffers[1], x, x, x, s.buffers[2], lse, {}, delta, s.buffers[3], dk, dv},
+                       numbers, stream));
                  }});
 }
 

@@ -126,20 +126,29 @@ std::int64_t place_of(const AttentionShape& s, std::int64_t row, std::int64_t he
   return (row * s.heads + head) * s.queries + t;
 }
 
-/// Key mask of a row of the batch; null: no mask.
-const std::uint8_t* mask_of(const KernelCall& call, std::size_t at, std::int64_t row,
-                            std::int64_t keys) {
-  return call.inputs.size() <= at ? nullptr : call.inputs[at].as<std::uint8_t>() + row * keys;
-}
-
 /// Where a tile is, and what its row sees: query t the keys below t + visible, of these the last
 /// `window` unless that is 0, masks apart.
 struct Tile {
   std::int64_t row, head, query, queries, key, keys;
   std::int64_t visible, window;
-  const std::uint8_t* mask;
+  kernels::HiddenKeys hidden;  ///< of its row
 
-  bool hides(std::int64_t j) const { return mask != nullptr && mask[key + j] == 0; }
+  bool hides(std::int64_t j) const { return hidden.mask != nullptr && hidden.mask[key + j] == 0; }
+  /// Whether query t and key j of the tile are of two segments.
+  bool are_apart(std::int64_t t, std::int64_t j) const {
+    return hidden.query_segments != nullptr &&
+           hidden.query_segments[query + t] != hidden.key_segments[key + j];
+  }
+  /// Whether all of its queries and keys are of two segments, as far as their least and largest
+  /// numbers tell.
+  bool is_apart() const {
+    if (hidden.query_segments == nullptr || queries == 0 || keys == 0) return false;
+    const auto [least_query, largest_query] =
+        std::minmax_element(hidden.query_segments + query, hidden.query_segments + query + queries);
+    const auto [least_key, largest_key] =
+        std::minmax_element(hidden.key_segments + key, hidden.key_segments + key + keys);
+    return *largest_query < *least_key || *largest_key < *least_query;
+  }
   /// Query t of the tile sees its keys below t + seen().
   std::int64_t seen() const { return query + visible - key; }
   std::int64_t seen_of(std::int64_t t) const {
@@ -177,7 +186,7 @@ void for_keys(const AttentionShape& s, Tile& tile, const Visit& visit) {
   const std::int64_t first = tile.window == 0 ? 0 : tile.query + tile.visible - tile.window;
   for (tile.key = first > 0 ? first / block * block : 0; tile.key < end; tile.key += block) {
     tile.keys = std::min(block, end - tile.key);
-    visit();
+    if (!tile.is_apart()) visit();
   }
 }
 
@@ -221,15 +230,18 @@ void multiply_scores(const Tile& tile, Panel<T> rows, std::int64_t width, const 
 template <class T>
 void hide_scores(const Tile& tile, T* scores) {
   const std::int64_t queries = whole_vectors<T>(tile.queries);
-  if (tile.mask == nullptr && tile.seen() >= tile.keys && tile.first_seen_of(queries - 1) == 0)
-    return;
+  const bool all_seen = tile.seen() >= tile.keys && tile.first_seen_of(queries - 1) == 0;
+  if (all_seen && tile.hidden.mask == nullptr && tile.hidden.query_segments == nullptr) return;
   for_seen_keys<T>(tile, [&](std::int64_t first, std::int64_t n, std::int64_t t) {
     for (std::int64_t j = first; j < first + n; ++j) {
       const std::int64_t hidden = tile.hides(j) ? kTileQueries : j + 1 - tile.seen();
       for (std::int64_t i = t; i < hidden; ++i) scores[j * kTileQueries + i] = kNothing<T>;
-      if (tile.window == 0) continue;
-      for (std::int64_t i = std::max(t, j + 1 + tile.window - tile.seen()); i < queries; ++i)
-        scores[j * kTileQueries + i] = kNothing<T>;
+      if (tile.window > 0)
+        for (std::int64_t i = std::max(t, j + 1 + tile.window - tile.seen()); i < queries; ++i)
+          scores[j * kTileQueries + i] = kNothing<T>;
+      if (tile.hidden.query_segments == nullptr) continue;
+      for (std::int64_t i = t; i < tile.queries; ++i)
+        if (tile.are_apart(i, j)) scores[j * kTileQueries + i] = kNothing<T>;
     }
   });
 }
@@ -324,14 +336,20 @@ void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
                 call.outputs[1].as<T>() + place_of(s, tile.row, tile.head, tile.query));
 }
 
-/// A tile of a head, without its queries and keys.
+/// A tile of a head, without its queries and keys. `masks`: the first operand that hides keys.
 Tile tile_of_head(const KernelCall& call, const AttentionShape& s, std::int64_t row,
-                  std::int64_t head, std::size_t mask) {
-  Tile tile{row, head, 0, 0, 0, 0, s.visible, s.window, nullptr};
-  if (s.cached)
+                  std::int64_t head, std::size_t masks) {
+  Tile tile{row, head, 0, 0, 0, 0, s.visible, s.window, {}};
+  if (s.cached) {
     tile.visible += call.inputs[3].as<std::int32_t>()[row];
-  else
-    tile.mask = mask_of(call, mask, row, s.keys);
+    return tile;
+  }
+  tile.hidden = kernels::hidden_keys(call, masks);
+  if (tile.hidden.mask != nullptr) tile.hidden.mask += row * s.keys;
+  if (tile.hidden.query_segments != nullptr) {
+    tile.hidden.query_segments += row * s.queries;
+    tile.hidden.key_segments += row * s.keys;
+  }
   return tile;
 }
 
@@ -404,7 +422,7 @@ void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile,
       p[j] = static_cast<T>(s.soft_cap / s.scale) *
              std::tanh(p[j] * static_cast<T>(s.scale / s.soft_cap));
   for (std::int64_t j = 0; j < n; ++j)
-    if (tile.hides(j) || j < tile.first_seen_of(t)) p[j] = kNothing<T>;
+    if (tile.hides(j) || j < tile.first_seen_of(t) || tile.are_apart(t, j)) p[j] = kNothing<T>;
   const T scale = static_cast<T>(s.scale * kLog2E);
   const T largest = std::max(
       running.largest[t],

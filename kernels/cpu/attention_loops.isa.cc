@@ -247,15 +247,14 @@ void finish(const T* largest, const T* sum, std::int64_t queries, T* inverse, T*
 
 template <class V, class T = typename V::Scalar>
 void soft_cap(const ScoreTile<T>& tile, T cap, T* slopes) {
-  const V one(T(1)), two(T(2)), most(T(40)), least(T(-40)),
-      to_exponent(T(2.8853900817779268) / cap);
+  const V one(T(1)), most(T(40)), least(T(-40)), to_exponent(T(2.8853900817779268) / cap);
   for (std::int64_t t = 0; t < tile.queries; t += V::lanes) {
     const std::int64_t keys = seen_of_vector<V>(tile, t);
     for (std::int64_t at = t; at < t + keys * kTileQueries; at += kTileQueries) {
-      // tanh(x) = 1 - 2 / (1 + 2^(2 x log2 e)), which is 1 within rounding long before x = 14
+      // tanh(x) = (e - 1) / (e + 1) with e = 2^(2 x log2 e), which is 1 within rounding at x = 14
       V x = V::load(tile.scores + at) * to_exponent;
       x = select(x > most, most, select(x > least, x, least));
-      const V y = one - two / (one + exp2(x));
+      const V e = exp2(x), y = (e - one) / (e + one);
       (y * V(cap)).store(tile.scores + at);
       if (slopes != nullptr) (one - y * y).store(slopes + at);
     }

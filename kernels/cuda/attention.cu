@@ -98,12 +98,13 @@ __device__ void for_places(std::int64_t batch, std::int64_t heads, std::int64_t 
 /// body(key, whether it is seen) for the keys that a query may see, by all lanes together. The
 /// query sees as many as query `at` would without a cache.
 template <class Body>
-__device__ void for_keys(const AttentionShape& s, const std::uint8_t* mask, const RowOfHead& query,
-                         std::int64_t at, const Body& body) {
+__device__ void for_keys(const AttentionShape& s, const kernels::HiddenKeys& hidden,
+                         const RowOfHead& query, std::int64_t at, const Body& body) {
   for (std::int64_t first = first_seen_key(s, at) / 32 * 32; first < seen_keys(s, at);
        first += 32) {
     const std::int64_t key = first + threadIdx.x % 32;
-    body(key, is_seen(s, mask, query.batch, at, key));
+    body(key, is_seen(s, hidden.mask, query.batch, at, key) &&
+                  are_together(s, hidden, query.batch, query.i, key));
   }
 }
 
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
     const T* const q = row_of<T>(x.q, at.batch, s.queries, at.i, s.heads, at.head, s.width);
     S largest = -infinity<S>(), sum = 0, values[kParts] = {};
     const std::int64_t of = at.i + (x.positions != nullptr ? x.positions[at.batch] : 0);
-    for_keys(s, x.mask, at, of, [&](std::int64_t key, bool seen) {
+    for_keys(s, x.hidden, at, of, [&](std::int64_t key, bool seen) {
       S p = -infinity<S>();
       if (seen) {
         p = dot<T>(q, row_of<T>(x.k, at.batch, s.keys, key, s.key_heads, key_head, s.width),
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
   using S = Sum<T>;
   for_places(s.batch, s.heads, s.queries, [&](const RowOfHead& at) {
     S dq[kParts] = {};
-    for_keys(s, x.mask, at, at.i, [&](std::int64_t key, bool seen) {
+    for_keys(s, x.hidden, at, at.i, [&](std::int64_t key, bool seen) {
       const S d = seen ? differentiate<T>(s, x, step, at.batch, at.head, at.i, key).dproduct : S(0);
       add_rows<T>(
           dq, d,
@@ -224,7 +225,8 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t head = at.head * s.group + g;
       for (std::int64_t first = 0; first < s.queries; first += 32) {
         const std::int64_t t = first + threadIdx.x % 32;
-        const bool seen = t < s.queries && is_seen(s, x.mask, at.batch, t, at.i);
+        const bool seen = t < s.queries && is_seen(s, x.hidden.mask, at.batch, t, at.i) &&
+                          are_together(s, x.hidden, at.batch, t, at.i);
         Pair<S> pair{S(0), S(0)};
         if (seen) pair = differentiate<T>(s, x, step, at.batch, head, t, at.i);
         const auto row = [&](const void* tensor) {

@@ -9,11 +9,11 @@
 
 namespace alpa::cuda {
 
-/// `mask` may be null. With `positions`, of a cache, shape.visible of row b is positions[b] more;
-/// mask and lse are null then. `step` is device memory, as for `run_random`.
+/// With `positions`, of a cache, shape.visible of row b is positions[b] more; nothing else is hidden
+/// then, and lse is null. `step` is device memory, as for `run_random`.
 struct AttentionTensors {
   const void *q, *k, *v;
-  const std::uint8_t* mask;
+  kernels::HiddenKeys hidden;
   void *y, *lse;
   const std::int32_t* positions = nullptr;
 };
@@ -23,7 +23,7 @@ Status run_attention(const kernels::AttentionShape& shape, const AttentionTensor
 /// `delta`: scratch, a number for every query as in lse.
 struct AttentionGradTensors {
   const void *dy, *q, *k, *v, *y, *lse;
-  const std::uint8_t* mask;
+  kernels::HiddenKeys hidden;
   void *delta, *dq, *dk, *dv;
 };
 Status run_attention_grad(const kernels::AttentionShape& shape, const AttentionGradTensors& tensors,

@@ -53,7 +53,8 @@ AttentionLaunch attention_launch(const KernelCall& call) {
   const bool is_gradient = call.outputs.size() == 3;  // dq, dk and dv
   const std::size_t q = is_gradient ? 1 : 0, operands = is_gradient ? 6 : 3;
   return {kernels::attention_shape(call, call.inputs.at(q), call.inputs.at(q + 1)), is_gradient,
-          call.inputs.size() > operands};
+          call.inputs.size() > operands && call.inputs[operands].type.dtype == u8,
+          call.inputs.size() > operands + 1};
 }
 
 std::string dnn_refusal(const AttentionLaunch& launch) {
@@ -61,6 +62,7 @@ std::string dnn_refusal(const AttentionLaunch& launch) {
   if (s.dtype != bf16 && s.dtype != f16)
     return fmt::format("cuDNN's attention is in bf16 and f16, not in {}", name_of(s.dtype));
   if (launch.has_mask) return "cuDNN's attention has no key mask";
+  if (launch.has_segments) return "cuDNN is not asked for attention with segments";
   if (s.window > 0) return "cuDNN is not asked for attention with a window";
   if (s.soft_cap > 0) return "cuDNN is not asked for attention with a soft cap";
   if (s.dropout > 0) return "cuDNN's attention draws other numbers for dropout";

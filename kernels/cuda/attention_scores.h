@@ -121,6 +121,14 @@ __device__ inline bool is_seen(const kernels::AttentionShape& s, const std::uint
          (mask == nullptr || mask[batch * s.keys + key] != 0);
 }
 
+/// Whether a query and a key, both of the tensors, are of one segment.
+__device__ inline bool are_together(const kernels::AttentionShape& s,
+                                    const kernels::HiddenKeys& hidden, std::int64_t batch,
+                                    std::int64_t t, std::int64_t key) {
+  return hidden.query_segments == nullptr ||
+         hidden.query_segments[batch * s.queries + t] == hidden.key_segments[batch * s.keys + key];
+}
+
 /// A product of q and k that `scale` makes a score, as it is under the soft cap. tanhf and double
 /// divisions, which keep numbers in local memory, are not needed: a cap is exact to a rounding of
 /// the largest score.

@@ -40,7 +40,7 @@ enum class Form : std::uint8_t {
   general,
   plain,    ///< packed, no dropout
   dropped,  ///< packed, with dropout
-  capped,   ///< as `general`, with a soft cap
+  masked,   ///< as `general`, with a soft cap, segments or both
 };
 template <Form form>
 constexpr bool kIsPacked = form == Form::plain || form == Form::dropped;
@@ -201,18 +201,24 @@ struct Block {
 };
 
 /// The scores of a head.
+template <Form form>
 struct Scores {
   const AttentionShape& s;
-  const std::uint8_t* mask;
+  kernels::HiddenKeys hidden;
   std::int64_t batch;
 
   /// Whether queries [query, + of_queries) all see keys [key, + keys).
   __device__ bool are_seen(std::int64_t query, int of_queries, std::int64_t key, int keys) const {
-    return mask == nullptr && key + keys <= seen_keys(s, query) &&
+    if constexpr (form == Form::masked)
+      if (hidden.query_segments != nullptr) return false;
+    return hidden.mask == nullptr && key + keys <= seen_keys(s, query) &&
            (s.window == 0 || first_seen_key(s, query + of_queries - 1) <= key);
   }
   __device__ bool is_seen(std::int64_t query, std::int64_t key) const {
-    return cuda::is_seen(s, mask, batch, query, key);
+    if constexpr (form == Form::masked)
+      if (query >= s.queries || key >= s.keys || !are_together(s, hidden, batch, query, key))
+        return false;
+    return cuda::is_seen(s, hidden.mask, batch, query, key);
   }
 };
 
@@ -261,7 +267,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ uint4 memory[2][2 * kTileWords<width, kKeys>];
   const WarpLane at;
   const Block block(s.heads, s.queries);
-  const Scores scores{s, x.mask, block.batch};
+  const Scores<form> scores{s, x.hidden, block.batch};
   const Dropout dropout(s, step, block.batch, block.head);
   const std::int64_t key_head = block.head / s.group;
   const auto keys = head_of<const T>(x.k, block.batch, s.keys, s.key_heads, key_head, s.width);
@@ -298,11 +304,12 @@ __global__ void __launch_bounds__(kThreads)
     float p[kKeys / 8][4] = {}, corrections[2];
     add_products<T, width>(
         p, [&](int i) { return q.parts[i]; }, k_tile, at);
-    if constexpr (form == Form::capped)
+    if constexpr (form == Form::masked)
+      if (s.soft_cap > 0)
 #pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n)
+        for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) p[n][i] = capped(s, p[n][i]);
+          for (int i = 0; i < 4; ++i) p[n][i] = capped(s, p[n][i]);
     if (!scores.are_seen(block.first, kOwn, key, kKeys))
 #pragma unroll
       for (int n = 0; n < kKeys / 8; ++n)
@@ -359,13 +366,14 @@ struct Pair {
   float p, dproduct;
 };
 template <Form form>
-__device__ Pair differentiate(const Scores& scores, float product, float dp, const Statistics& of,
-                              float factor, float kept, std::int64_t query, std::int64_t key,
-                              bool all_seen) {
+__device__ Pair differentiate(const Scores<form>& scores, float product, float dp,
+                              const Statistics& of, float factor, float kept, std::int64_t query,
+                              std::int64_t key, bool all_seen) {
   if (!all_seen && !scores.is_seen(query, key)) return {0, 0};
   float slope = 1;
-  if constexpr (form == Form::capped)
-    product = capped(scores.s, product), slope = slope_of_cap(scores.s, product);
+  if constexpr (form == Form::masked)
+    if (scores.s.soft_cap > 0)
+      product = capped(scores.s, product), slope = slope_of_cap(scores.s, product);
   const float p = approximate_exp2(product * factor - of.lse);
   return {p * kept, p * (dp * kept - of.delta) * slope};
 }
@@ -377,7 +385,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ uint4 memory[2][2 * kTileWords<width, kKeys>];
   const WarpLane at;
   const Block block(s.heads, s.queries);
-  const Scores scores{s, x.mask, block.batch};
+  const Scores<form> scores{s, x.hidden, block.batch};
   const Dropout dropout(s, step, block.batch, block.head);
   const std::int64_t key_head = block.head / s.group;
   const auto keys = head_of<const T>(x.k, block.batch, s.keys, s.key_heads, key_head, s.width);
@@ -432,9 +440,9 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        p[n][i] = differentiate<form>(scores, p[n][i], dp[n][i], statistics[i / 2], factor,
-                                      factor_of<form>(dropout, kept, n, i), block.first + at.row(i),
-                                      key + at.column(n, i), all_seen)
+        p[n][i] = differentiate(scores, p[n][i], dp[n][i], statistics[i / 2], factor,
+                                factor_of<form>(dropout, kept, n, i), block.first + at.row(i),
+                                key + at.column(n, i), all_seen)
                       .dproduct;
     add_rows<T, width>(dq, p, k_tile, at);
   }
@@ -479,7 +487,7 @@ __global__ void __launch_bounds__(kThreads)
                      behind = block.first + kOwn + s.window - s.visible,
                      end = s.window > 0 && behind < s.queries ? behind : s.queries;
   for (std::int64_t head = block.head * s.group; head < (block.head + 1) * s.group; ++head) {
-    const Scores scores{s, x.mask, block.batch};
+    const Scores<form> scores{s, x.hidden, block.batch};
     const Dropout dropout(s, step, block.batch, head);
     const auto queries_of = [&](const void* tensor) {
       return head_of<const T>(tensor, block.batch, s.queries, s.heads, head, s.width);
@@ -512,9 +520,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int column = at.column(n, i);
-          const Pair pair = differentiate<form>(scores, p[n][i], dp[n][i], from.statistics[column],
-                                                factor, factor_of<form>(dropout, kept, n, i),
-                                                query + column, block.first + at.row(i), all_seen);
+          const Pair pair = differentiate(scores, p[n][i], dp[n][i], from.statistics[column],
+                                          factor, factor_of<form>(dropout, kept, n, i),
+                                          query + column, block.first + at.row(i), all_seen);
           p[n][i] = pair.p, dp[n][i] = pair.dproduct;
         }
       add_rows<T, width>(dv, p, from.dy, at);
@@ -538,13 +546,14 @@ using FormOf = std::integral_constant<Form, value>;
 
 /// visit(form, T{}, width) for the padded width of heads; `are_aligned`: all tensors, to 16 bytes.
 template <class Visit>
-Status with_tiles(const AttentionShape& s, bool are_aligned, const Visit& visit) {
+Status with_tiles(const AttentionShape& s, bool are_aligned, bool has_segments,
+                  const Visit& visit) {
   const auto with_width = [&](auto form, auto element) {
     if (s.width <= 64) return visit(form, element, std::integral_constant<int, 64>());
     return visit(form, element, std::integral_constant<int, 128>());
   };
   const auto with_form = [&](auto element) {
-    if (s.soft_cap > 0) return with_width(FormOf<Form::capped>(), element);
+    if (s.soft_cap > 0 || has_segments) return with_width(FormOf<Form::masked>(), element);
     if (s.width % 8 != 0 || !are_aligned) return with_width(FormOf<Form::general>(), element);
     return s.dropout > 0 ? with_width(FormOf<Form::dropped>(), element)
                          : with_width(FormOf<Form::plain>(), element);
@@ -562,27 +571,31 @@ bool are_aligned(std::initializer_list<const void*> tensors) {
 
 Status run_attention_tiles(const AttentionShape& s, const AttentionTensors& x,
                            const StepNumbers* step, Stream stream) {
-  return with_tiles(s, are_aligned({x.q, x.k, x.v, x.y}), [&](auto form, auto element, auto width) {
-    return launch(attend_tiles<form.value, decltype(element), width.value>,
-                  blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
-  });
+  const bool aligned = are_aligned({x.q, x.k, x.v, x.y});
+  return with_tiles(
+      s, aligned, x.hidden.query_segments != nullptr, [&](auto form, auto element, auto width) {
+        return launch(attend_tiles<form.value, decltype(element), width.value>,
+                      blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
+      });
 }
 
 Status run_attention_grad_tiles(const AttentionShape& s, const AttentionGradTensors& x,
                                 const StepNumbers* step, Stream stream) {
   const bool aligned = are_aligned({x.dy, x.q, x.k, x.v, x.dq, x.dk, x.dv});
-  return with_tiles(s, aligned, [&](auto form, auto element, auto width) {
-    using T = decltype(element);
-    Status status = launch(differentiate_query_tiles<form.value, T, width.value>,
-                           blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
-    if (status != cudaSuccess) return status;
-    const auto of_keys = differentiate_key_tiles<form.value, T, width.value>;
-    constexpr int shared = sizeof(KeyTiles<width.value>);  // more than 48 KB are asked for
-    status = cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (status != cudaSuccess) return status;
-    return launch(of_keys, blocks_of(s.batch, s.key_heads, s.keys), kThreads, shared, stream, s, x,
-                  step);
-  });
+  return with_tiles(
+      s, aligned, x.hidden.query_segments != nullptr, [&](auto form, auto element, auto width) {
+        using T = decltype(element);
+        Status status =
+            launch(differentiate_query_tiles<form.value, T, width.value>,
+                   blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
+        if (status != cudaSuccess) return status;
+        const auto of_keys = differentiate_key_tiles<form.value, T, width.value>;
+        constexpr int shared = sizeof(KeyTiles<width.value>);  // more than 48 KB are asked for
+        status = cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+        if (status != cudaSuccess) return status;
+        return launch(of_keys, blocks_of(s.batch, s.key_heads, s.keys), kThreads, shared, stream, s,
+                      x, step);
+      });
 }
 
 }  // namespace alpa::cuda

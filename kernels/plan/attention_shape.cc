@@ -43,6 +43,18 @@ AttentionShape attention_shape(const KernelCall& call, const KernelTensor& q,
   return s;
 }
 
+HiddenKeys hidden_keys(const KernelCall& call, std::size_t first) {
+  HiddenKeys hidden;
+  const std::size_t operands = call.inputs.size();
+  if (operands > first && call.inputs[first].type.dtype == DType::u8)
+    hidden.mask = call.inputs[first++].as<std::uint8_t>();
+  if (operands > first) {
+    hidden.query_segments = call.inputs[first].as<std::int32_t>();
+    hidden.key_segments = call.inputs[first + 1].as<std::int32_t>();
+  }
+  return hidden;
+}
+
 AttentionShape cached_attention_shape(const KernelCall& call) {
   AttentionShape s = extents_of(call, call.inputs[0], call.inputs[1]);
   s.visible = call.inputs[0].offset[1] + 1;

@@ -14,6 +14,15 @@ namespace alpa::kernels {
 /// Widest head.
 inline constexpr std::int64_t kMostHeadWidth = 256;
 
+/// What hides keys beside positions: tensors of a call of `attention` or of its gradient.
+struct HiddenKeys {
+  const std::uint8_t* mask = nullptr;  ///< [B, S], 0 hides; null: no mask
+  /// [B, T] and [B, S]: keys of other numbers than a query's are hidden; null: none are.
+  const std::int32_t *query_segments = nullptr, *key_segments = nullptr;
+};
+/// Those of the operands from `first` on.
+HiddenKeys hidden_keys(const KernelCall& call, std::size_t first);
+
 /// A part of q [B, T, H, D], k and v [B, S, K, D].
 struct AttentionShape {
   DType dtype = DType::f32;

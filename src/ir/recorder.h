@@ -142,6 +142,8 @@ class Recorder final : public Builder {
   bool training() const override { return training_; }
   void set_cache(nn::KeyValueCache* cache) override { cache_ = cache; }
   nn::KeyValueCache* cache() const override { return cache_; }
+  void set_documents(nn::Documents* documents) override { documents_ = documents; }
+  nn::Documents* documents() const override { return documents_; }
 
   /// Ends the recording: the graph, without nodes that no update, metric or output needs (inputs
   /// are kept); verified. Values of this builder cannot be used any more.
@@ -207,6 +209,7 @@ class Recorder final : public Builder {
   bool layer_per_node_;
   bool training_ = true;
   nn::KeyValueCache* cache_ = nullptr;
+  nn::Documents* documents_ = nullptr;
   std::function<bool(std::string_view name)> frozen_names_;
   std::optional<Lora> lora_;
   std::vector<bool> found_targets_;  ///< of `lora_`: those that a layer's name fits

@@ -62,16 +62,28 @@ void require_heads(const OpQuery& query, const TensorType& q, const TensorType& 
   if (query.attributes.contains("soft_cap")) query.attributes.real("soft_cap");
 }
 
+/// Operands behind the others: a key mask (1), segments of queries and keys (2), or both (3).
+bool has_mask(std::size_t more) { return more % 2 == 1; }
+bool has_segments(std::size_t more) { return more >= 2; }
+
 void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) {
   const std::span<const TensorType> all = query.operands;
-  const bool counted = all.size() == others || all.size() == others + 1;
-  if (!counted || all.size() < q_at + 3)
-    fail("{}: needs {} operands and maybe a key mask ({})", query.op->name, others, to_string(all));
+  if (all.size() < others || all.size() > others + 3)
+    fail("{}: needs {} operands and maybe a key mask and segments ({})", query.op->name, others,
+         to_string(all));
   const TensorType& k = all[q_at + 1];
   require_heads(query, all[q_at], k, all[q_at + 2]);
-  if (all.size() == others + 1 && all.back() != TensorType{u8, {k.shape[0], k.shape[1]}})
-    fail("attention: the key mask must be {}, not {}",
-         to_string(TensorType{u8, {k.shape[0], k.shape[1]}}), to_string(all.back()));
+  const TensorType mask{u8, {k.shape[0], k.shape[1]}};
+  if (has_mask(all.size() - others) && all[others] != mask)
+    fail("attention: the key mask must be {}, not {}", to_string(mask), to_string(all[others]));
+  if (has_segments(all.size() - others)) {
+    const TensorType of_queries{i32, {all[q_at].shape[0], all[q_at].shape[1]}},
+        of_keys{i32, mask.shape};
+    if (all[all.size() - 2] != of_queries || all.back() != of_keys)
+      fail("attention: the segments must be {} of queries and {} of keys, not {} and {}",
+           to_string(of_queries), to_string(of_keys), to_string(all[all.size() - 2]),
+           to_string(all.back()));
+  }
   query.attributes.integer("causal");
   if (query.attributes.real("dropout") > 0) query.attributes.integer(kStreamAttribute);
 }
@@ -86,6 +98,14 @@ double flops_of(const OpQuery& query, const TensorType& k) {
   return share < 1 ? flops * share * (2 - share) : flops;
 }
 
+/// Adds the dimensions of a key mask and of segments to the rule.
+void add_masks(Rule& rule, const Heads& h, std::size_t more) {
+  if (has_mask(more)) rule.operands.push_back(h.mask);
+  if (!has_segments(more)) return;
+  rule.operands.push_back({h.q[0], h.q[1]});
+  rule.operands.push_back(h.mask);
+}
+
 /// The factors of attention's scores: all but the width of a head.
 std::vector<int> scores_of(const std::vector<Factor>& factors) {
   std::vector<int> scores;
@@ -94,7 +114,7 @@ std::vector<int> scores_of(const std::vector<Factor>& factors) {
   return scores;
 }
 
-/// (q, k, v, maybe mask) -> (y, lse)
+/// (q, k, v, maybe mask, maybe segments of queries and keys) -> (y, lse)
 Rule attention_rule(const OpQuery& query) {
   require_shapes(query, 0, 3);
   const Heads h = heads_of(query.operands[0].shape, query.operands[1].shape);
@@ -103,7 +123,7 @@ Rule attention_rule(const OpQuery& query) {
             .results = {h.q, h.rows},
             .flops_per_point = flops_of(query, query.operands[1]),
             .scores = scores_of(h.factors)};
-  if (query.operands.size() == 4) rule.operands.push_back(h.mask);
+  add_masks(rule, h, query.operands.size() - 3);
   return rule;
 }
 
@@ -123,7 +143,7 @@ Rule cached_attention_rule(const OpQuery& query) {
           .scores = scores_of(h.factors)};
 }
 
-/// (dy, q, k, v, y, lse, maybe mask) -> (dq, dk, dv)
+/// (dy, q, k, v, y, lse, maybe mask, maybe segments) -> (dq, dk, dv)
 Rule attention_grad_rule(const OpQuery& query) {
   require_shapes(query, 1, 6);
   const std::span<const TensorType> all = query.operands;
@@ -140,7 +160,7 @@ Rule attention_grad_rule(const OpQuery& query) {
             .linear = query.op->linear,
             .flops_per_point = flops_of(query, all[2]),
             .scores = scores_of(h.factors)};
-  if (all.size() == 7) rule.operands.push_back(h.mask);
+  add_masks(rule, h, all.size() - 6);
   return rule;
 }
 
@@ -148,7 +168,7 @@ Values attention_vjp(Recorder& g, const Node& n, const Values& dys) {
   invariant(dys[0] && !dys[1], "the log-sum-exp of attention is for its gradient alone");
   Values operands = {dys[0],          g.operand(n, 0), g.operand(n, 1),
                      g.operand(n, 2), g.result(n, 0),  g.result(n, 1)};
-  if (n.operands.size() == 4) operands.push_back(g.operand(n, 3));
+  for (int i = 3; i < static_cast<int>(n.operands.size()); ++i) operands.push_back(g.operand(n, i));
   Values gradients = g.emit(ops::attention_grad, operands, n.attributes);
   gradients.resize(n.operands.size());
   return gradients;
@@ -208,8 +228,9 @@ Value attention(Value q, Value k, Value v, AttentionOptions options) {
   if (options.window > 0 && options.window < k.dim(1)) attributes.set("window", options.window);
   if (options.soft_cap > 0) attributes.set("soft_cap", options.soft_cap);
   if (options.positions) {
-    require(!options.causal && options.dropout == 0 && !options.key_mask,
-            "attention: positions say what is seen; leave out causal, dropout and key_mask");
+    require(!options.causal && options.dropout == 0 && !options.key_mask && !options.segments,
+            "attention: positions say what is seen; leave out causal, dropout, key_mask and "
+            "segments");
     return recorder(q).emit_one(ops::cached_attention, {q, k, v, options.positions}, attributes);
   }
   attributes.set("causal", std::int64_t{options.causal});
@@ -218,6 +239,8 @@ Value attention(Value q, Value k, Value v, AttentionOptions options) {
   if (!options.repeats) attributes.set("varies", std::int64_t{1});
   Values operands = {q, k, v};
   if (options.key_mask) operands.push_back(options.key_mask);
+  if (options.segments)
+    operands.insert(operands.end(), {options.segments, options.segments});  // of queries, of keys
   return recorder(q).emit(ops::attention, operands, attributes)[0];
 }
 

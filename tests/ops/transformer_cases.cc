@@ -136,17 +136,29 @@ struct AttentionCase {
   bool causal = false, mask = false;
   std::int64_t window = 0;
   double soft_cap = 0;
+  bool segments = false;
   const Tensor* positions = nullptr;  ///< of a cache
 };
 
+/// The operands from `first` on that hide keys.
+struct Hiding {
+  const Tensor *mask = nullptr, *query_segments = nullptr, *key_segments = nullptr;
+  Hiding(const AttentionCase& c, const std::vector<Tensor>& v, std::size_t first) {
+    if (c.mask) mask = &v[first++];
+    if (c.segments) query_segments = &v[first], key_segments = &v[first + 1];
+  }
+};
+
 /// Whether query t of row b sees key s: only the last `window` of those up to its own.
-bool is_seen(const AttentionCase& c, const Tensor* mask, std::int64_t b, std::int64_t t,
+bool is_seen(const AttentionCase& c, const Hiding& hiding, std::int64_t b, std::int64_t t,
              std::int64_t s) {
   const std::int64_t own = c.positions != nullptr ? std::int64_t(c.positions->at({b})) + t
                            : c.causal             ? t + c.keys - c.queries
                                                   : c.keys - 1;
   return s <= own && (c.window == 0 || s > own - c.window) &&
-         (mask == nullptr || mask->at({b, s}) != 0);
+         (hiding.mask == nullptr || hiding.mask->at({b, s}) != 0) &&
+         (hiding.key_segments == nullptr ||
+          hiding.query_segments->at({b, t}) == hiding.key_segments->at({b, s}));
 }
 
 /// A product of q and k as the score, and the derivative of that.
@@ -166,21 +178,21 @@ double product_of(const AttentionCase& c, const Tensor& q, const Tensor& k, std:
 
 /// exp(score - shift) of (row, query, head) and a key it sees, else 0.
 double probability(const AttentionCase& c, double scale, const Tensor& q, const Tensor& k,
-                   const Tensor* mask, std::int64_t b, std::int64_t t, std::int64_t h,
+                   const Hiding& hiding, std::int64_t b, std::int64_t t, std::int64_t h,
                    std::int64_t s, double shift) {
-  if (!is_seen(c, mask, b, t, s)) return 0;
+  if (!is_seen(c, hiding, b, t, s)) return 0;
   return std::exp(score_of(c, scale, product_of(c, q, k, b, t, h, s)).first - shift);
 }
 
 Reference attention(const AttentionCase& c, double scale) {
   return [=](const std::vector<Tensor>& v) {
     Tensor y = empty(v[0].shape), lse = empty({c.batch, c.heads, c.queries});
-    const Tensor* const mask = c.mask ? &v[3] : nullptr;
+    const Hiding hiding(c, v, 3);
     for_each({c.batch, c.queries, c.heads}, [&](const Shape& at) {
       double sum = 0;
       std::vector<double> values(static_cast<std::size_t>(c.width));
       for (std::int64_t s = 0; s < c.keys; ++s) {
-        const double p = probability(c, scale, v[0], v[1], mask, at[0], at[1], at[2], s, 0);
+        const double p = probability(c, scale, v[0], v[1], hiding, at[0], at[1], at[2], s, 0);
         sum += p;
         for (std::int64_t d = 0; d < c.width; ++d)
           values[std::size_t(d)] += p * v[2].at({at[0], s, at[2] / (c.heads / c.key_heads), d});
@@ -197,11 +209,11 @@ Reference attention(const AttentionCase& c, double scale) {
 Reference attention_grad(const AttentionCase& c, double scale) {
   return [=](const std::vector<Tensor>& v) {
     Tensor dq = empty(v[1].shape), dk = empty(v[2].shape), dv = dk;
-    const Tensor* const mask = c.mask ? &v[6] : nullptr;
+    const Hiding hiding(c, v, 6);
     for_each({c.batch, c.queries, c.heads, c.keys}, [&](const Shape& at) {
       const std::int64_t b = at[0], t = at[1], h = at[2], s = at[3],
                          kh = h / (c.heads / c.key_heads);
-      const double p = probability(c, scale, v[1], v[2], mask, b, t, h, s, v[5].at({b, h, t}));
+      const double p = probability(c, scale, v[1], v[2], hiding, b, t, h, s, v[5].at({b, h, t}));
       double dp = 0;
       for (std::int64_t d = 0; d < c.width; ++d)
         dp += v[0].at({b, t, h, d}) * (v[3].at({b, s, kh, d}) - v[4].at({b, t, h, d}));
@@ -223,10 +235,10 @@ Attributes attributes_of(const AttentionCase& c, double scale) {
   return attributes;
 }
 
-/// Points that are computed: of a window w of S keys, the share w (2 S - w) / S² of all.
-double points_of(const AttentionCase& c) {
+/// FLOPs of so many per point: of a window w of S keys, the share w (2 S - w) / S² of all.
+double flops_of(const AttentionCase& c, double per_point) {
   const double share = c.window > 0 ? std::min(1.0, double(c.window) / double(c.keys)) : 1;
-  return double(c.batch * c.queries * c.heads * c.keys * c.width) * share * (2 - share);
+  return per_point * share * (2 - share) * double(c.batch * c.queries * c.heads * c.keys * c.width);
 }
 
 void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c) {
@@ -241,10 +253,14 @@ void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c
   if (c.mask)
     for (auto* operands : {&forward, &backward})
       operands->push_back({{u8, {c.batch, c.keys}}, 0, 1});
-  const double points = points_of(c);
-  table.push_back({&ops::attention, forward, attention(c, scale), 4 * points, attributes});
+  if (c.segments)
+    for (auto* operands : {&forward, &backward}) {
+      operands->push_back({{i32, {c.batch, c.queries}}, 0, 2});
+      operands->push_back({{i32, {c.batch, c.keys}}, 0, 2});
+    }
+  table.push_back({&ops::attention, forward, attention(c, scale), flops_of(c, 4), attributes});
   table.push_back(
-      {&ops::attention_grad, backward, attention_grad(c, scale), 10 * points, attributes});
+      {&ops::attention_grad, backward, attention_grad(c, scale), flops_of(c, 10), attributes});
 }
 
 Reference cached_attention(const AttentionCase& c, double scale) {
@@ -264,7 +280,7 @@ void add_cached_attention(std::vector<Case>& table, DType dtype, const Attention
   table.push_back({&ops::cached_attention,
                    {q, k, k, positions},
                    cached_attention(c, 0.5),
-                   4 * points_of(c),
+                   flops_of(c, 4),
                    attributes_of(c, 0.5)});
 }
 
@@ -343,6 +359,12 @@ std::vector<Case> transformer_cases() {
   add_attention(table, f32, {1, 130, 2, 130, 1, 3, true, false, 1});
   add_attention(table, bf16, {1, 140, 2, 150, 1, 16, true, false, 40});
   add_attention(table, f16, {2, 3, 4, 5, 2, 16, true, false, 2, 1});
+  // Segments.
+  add_attention(table, f64, {2, 5, 4, 5, 2, 4, true, false, 0, 0, true});
+  add_attention(table, f64, {2, 4, 2, 6, 2, 3, false, true, 0, 0.9, true});
+  add_attention(table, f32, {2, 70, 1, 130, 1, 8, true, false, 60, 0, true});
+  add_attention(table, bf16, {2, 66, 2, 70, 1, 16, true, false, 0, 0, true});
+  add_attention(table, f16, {2, 3, 4, 5, 2, 16, true, true, 0, 0, true});
   add_cached_attention(table, f64, {2, 3, 4, 9, 2, 2, false, false, 4, 0.8});
   add_cached_attention(table, f32, {2, 1, 4, 150, 1, 33, false, false, 20, 1.1}, 100);
   add_cached_attention(table, f32, {1, 66, 2, 230, 2, 16, false, false, 75}, 130);

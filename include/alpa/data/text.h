@@ -94,5 +94,15 @@ Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t len
                       std::optional<std::uint64_t> seed = {}, BatchOptions options = {},
                       std::int64_t stride = 0);
 
+/// Batches of documents in rows of `length` tokens: "tokens", "labels", "segments" and "positions",
+/// i32 [batch, length]. A document of n tokens is n - 1 of them, each with the next one as label;
+/// longer ones are cut. Each goes into the first row with room for it; what is left of a row is
+/// padding, of label -1 and segment 0. Documents of a row have segments 1, 2, …. With a seed, the
+/// order of rows is a function of (seed, epoch). Throws Error if no document has two tokens, or
+/// `length` is below 1.
+Batches packed_batches(const std::vector<std::vector<std::int32_t>>& documents, std::int64_t batch,
+                       std::int64_t length, std::optional<std::uint64_t> seed = {},
+                       BatchOptions options = {});
+
 }  // namespace alpa
 #pragma GCC visibility pop

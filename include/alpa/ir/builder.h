@@ -16,7 +16,8 @@ namespace alpa {
 
 namespace nn {
 class KeyValueCache;  // alpa/nn/transformer.h
-}
+class Documents;
+}  // namespace nn
 
 class Builder;
 class Recorder;  // the library's own: src/ir/recorder.h
@@ -153,6 +154,9 @@ class Builder {
   /// Makes attention read earlier tokens in `cache` and add new ones to it; null: none.
   virtual void set_cache(nn::KeyValueCache* cache) = 0;
   virtual nn::KeyValueCache* cache() const = 0;  ///< see `set_cache`
+  /// Makes attention see tokens of the same document alone; null: all.
+  virtual void set_documents(nn::Documents* documents) = 0;
+  virtual nn::Documents* documents() const = 0;  ///< see `set_documents`
 
  protected:
   Builder() = default;

@@ -214,6 +214,11 @@ class Decoder {
   LossAndMetrics loss(Value tokens, Value labels) const {
     return nn::cross_entropy((*this)(tokens), labels);
   }
+  /// The same of documents in rows: a batch of `packed_batches`, whose labels -1 do not count.
+  LossAndMetrics packed_loss(const Batch& b) const {
+    const nn::Documents documents(b["segments"], b["positions"]);
+    return nn::cross_entropy((*this)(b["tokens"]), b["labels"], {.ignored_label = -1});
+  }
 
  private:
   Value embed(Value tokens) const {

@@ -107,11 +107,33 @@ class KeyValueCache {
   std::int64_t layers_ = 0;
 };
 
+/// Several documents in a row of tokens, as `packed_batches` makes them. During its lifetime, layers
+/// of the builder find it: `SelfAttention` sees tokens of the same document alone, and `positions`
+/// are those in the document.
+class Documents {
+ public:
+  /// Numbers of the tokens' documents in their row, and positions in these, both i32 [B, T].
+  Documents(Value segments, Value positions)
+      : in_(*segments.builder, this), segments_(segments), positions_(positions) {
+    require(segments.rank() == 2 && segments.dtype() == i32 && positions.type() == segments.type(),
+            "nn::Documents: segments are {} and positions {}; both must be i32 [B, T]",
+            to_string(segments.type()), to_string(positions.type()));
+  }
+
+  Value segments() const { return segments_; }    ///< of the tokens
+  Value positions() const { return positions_; }  ///< of the tokens
+
+ private:
+  BuilderScope<Documents*, &Builder::documents, &Builder::set_documents> in_;
+  Value segments_, positions_;
+};
+
 /// Positions of tokens [B, T, …]: 0, 1, …, i32 [T]; those of new tokens, i32 [B, T], while
-/// `generate`'s steps are recorded.
+/// `generate`'s steps are recorded; those in `Documents`, i32 [B, T].
 inline Value positions(Value tokens) {
-  const KeyValueCache* const cache = tokens.builder->cache();
-  return cache ? cache->positions() : iota(tokens, {i32, {tokens.dim(1)}});
+  if (const KeyValueCache* const cache = tokens.builder->cache()) return cache->positions();
+  if (const Documents* const documents = tokens.builder->documents()) return documents->positions();
+  return iota(tokens, {i32, {tokens.dim(1)}});
 }
 
 /// The tokens of x [B, T, C] that a head has to predict from: all, but while `generate`'s steps are
@@ -186,6 +208,8 @@ class SelfAttention {
     options.causal = options_.causal;
     options.dropout = x.builder->training() ? options_.dropout : 0;
     options.key_mask = key_mask;
+    if (const Documents* const documents = x.builder->documents())
+      options.segments = documents->segments();
     options.repeats = options_.repeats;
     return project(attention(h.queries, h.keys, h.values, options));
   }

@@ -219,6 +219,9 @@ struct AttentionOptions {
   double dropout = 0;                ///< rate, of the probabilities
   std::optional<double> scale = {};  ///< of the products; default 1/sqrt(D)
   Value key_mask = {};               ///< u8 [B, S]: 0 marks keys that nobody sees
+  /// i32 [B, S] with T = S: a query sees the keys with its own number alone, such as those of one
+  /// of several documents in a row.
+  Value segments = {};
   /// Sliding window (Beltagy et al. 2020): a query sees the last `window` of the keys that `causal`
   /// or `positions` show it; 0: all of them.
   std::int64_t window = 0;

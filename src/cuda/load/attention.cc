@@ -18,30 +18,26 @@ const StepNumbers* step_of(const KernelCall& call) {
   return reinterpret_cast<const StepNumbers*>(call.step);
 }
 
-/// Operand `at`, if there is one.
-const std::uint8_t* mask_of(const KernelCall& call, std::size_t at) {
-  return call.inputs.size() > at ? call.inputs[at].as<std::uint8_t>() : nullptr;
-}
-
 /// The kernels of our own.
 Launch load_plain(const AttentionLaunch& launch) {
   if (!launch.is_gradient)
     return [s = launch.shape](const KernelCall& now, Stream stream) {
       const auto in = [&](int i) { return now.inputs[i].data; };
-      check_queued(
-          run_attention(
-              s, {in(0), in(1), in(2), mask_of(now, 3), now.outputs[0].data, now.outputs[1].data},
-              step_of(now), stream),
-          "attention");
+      check_queued(run_attention(s,
+                                 {in(0), in(1), in(2), kernels::hidden_keys(now, 3),
+                                  now.outputs[0].data, now.outputs[1].data},
+                                 step_of(now), stream),
+                   "attention");
     };
   return [s = launch.shape](const KernelCall& now, Stream stream) {
     const auto in = [&](int i) { return now.inputs[i].data; };
-    check_queued(run_attention_grad(s,
-                                    {in(0), in(1), in(2), in(3), in(4), in(5), mask_of(now, 6),
-                                     aligned(now.workspace, kDnnAlignment), now.outputs[0].data,
-                                     now.outputs[1].data, now.outputs[2].data},
-                                    step_of(now), stream),
-                 "gradient of attention");
+    check_queued(
+        run_attention_grad(s,
+                           {in(0), in(1), in(2), in(3), in(4), in(5), kernels::hidden_keys(now, 6),
+                            aligned(now.workspace, kDnnAlignment), now.outputs[0].data,
+                            now.outputs[1].data, now.outputs[2].data},
+                           step_of(now), stream),
+        "gradient of attention");
   };
 }
 
@@ -124,7 +120,12 @@ Launch load_cached_attention(const OpDef&, const KernelCall& call, const Gpu&) {
   return [s = kernels::cached_attention_shape(call)](const KernelCall& now, Stream stream) {
     const auto in = [&](int i) { return now.inputs[i].data; };
     check_queued(run_attention(s,
-                               {in(0), in(1), in(2), nullptr, now.outputs[0].data, nullptr,
+                               {in(0),
+                                in(1),
+                                in(2),
+                                {},
+                                now.outputs[0].data,
+                                nullptr,
                                 now.inputs[3].as<std::int32_t>()},
                                step_of(now), stream),
                  "attention over a cache");
