@@ -8,7 +8,6 @@
 
 #include "alpa/optim/adafactor.h"
 #include "alpa/optim/adam.h"
-#include "alpa/optim/lamb.h"
 #include "alpa/optim/lion.h"
 #include "alpa/optim/sgd.h"
 #include "src/base/json.h"

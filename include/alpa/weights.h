@@ -43,8 +43,8 @@ void load_weights(TrainState& state, const TensorFile& file, const WeightMap& ma
 void load_weights(TrainState& state, const std::string& path, const WeightMap& map);
 
 /// Adds every adapter of the state (`StepOptions::lora`) to the kernel beside it, and makes its
-/// "lora_b" zero: the state computes what it did, and so does one without adapters. Returns how many
-/// there were.
+/// "lora_b" zero: the state computes what it did, and so does one without adapters. Returns how
+/// many there were.
 int merge_adapters(TrainState& state, const Lora& lora);
 
 /// What a file and a state that are read by own names do not have in common.

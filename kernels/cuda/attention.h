@@ -9,8 +9,8 @@
 
 namespace alpa::cuda {
 
-/// With `positions`, of a cache, shape.visible of row b is positions[b] more; nothing else is hidden
-/// then, and lse is null. `step` is device memory, as for `run_random`.
+/// With `positions`, of a cache, shape.visible of row b is positions[b] more; nothing else is
+/// hidden then, and lse is null. `step` is device memory, as for `run_random`.
 struct AttentionTensors {
   const void *q, *k, *v;
   kernels::HiddenKeys hidden;

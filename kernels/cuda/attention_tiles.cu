@@ -34,8 +34,8 @@ struct WarpLane {
   __device__ int column(int n, int i) const { return n * 8 + pair + i % 2; }
 };
 
-/// What a kernel is compiled for. In the packed forms rows are copied in packs of 16 bytes beside
-/// the products of the tile before, and written in pairs. All else is slower.
+/// What a kernel is compiled for. Packed rows are copied in packs of 16 bytes beside the products
+/// of the tile before, and written in pairs. All else is slower.
 enum class Form : std::uint8_t {
   general,
   plain,    ///< packed, no dropout
@@ -546,14 +546,15 @@ using FormOf = std::integral_constant<Form, value>;
 
 /// visit(form, T{}, width) for the padded width of heads; `are_aligned`: all tensors, to 16 bytes.
 template <class Visit>
-Status with_tiles(const AttentionShape& s, bool are_aligned, bool has_segments,
+Status with_tiles(const AttentionShape& s, bool are_aligned, const kernels::HiddenKeys& hidden,
                   const Visit& visit) {
   const auto with_width = [&](auto form, auto element) {
     if (s.width <= 64) return visit(form, element, std::integral_constant<int, 64>());
     return visit(form, element, std::integral_constant<int, 128>());
   };
   const auto with_form = [&](auto element) {
-    if (s.soft_cap > 0 || has_segments) return with_width(FormOf<Form::masked>(), element);
+    if (s.soft_cap > 0 || hidden.query_segments != nullptr)
+      return with_width(FormOf<Form::masked>(), element);
     if (s.width % 8 != 0 || !are_aligned) return with_width(FormOf<Form::general>(), element);
     return s.dropout > 0 ? with_width(FormOf<Form::dropped>(), element)
                          : with_width(FormOf<Form::plain>(), element);
@@ -572,30 +573,27 @@ bool are_aligned(std::initializer_list<const void*> tensors) {
 Status run_attention_tiles(const AttentionShape& s, const AttentionTensors& x,
                            const StepNumbers* step, Stream stream) {
   const bool aligned = are_aligned({x.q, x.k, x.v, x.y});
-  return with_tiles(
-      s, aligned, x.hidden.query_segments != nullptr, [&](auto form, auto element, auto width) {
-        return launch(attend_tiles<form.value, decltype(element), width.value>,
-                      blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
-      });
+  return with_tiles(s, aligned, x.hidden, [&](auto form, auto element, auto width) {
+    return launch(attend_tiles<form.value, decltype(element), width.value>,
+                  blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
+  });
 }
 
 Status run_attention_grad_tiles(const AttentionShape& s, const AttentionGradTensors& x,
                                 const StepNumbers* step, Stream stream) {
   const bool aligned = are_aligned({x.dy, x.q, x.k, x.v, x.dq, x.dk, x.dv});
-  return with_tiles(
-      s, aligned, x.hidden.query_segments != nullptr, [&](auto form, auto element, auto width) {
-        using T = decltype(element);
-        Status status =
-            launch(differentiate_query_tiles<form.value, T, width.value>,
-                   blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
-        if (status != cudaSuccess) return status;
-        const auto of_keys = differentiate_key_tiles<form.value, T, width.value>;
-        constexpr int shared = sizeof(KeyTiles<width.value>);  // more than 48 KB are asked for
-        status = cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-        if (status != cudaSuccess) return status;
-        return launch(of_keys, blocks_of(s.batch, s.key_heads, s.keys), kThreads, shared, stream, s,
-                      x, step);
-      });
+  return with_tiles(s, aligned, x.hidden, [&](auto form, auto element, auto width) {
+    using T = decltype(element);
+    Status status = launch(differentiate_query_tiles<form.value, T, width.value>,
+                           blocks_of(s.batch, s.heads, s.queries), kThreads, 0, stream, s, x, step);
+    if (status != cudaSuccess) return status;
+    const auto of_keys = differentiate_key_tiles<form.value, T, width.value>;
+    constexpr int shared = sizeof(KeyTiles<width.value>);  // more than 48 KB are asked for
+    status = cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (status != cudaSuccess) return status;
+    return launch(of_keys, blocks_of(s.batch, s.key_heads, s.keys), kThreads, shared, stream, s, x,
+                  step);
+  });
 }
 
 }  // namespace alpa::cuda

@@ -61,7 +61,7 @@ double head_width(const DecoderOptions& o) {
   return static_cast<double>(o.head_width > 0 ? o.head_width : o.hidden / o.heads);
 }
 
-/// YaRN also scales cosines and sines, those of queries and of keys: here the scores, by the square.
+/// YaRN also scales cosines and sines, of queries and of keys: here the scores, by the square.
 RotaryScaling yarn_scaling(const JsonObject& rotary, DecoderOptions& o) {
   rotary.expect("truncate", true);
   for (const char* key : {"mscale", "mscale_all_dim"})

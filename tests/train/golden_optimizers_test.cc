@@ -1,7 +1,6 @@
 // Three steps of every optimizer, and schedules, against Optax and torch:
 // tests/golden/optimizers.py.
 #include <alpa/alpa.h>
-#include <alpa/optim/muon.h>
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -22,8 +22,8 @@ struct DenseOptions {
   std::string name = {};  ///< the layer's own; default: its position or kind (`Scope`)
 };
 
-/// y, what a layer makes of x [..., in], with the layer's adapter if it is asked for one. For layers
-/// of your own whose result is a product with a kernel [in, features].
+/// y, what a layer makes of x [..., in], with the layer's adapter if it is asked for one. For
+/// layers of your own whose result is a product with a kernel [in, features].
 inline Value adapted(const Scope& in, Value x, Value y) {
   const std::optional<Lora> lora = in.lora();
   if (!lora) return y;

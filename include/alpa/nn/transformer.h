@@ -107,9 +107,9 @@ class KeyValueCache {
   std::int64_t layers_ = 0;
 };
 
-/// Several documents in a row of tokens, as `packed_batches` makes them. During its lifetime, layers
-/// of the builder find it: `SelfAttention` sees tokens of the same document alone, and `positions`
-/// are those in the document.
+/// Several documents in a row of tokens, as `packed_batches` makes them. During its lifetime,
+/// layers of the builder find it: `SelfAttention` sees tokens of the same document alone, and
+/// `positions` are those in the document.
 class Documents {
  public:
   /// Numbers of the tokens' documents in their row, and positions in these, both i32 [B, T].
