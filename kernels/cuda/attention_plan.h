@@ -18,8 +18,8 @@ AttentionLaunch attention_launch(const KernelCall& call);
 
 /// Why cuDNN is not asked for it, "" if it is: bf16 and f16, no mask, segments, window, soft cap or
 /// dropout, heads of a multiple of 8 elements up to 128, and queries that see all keys, or keys up
-/// to a diagonal that starts at the first or ends at the last key. The gradient of a key head has to
-/// fit into 2 GiB of workspace, and to be of more than one query and one key.
+/// to a diagonal that starts at the first or ends at the last key. The gradient of a key head has
+/// to fit into 2 GiB of workspace, and to be of more than one query and one key.
 std::string dnn_refusal(const AttentionLaunch& launch);
 /// Whether there is no refusal, and something to compute.
 bool suits_dnn(const AttentionLaunch& launch);
