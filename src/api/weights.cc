@@ -287,10 +287,6 @@ void write_weight(const Array& whole, const WeightName& name,
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// kernel [in, out] + factor · a [in, rank] · b [rank, out], in T.
 template <class T>
 Array with_adapter(const Array& kernel, const Array& a, const Array& b, double factor) {

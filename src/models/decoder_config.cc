@@ -10,6 +10,7 @@ namespace alpa::models {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  ///< extents and tokens
+constexpr std::int64_t kMostExperts = 4096;
 
 std::int64_t size(const JsonObject& config, const char* key) { return config.whole(key, 1, kMost); }
 
@@ -222,7 +223,7 @@ void vary_qwen3(const JsonObject& config, DecoderOptions& o) {
 /// Experts of every block.
 void read_experts(const JsonObject& config, const char* count, DecoderOptions& o) {
   DecoderExperts& experts = o.variant.experts;
-  experts.count = size(config, count);
+  experts.count = config.whole(count, 1, kMostExperts);
   experts.choices = static_cast<int>(config.whole("num_experts_per_tok", 1, experts.count));
 }
 

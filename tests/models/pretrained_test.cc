@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <filesystem>
+#include <random>
 #include <sstream>
 
 #include "alpa/models/pretrained.h"
@@ -328,7 +329,7 @@ TEST_CASE("members that go with a family are checked") {
   CHECK(mistake("gemma", "hidden_act", "silu") ==
         "hidden_act: found \"silu\", expected \"gelu_pytorch_tanh\" or \"gelu\"");
   CHECK(mistake("mixtral", "num_local_experts", 0) ==
-        "num_local_experts: found 0, expected a whole number from 1 to 2147483647");
+        "num_local_experts: found 0, expected a whole number from 1 to 4096");
   llama.set("config.json", "/num_local_experts", 4);
   CHECK(mistake("mixtral", "num_experts_per_tok", 5) ==
         "num_experts_per_tok: found 5, expected a whole number from 1 to 4");
@@ -341,6 +342,47 @@ TEST_CASE("members that go with a family are checked") {
         "layer_types: found a list, expected one for each of 2 blocks");
   CHECK(mistake("gemma2", "layer_types", {"full_attention", "chunked_attention"})
             .starts_with("layer_types: found a list, expected \"full_attention\" and"));
+}
+
+TEST_CASE("mutated configurations are read, or refused in a line") {
+  const TemporaryFolder folder("pretrained_test_mutated");
+  fs::create_directories(folder.path());
+  const std::string path = folder.path() + "/config.json";
+  std::mt19937 random(11);
+  const auto below = [&](std::size_t most) { return static_cast<std::size_t>(random() % most); };
+  int read = 0, refused = 0;
+  for (const std::string model :
+       {"gpt2", "llama", "qwen3-window", "mixtral", "gemma2", "gemma3", "phi4"}) {
+    const std::string config = golden_text("pretrained/" + model + "/config.json");
+    for (int i = 0; i < 430; ++i) {
+      std::string text = config;
+      for (std::size_t change = 0; change <= below(3); ++change) {
+        const std::size_t at = below(text.size());
+        const std::size_t digit = text.find_first_of("0123456789", at);
+        if (below(2) == 0 && digit != text.npos)
+          text[digit] = "0123456789-.e"[below(13)];
+        else if (below(3) == 0)
+          text.erase(at, 1 + below(8));
+        else
+          text[at] = "0123456789[]{}\"':,tfn"[below(22)];
+      }
+      write_file(path, text);
+      CAPTURE(text);
+      try {
+        const models::DecoderOptions options = models::read_decoder_options(path);
+        CHECK(options.layers >= 1);
+        CHECK(options.heads >= 1);
+        ++read;
+      } catch (const Error& error) {
+        const std::string mistake = error.what();
+        CHECK(mistake.starts_with(path + ": "));
+        CHECK(mistake.find('\n') == mistake.npos);
+        ++refused;
+      }
+    }
+  }
+  CHECK(read > 500);
+  CHECK(refused > 500);
 }
 
 TEST_CASE("every field of config.json must be of its kind") {
