@@ -159,8 +159,10 @@ constexpr std::pair<const char*, int> kLocal[] = {
     {"combine_packs<double, (alpa::Combiner)2, 2, 5>", 116},
     {"combine_packs<unsigned char, (alpa::Combiner)1, 16, 5>", 22},
     {"correlate_slopes<double>", 2},
-    {"differentiate_key_tiles<(Form)3, alpa::Bf16, 64>", 16},  // the derivatives of a soft cap
+    {"differentiate_key_tiles<(Form)3, alpa::Bf16, 64>", 16},  // soft caps and segments
     {"differentiate_key_tiles<(Form)3, alpa::F16, 64>", 16},
+    {"differentiate_query_tiles<(Form)3, alpa::Bf16, 128>", 78},
+    {"differentiate_query_tiles<(Form)3, alpa::F16, 128>", 78},
     {"interpret<double>", 5},
     {"turn_pairs<alpa::Bf16>", 5},
     {"turn_pairs<alpa::F16>", 5},

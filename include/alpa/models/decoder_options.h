@@ -30,7 +30,7 @@ struct DecoderExperts {
   double capacity_factor = 0;
 };
 
-/// What a model of the families that vary Llama does otherwise; the defaults are Llama's.
+/// Differences of a family from Llama; the defaults are Llama's.
 struct DecoderVariant {
   DecoderNames names = DecoderNames::llama;  ///< of the weights in files
   bool head_norms = false;       ///< RMS norms of each head's queries and keys (Qwen3, Gemma 3)

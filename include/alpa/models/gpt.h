@@ -51,7 +51,7 @@ class DecoderBlock {
   static bool has_window(const DecoderVariant& v, std::int64_t index) {
     return v.window > 0 && (v.windowed.empty() || v.windowed.at(static_cast<std::size_t>(index)));
   }
-  /// What attention or the feed-forward layer gives, behind its norm if it has one.
+  /// The result x of attention or of the feed-forward layer, behind its norm if it has one.
   Value behind(std::size_t norm, Value x) const {
     return norms_behind_.empty() ? x : norms_behind_[norm](x);
   }
