@@ -73,8 +73,11 @@ std::optional<DType> computed_type(std::span<const TensorType> operands,
   return {};
 }
 
-/// True of attention's gradient, which alone of the operators with scores has three results.
-bool is_attention_grad(const Rule& rule) { return rule.results.size() == 3; }
+/// True of attention's gradient: it has more FLOPs per point than attention's 4, and with a window,
+/// which lessens both, three results.
+bool is_attention_grad(const Rule& rule) {
+  return rule.flops_per_point > 4 || rule.results.size() == 3;
+}
 
 /// Of products, or of fused attention where it has a rate.
 double flop_rate(const CostModel& model, const Rule& rule, std::optional<DType> dtype) {
