@@ -91,6 +91,16 @@ Task decoder_task(const Flags& flags) {
   return task_of(flags, Decoder(options), adapters_of(flags, options));
 }
 
+/// Throws Error where `save` would, before the training.
+void check_saving(const Flags& flags, const DecoderOptions& options,
+                  const std::optional<Lora>& lora) {
+  cli::require_effect(flags.given, "--save-folder", !flags.pretrained,
+                      "without a folder of --load, whose other files it takes");
+  if (!flags.save.empty() || !flags.save_folder.empty()) hugging_face_names(options);
+  if (!flags.save_folder.empty()) check_save_pretrained(flags.save_folder, *flags.pretrained);
+  if (!flags.save_adapter.empty()) check_peft(options, *lora);
+}
+
 /// The files of --save-adapter and --save, whose weights have the adapters added to them.
 void save(const Flags& flags, TrainState& state, const DecoderOptions& options,
           const std::optional<Lora>& lora) {
@@ -106,12 +116,10 @@ void save(const Flags& flags, TrainState& state, const DecoderOptions& options,
 void train_decoder(Flags& flags) {
   read_folder(flags);
   const DecoderOptions options = options_of(flags);
-  if (!flags.save.empty()) hugging_face_names(options);  // throws before the training
-  cli::require_effect(flags.given, "--save-folder", !flags.pretrained,
-                      "without a folder of --load, whose other files it takes");
   const std::optional<Prompts> prompts = prompts_of(flags, options);
   const Decoder decoder(options);
   const Adapters adapters = adapters_of(flags, options);
+  check_saving(flags, options, adapters.lora);
   if (only_writes(flags)) return write_with_weights(flags, *prompts, decoder, adapters);
   std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder, adapters); });
   if (!run) return;

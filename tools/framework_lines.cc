@@ -45,10 +45,6 @@ std::string memory_arguments(const FrameworkPlan& found) {
   return text;
 }
 
-std::int64_t head_width(const models::DecoderOptions& o) {
-  return o.head_width > 0 ? o.head_width : o.hidden / o.heads;
-}
-
 /// What a framework's model of a decoder may have beside Llama's.
 struct Reach {
   bool head_width = false, head_norms = false, windows = false, rotary_share = false;
@@ -266,7 +262,7 @@ Lines maxtext_lines(const Subject& subject, const FrameworkPlan& found) {
       fmt::format("base_mlp_dim: {}", o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden),
       fmt::format("base_num_query_heads: {}", o.heads),
       fmt::format("base_num_kv_heads: {}", o.key_heads > 0 ? o.key_heads : o.heads),
-      fmt::format("head_dim: {}", head_width(o)),
+      fmt::format("head_dim: {}", models::head_width_of(o)),
       fmt::format("vocab_size: {}", o.vocabulary),
       "decoder_block: 'llama2'",
       fmt::format("logits_via_embedding: {}", o.tied_head),

@@ -156,16 +156,13 @@ MethodResult searched(const std::string& name, const Subject& subject, const Met
 
 std::vector<std::string> parse_methods(const std::string& text) {
   std::vector<std::string> methods;
-  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string word = text.substr(at, end - at);
+  for (const std::string& word : cli::parts_of_list(text)) {
     require(std::ranges::find(kMethods, word) != kMethods.end(),
             "--compare: \"{}\" is no method to compare; these are {}", excerpt(word),
             fmt::join(kMethods, ", "));
     require(std::ranges::find(methods, word) == methods.end(), "--compare: {} is given twice",
             word);
     methods.push_back(word);
-    at = end + 1;
   }
   return methods;
 }

@@ -39,26 +39,18 @@ std::vector<cli::Flag> decoder_rows(Flags& flags) {
 
 std::vector<cli::Flag> adapter_rows(Flags& flags) {
   using namespace cli;
-  return {whole("--lora", &flags.lora,
-                "rank of adapters of Dense layers (LoRA), which alone are trained; 0: none", 0),
-          number("--lora-alpha", &flags.lora_alpha,
-                 "adapters are scaled by this number over the rank; 0: twice the rank", 0, 1e6),
-          text("--lora-targets", &flags.lora_targets,
-               "patterns of the layers with adapters, between commas"),
-          text("--adapter", &flags.adapter,
-               "start with the adapters of this folder of Hugging Face's PEFT, which alone are "
-               "trained")};
-}
-
-/// The parts of a text between commas.
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
+  return {
+      whole("--lora", &flags.lora,
+            "rank of adapters of Dense layers (LoRA), which alone are trained and have --dropout, "
+            "too; 0: none",
+            0),
+      number("--lora-alpha", &flags.lora_alpha,
+             "adapters are scaled by this number over the rank; 0: twice the rank", 0, 1e6),
+      text("--lora-targets", &flags.lora_targets,
+           "patterns of the layers with adapters, between commas"),
+      text("--adapter", &flags.adapter,
+           "start with the adapters of this folder of Hugging Face's PEFT, which alone are "
+           "trained")};
 }
 
 std::vector<cli::Flag> text_rows(Flags& flags) {
@@ -169,7 +161,7 @@ Adapters adapters_of(const Flags& flags, const DecoderOptions& options) {
     adapters.lora = adapters.loaded->lora;
   } else if (flags.lora > 0) {
     adapters.lora =
-        Lora{.targets = parts_of(flags.lora_targets),
+        Lora{.targets = cli::parts_of_list(flags.lora_targets),
              .rank = flags.lora,
              .alpha = flags.lora_alpha > 0 ? flags.lora_alpha : 2 * static_cast<double>(flags.lora),
              .dropout = flags.dropout};

@@ -46,20 +46,21 @@ DecoderOptions gpt2_options(const JsonObject& config) {
 
 // ---- rotary positions
 
-/// The scaling of Llama 3.1 and later, or of YaRN, whose turns have other names.
-RotaryScaling scaling_by_turns(const JsonObject& rotary, const char* low, const char* high) {
-  const RotaryScaling scaling{
-      .factor = rotary.positive("factor"),
-      .original_positions = size(rotary, "original_max_position_embeddings"),
-      .low_turns = rotary.positive(low),
-      .high_turns = rotary.positive(high)};
+/// The scaling. Throws Error, naming the key `high`, unless its high turns exceed its low ones.
+RotaryScaling with_checked_turns(const JsonObject& rotary, const char* high,
+                                 const RotaryScaling& scaling) {
   if (scaling.high_turns <= scaling.low_turns)
     rotary.refuse(high, fmt::format("a number above {}", scaling.low_turns));
   return scaling;
 }
 
-double head_width(const DecoderOptions& o) {
-  return static_cast<double>(o.head_width > 0 ? o.head_width : o.hidden / o.heads);
+/// The scaling of Llama 3.1 and later.
+RotaryScaling llama3_scaling(const JsonObject& rotary) {
+  return with_checked_turns(rotary, "high_freq_factor",
+                            {.factor = rotary.positive("factor"),
+                             .original_positions = size(rotary, "original_max_position_embeddings"),
+                             .low_turns = rotary.positive("low_freq_factor"),
+                             .high_turns = rotary.positive("high_freq_factor")});
 }
 
 /// YaRN also scales cosines and sines, of queries and of keys: here the scores, by the square.
@@ -67,19 +68,19 @@ RotaryScaling yarn_scaling(const JsonObject& rotary, DecoderOptions& o) {
   rotary.expect("truncate", true);
   for (const char* key : {"mscale", "mscale_all_dim"})
     if (rotary.has(key)) rotary.refuse(key, "null");
-  RotaryScaling scaling{
+  const auto or_else = [&](const char* key, double otherwise) {
+    return rotary.has(key) ? rotary.positive(key) : otherwise;
+  };
+  const RotaryScaling scaling{
       .factor = rotary.positive("factor"),
       .original_positions = size_or(rotary, "original_max_position_embeddings", o.sequence),
-      .low_turns = rotary.has("beta_slow") ? rotary.positive("beta_slow") : 1,
-      .high_turns = rotary.has("beta_fast") ? rotary.positive("beta_fast") : 32,
+      .low_turns = or_else("beta_slow", 1),
+      .high_turns = or_else("beta_fast", 32),
       .yarn = true};
-  if (scaling.high_turns <= scaling.low_turns)
-    rotary.refuse("beta_fast", fmt::format("a number above {}", scaling.low_turns));
-  const double factor = rotary.has("attention_factor") ? rotary.positive("attention_factor")
-                        : scaling.factor > 1           ? 0.1 * std::log(scaling.factor) + 1
-                                                       : 1;
-  o.variant.score_scale = factor * factor / std::sqrt(head_width(o));
-  return scaling;
+  const double usual = scaling.factor > 1 ? 0.1 * std::log(scaling.factor) + 1 : 1,
+               factor = or_else("attention_factor", usual);
+  o.variant.score_scale = factor * factor / std::sqrt(static_cast<double>(head_width_of(o)));
+  return with_checked_turns(rotary, "beta_fast", scaling);
 }
 
 /// `type`: the key of the kind of scaling.
@@ -88,7 +89,7 @@ std::optional<RotaryScaling> read_scaling(const JsonObject& rotary, const char* 
   const std::string kind = rotary.text(type);
   if (kind == "default") return {};
   if (kind == "linear") return RotaryScaling{.factor = rotary.positive("factor")};
-  if (kind == "llama3") return scaling_by_turns(rotary, "low_freq_factor", "high_freq_factor");
+  if (kind == "llama3") return llama3_scaling(rotary);
   if (kind == "yarn") return yarn_scaling(rotary, o);
   rotary.refuse(type, "\"default\", \"linear\", \"llama3\" or \"yarn\"");
 }
@@ -97,11 +98,12 @@ std::optional<RotaryScaling> read_scaling(const JsonObject& rotary, const char* 
 void read_share(const JsonObject& config, DecoderOptions& o) {
   constexpr const char* kShare = "partial_rotary_factor";
   if (!config.has(kShare)) return;
-  const double share = config.positive(kShare), turned = share * head_width(o);
+  const double share = config.positive(kShare),
+               turned = share * static_cast<double>(head_width_of(o));
   if (share > 1 || std::floor(turned) != turned || std::fmod(turned, 2) != 0)
     config.refuse(kShare, fmt::format("1, or a share of the {} elements of a head that is an even "
                                       "number",
-                                      head_width(o)));
+                                      head_width_of(o)));
   o.variant.rotary_share = share;
 }
 
@@ -179,7 +181,7 @@ DecoderOptions llama_options(const JsonObject& config) {
     o.head_width = size(config, "head_dim");
   else
     check_heads(config, "num_attention_heads", o);
-  if (static_cast<std::int64_t>(head_width(o)) % 2 != 0)
+  if (head_width_of(o) % 2 != 0)
     config.refuse("head_dim", "an even number, as rotary positions turn pairs");
   if (o.head_width * o.heads == o.hidden) o.head_width = 0;
   if (o.key_heads > 0 && o.heads % o.key_heads != 0)

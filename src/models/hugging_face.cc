@@ -49,7 +49,7 @@ LayerNames attention_names(const DecoderOptions& o) {
     names.insert(names.end(), {{"attention.query_norm", "self_attn.q_norm"},
                                {"attention.key_norm", "self_attn.k_norm"}});
   if (o.variant.names != DecoderNames::phi3) return names;
-  const std::int64_t width = o.head_width > 0 ? o.head_width : o.hidden / o.heads,
+  const std::int64_t width = head_width_of(o),
                      keys = width * (o.key_heads > 0 ? o.key_heads : o.heads);
   for (std::size_t i = 0; i < 3; ++i)
     names[i].tensor = "self_attn.qkv_proj",

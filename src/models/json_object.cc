@@ -31,6 +31,10 @@ bool JsonObject::is_null(const char* key) const {
   return place_.contains(key) && place_.at(key).is_null();
 }
 
+bool JsonObject::is_text(const char* key) const {
+  return has(key) && place_.at(key).dump().starts_with('"');
+}
+
 bool JsonObject::is_empty(const char* key) const {
   const std::string text = place_.at(key).dump();
   return text == "[]" || text == "{}";

@@ -19,6 +19,7 @@ class JsonObject {
 
   bool has(const char* key) const;       ///< and it is not null
   bool is_null(const char* key) const;   ///< it is there, and null
+  bool is_text(const char* key) const;   ///< it is there, and a text
   bool is_empty(const char* key) const;  ///< it is a list or an object with nothing in it
   /// The member. Throws Error if it is absent or anything else.
   std::string text(const char* key) const;

@@ -1,6 +1,7 @@
 // src/models/peft.cc — adapters of decoders in folders of Hugging Face's PEFT
 #include "alpa/models/peft.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -8,6 +9,7 @@
 #include "alpa/models/hugging_face.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
+#include "src/base/wildcard.h"
 #include "src/models/json_object.h"
 
 namespace alpa::models {
@@ -63,9 +65,11 @@ void check_config(const JsonObject& config) {
   config.expect_one_of("bias", {"none"});
   for (const char* key : {"use_dora", "use_rslora", "lora_bias", "use_qalora"})
     config.expect(key, false);
-  for (const char* key :
-       {"rank_pattern", "alpha_pattern", "modules_to_save", "trainable_token_indices"})
+  for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save",
+                          "trainable_token_indices", "alora_invocation_tokens"})
     if (config.has(key) && !config.is_empty(key)) config.refuse(key, "null or nothing in it");
+  // Other words (PiSSA, OLoRA) say that the model's own weights were changed, too.
+  if (config.is_text("init_lora_weights")) config.expect_one_of("init_lora_weights", {"gaussian"});
 }
 
 Lora lora_of(const JsonObject& config) {
@@ -123,6 +127,13 @@ PeftAdapters read_peft(const std::string& folder, const DecoderOptions& options)
 void load_peft(TrainState& state, const PeftAdapters& adapters, const DecoderOptions& options) {
   const TensorFile file(adapters.weights);
   load_weights(state, file, names_of(layers_in(file, options)));
+}
+
+void check_peft(const DecoderOptions& options, const Lora& lora) {
+  adapted_layers(options, [&](const AdaptedLayer& layer) {
+    return std::ranges::any_of(
+        lora.targets, [&](const std::string& target) { return matches(target, layer.name); });
+  });
 }
 
 void save_peft(const TrainState& state, const std::string& folder, const DecoderOptions& options,

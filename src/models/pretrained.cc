@@ -66,13 +66,18 @@ void write_config(const std::string& from, const std::string& to, DType dtype) {
 
 }  // namespace
 
+void check_save_pretrained(const std::string& folder, const Pretrained& model) {
+  std::error_code absent;  // a folder that is not there yet is another one
+  require(!std::filesystem::equivalent(folder, model.folder, absent),
+          "{}: is the folder that the model was read from; give another one", excerpt(folder));
+}
+
 void save_pretrained(const TrainState& state, const std::string& folder, const Pretrained& model) {
   hugging_face_names(model.decoder);  // throws before anything is written
+  check_save_pretrained(folder, model);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   require(!failed, "{}: cannot be made: {}", excerpt(folder), failed.message());
-  require(!std::filesystem::equivalent(folder, model.folder, failed),
-          "{}: is the folder that the model was read from; give another one", excerpt(folder));
   write_config(model.folder + "/config.json", folder + "/config.json",
                state["tokens.table"].type().dtype);
   for (const char* file : kCopied)

@@ -251,6 +251,21 @@ TEST_CASE("alpa-gpt continues texts with adapters, tunes and saves them") {
   CHECK(largest_distance(TensorFile(out)["logits"], adapted) < 1e-3);
 }
 
+TEST_CASE("what cannot be saved is told before the training") {
+  const auto mistake = [](const std::string& folder, std::vector<std::string> words) {
+    words.insert(words.begin(), {"--load", folder, "--steps", "1000000", "--data",
+                                 ALPA_SOURCE_DIR "/README.md", "--sequence", "16"});
+    const ProgramOutput output = run_program(ALPA_PROGRAMS "/alpa-gpt", words);
+    CHECK(output.status == 2);
+    return output.text;
+  };
+  const std::string gpt2 = golden_path("pretrained/gpt2");
+  CHECK(mistake(gpt2, {"--lora", "4", "--save-adapter", "never"})
+            .find("alpa-gpt: adapter of \"blocks.0.attention.query\": it is a part of") == 0);
+  CHECK(mistake(gpt2, {"--save-folder", gpt2}) ==
+        "alpa-gpt: " + gpt2 + ": is the folder that the model was read from; give another one\n");
+}
+
 TEST_CASE("mistakes with adapters are told") {
   const auto trace = [](const Lora& lora) { return error_of([&] { tuning_step(lora).trace(1); }); };
   CHECK(trace({.targets = {"*.attention.*", "*.attn"}}) ==
@@ -275,6 +290,8 @@ TEST_CASE("mistakes with adapters are told") {
 TEST_CASE("folders of PEFT that hold something else are refused") {
   const Adapter adapter;
   CHECK(adapter.mistake("peft_type", "IA3") == "peft_type: found \"IA3\", expected \"LORA\"");
+  CHECK(adapter.mistake("init_lora_weights", "pissa") ==
+        "init_lora_weights: found \"pissa\", expected \"gaussian\"");
   CHECK(adapter.mistake("use_dora", true) == "use_dora: found true, expected false");
   CHECK(adapter.mistake("rank_pattern", {{"q_proj", 2}}) ==
         "rank_pattern: found an object, expected null or nothing in it");

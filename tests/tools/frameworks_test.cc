@@ -205,6 +205,27 @@ TEST_CASE("state and gradients of Megatron-LM's plans take its bytes of a parame
   CHECK(all <= 1.02 * (parameters + twice) * bytes);
 }
 
+TEST_CASE("variants of Llama are in Megatron-LM's lines, and refused where a model lacks them") {
+  const auto plan = [](const std::string& family, const std::string& framework) {
+    return plan_for(ALPA_SOURCE_DIR "/tests/golden/pretrained/" + family, framework);
+  };
+  const ProgramOutput qwen3 = plan("qwen3-window", "megatron");
+  CAPTURE(qwen3.text);
+  CHECK(qwen3.status == 0);
+  CHECK(qwen3.text.find("--kv-channels 12 ") != qwen3.text.npos);
+  CHECK(qwen3.text.find("--qk-layernorm --window-size 4,0 --window-attn-skip-freq \"[0,1,1]\"") !=
+        qwen3.text.npos);
+  const auto refusal = [&](const std::string& family, const std::string& framework) {
+    const ProgramOutput output = plan(family, framework);
+    CHECK(output.status == 2);
+    return output.text.substr(output.text.rfind(" has ") + 1);
+  };
+  CHECK(refusal("mixtral", "megatron") ==
+        "has experts, whose places are not planned for other frameworks\n");
+  CHECK(refusal("gemma2", "megatron") == "has soft caps\n");
+  CHECK(refusal("qwen3-window", "torchtitan") == "has windows of attention\n");
+}
+
 TEST_CASE("--for names its frameworks, and the models that they do not train") {
   const auto mistake = [](const std::string& model, const std::string& framework,
                           std::vector<std::string> more = {}) {

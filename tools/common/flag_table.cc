@@ -180,6 +180,16 @@ std::optional<double> parse_number(const std::string& text) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
+std::vector<std::string> parts_of_list(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; !list.empty() && at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    parts.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 bool is_mesh_shape(const std::string& text) {
   try {
     return text == "auto" || !alpa::parse_mesh_shape(text).empty();

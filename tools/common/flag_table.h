@@ -43,6 +43,9 @@ std::optional<std::int64_t> parse_whole(const std::string& text);
 /// The finite number that all of `text` is, if there is one.
 std::optional<double> parse_number(const std::string& text);
 
+/// The parts of a list between commas; none of an empty one.
+std::vector<std::string> parts_of_list(const std::string& list);
+
 /// True for "auto" and what alpa::parse_mesh_shape takes.
 bool is_mesh_shape(const std::string& text);
 

@@ -70,5 +70,10 @@ struct DecoderOptions {
   DecoderVariant variant = {};                       ///< of Llama; GPT has none
 };
 
+/// Width of a decoder's heads.
+inline std::int64_t head_width_of(const DecoderOptions& o) {
+  return o.head_width > 0 ? o.head_width : o.hidden / o.heads;
+}
+
 }  // namespace alpa::models
 #pragma GCC visibility pop

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "alpa/alpa.h"
@@ -17,11 +16,16 @@
 
 namespace alpa::models {
 
+/// Options of a decoder's norms.
+inline nn::NormOptions decoder_norm_options(const DecoderOptions& o, const std::string& name) {
+  nn::NormOptions options{.scale_from_one = o.variant.scales_from_one, .name = name};
+  if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
+  return options;
+}
+
 /// The norm of a kind, with parameters "<name>.scale" and, in GPT, "<name>.bias".
 inline nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
-  nn::NormOptions options{.name = name};
-  if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
-  options.scale_from_one = o.variant.scales_from_one;
+  const nn::NormOptions options = decoder_norm_options(o, name);
   if (o.kind == DecoderKind::llama) return nn::RMSNorm(options);
   return nn::LayerNorm(options);
 }
@@ -49,7 +53,11 @@ class DecoderBlock {
 
  private:
   static bool has_window(const DecoderVariant& v, std::int64_t index) {
-    return v.window > 0 && (v.windowed.empty() || v.windowed.at(static_cast<std::size_t>(index)));
+    if (v.window == 0 || v.windowed.empty()) return v.window > 0;
+    require(index < std::ssize(v.windowed),
+            "models::Decoder: `windowed` has {} entries, none for block {}; give one per block",
+            v.windowed.size(), index);
+    return v.windowed[static_cast<std::size_t>(index)];
   }
   /// The result x of attention or of the feed-forward layer, behind its norm if it has one.
   Value behind(std::size_t norm, Value x) const {
@@ -77,13 +85,10 @@ class DecoderBlock {
     options.rotary = RotaryOptions{.base = o.rotary_base, .scaling = o.rotary_scaling};
     if (windowed && o.variant.windowed_rotary_base > 0)
       options.rotary = RotaryOptions{.base = o.variant.windowed_rotary_base};
-    const std::int64_t width = o.head_width > 0 ? o.head_width : o.hidden / o.heads;
     if (o.variant.rotary_share < 1)
       options.rotary_width =
-          static_cast<std::int64_t>(static_cast<double>(width) * o.variant.rotary_share);
-    if (!o.variant.head_norms) return;
-    options.head_norm = nn::NormOptions{.scale_from_one = o.variant.scales_from_one};
-    if (o.norm_epsilon > 0) options.head_norm->epsilon = o.norm_epsilon;
+          static_cast<std::int64_t>(static_cast<double>(head_width_of(o)) * o.variant.rotary_share);
+    if (o.variant.head_norms) options.head_norm = decoder_norm_options(o, "");
   }
   static nn::KernelInitializer kernel() { return Initializer::normal(0, 0.02); }
   /// GPT-2's: what is added to the residual is smaller the more layers there are.

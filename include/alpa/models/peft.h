@@ -21,6 +21,9 @@ PeftAdapters read_peft(const std::string& folder, const DecoderOptions& options)
 /// if one does not fit; the state is then unchanged.
 void load_peft(TrainState& state, const PeftAdapters& adapters, const DecoderOptions& options);
 
+/// Throws Error as `save_peft` would for layers that share a tensor, before anything is trained.
+void check_peft(const DecoderOptions& options, const Lora& lora);
+
 /// Writes the state's adapters as PEFT's `save_pretrained` does, for the model that
 /// `save_hugging_face` writes. `base`: name or folder of that model, for whoever reads it. Throws
 /// Error if the state has none, if an adapted layer shares a tensor with others in transformers'

@@ -24,6 +24,9 @@ Pretrained read_pretrained(const std::string& folder);
 /// a file can't be written.
 void save_pretrained(const TrainState& state, const std::string& folder, const Pretrained& model);
 
+/// Throws Error if the folder is the one that the model was read from, before anything is trained.
+void check_save_pretrained(const std::string& folder, const Pretrained& model);
+
 /// Reads a config.json alone, to plan a model without its weights. Throws Error as
 /// `read_pretrained` does.
 DecoderOptions read_decoder_options(const std::string& path);

@@ -240,7 +240,7 @@ class SelfAttention {
     h.keys = turned(h.keys, at);
     return h;
   }
-  /// What attention gives, [B, T, heads, head width], back to [B, T, C].
+  /// The result of attention, [B, T, heads, head width], back to [B, T, C].
   Value project(Value attended) const {
     const Scope in(attended, id_, kKind);
     return projection_(reshape(attended, {attended.dim(0), attended.dim(1), heads_ * head_width_}));
