@@ -53,9 +53,10 @@ const Model bert{
     .publish = [](Flags& f) { publish_text(f, 512, 30522); },
     .task =
         [](const Flags& flags) {
-          return language_task(flags, [flags, model = Bert(bert_options(flags))](const Batch& b) {
-            return hidden_loss(model, flags, b["tokens"]);
-          });
+          const Bert model(bert_options(flags));
+          return language_task(flags, {[flags, model](const Batch& b) {
+                                 return hidden_loss(model, flags, b["tokens"]);
+                               }});
         },
 };
 

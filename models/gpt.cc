@@ -43,15 +43,12 @@ void write_text(const Flags& flags, const Prompts& prompts, const Decoder& decod
                  state);
 }
 
-TensorFile weights_of(const Flags& flags) {
-  return TensorFile(flags.pretrained ? flags.pretrained->weights : flags.load);
-}
-
 /// The task, which starts with the weights of --load and --adapter. Throws Error if these do not
 /// fit.
 Task task_of(const Flags& flags, const Decoder& decoder, const Adapters& adapters) {
   Task task = language_task(
-      flags, [decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); });
+      flags, {[decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
+              [decoder](const Batch& b) { return decoder.packed_loss(b); }});
   task.lora = adapters.lora;
   if (flags.load.empty()) return task;
   const TensorFile file = weights_of(flags);

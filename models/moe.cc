@@ -54,9 +54,9 @@ const Model moe{
     .publish = [](Flags& f) { publish_text(f, 1024, 32000); },
     .task =
         [](const Flags& flags) {
-          return language_task(flags, [model = MoeDecoder(moe_options(flags))](const Batch& b) {
-            return model.loss(b["tokens"], b["labels"]);
-          });
+          const MoeDecoder model(moe_options(flags));
+          return language_task(
+              flags, {[model](const Batch& b) { return model.loss(b["tokens"], b["labels"]); }});
         },
 };
 

@@ -40,6 +40,8 @@ constexpr Command kCommands[] = {
     {"diff", "PLAN PLAN", "say what two plans do differently, in seconds and bytes", diff_command},
     {"doctor", "[--json] [--seconds S]",
      "say what this machine offers, how fast it is, and what is missing", doctor_command},
+    {"evaluate", "FOLDER --data FILE", "say how well a decoder's folder predicts a text",
+     programs::evaluate_command},
     {"explain", "PLAN|MODEL [--full]",
      "say where time and memory of a plan go, what is split how, and what the next best costs",
      explain_command},

@@ -148,6 +148,10 @@ void read_folder(Flags& flags) {
   follow_folder(*flags.pretrained, flags);
 }
 
+TensorFile weights_of(const Flags& flags) {
+  return TensorFile(flags.pretrained ? flags.pretrained->weights : flags.load);
+}
+
 Adapters adapters_of(const Flags& flags, const DecoderOptions& options) {
   Adapters adapters;
   for (const char* flag : {"--lora-alpha", "--lora-targets"})

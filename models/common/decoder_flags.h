@@ -15,6 +15,9 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags);
 /// a file nothing is read. Throws Error if a flag was given that the folder decides.
 void read_folder(Flags& flags);
 
+/// The weights of --load.
+alpa::TensorFile weights_of(const Flags& flags);
+
 /// The decoder of the flags. With --load and --head auto, its head is that of the file.
 alpa::models::DecoderOptions options_of(const Flags& flags);
 

@@ -56,11 +56,16 @@ std::int64_t test_tokens(const Flags& flags, std::int64_t tokens, std::int64_t p
   return test;
 }
 
-void read_text(const Flags& flags, std::uint64_t seed, Task& task) {
-  const Tokenizer tokenizer = make_tokenizer(flags);
+Tokenizer fitting_tokenizer(const Flags& flags) {
+  Tokenizer tokenizer = make_tokenizer(flags);
   require(tokenizer.vocabulary() <= flags.vocabulary,
           "{} is {}, but the tokenizer has {} tokens; give at least as many", flags.vocabulary_name,
           flags.vocabulary, tokenizer.vocabulary());
+  return tokenizer;
+}
+
+void read_text(const Flags& flags, std::uint64_t seed, Task& task) {
+  const Tokenizer tokenizer = fitting_tokenizer(flags);
   const Tokens text = Tokens::of_text(flags.data, tokenizer);
   const std::int64_t per_batch = num_elements({flags.batch, flags.sequence});
   const std::int64_t test = test_tokens(flags, text.size(), per_batch);
@@ -69,6 +74,40 @@ void read_text(const Flags& flags, std::uint64_t seed, Task& task) {
   if (test > 0)
     task.test = token_batches(text.part(text.size() - test, text.size()), flags.batch,
                               flags.sequence, {}, {.drop_last = true});
+}
+
+/// The token that ends texts of the folder of --load, or of GPT-2's tokenizer.
+std::optional<std::int32_t> end_of_text(const Flags& flags, const Tokenizer& tokenizer) {
+  if (flags.pretrained && !flags.pretrained->stop_tokens.empty())
+    return flags.pretrained->stop_tokens.front();
+  return tokenizer.find("<|endoftext|>");
+}
+
+/// How many examples became how many rows of which batches are made, and how much of these is none.
+void print_rows(const Flags& flags, const std::vector<TextExample>& examples, std::int64_t rows) {
+  double tokens = 0;
+  for (const TextExample& example : examples)
+    tokens += static_cast<double>(std::max<std::int64_t>(0, std::ssize(example.tokens) - 1));
+  fmt::print("data        {} examples, {:.0f} tokens in {} rows of {}, {:.1f} % full\n",
+             examples.size(), tokens, rows, flags.sequence,
+             100 * tokens / static_cast<double>(num_elements({rows, flags.sequence})));
+}
+
+/// The last examples, --test-share of them, are the test set.
+void read_examples(const Flags& flags, std::uint64_t seed, Task& task) {
+  std::vector<TextExample> training = json_lines_of(flags);
+  const auto share = flags.test_share * static_cast<double>(training.size());
+  const std::vector<TextExample> test(training.end() - static_cast<std::ptrdiff_t>(share),
+                                      training.end());
+  training.resize(training.size() - test.size());
+  const auto rows = packed_batches(training, 1, flags.sequence).size();
+  require(rows >= flags.batch,
+          "--data {} fills {} rows of {} tokens (--sequence), which is less than a batch of {}; "
+          "give a smaller --batch",
+          flags.data, rows, flags.sequence, flags.batch);
+  print_rows(flags, training, rows);
+  task.training = packed_batches(training, flags.batch, flags.sequence, seed, {.drop_last = true});
+  if (!test.empty()) task.test = packed_batches(test, flags.batch, flags.sequence);
 }
 
 }  // namespace
@@ -84,9 +123,11 @@ std::vector<cli::Flag> rows_of_language(Flags& flags, const std::vector<std::str
              {"f32", "f64", "bf16", "f16"}),
   };
   const std::vector<Flag> data = {
-      text("--data", &flags.data, "a text file, or made: sequences that can be learnt"),
+      text("--data", &flags.data,
+           "a text file; a .jsonl file of texts, of prompts and completions, or of messages; or "
+           "made: sequences that can be learnt"),
       number("--test-share", &flags.test_share,
-             "of a text file: the share at its end that is kept for the test; 0: none", 0, 0.9),
+             "of a file: the share at its end that is kept for the test; 0: none", 0, 0.9),
       text("--tokenizer", &flags.tokenizer,
            "bytes, or a directory with tokenizer.json, or with GPT-2's vocab.json and merges.txt"),
   };
@@ -103,21 +144,41 @@ Tokenizer make_tokenizer(const Flags& flags) {
   return Tokenizer::of_folder(flags.tokenizer);
 }
 
-Task language_task(const Flags& flags, std::function<LossAndMetrics(const Batch&)> model) {
+bool has_json_lines(const Flags& flags) {
+  return flags.data.ends_with(".jsonl") || flags.data.ends_with(".jsonl.gz");
+}
+
+std::vector<TextExample> json_lines_of(const Flags& flags) {
+  const Tokenizer tokenizer = fitting_tokenizer(flags);
+  JsonLinesOptions options{.end = end_of_text(flags, tokenizer)};
+  if (flags.tokenizer != "bytes") options.chat = ChatTemplate::find(flags.tokenizer);
+  return read_json_lines(flags.data, tokenizer, options);
+}
+
+Task language_task(const Flags& flags, const LanguageModel& model) {
   const bool prompt = flags.given.count("--generate") + flags.given.count("--prompt") > 0;
   cli::require_effect(flags.given, "--tokenizer", flags.data == "made" && !prompt,
                       "with --data made, which has tokens but no text");
   cli::require_effect(flags.given, "--test-share", flags.data == "made",
                       "with --data made, which has no test");
+  const bool packed = has_json_lines(flags);
+  require(!packed || model.packed_loss,
+          "--data {}: this model learns no examples of JSON lines; give a text file, or train a "
+          "decoder, gpt or llama",
+          flags.data);
   const TensorType tokens{i32, {flags.batch, flags.sequence}};
-  Task task{.model = std::move(model),
+  Task task{.model = packed ? model.packed_loss : model.loss,
             .inputs = {{"tokens", tokens}, {"labels", tokens}},
             .item = "tokens",
             .items_per_step = flags.batch * flags.sequence};
+  if (packed)
+    for (const char* input : {"segments", "positions"}) task.inputs.push_back({input, tokens});
   if (flags.plan_only) return task;
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   if (flags.data == "made")
     task.training = batches(made_tokens(flags), flags.batch, seed, {.drop_last = true});
+  else if (packed)
+    read_examples(flags, seed, task);
   else
     read_text(flags, seed, task);
   return task;

@@ -33,6 +33,29 @@ const Input& known_state(const Graph& graph, const std::string& name) {
   return *input;
 }
 
+/// Means of the metrics of several batches, which count as their rows, and their weights if the
+/// model gives some.
+class MetricMeans {
+ public:
+  void add(const std::map<std::string, double>& metrics, double rows) {
+    const auto weight = metrics.find(kLossWeight);
+    rows_ += rows;
+    weights_ += weight == metrics.end() ? rows : rows * weight->second;
+    for (const auto& [name, value] : metrics)
+      sums_[name] +=
+          rows * value * (weight == metrics.end() || name == kLossWeight ? 1 : weight->second);
+  }
+  std::map<std::string, double> values() const {
+    std::map<std::string, double> means = sums_;
+    for (auto& [name, sum] : means) sum /= name == kLossWeight || weights_ == 0 ? rows_ : weights_;
+    return means;
+  }
+
+ private:
+  std::map<std::string, double> sums_;
+  double rows_ = 0, weights_ = 0;
+};
+
 }  // namespace
 
 const std::map<std::string, double>& Metrics::values() const& {
@@ -265,22 +288,16 @@ StepResult Executable::run(TrainState& state, const BatchData& batch) const {
 }
 
 StepResult Executable::run(TrainState& state, BatchRange batches) const {
-  std::map<std::string, double> sums;
-  double examples = 0;
-  const auto add = [&](const Metrics& metrics, double rows) {
-    examples += rows;
-    for (const auto& [name, value] : metrics.values()) sums[name] += rows * value;
-  };
+  MetricMeans means;
   // A step's metrics are read once the next has started: on CUDA no device waits for the host.
   std::optional<std::pair<Metrics, double>> under_way;
   for (const auto& batch : batches) {
     std::pair next(run(state, batch).metrics, static_cast<double>(impl_->rows_of(batch)));
-    if (under_way) add(under_way->first, under_way->second);
+    if (under_way) means.add(under_way->first.values(), under_way->second);
     under_way = std::move(next);
   }
-  if (under_way) add(under_way->first, under_way->second);
-  for (auto& [name, sum] : sums) sum /= examples;
-  return {Metrics(std::move(sums))};
+  if (under_way) means.add(under_way->first.values(), under_way->second);
+  return {Metrics(means.values())};
 }
 
 std::int64_t Executable::memory_bytes() const { return impl_->memory_bytes(); }

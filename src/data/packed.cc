@@ -1,4 +1,4 @@
-// src/data/packed.cc — documents in rows of tokens, by first fit
+// src/data/packed.cc — examples in rows of tokens, by first fit
 #include <algorithm>
 #include <span>
 
@@ -43,33 +43,55 @@ class FirstFit {
   std::vector<std::int64_t> most_;  ///< room of rows at the leaves, above them the larger of two
 };
 
-void add_piece(PackedRow& row, std::span<const std::int32_t> piece) {
+/// Tokens `begin` to `end` of an example, of which all but the first may be labels.
+struct Piece {
+  const TextExample& example;
+  std::size_t begin, end;
+
+  std::size_t labels() const { return end - begin - 1; }
+  bool learns(std::size_t token) const { return example.learnt.empty() || example.learnt[token]; }
+  bool learns_any() const {
+    for (std::size_t i = begin + 1; i < end; ++i)
+      if (learns(i)) return true;
+    return false;
+  }
+};
+
+void add_piece(PackedRow& row, const Piece& piece) {
   ++row.documents;
-  for (std::size_t i = 0; i + 1 < piece.size(); ++i) {
-    row.tokens.push_back(piece[i]);
-    row.labels.push_back(piece[i + 1]);
+  for (std::size_t i = 0; i < piece.labels(); ++i) {
+    const std::size_t token = piece.begin + i;
+    row.tokens.push_back(piece.example.tokens[token]);
+    row.labels.push_back(piece.learns(token + 1) ? piece.example.tokens[token + 1] : kIgnored);
     row.segments.push_back(row.documents);
     row.positions.push_back(static_cast<std::int32_t>(i));
   }
 }
 
-/// visit(piece) for the pieces of documents that have labels.
+/// visit(piece) for the pieces of examples that have labels to learn.
 template <class Visit>
-void for_pieces(const std::vector<Ids>& documents, std::int64_t length, const Visit& visit) {
-  for (const Ids& document : documents)
-    for (std::size_t at = 0; at + 1 < document.size(); at += static_cast<std::size_t>(length))
-      visit(std::span(document).subspan(
-          at, std::min(document.size() - at, static_cast<std::size_t>(length) + 1)));
+void for_pieces(const std::vector<TextExample>& examples, std::int64_t length, const Visit& visit) {
+  const auto most = static_cast<std::size_t>(length);
+  for (const TextExample& example : examples) {
+    const std::size_t size = example.tokens.size();
+    require(example.learnt.empty() || example.learnt.size() == size,
+            "packed_batches: an example has {} tokens, but says of {} whether they are learnt",
+            size, example.learnt.size());
+    for (std::size_t at = 0; at + 1 < size; at += most) {
+      const Piece piece{example, at, std::min(size, at + most + 1)};
+      if (piece.learns_any()) visit(piece);
+    }
+  }
 }
 
-std::vector<PackedRow> packed_rows(const std::vector<Ids>& documents, std::int64_t length) {
+std::vector<PackedRow> packed_rows(const std::vector<TextExample>& examples, std::int64_t length) {
   std::size_t pieces = 0;
-  for_pieces(documents, length, [&](std::span<const std::int32_t>) { ++pieces; });
-  require(pieces > 0, "packed_batches: no document has two tokens or more");
+  for_pieces(examples, length, [&](const Piece&) { ++pieces; });
+  require(pieces > 0, "packed_batches: no document has two tokens or more of which one is learnt");
   FirstFit rooms(length, pieces);
   std::vector<PackedRow> rows;
-  for_pieces(documents, length, [&](std::span<const std::int32_t> piece) {
-    const std::size_t row = rooms.take(static_cast<std::int64_t>(piece.size()) - 1);
+  for_pieces(examples, length, [&](const Piece& piece) {
+    const std::size_t row = rooms.take(static_cast<std::int64_t>(piece.labels()));
     if (row >= rows.size()) rows.resize(row + 1);
     add_piece(rows[row], piece);
   });
@@ -96,7 +118,7 @@ Array column_of(const std::vector<PackedRow>& rows, std::span<const std::int64_t
 std::uint64_t hash_of(const std::vector<PackedRow>& rows) {
   std::uint64_t hash = fnv1a("packed documents");
   for (const PackedRow& row : rows)
-    for (const Ids* column : {&row.tokens, &row.segments})
+    for (const Ids* column : {&row.tokens, &row.labels, &row.segments})
       hash = fnv1a(
           {reinterpret_cast<const char*>(column->data()), column->size() * sizeof(Ids::value_type)},
           hash);
@@ -105,11 +127,11 @@ std::uint64_t hash_of(const std::vector<PackedRow>& rows) {
 
 }  // namespace
 
-Batches packed_batches(const std::vector<std::vector<std::int32_t>>& documents, std::int64_t batch,
+Batches packed_batches(const std::vector<TextExample>& examples, std::int64_t batch,
                        std::int64_t length, std::optional<std::uint64_t> seed,
                        BatchOptions options) {
   require(length >= 1, "packed_batches: rows of {} tokens; give at least 1", length);
-  const auto rows = std::make_shared<const std::vector<PackedRow>>(packed_rows(documents, length));
+  const auto rows = std::make_shared<const std::vector<PackedRow>>(packed_rows(examples, length));
   if (!options.hash) options.hash = [rows] { return hash_of(*rows); };
   const auto load = [rows](std::span<const std::int64_t> chosen) -> BatchData {
     return {{"tokens", column_of(*rows, chosen, &PackedRow::tokens)},

@@ -87,24 +87,49 @@ LossAndMetrics trace_model(const Model& model, const Batch& batch) {
     check_scalar("metric \"" + name + "\"", value);
     read.push_back(value);
   }
+  if (result.weight) {
+    check_scalar("weight", result.weight);
+    read.push_back(result.weight = stop_gradient(result.weight));
+  }
   recorder(batch.builder()).order_parameters(read);
   return result;
+}
+
+/// A scalar of the result as it is summed over micro-batches.
+Value weighted(const LossAndMetrics& result, Value value) {
+  if (!result.weight || recorder(value).num_micro_batches() == 1) return value;
+  return value * cast(result.weight, value.dtype());
 }
 
 /// The loss and the other metrics, summed over micro-batches.
 std::map<std::string, Value> metric_sums(const LossAndMetrics& result) {
   std::map<std::string, Value> sums;
-  sums.emplace("loss", micro_batch_sum("loss.sum", result.loss));
+  sums.emplace("loss", micro_batch_sum("loss.sum", weighted(result, result.loss)));
+  if (result.weight) sums.emplace(kLossWeight, micro_batch_sum("loss_weight.sum", result.weight));
   for (const auto& [name, value] : result.metrics) {
-    require(name != "loss",
-            "a metric can't be called \"loss\"; the loss itself is reported under this name");
-    sums.emplace(name, micro_batch_sum(name + ".sum", value));
+    require(!sums.contains(name),
+            "a metric can't be called \"{0}\"; the {0} itself is reported under this name", name);
+    sums.emplace(name, micro_batch_sum(name + ".sum", weighted(result, value)));
   }
   return sums;
 }
 
+/// What sums of weighted scalars are multiplied by to be means, in the region apply; empty: 1.
+Value inverse_weight(Recorder& builder, const std::map<std::string, Value>& sums) {
+  const auto weight = sums.find(kLossWeight);
+  if (weight == sums.end() || builder.num_micro_batches() == 1) return {};
+  const Value mean = mean_of_sum(weight->second);
+  return 1 / where(gt(mean, 0), mean, constant(mean, 1, mean.dtype()));
+}
+
+Value times(Value value, Value factor) {
+  return factor ? value * cast(factor, value.dtype()) : value;
+}
+
 void report_means(Recorder& builder, const std::map<std::string, Value>& sums) {
-  for (const auto& [name, sum] : sums) builder.metric(name, mean_of_sum(sum));
+  const Value inverse = inverse_weight(builder, sums);
+  for (const auto& [name, sum] : sums)
+    builder.metric(name, times(mean_of_sum(sum), name == kLossWeight ? Value{} : inverse));
 }
 
 /// Element type of the scalar inputs: f64 where parameters are, so that nothing is lost.
@@ -208,7 +233,7 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
   check_remat(builder, options.remat);
   apply_patterns(builder, options);
-  ScaledLoss scaled(builder, result.loss, loss_scale_of(options));
+  ScaledLoss scaled(builder, weighted(result, result.loss), loss_scale_of(options));
   // The mean over micro-batches costs nothing when taken here: the sum of
   // the gradients of loss / n.
   const Value share = scaled.loss() * (1.0 / tracing.num_micro_batches);
@@ -217,6 +242,8 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
   Values gradients = trained_gradients(builder, share);
   builder.set_region(Region::apply);
   gradients = scaled.unscaled(gradients);
+  for (const Value inverse = inverse_weight(builder, metrics); Value & gradient : gradients)
+    gradient = times(gradient, inverse);
   if (options.clip_global_norm > 0)
     gradients = clip_global_norm(gradients, options.clip_global_norm);
   const Value step = scaled.step(

@@ -30,6 +30,12 @@ std::vector<Ids> documents_of(const std::vector<int>& sizes) {
   return documents;
 }
 
+std::vector<TextExample> examples_of(const std::vector<Ids>& documents) {
+  std::vector<TextExample> examples;
+  for (const Ids& document : documents) examples.push_back({document});
+  return examples;
+}
+
 models::Decoder decoder_of(models::DecoderKind kind) {
   return models::Decoder({.kind = kind,
                           .layers = 2,
@@ -40,11 +46,15 @@ models::Decoder decoder_of(models::DecoderKind kind) {
                           .remat = true});
 }
 
-TrainingStep packed_step(const models::Decoder& decoder, std::int64_t rows) {
+std::vector<BatchInput> packed_inputs(std::int64_t rows) {
   const TensorType ids{i32, {rows, kLength}};
+  return {{"tokens", ids}, {"labels", ids}, {"segments", ids}, {"positions", ids}};
+}
+
+TrainingStep packed_step(const models::Decoder& decoder, std::int64_t rows) {
   return training_step(
-      {{"tokens", ids}, {"labels", ids}, {"segments", ids}, {"positions", ids}},
-      [decoder](const Batch& b) { return decoder.packed_loss(b); }, optim::Sgd{});
+      packed_inputs(rows), [decoder](const Batch& b) { return decoder.packed_loss(b); },
+      optim::Sgd{});
 }
 
 /// The mean loss of all tokens, each document alone in its row.
@@ -81,16 +91,19 @@ struct Plan {
 
 TEST_CASE("packed documents have the loss of each alone, under every plan and both decoders") {
   const std::vector<Ids> documents = documents_of({9, 5, 13, 4, 7, 17, 2});
-  const Batches batches = packed_batches(documents, 4, kLength);
+  const Batches batches = packed_batches(examples_of(documents), 4, kLength);
   REQUIRE(batches.size() == 1);
   const BatchData batch = *batches.epoch(0).begin();
   for (const auto kind : {models::DecoderKind::gpt, models::DecoderKind::llama}) {
     const models::Decoder decoder = decoder_of(kind);
     const TrainingStep step = packed_step(decoder, 4);
     std::vector<double> first;
-    for (const Plan& plan : {Plan{"one device", Serial{}, 1}, Plan{"shard", ShardParallel{}, 4},
-                             Plan{"data", DataParallel{}, 4},
-                             Plan{"stages", PipeshardParallel{.stages = UniformStages{2}}, 2}}) {
+    for (const Plan& plan :
+         {Plan{"one device", Serial{}, 1}, Plan{"shard", ShardParallel{}, 4},
+          Plan{"data", DataParallel{}, 4}, Plan{"parts", Serial{.num_micro_batches = 4}, 1},
+          Plan{"parts of data", DataParallel{.num_micro_batches = 2}, 2},
+          Plan{"stages", PipeshardParallel{.num_micro_batches = 4, .stages = UniformStages{2}},
+               2}}) {
       CAPTURE(std::string(plan.name));
       const Executable train = parallelize(step, plan.method, Cluster::local(plan.devices, "cpu"));
       TrainState state = train.init(3);
@@ -104,9 +117,35 @@ TEST_CASE("packed documents have the loss of each alone, under every plan and bo
   }
 }
 
+TEST_CASE("rows of micro-batches, and batches, count as their labels do") {
+  // Of 16 tokens in a row the documents have 15, 3, 11 and 2 labels to learn.
+  std::vector<TextExample> examples = examples_of(documents_of({16, 16, 16, 16}));
+  const std::vector<int> learnt = {15, 3, 11, 2};
+  for (std::size_t i = 0; i < examples.size(); ++i)
+    for (std::size_t token = 0; token < 16; ++token)
+      examples[i].learnt.push_back(static_cast<int>(token) > 15 - learnt[i]);
+  const models::Decoder decoder = decoder_of(models::DecoderKind::llama);
+  const auto loss_of = [&](std::int64_t rows, int micro_batches) {
+    const Executable train =
+        parallelize(packed_step(decoder, 4), Serial{.num_micro_batches = micro_batches},
+                    Cluster::local(1, "cpu"));
+    TrainState state = train.init(3);
+    const Executable step = train.follower(evaluation_step(
+        packed_inputs(rows), [&](const Batch& b) { return decoder.packed_loss(b); }));
+    return step.run(state, packed_batches(examples, rows, kLength).epoch(0)).metrics.values();
+  };
+  const std::map<std::string, double> whole = loss_of(4, 1), parts = loss_of(1, 1),
+                                      uneven = loss_of(3, 1);
+  CHECK(whole.at("loss_weight") == doctest::Approx(31.0 / 64));
+  for (const auto& [name, value] : whole) {
+    CHECK(parts.at(name) == doctest::Approx(value).epsilon(1e-6));
+    CHECK(uneven.at(name) == doctest::Approx(value).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("documents go into the first row with room, and long ones are cut") {
   const std::vector<Ids> documents = {{1, 2, 3, 4}, {5}, {6, 7, 8, 9, 10, 11, 12}, {13, 14}};
-  const Batches batches = packed_batches(documents, 2, 4);
+  const Batches batches = packed_batches(examples_of(documents), 2, 4);
   REQUIRE(batches.size() == 2);
   std::vector<BatchData> all;
   for (const BatchData& batch : batches.epoch(0)) all.push_back(batch);
@@ -121,10 +160,13 @@ TEST_CASE("documents go into the first row with room, and long ones are cut") {
   CHECK(column(1, "labels") == "i32[1, 4] [[11, 12, -1, -1]]");
   CHECK(column(1, "segments") == "i32[1, 4] [[1, 1, 0, 0]]");
   CHECK(error_of([] {
-          packed_batches({{1}, {}}, 1, 4);
-        }) == "packed_batches: no document has two tokens or more");
+          packed_batches({{{1}}, {{}}, {{1, 2}, {true, false}}}, 1, 4);
+        }) == "packed_batches: no document has two tokens or more of which one is learnt");
   CHECK(error_of([] {
-          packed_batches({{1, 2}}, 1, 0);
+          packed_batches({{{1, 2}, {true}}}, 1, 4);
+        }) == "packed_batches: an example has 2 tokens, but says of 1 whether they are learnt");
+  CHECK(error_of([] {
+          packed_batches({{{1, 2}}}, 1, 0);
         }) == "packed_batches: rows of 0 tokens; give at least 1");
 }
 
@@ -135,7 +177,7 @@ TEST_CASE("packing is full: rows as many as the tokens need, but for what fits n
     sizes.push_back(2 + i * i % 11);
     tokens += sizes.back() - 1;
   }
-  const Batches batches = packed_batches(documents_of(sizes), 1, 64, 7);
+  const Batches batches = packed_batches(examples_of(documents_of(sizes)), 1, 64, 7);
   CHECK(batches.size() <= 1.05 * static_cast<double>(tokens) / 64 + 1);
   std::int64_t counted = 0;
   for (const BatchData& batch : batches.epoch(0))

@@ -96,6 +96,42 @@ int fuzz_merges(const std::uint8_t* data, std::size_t size) {
 
 std::vector<std::string> merges_seeds() { return {kMerges, "a b\n"}; }
 
+int fuzz_chat_template(const std::uint8_t* data, std::size_t size) {
+  const std::vector<ChatMessage> messages = {{"user", "1 a"}, {"assistant", "b\n"}};
+  accepts([&] { ChatTemplate::parse(input_text(data, size), "chat").render(messages, true); });
+  return 0;
+}
+
+std::vector<std::string> chat_template_seeds() {
+  return {
+      "{% for m in messages %}{{ '<' ~ m['role'] + '>' + m.content | trim }}\n{% endfor %}",
+      "{%- if messages[0].role == 'user' -%}{% set ns = namespace(n=1) %}{{ ns.n * 2 - 7 // 2 }}"
+      "{%- else %}{{ raise_exception('no') }}{% endif %}{{ messages | tojson(indent=2) }}",
+      "{% macro f(x, y='z') %}{{ x[::-1] ~ y.upper() }}{% endmacro %}{# c #}{{ f('ab') }}"
+      "{{ messages[1:] | map(attribute='role') | list }}{{ 1 if none is defined else [2.5] }}"};
+}
+
+int fuzz_json_lines(const std::uint8_t* data, std::size_t size) {
+  static const JsonLinesOptions options{
+      .end = 0,
+      .chat = ChatTemplate::parse("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+                                  "{% if add_generation_prompt %}<assistant>{% endif %}",
+                                  "chat")};
+  const TemporaryFile file("fuzz_lines.jsonl", input_text(data, size));
+  accepts([&] {
+    for (const TextExample& example : read_json_lines(file.path(), Tokenizer::of_bytes(), options))
+      if (example.tokens.size() != example.learnt.size())
+        throw std::logic_error("tokens that are neither learnt nor not");
+  });
+  return 0;
+}
+
+std::vector<std::string> json_lines_seeds() {
+  return {"{\"text\": \"a b\"}\n\n{\"prompt\": \"a\", \"completion\": \"b\", \"id\": 1}\r\n",
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+          "\"content\": [{\"type\": \"text\", \"text\": \"b\"}]}]}"};
+}
+
 int fuzz_tokenizer(const std::uint8_t* data, std::size_t size) {
   const TemporaryFile file("fuzz_tokenizer.json", input_text(data, size));
   std::optional<Tokenizer> tokenizer;

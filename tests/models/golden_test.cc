@@ -424,9 +424,9 @@ TEST_CASE("alpa-gpt's --load gives the decoder the head of the file, and its wei
   flags.kind = "gpt";
   CHECK(error_of([&] { options_of(flags); }) == "--model 7B is a size of --kind llama, not of gpt");
 
-  Task task = language_task(flags, [decoder = Decoder(options)](const Batch& b) {
-    return decoder.loss(b["tokens"], b["labels"]);
-  });
+  Task task = language_task(flags, {[decoder = Decoder(options)](const Batch& b) {
+                              return decoder.loss(b["tokens"], b["labels"]);
+                            }});
   const TensorFile file = file_of("llama");
   task.load = [&](TrainState& state) { load_hugging_face(state, file, options); };
   const Executable executable =

@@ -1,6 +1,7 @@
 #pragma once
 /// Text as numbers: tokenizers, files of tokens, and batches of windows of them.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -94,13 +95,68 @@ Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t len
                       std::optional<std::uint64_t> seed = {}, BatchOptions options = {},
                       std::int64_t stride = 0);
 
+/// A message of a conversation.
+struct ChatMessage {
+  std::string role;     ///< "system", "user" or "assistant", or what else the template knows
+  std::string content;  ///< its text
+};
+
+/// A chat template as folders of Hugging Face have it: it writes messages as a text with the tokens
+/// that the model learnt them with. It is a Jinja template of the parts that chat templates use.
+/// Copies share it; safe to use from several threads.
+class ChatTemplate {
+ public:
+  /// Parses a template. `path` names it in messages; `tokens` are its variables "bos_token",
+  /// "eos_token" and others. Throws Error naming line, mistake, and what is not supported.
+  static ChatTemplate parse(std::string_view text, const std::string& path,
+                            const std::map<std::string, std::string>& tokens = {});
+  /// Of the folder's chat_template.jinja, else of its tokenizer_config.json; empty if it has none.
+  /// Throws Error as `parse`, and naming a file that can't be read.
+  static std::optional<ChatTemplate> find(const std::string& folder);
+
+  /// The text of these messages, as transformers' apply_chat_template writes it, without tools.
+  /// With `add_generation_prompt` the words follow that begin a reply. Throws Error if the template
+  /// refuses the messages, for instance a role, or naming the line that fails.
+  std::string render(std::span<const ChatMessage> messages,
+                     bool add_generation_prompt = false) const;
+
+ private:
+  struct Impl;
+  ChatTemplate() = default;
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Tokens of a document or conversation, and which of them are learnt.
+struct TextExample {
+  std::vector<std::int32_t> tokens;  ///< in order
+  /// True for tokens whose prediction the loss counts, false for those of prompts. Empty: all
+  /// count.
+  std::vector<bool> learnt = {};
+};
+
+/// How `read_json_lines` makes examples.
+struct JsonLinesOptions {
+  std::optional<std::int32_t> end = {};   ///< token behind texts and completions; empty: none
+  std::optional<ChatTemplate> chat = {};  ///< writes messages; empty: lines have none
+};
+
+/// Examples of a file of JSON lines, at most 4 GiB, gzip'd or not. A line is an object with one of
+///   {"text": …}                      all of it is learnt
+///   {"prompt": …, "completion": …}   the completion is learnt, the end too
+///   {"messages": [{"role": …, "content": …}, …]}   replies of role "assistant" are learnt
+/// If the template writes earlier messages in another way once others follow, as some leave out the
+/// reasoning of earlier replies, each reply is an example behind what comes before it. Other
+/// members are ignored, and so are empty lines. Throws Error naming file, line, place and mistake.
+std::vector<TextExample> read_json_lines(const std::string& path, const Tokenizer& tokenizer,
+                                         const JsonLinesOptions& options = {});
+
 /// Batches of documents in rows of `length` tokens: "tokens", "labels", "segments" and "positions",
-/// i32 [batch, length]. A document of n tokens is n - 1 of them, each with the next one as label;
-/// longer ones are cut. Each goes into the first row with room for it; what is left of a row is
-/// padding, of label -1 and segment 0. Documents of a row have segments 1, 2, …. With a seed, the
-/// order of rows is a function of (seed, epoch). Throws Error if no document has two tokens, or
-/// `length` is below 1.
-Batches packed_batches(const std::vector<std::vector<std::int32_t>>& documents, std::int64_t batch,
+/// i32 [batch, length]. A document of n tokens is n - 1 of them, each with the next one as label,
+/// or -1 if that is not learnt; longer ones are cut. Each goes into the first row with room for it.
+/// What is left of a row is padding, of label -1 and segment 0. Documents of a row have segments 1,
+/// 2, …. With a seed, the order of rows is a function of (seed, epoch). Throws Error if nothing is
+/// to be learnt, or `length` is below 1.
+Batches packed_batches(const std::vector<TextExample>& documents, std::int64_t batch,
                        std::int64_t length, std::optional<std::uint64_t> seed = {},
                        BatchOptions options = {});
 

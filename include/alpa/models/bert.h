@@ -49,7 +49,7 @@ class Bert {
 
   /// Mean cross-entropy of the hidden tokens: labels i32 [B, T], kNotHidden elsewhere.
   LossAndMetrics loss(Value tokens, Value labels) const {
-    return nn::cross_entropy((*this)(tokens), labels, {.ignored_label = kNotHidden});
+    return nn::counted_cross_entropy((*this)(tokens), labels, kNotHidden);
   }
 
  private:

@@ -163,7 +163,7 @@ class Decoder {
   /// The same of documents in rows: a batch of `packed_batches`, whose labels -1 do not count.
   LossAndMetrics packed_loss(const Batch& b) const {
     const nn::Documents documents(b["segments"], b["positions"]);
-    return nn::cross_entropy((*this)(b["tokens"]), b["labels"], {.ignored_label = -1});
+    return nn::counted_cross_entropy((*this)(b["tokens"]), b["labels"]);
   }
 
  private:

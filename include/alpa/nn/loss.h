@@ -2,6 +2,7 @@
 /// Losses and metrics: scalars, averaged over the batch. Of half precision, losses are computed and
 /// returned in f32.
 #include "alpa/ops/ops.h"
+#include "alpa/train/training_step.h"
 #pragma GCC visibility push(default)
 
 namespace alpa::nn {
@@ -23,6 +24,16 @@ inline Value cross_entropy(Value logits, Value labels, CrossEntropyOptions optio
   if (!options.ignored_label) return mean(losses);
   const Value counted = ne(labels, static_cast<double>(*options.ignored_label));
   return sum(losses) / maximum(sum(cast(counted, losses.dtype())), 1);
+}
+
+/// `cross_entropy` of the labels that are not `ignored_label`, weighed by their share: the mean of
+/// all that count in a batch, however many micro-batches it has.
+inline LossAndMetrics counted_cross_entropy(Value logits, Value labels,
+                                            std::int64_t ignored_label = -1) {
+  const Value counted = ne(labels, static_cast<double>(ignored_label));
+  return {cross_entropy(logits, labels, {.ignored_label = ignored_label}),
+          {},
+          mean(cast(counted, f32))};
 }
 
 /// Fraction of rows whose label has the largest logit: logits [..., V], labels i32 [...]. A tie

@@ -42,13 +42,20 @@ class Batch {
   std::map<std::string, Value> values_;
 };
 
+/// The metric that reports `LossAndMetrics::weight`.
+inline constexpr const char* kLossWeight = "loss_weight";
+
 /// Result of a model: the loss to minimise, and further scalars to report.
 struct LossAndMetrics {
-  Value loss;                                 ///< a scalar
-  std::map<std::string, Value> metrics;       ///< scalars, by name
+  Value loss;                            ///< a scalar
+  std::map<std::string, Value> metrics;  ///< scalars, by name
+  /// A scalar of at least 0, e.g. the share of labels that count. The loss of micro-batches, and of
+  /// several batches, is Σ weight·loss / Σ weight, and so are the metrics. It has no gradient.
+  /// Empty: all weigh the same.
+  Value weight = {};
   LossAndMetrics(Value loss) : loss(loss) {}  // NOLINT: a plain loss is the usual case
-  LossAndMetrics(Value loss, std::map<std::string, Value> metrics)
-      : loss(loss), metrics(std::move(metrics)) {}
+  LossAndMetrics(Value loss, std::map<std::string, Value> metrics, Value weight = {})
+      : loss(loss), metrics(std::move(metrics)), weight(weight) {}
 };
 
 /// How a step is traced.
