@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "alpa/mesh/cluster.h"
-#include "support/mpirun.h"
+#include "pages/commands.h"
 
 namespace programs_test {
 
@@ -37,14 +37,6 @@ bool agree(const std::string& left, const std::string& right) {
   return numbers && std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-/// The files of this name of all pages, made by alpa_add_page.
-std::vector<fs::path> files_of_pages(const std::string& name) {
-  std::vector<fs::path> found;
-  for (const fs::path& page : fs::directory_iterator(ALPA_PAGES))
-    if (fs::exists(page / name)) found.push_back(page / name);
-  return found;
-}
-
 /// Runs the program of a page in its folder, and compares what it prints with what the page says.
 void check_page(const fs::path& folder) {
   const alpa::testing::ProgramOutput output = alpa::testing::run_shell(
@@ -64,7 +56,7 @@ void check_page(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("the program of every page prints what the page says") {
-  const std::vector<fs::path> programs = files_of_pages("program.cc");
+  const std::vector<fs::path> programs = alpa::testing::files_of_pages("program.cc");
   CHECK(programs.size() >= 2);
   for (const fs::path& program : programs) {
     CAPTURE(program.string());
@@ -73,28 +65,15 @@ TEST_CASE("the program of every page prints what the page says") {
 }
 
 #if ALPA_PAGE_COMMANDS  // the programs are built
-TEST_CASE("the commands of every page succeed") {
-  const std::vector<fs::path> scripts = files_of_pages("commands.sh");
-  CHECK(!scripts.empty());
-  for (const fs::path& script : scripts) {
-    CAPTURE(script.string());
-    std::stringstream text;
-    text << std::ifstream(script).rdbuf();
-    if (text.str().find("mpirun") != std::string::npos && !alpa::testing::no_mpirun().empty()) {
-      MESSAGE(alpa::testing::no_mpirun());
-      continue;
-    }
-    const alpa::testing::ProgramOutput output =
-        alpa::testing::run_shell("cd '" + script.parent_path().string() + "' && export " +
-                                 alpa::testing::mpirun_variables() +
-                                 " PATH=" ALPA_PAGE_PROGRAMS ":$PATH && sh -e commands.sh");
-    CHECK_MESSAGE(output.status == 0, output.text);
-  }
+TEST_CASE("the commands of every page succeed, with smaller models and less time than the page's") {
+  alpa::testing::check_commands({{" gpt 125M ", " gpt tiny "},
+                                 {" --model 2.4B ", " --model tiny "},
+                                 {" --time-limit 12 ", " --time-limit 2 "}});
 }
 #endif
 
 TEST_CASE("the cluster file of the page on the cost model loads") {
-  const std::vector<fs::path> files = files_of_pages("cluster.json");
+  const std::vector<fs::path> files = alpa::testing::files_of_pages("cluster.json");
   REQUIRE(files.size() == 1);
   CHECK(alpa::Cluster::from_file(files[0].string()).num_devices() == 8);
 }
