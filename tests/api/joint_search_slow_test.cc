@@ -1,8 +1,8 @@
-// The same as joint_search_test.cc, on ten more random steps of every schedule.
+// The same as joint_search_test.cc, on twenty random steps of every schedule.
 #include <doctest/doctest.h>
 
 #include "api/joint_search.h"
 
-TEST_CASE("what is searched for is as fast as the fastest of all choices, on ten more") {
-  alpa::testing::check_joint_search(10, 10);
+TEST_CASE("what is searched for is as fast as the fastest of all choices, of twenty steps") {
+  alpa::testing::check_joint_search(20, {});
 }
