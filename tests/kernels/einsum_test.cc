@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
@@ -35,13 +36,20 @@ Equation split(const std::string& text) {
 std::vector<double> naive(const Equation& e, const Extents& extents, const HostTensor& x,
                           const HostTensor& y) {
   std::vector<double> z(static_cast<std::size_t>(num_elements(shape_of(e.z, extents))), 0);
+  // How far the element of a tensor moves with each letter.
+  const auto strides = [&](const std::string& letters) {
+    Shape of_letters(e.letters.size(), 0);
+    std::int64_t stride = 1;
+    for (std::size_t d = letters.size(); d-- > 0; stride *= extents.at(letters[d]))
+      of_letters[e.letters.find(letters[d])] += stride;
+    return of_letters;
+  };
+  const Shape in_x = strides(e.x), in_y = strides(e.y), in_z = strides(e.z);
   for_each_index(shape_of(e.letters, extents), [&](const Shape& index) {
-    const auto at = [&](const std::string& letters) {
-      Shape own;
-      for (char l : letters) own.push_back(index[e.letters.find(l)]);
-      return flat_index(shape_of(letters, extents), own);
+    const auto at = [&](const Shape& moves) {
+      return std::inner_product(index.begin(), index.end(), moves.begin(), std::int64_t{0});
     };
-    z[static_cast<std::size_t>(at(e.z))] += x.get(at(e.x)) * y.get(at(e.y));
+    z[static_cast<std::size_t>(at(in_z))] += x.get(at(in_x)) * y.get(at(in_y));
   });
   return z;
 }

@@ -34,11 +34,10 @@ double& Tensor::at(const Shape& index) { return data[flat(shape, index)]; }
 void for_each(const Shape& shape, const std::function<void(const Shape&)>& visit) {
   std::size_t n = 1;
   for (std::int64_t extent : shape) n *= extent;
+  Shape index(shape.size(), 0);
   for (std::size_t i = 0; i < n; ++i) {
-    Shape index(shape.size());
-    std::size_t rest = i;
-    for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d]) index[d] = rest % shape[d];
     visit(index);
+    for (std::size_t d = shape.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
   }
 }
 

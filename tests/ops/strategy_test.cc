@@ -44,9 +44,9 @@ HostTensor shard(const HostTensor& whole, const ShardingSpec& spec, const Device
   local.global_shape = whole.type.shape;
   const std::pair<int, int> place = partial_place(spec, mesh, at);
   std::int64_t i = 0;
-  for_each(local.type.shape, [&](Shape index) {
-    for (std::size_t d = 0; d < index.size(); ++d) index[d] += local.offset[d];
-    const double value = whole.get(testing::flat_index(whole.type.shape, index));
+  const std::int64_t first = testing::flat_index(whole.type.shape, local.offset);
+  for_each(local.type.shape, [&](const Shape& index) {
+    const double value = whole.get(first + testing::flat_index(whole.type.shape, index));
     local.put(i++, part_of(value, place.first, place.second, !is_floating(whole.type.dtype)));
   });
   return local;
@@ -79,9 +79,9 @@ void collect(std::map<int, Assembled>& replicas, const HostTensor& local, const 
   if (all.value.empty())
     all = {std::vector<double>(n, testing::identity(combiner)), std::vector<int>(n)};
   std::int64_t i = 0;
-  for_each(local.type.shape, [&](Shape index) {
-    for (std::size_t d = 0; d < index.size(); ++d) index[d] += local.offset[d];
-    const std::int64_t e = testing::flat_index(local.global_shape, index);
+  const std::int64_t first = testing::flat_index(local.global_shape, local.offset);
+  for_each(local.type.shape, [&](const Shape& index) {
+    const std::int64_t e = first + testing::flat_index(local.global_shape, index);
     const double value = local.get(i++);
     all.value[e] = testing::combine(combiner, all.value[e], value);
     ++all.pieces[e];
