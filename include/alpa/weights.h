@@ -28,6 +28,9 @@ struct WeightName {
   /// The parameter is the part of its only tensor that begins here along `axis`. Such parameters
   /// share the tensor and must fill it, as queries, keys and values fill GPT-2's c_attn.
   std::optional<std::int64_t> start = {};
+  /// The file holds [out, in, rows, columns] of a kernel [rows, columns, in, out], as PyTorch's
+  /// Conv2d does. Not beside `transposed`, `start` or several tensors.
+  bool convolution = false;
 };
 
 /// The rule from a state to a file. Tensors and parameters that it does not name are left alone.

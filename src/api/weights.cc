@@ -14,12 +14,9 @@
 namespace alpa {
 namespace {
 
-/// Exchanges the last two dimensions.
-Array transposed_last(const Array& x) {
-  Shape shape = x.shape();
-  const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  std::swap(shape[shape.size() - 2], shape.back());
-  Array y(TensorType{x.dtype(), shape});
+/// Exchanges rows and columns of matrices, one behind another; the result has this shape.
+Array transposed(const Array& x, std::int64_t rows, std::int64_t columns, Shape shape) {
+  Array y(TensorType{x.dtype(), std::move(shape)});
   const std::size_t size = size_of(x.dtype());
   const std::int64_t matrix = rows * columns;
   for (std::int64_t i = 0; i < x.elements(); ++i) {
@@ -29,6 +26,30 @@ Array transposed_last(const Array& x) {
     std::memcpy(y.mutable_data() + size * to, x.data() + size * i, size);
   }
   return y;
+}
+
+/// Exchanges the last two dimensions.
+Array transposed_last(const Array& x) {
+  Shape shape = x.shape();
+  const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  std::swap(shape[shape.size() - 2], shape.back());
+  return transposed(x, rows, columns, std::move(shape));
+}
+
+/// A tensor of the file in the layout of parameters.
+Array from_file(const WeightName& name, const Array& held) {
+  if (name.transposed) return transposed_last(held);
+  if (!name.convolution) return held;
+  const Shape& s = held.shape();
+  return transposed_last(transposed(held, s[0] * s[1], s[2] * s[3], {s[2], s[3], s[0], s[1]}));
+}
+
+/// The inverse of `from_file`.
+Array to_file(const WeightName& name, const Array& array) {
+  if (name.transposed) return transposed_last(array);
+  if (!name.convolution) return array;
+  const Shape& s = array.shape();
+  return transposed(transposed_last(array), s[0] * s[1], s[2] * s[3], {s[3], s[2], s[0], s[1]});
 }
 
 /// Elements before and behind dimension `axis`.
@@ -81,7 +102,11 @@ std::size_t axis_of(const WeightName& name, const TensorType& type) {
   require(!name.stacked || (!name.start && type.rank() >= 2 + (name.transposed ? 1 : 0)),
           "{}: is {}; a stack has a dimension more than its tensors, and is no part of one",
           text_of(name), to_string(type));
-  if (name.tensors.size() == 1 && !name.start && !name.stacked) return 0;
+  const bool whole = name.tensors.size() == 1 && !name.start && !name.stacked;
+  require(!name.convolution || (whole && !name.transposed && type.rank() == 4),
+          "{}: is {}; only a whole tensor of four dimensions is PyTorch's kernel of a convolution",
+          text_of(name), to_string(type));
+  if (whole) return 0;
   require(name.axis >= -type.rank() && name.axis < type.rank(),
           "{}: is {}; it has no dimension {} to join tensors along", text_of(name), to_string(type),
           name.axis);
@@ -110,13 +135,16 @@ void check_fit(const TensorFile& file, const WeightName& name, const TensorType&
     const TensorType held = file.type(tensor);
     Shape shape = held.shape, expected = type.shape;
     if (name.transposed && shape.size() >= 2) std::swap(shape[shape.size() - 2], shape.back());
+    if (name.convolution && shape.size() == 4) shape = {shape[2], shape[3], shape[1], shape[0]};
     if (name.stacked && shape.size() + 1 == expected.size())
       shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
     if (any_extent && shape.size() == expected.size()) expected[axis] = shape[axis];
     require(is_floating(held.dtype) == is_floating(type.dtype) && shape == expected,
             "{}: is {}, but tensor \"{}\" of {} is {}{}{}", text_of(name), to_string(type),
             excerpt(tensor), file.path(), to_string(held),
-            name.transposed ? ", to be transposed" : "",
+            name.transposed    ? ", to be transposed"
+            : name.convolution ? ", which is [out, in, rows, columns]"
+                               : "",
             name.start ? fmt::format(", of which it is a part in dimension {}", axis) : "");
     extent += joined ? shape[axis] : 0;
   }
@@ -222,8 +250,7 @@ void check_fit(const TensorFile& file, const WeightMap& map, const TypeOf& type_
 /// The parameter's content from the tensors of the file, which fit.
 Array read_weight(const TensorFile& file, const WeightName& name, const TensorType& type) {
   const auto part = [&](const std::string& tensor) {
-    const Array held = file[tensor].cast(type.dtype);
-    return name.transposed ? transposed_last(held) : held;
+    return from_file(name, file[tensor].cast(type.dtype));
   };
   const std::size_t axis = axis_of(name, type);
   std::vector<Array> parts;
@@ -258,7 +285,7 @@ std::vector<std::int64_t> written_extents(const WeightName& name, const TensorTy
 /// Adds a tensor of the file, in the layout of parameters.
 void add_tensor(const WeightName& name, const std::string& tensor, const Array& array,
                 std::map<std::string, Array>& tensors) {
-  require(tensors.emplace(tensor, name.transposed ? transposed_last(array) : array).second,
+  require(tensors.emplace(tensor, to_file(name, array)).second,
           "weight map: tensor \"{}\" is written twice", excerpt(tensor));
 }
 

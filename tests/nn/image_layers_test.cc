@@ -103,7 +103,7 @@ TEST_CASE("the layer makes images `stride` times larger, or by whole windows") {
           nn::ConvTranspose2d(5, {1, 2});
         }) ==
         "nn::ConvTranspose2d: 5 features of 1 x 2 windows with stride 2 x 2; give at least 1 of "
-        "each, and windows no smaller than the stride");
+        "each, windows no smaller than the stride, and padding same or valid");
 }
 
 TEST_CASE("upsampling repeats rows and columns") {

@@ -19,8 +19,9 @@ namespace alpa::nn {
 using Extents = std::array<std::int64_t, 2>;
 
 /// Zeros around an image: `same` gives ceil(extent / stride) windows, with the odd zero after the
-/// last element, as TensorFlow and Flax do; `valid` adds none.
-enum class Padding : std::uint8_t { same, valid };
+/// last element, as TensorFlow and Flax do; `valid` adds none; `symmetric` adds half a window on
+/// either side, rounded down, as PyTorch's models do.
+enum class Padding : std::uint8_t { same, valid, symmetric };
 
 /// Zeros before and after the rows and columns.
 struct PaddingExtents {
@@ -37,6 +38,7 @@ inline PaddingExtents padding_of(Padding padding, Value x, const Extents& window
                        last = (extent - 1) / stride[d] * stride[d],
                        total = last + reach > extent ? last + reach - extent : 0;
     zeros.before[d] = total / 2, zeros.after[d] = total - total / 2;
+    if (padding == Padding::symmetric) zeros.before[d] = zeros.after[d] = reach / 2;
   }
   return zeros;
 }
@@ -111,15 +113,15 @@ struct ConvTranspose2dOptions {
 /// kw, features, C] and "bias" [features], of x's element type.
 class ConvTranspose2d {
  public:
-  /// Throws Error unless features are at least 1 and windows no smaller than the stride, which is
-  /// at least 1.
+  /// Throws Error unless features are at least 1, windows no smaller than the stride, which is at
+  /// least 1, and the padding same or valid.
   ConvTranspose2d(std::int64_t features, Extents window, ConvTranspose2dOptions options = {})
       : id_(options.name), features_(features), window_(window), options_(std::move(options)) {
     const Extents& stride = options_.stride;
     require(features >= 1 && stride[0] >= 1 && stride[1] >= 1 && window[0] >= stride[0] &&
-                window[1] >= stride[1],
+                window[1] >= stride[1] && options_.padding != Padding::symmetric,
             "nn::ConvTranspose2d: {} features of {} x {} windows with stride {} x {}; give at "
-            "least 1 of each, and windows no smaller than the stride",
+            "least 1 of each, windows no smaller than the stride, and padding same or valid",
             features, window[0], window[1], stride[0], stride[1]);
   }
 
