@@ -1,6 +1,7 @@
 // models/wide_resnet.cc — a Wide-ResNet
 #include "alpa/models/wide_resnet.h"
 
+#include "models/common/encoder_folder.h"
 #include "models/common/images.h"
 #include "models/common/model.h"
 
@@ -8,6 +9,32 @@ namespace programs {
 
 using namespace alpa;
 using namespace alpa::models;
+
+namespace {
+
+WideResNetSize network_size(const Flags& flags) {
+  const WideResNetSize* const folder = folder_options<WideResNetSize>(flags);
+  WideResNetSize size = folder ? *folder : wide_resnet_sizes().at(flags.model);
+  size.remat = marks_remat(flags);
+  return size;
+}
+
+Task wide_resnet_task(const Flags& flags) {
+  WideResNetSize size = network_size(flags);
+  return image_task(flags, size.classes, [&](std::int64_t classes) {
+    size.classes = classes;
+    return models::wide_resnet(size);
+  });
+}
+
+void train_wide_resnet(Flags& flags) {
+  read_encoder(flags, {"--model"});
+  train_encoder(
+      flags, [&] { return wide_resnet_task(flags); },
+      image_predictor(flags, models::wide_resnet(network_size(flags))));
+}
+
+}  // namespace
 
 const Model wide_resnet{
     .name = "wide-resnet",
@@ -18,18 +45,11 @@ const Model wide_resnet{
         [](Flags& f) {
           std::vector<std::string> names;
           for (const auto& [name, size] : wide_resnet_sizes()) names.push_back(name);
-          return rows_of_images(f, names);
+          return cli::joined({rows_of_images(f, names), folder_rows(f, kImages)});
         },
     .publish = [](Flags& f) { publish_image(f, wide_resnet_sizes().at(f.model).small_images); },
-    .task =
-        [](const Flags& flags) {
-          WideResNetSize size = wide_resnet_sizes().at(flags.model);
-          size.remat = marks_remat(flags);
-          return image_task(flags, size.classes, [&](std::int64_t classes) {
-            size.classes = classes;
-            return models::wide_resnet(size);
-          });
-        },
+    .task = wide_resnet_task,
+    .train = train_wide_resnet,
 };
 
 }  // namespace programs

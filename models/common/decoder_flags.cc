@@ -99,15 +99,9 @@ constexpr std::int64_t kContinued = 64;
 /// Gives the flags of data and text the values that go with the model.
 void follow_folder(const Pretrained& model, Flags& flags) {
   const auto given = [&](const char* flag) { return flags.given.count(flag) > 0; };
-  flags.vocabulary = model.decoder.vocabulary;
-  flags.vocabulary_name = fmt::format("vocab_size of {}/config.json", excerpt(model.folder));
-  follow(flags, "--tokenizer", flags.tokenizer, model.folder);
-  follow(flags, "--sequence", flags.sequence, std::min(flags.sequence, model.decoder.sequence));
+  follow_text(flags, model.folder, model.decoder.vocabulary, model.decoder.sequence);
   if (!given("--steps") && !given("--data")) flags.steps = 0;
   if (given("--prompt") && !given("--generate") && !flags.plan_only) flags.generate = kContinued;
-  require(flags.sequence <= model.decoder.sequence,
-          "--sequence is {}, but {}/config.json has {} positions; give at most as many",
-          flags.sequence, excerpt(model.folder), model.decoder.sequence);
 }
 
 /// The decoder of the folder, with what is of this run.
@@ -138,12 +132,9 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
 void read_folder(Flags& flags) {
   std::error_code unreadable;  // is told by who opens it
   if (!std::filesystem::is_directory(flags.load, unreadable)) return;
-  for (const char* flag :
-       {"--model", "--kind", "--layers", "--hidden", "--heads", "--key-heads", "--feed-forward",
-        "--positions", "--head", "--norm-epsilon", "--rotary-base", "--vocabulary"})
-    cli::require_effect(
-        flags.given, flag, true,
-        fmt::format("beside --load {}, whose config.json decides it", excerpt(flags.load)));
+  refuse_decided(flags, {"--model", "--kind", "--layers", "--hidden", "--heads", "--key-heads",
+                         "--feed-forward", "--positions", "--head", "--norm-epsilon",
+                         "--rotary-base", "--vocabulary"});
   flags.pretrained = read_pretrained(flags.load);
   follow_folder(*flags.pretrained, flags);
 }

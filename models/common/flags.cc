@@ -188,6 +188,13 @@ cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64
   return flag;
 }
 
+void refuse_decided(const Flags& flags, const std::vector<const char*>& decided) {
+  for (const char* flag : decided)
+    cli::require_effect(
+        flags.given, flag, true,
+        fmt::format("beside --load {}, whose config.json decides it", excerpt(flags.load)));
+}
+
 std::vector<cli::Flag> rows_of_blocks(Flags& f) {
   return {number_of_layers(&f.layers, "blocks; 0: those of the size", 0, models::kMostBlocks),
           cli::whole("--hidden", &f.hidden, "width of the blocks; 0: that of the size", 0),

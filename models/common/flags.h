@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alpa/models/pretrained.h"
+#include "alpa/models/pretrained_encoder.h"
 #include "tools/common/flag_table.h"
 
 namespace programs {
@@ -52,7 +53,8 @@ struct Flags {
   double test_share = 0.05;                        ///< of a text, at its end
   std::int64_t layers = 0, hidden = 0, heads = 0;  ///< 0: those of the size
   double dropout = 0;
-  double hidden_share = 0.15;  ///< BERT: of the tokens
+  double hidden_share = 0.15;    ///< BERT: of the tokens
+  std::int64_t mask_token = -1;  ///< BERT: in place of hidden ones; -1: the last one
   std::int64_t experts = 0, choices = 2, group = 2048;
   double capacity_factor = 1, balance_weight = 0.01;
   std::int64_t dim = 512, hidden_factor = 4, epochs = 0;  ///< of multi-layer perceptrons
@@ -74,6 +76,10 @@ struct Flags {
   std::int64_t lora = 0;                                    ///< rank of adapters; 0: none
   double lora_alpha = 0;
   std::string lora_targets = "*.attention.*", adapter = {}, save_adapter = {}, save_folder = {};
+
+  // Encoders' folders.
+  std::optional<alpa::models::PretrainedEncoder> encoder = {};  ///< that of --load
+  std::string examples = {};                                    ///< file of --logits' inputs
 };
 
 /// Flags of one model, by their group in the help.
@@ -88,6 +94,9 @@ cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64
 
 /// --layers, --hidden and --heads of models that are made of blocks.
 std::vector<cli::Flag> rows_of_blocks(Flags& flags);
+
+/// Throws Error if one of the flags was given, which the folder of --load decides.
+void refuse_decided(const Flags& flags, const std::vector<const char*>& decided);
 
 /// Gives a flag's `target` the value that goes with others, unless it was given itself.
 template <class T>

@@ -12,18 +12,6 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  ///< extents and tokens
 constexpr std::int64_t kMostExperts = 4096;
 
-std::int64_t size(const JsonObject& config, const char* key) { return config.whole(key, 1, kMost); }
-
-std::int64_t size_or(const JsonObject& config, const char* key, std::int64_t otherwise) {
-  return config.has(key) ? size(config, key) : otherwise;
-}
-
-/// Throws Error unless the heads divide the width.
-void check_heads(const JsonObject& config, const char* key, const DecoderOptions& o) {
-  if (o.hidden % o.heads != 0)
-    config.refuse(key, fmt::format("a divisor of the width {}", o.hidden));
-}
-
 DecoderOptions gpt2_options(const JsonObject& config) {
   // Both are the tanh form of GELU; "gelu" is the exact one.
   config.expect_one_of("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
@@ -40,7 +28,7 @@ DecoderOptions gpt2_options(const JsonObject& config) {
                    .feed_forward = size_or(config, "n_inner", 0),
                    .head_bias = false};
   if (config.has("layer_norm_epsilon")) o.norm_epsilon = config.positive("layer_norm_epsilon");
-  check_heads(config, "n_head", o);
+  check_heads(config, "n_head", o.heads, o.hidden);
   return o;
 }
 
@@ -180,7 +168,7 @@ DecoderOptions llama_options(const JsonObject& config) {
   if (config.has("head_dim"))
     o.head_width = size(config, "head_dim");
   else
-    check_heads(config, "num_attention_heads", o);
+    check_heads(config, "num_attention_heads", o.heads, o.hidden);
   if (head_width_of(o) % 2 != 0)
     config.refuse("head_dim", "an even number, as rotary positions turn pairs");
   if (o.head_width * o.heads == o.hidden) o.head_width = 0;

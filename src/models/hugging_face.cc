@@ -2,18 +2,11 @@
 #include "alpa/models/hugging_face.h"
 
 #include <cstring>
-#include <optional>
-#include <string_view>
+
+#include "src/models/weight_names.h"
 
 namespace alpa::models {
 namespace {
-
-/// A layer of the decoder and its tensors in the file, both below a block or below the model.
-struct LayerName {
-  std::string_view layer, tensor;
-  std::optional<std::int64_t> start = {};  ///< in a tensor that several layers share
-};
-using LayerNames = std::vector<LayerName>;
 
 bool is_gpt(const DecoderOptions& options) { return options.kind == DecoderKind::gpt; }
 
@@ -84,20 +77,10 @@ bool has_bias(const DecoderOptions& o, std::string_view layer) {
   return o.query_bias && layer.starts_with("attention.") && !layer.ends_with("norm");
 }
 
-/// Adds the parameters of a layer.
-void add_layer(WeightMap& map, const DecoderOptions& o, const LayerName& name,
-               const std::string& scope = "", const std::string& place = "") {
-  const std::string layer = fmt::format("{}{}.", scope, name.layer);
-  const std::string tensor = fmt::format("{}{}.", place, name.tensor);
-  const bool norm = name.layer.ends_with("norm") || name.layer.ends_with("norm_behind");
-  WeightName weight{.parameter = layer + (norm ? "scale" : "kernel"),
-                    .tensors = {tensor + "weight"},
-                    .transposed = !norm && !is_gpt(o)};
-  weight.start = name.start;
-  map.push_back(weight);
-  if (has_bias(o, name.layer))
-    map.push_back(
-        {.parameter = layer + "bias", .tensors = {tensor + "bias"}, .start = weight.start});
+/// Adds the parameters of a layer of the decoder.
+void add_decoder_layer(WeightMap& map, const DecoderOptions& o, const LayerName& name,
+                       const std::string& scope = "", const std::string& place = "") {
+  add_layer(map, name, {.transposed = !is_gpt(o), .bias = has_bias(o, name.layer)}, scope, place);
 }
 
 /// Adds the router and the experts of a block, each of which has tensors of its own.
@@ -131,11 +114,11 @@ WeightMap names_below(const DecoderOptions& o, const std::string& place) {
   for (std::int64_t i = 0; i < o.layers; ++i) {
     const std::string scope = fmt::format("blocks.{}.", i),
                       of_block = fmt::format("{}{}.{}.", place, gpt ? "h" : "layers", i);
-    for (const LayerName& name : block) add_layer(map, o, name, scope, of_block);
+    for (const LayerName& name : block) add_decoder_layer(map, o, name, scope, of_block);
     if (o.variant.experts.count > 0) add_experts(map, o, scope, of_block);
   }
-  add_layer(map, o, {"norm", gpt ? "ln_f" : "norm"}, "", place);
-  if (!o.tied_head) add_layer(map, o, {"head", "lm_head"});
+  add_decoder_layer(map, o, {"norm", gpt ? "ln_f" : "norm"}, "", place);
+  if (!o.tied_head) add_decoder_layer(map, o, {"head", "lm_head"});
   return map;
 }
 
@@ -151,11 +134,9 @@ void check_layers(const TensorFile& file, const DecoderOptions& options) {
 /// Throws Error if the head of a tied decoder is another table in the file.
 void check_head(const TensorFile& file, const std::string& table, const DecoderOptions& options) {
   if (!options.tied_head || !file.contains("lm_head.weight")) return;
-  const Array head = file["lm_head.weight"], tokens = file[table];
-  require(
-      head.type() == tokens.type() && std::memcmp(head.data(), tokens.data(), head.bytes()) == 0,
-      "{}: tensor \"lm_head.weight\" is not \"{}\", so the decoder needs a head of its own",
-      file.path(), table);
+  require(same_tensor(file, "lm_head.weight", table),
+          "{}: tensor \"lm_head.weight\" is not \"{}\", so the decoder needs a head of its own",
+          file.path(), table);
 }
 
 /// The map to the names of the file, which has them with the prefix or without.
@@ -166,6 +147,27 @@ WeightMap names_in(const TensorFile& file, const DecoderOptions& options) {
 }
 
 }  // namespace
+
+void add_layer(WeightMap& map, const LayerName& name, const LayerForm& form,
+               const std::string& scope, const std::string& place) {
+  const std::string layer = fmt::format("{}{}.", scope, name.layer);
+  const std::string tensor = fmt::format("{}{}.", place, name.tensor);
+  const bool norm = name.layer.ends_with("norm") || name.layer.ends_with("norm_behind");
+  WeightName weight{.parameter = layer + (norm ? "scale" : "kernel"),
+                    .tensors = {tensor + "weight"},
+                    .transposed = form.transposed && !norm && !form.convolution};
+  weight.start = name.start;
+  weight.convolution = form.convolution;
+  map.push_back(weight);
+  if (form.bias)
+    map.push_back(
+        {.parameter = layer + "bias", .tensors = {tensor + "bias"}, .start = weight.start});
+}
+
+bool same_tensor(const TensorFile& file, const std::string& one, const std::string& other) {
+  const Array a = file[one], b = file[other];
+  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
 
 WeightMap hugging_face_names(const DecoderOptions& options, bool prefixed) {
   if (!is_gpt(options)) return names_below(options, prefixed ? "model." : "");

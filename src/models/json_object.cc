@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "alpa/base/error.h"
 #include "src/base/file.h"
@@ -44,6 +45,10 @@ std::string JsonObject::text(const char* key) const { return place_.at(key).text
 
 std::int64_t JsonObject::whole(const char* key, std::int64_t least, std::int64_t most) const {
   return place_.at(key).whole(least, most);
+}
+
+std::int64_t JsonObject::members(const char* key) const {
+  return std::ssize(place_.at(key).members());
 }
 
 double JsonObject::positive(const char* key) const {
@@ -89,6 +94,19 @@ void JsonObject::expect_one_of(const char* key, const std::vector<std::string>& 
 
 void JsonObject::refuse(const char* key, const std::string& expected) const {
   place_.at(key).bad(expected);
+}
+
+std::int64_t size(const JsonObject& config, const char* key) {
+  return config.whole(key, 1, std::numeric_limits<std::int32_t>::max());
+}
+
+std::int64_t size_or(const JsonObject& config, const char* key, std::int64_t otherwise) {
+  return config.has(key) ? size(config, key) : otherwise;
+}
+
+void check_heads(const JsonObject& config, const char* key, std::int64_t heads,
+                 std::int64_t width) {
+  if (width % heads != 0) config.refuse(key, fmt::format("a divisor of the width {}", width));
 }
 
 }  // namespace alpa::models

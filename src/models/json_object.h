@@ -24,6 +24,7 @@ class JsonObject {
   /// The member. Throws Error if it is absent or anything else.
   std::string text(const char* key) const;
   std::int64_t whole(const char* key, std::int64_t least, std::int64_t most) const;  ///< in a range
+  std::int64_t members(const char* key) const;                ///< how many an object has
   double positive(const char* key) const;                     ///< a number above 0
   double number_or(const char* key, double otherwise) const;  ///< any number
   bool boolean(const char* key) const;
@@ -49,5 +50,12 @@ class JsonObject {
   std::shared_ptr<const Document> document_;
   JsonPlace place_;  ///< in the document
 };
+
+/// An extent of tensors: a whole number from 1.
+std::int64_t size(const JsonObject& config, const char* key);
+std::int64_t size_or(const JsonObject& config, const char* key, std::int64_t otherwise);
+
+/// Throws Error, naming the key, unless the heads divide the width.
+void check_heads(const JsonObject& config, const char* key, std::int64_t heads, std::int64_t width);
 
 }  // namespace alpa::models

@@ -8,6 +8,7 @@
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "src/models/decoder_config.h"
+#include "src/models/pretrained_files.h"
 
 namespace alpa::models {
 namespace {
@@ -20,6 +21,8 @@ bool is_file(const std::string& path) {
   return std::filesystem::exists(path, unreadable);
 }
 
+}  // namespace
+
 std::string weights_in(const std::string& folder) {
   for (const char* name : {"/model.safetensors", "/model.safetensors.index.json"})
     if (is_file(folder + name)) return folder + name;
@@ -28,6 +31,8 @@ std::string weights_in(const std::string& folder) {
       "transformers writes one of them",
       excerpt(folder));
 }
+
+namespace {
 
 /// Of generation_config.json, else of config.json.
 std::vector<std::int32_t> stop_tokens(const std::string& folder, const JsonObject& config) {
@@ -52,6 +57,8 @@ constexpr const char* kCopied[] = {"generation_config.json",
                                    "added_tokens.json",
                                    "vocab.json",
                                    "merges.txt",
+                                   "vocab.txt",
+                                   "preprocessor_config.json",
                                    "chat_template.jinja"};
 
 /// config.json as it was, with the element type of the weights as they are written.
@@ -66,24 +73,32 @@ void write_config(const std::string& from, const std::string& to, DType dtype) {
 
 }  // namespace
 
-void check_save_pretrained(const std::string& folder, const Pretrained& model) {
+void check_other_folder(const std::string& folder, const std::string& from) {
   std::error_code absent;  // a folder that is not there yet is another one
-  require(!std::filesystem::equivalent(folder, model.folder, absent),
+  require(!std::filesystem::equivalent(folder, from, absent),
           "{}: is the folder that the model was read from; give another one", excerpt(folder));
 }
 
-void save_pretrained(const TrainState& state, const std::string& folder, const Pretrained& model) {
-  hugging_face_names(model.decoder);  // throws before anything is written
-  check_save_pretrained(folder, model);
+void save_folder(const TrainState& state, const std::string& folder, const std::string& from,
+                 const WeightMap& names) {
+  check_other_folder(folder, from);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   require(!failed, "{}: cannot be made: {}", excerpt(folder), failed.message());
-  write_config(model.folder + "/config.json", folder + "/config.json",
-               state["tokens.table"].type().dtype);
-  for (const char* file : kCopied)
-    if (const std::string from = fmt::format("{}/{}", model.folder, file); is_file(from))
-      write_file(fmt::format("{}/{}", folder, file), read_file(from, {"", kMostBytes}));
-  save_hugging_face(state, folder + "/model.safetensors", model.decoder);
+  write_config(from + "/config.json", folder + "/config.json",
+               state[names[0].parameter].type().dtype);
+  for (const char* name : kCopied)
+    if (const std::string file = fmt::format("{}/{}", from, name); is_file(file))
+      write_file(fmt::format("{}/{}", folder, name), read_file(file, {"", kMostBytes}));
+  save_weights(state, folder + "/model.safetensors", names, {{"format", "pt"}});
+}
+
+void check_save_pretrained(const std::string& folder, const Pretrained& model) {
+  check_other_folder(folder, model.folder);
+}
+
+void save_pretrained(const TrainState& state, const std::string& folder, const Pretrained& model) {
+  save_folder(state, folder, model.folder, hugging_face_names(model.decoder));
 }
 
 Pretrained read_pretrained(const std::string& folder) {

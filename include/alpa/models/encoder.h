@@ -2,6 +2,7 @@
 /// Encoders of BERT (Devlin et al. 2019) and ViT (Dosovitskiy et al. 2021), which differ in where
 /// they normalise.
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "alpa/alpa.h"
@@ -16,18 +17,35 @@ struct EncoderOptions {
   bool norm_first = false;          ///< ViT's: sums are not normalised; else BERT's: they are
   std::optional<DType> dtype = {};  ///< of parameters; default: the step's
   bool remat = false;               ///< blocks are layers for `StepOptions::remat`
+  std::int64_t feed_forward = 0;    ///< width between the products of a block; 0: 4·hidden
+  bool exact_gelu = false;          ///< GELU by the error function, not its tanh form
+  double norm_epsilon = 1e-5;       ///< of all norms
+  bool query_bias = true;           ///< biases of queries, keys and values
 };
+
+/// A norm of an encoder, by its name.
+inline nn::LayerNorm encoder_norm(const EncoderOptions& o, const std::string& name) {
+  return nn::LayerNorm(nn::NormOptions{.epsilon = o.norm_epsilon, .name = name});
+}
 
 /// Attention in both directions and a feed-forward pair, each added to its input.
 class EncoderBlock {
  public:
   /// A block of these sizes. Throws Error if the heads do not divide the width.
   explicit EncoderBlock(const EncoderOptions& o)
-      : attention_(
-            o.hidden, o.heads,
-            {.causal = false, .dropout = o.dropout, .kernel = kernel(), .name = "attention"}),
-        up_(4 * o.hidden, {.kernel = kernel(), .name = "feed_forward.up"}),
+      : attention_(o.hidden, o.heads,
+                   {.causal = false,
+                    .dropout = o.dropout,
+                    .bias = o.query_bias,
+                    .kernel = kernel(),
+                    .projection_bias = true,
+                    .name = "attention"}),
+        up_(o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden,
+            {.kernel = kernel(), .name = "feed_forward.up"}),
         down_(o.hidden, {.kernel = kernel(), .name = "feed_forward.down"}),
+        first_(encoder_norm(o, "attention_norm")),
+        second_(encoder_norm(o, "feed_forward_norm")),
+        gelu_{o.exact_gelu},
         dropout_(o.dropout),
         norm_first_(o.norm_first) {}
 
@@ -45,11 +63,12 @@ class EncoderBlock {
   static nn::KernelInitializer kernel() { return Initializer::normal(0, 0.02); }
 
  private:
-  Value feed_forward(Value x) const { return down_(gelu(up_(x))); }
+  Value feed_forward(Value x) const { return down_(gelu_(up_(x))); }
 
   nn::SelfAttention attention_;
   nn::Dense up_, down_;
-  nn::LayerNorm first_{{.name = "attention_norm"}}, second_{{.name = "feed_forward_norm"}};
+  nn::LayerNorm first_, second_;
+  nn::GELU gelu_;
   nn::Dropout dropout_;
   bool norm_first_;
 };

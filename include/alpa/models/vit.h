@@ -13,6 +13,7 @@ struct VitOptions {
   EncoderOptions encoder;       ///< with `norm_first` true
   std::int64_t patch = 16;      ///< rows and columns of a patch
   std::int64_t classes = 1000;  ///< number of labels
+  std::int64_t image = 0;       ///< rows and columns of images; 0: any that the patch divides
 };
 
 /// A published size, by its name.
@@ -35,34 +36,41 @@ class Vit {
         patches_(o.encoder.hidden, {o.patch, o.patch},
                  {.stride = {o.patch, o.patch}, .name = "patches"}),
         encoder_(o.encoder),
+        norm_(encoder_norm(o.encoder, "norm")),
         dropout_(o.encoder.dropout),
         head_(o.classes, {.kernel = Initializer::zeros(), .name = "head"}) {}
 
-  /// Images [B, H, W, channels] → logits [B, classes]. Throws Error unless the patch
-  /// divides H and W.
+  /// Images [B, H, W, channels] → logits [B, classes]. Throws Error unless the patch divides H and
+  /// W, and these are `image`, if it is given.
   Value operator()(Value images) const {
-    const std::int64_t batch = images.dim(0), width = options_.encoder.hidden;
     require(images.rank() == 4 && images.dim(1) % options_.patch == 0 &&
                 images.dim(2) % options_.patch == 0,
             "Vit: patches of {} rows and columns do not divide images {}", options_.patch,
             to_string(images.type()));
-    const Value patches = patches_(images);
-    const std::int64_t count = patches.dim(1) * patches.dim(2);
+    require(
+        options_.image == 0 || (images.dim(1) == options_.image && images.dim(2) == options_.image),
+        "Vit: has positions of images of {} rows and columns, but images are {}", options_.image,
+        to_string(images.type()));
+    const Value seen = norm_(encoder_(dropout_(embed(patches_(images)))));
+    return head_(reshape(slice(seen, 1, 0, 1), {seen.dim(0), seen.dim(2)}));
+  }
+
+ private:
+  /// Patches [B, rows, columns, C] → the class token and the patches, at their positions.
+  Value embed(Value patches) const {
+    const std::int64_t batch = patches.dim(0), count = patches.dim(1) * patches.dim(2),
+                       width = patches.dim(3);
     const nn::Scope in(patches, id_, "vit_embedding");
     const Value token = in.parameter("class_token", {1, 1, width}, zeros);
     const Value x = concatenate(
         {broadcast_to(token, {batch, 1, width}), reshape(patches, {batch, count, width})}, 1);
-    const Value positions =
-        in.parameter("positions", {1, count + 1, width}, Initializer::normal(0, 0.02));
-    const Value seen = norm_(encoder_(dropout_(x + positions)));
-    return head_(reshape(slice(seen, 1, 0, 1), {batch, width}));
+    return x + in.parameter("positions", {1, count + 1, width}, Initializer::normal(0, 0.02));
   }
 
- private:
   VitOptions options_;
   nn::Conv2d patches_;
   Encoder encoder_;
-  nn::LayerNorm norm_{{.name = "norm"}};
+  nn::LayerNorm norm_;
   nn::Dropout dropout_;
   nn::Dense head_;
   nn::LayerId id_{"embedding"};

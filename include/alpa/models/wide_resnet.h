@@ -1,7 +1,7 @@
 #pragma once
 /// Wide-ResNet (Zagoruyko & Komodakis 2016) as in Alpa's evaluation: bottleneck blocks (He et al.
-/// 2015) whose 3 x 3 convolution has `width` times as many features. Layers are only recorded, so
-/// the graph of any size costs no memory.
+/// 2015) whose 3 x 3 convolution has `width` times as many features; also the ResNets that they
+/// widen. Layers are only recorded, so the graph of any size costs no memory.
 #include <map>
 #include <string>
 #include <vector>
@@ -20,7 +20,26 @@ struct WideResNetSize {
   bool small_images = false;    ///< a 3 x 3 stem that keeps the extents, for 28 to 64 pixels
   bool pooled_stem = true;      ///< halves the extents behind the stem
   bool remat = false;           ///< blocks are layers for `StepOptions::remat`
+  bool basic = false;  ///< blocks are two 3 x 3 convolutions, as those of ResNet-18, of no `width`
+  nn::Padding padding = nn::Padding::same;  ///< of convolutions and pool; PyTorch's is symmetric
+  bool strided_first = false;               ///< the first group halves the extents, too
+  bool strided_reduce = false;  ///< the 1 x 1 convolution ahead has the stride, not the 3 x 3 one
 };
+
+/// Features behind the blocks of a group, counted from 0.
+inline std::int64_t group_features(const WideResNetSize& size, std::size_t group) {
+  return (size.channels << group) * (size.basic ? 1 : 4);
+}
+
+/// The stride of block `i` of a group.
+inline std::int64_t block_stride(const WideResNetSize& size, std::size_t group, int i) {
+  return i == 0 && (group > 0 || size.strided_first) ? 2 : 1;
+}
+
+/// Whether the shortcut of block `i` of a group is a projection.
+inline bool is_projected(const WideResNetSize& size, std::size_t group, int i) {
+  return i == 0 && (group > 0 || !size.basic || size.strided_first);
+}
 
 /// Alpa's sizes (images of 224 pixels), and three for images of 28 to 64.
 inline const std::map<std::string, WideResNetSize>& wide_resnet_sizes() {
@@ -44,9 +63,9 @@ class ConvNorm {
  public:
   /// `features` of a window of `window` x `window`; `scale`: initial scale of the norm.
   ConvNorm(std::int64_t features, std::int64_t window, std::int64_t stride = 1,
-           Initializer scale = ones)
+           Initializer scale = ones, nn::Padding padding = nn::Padding::same)
       : conv_(features, {window, window},
-              {.stride = {stride, stride}, .bias = false, .name = "conv"}),
+              {.stride = {stride, stride}, .padding = padding, .bias = false, .name = "conv"}),
         norm_({.scale = scale, .name = "norm"}) {}
   /// x [B, H, W, C] → [B, H / stride, W / stride, features].
   Value operator()(Value x) const { return norm_(conv_(x)); }
@@ -56,40 +75,54 @@ class ConvNorm {
   nn::BatchNorm norm_;
 };
 
-/// relu(shortcut(x) + branch(x)): 1 x 1 to `channels`, 3 x 3 to `width` times these, 1 x 1 to four
-/// times these. The shortcut is a projection if the shape changes.
-class BottleneckBlock {
+/// relu(shortcut(x) + branch(x)). The branch of a bottleneck: "reduce", 1 x 1 to `channels`;
+/// "middle", 3 x 3 to `width` times these; "expand", 1 x 1 to four times these. That of a basic
+/// block: "middle" and "expand", both 3 x 3 to `channels`. A shortcut that is no identity is
+/// "project".
+class ResidualBlock {
  public:
-  /// A block of `channels`, see above; `stride` is that of the 3 x 3 convolution.
-  BottleneckBlock(std::int64_t channels, std::int64_t width, std::int64_t stride)
-      : reduce_("reduce", ConvNorm(channels, 1)),
-        middle_("middle", ConvNorm(channels * width, 3, stride)),
-        expand_("expand", ConvNorm(channels * 4, 1, 1, zeros)),
-        project_("project", ConvNorm(channels * 4, 1, stride)) {}
+  /// Block `i` of a group.
+  ResidualBlock(const WideResNetSize& size, std::size_t group, int i) {
+    const std::int64_t channels = size.channels << group, stride = block_stride(size, group, i),
+                       ahead = size.strided_reduce ? stride : 1;
+    const auto layer = [&](const char* name, std::int64_t features, std::int64_t window,
+                           std::int64_t by, Initializer scale = ones) {
+      return nn::Layer(name, ConvNorm(features, window, by, scale, size.padding));
+    };
+    if (size.basic) {
+      branch_ = {layer("middle", channels, 3, stride), layer("expand", channels, 3, 1, zeros)};
+    } else {
+      branch_ = {layer("reduce", channels, 1, ahead),
+                 layer("middle", channels * size.width, 3, stride / ahead),
+                 layer("expand", channels * 4, 1, 1, zeros)};
+    }
+    if (is_projected(size, group, i))
+      shortcut_ = layer("project", group_features(size, group), 1, stride);
+  }
 
-  /// x [B, H, W, C] → [B, H / stride, W / stride, 4·channels].
+  /// x [B, H, W, C] → [B, H / stride, W / stride, features].
   Value operator()(Value x) const {
-    const Value narrow = relu(reduce_(x));
-    const Value branch = expand_(relu(middle_(narrow)));
-    return relu((branch.shape() == x.shape() ? x : project_(x)) + branch);
+    Value y = x;
+    for (std::size_t i = 0; i < branch_.size(); ++i) y = branch_[i](i == 0 ? y : relu(y));
+    return relu((shortcut_ ? shortcut_(x) : x) + y);
   }
 
  private:
-  nn::Layer reduce_, middle_, expand_, project_;
+  std::vector<nn::Layer> branch_;
+  nn::Layer shortcut_;
 };
 
 /// Images [B, H, W, 3] (any channels) → logits [B, classes]. A pipeline may be cut before every
 /// block. Parameters: "stem.conv.kernel", "groups.1.blocks.0.middle.norm.scale", "head.bias".
 inline nn::Sequential wide_resnet(const WideResNetSize& size) {
   nn::Sequential model;
-  model.add(
-      {"stem", ConvNorm(size.channels, size.small_images ? 3 : 7, size.small_images ? 1 : 2)});
+  model.add({"stem", ConvNorm(size.channels, size.small_images ? 3 : 7, size.small_images ? 1 : 2,
+                              ones, size.padding)});
   model.add(nn::ReLU());
-  if (size.pooled_stem) model.add(nn::MaxPool{{3, 3}, {2, 2}, nn::Padding::same});
-  std::int64_t channels = size.channels;
-  for (std::size_t group = 0; group < size.blocks.size(); ++group, channels *= 2)
+  if (size.pooled_stem) model.add(nn::MaxPool{{3, 3}, {2, 2}, size.padding});
+  for (std::size_t group = 0; group < size.blocks.size(); ++group)
     for (int i = 0; i < size.blocks[group]; ++i) {
-      const BottleneckBlock block(channels, size.width, group > 0 && i == 0 ? 2 : 1);
+      const ResidualBlock block(size, group, i);
       model.add(mark_pipeline_boundary);
       const std::string name = fmt::format("groups.{}.blocks.{}", group, i);
       model.add(size.remat ? nn::Layer(name, nn::remat(block)) : nn::Layer(name, block));
