@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "alpa/models/decoder_sizes.h"
 
@@ -94,11 +95,12 @@ EncoderModel resnet_model(const JsonObject& config) {
   const auto flag = [&](const char* key) { return config.has(key) && config.boolean(key); };
   o.strided_first = flag("downsample_in_first_stage");
   o.strided_reduce = flag("downsample_in_bottleneck");
-  o.blocks.clear();
-  for (const std::int64_t depth : config.wholes("depths", kMostBlocks))
-    o.blocks.push_back(static_cast<int>(depth));
-  if (o.blocks.empty() || o.blocks.size() > kMostGroups || std::ranges::min(o.blocks) < 1)
-    config.refuse("depths", fmt::format("1 to {} numbers from 1", kMostGroups));
+  const std::vector<std::int64_t> depths = config.wholes("depths", kMostBlocks);
+  o.blocks.assign(depths.begin(), depths.end());
+  if (depths.empty() || depths.size() > kMostGroups || std::ranges::min(depths) < 1 ||
+      std::reduce(depths.begin(), depths.end()) > kMostBlocks)
+    config.refuse("depths", fmt::format("1 to {} numbers from 1, together at most {}", kMostGroups,
+                                        kMostBlocks));
   check_features(config, o);
   return o;
 }

@@ -155,8 +155,10 @@ PretrainedEncoder read_pretrained_encoder(const std::string& folder) {
   const JsonObject config(folder + "/config.json");
   PretrainedEncoder model{
       .folder = folder, .weights = weights_in(folder), .model = encoder_model(config)};
-  if (BertOptions* const bert = std::get_if<BertOptions>(&model.model))
-    bert->pooler = TensorFile(model.weights).contains("pooler.dense.weight");
+  if (BertOptions* const bert = std::get_if<BertOptions>(&model.model)) {
+    const TensorFile file(model.weights);
+    bert->pooler = file.contains(name_in(file, "pooler.dense.weight"));
+  }
   return model;
 }
 

@@ -142,6 +142,35 @@ TEST_CASE("tensors are stacked along a dimension that they lack, in both directi
         "stacked.safetensors have extent 3 together in dimension 0");
 }
 
+TEST_CASE("kernels of convolutions are PyTorch's [out, in, rows, columns] in a file") {
+  const nn::Conv2d layer(4, {2, 1}, {.bias = false, .name = "conv"});
+  const Executable step = parallelize(
+      prediction_step({{"x", {f32, {1, 5, 5, 3}}}}, [=](const Batch& b) { return layer(b["x"]); }),
+      Serial{}, Cluster::local(1));
+  const TemporaryFile file("convolution.safetensors", ""), saved("convolution_saved", "");
+  const Array held = counted({4, 3, 2, 1});
+  write_safetensors(file.path(), {{"weight", held}});
+  WeightMap map = {{"conv.kernel", {"weight"}}};
+  map[0].convolution = true;
+  TrainState state = step.init(0);
+  load_weights(state, file.path(), map);
+  const Array kernel = state["conv.kernel"].to_host();
+  for (std::int64_t out = 0; out < 4; ++out)
+    for (std::int64_t in = 0; in < 3; ++in)
+      for (std::int64_t row = 0; row < 2; ++row)
+        CHECK(kernel.at<float>(row, 0, in, out) == held.at<float>(out, in, row, 0));
+  save_weights(state, saved.path(), map);
+  CHECK(to_string(TensorFile(saved.path())["weight"]) == to_string(held));
+  write_safetensors(file.path(), {{"weight", counted({3, 4, 2, 1})}});
+  CHECK(error_of([&] { load_weights(state, file.path(), map); }) ==
+        "weight map: parameter \"conv.kernel\": is f32[2, 1, 3, 4], but tensor \"weight\" of "
+        "convolution.safetensors is f32[3, 4, 2, 1], which is [out, in, rows, columns]");
+  map[0].transposed = true;
+  CHECK(error_of([&] { load_weights(state, file.path(), map); }) ==
+        "weight map: parameter \"conv.kernel\": is f32[2, 1, 3, 4]; only a whole tensor of four "
+        "dimensions is PyTorch's kernel of a convolution");
+}
+
 TEST_CASE("parameters that do not fill the tensor they share are told") {
   const TemporaryFile file("unfilled.safetensors", "");
   write_safetensors(file.path(), {{"w", counted({3, 7})}, {"b", counted({6})}});

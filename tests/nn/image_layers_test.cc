@@ -106,6 +106,19 @@ TEST_CASE("the layer makes images `stride` times larger, or by whole windows") {
         "each, windows no smaller than the stride, and padding same or valid");
 }
 
+TEST_CASE("symmetric padding adds half a window on either side, as PyTorch's models do") {
+  const Array x(std::vector<double>{1, 2, 3, 4}, {1, 4, 1, 1});
+  const auto largest = [&](nn::Padding padding) {
+    return computed({{"x", x}}, {"x"},
+                    [=](const Batch& b) {
+                      return nn::MaxPool{{3, 1}, {2, 1}, padding}(b["x"]);
+                    })
+        .to_doubles();
+  };
+  CHECK(largest(nn::Padding::symmetric) == std::vector<double>{2, 4});  // of _12 and 234
+  CHECK(largest(nn::Padding::same) == std::vector<double>{3, 4});       // of 123 and 34_
+}
+
 TEST_CASE("upsampling repeats rows and columns") {
   const Array x(std::vector<double>{1, 2, 3, 4}, {2, 1, 2, 1});
   const Array got = computed({{"x", x}}, {}, [](const Batch& b) {
