@@ -14,7 +14,7 @@ std::vector<cli::Flag> rows_of_language(Flags& flags, const std::vector<std::str
 /// Extents of a published model, for those that are not given.
 void publish_text(Flags& flags, std::int64_t sequence, std::int64_t vocabulary);
 
-/// Gives the flags of data the values that go with a model of the folder of --load. Throws Error for
+/// Gives the flags of data the values that go with the model of --load's folder. Throws Error for
 /// more tokens in an example than it has positions.
 void follow_text(Flags& flags, const std::string& folder, std::int64_t vocabulary,
                  std::int64_t positions);

@@ -107,16 +107,16 @@ TEST_CASE("the layer makes images `stride` times larger, or by whole windows") {
 }
 
 TEST_CASE("symmetric padding adds half a window on either side, as PyTorch's models do") {
-  const Array x(std::vector<double>{1, 2, 3, 4}, {1, 4, 1, 1});
+  const Array x(std::vector<double>{1, 2, 3, 4, 8, 7, 6, 5}, {2, 4, 1, 1});
   const auto largest = [&](nn::Padding padding) {
-    return computed({{"x", x}}, {"x"},
+    return computed({{"x", x}}, {},
                     [=](const Batch& b) {
                       return nn::MaxPool{{3, 1}, {2, 1}, padding}(b["x"]);
                     })
         .to_doubles();
   };
-  CHECK(largest(nn::Padding::symmetric) == std::vector<double>{2, 4});  // of _12 and 234
-  CHECK(largest(nn::Padding::same) == std::vector<double>{3, 4});       // of 123 and 34_
+  CHECK(largest(nn::Padding::symmetric) == std::vector<double>{2, 4, 8, 7});  // of _12, 234
+  CHECK(largest(nn::Padding::same) == std::vector<double>{3, 4, 8, 6});       // of 123, 34_
 }
 
 TEST_CASE("upsampling repeats rows and columns") {

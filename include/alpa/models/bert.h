@@ -54,7 +54,7 @@ class Bert {
         dropout_(o.encoder.dropout),
         encoder_(o.encoder),
         transform_(o.encoder.hidden, {.kernel = EncoderBlock::kernel(), .name = "transform"}),
-        gelu_{o.encoder.exact_gelu},
+        gelu_(nn::GELU{o.encoder.exact_gelu}),
         last_norm_(encoder_norm(o.encoder, "transform_norm")),
         head_(tokens_, o.vocabulary),
         pooler_(o.encoder.hidden, {.kernel = EncoderBlock::kernel(), .name = "pooler"}),

@@ -45,7 +45,7 @@ class EncoderBlock {
         down_(o.hidden, {.kernel = kernel(), .name = "feed_forward.down"}),
         first_(encoder_norm(o, "attention_norm")),
         second_(encoder_norm(o, "feed_forward_norm")),
-        gelu_{o.exact_gelu},
+        gelu_(nn::GELU{o.exact_gelu}),
         dropout_(o.dropout),
         norm_first_(o.norm_first) {}
 
