@@ -52,9 +52,8 @@ Task bert_task(const Flags& flags) {
           excerpt(flags.load));
   require(flags.mask_token < flags.vocabulary, "--mask-token is {}, but there are {} tokens",
           flags.mask_token, flags.vocabulary);
-  return language_task(flags, {[flags, model](const Batch& b) {
-                         return hidden_loss(model, flags, b["tokens"]);
-                       }});
+  return language_task(
+      flags, {[flags, model](const Batch& b) { return hidden_loss(model, flags, b["tokens"]); }});
 }
 
 void train_bert(Flags& flags) {

@@ -1,6 +1,7 @@
 // models/gpt.cc — decoders, GPT and Llama, which may continue texts
 #include <algorithm>
 
+#include "alpa/models/gguf.h"
 #include "alpa/models/hugging_face.h"
 #include "models/common/decoder_flags.h"
 #include "models/common/generation.h"
@@ -88,11 +89,22 @@ Task decoder_task(const Flags& flags) {
   return task_of(flags, Decoder(options), adapters_of(flags, options));
 }
 
+bool saves_gguf(const Flags& flags) { return flags.save.ends_with(".gguf"); }
+
+/// What --load's model is with this decoder; without a folder, the decoder alone.
+Pretrained saved_model(const Flags& flags, const DecoderOptions& options) {
+  Pretrained model = flags.pretrained.value_or(Pretrained{});
+  model.decoder = options;
+  return model;
+}
+
 /// Throws Error where `save` would, before the training.
 void check_saving(const Flags& flags, const DecoderOptions& options,
                   const std::optional<Lora>& lora) {
   cli::require_effect(flags.given, "--save-folder", !flags.pretrained,
                       "without a folder of --load, whose other files it takes");
+  cli::require_effect(flags.given, "--save-type", !saves_gguf(flags), "without --save FILE.gguf");
+  if (saves_gguf(flags)) check_save_gguf(flags.save, saved_model(flags, options));
   if (!flags.save.empty() || !flags.save_folder.empty()) hugging_face_names(options);
   if (!flags.save_folder.empty()) check_save_pretrained(flags.save_folder, *flags.pretrained);
   if (!flags.save_adapter.empty()) check_peft(options, *lora);
@@ -106,7 +118,13 @@ void save(const Flags& flags, TrainState& state, const DecoderOptions& options,
               flags.pretrained ? flags.pretrained->folder : "");
   if (flags.save.empty() && flags.save_folder.empty()) return;
   if (lora) merge_adapters(state, *lora);
-  if (!flags.save.empty()) save_hugging_face(state, flags.save, options);
+  if (saves_gguf(flags))
+    save_gguf(state, flags.save, saved_model(flags, options),
+              flags.save_type == "f32"   ? GgufType::f32
+              : flags.save_type == "f16" ? GgufType::f16
+                                         : GgufType::q8_0);
+  else if (!flags.save.empty())
+    save_hugging_face(state, flags.save, options);
   if (!flags.save_folder.empty()) save_pretrained(state, flags.save_folder, *flags.pretrained);
 }
 

@@ -63,7 +63,8 @@ std::vector<cli::Flag> text_rows(Flags& flags) {
                     "transformers has them"),
       output_file("--save", &flags.save,
                   "write the weights, with adapters added to them, to this safetensors file, as "
-                  "Hugging Face names them"),
+                  "Hugging Face names them, or to FILE.gguf for llama.cpp, with the tokenizer"),
+      choice("--save-type", &flags.save_type, "element type of FILE.gguf", {"f32", "f16", "q8_0"}),
       whole("--generate", &flags.generate,
             "tokens to generate after training; with --prompt and a folder of --load 64", 0),
       text("--prompt", &flags.prompt, "text that the generated tokens continue"),
@@ -121,7 +122,8 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
   const cli::Flag load = cli::text(
       "--load", &flags.load,
       "start with a model of Hugging Face's: the weights of a safetensors file of GPT-2 or Llama, "
-      "or a folder with config.json and tokenizer, which is trained only with --data or --steps");
+      "or a folder with config.json and tokenizer, or a GGUF file, which are trained only with "
+      "--data or --steps");
   return cli::joined(
       {rows_of_language(
            flags, sizes,
@@ -131,7 +133,7 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
 
 void read_folder(Flags& flags) {
   std::error_code unreadable;  // is told by who opens it
-  if (!std::filesystem::is_directory(flags.load, unreadable)) return;
+  if (!std::filesystem::is_directory(flags.load, unreadable) && !is_gguf(flags.load)) return;
   refuse_decided(flags, {"--model", "--kind", "--layers", "--hidden", "--heads", "--key-heads",
                          "--feed-forward", "--positions", "--head", "--norm-epsilon",
                          "--rotary-base", "--vocabulary"});

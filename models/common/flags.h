@@ -76,6 +76,7 @@ struct Flags {
   std::int64_t lora = 0;                                    ///< rank of adapters; 0: none
   double lora_alpha = 0;
   std::string lora_targets = "*.attention.*", adapter = {}, save_adapter = {}, save_folder = {};
+  std::string save_type = "f16";  ///< of the GGUF file of --save
 
   // Encoders' folders.
   std::optional<alpa::models::PretrainedEncoder> encoder = {};  ///< that of --load
@@ -94,6 +95,11 @@ cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64
 
 /// --layers, --hidden and --heads of models that are made of blocks.
 std::vector<cli::Flag> rows_of_blocks(Flags& flags);
+
+/// Whether --load names a GGUF file.
+bool is_gguf(const std::string& path);
+/// The file that says what the model of --load is.
+std::string config_of(const std::string& load);
 
 /// Throws Error if one of the flags was given, which the folder of --load decides.
 void refuse_decided(const Flags& flags, const std::vector<const char*>& decided);

@@ -142,12 +142,12 @@ void publish_text(Flags& flags, std::int64_t sequence, std::int64_t vocabulary) 
 void follow_text(Flags& flags, const std::string& folder, std::int64_t vocabulary,
                  std::int64_t positions) {
   flags.vocabulary = vocabulary;
-  flags.vocabulary_name = fmt::format("vocab_size of {}/config.json", excerpt(folder));
+  flags.vocabulary_name = "vocab_size of " + config_of(folder);
   follow(flags, "--tokenizer", flags.tokenizer, folder);
   follow(flags, "--sequence", flags.sequence, std::min(flags.sequence, positions));
   require(flags.sequence <= positions,
-          "--sequence is {}, but {}/config.json has {} positions; give at most as many",
-          flags.sequence, excerpt(folder), positions);
+          "--sequence is {}, but {} has {} positions; give at most as many", flags.sequence,
+          config_of(folder), positions);
 }
 
 Tokenizer make_tokenizer(const Flags& flags) {

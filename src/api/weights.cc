@@ -9,6 +9,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/api/weight_tensors.h"
 #include "src/ir/input.h"
 
 namespace alpa {
@@ -394,14 +395,18 @@ LoadedWeights load_weights(TrainState& state, const std::string& path, LoadOptio
   return difference;
 }
 
-void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,
-                  const std::map<std::string, std::string>& metadata) {
+std::map<std::string, Array> weight_tensors(const TrainState& state, const WeightMap& map) {
   std::map<std::string, Array> tensors;
   for (const WeightName& name : map)
     if (!name.start) write_weight(state[name.parameter].to_host(), name, tensors);
   for (const auto& [tensor, shared] : shared_tensors(types_of(state), map))
     write_shared(state, shared, tensors);
-  write_safetensors(path, tensors, metadata);
+  return tensors;
+}
+
+void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,
+                  const std::map<std::string, std::string>& metadata) {
+  write_safetensors(path, weight_tensors(state, map), metadata);
 }
 
 void save_weights(const TrainState& state, const std::string& path) {

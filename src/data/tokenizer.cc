@@ -11,6 +11,7 @@
 #include "src/base/json.h"
 #include "src/data/tokenizer_json.h"
 #include "src/data/utf8.h"
+#include "src/train/gguf_file.h"
 
 namespace alpa {
 
@@ -114,6 +115,7 @@ Tokenizer Tokenizer::of_folder(const std::string& folder) {
     std::error_code unreadable;  // is told by who opens it
     return std::filesystem::exists(folder + name, unreadable);
   };
+  if (is_gguf(folder)) return hugging_face(folder);
   if (has("/tokenizer.json")) return hugging_face(folder + "/tokenizer.json");
   require(has("/vocab.json"), "{}: has neither tokenizer.json nor vocab.json with merges.txt",
           excerpt(folder));

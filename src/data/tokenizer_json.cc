@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "src/base/file.h"
 #include "src/base/json_place.h"
+#include "src/train/gguf_tokenizer.h"
 
 namespace alpa {
 namespace {
@@ -175,7 +176,8 @@ std::vector<AddedTokens::Piece> AddedTokens::cut(std::string_view text) const {
 }
 
 TokenizerTables read_tokenizer_json(const std::string& path) {
-  const nlohmann::json json = parse_json(read_file(path, kTokenizerFile), path);
+  const nlohmann::json json = is_gguf(path) ? tokenizer_of(GgufFile(path))
+                                            : parse_json(read_file(path, kTokenizerFile), path);
   const JsonPlace file(json, path);
   const JsonPlace model = file.at("model");
   TokenizerTables tables;

@@ -18,10 +18,12 @@ constexpr FileKind kJsonFile{"", 16 << 20};
 }  // namespace
 
 JsonObject::JsonObject(const std::string& path)
-    : document_(std::make_shared<const Document>(
-          Document{path, parse_json(read_file(path, kJsonFile), path)})),
+    : JsonObject(path, parse_json(read_file(path, kJsonFile), path)) {}
+
+JsonObject::JsonObject(const std::string& origin, nlohmann::json json)
+    : document_(std::make_shared<const Document>(Document{origin, std::move(json)})),
       place_(document_->json, document_->path) {
-  require(document_->json.is_object(), "{}: is {}, not an object", path, shown(document_->json));
+  require(document_->json.is_object(), "{}: is {}, not an object", origin, shown(document_->json));
 }
 
 bool JsonObject::has(const char* key) const {

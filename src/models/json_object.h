@@ -16,6 +16,8 @@ class JsonObject {
  public:
   /// Reads a file of one object. Throws Error if it can't be read, or holds anything else.
   explicit JsonObject(const std::string& path);
+  /// An object that was read from elsewhere, with `origin` as file in messages.
+  JsonObject(const std::string& origin, nlohmann::json json);
 
   bool has(const char* key) const;       ///< and it is not null
   bool is_null(const char* key) const;   ///< it is there, and null

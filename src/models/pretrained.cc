@@ -8,6 +8,7 @@
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "src/models/decoder_config.h"
+#include "src/models/gguf_config.h"
 #include "src/models/pretrained_files.h"
 
 namespace alpa::models {
@@ -71,6 +72,24 @@ void write_config(const std::string& from, const std::string& to, DType dtype) {
   write_file(to, config.dump(2) + "\n");
 }
 
+/// Tokens that end a text: of a sequence, or of a turn.
+std::vector<std::int32_t> stop_tokens(const GgufFile& file) {
+  const JsonObject metadata(file.path(), file.metadata());
+  std::vector<std::int32_t> tokens;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"})
+    if (metadata.has(key))
+      tokens.push_back(static_cast<std::int32_t>(metadata.whole(key, 0, kMostTokens)));
+  return tokens;
+}
+
+Pretrained read_gguf(const std::string& path) {
+  const GgufFile file(path);
+  return {.folder = path,
+          .weights = path,
+          .decoder = gguf_options(file),
+          .stop_tokens = stop_tokens(file)};
+}
+
 }  // namespace
 
 void check_other_folder(const std::string& folder, const std::string& from) {
@@ -94,6 +113,10 @@ void save_folder(const TrainState& state, const std::string& folder, const std::
 }
 
 void check_save_pretrained(const std::string& folder, const Pretrained& model) {
+  require(!is_gguf(model.folder),
+          "{}: is no folder whose configuration and tokenizer could be copied; save another GGUF "
+          "file, or weights alone",
+          excerpt(model.folder));
   check_other_folder(folder, model.folder);
 }
 
@@ -102,6 +125,7 @@ void save_pretrained(const TrainState& state, const std::string& folder, const P
 }
 
 Pretrained read_pretrained(const std::string& folder) {
+  if (is_gguf(folder) || folder.ends_with(".gguf")) return read_gguf(folder);
   const JsonObject config(folder + "/config.json");
   Pretrained model{.folder = folder, .weights = weights_in(folder), .stop_tokens = {}};
   model.decoder = decoder_options(config);

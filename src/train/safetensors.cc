@@ -1,4 +1,4 @@
-// src/train/safetensors.cc — reads and writes safetensors files
+// src/train/safetensors.cc — reads safetensors and GGUF files, and writes safetensors files
 #include "alpa/train/safetensors.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "src/base/file.h"
 #include "src/base/json.h"
 #include "src/base/mapped_file.h"
+#include "src/train/gguf_weights.h"
 #include "src/train/safetensors_header.h"
 
 namespace alpa {
@@ -44,6 +45,7 @@ struct Entry {
   Shape shape;
   std::uint64_t begin = 0, end = 0;  ///< after the header
   const std::byte* data = nullptr;
+  const GgufWeight* gguf = nullptr;  ///< of a GGUF file, instead of all above
 };
 
 using Entries = std::map<std::string, Entry>;
@@ -145,7 +147,9 @@ void check_filled(const Entries& entries, std::uint64_t before, std::uint64_t da
 
 struct TensorFile::Impl {
   explicit Impl(const std::string& opened) : path(opened) {
-    if (path.ends_with(".json"))
+    if (is_gguf(path))
+      open_gguf();
+    else if (path.ends_with(".json"))
       open_index();
     else
       open(path);
@@ -173,6 +177,17 @@ struct TensorFile::Impl {
       require(entries.emplace(name, entry).second, "{}: tensor \"{}\" is in another file too",
               file_path, excerpt(name));
     }
+  }
+
+  /// Adds the tensors of a GGUF file, and its metadata that are text.
+  void open_gguf() {
+    gguf.emplace(path);
+    gguf_names = gguf_weights(*gguf);
+    for (const GgufWeight& weight : gguf_names)
+      require(entries.emplace(weight.name, Entry{.gguf = &weight}).second,
+              "{}: two tensors are \"{}\"", path, excerpt(weight.name));
+    for (const auto& [key, value] : gguf->metadata().items())
+      if (value.is_string()) metadata[key] = value.get<std::string>();
   }
 
   void read_metadata(const Json& json, const std::string& title) {
@@ -211,6 +226,7 @@ struct TensorFile::Impl {
 
   TensorType type(const std::string& name) const {
     const Entry& entry = known(name);
+    if (entry.gguf != nullptr) return entry.gguf->type;
     require(entry.element->read_as.has_value(),
             "{}: \"{}\" has element type {}, which alpa does not have; convert the file", path,
             excerpt(name), entry.element->name);
@@ -219,6 +235,8 @@ struct TensorFile::Impl {
 
   std::string path;
   std::vector<MappedFile> files;
+  std::optional<GgufFile> gguf;
+  std::vector<GgufWeight> gguf_names;
   Entries entries;
   std::map<std::string, std::string> metadata;
 };
@@ -241,6 +259,7 @@ TensorType TensorFile::type(const std::string& name) const { return impl_->type(
 
 Array TensorFile::operator[](const std::string& name) const {
   const Entry& entry = impl_->known(name);
+  if (entry.gguf != nullptr) return entry.gguf->read();
   Array array(type(name));
   if (entry.element->bytes == static_cast<std::int64_t>(size_of(array.dtype()))) {
     if (array.bytes() > 0) std::memcpy(array.mutable_data(), entry.data, array.bytes());
