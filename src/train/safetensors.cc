@@ -42,7 +42,7 @@ constexpr ElementType kElementTypes[] = {
 /// A tensor's place in its file.
 struct Entry {
   const ElementType* element = nullptr;
-  Shape shape;
+  Shape shape = {};
   std::uint64_t begin = 0, end = 0;  ///< after the header
   const std::byte* data = nullptr;
   const GgufWeight* gguf = nullptr;  ///< of a GGUF file, instead of all above
