@@ -8,16 +8,21 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ALPA_SANITIZE)
     "-isystem$<JOIN:$<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>,;-isystem>" COMMAND_EXPAND_LISTS)
   set_tests_properties(structure/headers_alone PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2)
   # Pages whose blocks are applied to a copy of the sources.
-  foreach(added operator schedule backend collective)
+  foreach(added precompiled operator schedule backend collective)
     set(page adding-a-${added})
     if(added STREQUAL "operator")
       set(page adding-an-operator)
+    elseif(added STREQUAL "precompiled")
+      set(page precompiled)
     endif()
     add_test(NAME structure/new_${added} COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/added_code.sh
       ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${page} $<TARGET_OBJECTS:alpa_test_main>
       "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>" COMMAND_EXPAND_LISTS)
     # Half a minute of compilation, which takes long on a machine that does something else, too.
-    set_tests_properties(structure/new_${added} PROPERTIES LABELS structure TIMEOUT 900)
+    set_tests_properties(structure/new_${added} PROPERTIES LABELS structure TIMEOUT 900 FIXTURES_REQUIRED precompiled)
+    if(added STREQUAL "precompiled")
+      set_tests_properties(structure/new_${added} PROPERTIES FIXTURES_REQUIRED "" FIXTURES_SETUP precompiled)
+    endif()
   endforeach()
 endif()
 

@@ -1,16 +1,27 @@
 #!/bin/sh
 # added_code.sh COMPILER SOURCE_FOLDER BUILD_FOLDER PAGE MAIN_OBJECT [FLAGS...]: the examples of docs/PAGE.md, one after the
 # other in a copy of the sources: every place they name exists, what they touch compiles, they touch no more files than they
-# say, and their tests pass: linked with the library in BUILD_FOLDER, behind what was compiled anew.
+# say, and their tests pass: linked with the library in BUILD_FOLDER, behind what was compiled anew. PAGE `precompiled` is
+# none: it compiles the headers that tests have precompiled, for those of the pages.
 set -eu
 compiler=$1 source=$2 build=$3 page=$4 main=$5
 shift 5
 scratch=$build/$page
+precompiled=$build/precompiled_for_pages.h
 
 copy() {
   rm -rf "$scratch"
   mkdir -p "$scratch/objects"
   (cd "$source" && cp -RL include src kernels models tools tests "$scratch")
+}
+
+# Takes back what the example before changed in the copy.
+restore() {
+  for file in $files; do
+    rm "$scratch/$file"
+    if [ -e "$source/$file" ]; then cp -L "$source/$file" "$scratch/$file"; fi
+  done
+  rm -f "$scratch"/objects/*
 }
 
 # Puts the blocks of example $1 where they belong; prints the files they touch.
@@ -53,8 +64,8 @@ compile() {
     src/cuda/* | models/* | *.cu) ;;
     *) if [ -n "$tests" ]; then way="-c -o $scratch/objects/$(echo "$file" | tr / _).o"; fi ;;
   esac
-  "$compiler" -std=c++20 $way -w -DALPA_ISA=baseline -DALPA_GUARD_BYTES=0 -I "$scratch/tests/emulation/include" \
-    -I "$scratch/include" -I "$scratch" -I "$scratch/tests" -I "$scratch/src/cuda" "$@" -x c++ "$scratch/$file"
+  "$compiler" $options $way -I "$scratch/tests/emulation/include" -I "$scratch/include" -I "$scratch" -I "$scratch/tests" \
+    -I "$scratch/src/cuda" "$@" -include "$precompiled" -x c++ "$scratch/$file"
 }
 
 # What is compiled anew comes first, so the linker leaves out the library's own.
@@ -67,7 +78,7 @@ run_tests() {
 check() {
   example=$1 limit=$2
   shift 2
-  copy
+  restore
   files=$(apply "$example")
   count=$(echo "$files" | wc -l)
   if [ "$count" -gt "$limit" ]; then
@@ -87,7 +98,14 @@ check() {
   echo "$example touches $count files"
 }
 
+options='-std=c++20 -w -DALPA_ISA=baseline -DALPA_GUARD_BYTES=0'
+if [ "$page" = precompiled ]; then
+  cp "$build/CMakeFiles/precompiled_for_tests.dir/cmake_pch.hxx" "$precompiled"
+  exec "$compiler" $options "$@" -x c++-header -o "$precompiled.gch" "$precompiled"
+fi
 examples=$(sed -n 's/^## \([a-z_]*\):.*(at most \([0-9]*\) files)$/\1=\2/p' "$source/docs/$page.md")
 [ -n "$examples" ] || { echo "$page.md has no examples" >&2; exit 1; }
+copy
+files=
 for entry in $examples; do check "${entry%=*}" "${entry#*=}" "$@"; done
 rm -rf "$scratch"
