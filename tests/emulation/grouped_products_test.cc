@@ -11,6 +11,7 @@
 #include "src/lower/side_by_side.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/einsum_group.h"
+#include "support/nightly.h"
 
 namespace grouped_products_test {
 
@@ -106,7 +107,7 @@ TEST_CASE("on one device queries, keys and values are one launch each way") {
 
 TEST_CASE("so they are on several devices, where the plan keeps them on one mesh and alike") {
   const On machine({});
-  for (int devices : {2, 4}) {
+  for (int devices : testing::sampled<std::vector<int>>({4}, {2, 4})) {
     check({}, DataParallel{}, devices, 1, 4);
     check({.precision = Precision::bf16_mixed}, DataParallel{.num_micro_batches = 2}, devices, 2,
           4);

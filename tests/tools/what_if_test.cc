@@ -7,6 +7,7 @@
 #include "src/ops/all_ops.h"
 #include "src/plan/cost/cost_model.h"
 #include "src/search/program/instance.h"
+#include "support/nightly.h"
 #include "support/program.h"
 #include "support/random.h"
 #include "support/temporary_file.h"
@@ -87,11 +88,11 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE(
-    "240 random layouts of operators cost what a full search of the restricted program finds") {
+TEST_CASE("random layouts of operators cost what a full search of the restricted program finds") {
   Random random(1);
   int dearer = 0, near = 0;
-  for (int plans = 0; plans < 12; ++plans) {
+  const int count = testing::sampled(4, 12);  // of 20 layouts
+  for (int plans = 0; plans < count; ++plans) {
     const Cluster cluster = slow_cluster(below(random, 2) ? 4 : 8);
     ShardParallel method;
     if (below(random, 2)) method.mesh_shape = {2, cluster.num_devices() / 2};
@@ -122,8 +123,8 @@ TEST_CASE(
       dearer += seconds > asked.plan.cost.objective_seconds * 1.01;
     }
   }
-  CHECK(dearer > 60);
-  CHECK(near > 200);
+  CHECK(dearer > 5 * count);
+  CHECK(near > 16 * count);
 }
 
 TEST_CASE("a layout that the plan has changes nothing, and another one is paid for") {
