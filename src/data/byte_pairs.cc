@@ -92,7 +92,11 @@ std::vector<std::int32_t> BytePairs::encode(std::string_view word) const {
   // A list of tokens: each knows its neighbours; merged ones leave it. -1: none, or gone.
   constexpr auto kEnd = std::numeric_limits<std::size_t>::max();
   std::vector<std::int32_t> at;
-  for (char byte : word) at.push_back(byte_tokens[static_cast<unsigned char>(byte)]);
+  for (char byte : word) {
+    at.push_back(byte_tokens[static_cast<unsigned char>(byte)]);
+    require(at.back() >= 0, "encode: '{}': the tokenizer has no token for byte {}", excerpt(word),
+            static_cast<unsigned char>(byte));
+  }
   std::vector<std::size_t> next(at.size()), previous(at.size());
   std::priority_queue<Candidate> queue;
   const auto consider = [&](std::size_t left, std::size_t right) {
@@ -131,8 +135,7 @@ BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title) 
     pairs.add(bytes_of(text).value_or(text), number.get<std::int32_t>(), title);
   for (int byte = 0; byte < kBytes; ++byte) {
     const auto found = pairs.tokens.find(std::string(1, static_cast<char>(byte)));
-    require(found != pairs.tokens.end(), "{}: has no token for byte {}", title, byte);
-    pairs.byte_tokens[byte] = found->second;
+    pairs.byte_tokens[byte] = found == pairs.tokens.end() ? -1 : found->second;
   }
   return pairs;
 }

@@ -24,17 +24,17 @@ struct BytePairs {
   std::vector<std::string> texts;                        ///< per token, its bytes
   std::unordered_map<std::string, std::int32_t> tokens;  ///< by bytes
   std::unordered_map<std::uint64_t, Merge> merges;       ///< by both tokens
-  std::array<std::int32_t, 256> byte_tokens{};
+  std::array<std::int32_t, 256> byte_tokens{};           ///< -1: none, as rare ones of SmolLM
   bool whole_words = false;  ///< a word that is a token is not made of others (`ignore_merges`)
 
   /// Adds a token. Throws Error starting with `title` if another one has its number.
   void add(const std::string& bytes, std::int32_t token, const std::string& title);
-  /// The tokens of a word.
+  /// The tokens of a word. Throws Error if a byte of it has none.
   std::vector<std::int32_t> encode(std::string_view word) const;
 };
 
 /// Byte pairs without merges of a vocabulary {"token": number, …}, whose texts write every byte as
-/// a character, as GPT-2's do. Throws Error starting with `title`, also if a byte has no token.
+/// a character, as GPT-2's do. Throws Error starting with `title`.
 BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title);
 
 /// Adds the next merge of two texts of the vocabulary. Throws Error starting with `where` if it

@@ -198,7 +198,8 @@ RotaryScaling scaling_of(const std::string& path, DecoderOptions options,
   RotaryScaling scaling;  // whose turns are those of all of these models
   if (!factors.empty()) scaling.factor = *std::ranges::max_element(factors);
   const auto close = [](float a, float b) { return std::abs(a - b) <= 1e-3F * std::abs(b); };
-  for (scaling.original_positions = kLlama3Positions; scaling.original_positions > 0;) {
+  const bool fit = std::ssize(factors) == head_width_of(options) / 2;
+  for (scaling.original_positions = kLlama3Positions; fit && scaling.original_positions > 0;) {
     options.rotary_scaling = scaling;
     if (std::ranges::equal(factors, frequency_factors(options), close)) return scaling;
     std::int64_t& positions = scaling.original_positions;  // of others, powers of two

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -85,13 +86,13 @@ class HeaderReader {
       case kI16: return whole(number<std::int16_t>(what));
       case kU32: return number<std::uint32_t>(what);
       case kI32: return whole(number<std::int32_t>(what));
-      case kF32: return number<float>(what);
+      case kF32: return finite(number<float>(what), what);
       case kBool: return number<std::uint8_t>(what) != 0;
       case kText: return text(what);
       case kList: return list(what, nested);
       case kU64: return number<std::uint64_t>(what);
       case kI64: return whole(number<std::int64_t>(what));
-      case kF64: return number<double>(what);
+      case kF64: return finite(number<double>(what), what);
       default: refuse("{} is of the unknown type {}", what, kind);
     }
   }
@@ -100,6 +101,10 @@ class HeaderReader {
   /// As JSON's own parser has it: unsigned from 0 on.
   static Json whole(std::int64_t number) {
     return number < 0 ? Json(number) : Json(static_cast<std::uint64_t>(number));
+  }
+  double finite(double number, const std::string& what) const {
+    if (!std::isfinite(number)) refuse("{} is not a finite number", what);
+    return number;
   }
   Json list(const std::string& what, int nested) {
     if (nested == kMostNested) refuse("{}: lists are nested over {} deep", what, kMostNested);
@@ -157,7 +162,8 @@ Described read_description(HeaderReader& reader) {
     reader.refuse("{} has {} dimensions, over {}", what, dimensions, kMostDimensions);
   for (std::uint32_t i = 0; i < dimensions; ++i) {
     const auto extent = reader.number<std::uint64_t>(what);
-    if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    if (extent == 0 ||
+        extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       reader.refuse("{} has an extent of {}", what, extent);
     tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(extent));
   }
