@@ -92,9 +92,10 @@ Score score_of(const Flags& flags, const Decoder& decoder, std::int64_t stride) 
 /// Flags of a decoder's training that an evaluation has, too.
 bool is_of_evaluation(const cli::Flag& row) {
   static const std::set<std::string> names = {
-      "--adapter",   "--backend",        "--batch",        "--cluster",       "--data", "--devices",
-      "--dtype",     "--json",           "--join-timeout", "--memory-budget", "--mesh", "--method",
-      "--precision", "--solver-seconds", "--sequence",     "--tokenizer"};
+      "--adapter",  "--backend",  "--batch",         "--cluster",      "--data",
+      "--devices",  "--dtype",    "--json",          "--join-timeout", "--memory-budget",
+      "--mesh",     "--method",   "--micro-batches", "--precision",    "--solver-seconds",
+      "--sequence", "--tokenizer"};
   return names.contains(row.name);
 }
 

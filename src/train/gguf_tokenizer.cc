@@ -87,7 +87,8 @@ Json processor_of(const JsonPlace& metadata, const Json& tokens, const Words& wo
     single.push_back({{"SpecialToken", {{"id", tokens[id]}}}});
     special[tokens[id].get<std::string>()] = {{"ids", {id}}};
   };
-  add("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", words.whole_words && metadata.contains("tokenizer.ggml.bos_token_id"));
+  add("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id",
+      words.whole_words && metadata.contains("tokenizer.ggml.bos_token_id"));
   single.push_back({{"Sequence", Json::object()}});
   add("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false);
   return {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", special}};

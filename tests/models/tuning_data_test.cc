@@ -136,7 +136,7 @@ TEST_CASE("mistakes with data of one's own are told") {
         "give a text file, or train a decoder, gpt or llama\n");
   CHECK(mistake(ALPA_PROGRAMS "/alpa-gpt",
                 {"--load", kFolder, "--data", data.path(), "--sequence", "64", "--batch", "8"}) ==
-        "alpa-gpt: --data tuning_data_test.jsonl fills 4 rows of 64 tokens (--sequence), which is "
+        "alpa-gpt: --data tuning_data_test.jsonl fills 3 rows of 64 tokens (--sequence), which is "
         "less than a batch of 8; give a smaller --batch\n");
   CHECK(mistake(alpa, {"evaluate", kFolder}) ==
         "alpa: --data is missing; give a text, or a file of JSON lines\n");
