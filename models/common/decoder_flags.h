@@ -11,8 +11,9 @@ namespace programs {
 /// The rows of GPT and Llama.
 std::vector<cli::Flag> rows_of_decoder(Flags& flags);
 
-/// Reads the folder or GGUF file of --load into `pretrained`, and gives flags that depend on it their values; of
-/// another file nothing is read. Throws Error if a flag was given that the folder decides.
+/// Reads the folder or GGUF file of --load into `pretrained`, and gives flags that depend on it
+/// their values; of another file nothing is read. Throws Error if a flag was given that the folder
+/// decides.
 void read_folder(Flags& flags);
 
 /// The weights of --load.

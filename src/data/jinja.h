@@ -18,7 +18,7 @@ constexpr std::int64_t kMostBytes = 64 << 20;  ///< of what a template writes, a
 
 inline Json undefined() { return Json(Json::value_t::discarded); }
 
-/// What a token of a template is: `text` between tags, the ends of tags, and words within them.
+/// Kinds of tokens: `text` between tags, the ends of tags, and words within them.
 enum class TokenKind : std::uint8_t { text, open, close, name, integer, real, string, symbol, end };
 
 /// A token. `open` and `close` are of a statement ("%") or of an expression ("{").
@@ -88,7 +88,7 @@ struct Statement {
 /// what is not supported.
 std::vector<Statement> parse(std::string_view text, const std::string& origin);
 
-/// What the statements write with these variables. Throws Error as `parse`, if `raise_exception` is
+/// The text that the statements write with these variables. Throws Error as `parse`, if `raise_exception` is
 /// called, and beyond a million steps or 64 MiB.
 std::string run(const std::vector<Statement>& statements, const Json& variables,
                 const std::string& origin);

@@ -44,7 +44,7 @@ struct TokenizerTables {
   std::vector<std::int32_t> before, behind;  ///< tokens around a whole text
 };
 
-/// Of a tokenizer.json, or of a GGUF file. Throws Error naming file, place and mistake, also for
+/// Reads a tokenizer.json, or that of a GGUF file. Throws Error naming file, place and mistake, also for
 /// what alpa lacks.
 TokenizerTables read_tokenizer_json(const std::string& path);
 

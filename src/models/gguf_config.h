@@ -9,7 +9,8 @@ namespace alpa::models {
 DecoderOptions gguf_options(const GgufFile& file);
 
 /// The metadata of a decoder, without a tokenizer, and the frequencies' factors of Llama 3.1's
-/// scaling, tensor "rope_freqs.weight"; empty without it. Throws Error naming what GGUF cannot hold.
+/// scaling, tensor "rope_freqs.weight"; empty without it. Throws Error naming what GGUF cannot
+/// hold.
 struct GgufConfig {
   nlohmann::ordered_json metadata;
   std::vector<float> frequency_factors = {};

@@ -50,8 +50,8 @@ struct GgufPart {
   std::string bytes;
 };
 
-/// Writes a file of version 3. Metadata are texts, booleans, whole numbers (as u32, negative ones as
-/// i32), other numbers (f32), and lists of one of these. Throws Error if it can't be written.
+/// Writes a file of version 3. Metadata are texts, booleans, whole numbers (as u32, negative ones
+/// as i32), other numbers (f32), and lists of one of these. Throws Error if it can't be written.
 void write_gguf(const std::string& path, const nlohmann::ordered_json& metadata,
                 const std::vector<GgufPart>& parts);
 

@@ -16,9 +16,9 @@ struct GgufWeight {
   std::function<Array()> read;
 };
 
-/// The file's tensors. Of architectures that alpa does not know, and tensors that transformers lack,
-/// names and layouts are the file's own. They read `file`. Throws Error naming a tensor whose rows
-/// are not those of the heads that the metadata have.
+/// The file's tensors. Of architectures that alpa does not know, and tensors that transformers
+/// lack, names and layouts are the file's own. They read `file`. Throws Error naming a tensor whose
+/// rows are not those of the heads that the metadata have.
 std::vector<GgufWeight> gguf_weights(const GgufFile& file);
 
 /// What layouts depend on, besides names.

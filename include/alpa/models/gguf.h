@@ -9,13 +9,13 @@ namespace alpa::models {
 
 /// Element type of matrices in a file that is written; vectors stay f32.
 enum class GgufType : std::uint8_t {
-  f32,
-  f16,
+  f32,   ///< single precision
+  f16,   ///< half precision
   q8_0,  ///< 8 bits, and a scale per 32 elements of a row; f16 where these do not divide it
 };
 
-/// Writes the weights of the state as one file, with the options of `model.decoder` and the tokenizer
-/// of the folder or GGUF file that the model was read from, if it was. Throws Error as
+/// Writes the weights of the state as one file, with the options of `model.decoder` and the
+/// tokenizer of the folder or GGUF file that the model was read from, if it was. Throws Error as
 /// `check_save_gguf` does, if the state lacks a parameter, or if the file can't be written.
 void save_gguf(const TrainState& state, const std::string& path, const Pretrained& model,
                GgufType type = GgufType::f16);

@@ -16,8 +16,8 @@ struct Pretrained {
   std::vector<std::int32_t> stop_tokens;  ///< tokens that end a text
 };
 
-/// Reads config.json, and generation_config.json if there is one, or a GGUF file's metadata. Throws Error naming file, place
-/// and mistake, also where a model computes what `Decoder` does not.
+/// Reads config.json, and generation_config.json if there is one, or a GGUF file's metadata. Throws
+/// Error naming file, place and mistake, also where a model computes what `Decoder` does not.
 Pretrained read_pretrained(const std::string& folder);
 
 /// Writes a folder that transformers opens: the weights of the state, and the configuration and
