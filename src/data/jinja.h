@@ -88,8 +88,8 @@ struct Statement {
 /// what is not supported.
 std::vector<Statement> parse(std::string_view text, const std::string& origin);
 
-/// The text that the statements write with these variables. Throws Error as `parse`, if `raise_exception` is
-/// called, and beyond a million steps or 64 MiB.
+/// The text that the statements write with these variables. Throws Error as `parse`, if
+/// `raise_exception` is called, and beyond a million steps or 64 MiB.
 std::string run(const std::vector<Statement>& statements, const Json& variables,
                 const std::string& origin);
 

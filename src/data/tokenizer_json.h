@@ -44,8 +44,8 @@ struct TokenizerTables {
   std::vector<std::int32_t> before, behind;  ///< tokens around a whole text
 };
 
-/// Reads a tokenizer.json, or that of a GGUF file. Throws Error naming file, place and mistake, also for
-/// what alpa lacks.
+/// Reads a tokenizer.json, or that of a GGUF file. Throws Error naming file, place and mistake,
+/// also for what alpa lacks.
 TokenizerTables read_tokenizer_json(const std::string& path);
 
 }  // namespace alpa
