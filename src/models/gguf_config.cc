@@ -216,16 +216,20 @@ RotaryScaling scaling_of(const std::string& path, DecoderOptions options,
 std::vector<std::pair<std::string, double>> facts_of(const DecoderOptions& o) {
   const DecoderVariant& v = o.variant;
   const RotaryScaling scaling = o.rotary_scaling.value_or(RotaryScaling{});
+  const std::vector<float> factors = frequency_factors(o);
+  const auto yarn = [&](double fact) { return scaling.yarn ? fact : 0; };
   std::vector<std::pair<std::string, double>> facts = {
       {"own head", !o.tied_head},
       {"bias of the head", o.kind == DecoderKind::gpt && o.head_bias},
       {"biases of queries", o.query_bias},
       {"bias of attention's projection", o.projection_bias},
       {"factor of rotary scaling", scaling.factor},
-      {"positions of rotary scaling", number(scaling.original_positions)},
-      {"low turns of rotary scaling", scaling.low_turns},
-      {"high turns of rotary scaling", scaling.high_turns},
-      {"kind of rotary scaling", scaling.yarn},
+      {"scaling of rotary positions", scaling.yarn      ? 1
+                                      : factors.empty() ? 0
+                                                        : 2},
+      {"positions of YaRN", yarn(number(scaling.original_positions))},
+      {"low turns of YaRN", yarn(scaling.low_turns)},
+      {"high turns of YaRN", yarn(scaling.high_turns)},
       {"packing of weights", static_cast<int>(v.names)},
       {"norms of heads", v.head_norms},
       {"scales from one", v.scales_from_one},
@@ -234,6 +238,7 @@ std::vector<std::pair<std::string, double>> facts_of(const DecoderOptions& o) {
       {"scale of the embedding", v.embedding_scale},
       {"scale of the scores", v.score_scale.value_or(1 / std::sqrt(number(head_width_of(o))))}};
   for (const Key& key : keys_of(o)) facts.emplace_back(key.gguf, key.value);
+  for (const float factor : factors) facts.emplace_back("scaling of a pair", factor);
   for (std::int64_t i = 0; i < o.layers && v.window > 0; ++i)
     facts.emplace_back(fmt::format("window of block {}", i),
                        v.windowed.empty() || v.windowed[static_cast<std::size_t>(i)]);

@@ -296,7 +296,7 @@ std::string safetensors_header(const std::vector<HeaderEntry>& tensors,
     header[tensor.name] = {
         {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);  // names are any bytes
   text.resize((text.size() + kLengthBytes + alignment - 1) / alignment * alignment - kLengthBytes,
               ' ');
   std::string start;
