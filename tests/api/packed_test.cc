@@ -125,17 +125,15 @@ TEST_CASE("rows of micro-batches, and batches, count as their labels do") {
     for (std::size_t token = 0; token < 16; ++token)
       examples[i].learnt.push_back(static_cast<int>(token) > 15 - learnt[i]);
   const models::Decoder decoder = decoder_of(models::DecoderKind::llama);
-  const auto loss_of = [&](std::int64_t rows, int micro_batches) {
-    const Executable train =
-        parallelize(packed_step(decoder, 4), Serial{.num_micro_batches = micro_batches},
-                    Cluster::local(1, "cpu"));
-    TrainState state = train.init(3);
-    const Executable step = train.follower(evaluation_step(
-        packed_inputs(rows), [&](const Batch& b) { return decoder.packed_loss(b); }));
+  const auto loss_of = [&](std::int64_t rows) {
+    const Executable step =
+        parallelize(evaluation_step(packed_inputs(rows),
+                                    [&](const Batch& b) { return decoder.packed_loss(b); }),
+                    Serial{}, Cluster::local(1, "cpu"));
+    TrainState state = step.init(3);
     return step.run(state, packed_batches(examples, rows, kLength).epoch(0)).metrics.values();
   };
-  const std::map<std::string, double> whole = loss_of(4, 1), parts = loss_of(1, 1),
-                                      uneven = loss_of(3, 1);
+  const std::map<std::string, double> whole = loss_of(4), parts = loss_of(1), uneven = loss_of(3);
   CHECK(whole.at("loss_weight") == doctest::Approx(31.0 / 64));
   for (const auto& [name, value] : whole) {
     CHECK(parts.at(name) == doctest::Approx(value).epsilon(1e-6));
