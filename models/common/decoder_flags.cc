@@ -133,7 +133,7 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
 
 void read_folder(Flags& flags) {
   std::error_code unreadable;  // is told by who opens it
-  if (!std::filesystem::is_directory(flags.load, unreadable) && !is_gguf(flags.load)) return;
+  if (!std::filesystem::is_directory(flags.load, unreadable) && !is_gguf_name(flags.load)) return;
   refuse_decided(flags, {"--model", "--kind", "--layers", "--hidden", "--heads", "--key-heads",
                          "--feed-forward", "--positions", "--head", "--norm-epsilon",
                          "--rotary-base", "--vocabulary"});

@@ -55,13 +55,11 @@ Evaluation of_text(const Flags& flags, const Decoder& decoder, std::int64_t stri
 }
 
 Evaluation of_examples(const Flags& flags, const Decoder& decoder) {
-  const std::vector<TextExample> examples = json_lines_of(flags);
-  const auto rows = packed_batches(examples, 1, flags.sequence).size();
-  const std::int64_t batch = std::min(flags.batch, rows);
-  const TensorType ids{i32, {batch, flags.sequence}};
+  const Batches rows = packed_batches(json_lines_of(flags), flags.batch, flags.sequence);
+  const TensorType ids{i32, {std::min(flags.batch, rows.examples()), flags.sequence}};
   return {{{"tokens", ids}, {"labels", ids}, {"segments", ids}, {"positions", ids}},
           [decoder](const Batch& b) { return decoder.packed_loss(b); },
-          packed_batches(examples, batch, flags.sequence)};
+          rows};
 }
 
 /// Mean loss per counted token, and their number.

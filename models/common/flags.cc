@@ -188,17 +188,17 @@ cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64
   return flag;
 }
 
-bool is_gguf(const std::string& path) { return path.ends_with(".gguf"); }
+bool is_gguf_name(const std::string& path) { return path.ends_with(".gguf"); }
 
 std::string config_of(const std::string& load) {
-  return excerpt(load) + (is_gguf(load) ? "" : "/config.json");
+  return excerpt(load) + (is_gguf_name(load) ? "" : "/config.json");
 }
 
 void refuse_decided(const Flags& flags, const std::vector<const char*>& decided) {
   for (const char* flag : decided)
     cli::require_effect(flags.given, flag, true,
                         fmt::format("beside --load {}, whose {} decides it", excerpt(flags.load),
-                                    is_gguf(flags.load) ? "metadata" : "config.json"));
+                                    is_gguf_name(flags.load) ? "metadata" : "config.json"));
 }
 
 std::vector<cli::Flag> rows_of_blocks(Flags& f) {

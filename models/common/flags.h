@@ -97,7 +97,7 @@ cli::Flag number_of_layers(std::int64_t* target, std::string meaning, std::int64
 std::vector<cli::Flag> rows_of_blocks(Flags& flags);
 
 /// Whether --load names a GGUF file.
-bool is_gguf(const std::string& path);
+bool is_gguf_name(const std::string& path);
 /// The file that says what the model of --load is.
 std::string config_of(const std::string& load);
 

@@ -100,13 +100,8 @@ void read_examples(const Flags& flags, std::uint64_t seed, Task& task) {
   const std::vector<TextExample> test(training.end() - static_cast<std::ptrdiff_t>(share),
                                       training.end());
   training.resize(training.size() - test.size());
-  const auto rows = packed_batches(training, 1, flags.sequence).size();
-  require(rows >= flags.batch,
-          "--data {} fills {} rows of {} tokens (--sequence), which is less than a batch of {}; "
-          "give a smaller --batch",
-          flags.data, rows, flags.sequence, flags.batch);
-  print_rows(flags, training, rows);
   task.training = packed_batches(training, flags.batch, flags.sequence, seed, {.drop_last = true});
+  print_rows(flags, training, task.training->examples());
   if (!test.empty()) task.test = packed_batches(test, flags.batch, flags.sequence);
 }
 

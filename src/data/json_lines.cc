@@ -40,11 +40,11 @@ class Conversation {
   bool is_reply(std::size_t i) const { return messages_[i].role == "assistant"; }
   /// The first messages.
   std::string text(std::size_t count) const {
-    return chat_.render(std::span(messages_).first(count), false);
+    return chat_.render(std::span(messages_).first(count)).text;
   }
   /// The messages before a reply, and the words that begin it.
   std::string prompt(std::size_t reply) const {
-    return chat_.render(std::span(messages_).first(reply), true);
+    return chat_.render(std::span(messages_).first(reply), true).text;
   }
 
  private:

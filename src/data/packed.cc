@@ -132,6 +132,10 @@ Batches packed_batches(const std::vector<TextExample>& examples, std::int64_t ba
                        BatchOptions options) {
   require(length >= 1, "packed_batches: rows of {} tokens; give at least 1", length);
   const auto rows = std::make_shared<const std::vector<PackedRow>>(packed_rows(examples, length));
+  require(!options.drop_last || std::ssize(*rows) >= batch,
+          "packed_batches: {} documents fill {} rows of {} tokens, less than a batch of {}; give a "
+          "smaller batch, or shorter rows",
+          examples.size(), rows->size(), length, batch);
   if (!options.hash) options.hash = [rows] { return hash_of(*rows); };
   const auto load = [rows](std::span<const std::int64_t> chosen) -> BatchData {
     return {{"tokens", column_of(*rows, chosen, &PackedRow::tokens)},

@@ -28,7 +28,7 @@ struct LayerForm {
 void add_layer(WeightMap& map, const LayerName& name, const LayerForm& form = {},
                const std::string& scope = "", const std::string& place = "");
 
-/// Whether two tensors hold the same, bit for bit.
+/// True if two tensors of the file hold the same bits.
 bool same_tensor(const TensorFile& file, const std::string& one, const std::string& other);
 
 }  // namespace alpa::models

@@ -38,7 +38,7 @@ class GgufFile {
   std::vector<GgufTensor> tensors_;
 };
 
-/// Whether this is a regular file that begins as GGUF does.
+/// True if `path` is a regular file that begins as GGUF does.
 bool is_gguf(const std::string& path);
 bool is_gguf(std::span<const std::byte> bytes);
 

@@ -21,7 +21,7 @@ struct GgufWeight {
 /// rows are not those of the heads that the metadata have.
 std::vector<GgufWeight> gguf_weights(const GgufFile& file);
 
-/// What layouts depend on, besides names.
+/// Sizes and variants of a model that the layouts of its tensors depend on.
 struct GgufModel {
   std::string architecture;               ///< "llama", as `general.architecture` has it
   std::int64_t heads = 1, key_heads = 1;  ///< of attention

@@ -1,164 +1,213 @@
-// Chat templates: the texts that jinja2 writes, with the settings of transformers, and mistakes.
+// Chat templates against transformers: tests/golden/chat/templates.json holds what
+// `render_jinja_template` of transformers 5.24 gives with jinja2 3.1.6. Mistakes and limits.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "alpa/data/text.h"
+#include "src/base/file.h"
+#include "src/base/json.h"
 #include "support/error_text.h"
-#include "support/temporary_file.h"
-#include "support/temporary_folder.h"
+#include "support/golden.h"
 
 namespace chat_template_test {
 
 using namespace alpa;
-using testing::error_of;
+using namespace alpa::testing;
 
 namespace {
 
-const std::vector<ChatMessage> kTalk = {{"system", "Be \"brief\" & kind."},
-                                        {"user", "  What's 2+2?\n"},
-                                        {"assistant", "4"},
-                                        {"user", "Übel?"}};
+using Json = nlohmann::json;
+using Messages = std::vector<ChatMessage>;
+using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
+using Names = std::map<std::string, std::string>;
 
-/// What the template writes of a conversation.
-std::string render(const std::string& text, bool prompt = false,
-                   const std::vector<ChatMessage>& messages = kTalk) {
-  return ChatTemplate::parse(text, "t", {{"bos_token", "<s>"}, {"eos_token", "</s>"}})
-      .render(messages, prompt);
+const Json& golden() {
+  static const Json json = parse_json(golden_text("chat/templates.json"), "templates.json");
+  return json;
 }
 
-/// The value of an expression.
-std::string value(const std::string& expression) { return render("{{ " + expression + " }}"); }
+Messages messages_of(const Json& list) {
+  Messages messages;
+  for (const Json& m : list) messages.push_back({m.at("role"), m.at("content")});
+  return messages;
+}
 
+std::string rendered(const std::string& text, const Messages& messages = {{"user", "Hi"}}) {
+  return ChatTemplate::parse(text, "t").render(messages).text;
+}
+
+/// The mistake of a template "t", or of its run.
 std::string mistake(const std::string& text) {
-  return error_of([&] { render(text); });
+  return error_of([&] { rendered(text); });
 }
+
+/// A folder, gone at the end.
+struct Folder {
+  std::string path = "chat_template_test";
+  Folder() { std::filesystem::create_directory(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path); }
+  void write(const std::string& name, const std::string& text) const {
+    const std::string_view part = text;
+    write_file(path + "/" + name, {&part, 1});
+  }
+  std::string render() const {
+    return ChatTemplate::of_folder(path).render(Messages{{"user", "Hi"}}).text;
+  }
+};
 
 }  // namespace
 
-// The templates have the shapes of published ones; the expected texts are those of jinja2 3.1.
-TEST_CASE("conversations are written as jinja2 writes them") {
-  const std::string chat_ml =
-      "{% for message in messages %}\n"
-      "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}\n"
-      "{% endfor %}\n"
-      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}\n";
-  CHECK(render(chat_ml, true) ==
-        "<|im_start|>system\nBe \"brief\" & kind.<|im_end|>\n\n"
-        "<|im_start|>user\n  What's 2+2?\n<|im_end|>\n\n"
-        "<|im_start|>assistant\n4<|im_end|>\n\n"
-        "<|im_start|>user\nÜbel?<|im_end|>\n\n"
-        "<|im_start|>assistant\n");
-  const std::string llama =
-      "{%- if messages[0]['role'] == 'system' %}\n"
-      "    {%- set system_message = messages[0].content | trim %}\n"
-      "    {%- set messages = messages[1:] %}\n"
-      "{%- else %}{% set system_message = '' %}{% endif -%}\n"
-      "{{- bos_token }}[{{ system_message }}]\n"
-      "{%- for m in messages if m.role is not none %}\n"
-      "    {%- if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}\n"
-      "        {{- raise_exception('roles must alternate') }}\n"
-      "    {%- endif %}\n"
-      "    {{- '<' ~ loop.index ~ ':' ~ m['role'] ~ '>' + m.content.strip() + eos_token }}\n"
-      "{%- endfor %}";
-  CHECK(render(llama) ==
-        "<s>[Be \"brief\" & kind.]<1:user>What's 2+2?</s><2:assistant>4</s><3:user>Übel?</s>");
-  CHECK(error_of([&] {
-          render(llama, false, {{"user", "a"}, {"user", "b"}});
-        }) == "t: line 8: it refuses: roles must alternate");
-  const std::string with_macro =
-      "{% macro turn(role, text, end='#') %}<{{ role|upper }}>{{ text }}{{ end }}{% endmacro %}\n"
-      "{% set ns = namespace(seen=0) %}\n"
-      "{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}\n"
-      "{% set ns.seen = ns.seen + 1 %}{{ turn(m.role, m.content|trim) }}\n"
-      "{% if ns.seen == 2 %}{% break %}{% endif %}{% endfor %}{{ ns.seen }}";
-  CHECK(render(with_macro) == "<USER>What's 2+2?#\n<ASSISTANT>4#\n2");
+TEST_CASE("conversations become the texts of transformers, with what the assistant says marked") {
+  int marked = 0;
+  for (const Json& row : golden().at("rendered")) {
+    const std::string name = row.at("name");
+    CAPTURE(name);
+    const int conversation = row.at("conversation");
+    CAPTURE(conversation);
+    const ChatTemplate chat = ChatTemplate::parse(golden().at("templates").at(name), name,
+                                                  golden().at("tokens").get<Names>());
+    const Messages messages = messages_of(golden().at("conversations").at(conversation));
+    const auto render = [&] { return chat.render(messages, row.at("prompt").get<bool>()); };
+    if (row.contains("refusal")) {
+      const std::string error = error_of([&] { render(); });
+      CHECK(error.ends_with(": the template refuses the messages: " +
+                            row.at("refusal").get<std::string>()));
+      continue;
+    }
+    const ChatText text = render();
+    CHECK(text.text == row.at("text").get<std::string>());
+    CHECK(text.generated == row.at("generated").get<Ranges>());
+    for (const auto& [begin, end] : text.generated)
+      marked += text.text.substr(begin, end - begin) == "It is 4. </s>";
+  }
+  CHECK(marked == 2);
 }
 
-TEST_CASE("expressions have Python's values and texts") {
-  const std::pair<const char*, const char*> expected[] = {
-      {"[1 + 2 * 3 ** 2 - 7 // 2, -7 // 2, -7 % 3, 7 / 2, 1.0]", "[16, -4, 2, 3.5, 1.0]"},
-      {"[1, 2.5, 'it\\'s', none, true, {'a': 'b'}]", "[1, 2.5, \"it's\", None, True, {'a': 'b'}]"},
-      {"'abcdef'[1:-1:2] ~ 'abc'[::-1] ~ 'übel'[0]", "bdcbaü"},
-      {"'a' in 'cat' and 3 not in [1, 2] and not (1 > 2)", "True"},
-      {"'yes' if messages | length == 4 else 'no'", "yes"},
-      {"messages | map(attribute='role') | unique | join('+')", "system+user+assistant"},
-      {"messages | selectattr('role', 'equalto', 'user') | list | length", "2"},
-      {"(messages | first).role ~ (messages | last)['role']", "systemuser"},
-      {"{'b': [1, {}], 'a': 'ü'} | tojson", "{\"b\": [1, {}], \"a\": \"ü\"}"},
-      {"{'a': [1]} | tojson(indent=2)", "{\n  \"a\": [\n    1\n  ]\n}"},
-      {"none_such is defined or none_such | default('d')", "d"},
-      {"'' | default('d', true) ~ ('x' is string and 1 is number)", "dTrue"},
-      {"'a,b,c'.split(',')[-1] ~ 'A b'.title() ~ ' x '.strip() ~ 'aXa'.replace('a', '', 1)",
-       "cA BxXa"},
-      {"{'k': 1}.get('n', 2) ~ {'k': 1}.items() | map('join', '=') | join", "2k=1"},
-      {"range(3) | list ~ range(5, 1, -2) | list", "[0, 1, 2][5, 3]"},
-  };
-  for (const auto& [expression, text] : expected) {
-    CAPTURE(std::string(expression));
-    CHECK(value(expression) == text);
+TEST_CASE("tags, expressions, filters, tests and methods give what Jinja's give") {
+  const Messages messages = messages_of(golden().at("snippet_messages"));
+  CHECK(golden().at("snippets").size() > 50);
+  for (const Json& row : golden().at("snippets")) {
+    const std::string source = row.at("template");
+    CAPTURE(source);
+    const ChatText text =
+        ChatTemplate::parse(source, "snippet", {{"bos_token", "<s>"}}).render(messages);
+    CHECK(text.text == row.at("text").get<std::string>());
+    CHECK(text.generated ==
+          (row.contains("generated") ? row.at("generated").get<Ranges>() : Ranges()));
   }
 }
 
-TEST_CASE("space around tags goes as transformers asks for") {
-  CHECK(render("a\n  {% if true %}\nb\n  {% endif %}\nc") == "a\nb\nc");
-  CHECK(render("a\n  {{ 1 }}\nb") == "a\n  1\nb");
-  CHECK(render("a  {%- if true -%}  b  {%- endif %}  c") == "ab  c");
-  CHECK(render("a {# gone #}\nb {#- gone -#} c") == "a bc");
-  CHECK(render("x{%+ if true %}\n y{% endif %}\n\n") == "x y");
+TEST_CASE("the date of today is written as strftime has it") {
+  const std::string year = rendered("{{ strftime_now('%Y') }}");
+  CHECK(year.size() == 4);
+  CHECK(year >= "2024");
+  CHECK(rendered("{{ strftime_now('a %% b') }}") == "a % b");
 }
 
-TEST_CASE("a folder's template is in a file of its own, or in its configuration") {
-  const testing::TemporaryFolder folder("chat_template_test");
-  std::filesystem::create_directories(folder.path());
-  const std::string config = folder.path() + "/tokenizer_config.json",
-                    own = folder.path() + "/chat_template.jinja";
-  CHECK_FALSE(ChatTemplate::find(folder.path()));
-  std::ofstream(config) << "{\"bos_token\": {\"content\": \"<b>\"}, \"add_bos_token\": true, "
-                           "\"pad_token\": null, \"chat_template\": [{\"name\": \"default\", "
-                           "\"template\": \"{{ bos_token }}{{ messages[0].content }}\"}]}";
-  CHECK(ChatTemplate::find(folder.path())->render(std::vector<ChatMessage>{{"user", "hi"}}) ==
-        "<b>hi");
-  std::ofstream(own) << "own {{ bos_token }}";
-  CHECK(ChatTemplate::find(folder.path())->render(kTalk) == "own <b>");
-  std::ofstream(own) << "{% include 'x' %}";
-  CHECK(error_of([&] { ChatTemplate::find(folder.path()); }) ==
-        own +
-            ": line 1: \"include\" is not supported; chat templates have for, if, set, macro, "
-            "break, continue and generation");
+TEST_CASE("messages that are no UTF-8 are rendered with U+FFFD") {
+  CHECK(rendered("{{ messages[0].content[1:] }}", {{"user",
+                                                    "a\xff"
+                                                    "b"}}) ==
+        "\xef\xbf\xbd"
+        "b");
 }
 
-TEST_CASE("mistakes name line and what is supported") {
-  CHECK(mistake("a\n{{ 1 + }}") == "t: line 2: found \"{\", expected a value");
-  CHECK(mistake("{% for x in %}") == "t: line 1: found \"%\", expected a value");
-  CHECK(mistake("{% if true %}") == "t: line 1: no \"endif\"");
-  CHECK(mistake("{% endif %}") ==
-        "t: line 1: \"endif\" is not supported; chat templates have for, if, set, macro, break, "
-        "continue and generation");
-  CHECK(mistake("{{ 'a") == "t: line 1: a text without its closing quote");
-  CHECK(mistake("{{ 1 / 0 }}") == "t: line 1: division by zero");
-  CHECK(mistake("\n{{ 'a' + 1 }}") == "t: line 2: \"+\" of a text and a number");
-  CHECK(mistake("{{ nobody.name }}") == "t: line 1: \"name\" of something undefined");
-  CHECK(mistake("{{ nobody() }}").find("t: line 1: \"nobody\" is no function; there are") == 0);
-  CHECK(mistake("{{ 'a' | wordwrap }}")
-            .find("t: line 1: filter \"wordwrap\" is not supported; there are abs, ") == 0);
-  CHECK(mistake("{{ 9223372036854775807 }}") == "t: line 1: a number of more than 18 digits");
+TEST_CASE("a folder's template is chat_template.jinja, else that of tokenizer_config.json") {
+  const Folder folder;
+  CHECK_FALSE(ChatTemplate::find(folder.path).has_value());
+  CHECK(error_of([&] { folder.render(); }) ==
+        "chat_template_test: has no chat template: neither chat_template.jinja nor "
+        "\"chat_template\" in tokenizer_config.json; take a model that was trained to chat, or add "
+        "the file");
+  folder.write("special_tokens_map.json", R"({"bos_token": "<a>", "pad_token": "<p>"})");
+  folder.write("tokenizer_config.json",
+               R"({"chat_template": "{{ bos_token }}{{ eos_token }}{{ pad_token }}",
+                   "bos_token": {"content": "<b>"}, "eos_token": null})");
+  CHECK(folder.render() == "<b><p>");
+  folder.write("tokenizer_config.json", R"({"chat_template": [
+      {"name": "tool_use", "template": "x"}, {"name": "default", "template": "y{{ bos_token }}"}]})");
+  CHECK(folder.render() == "y<a>");
+  folder.write("chat_template.jinja", "{{ messages[0].content }}\n");
+  CHECK(folder.render() == "Hi");
+  folder.write("chat_template.jinja", "\n{{ messages[0].content }");
+  CHECK(error_of([&] { folder.render(); }) ==
+        "chat_template_test/chat_template.jinja: line 2, column 24: '}' closes no bracket");
+  std::filesystem::remove(folder.path + "/chat_template.jinja");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
+  CHECK(error_of([&] { folder.render(); }) ==
+        "chat_template_test/tokenizer_config.json: chat_template: no template is named "
+        "\"default\"; alpa uses this one");
 }
 
-TEST_CASE("templates that would never end, or write without end, are stopped") {
-  CHECK(mistake("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}")
-            .find("runs for too long") != std::string::npos);
-  CHECK(mistake("{% set a = 'x' * 99999 %}{% for i in range(9999) %}{{ a }}{% endfor %}")
-            .find("writes more than 64 MiB") != std::string::npos);
-  CHECK(mistake("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").find("50 deep") !=
-        std::string::npos);
-  CHECK(mistake("{{ range(99999999) }}") == "t: line 1: range: more than 1000000 numbers");
-  std::string deep, tall = "1", long_one = "a";
-  for (int i = 0; i < 5000; ++i) deep += "(", tall += " + 1", long_one += ".a";
-  CHECK(mistake("{{ " + deep + " }}") == "t: line 1: nested too deep");
-  CHECK(mistake("{{ " + tall + " }}") == "t: line 1: an expression of too many parts");
-  CHECK(mistake("{{ " + long_one + " }}") == "t: line 1: an expression of too many parts");
+TEST_CASE("mistakes name line, column and construct") {
+  CHECK(mistake("a\n {{ x ") == "t: line 2, column 2: {{ has no }} behind it");
+  CHECK(mistake("{# x") == "t: line 1, column 1: the comment has no end; write #} behind it");
+  CHECK(mistake("{% include 'x' %}") ==
+        "t: line 1, column 4: alpa has no tag 'include'; it has if, for, set, macro, break, "
+        "continue, filter and generation");
+  CHECK(mistake("{% if x %}") ==
+        "t: line 1, column 11: the end of the template is where {% endif %} was expected");
+  CHECK(mistake("{{ 1 | tojsn }}") == "t: line 1, column 8: alpa has no filter 'tojsn'");
+  CHECK(mistake("{{ 1 is strng }}") == "t: line 1, column 9: alpa has no test 'strng'");
+  CHECK(mistake("{{ f(*x) }}") == "t: line 1, column 6: '*' before an argument is what alpa lacks");
+  CHECK(mistake("{{ messages.append(1) }}") ==
+        "t: line 1, column 19: append, which is undefined, can't be called; alpa has no such "
+        "function or method");
+  CHECK(mistake("{{ a.b.c }}") == "t: line 1, column 5: a, which is undefined, has no members");
+  CHECK(mistake("{{ 1 + 'a' }}") ==
+        "t: line 1, column 6: a number + a text is nothing; write ~ between what shall be text");
+  CHECK(mistake("{{ 'a'.split(x=1) }}") ==
+        "t: line 1, column 13: split has no argument 'x'; it has: sep maxsplit");
+  CHECK(mistake("{% break %}") == "t: line 1, column 4: break is in no loop");
+  CHECK(mistake("{{ 'a\\ud800' }}") == "t: line 1, column 6: the escape stands for no character");
+  CHECK(mistake("{{ '\\N{DASH}' }}") ==
+        "t: line 1, column 5: the escape is one that alpa lacks; write the character");
+  CHECK(mistake("{{ 'a' | map('upper', 1) | int }}{{ '1e30' | int }}") ==
+        "t: line 1, column 10: upper takes 0 arguments, not 1");
+  CHECK(mistake("{{ '1e30' | int }}") == "t: line 1, column 13: int: 1e+30 is beyond 64 bits");
+  CHECK(mistake("{{ 9223372036854775807 + 1 }}") ==
+        "t: line 1, column 24: 9223372036854775807 + 1 is beyond 64 bits");
+  CHECK(mistake("{{ namespace() | tojson }}") == "t: line 1, column 18: a namespace has no JSON");
+}
+
+TEST_CASE("templates that would run, write or nest without end are refused") {
+  const std::string too_much = "the template takes too many steps, or makes too much text";
+  const std::string loops =
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
+  CHECK(mistake(loops).ends_with(too_much));
+  CHECK(mistake("{{ 'a' * 9999999999 }}").ends_with(too_much));
+  CHECK(mistake("{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}"
+                "{% endfor %}")
+            .ends_with(too_much));
+  CHECK(mistake("{% set n = namespace(x=[]) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}"
+                "{% endfor %}{{ n.x == n.x }}{{ n.x | string }}")
+            .ends_with(too_much));
+  CHECK(mistake("{% set n = namespace(x=[]) %}{% for i in range(999) %}{% set n.x = [n.x] %}"
+                "{% endfor %}")
+            .ends_with("lists and mappings are nested more than 100 deep"));
+  CHECK(mistake("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}")
+            .ends_with("the template calls itself too often"));
+  CHECK(mistake("{{ range(999999) }}").ends_with("is beyond 100000 items"));
+  const std::pair<const char*, const char*> pairs[] = {{"(", ")"},  {"[", "]"},   {"not ", ""},
+                                                       {"-", ""},   {"f(", ")"},  {"1 if ", ""},
+                                                       {"x[", "]"}, {"x|f(", ")"}};
+  for (const auto& [open, close] : pairs) {
+    std::string text = "{{ ", end;
+    for (int i = 0; i < 10'000; ++i) text += open, end += close;
+    CHECK_MESSAGE(mistake(text + "1" + end + " }}").ends_with(" deep"), open);
+  }
+  for (const char* open : {"{% if 1 %}", "{% set x %}"}) {
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) text += open;
+    CHECK_MESSAGE(mistake(text).ends_with(" deep"), open);
+  }
+  std::string sum = "{{ 1";
+  for (int i = 0; i < 10'000; ++i) sum += "+1";
+  CHECK(mistake(sum + " }}").ends_with("nested more than 200 deep"));
 }
 
 }  // namespace chat_template_test

@@ -140,18 +140,29 @@ int fuzz_merges(const std::uint8_t* data, std::size_t size) {
 std::vector<std::string> merges_seeds() { return {kMerges, "a b\n"}; }
 
 int fuzz_chat_template(const std::uint8_t* data, std::size_t size) {
-  const std::vector<ChatMessage> messages = {{"user", "1 a"}, {"assistant", "b\n"}};
-  accepts([&] { ChatTemplate::parse(input_text(data, size), "chat").render(messages, true); });
+  const std::vector<ChatMessage> messages = {{"system", "Be brief."}, {"user", "a\n\xc3\xb6"}};
+  ChatText first;
+  const auto render = [&] {
+    return ChatTemplate::parse(input_text(data, size), "t").render(messages, true);
+  };
+  if (!accepts([&] { first = render(); })) return 0;
+  expect_same(first.text, render().text);
+  if (valid_utf8(first.text) != first.text) throw std::logic_error("a text that is not UTF-8");
+  for (const auto& [begin, end] : first.generated)
+    if (begin > end || end > first.text.size()) throw std::logic_error("a mark beyond the text");
   return 0;
 }
 
 std::vector<std::string> chat_template_seeds() {
   return {
-      "{% for m in messages %}{{ '<' ~ m['role'] + '>' + m.content | trim }}\n{% endfor %}",
-      "{%- if messages[0].role == 'user' -%}{% set ns = namespace(n=1) %}{{ ns.n * 2 - 7 // 2 }}"
-      "{%- else %}{{ raise_exception('no') }}{% endif %}{{ messages | tojson(indent=2) }}",
-      "{% macro f(x, y='z') %}{{ x[::-1] ~ y.upper() }}{% endmacro %}{# c #}{{ f('ab') }}"
-      "{{ messages[1:] | map(attribute='role') | list }}{{ 1 if none is defined else [2.5] }}"};
+      "{% for m in messages if m.role != 'x' %}{{ '<|' + m['role'] + '|>\\n' ~ m.content | trim }}"
+      "{% generation %}{{ loop.index0 }}{% endgeneration %}{% else %}none{% endfor %}",
+      "{%- macro f(a, b=[1, (2,)]) -%}{{ a[::-1] }}{{ b | tojson(indent=2) }}{%- endmacro %}\n"
+      "  {%- set ns = namespace(x={'a': 1.5}) %}{% set ns.x = f('q', b=ns.x) ~ 7 // 2 %}{{ ns.x }}",
+      "{# c #}{% set t | upper %}a{% endset %}{{ t if t is string and not 1 in [2] else none }}"
+      "{{ messages | map(attribute='content') | join(', ') | replace('b', 'c') | indent }}",
+      "{{ messages | selectattr('role', 'equalto', 'user') | list }}{{ 'a,b'.split(',', 1)[0] }}"
+      "{{ {'b': 1, 'a': -2} | dictsort }}{{ range(3) | sort(reverse=true) | first | string }}"};
 }
 
 int fuzz_json_lines(const std::uint8_t* data, std::size_t size) {

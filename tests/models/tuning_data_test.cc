@@ -134,10 +134,10 @@ TEST_CASE("mistakes with data of one's own are told") {
   CHECK(mistake(ALPA_PROGRAMS "/alpa-moe", {"--data", data.path()}) ==
         "alpa-moe: --data tuning_data_test.jsonl: this model learns no examples of JSON lines; "
         "give a text file, or train a decoder, gpt or llama\n");
-  CHECK(mistake(ALPA_PROGRAMS "/alpa-gpt",
-                {"--load", kFolder, "--data", data.path(), "--sequence", "64", "--batch", "8"}) ==
-        "alpa-gpt: --data tuning_data_test.jsonl fills 3 rows of 64 tokens (--sequence), which is "
-        "less than a batch of 8; give a smaller --batch\n");
+  CHECK(mistake(ALPA_PROGRAMS "/alpa-gpt", {"--load", kFolder, "--data", data.path(), "--sequence",
+                                            "64", "--batch", "8", "--test-share", "0"}) ==
+        "alpa-gpt: packed_batches: 12 documents fill 3 rows of 64 tokens, less than a batch of 8; "
+        "give a smaller batch, or shorter rows\n");
   CHECK(mistake(alpa, {"evaluate", kFolder}) ==
         "alpa: --data is missing; give a text, or a file of JSON lines\n");
   CHECK(mistake(alpa, {"evaluate", kFolder, "--data", data.path(), "--stride", "4"}) ==

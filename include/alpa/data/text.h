@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "alpa/data/dataset.h"
@@ -97,32 +98,45 @@ Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t len
 
 /// A message of a conversation.
 struct ChatMessage {
-  std::string role;     ///< "system", "user" or "assistant", or what else the template knows
-  std::string content;  ///< its text
+  std::string role;     ///< "system", "user", "assistant" or "tool", as the template has them
+  std::string content;  ///< any text; the template may take white space away from its ends
 };
 
-/// A chat template as folders of Hugging Face have it: it writes messages as a text with the tokens
-/// that the model learnt them with. It is a Jinja template of the parts that chat templates use.
-/// Copies share it; safe to use from several threads.
+/// A conversation as one text.
+struct ChatText {
+  std::string text;  ///< UTF-8, with the special tokens that the template writes
+  /// Bytes of it, from first to second - 1, that the template marks as the assistant's, in order:
+  /// what {% generation %} holds. Empty for templates without such marks.
+  std::vector<std::pair<std::size_t, std::size_t>> generated;
+};
+
+/// Messages to the text a model has learnt from, by a Jinja template of Hugging Face's folders. It
+/// gives what transformers' `apply_chat_template` gives, without tools and documents. alpa runs the
+/// part of Jinja that such templates use, and refuses others. Copies share their template; safe to
+/// use from several threads.
 class ChatTemplate {
  public:
-  /// Parses a template. `path` names it in messages; `tokens` are its variables "bos_token",
-  /// "eos_token" and others. Throws Error naming line, mistake, and what is not supported.
-  static ChatTemplate parse(std::string_view text, const std::string& path,
+  /// A template's text; messages of errors call it `path`. `tokens` are further variables, of
+  /// name and text, such as "bos_token" and "<s>". Throws Error naming line, column and mistake.
+  static ChatTemplate parse(const std::string& text, const std::string& path,
                             const std::map<std::string, std::string>& tokens = {});
-  /// Of the folder's chat_template.jinja, else of its tokenizer_config.json; empty if it has none.
-  /// Throws Error as `parse`, and naming a file that can't be read.
+  /// Reads the folder's chat_template.jinja, else "chat_template" in its tokenizer_config.json: a
+  /// text, or the one named "default" of a list. Tokens are those of tokenizer_config.json and
+  /// special_tokens_map.json. None if the folder has no template. Throws Error as `parse`, and
+  /// naming the file if it can't be read.
   static std::optional<ChatTemplate> find(const std::string& folder);
+  /// As `find`. Throws Error if the folder has no template.
+  static ChatTemplate of_folder(const std::string& folder);
 
-  /// The text of these messages, as transformers' apply_chat_template writes it, without tools.
-  /// With `add_generation_prompt` the words follow that begin a reply. Throws Error if the template
-  /// refuses the messages, for instance a role, or naming the line that fails.
-  std::string render(std::span<const ChatMessage> messages,
-                     bool add_generation_prompt = false) const;
+  /// The text of a conversation; with `add_generation_prompt`, it ends where the assistant's answer
+  /// begins. Bytes that are no UTF-8 become U+FFFD. Throws Error if the template refuses the
+  /// messages, uses what alpa lacks, or takes too many steps or too much text: naming line and
+  /// column of the template.
+  ChatText render(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
 
  private:
   struct Impl;
-  ChatTemplate() = default;
+  explicit ChatTemplate(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };
 
@@ -153,9 +167,9 @@ std::vector<TextExample> read_json_lines(const std::string& path, const Tokenize
 /// Batches of documents in rows of `length` tokens: "tokens", "labels", "segments" and "positions",
 /// i32 [batch, length]. A document of n tokens is n - 1 of them, each with the next one as label,
 /// or -1 if that is not learnt; longer ones are cut. Each goes into the first row with room for it.
-/// What is left of a row is padding, of label -1 and segment 0. Documents of a row have segments 1,
+/// The rest of a row is padding, of label -1 and segment 0. Documents of a row have segments 1,
 /// 2, …. With a seed, the order of rows is a function of (seed, epoch). Throws Error if nothing is
-/// to be learnt, or `length` is below 1.
+/// to be learnt, `length` is below 1, or `drop_last` leaves no batch.
 Batches packed_batches(const std::vector<TextExample>& documents, std::int64_t batch,
                        std::int64_t length, std::optional<std::uint64_t> seed = {},
                        BatchOptions options = {});

@@ -36,7 +36,7 @@ inline std::int64_t block_stride(const WideResNetSize& size, std::size_t group, 
   return i == 0 && (group > 0 || size.strided_first) ? 2 : 1;
 }
 
-/// Whether the shortcut of block `i` of a group is a projection.
+/// True if the shortcut of block `i` of a group is a projection.
 inline bool is_projected(const WideResNetSize& size, std::size_t group, int i) {
   return i == 0 && (group > 0 || !size.basic || size.strided_first);
 }
