@@ -81,7 +81,8 @@ TEST_CASE("of conversations the replies are learnt, with the words that end them
                           "messages before [1] in another") == 0);
   CHECK(refused(plain, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}") ==
         place + ": no message is of role \"assistant\", so there is nothing to learn");
-  CHECK(refused("{{ raise_exception('no') }}", talk) == place + ": chat: line 1: it refuses: no");
+  CHECK(refused("{{ raise_exception('no') }}", talk) ==
+        place + ": chat: line 1, column 19: the template refuses the messages: no");
   CHECK(refused(plain,
                 "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
                 "\"image\"}]}]}") ==
