@@ -270,22 +270,26 @@ void load_queries(const KernelTensor& x, const Tile& tile, double factor, T* row
   loops<T>(isa().attention).transpose(columns, rows, lines, lead, static_cast<T>(factor));
 }
 
-/// Keys and values of a head, side by side.
+/// Keys and values [first, end) of a key head, side by side.
 template <class T>
 struct KeyCache {
   T *k, *v;
-  std::int64_t row = -1, head = -1, keys = 0;
+  std::int64_t row = -1, head = -1, first = 0, end = 0;
 
-  /// Keys [begin, end) of a head, if they are not there yet. Those of a head begin where its first
-  /// ones did, or later.
+  /// Makes the range hold keys [from, to) of a head, too. Tiles may ask for earlier keys than those
+  /// before them: padding sees others than the document before it, and the next head of a group
+  /// begins anew.
   void load(const KernelTensor& from_k, const KernelTensor& from_v, std::int64_t of_row,
-            std::int64_t of_head, std::int64_t begin, std::int64_t end) {
-    if (row != of_row || head != of_head) row = of_row, head = of_head, keys = begin;
-    if (keys >= end) return;
-    const std::int64_t lead = whole_vectors<T>(from_k.type.shape[3]);
-    copy_rows({from_k, row, head}, keys, end - keys, k + keys * lead);
-    copy_rows({from_v, row, head}, keys, end - keys, v + keys * lead);
-    keys = end;
+            std::int64_t of_head, std::int64_t from, std::int64_t to) {
+    if (row != of_row || head != of_head) row = of_row, head = of_head, first = end = from;
+    const auto copy = [&](std::int64_t begin, std::int64_t until) {
+      if (begin >= until) return;
+      const std::int64_t lead = whole_vectors<T>(from_k.type.shape[3]);
+      copy_rows({from_k, row, head}, begin, until - begin, k + begin * lead);
+      copy_rows({from_v, row, head}, begin, until - begin, v + begin * lead);
+    };
+    copy(from, first), copy(end, to);
+    first = std::min(first, from), end = std::max(end, to);
   }
 };
 

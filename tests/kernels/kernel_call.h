@@ -90,7 +90,7 @@ inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<H
   if (options.sums) call.sums = options.sums(call);
   if (kernel.prepare) call.prepared = kernel.prepare(call);
   const std::int64_t workspace = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
-  constexpr std::byte kGuard{0xc5};
+  constexpr std::byte kGuard{0xff};  // as a number of any floating type NaN
   constexpr std::size_t kGuardBytes = 4096;
   const auto is_guard = [=](std::byte byte) { return byte == kGuard; };
   std::vector<std::byte> scratch(static_cast<std::size_t>(workspace + 64 + kGuardBytes), kGuard);
