@@ -136,14 +136,16 @@ void train_decoder(Flags& flags) {
   const Adapters adapters = adapters_of(flags, options);
   check_saving(flags, options, adapters.lora);
   if (only_writes(flags)) return write_with_weights(flags, *prompts, decoder, adapters);
-  std::optional<Run> run = run_task(flags, [&] { return task_of(flags, decoder, adapters); });
-  if (!run) return;
-  save(flags, run->state, options, adapters.lora);
-  if (prompts)
-    write_text(
-        flags, *prompts, decoder,
-        Generator(decoder, run->executable, generator_options(flags, *prompts, adapters.lora)),
-        run->state);
+  const auto after = [&](Run& run) {
+    save(flags, run.state, options, adapters.lora);
+    if (prompts)
+      write_text(
+          flags, *prompts, decoder,
+          Generator(decoder, run.executable, generator_options(flags, *prompts, adapters.lora)),
+          run.state);
+  };
+  run_task(
+      flags, [&] { return task_of(flags, decoder, adapters); }, after);
 }
 
 }  // namespace

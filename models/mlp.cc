@@ -158,14 +158,16 @@ void train_mlp(Flags& flags) {
   cli::require_effect(flags.given, "--steps", flags.epochs > 0,
                       flags.demo ? "with --demo, which counts --epochs" : "beside --epochs");
   Task task;
-  const std::optional<Run> run = run_task(flags, [&] {
+  const auto make_task = [&] {
     task = mlp_task(flags);
     if (flags.demo && !flags.plan_only)
       fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
                  flags.epochs, make_cluster(flags).num_devices(), plan_name(flags));
     return task;
+  };
+  run_task(flags, make_task, [&](const Run& run) {
+    if (flags.demo) print_comparison(flags, task, run);
   });
-  if (run && flags.demo) print_comparison(flags, task, *run);
 }
 
 }  // namespace

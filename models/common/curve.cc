@@ -53,12 +53,11 @@ std::string points(std::span<const double> losses, const Extremes& e) {
 
 }  // namespace
 
-LossLog::LossLog(const std::string& path, std::int64_t first) : steps_(first) {
-  if (!path.empty()) file_.emplace(path, "step,loss,seconds\n");
-}
+LossLog::LossLog(const std::string& path, std::int64_t first)
+    : file_(path, "step,loss,seconds\n"), steps_(first) {}
 
 void LossLog::add(double loss, double seconds) {
-  if (file_) file_->add(fmt::format("{},{},{}\n", ++steps_, loss, seconds));
+  file_.add(fmt::format("{},{},{}\n", ++steps_, loss, seconds));
 }
 
 std::string loss_svg(std::span<const double> losses) {

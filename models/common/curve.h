@@ -2,7 +2,6 @@
 /// The losses of a run as a table and as a picture.
 #include <alpa/alpa.h>
 
-#include <optional>
 #include <span>
 #include <string>
 
@@ -11,15 +10,15 @@ namespace programs {
 /// A file of lines "step,loss,seconds" that grows while a run goes on; the first line names them.
 class LossLog {
  public:
-  /// Replaces the file. "": no log. `first`: steps that an earlier run did. Throws Error if it
-  /// can't be written.
+  /// Replaces the file. `first`: steps that an earlier run did. Throws Error if it can't be
+  /// written.
   explicit LossLog(const std::string& path, std::int64_t first = 0);
 
   /// Adds a line, which is in the file when this returns.
   void add(double loss, double seconds);
 
  private:
-  std::optional<alpa::GrowingFile> file_;
+  alpa::GrowingFile file_;
   std::int64_t steps_;
 };
 

@@ -11,8 +11,9 @@ namespace {
 /// Of --plan-only, which runs nothing.
 void check_plan_only(const Flags& flags) {
   if (!flags.plan_only) return;
-  for (const char* flag : {"--compare", "--load-plan", "--log", "--plot", "--save", "--generate",
-                           "--logits", "--checkpoint", "--save-adapter", "--save-folder"})
+  for (const char* flag :
+       {"--compare", "--load-plan", "--log", "--tensorboard", "--plot", "--save", "--generate",
+        "--logits", "--checkpoint", "--save-adapter", "--save-folder"})
     require(flags.given.count(flag) == 0, "--plan-only runs nothing: it can't be combined with {}",
             flag);
 }

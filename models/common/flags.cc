@@ -136,6 +136,8 @@ std::vector<cli::Flag> output_rows(Flags& f) {
          "run on one device too and report the largest difference of a parameter"),
       on("--quiet", &f.quiet, "print no line while training"),
       output_file("--log", &f.log, "write loss and seconds of every step to this file, as CSV"),
+      output_folder("--tensorboard", &f.tensorboard,
+                    "write the numbers of every step to this directory, for TensorBoard"),
       output_folder("--checkpoint", &f.checkpoint,
                     "save the run to this directory, at its end and when SIGTERM or SIGINT comes"),
       whole("--checkpoint-every", &f.checkpoint_every, "steps between checkpoints", 1, kMaxInt64),

@@ -36,7 +36,7 @@ struct Flags {
   double solver_seconds = 60;
   std::string explain = {};  ///< "", "summary" or "full"
   std::string save_plan = {}, load_plan = {}, plan_cache = {}, dump = {}, json = {}, trace = {},
-              report = {}, log = {}, plot = {};
+              report = {}, log = {}, tensorboard = {}, plot = {};
   std::string checkpoint = {};  ///< folder; "": none are saved
   std::int64_t checkpoint_every = 100, keep = 3;
   std::optional<std::int64_t> check_replicas = {};  ///< steps; none: at each checkpoint; 0: never

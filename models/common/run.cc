@@ -1,7 +1,6 @@
 // models/common/run.cc — plans a task, trains it and reports
 #include "models/common/run.h"
 
-#include "models/common/curve.h"
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "tools/common/matmul_rate.h"
@@ -59,11 +58,15 @@ std::optional<Checkpoints> checkpoints_of(const Flags& flags) {
   return saved;
 }
 
-ReportOptions report_options_of(const Flags& flags, const Cluster& cluster, const Graph& graph) {
-  ReportOptions options{.log = flags.log, .check_replicas = flags.check_replicas.value_or(0)};
-  if (flags.quiet) return options;
-  options.progress = true;
-  options.peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds);
+ReportOptions report_options_of(const Flags& flags, const Cluster& cluster,
+                                const TrainingStep& step, const Graph& graph) {
+  ReportOptions options{.progress = !flags.quiet,
+                        .log = flags.log,
+                        .board = flags.tensorboard,
+                        .scalars = step.scalars,
+                        .check_replicas = flags.check_replicas.value_or(0)};
+  if (options.progress || !options.board.empty())
+    options.peak_rate = cli::matmul_rate(cluster, computed_in(graph), kPeakSeconds);
   return options;
 }
 
@@ -91,8 +94,9 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
   const Executable& executable = found[0];
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   std::optional<Checkpoints> saved = checkpoints_of(flags);
-  Run run = train(task, executable, flags.steps, seed,
-                  report_options_of(flags, cluster, executable.graph()), saved ? &*saved : nullptr);
+  Run run =
+      train(task, executable, flags.steps, seed,
+            report_options_of(flags, cluster, step, executable.graph()), saved ? &*saved : nullptr);
   if (flags.compare) {
     const Run serial = train(
         task,
@@ -100,7 +104,12 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
         flags.steps, seed);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
-  if (task.test) run.result.test = found[1].run(run.state, task.test->epoch(0)).metrics.values();
+  if (task.test) {
+    run.result.test = found[1].run(run.state, task.test->epoch(0)).metrics.values();
+    std::map<std::string, double> curves;
+    for (const auto& [name, value] : run.result.test) curves["test_" + name] = value;
+    run.add_to_board(run.state.step(), curves);
+  }
   report(flags, executable.planned(), cluster, &run.result);
   if (!flags.plot.empty()) write_file(flags.plot, loss_svg(run.result.losses));
   if (!flags.trace.empty()) {
@@ -123,17 +132,17 @@ TrainingStep step_of(const Flags& flags, const Task& task) {
       {.lora = task.lora, .precision = precision_of(flags), .remat = remat_of(flags)});
 }
 
-std::optional<Run> run_task(Flags flags, const std::function<Task()>& make_task) {
+void run_task(Flags flags, const std::function<Task()>& make_task,
+              const std::function<void(Run&)>& after) {
   const Cluster cluster = make_cluster(flags);
-  if (flags.plan_only) {
-    plan_and_report(flags, cluster, make_task());
-    return std::nullopt;
-  }
+  if (flags.plan_only) return plan_and_report(flags, cluster, make_task());
   require_devices(cluster);
   fmt::print("backend     {}\n", backend_line(flags, cluster));
   const Task task = make_task();
   if (flags.epochs > 0) flags.steps = flags.epochs * task.training->size();
-  return train_and_report(flags, cluster, task);
+  Run run = train_and_report(flags, cluster, task);
+  after(run);
+  if (!run.unwritten.empty()) fail("{}", run.unwritten);
 }
 
 }  // namespace programs

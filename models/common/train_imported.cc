@@ -164,9 +164,12 @@ int train_imported(int argc, char** argv) {
     return 0;
   if (flags.micro_batches == "auto") flags.micro_batches = "1";  // the function has fixed rows
   const Imported function = read_stablehlo(path, import_options(flags));
-  const std::optional<Run> run = run_task(flags, [&] { return task_of(flags, function, path); });
-  if (run && !flags.save.empty())
-    save_weights(run->state, flags.save, weights_of(run->executable.graph()));
+  const auto save = [&](const Run& run) {
+    if (!flags.save.empty())
+      save_weights(run.state, flags.save, weights_of(run.executable.graph()));
+  };
+  run_task(
+      flags, [&] { return task_of(flags, function, path); }, save);
   return 0;
 }
 

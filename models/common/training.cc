@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "alpa/base/text.h"
-#include "models/common/curve.h"
 
 namespace programs {
 
@@ -52,8 +51,17 @@ struct Progress {
     return seconds_between(last_line, now) >= (live ? kLiveInterval : kPlainInterval);
   }
 
-  /// After every step; `loss` as it reported it.
-  void step(double loss) {
+  /// FLOP/s and their share of the peak; in a live line, which must be short, one of them.
+  std::string speed_text(double per_step) const {
+    const double rate = flops_per_step / per_step;
+    const std::string flops = fmt::format("{:.1f} GFLOP/s", rate * 1e-9);
+    if (peak_rate == 0) return flops;
+    const std::string share = fmt::format("{:.0f} % of peak", 100 * rate / peak_rate);
+    return live ? share : fmt::format("{} ({})", flops, share);
+  }
+
+  /// After every step; `loss` as it reported it, `bytes` of a device in use.
+  void step(double loss, std::int64_t bytes) {
     ++done;
     const Clock::time_point now = Clock::now();
     if (!due(now)) return;
@@ -61,21 +69,51 @@ struct Progress {
     const double per_step = seconds_between(start, now) / static_cast<double>(done - first);
     const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign says nothing
     const std::string line = fmt::format(
-        "step {:>{}}/{}  loss {:.4f}  {:.0f} {}/s  {:.1f} GFLOP/s{}  {} per device planned  ETA {}",
-        done, fmt::formatted_size("{}", steps), steps, shown,
-        static_cast<double>(task.items_per_step) / per_step, task.item,
-        flops_per_step / per_step * 1e-9,
-        peak_rate > 0
-            ? fmt::format(" ({:.0f} % of peak)", 100 * flops_per_step / per_step / peak_rate)
-            : "",
-        bytes_text(static_cast<double>(planned_bytes)),
+        "step {:>{}}/{}  loss {:.4f}  {:.0f} {}/s  {}  {}  ETA {}", done,
+        fmt::formatted_size("{}", steps), steps, shown,
+        static_cast<double>(task.items_per_step) / per_step, task.item, speed_text(per_step),
+        live ? bytes_text(static_cast<double>(bytes)) + " in use"
+             : bytes_text(static_cast<double>(planned_bytes)) + " per device planned",
         duration_text(per_step * static_cast<double>(steps - done)));
-    fmt::print("{}{}{}", live ? "\r\033[K" : "", line, live && done < steps ? "" : "\n");
+    // A line that is wider than the terminal is cut, not wrapped: it could not be replaced.
+    fmt::print("{}{}{}{}", live ? "\r\033[K\033[?7l" : "", line, live ? "\033[?7h" : "",
+               live && done < steps ? "" : "\n");
     std::fflush(stdout);
   }
 };
 
+/// Writes to one of the logs of a run, if there is one. A failure is told of at once.
+template <class Log, class Write>
+void write_to(std::optional<Log>& log, std::string& unwritten, Write&& write) {
+  try {
+    if (log) write(*log);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}; the run goes on without it\n", error.what());
+    if (unwritten.empty()) unwritten = error.what();
+    log.reset();
+  }
+}
+
+/// The numbers of a step that is over, by the names of their curves.
+std::map<std::string, double> curves_of(const Task& task, const ReportOptions& options,
+                                        const RunResult& result, double flops,
+                                        std::map<std::string, double> curves) {
+  const std::size_t steps = result.losses.size();
+  const double seconds = result.seconds[steps - 1];
+  curves["step_seconds"] = seconds;
+  curves[task.item + "_per_second"] = static_cast<double>(task.items_per_step) / seconds;
+  if (options.peak_rate > 0) curves["share_of_peak"] = flops / seconds / options.peak_rate;
+  curves["memory_bytes"] = static_cast<double>(result.measured_bytes);
+  const auto scalars = options.scalars(result.first_step + static_cast<std::int64_t>(steps));
+  if (const auto rate = scalars.find("learning_rate"); rate != scalars.end()) curves.insert(*rate);
+  return curves;
+}
+
 }  // namespace
+
+void Run::add_to_board(std::int64_t step, const std::map<std::string, double>& values) {
+  write_to(board, unwritten, [&](EventLog& events) { events.scalars(step, values); });
+}
 
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
           const ReportOptions& options, Checkpoints* saved) {
@@ -92,14 +130,24 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
                     flops_per_step(executable.graph()),
                     executable.memory_bytes(),
                     options.peak_rate};
-  LossLog log(options.log, first);
+  if (!options.log.empty()) run.log.emplace(options.log, first);
+  if (!options.board.empty()) run.board.emplace(options.board, first);
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.
   std::optional<StepResult> under_way;
   const auto finish = [&] {
-    run.result.losses.push_back(under_way->metrics[task.loss]);
-    log.add(run.result.losses.back(), run.result.seconds[run.result.losses.size() - 1]);
-    if (options.progress) progress.step(run.result.losses.back());
+    RunResult& result = run.result;
+    result.losses.push_back(under_way->metrics[task.loss]);
+    // The processes of a launch ask together: at a step, not when one of them prints a line.
+    if (result.losses.size() == 1) result.measured_bytes = executable.measured_bytes(run.state);
+    write_to(run.log, run.unwritten, [&](LossLog& log) {
+      log.add(result.losses.back(), result.seconds[result.losses.size() - 1]);
+    });
+    if (run.board)
+      run.add_to_board(
+          first + static_cast<std::int64_t>(result.losses.size()),
+          curves_of(task, options, result, progress.flops_per_step, under_way->metrics.values()));
+    if (options.progress) progress.step(result.losses.back(), result.measured_bytes);
   };
   const auto run_step = [&](const BatchData& batch) {
     const auto start = std::chrono::steady_clock::now();

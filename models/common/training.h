@@ -2,6 +2,7 @@
 /// Runs a training step a number of times and collects the results.
 #include <optional>
 
+#include "models/common/curve.h"
 #include "models/common/flags.h"
 #include "models/common/task.h"
 
@@ -20,18 +21,28 @@ struct RunResult {
   double median_seconds() const;  ///< of a step; 0 without steps
 };
 
-/// A run that is over: its executable, the trained state and the measurements.
+/// A run that is over: its executable, the trained state and the measurements. A log that can't be
+/// written any more does not end it.
 struct Run {
   alpa::Executable executable;
   alpa::TrainState state;
   RunResult result;
+  std::optional<LossLog> log = {};           ///< of --log
+  std::optional<alpa::EventLog> board = {};  ///< of --tensorboard
+  std::string unwritten = {};                ///< the first failure of one of them; "": none
+
+  /// Adds numbers of a step to `board`, if there is one.
+  void add_to_board(std::int64_t step, const std::map<std::string, double>& values);
 };
 
 /// Reports of a run while it goes on; by default none.
 struct ReportOptions {
   bool progress = false;
-  double peak_rate = 0;             ///< FLOP/s, for progress; 0: nobody knows
-  std::string log;                  ///< file of losses; "": none
+  double peak_rate = 0;    ///< FLOP/s, of which shares are told; 0: nobody knows
+  std::string log;         ///< file of losses; "": none
+  std::string board = {};  ///< folder of events for TensorBoard; "": none
+  /// `TrainingStep::scalars`, for the learning rate on the board.
+  std::function<std::map<std::string, double>(std::int64_t step)> scalars = {};
   std::int64_t check_replicas = 0;  ///< steps between comparisons of replicas; 0: none
 };
 

@@ -10,6 +10,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 
 #include "src/base/fnv.h"
 
@@ -17,6 +18,17 @@ namespace alpa {
 namespace {
 
 constexpr std::size_t kBlock = 1 << 16, kBlocks = 1024;
+
+/// Remainders of all bytes by Castagnoli's polynomial, bits reversed.
+constexpr std::array<std::uint32_t, 256> kCastagnoli = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+    table[byte] = byte;
+    for (int bit = 0; bit < 8; ++bit)
+      table[byte] = table[byte] >> 1 ^ (table[byte] & 1) * 0x82f63b78U;
+  }
+  return table;
+}();
 
 }  // namespace
 
@@ -31,6 +43,13 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t sum) {
 }
 
 std::uint32_t crc32(std::string_view text) { return crc32(std::as_bytes(std::span(text))); }
+
+std::uint32_t crc32c(std::string_view text) {
+  std::uint32_t sum = ~0U;
+  for (const char c : text)
+    sum = sum >> 8 ^ kCastagnoli[(sum ^ static_cast<unsigned char>(c)) & 255];
+  return ~sum;
+}
 
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
   const bool all = bytes.size() <= kBlock * kBlocks;

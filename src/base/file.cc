@@ -22,12 +22,6 @@
 namespace alpa {
 namespace {
 
-/// Of several processes of a launch one writes.
-bool writes_files() {
-  const auto writes = launch_hooks().writes_files;
-  return !writes || writes();
-}
-
 /// "cluster file x.json", or the path alone.
 std::string title(const std::string& path, const FileKind& kind) {
   return kind.name.empty() ? shown_path(path) : fmt::format("{} {}", kind.name, shown_path(path));

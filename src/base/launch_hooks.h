@@ -20,4 +20,10 @@ struct LaunchHooks {
 /// Set before other threads start.
 LaunchHooks& launch_hooks();
 
+/// Of several processes of a launch one writes.
+inline bool writes_files() {
+  const auto writes = launch_hooks().writes_files;
+  return !writes || writes();
+}
+
 }  // namespace alpa

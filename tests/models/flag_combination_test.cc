@@ -74,8 +74,9 @@ TEST_CASE("outputs that can't be written are refused before the training, and no
   }
   CHECK(refused("alpa-gpt", "--save", "/nowhere/x") ==
         "--save: /nowhere/x: cannot be written: No such file or directory");
-  CHECK(refused("alpa-mlp", "--dump", file.path() + "/x/y") ==
-        "--dump: " + file.path() + "/x/y: cannot be written: Not a directory");
+  for (const char* flag : {"--dump", "--tensorboard"})
+    CHECK(refused("alpa-mlp", flag, file.path() + "/x/y") ==
+          std::string(flag) + ": " + file.path() + "/x/y: cannot be written: Not a directory");
   CHECK(mistake("alpa-mlp", {"--log", log, "--plot", "./" + log}) ==
         "--log and --plot both write ./" + log + "; give them different names");
   CHECK(file.content() == "kept");

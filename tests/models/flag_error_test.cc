@@ -175,7 +175,7 @@ TEST_CASE(
                                            "inf",
                                            "nan"};
   const std::vector<std::string> flags = flags_with_value();
-  CHECK(flags.size() == 39);
+  CHECK(flags.size() == 40);
   for (const std::string& flag : flags)
     for (const std::string& value : values) {
       CAPTURE(flag);
@@ -190,9 +190,10 @@ TEST_CASE(
 }
 
 TEST_CASE("no flag takes an empty value: what names a file, a folder or a text says so") {
-  const std::set<std::string> named = {"--cluster", "--plan-cache", "--load-plan", "--save-plan",
-                                       "--trace",   "--report",     "--log",       "--checkpoint",
-                                       "--plot",    "--json",       "--dump",      "--data"};
+  const std::set<std::string> named = {
+      "--cluster", "--plan-cache", "--load-plan",  "--save-plan", "--trace",
+      "--report",  "--log",        "--checkpoint", "--plot",      "--json",
+      "--dump",    "--data",       "--tensorboard"};
   std::set<std::string> found;
   for (const std::string& flag : flags_with_value()) {
     CAPTURE(flag);

@@ -49,9 +49,9 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--plan-cache", "--load-plan", "--save-plan"});
   CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--report",
-                                 "--progress", "--compare", "--quiet", "--log", "--checkpoint",
-                                 "--checkpoint-every", "--keep", "--resume", "--plot", "--json",
-                                 "--dump"});
+                                 "--progress", "--compare", "--quiet", "--log", "--tensorboard",
+                                 "--checkpoint", "--checkpoint-every", "--keep", "--resume",
+                                 "--plot", "--json", "--dump"});
   CHECK(help.text.find(
             "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
             "3 an internal error, 75 a process of the launch was lost: try again.\n") !=

@@ -1,5 +1,7 @@
 #pragma once
 /// The frame of a program: its exit status and error messages, and the files that it writes.
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +35,24 @@ class GrowingFile {
  private:
   std::string path_;
   std::shared_ptr<Descriptor> file_;
+};
+
+/// Numbers over the steps of a run, as a file of events that TensorBoard reads:
+/// `EventLog board("runs/a"); board.scalars(state.step(), result.metrics.values());`. Of several
+/// processes of a launch, rank 0 writes.
+class EventLog {
+ public:
+  /// A new file in `folder`, which is made with its parents if need be. A run that is resumed
+  /// gives `first`, the steps that were done before: its curves go on from older files of the
+  /// folder, whose later steps no longer count. Throws Error if the file can't be written.
+  explicit EventLog(const std::string& folder, std::int64_t first = 0);
+
+  /// Adds the values of a step, each by the name of its curve, in f32. They are in the file when
+  /// this returns. Throws Error if it can't be written, or if a name is empty or no UTF-8.
+  void scalars(std::int64_t step, const std::map<std::string, double>& values);
+
+ private:
+  GrowingFile file_;
 };
 
 }  // namespace alpa
