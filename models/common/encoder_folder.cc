@@ -104,18 +104,19 @@ void train_encoder(const Flags& flags, const std::function<Task()>& make_task,
     load_hugging_face(state, TensorFile(flags.encoder->weights), flags.encoder->model);
   };
   if (only_predicts(flags)) return write_predictions(flags, predictor, load);
-  const std::optional<Run> run = run_task(flags, [&] {
+  const auto make = [&] {
     Task task = make_task();
     if (!flags.encoder) return task;
     check_hugging_face(evaluation_step(task.inputs, task.model).trace(1),
                        TensorFile(flags.encoder->weights), flags.encoder->model);
     task.load = load;
     return task;
+  };
+  run_task(flags, make, [&](const Run& run) {
+    if (!flags.save_folder.empty()) save_pretrained(run.state, flags.save_folder, *flags.encoder);
+    if (!flags.examples.empty())
+      write_predictions(flags, predictor, [&](TrainState& state) { state.copy_from(run.state); });
   });
-  if (!run) return;
-  if (!flags.save_folder.empty()) save_pretrained(run->state, flags.save_folder, *flags.encoder);
-  if (!flags.examples.empty())
-    write_predictions(flags, predictor, [&](TrainState& state) { state.copy_from(run->state); });
 }
 
 }  // namespace programs
