@@ -210,6 +210,15 @@ StageSearch& StagePlanner::search(std::int64_t budget) {
   return *search_;
 }
 
+std::unique_ptr<StageSearch> StagePlanner::search_for_bounds(const inter_op::RecomputableStep& step,
+                                                             std::int64_t budget) const {
+  StageSearchSpace question = question_of(std::get<AutoStages>(method_.options.stages), step.graph,
+                                          method_, cluster_, budget);
+  question.recomputable = &step.bytes;
+  return std::make_unique<StageSearch>(std::move(question),
+                                       PlanningContext{model_, options_, cache_});
+}
+
 void StagePlanner::choose(std::int64_t budget) {
   const PipeshardParallel& pipeline = method_.options;
   check_stages(pipeline, graph_);

@@ -34,6 +34,10 @@ class StagePlanner {
   /// for them. Throws as `choose`.
   StageSearch& search(std::int64_t budget);
   bool has_begun() const { return search_ != nullptr; }
+  /// A search for bounds alone, on stages of any layers computed again; `step` is `recomputable` of
+  /// the graph, and must outlive it. Throws as `choose`.
+  std::unique_ptr<StageSearch> search_for_bounds(const inter_op::RecomputableStep& step,
+                                                 std::int64_t budget) const;
   /// True if the time for searches has passed: what is left is for lowering.
   bool is_over() const { return time_.is_over(); }
   /// Accessors of `search()`: lower bound in seconds, seconds of the best stages, progress. If it

@@ -59,6 +59,11 @@ struct CompileTuning {
     std::size_t small_nodes = 400, few_layers = 3;
     /// Share of the work after which, without better stages, the searches end.
     double patience = 0.25;
+    /// Share of the work for bounds on all variants of a large step, before the searches and again
+    /// behind them.
+    double proof_share = 0.12;
+    /// Nodes up to which a large step is traced for these bounds, once per number.
+    std::size_t proof_nodes = 20'000;
     /// Share of the work to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.
     double remat_share = 0.6;

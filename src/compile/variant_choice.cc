@@ -40,13 +40,6 @@ void rethrow(const std::exception_ptr& failure, intra_op::NoPlan why) {
 
 namespace {
 
-MethodOptions method_of(const StepVariant& variant, const MethodOptions& method) {
-  MethodOptions own = method;
-  own.options.num_micro_batches = variant.num_micro_batches;
-  own.options.progress = {};  // of all variants together
-  return own;
-}
-
 /// Throws OverBudget if no division of state and sums of gradients fits the budget.
 void check_held(const Graph& graph, const Cluster& cluster, std::int64_t budget) {
   const std::int64_t state = bytes_of(graph, InputKind::state),
@@ -177,7 +170,10 @@ class VariantGuesses {
 
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget)
-    : method_(method), cluster_(cluster), budget_(budget) {
+    : method_(method),
+      cluster_(cluster),
+      budget_(budget),
+      proof_(variants, method, cluster, budget) {
   trace(variants);
 }
 
@@ -244,9 +240,23 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
   return none ? &variant == &variants_.back() || !has_passed(1) : !variant.planner->is_over();
 }
 
+/// What no variant of a large step takes less than, most of which are not searched: for so much
+/// more work. Searches that find nothing better are closed.
+void VariantChoice::prove(double share_of_work) {
+  if (all_traced_ || !best_so_far() || has_passed(1)) return;
+  if (variants_.back().graph.nodes.size() > kCompileTuning.micro_batches.proof_nodes) return;
+  const double enough = (1 - method_.options.relative_gap) * best_so_far()->best_seconds();
+  proof_.raise(enough, share_of_work * method_.work_limit);
+  bound_of_all_ = std::max(bound_of_all_, proof_.bound());
+  for (PlannedVariant& variant : variants_)
+    if (proof_.bound_of(variant.variant.num_micro_batches) >= enough) variant.open = false;
+  tell();
+}
+
 PlannedVariant& VariantChoice::best() {
   race();
   PlannedVariant* best = best_so_far();
+  if (best) prove(kCompileTuning.micro_batches.proof_share);
   for (auto at = variants_.begin(); !best && at != variants_.end(); ++at) try {
       if (!at->dropped && may_search(*at)) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
@@ -381,7 +391,10 @@ void VariantChoice::plan_guesses() {
 void VariantChoice::race() {
   // Of a large step few variants are searched: where one was dropped, the next best guess may win.
   if (!has_begun_ || (!all_traced_ && !has_passed(1))) plan_guesses();
-  if (!std::exchange(has_begun_, true)) begin_searches();
+  if (!std::exchange(has_begun_, true)) {
+    prove(kCompileTuning.micro_batches.proof_share);
+    begin_searches();
+  }
   ThreadTeam team(usable_cores());
   while (true) {
     const PlannedVariant* best = best_so_far();

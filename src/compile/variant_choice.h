@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/train/training_step.h"
-#include "method_options.h"
 #include "src/search/stages/stage_guess.h"
 #include "stage_planner.h"
+#include "step_variant.h"
+#include "variant_proof.h"
 
 namespace alpa {
 
@@ -22,12 +22,6 @@ std::vector<int> micro_batch_choices(const TrainingStep& step);
 
 /// Throws the failure, which stands for others: together they have no plan for this reason.
 [[noreturn]] void rethrow(const std::exception_ptr& failure, intra_op::NoPlan why);
-
-struct StepVariant {
-  TrainingStep step;
-  int num_micro_batches = 1;
-  bool recomputes = false;
-};
 
 /// A variant, with its graph and its search.
 struct PlannedVariant {
@@ -72,6 +66,7 @@ class VariantChoice {
   std::string proven_failure() const;
   [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
+  void prove(double share_of_work);
   void race();
   std::vector<PlannedVariant*> next_turns();
   PlannedVariant* most_promising(const std::vector<PlannedVariant*>& taken);
@@ -90,6 +85,7 @@ class VariantChoice {
   double best_found_at_ = 0;  ///< seconds of work since planning began
   bool all_traced_ = true;    ///< and their searches begun
   double bound_of_all_ = 0;   ///< of every variant, in seconds
+  VariantProof proof_;        ///< of a large step
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };

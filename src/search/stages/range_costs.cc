@@ -30,6 +30,7 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
                        const PlanningContext& planning)
     : graph_(graph),
       budget_(space.budget),
+      recomputable_(space.recomputable),
       planning_(planning),
       time_(planning.options.limits),
       ranges_(graph) {
@@ -148,6 +149,22 @@ double RangeCosts::bound_of(const RangeQuery& query) {
   return std::max(bound, launched_[query.range * parts_.size() + query.part]);
 }
 
+/// Lower bound on the seconds of a micro-batch in which layers are computed again, because not all
+/// fits that a range may keep for so many micro-batches.
+double RangeCosts::least_again(const RangeQuery& query) const {
+  if (!recomputable_) return 0;
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  const inter_op::HeldBytes held = ranges_.held(range);
+  const double devices = parts_[query.part].num_devices(),
+               room = static_cast<double>(budget_) * devices - held.always;
+  double most = 0;
+  for (int layer = range.first; layer <= range.last; ++layer)
+    most += recomputable_->of_layers[layer];
+  const double kept = room / query.in_flight - held.per_micro_batch;  // of `most`, at the most
+  const double again = most - std::max(0.0, kept);
+  return again > 0 ? recomputable_->seconds_per_byte * again / devices : 0;
+}
+
 double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
   const Planned& of = planned(query);
   if (query.in_flight >= of.none_from && (of.none_proven || ask != Ask::proven)) return kInfinity;
@@ -202,17 +219,22 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
     }
     limits = std::move(asked);
   }
+  if (recomputable_)  // what must be computed again rises with every micro-batch in flight
+    for (int most = 1; most < graph_.num_micro_batches; most *= 2) limits.insert(most);
   limits.erase(0);
   inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
                                  static_cast<int>(limits.size()));
   for (int first = 0; first < costs.layers; ++first)
     for (int last = first; last < costs.layers; ++last)
       for (int part = 0; part < costs.submeshes; ++part) {
-        int configuration = 0;
+        int configuration = 0, least = 1;  // in flight
         for (const int limit : limits) {
           const std::size_t at = costs.index(first, last, part, configuration++);
-          costs.seconds[at] = seconds({ranges_.class_of(first, last), part, limit}, ask);
+          const int range = ranges_.class_of(first, last);
+          costs.seconds[at] =
+              seconds({range, part, limit}, ask) + least_again({range, part, least});
           costs.max_in_flight[at] = limit;
+          least = limit + 1;
         }
       }
   return costs;

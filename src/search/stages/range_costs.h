@@ -20,6 +20,7 @@
 #include "src/search/space/planning_time.h"
 #include "src/search/stages/layer_ranges.h"
 #include "src/search/stages/plan_stage.h"
+#include "src/search/stages/recomputable.h"
 
 namespace alpa {
 
@@ -35,6 +36,8 @@ struct RangeSpace {
   std::int64_t budget = 0;  ///< bytes of a device
   std::vector<inter_op::Submesh> parts;
   std::vector<std::vector<int>> mesh_shapes;  ///< logical ones; empty: all
+  /// For bounds alone: what layers may keep, or compute again. Null: nothing.
+  const inter_op::RecomputableBytes* recomputable = nullptr;
 };
 
 /// A plan of a range, for stages of equal graphs on equal parts.
@@ -140,6 +143,7 @@ class RangeCosts {
   double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);
   double bound_of(const RangeQuery& query);
+  double least_again(const RangeQuery& query) const;
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
   void rule_out_what_cannot_fit();
@@ -178,6 +182,7 @@ class RangeCosts {
 
   const Graph& graph_;
   const std::int64_t budget_;
+  const inter_op::RecomputableBytes* const recomputable_;
   const PlanningContext& planning_;
   const intra_op::PlanningTime time_;
   const inter_op::LayerRanges ranges_;

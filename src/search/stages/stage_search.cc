@@ -36,8 +36,10 @@ struct StageSearch::Impl {
         options_(planning.options),
         quiet_(of_ranges(planning.options)),
         planning_{planning.model, quiet_, planning.cache},
-        costs_(question_.graph, question_.cluster,
-               {question_.budget, question_.submeshes, question_.mesh_shapes}, planning_),
+        costs_(
+            question_.graph, question_.cluster,
+            {question_.budget, question_.submeshes, question_.mesh_shapes, question_.recomputable},
+            planning_),
         cuts_(question_.graph, costs_.ranges().staged(), question_.cluster, costs_.parts()) {}
 
   /// Options of the searches of ranges: short rounds.
@@ -86,11 +88,16 @@ struct StageSearch::Impl {
     if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
     if (least.stages.stages.empty()) return false;      // its time is over
     const std::vector<RangeQuery> queries = queries_of(least.stages, least.schedule);
-    bool more = costs_.bound(queries);
+    return bound(queries) || consider(least.stages, cutoff);
+  }
+
+  /// Bounds of these ranges. False: no better ones are left.
+  bool bound(const std::vector<RangeQuery>& queries) {
+    const bool more = costs_.bound(queries);
     if (costs_.ranges().layers() > search::kTuning.stage_search.many_layers)
       while (more && costs_.bound(queries)) {  // a round takes longer than bounds do
       }
-    return more || consider(least.stages, cutoff);
+    return more;
   }
 
   /// The stages of the least bound, under the schedule that it is least for.
@@ -128,20 +135,22 @@ struct StageSearch::Impl {
     return least;
   }
 
-  /// What may take less than `enough` is bounded better, for a while.
+  /// What may take less than `enough` is bounded better.
+  bool prove(double enough) {
+    if (!bounds_schedules_) return false;
+    const LeastStages least = least_stages(table(RangeCosts::Ask::proven), enough);
+    bound_ = std::max(bound_, least.seconds);
+    if (bound_ >= enough || least.stages.stages.empty() || costs_.time().is_over()) return false;
+    return bound(queries_of(least.stages, least.schedule));
+  }
+
+  /// The same, for a while.
   double proven_seconds(double enough) {
-    if (!bounds_schedules_) return 0;
-    double proven = 0;
     const WorkWatch watch;
     const double most = search::kTuning.stage_search.proof_share * options_.limits.seconds;
-    while (proven == 0 || watch.seconds() < most) {
-      const LeastStages least = least_stages(table(RangeCosts::Ask::proven), enough);
-      proven = std::max(proven, least.seconds);
-      if (proven >= enough || least.stages.stages.empty() || costs_.time().is_over() ||
-          !costs_.bound(queries_of(least.stages, least.schedule)))
-        break;
+    while (prove(enough) && watch.seconds() < most) {
     }
-    return proven;
+    return bound_;
   }
 
   FoundStages* planned_before(const inter_op::StagePartition& partition, int schedule) {
@@ -158,7 +167,7 @@ struct StageSearch::Impl {
     if (!best_) fail_to_fit();
     best_->is_complete = is_complete_;
     // A little more than what is enough is within the gap, however it is rounded.
-    bound_ = std::max(bound_, proven_seconds(enough(best_seconds()) * (1 + 1e-9)));
+    proven_seconds(enough(best_seconds()) * (1 + 1e-9));
     best_->lower_bound = std::min(bound_, best_seconds());
     tell();
     return returned(*best_);
@@ -389,6 +398,7 @@ StageSearch::~StageSearch() = default;
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
 double StageSearch::plan_equal(int stages) { return impl_->plan_equal(stages); }
 double StageSearch::bound() const { return impl_->bound_; }
+bool StageSearch::prove(double enough) { return impl_->prove(enough); }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::work_left() const { return impl_->costs_.time().left(); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }

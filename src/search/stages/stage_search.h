@@ -25,6 +25,8 @@ struct StageSearchSpace {
   std::vector<ScheduleKind> schedules = {ScheduleKind::one_f_one_b};
   /// Stages for `plan_equal`, and to fall back on if time ends without any: one stage, equal ones.
   std::vector<inter_op::StagePartition> templates = {};
+  /// For bounds alone: what layers of `graph` may keep, or compute again. Null: nothing.
+  const inter_op::RecomputableBytes* recomputable = nullptr;
 };
 
 struct FoundStages {
@@ -63,6 +65,8 @@ class StageSearch {
   double bound() const;
   /// Seconds that no stages take less than. More than `enough` need not be proven.
   double proven_seconds(double enough);
+  /// One round of such a proof, which raises `bound()`. False: it is `enough`, or no round is left.
+  bool prove(double enough);
   double best_seconds() const;  ///< of the best stages so far; infinite: none yet
   double work_left() const;     ///< until the limit on work, in seconds
   PlanningProgress progress() const;
