@@ -10,12 +10,12 @@
 namespace alpa::stablehlo {
 namespace {
 
-const std::unordered_map<std::string_view, Emit>& kinds() {
+const std::unordered_map<std::string_view, Row>& kinds() {
   static const auto all = [] {
-    std::unordered_map<std::string_view, Emit> table;
+    std::unordered_map<std::string_view, Row> table;
     for (const auto& rows : {elementwise_rows(), shape_rows(), product_rows(), lookup_rows(),
                              window_rows(), pattern_rows()})
-      for (const Row& row : rows) table.emplace(row.kind, row.emit);
+      for (const Row& row : rows) table.emplace(row.kind, row);
     return table;
   }();
   return all;
@@ -104,17 +104,20 @@ class LineScope {
 };
 
 void record_operation(Recording& r, const FlatOperation& operation) {
-  const auto row = kinds().find(operation.kind);
-  if (row == kinds().end())
+  const auto found = kinds().find(operation.kind);
+  if (found == kinds().end())
     fail_at(operation.source->place, "\"{}\" is not supported{}", excerpt(operation.kind),
             way_round(operation.kind));
   check_counts(r.function, operation);
   const LineScope line(r.graph, operation.source->place);
   Call call{r.graph, r.function, operation, {}};
   for (int operand : operation.operands) call.in.push_back(value_of(r, operand));
+  const Row& row = found->second;
+  if (row.operands > 0 && call.in.size() != row.operands)
+    call.fail("{} operands, not {}", call.in.size(), row.operands);
   Values results;
   try {
-    results = row->second(call);
+    results = row.emit(call);
     check_results(call, results);
   } catch (const Error& error) {
     const std::string_view what = error.what();

@@ -24,10 +24,6 @@ struct Call {
   }
   TensorType result_type(std::size_t i = 0) const { return tensor_type(result(i), source().place); }
   std::optional<double> known(std::size_t i) const { return operand(i).known; }
-  /// Throws Error unless there are `n` operands.
-  void expect(std::size_t n) const {
-    if (in.size() != n) fail("{} operands, not {}", in.size(), n);
-  }
   /// Throws Error that names place and kind.
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
@@ -42,6 +38,7 @@ using Emit = Values (*)(const Call& call);
 struct Row {
   std::string_view kind;
   Emit emit;
+  std::size_t operands = 0;  ///< 0: `emit` checks their number
 };
 
 /// Rows by subject; `kinds` in emit.cc joins them.

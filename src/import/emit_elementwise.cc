@@ -14,7 +14,6 @@ bool is_unsigned(const Call& call) { return call.operand(0).type.is_unsigned(); 
 
 template <Value (*f)(Value)>
 Values unary(const Call& call) {
-  call.expect(1);
   return {f(call.in[0])};
 }
 
@@ -24,7 +23,6 @@ Value either(Value x, Value y) { return where(x, 1, y); }
 /// `masks` is for i1, `what` the name of the same in `bits`.
 template <Value (*f)(Value, Value), Value (*masks)(Value, Value)>
 Values binary(const Call& call, std::string_view what) {
-  call.expect(2);
   if (is_mask(call)) return {masks(call.in[0], call.in[1])};
   if (is_unsigned(call) && !what.empty()) return {bits(what, call.in[0], call.in[1])};
   return {f(call.in[0], call.in[1])};
@@ -34,7 +32,6 @@ Values add(const Call& call) { return binary<operator+, either>(call, "add"); }
 Values subtract(const Call& call) { return binary<operator-, ne>(call, "sub"); }
 Values multiply(const Call& call) { return binary<operator*, both>(call, "mul"); }
 Values divide(const Call& call) {
-  call.expect(2);
   if (is_unsigned(call)) return {bits("div", call.in[0], call.in[1])};
   if (!is_floating(call.in.at(0).dtype())) {
     // towards zero, as f64 holds all of i32
@@ -45,7 +42,6 @@ Values divide(const Call& call) {
 
 /// x - y · trunc(x / y)
 Values remainder(const Call& call) {
-  call.expect(2);
   if (is_unsigned(call)) return {bits("rem", call.in[0], call.in[1])};
   const Value quotient = divide(call)[0];
   const Value whole =
@@ -54,7 +50,6 @@ Values remainder(const Call& call) {
 }
 
 Values sign_of(const Call& call) {
-  call.expect(1);
   if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; use i32");
   const DType dtype = call.in[0].dtype();
   return {is_floating(dtype) ? sign(call.in[0]) : cast(sign(cast(call.in[0], f64)), dtype)};
@@ -65,7 +60,6 @@ Value smaller_bits(Value x, Value y) { return where(bits("le", x, y), x, y); }
 
 /// max(x, 0) has gradient 0 at 0, as jax's relu.
 Values maximum_of(const Call& call) {
-  call.expect(2);
   if (is_floating(call.in[0].dtype()))
     for (std::size_t i : {0, 1})
       if (call.known(i) == 0.0) return {relu(call.in[1 - i])};
@@ -73,13 +67,11 @@ Values maximum_of(const Call& call) {
   return binary<maximum, either>(call, "");
 }
 Values minimum_of(const Call& call) {
-  call.expect(2);
   if (is_unsigned(call)) return {smaller_bits(call.in[0], call.in[1])};
   return binary<minimum, both>(call, "");
 }
 
 Values power(const Call& call) {
-  call.expect(2);
   if (!is_floating(call.in[0].dtype())) call.fail("of whole numbers is not supported; use f32");
   if (const auto exponent = call.known(1)) return {pow(call.in[0], *exponent)};
   return {pow(call.in[0], call.in[1])};
@@ -87,7 +79,6 @@ Values power(const Call& call) {
 
 template <Value (*masks)(Value, Value)>
 Values logic(const Call& call, std::string_view what) {
-  call.expect(2);
   if (is_mask(call)) return {masks(call.in[0], call.in[1])};
   return {bits(what, call.in[0], call.in[1])};
 }
@@ -95,18 +86,11 @@ Values logic(const Call& call, std::string_view what) {
 Values and_of(const Call& call) { return logic<both>(call, "and"); }
 Values or_of(const Call& call) { return logic<either>(call, "or"); }
 Values xor_of(const Call& call) { return logic<ne>(call, "xor"); }
-Values shift_left(const Call& call) {
-  call.expect(2);
-  return {bits("shl", call.in[0], call.in[1])};
-}
-Values shift_right(const Call& call) {
-  call.expect(2);
-  return {bits("shr", call.in[0], call.in[1])};
-}
+Values shift_left(const Call& call) { return {bits("shl", call.in[0], call.in[1])}; }
+Values shift_right(const Call& call) { return {bits("shr", call.in[0], call.in[1])}; }
 
 /// Negative numbers are shifted as the bits that they lack.
 Values shift_right_signed(const Call& call) {
-  call.expect(2);
   const Value x = call.in[0];
   if (is_unsigned(call) || x.dtype() != i32) call.fail("is supported of i32 alone");
   const auto all = [&](int number) { return constant(call.graph, number, i32, x.shape()); };
@@ -115,13 +99,11 @@ Values shift_right_signed(const Call& call) {
 }
 
 Values not_of(const Call& call) {
-  call.expect(1);
   if (is_mask(call)) return {eq(call.in[0], 0)};
   return {bits("xor", call.in[0], constant(call.graph, -1, i32, call.in[0].shape()))};
 }
 
 Values compare(const Call& call) {
-  call.expect(2);
   const std::string& how = call.source().attribute("comparison_direction").text;
   const Value x = call.in[0], y = call.in[1];
   if (how == "EQ") return {eq(x, y)};
@@ -134,20 +116,15 @@ Values compare(const Call& call) {
   call.fail("there is no comparison {}", excerpt(how));
 }
 
-Values select(const Call& call) {
-  call.expect(3);
-  return {where(call.in[0], call.in[1], call.in[2])};
-}
+Values select(const Call& call) { return {where(call.in[0], call.in[1], call.in[2])}; }
 
 Values clamp(const Call& call) {
-  call.expect(3);
   const auto [low, x, high] = std::tuple(call.in[0], call.in[1], call.in[2]);
   if (is_unsigned(call)) call.fail("of unsigned numbers is not supported; use i32");
   return {minimum(maximum(x, low), high)};
 }
 
 Values convert(const Call& call) {
-  call.expect(1);
   const Value x = call.in[0];
   const DType to = call.result_type().dtype;
   if (call.result().is_mask()) return {is_mask(call) ? x : ne(x, 0)};
@@ -158,7 +135,6 @@ Values convert(const Call& call) {
 }
 
 Values bitcast(const Call& call) {
-  call.expect(1);
   const DType to = call.result_type().dtype;
   if (call.in[0].dtype() == to) return {call.in[0]};
   if (call.in[0].dtype() == i32 && to == f32) return {bits_as("as_f32", call.in[0])};
@@ -168,7 +144,6 @@ Values bitcast(const Call& call) {
 }
 
 Values is_finite(const Call& call) {
-  call.expect(1);
   return {lt(abs(call.in[0]), std::numeric_limits<double>::infinity())};
 }
 
@@ -217,51 +192,51 @@ Value erf_inv(Value x) {
 
 std::vector<Row> elementwise_rows() {
   return {
-      {"stablehlo.abs", unary<abs>},
-      {"stablehlo.add", add},
-      {"stablehlo.and", and_of},
-      {"stablehlo.bitcast_convert", bitcast},
-      {"stablehlo.cbrt", unary<cbrt>},
-      {"stablehlo.ceil", unary<ceil>},
-      {"stablehlo.clamp", clamp},
-      {"stablehlo.compare", compare},
-      {"stablehlo.convert", convert},
-      {"stablehlo.cosine", unary<cos>},
-      {"stablehlo.divide", divide},
-      {"stablehlo.exponential", unary<exp>},
-      {"stablehlo.exponential_minus_one", unary<exponential_minus_one>},
-      {"stablehlo.floor", unary<floor>},
-      {"stablehlo.is_finite", is_finite},
-      {"stablehlo.log", unary<log>},
-      {"stablehlo.log_plus_one", unary<log_plus_one>},
-      {"stablehlo.logistic", unary<sigmoid>},
-      {"stablehlo.maximum", maximum_of},
-      {"stablehlo.minimum", minimum_of},
-      {"stablehlo.multiply", multiply},
-      {"stablehlo.negate", unary<negate>},
-      {"stablehlo.not", not_of},
-      {"stablehlo.or", or_of},
-      {"stablehlo.power", power},
-      {"stablehlo.remainder", remainder},
-      {"stablehlo.round_nearest_afz", unary<round_away>},
-      {"stablehlo.round_nearest_even", unary<round_even>},
-      {"stablehlo.rsqrt", unary<rsqrt>},
-      {"stablehlo.select", select},
-      {"stablehlo.shift_left", shift_left},
-      {"stablehlo.shift_right_arithmetic", shift_right_signed},
-      {"stablehlo.shift_right_logical", shift_right},
-      {"stablehlo.sign", sign_of},
-      {"stablehlo.sine", unary<sin>},
-      {"stablehlo.sqrt", unary<sqrt>},
-      {"stablehlo.subtract", subtract},
-      {"stablehlo.tanh", unary<tanh>},
-      {"stablehlo.xor", xor_of},
-      {"chlo.cosh", unary<cosh>},
-      {"chlo.erf", unary<erf>},
-      {"chlo.erf_inv", unary<erf_inv>},
-      {"chlo.sinh", unary<sinh>},
-      {"chlo.erfc", unary<erfc>},
-      {"chlo.square", unary<square>},
+      {"stablehlo.abs", unary<abs>, 1},
+      {"stablehlo.add", add, 2},
+      {"stablehlo.and", and_of, 2},
+      {"stablehlo.bitcast_convert", bitcast, 1},
+      {"stablehlo.cbrt", unary<cbrt>, 1},
+      {"stablehlo.ceil", unary<ceil>, 1},
+      {"stablehlo.clamp", clamp, 3},
+      {"stablehlo.compare", compare, 2},
+      {"stablehlo.convert", convert, 1},
+      {"stablehlo.cosine", unary<cos>, 1},
+      {"stablehlo.divide", divide, 2},
+      {"stablehlo.exponential", unary<exp>, 1},
+      {"stablehlo.exponential_minus_one", unary<exponential_minus_one>, 1},
+      {"stablehlo.floor", unary<floor>, 1},
+      {"stablehlo.is_finite", is_finite, 1},
+      {"stablehlo.log", unary<log>, 1},
+      {"stablehlo.log_plus_one", unary<log_plus_one>, 1},
+      {"stablehlo.logistic", unary<sigmoid>, 1},
+      {"stablehlo.maximum", maximum_of, 2},
+      {"stablehlo.minimum", minimum_of, 2},
+      {"stablehlo.multiply", multiply, 2},
+      {"stablehlo.negate", unary<negate>, 1},
+      {"stablehlo.not", not_of, 1},
+      {"stablehlo.or", or_of, 2},
+      {"stablehlo.power", power, 2},
+      {"stablehlo.remainder", remainder, 2},
+      {"stablehlo.round_nearest_afz", unary<round_away>, 1},
+      {"stablehlo.round_nearest_even", unary<round_even>, 1},
+      {"stablehlo.rsqrt", unary<rsqrt>, 1},
+      {"stablehlo.select", select, 3},
+      {"stablehlo.shift_left", shift_left, 2},
+      {"stablehlo.shift_right_arithmetic", shift_right_signed, 2},
+      {"stablehlo.shift_right_logical", shift_right, 2},
+      {"stablehlo.sign", sign_of, 1},
+      {"stablehlo.sine", unary<sin>, 1},
+      {"stablehlo.sqrt", unary<sqrt>, 1},
+      {"stablehlo.subtract", subtract, 2},
+      {"stablehlo.tanh", unary<tanh>, 1},
+      {"stablehlo.xor", xor_of, 2},
+      {"chlo.cosh", unary<cosh>, 1},
+      {"chlo.erf", unary<erf>, 1},
+      {"chlo.erf_inv", unary<erf_inv>, 1},
+      {"chlo.sinh", unary<sinh>, 1},
+      {"chlo.erfc", unary<erfc>, 1},
+      {"chlo.square", unary<square>, 1},
   };
 }
 

@@ -213,7 +213,6 @@ Value sliced(const Call& call, const Lookup& l) {
 }
 
 Values emit_gather(const Call& call) {
-  call.expect(2);
   const Lookup l = gather_lookup(call);
   if (l.indexed.empty()) return {reshape(call.in[0], call.result().shape)};
   if (is_known_position(call, l)) return {sliced(call, l)};
@@ -306,7 +305,7 @@ Values emit_scatter(const Call& call) {
 }  // namespace
 
 std::vector<Row> lookup_rows() {
-  return {{"stablehlo.gather", emit_gather}, {"stablehlo.scatter", emit_scatter}};
+  return {{"stablehlo.gather", emit_gather, 2}, {"stablehlo.scatter", emit_scatter}};
 }
 
 }  // namespace alpa::stablehlo

@@ -49,7 +49,6 @@ Letters letters_of(const Call& call) {
 }
 
 Values dot_general(const Call& call) {
-  call.expect(2);
   const auto [x, y, result] = letters_of(call);
   const DType to = call.result_type().dtype;
   if (!is_floating(to)) call.fail("of whole numbers is not supported; convert them to f32");
@@ -159,7 +158,7 @@ std::string_view combiner(const Block& block) {
 }
 
 std::vector<Row> product_rows() {
-  return {{"stablehlo.dot_general", dot_general}, {"stablehlo.reduce", reduce}};
+  return {{"stablehlo.dot_general", dot_general, 2}, {"stablehlo.reduce", reduce}};
 }
 
 }  // namespace alpa::stablehlo

@@ -30,7 +30,6 @@ Values emit_iota(const Call& call) {
 }
 
 Values emit_broadcast(const Call& call) {
-  call.expect(1);
   const Integers dims = per_dimension(call, "broadcast_dimensions");
   const Shape& to = call.result().shape;
   Integers sorted = dims;
@@ -43,18 +42,13 @@ Values emit_broadcast(const Call& call) {
   return {broadcast(call.in[0], to, dims)};
 }
 
-Values emit_reshape(const Call& call) {
-  call.expect(1);
-  return {reshape(call.in[0], call.result().shape)};
-}
+Values emit_reshape(const Call& call) { return {reshape(call.in[0], call.result().shape)}; }
 
 Values emit_transpose(const Call& call) {
-  call.expect(1);
   return {transpose(call.in[0], per_dimension(call, "permutation"))};
 }
 
 Values emit_slice(const Call& call) {
-  call.expect(1);
   const Integers first = per_dimension(call, "start_indices"),
                  last = per_dimension(call, "limit_indices"),
                  stride = per_dimension(call, "strides");
@@ -80,7 +74,6 @@ Values emit_stack(const Call& call) {
 }
 
 Values emit_pad(const Call& call) {
-  call.expect(2);
   const Integers before = per_dimension(call, "edge_padding_low"),
                  after = per_dimension(call, "edge_padding_high"),
                  interior = per_dimension(call, "interior_padding");
@@ -93,7 +86,6 @@ Values emit_pad(const Call& call) {
 }
 
 Values emit_reverse(const Call& call) {
-  call.expect(1);
   Value x = call.in[0];
   for (std::int64_t d : call.source().integers("dimensions")) x = reversed(x, d);
   return {x};
@@ -242,17 +234,17 @@ Value reversed(Value x, std::int64_t axis) {
 
 std::vector<Row> shape_rows() {
   return {
-      {"stablehlo.broadcast_in_dim", emit_broadcast},
+      {"stablehlo.broadcast_in_dim", emit_broadcast, 1},
       {"stablehlo.concatenate", emit_concatenate},
       {"stablehlo.constant", emit_constant},
       {"stablehlo.dynamic_slice", emit_dynamic_slice},
       {"stablehlo.dynamic_update_slice", emit_dynamic_update_slice},
       {"stablehlo.iota", emit_iota},
-      {"stablehlo.pad", emit_pad},
-      {"stablehlo.reshape", emit_reshape},
-      {"stablehlo.reverse", emit_reverse},
-      {"stablehlo.slice", emit_slice},
-      {"stablehlo.transpose", emit_transpose},
+      {"stablehlo.pad", emit_pad, 2},
+      {"stablehlo.reshape", emit_reshape, 1},
+      {"stablehlo.reverse", emit_reverse, 1},
+      {"stablehlo.slice", emit_slice, 1},
+      {"stablehlo.transpose", emit_transpose, 1},
       {"alpa.stack", emit_stack},
   };
 }

@@ -76,7 +76,6 @@ Value spread(Recorder& graph, Value x, Windows& w) {
 }
 
 Values convolution(const Call& call) {
-  call.expect(2);
   const Attribute& dims = call.source().attribute("dimension_numbers");
   const std::size_t rank = call.in[0].shape().size(), n = rank - 2;
   if (dims.fields.size() != 3 || (rank != 3 && rank != 4) || call.in[1].shape().size() != rank)
@@ -240,7 +239,7 @@ Values select_and_scatter(const Call& call) {
 }  // namespace
 
 std::vector<Row> window_rows() {
-  return {{"stablehlo.convolution", convolution},
+  return {{"stablehlo.convolution", convolution, 2},
           {"stablehlo.reduce_window", reduce_window},
           {"stablehlo.select_and_scatter", select_and_scatter}};
 }
