@@ -1,7 +1,6 @@
 // src/api/local_cluster.cc — the devices of this machine, or of this launch, as a cluster
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -74,29 +73,11 @@ Cluster described_by_rank_0(processes::World& world, const std::function<Cluster
                             "the cluster of rank 0");
 }
 
-/// Collective: whether all processes of this one's host see one same card and no other. All have
-/// begun to use it then, so that what is free is what they all leave.
-bool host_shares_card(processes::World& world, const CudaSupport& cuda) {
-  CudaMessage uuid{}, why{};
-  CudaDevice card{};
-  if (cuda.devices == 1)
-    require(
-        cuda.functions->uuid(0, &uuid, &why) == 0 && cuda.functions->device(0, &card, &why) == 0,
-        "Cluster::local: {}", why.text);
-  const std::vector<std::string> only = world.all_gather(uuid.text);
-  const std::vector<processes::Process>& all = world.processes();
-  return cuda.devices == 1 && std::all_of(all.begin(), all.end(), [&](const auto& process) {
-           return process.host != all[world.rank()].host || only[process.rank] == uuid.text;
-         });
-}
-
 /// `n` devices of a launch, alike in all its processes.
 Cluster cuda_of_launch(processes::World& world, int n) {
   world.ranks_of_devices(n);
-  const bool shared = host_shares_card(world, cuda_support());
   return described_by_rank_0(world, [&] {
-    Cluster cluster =
-        local_cuda(shared ? n / world.num_hosts() : (n + world.size() - 1) / world.size());
+    Cluster cluster = local_cuda((n + world.size() - 1) / world.size());
     cluster.num_hosts = world.num_hosts();
     cluster.devices_per_host = n / cluster.num_hosts;
     if (cluster.num_hosts > 1) cluster.between_hosts = kEthernet;

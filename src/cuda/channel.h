@@ -24,10 +24,9 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// Queues that `box` of one tensor is copied to where the other one has it. Null: another process
-  /// or thread queues that side's part. Waits for nothing. False: it cannot be queued before the
-  /// other process has come to it; to be called again, with the same arguments. Throws Error with
-  /// the message of CUDA or NCCL.
-  virtual bool queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
+  /// or thread queues that side's part. Waits for nothing. Throws Error with the message of CUDA or
+  /// NCCL.
+  virtual void queue(const lower::Message& box, const MessageEnd* from, const MessageEnd* to) = 0;
 
   /// Throws Error if the peer was lost or a queued message failed.
   virtual void check_health() {}

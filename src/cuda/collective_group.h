@@ -27,9 +27,8 @@ class CollectiveGroup {
 
   /// Queues one collective for all members of this process, in ascending order. Any number of
   /// tensors, sharded along any dimension, also unevenly; all_reduce may work in place. Waits for
-  /// nothing. False: it cannot be queued before another process has come to it; to be called again,
-  /// with the same arguments. Throws Error with the message of CUDA or NCCL.
-  virtual bool queue(const lower::CollectiveCall& call, std::span<const Member> members) = 0;
+  /// nothing. Throws Error with the message of CUDA or NCCL.
+  virtual void queue(const lower::CollectiveCall& call, std::span<const Member> members) = 0;
 
   /// Throws Error if a peer was lost or a queued collective failed. Waiting host
   /// threads ask now and then.
@@ -45,10 +44,5 @@ class CollectiveGroup {
 /// members' memory. Elements are combined along the tree of comm/combine.h. Throws Error if size
 /// exceeds kMaxMembers.
 std::unique_ptr<CollectiveGroup> make_copy_group(int size);
-
-/// Queues the copies of a collective for all members on one stream, which runs after all their
-/// work, as a copy group does. Results without data are left out: they are in other processes.
-void queue_copies(const lower::CollectiveCall& call, std::span<const Member> members,
-                  Stream stream);
 
 }  // namespace alpa::cuda

@@ -11,7 +11,6 @@
 #include "alpa/base/error.h"
 #include "discovery.h"
 #include "nccl_parent.h"
-#include "staged.h"
 
 namespace alpa::cuda {
 namespace {
@@ -28,47 +27,27 @@ std::vector<std::string> lines_of(const std::string& text) {
   return {std::istream_iterator<std::string>(lines), {}};
 }
 
-/// True if all processes of `host` see one same card and no other, and have several devices.
-bool all_share_card(const processes::World& world, const std::vector<std::string>& seen,
-                    const std::vector<int>& devices, int host) {
-  std::set<std::string> cards;
-  int count = 0;
-  for (int r = 0; r < world.size(); ++r) {
-    if (world.processes()[r].host != host) continue;
-    const std::vector<std::string> own = lines_of(seen[r]);
-    if (own.size() != 1) return false;
-    cards.insert(own[0]);
-    count += devices[r];
-  }
-  return cards.size() == 1 && count > 1;
-}
-
-/// Ordinals of as many cards as process `rank` has devices, which no earlier one of its host has,
-/// or one card for all of its host. `seen`: by all processes; `devices`: of them.
-LaunchCards cards_of_rank(const processes::World& world, const std::vector<std::string>& seen,
-                          const std::vector<int>& devices, int rank) {
+/// Ordinals of as many cards as process `rank` has devices, which no earlier one of its host has.
+/// `seen`: by all processes; `devices`: of them.
+std::vector<int> cards_of_rank(const processes::World& world, const std::vector<std::string>& seen,
+                               const std::vector<int>& devices, int rank) {
   std::map<int, std::set<std::string>> taken;  // by host
-  LaunchCards result;
+  std::vector<int> ordinals;
   for (int r = 0; r < world.size(); ++r) {
     const processes::Process& process = world.processes()[r];
     const std::vector<std::string> cards = lines_of(seen[r]);
     std::vector<int> own;
-    if (all_share_card(world, seen, devices, process.host)) {
-      result.shared = true;
-      own.assign(devices[r], 0);
-    }
     for (int i = 0; i < static_cast<int>(cards.size()); ++i)
       if (static_cast<int>(own.size()) < devices[r] && taken[process.host].insert(cards[i]).second)
         own.push_back(i);
     require(static_cast<int>(own.size()) == devices[r],
             "{} has {} devices, but only {} of the {} cards that it sees are left by other "
-            "processes of its host: NCCL needs a card for each; take fewer devices, give every "
-            "process cards of its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES), or leave one "
-            "card visible to all of them, which they share (CUDA_VISIBLE_DEVICES=0)",
+            "processes of its host: NCCL needs a card for each; take fewer devices, or give every "
+            "process cards of its own (srun --gpus-per-task, CUDA_VISIBLE_DEVICES)",
             to_string(process, world.size()), devices[r], own.size(), cards.size());
-    if (r == rank) result.ordinals = own;
+    if (r == rank) ordinals = own;
   }
-  return result;
+  return ordinals;
 }
 
 }  // namespace
@@ -79,8 +58,8 @@ std::vector<int> cards_of_devices(int devices) {
   return ordinals;
 }
 
-LaunchCards cards_of_launch(const runtime::Placement& placement,
-                            std::span<const lower::DeviceProgram> everyone) {
+std::vector<int> cards_of_launch(const runtime::Placement& placement,
+                                 std::span<const lower::DeviceProgram> everyone) {
   processes::World& world = *placement.world();
   std::vector<int> devices(world.size());
   for (const lower::DeviceProgram& program : everyone) ++devices[placement.rank_of(program.device)];
@@ -88,7 +67,7 @@ LaunchCards cards_of_launch(const runtime::Placement& placement,
 }
 
 Connections::Connections(const LoadedDevices& devices, const runtime::Placement& placement,
-                         std::span<const lower::DeviceProgram> everyone, bool staged)
+                         std::span<const lower::DeviceProgram> everyone)
     : placement_(placement),
       still_well_(placement.world() ? [world = placement.world()] { world->require_alive(); }
                                     : StillWell()) {
@@ -100,10 +79,7 @@ Connections::Connections(const LoadedDevices& devices, const runtime::Placement&
     if (!placement_.world()) all.push_back(&device->program());
   }
   for (const lower::DeviceProgram& program : everyone) all.push_back(&program);
-  if (staged)
-    for (const Connection& connection : connections_of(all)) stage(connection);
-  else if (placement_.world() || cards.size() > 1)
-    join_all(all);
+  if (placement_.world() || cards.size() > 1) join_all(all);
 }
 
 void Connections::join_all(std::span<const lower::DeviceProgram* const> all) {
@@ -173,25 +149,6 @@ void Connections::add(const Connection& connection, const std::vector<NcclRank>&
           make_nccl_group(size, {rank}, still_well_);
 }
 
-/// Makes the lane or group of a connection that spans processes, through host memory. Connections
-/// within this process, or without a device of it, are left out.
-void Connections::stage(const Connection& connection) {
-  const std::vector<int>& devices = connection.devices;
-  if (!is_here(devices) || !spans_processes(devices)) return;
-  processes::World& world = *placement_.world();
-  if (connection.is_lane) {
-    const int from = devices[0], to = devices[1];
-    const int peer = placement_.rank_of(placement_.here(from) ? to : from);
-    channels_[{from, to, connection.number}] =
-        make_staged_channel(world, peer, placement_.tag_of_lane(from, to, connection.number));
-    return;
-  }
-  std::vector<int> ranks;
-  for (const int device : devices) ranks.push_back(placement_.rank_of(device));
-  groups_[connection.overlapped][{devices, ordinals_.begin()->second}] = make_staged_group(
-      world, std::move(ranks), placement_.tag_of_group(devices, connection.overlapped));
-}
-
 std::unique_ptr<CollectiveGroup> Connections::group(const std::vector<int>& devices,
                                                     bool overlapped, int ordinal) {
   const auto joined = groups_[overlapped].find({devices, ordinal});
@@ -202,18 +159,6 @@ std::unique_ptr<CollectiveGroup> Connections::group(const std::vector<int>& devi
 std::unique_ptr<Channel> Connections::channel(int from, int to, int number) {
   const auto joined = channels_.find({from, to, number});
   return joined != channels_.end() ? std::move(joined->second) : make_copy_channel();
-}
-
-/// True if any of `devices` is in this process.
-bool Connections::is_here(const std::vector<int>& devices) const {
-  return std::any_of(devices.begin(), devices.end(),
-                     [&](int device) { return placement_.here(device); });
-}
-
-bool Connections::spans_processes(const std::vector<int>& devices) const {
-  return std::any_of(devices.begin(), devices.end(), [&](int device) {
-    return placement_.rank_of(device) != placement_.rank_of(devices[0]);
-  });
 }
 
 }  // namespace alpa::cuda

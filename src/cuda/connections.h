@@ -18,26 +18,19 @@ namespace alpa::cuda {
 /// Ordinals of the cards of `devices` devices, all in this process: each has one, or all share the
 /// first if there are fewer.
 std::vector<int> cards_of_devices(int devices);
-/// The cards of one process among several.
-struct LaunchCards {
-  std::vector<int> ordinals;  ///< of the card of each device here
-  /// Devices of some host share its card. The same in all processes.
-  bool shared = false;
-};
-/// Each device has a card: processes of a host that see the same cards take different ones, in the
-/// order of their ranks. If all processes of a host see one same card and nothing else, their
-/// devices share it. Collective. Throws Error, in all of them, if one of them finds too few.
-LaunchCards cards_of_launch(const runtime::Placement& placement,
-                            std::span<const lower::DeviceProgram> everyone);
+/// Ordinals of the cards of this process's devices. Processes of a host that see the same cards take
+/// different ones, in the order of their ranks. Collective. Throws Error, in all of them, if one of
+/// them finds too few.
+std::vector<int> cards_of_launch(const runtime::Placement& placement,
+                                 std::span<const lower::DeviceProgram> everyone);
 
 class Connections {
  public:
   /// Collective: makes the communicators of all groups and lanes, in an order that is the same in
   /// all processes. `everyone`: the programs of all devices, if there are other processes.
-  /// `placement` outlives this. `staged`: what several processes share goes through host memory
-  /// (staged.h), not NCCL. Throws Error.
+  /// `placement` outlives this. Throws Error.
   Connections(const LoadedDevices& devices, const runtime::Placement& placement,
-              std::span<const lower::DeviceProgram> everyone, bool staged);
+              std::span<const lower::DeviceProgram> everyone);
 
   /// Hand over a group, once for each card of its members, and a lane's channel, once.
   std::unique_ptr<CollectiveGroup> group(const std::vector<int>& devices, bool overlapped,
@@ -58,9 +51,6 @@ class Connections {
   void join_all(std::span<const lower::DeviceProgram* const> all);
   std::string parent_id(int first_device) const;
   void add(const Connection& connection, const std::vector<NcclRank>& ranks);
-  void stage(const Connection& connection);
-  bool is_here(const std::vector<int>& devices) const;
-  bool spans_processes(const std::vector<int>& devices) const;
 
   const runtime::Placement& placement_;
   const StillWell still_well_;   ///< null: there is one process

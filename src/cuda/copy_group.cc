@@ -42,11 +42,10 @@ Pointers sources_of(std::span<const Member> members, std::size_t t) {
   return pointers;
 }
 
-/// Result `t` of those members whose results are here.
+/// Result `t` of all members.
 Pointers targets_of(std::span<const Member> members, std::size_t t) {
   Pointers pointers;
-  for (const Member& member : members)
-    if (out(member, t).data != nullptr) pointers.add(out(member, t).data);
+  for (const Member& member : members) pointers.add(out(member, t).data);
   return pointers;
 }
 
@@ -106,37 +105,7 @@ void all_to_all(const lower::CollectiveCall& call, std::span<const Member> membe
     }
 }
 
-class CopyGroup : public CollectiveGroup {
- public:
-  explicit CopyGroup(int size) : size_(size), done_(make_event()) {
-    require(size >= 1 && size <= kMaxMembers,
-            "group of {} logical devices on one card: 1 to {} can exchange tensors there", size,
-            kMaxMembers);
-    for (int i = 0; i < size; ++i) ready_.push_back(make_event());
-  }
-
-  /// The first member's stream does the work, between the others' work before and after.
-  bool queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
-    invariant(static_cast<int>(members.size()) == size_, "copy group: {} of {} members are here",
-              members.size(), size_);
-    const Stream leader = members[0].stream;
-    for (const Member& member : members.subspan(1))
-      order(member.stream, ready_[member.index].get(), leader);
-    queue_copies(call, members, leader);
-    check(cudaEventRecord(done_.get(), leader), "cudaEventRecord");
-    for (const Member& member : members.subspan(1))
-      check(cudaStreamWaitEvent(member.stream, done_.get(), 0), "cudaStreamWaitEvent");
-    return true;
-  }
-
- private:
-  int size_;
-  std::vector<EventHandle> ready_;
-  EventHandle done_;
-};
-
-}  // namespace
-
+/// Queues the copies for all members on one stream, which runs after all their work.
 void queue_copies(const lower::CollectiveCall& call, std::span<const Member> members,
                   Stream stream) {
   const std::size_t tensors = members[0].tensors->inputs.size();
@@ -148,6 +117,36 @@ void queue_copies(const lower::CollectiveCall& call, std::span<const Member> mem
       default: bug("{} is no collective of a mesh", name_of(call.kind));
     }
 }
+
+class CopyGroup : public CollectiveGroup {
+ public:
+  explicit CopyGroup(int size) : size_(size), done_(make_event()) {
+    require(size >= 1 && size <= kMaxMembers,
+            "group of {} logical devices on one card: 1 to {} can exchange tensors there", size,
+            kMaxMembers);
+    for (int i = 0; i < size; ++i) ready_.push_back(make_event());
+  }
+
+  /// The first member's stream does the work, between the others' work before and after.
+  void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
+    invariant(static_cast<int>(members.size()) == size_, "copy group: {} of {} members are here",
+              members.size(), size_);
+    const Stream leader = members[0].stream;
+    for (const Member& member : members.subspan(1))
+      order(member.stream, ready_[member.index].get(), leader);
+    queue_copies(call, members, leader);
+    check(cudaEventRecord(done_.get(), leader), "cudaEventRecord");
+    for (const Member& member : members.subspan(1))
+      check(cudaStreamWaitEvent(member.stream, done_.get(), 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  int size_;
+  std::vector<EventHandle> ready_;
+  EventHandle done_;
+};
+
+}  // namespace
 
 std::unique_ptr<CollectiveGroup> make_copy_group(int size) {
   return std::make_unique<CopyGroup>(size);

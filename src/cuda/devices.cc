@@ -128,10 +128,10 @@ class CudaDevices : public runtime::Devices {
         check_instructions_(request.check_instructions),
         record_times_(request.record_times) {
     load_in_turns(request);
-    captures_ = !staged_ && !record_times_ && request.capture.value_or(!world());
+    captures_ = !record_times_ && request.capture.value_or(!world());
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
     for (EventHandle& done : done_) done = make_event();
-    Connections connections(devices_, placement_, request.everyone, staged_);
+    Connections connections(devices_, placement_, request.everyone);
     queue_ = std::make_unique<StepQueue>(
         devices_, captures_,
         [&](const std::vector<int>& devices, bool overlapped, int ordinal) {
@@ -285,8 +285,7 @@ class CudaDevices : public runtime::Devices {
   void load_in_turns(runtime::DevicesRequest& request) {
     if (!world())
       return load(request, cards_of_devices(static_cast<int>(request.programs.size())), "");
-    const auto& [cards, shared] = cards_of_launch(placement_, request.everyone);
-    staged_ = shared;
+    const std::vector<int> cards = cards_of_launch(placement_, request.everyone);
     if (!request.tune) return load(request, cards, "");
     const bool leads = has_first_of_a_mesh(request.everyone);
     if (leads) load(request, cards, "");
@@ -481,8 +480,7 @@ class CudaDevices : public runtime::Devices {
   const runtime::Placement placement_;
   const bool check_instructions_, record_times_;
   bool captures_ = true;
-  bool staged_ = false;  ///< what processes exchange goes through host memory
-  bool timed_ = false;   ///< the last step is over, and its instructions were recorded
+  bool timed_ = false;  ///< the last step is over, and its instructions were recorded
   std::vector<LocalGpu> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;

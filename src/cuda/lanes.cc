@@ -199,7 +199,7 @@ bool Lanes::go_on(CardLane& lane, int ordinal, bool checked) {
 }
 
 /// Queues the next message of one side of a lane, or of both on one card. False: there is none to
-/// which all sides here have come, or it waits for another process.
+/// which all sides here have come.
 bool Lanes::queue_next(CardLane& lane, int side, bool checked) {
   const Posts posts = next_of(lane, side);
   if (posts[side] == nullptr) return false;
@@ -210,7 +210,7 @@ bool Lanes::queue_next(CardLane& lane, int side, bool checked) {
   const int micro_batch = own.run.micro_batch, index = *lane.sides[lane.one_card ? 1 : side].index;
   const Stream stream = own.end.stream;
   try {
-    if (!go(lane, posts, going)) return false;
+    go(lane, posts, going);
     note_gone(lane, going);
     if (checked) wait_for(stream, devices_[index]->card().ordinal);
   } catch (...) {
@@ -235,9 +235,8 @@ Lanes::Posts Lanes::next_of(const CardLane& lane, int side) const {
 }
 
 /// Queues the sides `going` of a message; `posts`: those here. It starts when all sides here are
-/// ready: a side that came first would occupy multiprocessors until then. False: it waits for
-/// another process.
-bool Lanes::go(CardLane& lane, const Posts& posts, const Posts& going) const {
+/// ready: a side that came first would occupy multiprocessors until then.
+void Lanes::go(CardLane& lane, const Posts& posts, const Posts& going) const {
   const auto& [send, receive] = posts;
   const lower::Message& message = (send ? send : receive)->operation->instruction->message;
   if (send && receive) {
@@ -252,18 +251,15 @@ bool Lanes::go(CardLane& lane, const Posts& posts, const Posts& going) const {
   use_card(*devices_[*(going[0] ? lane.sides[0] : lane.sides[1]).index]);
   for (const Post* waiting : going)
     for (const Post* ready : posts)
-      if (waiting && ready && !lane.begun)
+      if (waiting && ready)
         check(cudaStreamWaitEvent(waiting->end.stream, ready->ready.get(), 0),
               "cudaStreamWaitEvent");
   for (const Post* beginning : going)
-    if (beginning && !lane.begun) begin(*beginning);
-  if (!lane.channel->queue(message, going[0] ? &going[0]->end : nullptr,
-                           going[1] ? &going[1]->end : nullptr))
-    return !(lane.begun = true);
-  if (lane.begun) lane.begun = false;  // not written by the threads of two cards
+    if (beginning) begin(*beginning);
+  lane.channel->queue(message, going[0] ? &going[0]->end : nullptr,
+                      going[1] ? &going[1]->end : nullptr);
   for (const Post* gone : going)
     if (gone) end(*gone);
-  return true;
 }
 
 void Lanes::begin(const Post& post) const {
@@ -311,13 +307,6 @@ bool Lanes::waits(int ordinal) const {
   for (const CardLane& lane : lanes_)
     for (const Side& side : lane.sides)
       if (side.ordinal == ordinal && side.went < side.came) return true;
-  return false;
-}
-
-bool Lanes::waits_for_processes(int ordinal) const {
-  for (const CardLane& lane : lanes_)
-    for (const Side& side : lane.sides)
-      if (side.ordinal == ordinal && side.went < side.came && lane.begun) return true;
   return false;
 }
 

@@ -46,8 +46,6 @@ class Lanes {
   bool go_on(int ordinal, bool checked);
   /// True if messages of a card wait for their other side.
   bool waits(int ordinal) const;
-  /// True if one of them waits for another process.
-  bool waits_for_processes(int ordinal) const;
 
   /// Throws Error if a peer was lost.
   void check_health();
@@ -93,7 +91,6 @@ class Lanes {
     int number;     ///< Message::lane
     std::unique_ptr<Channel> channel;
     bool one_card = false;  ///< both sides are here on one card, and are queued together
-    bool begun = false;     ///< the oldest message waits for another process, which has one side
   };
   /// The two sides of a message; null: it is in another process, or none of ours to queue.
   using Posts = std::array<const Post*, 2>;
@@ -107,7 +104,7 @@ class Lanes {
   bool go_on(CardLane& lane, int ordinal, bool checked);
   bool queue_next(CardLane& lane, int side, bool checked);
   Posts next_of(const CardLane& lane, int side) const;
-  bool go(CardLane& lane, const Posts& posts, const Posts& going) const;
+  void go(CardLane& lane, const Posts& posts, const Posts& going) const;
   void begin(const Post& post) const;
   void end(const Post& post) const;
   void note_gone(CardLane& lane, const Posts& going);

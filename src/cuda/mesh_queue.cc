@@ -83,16 +83,8 @@ MeshQueue::Group& MeshQueue::group_of(const std::vector<int>& devices, bool over
                                       const MakeGroup& make_group) {
   for (Group& group : groups_)
     if (group.devices == devices && group.overlapped == overlapped) return group;
-  groups_.push_back({devices,
-                     overlapped,
-                     make_group(devices, overlapped, ordinal()),
-                     {},
-                     {},
-                     0,
-                     false,
-                     {},
-                     {},
-                     {}});
+  groups_.push_back(
+      {devices, overlapped, make_group(devices, overlapped, ordinal()), {}, {}, 0, {}, {}, {}});
   Group& group = groups_.back();
   for (std::size_t place = 0; place < devices.size(); ++place)
     if (const std::optional<int> member = member_of(devices[place])) {
@@ -174,37 +166,28 @@ void MeshQueue::rewind(const lower::ListRun& run) {
   }
 }
 
-bool MeshQueue::queue(const lower::ListRun& run, std::size_t segment, bool checked) {
-  if (!std::exchange(under_way_, true)) {
-    if (!(run == run_) || segment <= segment_) rewind(run);
-    segment_ = segment;
-    std::fill(cursors_.begin(), cursors_.end(), Cursor{});
-  }
-  if (!queue_work(segments_[run.list][segment].work, checked)) return false;
-  under_way_ = false;
+void MeshQueue::queue(const lower::ListRun& run, std::size_t segment, bool checked) {
+  if (!(run == run_) || segment <= segment_) rewind(run);
+  segment_ = segment;
+  std::fill(cursors_.begin(), cursors_.end(), Cursor{});
+  queue_work(segments_[run.list][segment].work, checked);
   const std::vector<bool>& has_work = has_work_[run.list];
   if (std::find(has_work.begin() + static_cast<std::ptrdiff_t>(segment) + 1, has_work.end(),
                 true) == has_work.end())
     finish(run.list, checked);
-  return true;
 }
 
-/// Queues what is left of the segment. False: a collective waits for other processes.
-bool MeshQueue::queue_work(const std::vector<std::vector<int>>& work, bool checked) {
+void MeshQueue::queue_work(const std::vector<std::vector<int>>& work, bool checked) {
   for (bool done = false; !done;) {
-    bool moved = meet_begun(checked);
+    bool moved = false;
     done = true;
     for (std::size_t m = 0; m < members_.size(); ++m) {
       moved = advance(m, work[m], checked) || moved;
       done = done && cursors_[m].at == work[m].size();
     }
-    const bool waits =
-        std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.begun; });
-    if (waits && (done || !moved)) return false;
     invariant(done || moved,
               "the devices' programs deadlock: each waits for another in a collective");
   }
-  return true;
 }
 
 /// Ends a list: queues what follows its work.
@@ -289,30 +272,18 @@ void MeshQueue::arrive(std::size_t member, Operation& operation, bool checked) {
   Group& group = groups_[operation.group];
   operation.meeting = group.arrivals[operation.member]++;
   group.waiting[operation.member].push_back(&operation);
-  if (!group.begun) at(member, operation, [&] { meet_all(group, checked); });
+  at(member, operation, [&] { meet_all(group, checked); });
 }
 
 /// Queues the collectives of a group that all members here have reached.
 void MeshQueue::meet_all(Group& group, bool checked) {
   while (std::none_of(group.waiting.begin(), group.waiting.end(),
                       [](const auto& waiting) { return waiting.empty(); }))
-    if (!meet(group, checked)) return;
+    meet(group, checked);
 }
 
-/// Goes on with collectives that wait for other processes. Returns true if one was queued.
-bool MeshQueue::meet_begun(bool checked) {
-  bool moved = false;
-  for (Group& group : groups_) {
-    if (!group.begun) continue;
-    const int met = group.met;
-    at(group.members[0], *group.waiting[0].front(), [&] { meet_all(group, checked); });
-    moved = moved || group.met > met;
-  }
-  return moved;
-}
-
-/// Queues the oldest collective of a group. False: it waits for other processes.
-bool MeshQueue::meet(Group& group, bool checked) {
+/// Queues the oldest collective of a group.
+void MeshQueue::meet(Group& group, bool checked) {
   std::vector<Member> members;
   std::vector<Operation*> operations;
   for (std::size_t m = 0; m < group.members.size(); ++m) {
@@ -322,18 +293,16 @@ bool MeshQueue::meet(Group& group, bool checked) {
                        &operation->call});
     operations.push_back(operation);
   }
-  if (group.overlapped && !group.begun)
+  if (group.overlapped)
     for (std::size_t m = 0; m < members.size(); ++m)
       begin_started(device(group.members[m]), *operations[m]);
-  group.begun = !group.collectives->queue(operations[0]->instruction->call, members);
-  if (group.begun) return false;
+  group.collectives->queue(operations[0]->instruction->call, members);
   for (std::size_t m = 0; m < members.size(); ++m) {
     group.waiting[m].pop_front();
     if (group.overlapped) finish_started(device(group.members[m]), *operations[m]);
     if (checked) wait_for(members[m].stream);
   }
   ++group.met;
-  return true;
 }
 
 /// The communication stream waits for where the collective was started. Not before that is queued:

@@ -72,9 +72,8 @@ class MeshQueue {
   void queue_clearing(bool checked) const;
   /// Queues the work of one segment on the devices' streams, into the arenas where they are placed;
   /// those of a run that have work in turn. If `checked`, waits after every instruction, so that
-  /// what fails there is blamed on it. False: a collective waits for other processes; to be called
-  /// again, with the same arguments. Throws Error naming the place.
-  bool queue(const lower::ListRun& run, std::size_t segment, bool checked);
+  /// what fails there is blamed on it. Throws Error naming the place.
+  void queue(const lower::ListRun& run, std::size_t segment, bool checked);
 
   /// Throws Error if a peer of a group was lost.
   void check_health();
@@ -91,7 +90,6 @@ class MeshQueue {
     std::vector<int> members;  ///< that are here, among `members_`
     std::vector<int> places;   ///< theirs among `devices`
     int met = 0;               ///< collectives queued of this list
-    bool begun = false;        ///< the oldest collective waits for other processes
     /// per member here: what it came to and is not queued yet
     std::vector<std::deque<Operation*>> waiting;
     std::vector<int> arrivals;         ///< per member here
@@ -113,10 +111,9 @@ class MeshQueue {
   bool pass(std::size_t member, Operation& operation, bool checked);
   bool is_in_segment(std::size_t member, int position) const;
   void arrive(std::size_t member, Operation& operation, bool checked);
-  bool queue_work(const std::vector<std::vector<int>>& work, bool checked);
+  void queue_work(const std::vector<std::vector<int>>& work, bool checked);
   void meet_all(Group& group, bool checked);
-  bool meet_begun(bool checked);
-  bool meet(Group& group, bool checked);
+  void meet(Group& group, bool checked);
   void begin_started(LoadedDevice& own, const Operation& started) const;
   void finish_started(LoadedDevice& own, const Operation& started) const;
   void finish(int list, bool checked);
@@ -135,7 +132,6 @@ class MeshQueue {
   std::vector<std::vector<bool>> has_work_;  ///< per list and segment; the last one ends the list
   lower::ListRun run_;                       ///< that was queued last, and its segment
   std::size_t segment_ = std::numeric_limits<std::size_t>::max();
-  bool under_way_ = false;  ///< the segment is not queued to its end
   std::vector<Cursor> cursors_;
 };
 

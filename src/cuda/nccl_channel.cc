@@ -35,14 +35,14 @@ class NcclChannel : public Channel {
     for (Side& side : sides_) leave_communicator(side.comm, blocks());
   }
 
-  bool queue(const lower::Message& message, const MessageEnd* from, const MessageEnd* to) override {
+  void queue(const lower::Message& message, const MessageEnd* from, const MessageEnd* to) override {
     const SameDevice same;
     std::optional<Dense> sent, received;
     if (from) sent.emplace(*from, message);
     if (to) received.emplace(*to, message);
     const std::int64_t elements = (sent ? sent : received)->box.elements;
     const DType dtype = (from ? from : to)->tensor.type.dtype;
-    if (elements == 0) return true;
+    if (elements == 0) return;
     if (sent && sent->moved)
       copy(*sides_[0].ordinal, copy_of(sent->box, packed(sent->box), dtype), from->tensor.data,
            sent->data, from->stream);
@@ -51,7 +51,6 @@ class NcclChannel : public Channel {
     if (received && received->moved)
       copy(*sides_[1].ordinal, copy_of(packed(received->box), received->box, dtype), received->data,
            to->tensor.data, to->stream);
-    return true;
   }
 
   void check_health() override {

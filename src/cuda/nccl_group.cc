@@ -78,7 +78,7 @@ class NcclGroup : public CollectiveGroup {
     for (NcclRank& rank : ranks_) leave_communicator(rank.comm, blocks());
   }
 
-  bool queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
+  void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
     invariant(members.size() == ranks_.size(), "NCCL group: {} of {} members of this process",
               members.size(), ranks_.size());
     const SameDevice same;
@@ -99,7 +99,6 @@ class NcclGroup : public CollectiveGroup {
       check(cudaSetDevice(rank.ordinal), "cudaSetDevice");
       gathers ? combine_gathered(call, rank, t, member.stream) : unpack(t.to, member.stream);
     });
-    return true;
   }
 
   void check_health() override {

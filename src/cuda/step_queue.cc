@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
-#include <thread>
 
 #include "alpa/base/error.h"
 #include "captured_step.h"
@@ -102,7 +101,7 @@ void StepQueue::begin_step() {
   progress_.begin_step();
   cursors_.clear();
   for (const auto& queue : queues_)
-    cursors_.push_back({0, 0, false, std::vector<std::size_t>(queue->members().size())});
+    cursors_.push_back({0, 0, std::vector<std::size_t>(queue->members().size())});
   failed_ = false;
   failure_ = nullptr;
 }
@@ -135,32 +134,27 @@ void StepQueue::require_running() const { require(!failed_, "a step failed on an
 void StepQueue::walk_card(int card, StepGraphs* graphs, bool checked) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kAsk = std::chrono::milliseconds(50);
-  constexpr auto kLook = std::chrono::microseconds(50);
   for (Clock::time_point asked = Clock::now();;) {
     require_running();
     const std::uint32_t seen = progress_.count();
-    const Waits waits = walk_on(cards_[card], graphs, checked);
-    if (waits == Waits::for_nothing) return progress_.finish(card);
-    invariant(waits == Waits::for_processes || !progress_.is_stuck(card, seen),
+    if (walk_on(cards_[card], graphs, checked)) return progress_.finish(card);
+    invariant(!progress_.is_stuck(card, seen),
               "the meshes' schedules deadlock: each waits for another's message");
-    waits == Waits::for_processes ? std::this_thread::sleep_for(kLook) : progress_.wait(seen, kAsk);
+    progress_.wait(seen, kAsk);
     if (Clock::now() - asked > kAsk) still_well_(), asked = Clock::now();
   }
 }
 
-/// Queues what can be on a card, and says what the rest waits for.
-StepQueue::Waits StepQueue::walk_on(const Card& card, StepGraphs* graphs, bool checked) {
+/// Queues what can be on a card. Returns true if that is all of the step.
+bool StepQueue::walk_on(const Card& card, StepGraphs* graphs, bool checked) {
   for (;;) {
-    bool moved = lanes_.go_on(card.ordinal, checked), done = true, far = false;
+    bool moved = lanes_.go_on(card.ordinal, checked), done = true;
     for (const int queue : card.queues) {
       moved = advance(queue, graphs, checked) || moved;
       done = done && cursors_[queue].run == queues_[queue]->schedule().size();
-      far = far || cursors_[queue].waits;
     }
-    if (done && !lanes_.waits(card.ordinal)) return Waits::for_nothing;
-    if (moved) continue;
-    return far || lanes_.waits_for_processes(card.ordinal) ? Waits::for_processes
-                                                           : Waits::for_cards;
+    if (done && !lanes_.waits(card.ordinal)) return true;
+    if (!moved) return false;
   }
 }
 
@@ -173,8 +167,7 @@ bool StepQueue::advance(int q, StepGraphs* graphs, bool checked) {
     const lower::ListRun& run = schedule[cursor.run];
     const Range stage(queues_[q]->name()), of_run(queues_[q]->name_of(run));
     if (!pass_messages(q, run, graphs != nullptr, checked, moved)) return moved;
-    cursor.waits = queues_[q]->has_work(run, cursor.segment) && !work(q, run, graphs, checked);
-    if (cursor.waits) return moved;
+    if (queues_[q]->has_work(run, cursor.segment)) work(q, run, graphs, checked);
     std::fill(cursor.messages.begin(), cursor.messages.end(), 0);
     moved = true;
     if (++cursor.segment < queues_[q]->segments(run).size()) continue;
@@ -203,8 +196,7 @@ bool StepQueue::pass_messages(int q, const lower::ListRun& run, bool captured, b
   return all;
 }
 
-/// Returns false if the segment waits for other processes.
-bool StepQueue::work(int q, const lower::ListRun& run, StepGraphs* graphs, bool checked) {
+void StepQueue::work(int q, const lower::ListRun& run, StepGraphs* graphs, bool checked) {
   MeshQueue& queue = *queues_[q];
   const std::size_t segment = cursors_[q].segment;
   if (graphs == nullptr) return queue.queue(run, segment, checked);
@@ -214,11 +206,10 @@ bool StepQueue::work(int q, const lower::ListRun& run, StepGraphs* graphs, bool 
   if (!graph)
     graph = capture(queue.origin(), [&] {
       queue.fork(queue.origin(), queue_begun_[q].get());
-      invariant(queue.queue(run, segment, false), "a captured collective waits for a process");
+      queue.queue(run, segment, false);
       queue.join(queue.origin());
     });
   check(cudaGraphLaunch(graph.get(), queue.origin()), "cudaGraphLaunch");
-  return true;
 }
 
 void StepQueue::check_health() {

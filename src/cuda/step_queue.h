@@ -2,7 +2,7 @@
 /// Queues whole steps: every mesh's schedule in its order, lists as graphs or instruction by
 /// instruction, messages between meshes once both sides have reached them. Each card has a thread,
 /// which captures and queues what runs there; NVIDIA warns of deadlocks where one thread captures
-/// the collectives of several. None waits for a card, unless processes share one (staged.h).
+/// the collectives of several. None waits for a card.
 #include <array>
 #include <atomic>
 #include <exception>
@@ -52,7 +52,6 @@ class StepQueue {
   /// A mesh's position in its schedule.
   struct Cursor {
     std::size_t run = 0, segment = 0;
-    bool waits = false;                 ///< within the segment, for other processes
     std::vector<std::size_t> messages;  ///< per member: of the segment, that it has come past
   };
 
@@ -62,20 +61,17 @@ class StepQueue {
     std::vector<int> queues;
   };
 
-  /// Reason why a card's thread waits.
-  enum class Waits { for_nothing, for_cards, for_processes };
-
   void add_queue(const std::vector<int>& mesh, std::vector<int> members, bool captures,
                  const MeshQueue::MakeGroup& make_group);
   void begin_step();
   void walk(StepGraphs* graphs, bool checked);
   void fail() noexcept;
   void walk_card(int card, StepGraphs* graphs, bool checked);
-  Waits walk_on(const Card& card, StepGraphs* graphs, bool checked);
+  bool walk_on(const Card& card, StepGraphs* graphs, bool checked);
   bool advance(int queue, StepGraphs* graphs, bool checked);
   bool pass_messages(int queue, const lower::ListRun& run, bool captured, bool checked,
                      bool& moved);
-  bool work(int queue, const lower::ListRun& run, StepGraphs* graphs, bool checked);
+  void work(int queue, const lower::ListRun& run, StepGraphs* graphs, bool checked);
   void require_running() const;
 
   LoadedDevices& devices_;
