@@ -11,7 +11,6 @@
 #include <png.h>
 #endif
 #if ALPA_HAS_JPEG
-#include <cstdio>
 
 #include <jpeglib.h>
 #endif

@@ -1,6 +1,5 @@
 #pragma once
 /// Other frameworks: the best plans that they can run, and their command lines or files for them.
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

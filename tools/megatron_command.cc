@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <string_view>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"

@@ -10,7 +10,6 @@
 #include "models/common/training.h"
 #include "src/base/timing.h"
 #include "src/compile/variant_choice.h"
-#include "src/search/space/auto_shard_options.h"
 #include "tools/frameworks.h"
 
 namespace plan {

@@ -9,7 +9,6 @@
 #include "src/base/file.h"
 #include "src/base/timing.h"
 #include "src/compile/follow.h"
-#include "src/compile/lower_program.h"
 #include "src/compile/plan_cache.h"
 #include "src/compile/search.h"
 #include "src/compile/trace.h"

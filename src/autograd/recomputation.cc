@@ -1,7 +1,6 @@
 // src/autograd/recomputation.cc — computes rematerialised layers again for the backward pass
 #include "recomputation.h"
 
-#include "src/ir/recorder.h"
 
 namespace alpa {
 

@@ -17,7 +17,6 @@
 
 #include "alpa/base/error.h"
 #include "src/base/file_limit.h"
-#include "src/base/open_file.h"
 
 namespace alpa {
 namespace {

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
-#include <string_view>
 #include <system_error>
 
 #include "alpa/base/error.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
-#include <set>
 
 #include "alpa/base/error.h"
 #include "plan_cache.h"

@@ -10,7 +10,6 @@
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
-#include "src/plan/cost/cost_model.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/plan/schedules/schedule.h"
 #include "src/search/stages/equal_stages.h"

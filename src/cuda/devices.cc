@@ -8,7 +8,6 @@
 #include <chrono>
 #include <limits>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <numeric>
 #include <set>

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 
 #include "alpa/base/error.h"
 #include "choice_file.h"

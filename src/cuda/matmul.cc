@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "alpa/base/error.h"
 #include "status.h"
 
 namespace alpa::cuda {

@@ -2,7 +2,6 @@
 #include "nccl_parent.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "handles.h"
 #include "nccl_calls.h"

@@ -3,7 +3,6 @@
 /// devices, whose types are the core's: both must come from one build. Every function
 /// returns 0 (or an object), or something else (or null) and a message of one line; none
 /// throws. They may be called from any thread.
-#include <cstddef>
 #include <cstdint>
 
 namespace alpa::runtime {

@@ -2,7 +2,6 @@
 #include "alpa/data/images.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "alpa/base/error.h"

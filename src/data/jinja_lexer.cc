@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <optional>
 
 #include "alpa/base/text.h"
 #include "src/data/jinja_syntax.h"

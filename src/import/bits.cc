@@ -1,6 +1,5 @@
 // src/import/bits.cc — operators that only foreign programs have: bits of unsigned integers, as
 // threefry's random numbers need them, and tensors of given elements
-#include <bit>
 
 #include "alpa/ops/custom.h"
 #include "alpa/ops/ops.h"

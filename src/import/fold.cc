@@ -2,7 +2,6 @@
 // tensors of one number
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "src/import/flat.h"
 

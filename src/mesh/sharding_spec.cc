@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/base/text.h"
 #include "alpa/mesh/device_mesh.h"
 #include "src/base/leading_number.h"
 

@@ -5,7 +5,6 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
-#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {

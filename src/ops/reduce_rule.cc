@@ -7,7 +7,6 @@
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
-#include "src/ir/recorder.h"
 
 namespace alpa::ops {
 

@@ -6,7 +6,6 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
-#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa::ops {

@@ -2,7 +2,6 @@
 /// The launch that this process belongs to, if a launcher started several. Joined when the library
 /// is first asked (`world()`), left when the program ends. Before that, what other processes than
 /// rank 0 print is taken away or marked, by the launcher's environment alone.
-#include <string_view>
 
 namespace alpa::processes {
 

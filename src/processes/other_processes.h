@@ -1,8 +1,6 @@
 #pragma once
 /// Other processes of this host, as the operating system reports them.
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace alpa::processes {

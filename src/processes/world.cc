@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>

@@ -10,7 +10,6 @@
 #include "alpa/base/text.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
-#include "src/plan/evaluation/evaluate.h"
 
 namespace alpa {
 namespace {

@@ -1,9 +1,7 @@
 #pragma once
 /// First content of state inputs.
 #include <cstdint>
-#include <string>
 
-#include "alpa/base/attributes.h"
 #include "src/base/thread_team.h"
 #include "src/runtime/held_parts.h"
 #include "src/tensor/kernel.h"

@@ -3,7 +3,6 @@
 #include <map>
 #include <string>
 
-#include "src/plan/cost/collective.h"
 #include "src/processes/world.h"
 #include "src/runtime/devices.h"
 

@@ -2,7 +2,6 @@
 #include "src/runtime/share_metrics.h"
 
 #include <cmath>
-#include <map>
 
 #include "alpa/base/error.h"
 

@@ -7,7 +7,6 @@
 #include "alpa/train/training_step.h"
 #include "parameter_pattern.h"
 #include "src/ir/input.h"
-#include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {

@@ -1,7 +1,6 @@
 // src/train/gguf_tokenizer.cc — tokenizers from GGUF's metadata to tokenizer.json, and back
 #include "src/train/gguf_tokenizer.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "src/base/json_place.h"

@@ -7,7 +7,6 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "src/ir/input.h"
-#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
-#include "src/ir/recorder.h"
 
 namespace alpa {
 

@@ -4,7 +4,6 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "parameter_pattern.h"
-#include "src/ir/recorder.h"
 
 namespace alpa {
 namespace {

@@ -14,7 +14,6 @@
 #include <map>
 #include <system_error>
 
-#include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/mesh/cluster.h"
 

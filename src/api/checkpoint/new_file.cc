@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 
 #include "src/base/file.h"
 #include "src/base/file_limit.h"

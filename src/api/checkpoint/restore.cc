@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "src/api/checkpoint/folder.h"
 #include "src/api/checkpoint/read_boxes.h"

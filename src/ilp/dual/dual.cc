@@ -1,13 +1,10 @@
 // Edges, messages and sweeps of the dual bound
 #include "src/ilp/dual/dual.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
 
-#include "src/base/infinity.h"
 #include "src/ilp/model/lines.h"
 #include "src/ilp/model/rows.h"
 #include "src/ilp/model/tuning.h"

@@ -1,6 +1,5 @@
 // Shares of shared terms among their readers: where they start, and how ascent levels them
 #include <algorithm>
-#include <cmath>
 
 #include "src/base/infinity.h"
 #include "src/ilp/dual/dual.h"

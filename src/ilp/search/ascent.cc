@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "src/ilp/model/shared_terms.h"
-#include "src/ilp/model/tuning.h"
 #include "src/ilp/search/local_search.h"
 
 namespace alpa::ilp {

@@ -2,7 +2,6 @@
 #include "src/ilp/search/dive.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "src/ilp/model/copy_states.h"
 #include "src/ilp/model/tuning.h"

@@ -1,7 +1,6 @@
 // Seconds of a plan, from its strategies and resharding steps alone
 #include <numeric>
 
-#include "alpa/plan/sharding_plan.h"
 #include "src/plan/evaluation/evaluate.h"
 
 namespace alpa {

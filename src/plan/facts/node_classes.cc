@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <unordered_map>
 
 #include "src/ops/all_ops.h"
 

@@ -2,7 +2,6 @@
 #include "src/plan/facts/strategy.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 
 #include "alpa/base/error.h"

@@ -9,7 +9,6 @@
 #include "src/search/bound/step_bound.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <queue>
 #include <utility>

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <set>
 
 #include "alpa/base/error.h"
-#include "src/base/infinity.h"
 #include "src/ilp/model/deadline.h"
 #include "src/ilp/model/fold.h"
 #include "src/plan/evaluation/evaluate.h"
@@ -17,7 +14,6 @@
 #include "src/search/program/memory_usage.h"
 #include "src/search/program/repeated_layers.h"
 #include "src/search/sharding/templates.h"
-#include "src/search/tuning.h"
 
 namespace alpa::intra_op {
 namespace {

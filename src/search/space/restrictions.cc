@@ -1,7 +1,6 @@
 // Data parallelism and its relatives as restrictions of the search
 #include "src/search/space/restrictions.h"
 
-#include <algorithm>
 #include <set>
 
 #include "alpa/base/error.h"

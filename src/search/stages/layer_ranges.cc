@@ -2,9 +2,7 @@
 #include "src/search/stages/layer_ranges.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 
 #include "alpa/base/error.h"
 #include "src/base/work.h"

@@ -10,7 +10,6 @@
 #include <numeric>
 #include <set>
 
-#include "src/base/infinity.h"
 #include "src/ir/subgraph.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/plan/evaluation/stage_seconds.h"

@@ -1,7 +1,6 @@
 // src/search/stages/stage_guess.cc — what equal stages may take, in closed form
 #include "src/search/stages/stage_guess.h"
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -11,7 +10,6 @@
 #include <set>
 #include <span>
 
-#include "src/base/infinity.h"
 #include "src/ir/input.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"

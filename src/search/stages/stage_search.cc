@@ -2,16 +2,13 @@
 #include "src/search/stages/stage_search.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "alpa/base/error.h"
-#include "src/base/infinity.h"
 #include "src/plan/evaluation/stage_seconds.h"
 #include "src/plan/schedules/schedule.h"
 #include "src/search/bound/step_bound.h"
 #include "src/search/stages/cut_prices.h"
-#include "src/search/stages/range_costs.h"
 #include "src/search/tuning.h"
 
 namespace alpa {
