@@ -108,10 +108,9 @@ std::int64_t slot_bytes(const AttentionShape& s, const Slots& slots, int arrays)
 template <class T, class Visit>
 void for_tasks(const KernelCall& call, const AttentionShape& s, const Slots& slots, int arrays,
                const Visit& visit) {
-  call.team->parallel_for(slots.count, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t slot = begin; slot < end; ++slot)
-      visit(slots.begin(slot), slots.begin(slot + 1),
-            reinterpret_cast<T*>(call.workspace) + slot * slot_elements(s, arrays));
+  call.team->for_each(slots.count, 1, [&](std::int64_t slot) {
+    visit(slots.begin(slot), slots.begin(slot + 1),
+          reinterpret_cast<T*>(call.workspace) + slot * slot_elements(s, arrays));
   });
 }
 

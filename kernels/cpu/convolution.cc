@@ -130,12 +130,10 @@ void gather(T* out, std::int64_t lead, const KernelTensor& x, const Plan& plan, 
 template <class Task>
 void for_tasks(const KernelCall& call, std::int64_t tasks, const Task& task) {
   std::atomic<std::int64_t> next{0};
-  call.team->parallel_for(
-      std::min<std::int64_t>(call.threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t worker = begin; worker < end; ++worker)
-          for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
-            task(i, worker);
-      });
+  call.team->for_each(std::min<std::int64_t>(call.threads, tasks), 1, [&](std::int64_t worker) {
+    for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+      task(i, worker);
+  });
 }
 
 /// Elements of scratch, in this order: a tensor that all share, then blocks of each thread.

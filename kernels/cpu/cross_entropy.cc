@@ -38,11 +38,8 @@ struct Classes {
 /// visit(row) for all rows, on all threads.
 template <class Visit>
 void for_rows(const KernelCall& call, std::int64_t width, const Visit& visit) {
-  call.team->parallel_for(call.inputs[1].type.elements(),
-                          kGrain / std::max<std::int64_t>(1, width) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t row = begin; row < end; ++row) visit(row);
-                          });
+  call.team->for_each(call.inputs[1].type.elements(), kGrain / std::max<std::int64_t>(1, width) + 1,
+                      visit);
 }
 
 template <class T>

@@ -68,17 +68,15 @@ void add_up(const KernelCall& call) {
              reverse = call.attributes->integer("reverse") != 0;
   const std::int64_t blocks = (lines.inner + kBlock - 1) / kBlock,
                      work = lines.extent * std::min(lines.inner, kBlock);
-  call.team->parallel_for(lines.outer * blocks, kGrain / std::max<std::int64_t>(1, work) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t task = begin; task < end; ++task) {
-                              const std::int64_t first = task % blocks * kBlock;
-                              if (lines.inner == 1)
-                                Line<T>{call, lines.extent, exclusive, reverse}.run(task);
-                              else
-                                Columns<T>{call, lines, exclusive, reverse}.run(
-                                    task / blocks, first, std::min(kBlock, lines.inner - first));
-                            }
-                          });
+  call.team->for_each(lines.outer * blocks, kGrain / std::max<std::int64_t>(1, work) + 1,
+                      [&](std::int64_t task) {
+                        const std::int64_t first = task % blocks * kBlock;
+                        if (lines.inner == 1)
+                          Line<T>{call, lines.extent, exclusive, reverse}.run(task);
+                        else
+                          Columns<T>{call, lines, exclusive, reverse}.run(
+                              task / blocks, first, std::min(kBlock, lines.inner - first));
+                      });
 }
 
 void run_cumulative_sum(const KernelCall& call) {

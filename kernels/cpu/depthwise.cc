@@ -46,12 +46,9 @@ void sum_taps(const KernelCall& call, const ConvolutionShape& s, bool forward, c
     }
     store_block(to.data, to.type.dtype, p * channels + first, sums, n);
   };
-  call.team->parallel_for(s.batch * rows * columns, (1 << 13) / channels + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t p = begin; p < end; ++p)
-                              for (std::int64_t e = 0; e < channels; e += kBlock)
-                                pixel(p, e, std::min(kBlock, channels - e));
-                          });
+  call.team->for_each(s.batch * rows * columns, (1 << 13) / channels + 1, [&](std::int64_t p) {
+    for (std::int64_t e = 0; e < channels; e += kBlock) pixel(p, e, std::min(kBlock, channels - e));
+  });
 }
 
 }  // namespace
@@ -85,11 +82,9 @@ void depthwise_grad_kernel(const KernelCall& call, const ConvolutionShape& s) {
     }
     store_block(dkernel.data, dkernel.type.dtype, tap * s.channels + first, sums, n);
   };
-  call.team->parallel_for(taps * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t first = i % blocks * kBlock;
-      sum(i / blocks, first, std::min(kBlock, s.channels - first));
-    }
+  call.team->for_each(taps * blocks, 1, [&](std::int64_t i) {
+    const std::int64_t first = i % blocks * kBlock;
+    sum(i / blocks, first, std::min(kBlock, s.channels - first));
   });
 }
 

@@ -347,11 +347,8 @@ class ByTerms {
       call_sgemm(from({a, of.left}, 0, terms.begin), from({b, of.right}, terms.begin, 0), shape_.m,
                  shape_.n, terms.length(), 0.0f, sums + i * results(), shape_.n);
     });
-    team.parallel_for(shape_.m, std::max<std::int64_t>(1, kGrain / shape_.n),
-                      [&](std::int64_t begin, std::int64_t end) {
-                        for (std::int64_t row = begin; row < end; ++row)
-                          add_row(c + row * shape_.c_m, sums + row * shape_.n);
-                      });
+    team.for_each(shape_.m, std::max<std::int64_t>(1, kGrain / shape_.n),
+                  [&](std::int64_t row) { add_row(c + row * shape_.c_m, sums + row * shape_.n); });
   }
 
  private:

@@ -118,9 +118,8 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
 /// visit(byte of the bits, element number of its first bit) for all bytes of `bits`.
 template <class Visit>
 void for_each_byte(const KernelCall& call, const KernelTensor& bits, const Visit& visit) {
-  call.team->parallel_for(bits.type.elements(), 4096, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) visit(bits.data[i], 8 * i);
-  });
+  call.team->for_each(bits.type.elements(), 4096,
+                      [&](std::int64_t i) { visit(bits.data[i], 8 * i); });
 }
 
 void keep_relu_mask(const KernelCall& call) {

@@ -42,17 +42,14 @@ void run_embedding(const KernelCall& call) {
   const std::int64_t width = table.type.shape[1],
                      bytes = width * static_cast<std::int64_t>(size_of(table.type.dtype));
   const auto* const ids = call.inputs[1].as<std::int32_t>();
-  call.team->parallel_for(call.inputs[1].type.elements(),
-                          kGrain / std::max<std::int64_t>(1, width) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t t = begin; t < end; ++t) {
-                              const std::int64_t row = rows.local(ids[t]);
-                              if (row >= 0)
-                                std::copy_n(table.data + row * bytes, bytes, y.data + t * bytes);
-                              else
-                                std::fill_n(y.data + t * bytes, bytes, std::byte{0});
-                            }
-                          });
+  call.team->for_each(call.inputs[1].type.elements(), kGrain / std::max<std::int64_t>(1, width) + 1,
+                      [&](std::int64_t t) {
+                        const std::int64_t row = rows.local(ids[t]);
+                        if (row >= 0)
+                          std::copy_n(table.data + row * bytes, bytes, y.data + t * bytes);
+                        else
+                          std::fill_n(y.data + t * bytes, bytes, std::byte{0});
+                      });
 }
 
 /// Sums of the rows of dy at `tokens`, columns [column, column + n).
@@ -86,12 +83,10 @@ void run_embedding_grad(const KernelCall& call) {
   const auto* const ids = call.inputs[1].as<std::int32_t>();
   const Buckets buckets = sort_entries(call, rows.count(), call.inputs[1].type.elements(),
                                        [&](std::int64_t token) { return rows.local(ids[token]); });
-  call.team->parallel_for(
-      rows.count(), kGrain / std::max<std::int64_t>(1, dtable.type.shape[1]) + 1,
-      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row)
-          sum_row(dtable, call.inputs[0], row, buckets.begin(row), buckets.end(row));
-      });
+  call.team->for_each(rows.count(), kGrain / std::max<std::int64_t>(1, dtable.type.shape[1]) + 1,
+                      [&](std::int64_t row) {
+                        sum_row(dtable, call.inputs[0], row, buckets.begin(row), buckets.end(row));
+                      });
 }
 
 std::int64_t grad_workspace(const KernelCall& call) {

@@ -48,10 +48,7 @@ class Places {
 /// visit(row) for the rows of a result, on the call's threads.
 template <class Visit>
 void for_rows(const KernelCall& call, std::int64_t rows, std::int64_t width, const Visit& visit) {
-  call.team->parallel_for(rows, kGrain / std::max<std::int64_t>(1, width) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t row = begin; row < end; ++row) visit(row);
-                          });
+  call.team->for_each(rows, kGrain / std::max<std::int64_t>(1, width) + 1, visit);
 }
 
 /// A row of x to be added, and its weight.

@@ -56,9 +56,7 @@ template <class T>
 void add(const KernelCall& call, std::byte* to, const std::byte* from, std::int64_t n) {
   T* const sums = reinterpret_cast<T*>(to);
   const T* const more = reinterpret_cast<const T*>(from);
-  call.team->parallel_for(n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) sums[i] += more[i];
-  });
+  call.team->for_each(n, 1 << 14, [&](std::int64_t i) { sums[i] += more[i]; });
 }
 
 /// Where result `output`, which is a sum, is at one level of the tree.

@@ -57,11 +57,8 @@ template <class T, Norm kind>
 void run_rows(const KernelCall& call) {
   const std::int64_t width = call.inputs[1].type.elements(), rows = call.outputs[1].type.elements();
   const double epsilon = call.attributes->real("epsilon");
-  call.team->parallel_for(rows, std::max<std::int64_t>(1, kRowPiece / width),
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t row = begin; row < end; ++row)
-                              normalize_row<T, kind>(call, row, width, epsilon);
-                          });
+  call.team->for_each(rows, std::max<std::int64_t>(1, kRowPiece / width),
+                      [&](std::int64_t row) { normalize_row<T, kind>(call, row, width, epsilon); });
 }
 
 template <Norm kind>

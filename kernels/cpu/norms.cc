@@ -34,9 +34,8 @@ void run_squared_norms(const KernelCall& call) {
   auto* const pieces = reinterpret_cast<double*>(call.workspace);
   for (std::size_t t = 0; t < call.inputs.size(); ++t) {
     const KernelTensor& x = call.inputs[t];
-    call.team->parallel_for(pieces_of(x), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t piece = begin; piece < end; ++piece) pieces[piece] = square_piece(x, piece);
-    });
+    call.team->for_each(pieces_of(x), 1,
+                        [&](std::int64_t piece) { pieces[piece] = square_piece(x, piece); });
     double sum = 0;
     for (std::int64_t piece = 0; piece < pieces_of(x); ++piece) sum += pieces[piece];
     store_block(call.outputs[t].data, call.outputs[t].type.dtype, 0, &sum, 1);

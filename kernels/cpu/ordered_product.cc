@@ -99,15 +99,13 @@ void ordered_product(std::int64_t m, std::int64_t n, std::int64_t k, int chunks,
 void ordered_matmul(const kernels::MatmulShape& s, int chunks, float* c, const float* a,
                     const float* b, ThreadTeam& team) {
   const std::int64_t down = up(s.m, kRows), across = up(s.n, kColumns);
-  team.parallel_for(s.batches() * down * across, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const kernels::BatchOffsets at = kernels::batch_offsets(s.batch, task / (down * across));
-      const std::int64_t row = task / across % down * kRows, column = task % across * kColumns;
-      ordered_product(std::min(kRows, s.m - row), std::min(kColumns, s.n - column), s.k, chunks,
-                      {a + at.a + row * s.a_m, s.a_m, s.a_k},
-                      {b + at.b + column * s.b_n, s.b_k, s.b_n}, false,
-                      c + at.c + row * s.c_m + column, s.c_m);
-    }
+  team.for_each(s.batches() * down * across, 1, [&](std::int64_t task) {
+    const kernels::BatchOffsets at = kernels::batch_offsets(s.batch, task / (down * across));
+    const std::int64_t row = task / across % down * kRows, column = task % across * kColumns;
+    ordered_product(std::min(kRows, s.m - row), std::min(kColumns, s.n - column), s.k, chunks,
+                    {a + at.a + row * s.a_m, s.a_m, s.a_k},
+                    {b + at.b + column * s.b_n, s.b_k, s.b_n}, false,
+                    c + at.c + row * s.c_m + column, s.c_m);
   });
 }
 

@@ -32,14 +32,12 @@ Range windows_of(const WindowDim& d, std::int64_t element) {
 template <class Visit>
 void for_pixels(const KernelCall& call, const PoolingShape& s, std::int64_t rows,
                 std::int64_t columns, const Visit& visit) {
-  call.team->parallel_for(s.batch * rows * columns,
-                          (1 << 13) / std::max<std::int64_t>(1, s.channels) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t p = begin; p < end; ++p)
-                              for (std::int64_t c = 0; c < s.channels; c += kBlock)
-                                visit(p / (rows * columns), p / columns % rows, p % columns, c,
-                                      std::min(kBlock, s.channels - c));
-                          });
+  call.team->for_each(s.batch * rows * columns,
+                      (1 << 13) / std::max<std::int64_t>(1, s.channels) + 1, [&](std::int64_t p) {
+                        for (std::int64_t c = 0; c < s.channels; c += kBlock)
+                          visit(p / (rows * columns), p / columns % rows, p % columns, c,
+                                std::min(kBlock, s.channels - c));
+                      });
 }
 
 template <class T>

@@ -194,13 +194,11 @@ class Reducer {
 /// result r = the pieces [r + p·results] combined.
 void combine_pieces(const KernelCall& call, const ReducePlan& plan) {
   const double* const pieces = reinterpret_cast<const double*>(call.workspace);
-  call.team->parallel_for(plan.results, 4096, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      double result = pieces[r];
-      for (std::int64_t p = 1; p < plan.pieces; ++p)
-        result = combine(plan.op, result, pieces[r + p * plan.results]);
-      store_block(call.outputs[0].data, call.outputs[0].type.dtype, r, &result, 1);
-    }
+  call.team->for_each(plan.results, 4096, [&](std::int64_t r) {
+    double result = pieces[r];
+    for (std::int64_t p = 1; p < plan.pieces; ++p)
+      result = combine(plan.op, result, pieces[r + p * plan.results]);
+    store_block(call.outputs[0].data, call.outputs[0].type.dtype, r, &result, 1);
   });
 }
 
@@ -218,14 +216,10 @@ template <class T>
 void reduce_lines(const KernelCall& call, const ReducePlan& plan) {
   const Reducer<T> reducer(call, plan);
   const std::int64_t line = std::min(plan.inner * plan.reduced.count, kPiece);
-  call.team->parallel_for(
-      plan.results * plan.pieces, divide_up(kPiece, line),
-      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const double result = reducer.line_piece(i / plan.pieces, i % plan.pieces);
-          write_results(call, plan, i % plan.pieces, i / plan.pieces, &result, 1);
-        }
-      });
+  call.team->for_each(plan.results * plan.pieces, divide_up(kPiece, line), [&](std::int64_t i) {
+    const double result = reducer.line_piece(i / plan.pieces, i % plan.pieces);
+    write_results(call, plan, i % plan.pieces, i / plan.pieces, &result, 1);
+  });
 }
 
 template <class T>

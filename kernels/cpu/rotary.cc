@@ -111,13 +111,10 @@ void turn_time(const KernelCall& call, const RotaryShape& s, const std::vector<d
 template <class T>
 void run_as(const KernelCall& call, const RotaryShape& s, const std::vector<double>& frequencies) {
   const std::int64_t rows = s.per_row ? 1 : s.batch;  // that share angles
-  call.team->parallel_for(s.per_row ? s.batch * s.time : s.time, 8,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t i = begin; i < end; ++i) {
-                              const std::int64_t first = s.per_row ? i / s.time : 0;
-                              turn_time<T>(call, s, frequencies, i % s.time, first, first + rows);
-                            }
-                          });
+  call.team->for_each(s.per_row ? s.batch * s.time : s.time, 8, [&](std::int64_t i) {
+    const std::int64_t first = s.per_row ? i / s.time : 0;
+    turn_time<T>(call, s, frequencies, i % s.time, first, first + rows);
+  });
 }
 
 /// Radians per position of every pair.

@@ -23,12 +23,10 @@ void add_pieces(const KernelCall& call, const RowPieces& pieces, std::size_t fir
   const std::int64_t width = pieces.width;
   const auto outputs = static_cast<std::int64_t>(call.outputs.size() - first);
   const auto* const sums = reinterpret_cast<const double*>(call.workspace);
-  call.team->parallel_for(outputs * width, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      double sum = 0;
-      for (std::int64_t p = 0; p < pieces.count; ++p) sum += sums[p * 2 * width + i];
-      put_element(call.outputs[first + (i < width ? 0 : 1)], i % width, sum);
-    }
+  call.team->for_each(outputs * width, kGrain, [&](std::int64_t i) {
+    double sum = 0;
+    for (std::int64_t p = 0; p < pieces.count; ++p) sum += sums[p * 2 * width + i];
+    put_element(call.outputs[first + (i < width ? 0 : 1)], i % width, sum);
   });
 }
 

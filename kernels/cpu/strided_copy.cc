@@ -42,14 +42,11 @@ void copy_lines(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTe
   const std::int64_t piece = std::min<std::int64_t>(line, 64 * 1024 / sizeof(T));
   const std::int64_t per_line = (line + piece - 1) / piece;
   const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / (piece * sizeof(T)));
-  team.parallel_for(
-      plan.elements / line * per_line, grain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t l = i / per_line, start = i % per_line * piece;
-          copy_line(dst + l * line + start, src + source_of(plan, outer, l) + start * stride,
-                    std::min(piece, line - start), stride);
-        }
-      });
+  team.for_each(plan.elements / line * per_line, grain, [&](std::int64_t i) {
+    const std::int64_t l = i / per_line, start = i % per_line * piece;
+    copy_line(dst + l * line + start, src + source_of(plan, outer, l) + start * stride,
+              std::min(piece, line - start), stride);
+  });
 }
 
 /// dst[i·dst_stride + j] = src[j·src_stride + i] for i < rows, j < columns, both at most kTile:
@@ -128,12 +125,10 @@ void copy_tiles(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTe
   const std::int64_t count = plan.elements / (rows * columns) * blocks(rows) * blocks(columns);
   const std::int64_t block_bytes = std::min(kBlock, rows) * std::min(kBlock, columns) * sizeof(T);
   const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / block_bytes);
-  team.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b) {
-      const Block block = block_at(plan, b);
-      copy_block(dst + block.to, dst_stride, src + block.from, src_stride,
-                 std::min(kBlock, rows - block.row), std::min(kBlock, columns - block.column));
-    }
+  team.for_each(count, grain, [&](std::int64_t b) {
+    const Block block = block_at(plan, b);
+    copy_block(dst + block.to, dst_stride, src + block.from, src_stride,
+               std::min(kBlock, rows - block.row), std::min(kBlock, columns - block.column));
   });
 }
 

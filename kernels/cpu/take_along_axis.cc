@@ -40,16 +40,14 @@ void take(const KernelCall& call) {
   const T* const from = call.inputs[0].as<T>();
   const auto* const ids = call.inputs[1].as<std::int32_t>();
   T* const to = call.outputs[0].as<T>();
-  call.team->parallel_for(y.outer * y.extent, kGrain / std::max<std::int64_t>(1, y.inner) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t row = begin; row < end; ++row) {
-                              const T* const line = from + row / y.extent * x.extent * x.inner;
-                              for (std::int64_t i = 0; i < y.inner; ++i) {
-                                const std::int64_t at = row * y.inner + i, e = held.local(ids[at]);
-                                to[at] = e >= 0 ? line[e * x.inner + i] : T();
-                              }
-                            }
-                          });
+  call.team->for_each(y.outer * y.extent, kGrain / std::max<std::int64_t>(1, y.inner) + 1,
+                      [&](std::int64_t row) {
+                        const T* const line = from + row / y.extent * x.extent * x.inner;
+                        for (std::int64_t i = 0; i < y.inner; ++i) {
+                          const std::int64_t at = row * y.inner + i, e = held.local(ids[at]);
+                          to[at] = e >= 0 ? line[e * x.inner + i] : T();
+                        }
+                      });
 }
 
 void run_take(const KernelCall& call) {
@@ -72,21 +70,18 @@ void add_up(const KernelCall& call, S* sums) {
   const auto* const ids = call.inputs[1].as<std::int32_t>();
   const std::int64_t blocks = (dx.inner + kColumns - 1) / kColumns;
   const std::int64_t work = std::min(kColumns, dx.inner) * (dx.extent + dy.extent);
-  call.team->parallel_for(
-      dx.outer * blocks, kGrain / std::max<std::int64_t>(1, work) + 1,
-      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t task = begin; task < end; ++task) {
-          const std::int64_t o = task / blocks, first = task % blocks * kColumns,
-                             last = std::min(dx.inner, first + kColumns);
-          S* const line = sums + o * dx.extent * dx.inner;
-          for (std::int64_t e = 0; e < dx.extent; ++e)
-            std::fill(line + e * dx.inner + first, line + e * dx.inner + last, S(0));
-          for (std::int64_t j = 0; j < dy.extent; ++j)
-            for (std::int64_t i = first; i < last; ++i) {
-              const std::int64_t at = (o * dy.extent + j) * dy.inner + i, e = held.local(ids[at]);
-              if (e >= 0) line[e * dx.inner + i] += static_cast<S>(widen(from[at]));
-            }
-        }
+  call.team->for_each(
+      dx.outer * blocks, kGrain / std::max<std::int64_t>(1, work) + 1, [&](std::int64_t task) {
+        const std::int64_t o = task / blocks, first = task % blocks * kColumns,
+                           last = std::min(dx.inner, first + kColumns);
+        S* const line = sums + o * dx.extent * dx.inner;
+        for (std::int64_t e = 0; e < dx.extent; ++e)
+          std::fill(line + e * dx.inner + first, line + e * dx.inner + last, S(0));
+        for (std::int64_t j = 0; j < dy.extent; ++j)
+          for (std::int64_t i = first; i < last; ++i) {
+            const std::int64_t at = (o * dy.extent + j) * dy.inner + i, e = held.local(ids[at]);
+            if (e >= 0) line[e * dx.inner + i] += static_cast<S>(widen(from[at]));
+          }
       });
 }
 

@@ -30,19 +30,16 @@ void find_largest(const KernelCall& call) {
   const Lines x(call.inputs[0].type, call.attributes->integer("axis"));
   const T* const from = call.inputs[0].as<T>();
   auto* const to = call.outputs[0].as<std::int32_t>();
-  call.team->parallel_for(x.outer * x.inner, kGrain / std::max<std::int64_t>(1, x.extent) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t c = begin; c < end; ++c) {
-                              const T* const line =
-                                  from + c / x.inner * x.extent * x.inner + c % x.inner;
-                              std::int64_t best = 0;
-                              for (std::int64_t e = 1; e < x.extent; ++e)
-                                if (kernels::comes_before(widen(line[e * x.inner]), e,
-                                                          widen(line[best * x.inner]), best, true))
-                                  best = e;
-                              to[c] = static_cast<std::int32_t>(best);
-                            }
-                          });
+  call.team->for_each(x.outer * x.inner, kGrain / std::max<std::int64_t>(1, x.extent) + 1,
+                      [&](std::int64_t c) {
+                        const T* const line = from + c / x.inner * x.extent * x.inner + c % x.inner;
+                        std::int64_t best = 0;
+                        for (std::int64_t e = 1; e < x.extent; ++e)
+                          if (kernels::comes_before(widen(line[e * x.inner]), e,
+                                                    widen(line[best * x.inner]), best, true))
+                            best = e;
+                        to[c] = static_cast<std::int32_t>(best);
+                      });
 }
 
 void run_argmax(const KernelCall& call) {

@@ -22,16 +22,11 @@ void run_write_rows(const KernelCall& call) {
   const auto* const positions = call.inputs[2].as<std::int32_t>();
   if (y.data != x.data) copy_shared(x, y, *call.team);
   const std::int64_t all = s.batch * s.count;
-  call.team->parallel_for(all, kGrain / std::max<std::int64_t>(1, s.bytes) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t i = begin; i < end; ++i) {
-                              const std::int64_t b = i / s.count,
-                                                 place = positions[b] + i % s.count;
-                              if (place >= 0 && place < s.extent)
-                                std::copy_n(rows.data + i * s.bytes, s.bytes,
-                                            y.data + (b * s.extent + place) * s.bytes);
-                            }
-                          });
+  call.team->for_each(all, kGrain / std::max<std::int64_t>(1, s.bytes) + 1, [&](std::int64_t i) {
+    const std::int64_t b = i / s.count, place = positions[b] + i % s.count;
+    if (place >= 0 && place < s.extent)
+      std::copy_n(rows.data + i * s.bytes, s.bytes, y.data + (b * s.extent + place) * s.bytes);
+  });
 }
 
 }  // namespace

@@ -35,6 +35,13 @@ class ThreadTeam {
         },
         const_cast<void*>(static_cast<const void*>(&body)));
   }
+  /// Calls body(i) for every i of [0, n), in such slices.
+  template <class Body>
+  void for_each(std::int64_t n, std::int64_t grain, const Body& body) {
+    parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) body(i);
+    });
+  }
 
  private:
   void run(std::int64_t n, std::int64_t grain, void (*body)(void*, std::int64_t, std::int64_t),

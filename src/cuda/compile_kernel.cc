@@ -167,9 +167,7 @@ void compile_kernels(std::vector<std::string> sources, int architecture) {
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   const auto count = static_cast<std::int64_t>(sources.size());
   ThreadTeam team(static_cast<int>(std::clamp<std::int64_t>(count, 1, usable_cores())));
-  team.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) compile_kernel(sources[i], architecture);
-  });
+  team.for_each(count, 1, [&](std::int64_t i) { compile_kernel(sources[i], architecture); });
 }
 
 }  // namespace alpa::cuda

@@ -386,11 +386,9 @@ std::vector<DeviceProgram> lower_classes(const spmd::SpmdProgram& program, bool 
   const std::vector<std::vector<int>> classes = device_classes(program, facts.messages, state);
   std::vector<DeviceProgram> programs(classes.size());
   ThreadTeam team(std::min(static_cast<int>(classes.size()), usable_cores()));
-  team.parallel_for(static_cast<std::int64_t>(classes.size()), 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t i = begin; i < end; ++i)
-                        programs[i] = lower(facts, classes[i].front(), rules, state);
-                    });
+  team.for_each(static_cast<std::int64_t>(classes.size()), 1, [&](std::int64_t i) {
+    programs[i] = lower(facts, classes[i].front(), rules, state);
+  });
   return programs;
 }
 

@@ -22,9 +22,8 @@ class HostCopies {
   }
   void run() const {
     ThreadTeam team(std::min<int>(usable_cores(), std::max<int>(1, std::ssize(pieces_))));
-    team.parallel_for(std::ssize(pieces_), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        std::memcpy(pieces_[i].to, pieces_[i].from, static_cast<std::size_t>(pieces_[i].bytes));
+    team.for_each(std::ssize(pieces_), 1, [&](std::int64_t i) {
+      std::memcpy(pieces_[i].to, pieces_[i].from, static_cast<std::size_t>(pieces_[i].bytes));
     });
   }
 
