@@ -224,7 +224,7 @@ if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
     -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
     -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
   set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
-  # The same project with alpa as a part of it. Its program is linked with the libraries of this build; with the label slow
+  # The same project with alpa as a part of it. Its program is linked with the libraries of this build; at night
   # all of alpa is built, too.
   foreach(entry fetch_content:OFF add_subdirectory:ON)
     string(REGEX MATCH "^(.*):(.*)$" entry ${entry})
@@ -233,10 +233,12 @@ if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
       -DDATA=$<TARGET_FILE:alpa_data> -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
     set_tests_properties(package/${CMAKE_MATCH_1} PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
   endforeach()
-  add_test(NAME package/fetch_content_slow COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR}
-    -DWORK=${PROJECT_BINARY_DIR}/fetch_content_built -DVERSION=${PROJECT_VERSION}
-    -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
-  set_tests_properties(package/fetch_content_slow PROPERTIES LABELS slow TIMEOUT 7200 PROCESSORS 2)
+  if(DEFINED ENV{ALPA_NIGHTLY})
+    add_test(NAME package/fetch_content_built COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR}
+      -DWORK=${PROJECT_BINARY_DIR}/fetch_content_built -DVERSION=${PROJECT_VERSION}
+      -P ${PROJECT_SOURCE_DIR}/tests/package/check_sources.cmake)
+    set_tests_properties(package/fetch_content_built PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2)
+  endif()
 endif()
 
 if(ALPA_FUZZ)
@@ -324,10 +326,10 @@ if(ALPA_BUILD_BINDINGS AND Python3_Interpreter_FOUND AND NOT ALPA_SANITIZE)
   set_tests_properties(bindings/libraries PROPERTIES LABELS bindings TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
-# A Slurm of this machine; skipped where there is none.
-if(TARGET alpa_mpi AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SANITIZE)
-  add_test(NAME scripts/slurm_check_slow COMMAND ${PROJECT_SOURCE_DIR}/scripts/slurm_check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-  set_tests_properties(scripts/slurm_check_slow PROPERTIES LABELS slow TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2
+# A Slurm of this machine, at night; skipped where there is none.
+if(DEFINED ENV{ALPA_NIGHTLY} AND TARGET alpa_mpi AND ALPA_BUILD_TOOLS AND ALPA_BUILD_EXAMPLES AND NOT ALPA_SANITIZE)
+  add_test(NAME scripts/slurm_check COMMAND ${PROJECT_SOURCE_DIR}/scripts/slurm_check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  set_tests_properties(scripts/slurm_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2
     SKIP_RETURN_CODE 77)
 endif()
 

@@ -1,10 +1,14 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
-# "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
+# "<folder>/<x>" with the label <folder>. Where ALPA_NIGHTLY is set, as scripts/test --all sets it, tests do more
+# (tests/support/nightly.h) and may take longer.
 # Files named cuda… of tests/{api,equivalence,runtime} ask whether there is CUDA; they run again with the emulation of one
 # card and of eight, as <folder>_emulated/<x>_<cards>.
 # Folders named cuda… are linked with libalpa_cuda.so and exist where that does; a second time, as <folder>_emulated,
 # they are linked with libalpa_cuda_emulated.so (tests/emulation), everywhere.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
+if(DEFINED ENV{ALPA_NIGHTLY})
+  set(ALPA_TEST_TIMEOUT 7200)
+endif()
 
 add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
 target_link_libraries(alpa_test_main PUBLIC doctest::doctest PRIVATE alpa_settings)
@@ -22,13 +26,10 @@ target_include_directories(alpa_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_options(alpa_test_support PRIVATE ${ALPA_PROGRAM_OPTIONS})
 target_link_libraries(alpa_test_support PUBLIC alpa PRIVATE alpa_settings Threads::Threads)
 
-# alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED cards] [TIMEOUT seconds]): the cases of one file. EMULATED: the program
-# loads the emulated CUDA library, with so many cards.
+# alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED cards]): the cases of one file. EMULATED: the program loads the emulated
+# CUDA library, with so many cards.
 function(alpa_add_test entry program file labels)
-  cmake_parse_arguments(PARSE_ARGV 4 arg "" "EMULATED;TIMEOUT" "")
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT ${ALPA_TEST_TIMEOUT})
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 4 arg "" "EMULATED" "")
   # What CUDA compiles and measures at run time is kept beside the build, not in the user's home.
   set(environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
   set(excluded "")
@@ -40,7 +41,7 @@ function(alpa_add_test entry program file labels)
   add_test(NAME ${entry} COMMAND ${program} --no-intro "--source-file=*/${file}" ${excluded})
   # A file whose cases all vanished must not pass: doctest itself is content with zero of them. One whose cases all
   # returned before they asserted anything, for want of a device or a tool, is reported as skipped; not one that threw.
-  set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+  set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${ALPA_TEST_TIMEOUT}
     ENVIRONMENT "${environment}" FAIL_REGULAR_EXPRESSION "test cases: +0 "
     SKIP_REGULAR_EXPRESSION "[|] +0 failed [|][^\n]*\n[^\n]*assertions: +0 ")
 endfunction()
@@ -91,9 +92,7 @@ function(alpa_add_test_folder folder)
   foreach(source ${sources})
     get_filename_component(file ${source} NAME_WE)
     string(REGEX REPLACE "_test$" "" entry ${file})
-    if(entry MATCHES "_slow$")
-      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc slow TIMEOUT 7200)
-    elseif(name MATCHES "_emulated$")
+    if(name MATCHES "_emulated$")
       alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc ${name} EMULATED 1)
     elseif(entry MATCHES "^cuda" AND folder MATCHES "^(api|equivalence|runtime)$")
       alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc "${name};cuda")

@@ -1,5 +1,5 @@
 #pragma once
-/// A covering set of the full product (mlp_slow_test.cc): every mesh with every method, number of
+/// A covering set of the full product (covering_test.cc): every mesh with every method, number of
 /// micro-batches and element type; number of layers, trait and optimizer take turns, so that every
 /// pair of values of any two factors occurs.
 #include <array>

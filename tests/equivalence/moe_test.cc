@@ -1,6 +1,6 @@
 // A decoder with experts as users write it, spread over 1 to 8 devices, against one device. Uneven
 // on most meshes: 6 experts, 12 sequences of 5 tokens in groups of 15, 11 words. The whole product
-// is in zoo_slow_test.cc.
+// is in zoo_test.cc.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 

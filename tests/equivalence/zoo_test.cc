@@ -1,11 +1,12 @@
-// Every model of models/ under some methods and devices against one device; zoo_slow_test.cc has
-// the whole product. Extents that meshes do not divide.
+// Every model of models/ under some methods and devices against one device, at night under all.
+// Extents that meshes do not divide.
 #include "equivalence/zoo.h"
 
 #include <doctest/doctest.h>
 
 #include "alpa/models/gpt.h"
 #include "src/ops/all_ops.h"
+#include "support/nightly.h"
 
 namespace zoo_test {
 
@@ -22,6 +23,26 @@ void check_some_ways(const std::string& name) {
   check_like_one_device(model, ShardParallel{.mesh_shape = {2, 2}}, Cluster::local(4), 4);
   check_like_one_device(model, PipeshardParallel{}, Cluster::local(3), 4);
   check_like_one_device(model, ShardParallel{}, Cluster::local(3), 1, bf16_mixed);
+}
+
+void check_all_ways(const std::string& name, Precision precision) {
+  const ZooModel& model = zoo_model(name);
+  for (int micro_batches : {1, 4})
+    for (int devices = 1; devices <= 8; ++devices) {
+      const auto check = [&](const Method& method) {
+        check_like_one_device(model, method, Cluster::local(devices), micro_batches, precision);
+      };
+      const int rows = 12 / micro_batches;
+      for (const char* method : {"data", "zero2", "zero3"})
+        if (devices <= rows) check(parse_method(method));
+      check(ShardParallel{});
+      if (devices > 1) check(PipeshardParallel{});
+      for (int pipeline : {1, 2})
+        for (int tensor : {1, 2, 4})
+          if (const int data = devices / (pipeline * tensor);
+              data * pipeline * tensor == devices && data <= rows)
+            check(parallel_3d(data, tensor, pipeline));
+    }
 }
 
 /// A GPT of one block on one sequence, so that a plan has other extents to split than the batch.
@@ -110,5 +131,13 @@ TEST_CASE("BERT with ignored labels and dropout trains as on one device") {
 }
 TEST_CASE("ViT trains as on one device") { check_some_ways("vit"); }
 TEST_CASE("a Wide-ResNet trains as on one device") { check_some_ways("wide_resnet"); }
+
+TEST_CASE("all ways to train a model" * doctest::skip(!is_nightly())) {
+  for (const char* name : {"gpt", "llama", "moe", "bert", "vit", "wide_resnet"})
+    for (const Precision precision : {Precision::as_written, bf16_mixed}) {
+      CAPTURE(name);
+      check_all_ways(name, precision);
+    }
+}
 
 }  // namespace zoo_test

@@ -1,6 +1,7 @@
 /// A deadline is a deadline, and every descent descends.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <ctime>
 
 #include "../../src/ilp/search/dive.h"
@@ -9,6 +10,7 @@
 #include "large_problem.h"
 #include "src/ilp/solve.h"
 #include "support/error_text.h"
+#include "support/nightly.h"
 
 namespace alpa::ilp::deadline_test {
 namespace {
@@ -123,6 +125,21 @@ TEST_CASE(
     }
   }
   CHECK(improved >= testing::kKinds);
+}
+
+TEST_CASE(
+    "with limits of 0.01 to 5 seconds no large random problem is answered more than a second "
+    "late" *
+    doctest::skip(!alpa::testing::is_nightly())) {
+  testing::Draw draw{std::mt19937_64(20'26)};
+  for (int number = 0; number < 20 * testing::kKinds; ++number) {
+    const double limit = 0.01 * std::pow(500, draw.below(1001) / 1000.0);
+    const testing::Large large = testing::large_problem(9000 + number, number, draw.between(1, 60));
+    CAPTURE(number);
+    CAPTURE(large.kind);
+    CAPTURE(limit);
+    CHECK(testing::seconds_beyond(large.problem, limit) < 1);
+  }
 }
 
 }  // namespace

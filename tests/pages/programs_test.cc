@@ -12,6 +12,7 @@
 
 #include "alpa/mesh/cluster.h"
 #include "pages/commands.h"
+#include "support/nightly.h"
 
 namespace programs_test {
 
@@ -65,10 +66,11 @@ TEST_CASE("the program of every page prints what the page says") {
 }
 
 #if ALPA_PAGE_COMMANDS  // the programs are built
-TEST_CASE("the commands of every page succeed, with smaller models and less time than the page's") {
-  alpa::testing::check_commands({{" gpt 125M ", " gpt tiny "},
-                                 {" --model 2.4B ", " --model tiny "},
-                                 {" --time-limit 12 ", " --time-limit 2 "}});
+TEST_CASE("the commands of every page succeed, by day with smaller models and less time") {
+  const std::vector<alpa::testing::Replaced> smaller = {{" gpt 125M ", " gpt tiny "},
+                                                        {" --model 2.4B ", " --model tiny "},
+                                                        {" --time-limit 12 ", " --time-limit 2 "}};
+  alpa::testing::check_commands(alpa::testing::sampled(smaller, {}));
 }
 #endif
 

@@ -4,6 +4,7 @@
 
 #include "processes/wire_contract.h"
 #include "support/mpirun.h"
+#include "support/nightly.h"
 
 namespace mpi_wire_test {
 
@@ -88,6 +89,16 @@ TEST_CASE("a launcher that MPI does not know is an error") {
   CHECK_MESSAGE(output.text.find("failed: PMI started 4 processes, this is number 1, but MPI says "
                                  "that it is number 0 of 1: ") != std::string::npos,
                 output.text);
+}
+
+/// They take 9 GB of memory.
+TEST_CASE("messages of more than 2^31 bytes arrive whole" * doctest::skip(!is_nightly())) {
+  if (skipped()) return;
+  for (const std::int64_t bytes : {(std::int64_t{1} << 30) + 1, (std::int64_t{1} << 31) + 5}) {
+    const ProgramOutput output = run_under_mpirun(2, ALPA_PROCESS_PROGRAMS "/processes_wire_checks",
+                                                  {fmt::format("bytes {}", bytes)}, {}, 1000);
+    CHECK_MESSAGE(output.status == 0, output.text);
+  }
 }
 
 }  // namespace mpi_wire_test

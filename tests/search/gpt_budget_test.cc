@@ -1,11 +1,14 @@
-// Memory budgets on GPT-like stacks, whose programs with memory are too large to be solved at once.
+// Memory budgets on GPT-like stacks, whose programs with memory are too large to be solved at once;
+// at night stacks of 96 layers without a budget.
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "alpa/parallelize.h"
 #include "search/gpt_plans.h"
 #include "support/error_text.h"
+#include "support/nightly.h"
 
 namespace gpt_budget_test {
 
@@ -21,6 +24,22 @@ CompiledStep planned(int layers, ShardParallel method) {
 
 std::int64_t share_of(std::int64_t bytes, double share) {
   return static_cast<std::int64_t>(share * static_cast<double>(bytes));
+}
+
+void check_96_layers(const Cluster& cluster, const std::vector<int>& shape, std::int64_t batch) {
+  const TrainingStep step = gpt_step({.layers = 96, .batch = batch});
+  const auto start = std::chrono::steady_clock::now();
+  const CompiledStep planned = plan_only(step, ShardParallel{.mesh_shape = shape}, cluster);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const PlanCost& cost = planned.plan.cost;
+  MESSAGE(shape_text(planned.plan.sharding().mesh), ": ", cost.objective_seconds * 1e3, " ms, gap ",
+          100 * cost.gap(), " %, planned in ", seconds, " s");
+  CHECK(seconds < 60);  // on an idle machine
+  CHECK(cost.objective_seconds <= least_restricted_seconds(planned.graph,
+                                                           planned.plan.sharding().mesh,
+                                                           cost::CostModel::of(cluster)) *
+                                      (1 + 1e-4));
 }
 
 }  // namespace
@@ -84,6 +103,13 @@ TEST_CASE(
               .find(fmt::format("the smallest plan found takes {} bytes", error.smallest_bytes)) !=
           std::string::npos);
   }
+}
+
+TEST_CASE("96 GPT-like layers are planned within the time limit, no worse than data parallelism" *
+          doctest::skip(!is_nightly())) {
+  check_96_layers(gpu_cluster(1, 8), {8}, 32);
+  check_96_layers(gpu_cluster(1, 8), {2, 4}, 32);
+  check_96_layers(gpu_cluster(8, 8), {8, 8}, 64);
 }
 
 }  // namespace gpt_budget_test
