@@ -153,7 +153,7 @@ ALPA_INLINE void transpose_square(typename V::Vector* lines) {
 #pragma GCC unroll 8
     for (int i = 0; i < half; ++i)
       interleave<V>(next[2 * i], next[2 * i + 1], lines[i], lines[i + half],
-                    typename LanesBelow<n>::Numbers{});
+                    std::make_integer_sequence<int, n>{});
 #pragma GCC unroll 16
     for (int i = 0; i < n; ++i) lines[i] = next[i];
   }

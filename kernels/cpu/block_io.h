@@ -85,6 +85,12 @@ inline Division divide(std::int64_t a, std::int64_t b) {
   return {x / y, x % y};
 }
 
+/// Runs a call in the type of computation: double for f64, else float.
+template <void (*in_float)(const KernelCall&), void (*in_double)(const KernelCall&)>
+void run_floating(const KernelCall& call) {
+  (call.outputs[0].type.dtype == f64 ? in_double : in_float)(call);
+}
+
 /// A scalar operand.
 inline double load_scalar(const KernelTensor& tensor) { return element(tensor, 0); }
 

@@ -105,7 +105,7 @@ void run_gradient(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef cross_entropy{run_sums, nullptr, nullptr};
-const KernelDef cross_entropy_grad{run_gradient, nullptr, nullptr};
+const KernelDef cross_entropy{run_sums};
+const KernelDef cross_entropy_grad{run_gradient};
 
 }  // namespace alpa::cpu

@@ -88,6 +88,6 @@ void run_cumulative_sum(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef cumulative_sum{run_cumulative_sum, nullptr, nullptr};
+const KernelDef cumulative_sum{run_cumulative_sum};
 
 }  // namespace alpa::cpu

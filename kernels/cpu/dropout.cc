@@ -34,12 +34,8 @@ void run_as(const KernelCall& call) {
   });
 }
 
-void run_dropout(const KernelCall& call) {
-  call.inputs[0].type.dtype == f64 ? run_as<double>(call) : run_as<float>(call);
-}
-
 }  // namespace
 
-const KernelDef dropout{run_dropout, nullptr, nullptr};
+const KernelDef dropout{run_floating<run_as<float>, run_as<double>>};
 
 }  // namespace alpa::cpu

@@ -97,7 +97,7 @@ constexpr KernelDef kGradAtOnce{run_embedding_grad, nullptr, grad_workspace};
 
 }  // namespace
 
-const KernelDef embedding{run_embedding, nullptr, nullptr};
+const KernelDef embedding{run_embedding};
 const KernelDef embedding_grad = in_chunks<kGradAtOnce>;
 
 }  // namespace alpa::cpu

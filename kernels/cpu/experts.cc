@@ -138,18 +138,6 @@ void multiply_rows(const KernelCall& call) {
   });
 }
 
-void run_dispatch(const KernelCall& call) {
-  call.outputs[0].type.dtype == f64 ? dispatch_rows<double>(call) : dispatch_rows<float>(call);
-}
-
-void run_combine(const KernelCall& call) {
-  call.outputs[0].type.dtype == f64 ? combine_rows<double>(call) : combine_rows<float>(call);
-}
-
-void run_products(const KernelCall& call) {
-  call.outputs[0].type.dtype == f64 ? multiply_rows<double>(call) : multiply_rows<float>(call);
-}
-
 std::int64_t dispatch_workspace(const KernelCall& call) {
   return buckets_bytes(kernels::experts_shape(call.inputs.at(1), call.outputs.at(0)).rows(),
                        call.inputs[1].type.elements());
@@ -157,8 +145,9 @@ std::int64_t dispatch_workspace(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef dispatch{run_dispatch, nullptr, dispatch_workspace};
-const KernelDef combine{run_combine, nullptr, nullptr};
-const KernelDef expert_products{run_products, nullptr, nullptr};
+const KernelDef dispatch{run_floating<dispatch_rows<float>, dispatch_rows<double>>, nullptr,
+                         dispatch_workspace};
+const KernelDef combine{run_floating<combine_rows<float>, combine_rows<double>>};
+const KernelDef expert_products{run_floating<multiply_rows<float>, multiply_rows<double>>};
 
 }  // namespace alpa::cpu

@@ -86,9 +86,9 @@ void run_uniform(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef constant{run_constant, nullptr, nullptr};
-const KernelDef iota{run_iota, nullptr, nullptr};
-const KernelDef random_normal{run_normal, nullptr, nullptr};
-const KernelDef random_uniform{run_uniform, nullptr, nullptr};
+const KernelDef constant{run_constant};
+const KernelDef iota{run_iota};
+const KernelDef random_normal{run_normal};
+const KernelDef random_uniform{run_uniform};
 
 }  // namespace alpa::cpu

@@ -61,11 +61,6 @@ void run_rows(const KernelCall& call) {
                       [&](std::int64_t row) { normalize_row<T, kind>(call, row, width, epsilon); });
 }
 
-template <Norm kind>
-void run_norm(const KernelCall& call) {
-  call.inputs[0].type.dtype == f64 ? run_rows<double, kind>(call) : run_rows<float, kind>(call);
-}
-
 /// How the rows of a backward call are cut.
 RowPieces pieces_of(const KernelCall& call) {
   return row_pieces(call.inputs[3].type.elements(), call.inputs[2].type.elements(),
@@ -128,9 +123,10 @@ constexpr KernelDef kGradAtOnce{run_norm_grad<kind>, nullptr, grad_workspace};
 
 }  // namespace
 
-const KernelDef layer_norm{run_norm<Norm::layer>, nullptr, nullptr};
+const KernelDef layer_norm{
+    run_floating<run_rows<float, Norm::layer>, run_rows<double, Norm::layer>>};
 const KernelDef layer_norm_grad = in_chunks<kGradAtOnce<Norm::layer>>;
-const KernelDef rms_norm{run_norm<Norm::rms>, nullptr, nullptr};
+const KernelDef rms_norm{run_floating<run_rows<float, Norm::rms>, run_rows<double, Norm::rms>>};
 const KernelDef rms_norm_grad = in_chunks<kGradAtOnce<Norm::rms>>;
 
 }  // namespace alpa::cpu

@@ -110,16 +110,9 @@ void grad_of_max(const KernelCall& call) {
       });
 }
 
-void run_max_pool(const KernelCall& call) {
-  call.inputs[0].type.dtype == f64 ? max_of_windows<double>(call) : max_of_windows<float>(call);
-}
-void run_max_pool_grad(const KernelCall& call) {
-  call.inputs[0].type.dtype == f64 ? grad_of_max<double>(call) : grad_of_max<float>(call);
-}
-
 }  // namespace
 
-const KernelDef max_pool{run_max_pool, nullptr, nullptr};
-const KernelDef max_pool_grad{run_max_pool_grad, nullptr, nullptr};
+const KernelDef max_pool{run_floating<max_of_windows<float>, max_of_windows<double>>};
+const KernelDef max_pool_grad{run_floating<grad_of_max<float>, grad_of_max<double>>};
 
 }  // namespace alpa::cpu

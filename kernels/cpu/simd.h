@@ -3,6 +3,7 @@
 /// wide as the instruction set this file is compiled for. Everything has internal linkage or lives
 /// in namespace ALPA_ISA, so that no two instruction sets share a function.
 #include <cstdint>
+#include <utility>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -297,20 +298,10 @@ ALPA_INLINE double total(F64 x) {
   return x.v[0];
 }
 
-/// Numbers of lanes.
-template <int... i>
-struct LaneNumbers {};
-template <int n, int... i>
-struct LanesBelow : LanesBelow<n - 1, n - 1, i...> {};
-template <int... i>
-struct LanesBelow<0, i...> {
-  using Numbers = LaneNumbers<i...>;
-};
-
 /// Lanes of a and b in turn: of their lower halves, and of their upper ones.
 template <class V, int... i>
 ALPA_INLINE void interleave(typename V::Vector& low, typename V::Vector& high, typename V::Vector a,
-                            typename V::Vector b, LaneNumbers<i...>) {
+                            typename V::Vector b, std::integer_sequence<int, i...>) {
   constexpr int half = V::lanes / 2;
   low = __builtin_shufflevector(a, b, (i % 2 * V::lanes + i / 2)...);
   high = __builtin_shufflevector(a, b, (i % 2 * V::lanes + i / 2 + half)...);

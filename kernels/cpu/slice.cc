@@ -131,7 +131,7 @@ void run_concatenate(const KernelCall& call) {
 }  // namespace
 
 const KernelDef slice{run_slice, prepare_slice, nullptr};
-const KernelDef pad{run_pad, nullptr, nullptr};
-const KernelDef concatenate{run_concatenate, nullptr, nullptr};
+const KernelDef pad{run_pad};
+const KernelDef concatenate{run_concatenate};
 
 }  // namespace alpa::cpu

@@ -112,7 +112,7 @@ std::int64_t take_grad_workspace(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef take_along_axis{run_take, nullptr, nullptr};
+const KernelDef take_along_axis{run_take};
 const KernelDef take_along_axis_grad{run_take_grad, nullptr, take_grad_workspace};
 
 }  // namespace alpa::cpu

@@ -7,23 +7,13 @@
 #include "kernels/cpu/lines.h"
 #include "kernels/order.h"
 #include "src/base/thread_team.h"
+#include "src/tensor/storage.h"
 
 namespace alpa::cpu {
 namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  ///< elements worth a thread
 constexpr std::int64_t kInserted = 32;      ///< most elements that are kept by insertion
-
-template <class Visit>
-void with_stored(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case bf16: return visit(Bf16());
-    case f16: return visit(F16());
-    case f64: return visit(double());
-    case i32: return visit(std::int32_t());
-    default: return visit(float());
-  }
-}
 
 template <class T>
 void find_largest(const KernelCall& call) {
@@ -43,7 +33,7 @@ void find_largest(const KernelCall& call) {
 }
 
 void run_argmax(const KernelCall& call) {
-  with_stored(call.inputs[0].type.dtype, [&](auto t) { find_largest<decltype(t)>(call); });
+  with_storage_type(call.inputs[0].type.dtype, [&](auto t) { find_largest<decltype(t)>(call); });
 }
 
 // ---- top_k
@@ -93,7 +83,7 @@ void run_top_k(const KernelCall& call) {
   const std::int64_t extent = x.back(), k = call.attributes->integer("k"),
                      rows = num_elements({x.begin(), x.end() - 1});
   call.team->parallel_for(rows, kGrain / extent + 1, [&](std::int64_t begin, std::int64_t end) {
-    with_stored(call.inputs[0].type.dtype, [&](auto t) {
+    with_storage_type(call.inputs[0].type.dtype, [&](auto t) {
       for (std::int64_t r = begin; r < end; ++r) order_row<decltype(t)>(call, r, k, extent);
     });
   });
@@ -108,7 +98,7 @@ std::int64_t top_k_workspace(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef argmax{run_argmax, nullptr, nullptr};
+const KernelDef argmax{run_argmax};
 const KernelDef top_k{run_top_k, nullptr, top_k_workspace};
 
 }  // namespace alpa::cpu

@@ -52,6 +52,6 @@ void run_reshape(const KernelCall& call) {
 
 const KernelDef transpose{run_copy, prepare_transpose, nullptr};
 const KernelDef broadcast{run_copy, prepare_broadcast, nullptr};
-const KernelDef reshape{run_reshape, nullptr, nullptr};
+const KernelDef reshape{run_reshape};
 
 }  // namespace alpa::cpu

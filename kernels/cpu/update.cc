@@ -160,8 +160,8 @@ void run_add(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef multi_tensor_add{run_add, nullptr, nullptr};
-const KernelDef multi_tensor_adam{run_adam, nullptr, nullptr};
-const KernelDef multi_tensor_sgd{run_sgd, nullptr, nullptr};
+const KernelDef multi_tensor_add{run_add};
+const KernelDef multi_tensor_adam{run_adam};
+const KernelDef multi_tensor_sgd{run_sgd};
 
 }  // namespace alpa::cpu

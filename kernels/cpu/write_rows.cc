@@ -31,6 +31,6 @@ void run_write_rows(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef write_rows{run_write_rows, nullptr, nullptr};
+const KernelDef write_rows{run_write_rows};
 
 }  // namespace alpa::cpu
