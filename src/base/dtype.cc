@@ -5,19 +5,13 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/base/name_table.h"
 
 namespace alpa {
 
 std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::bf16: return "bf16";
-    case DType::f16: return "f16";
-    case DType::f64: return "f64";
-    case DType::i32: return "i32";
-    case DType::u8: return "u8";
-  }
-  bug("no element type has the number {}", static_cast<int>(dtype));
+  constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "f64", "i32", "u8"};
+  return name_in(kNames, dtype, "element type");
 }
 
 DType parse_dtype(std::string_view name) {

@@ -7,7 +7,6 @@
 #include "loaded_device.h"
 #include "src/base/exception_text.h"
 #include "src/runtime/stall.h"
-#include "src/runtime/stall_of_all.h"
 
 namespace alpa::cuda {
 

@@ -5,6 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/base/name_table.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
 
@@ -121,24 +122,14 @@ std::string_view name_of(StateRole role) {
 }
 
 std::string_view name_of(InputKind kind) {
-  switch (kind) {
-    case InputKind::batch: return "batch";
-    case InputKind::state: return "state";
-    case InputKind::accumulator: return "accumulator";
-    case InputKind::shared: return "shared";
-    case InputKind::scalar: return "scalar";
-    case InputKind::boundary: return "boundary";
-  }
-  bug("unknown input kind {}", static_cast<int>(kind));
+  constexpr std::string_view kNames[] = {"batch",  "state",  "accumulator",
+                                         "shared", "scalar", "boundary"};
+  return name_in(kNames, kind, "input kind");
 }
 
 std::string_view name_of(Region region) {
-  switch (region) {
-    case Region::forward: return "forward";
-    case Region::backward: return "backward";
-    case Region::apply: return "apply";
-  }
-  bug("unknown region {}", static_cast<int>(region));
+  constexpr std::string_view kNames[] = {"forward", "backward", "apply"};
+  return name_in(kNames, region, "region");
 }
 
 }  // namespace alpa

@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "region_rules.h"
+#include "src/base/name_table.h"
 #include "src/base/wildcard.h"
 #include "src/ir/early_sums.h"
 #include "src/ir/input.h"
@@ -17,13 +18,8 @@ namespace alpa {
 namespace {
 
 std::string_view name_of(Initializer::Kind kind) {
-  switch (kind) {
-    case Initializer::Kind::constant: return "constant";
-    case Initializer::Kind::normal: return "normal";
-    case Initializer::Kind::uniform: return "uniform";
-    case Initializer::Kind::unset: return "unset";
-  }
-  bug("initializer {}", static_cast<int>(kind));
+  constexpr std::string_view kNames[] = {"constant", "normal", "uniform", "unset"};
+  return name_in(kNames, kind, "initializer");
 }
 
 Attributes input_attributes(InputKind kind, const TensorType& type, const Initializer& init) {

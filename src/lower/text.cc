@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "alpa/base/error.h"
+#include "src/base/name_table.h"
 #include "src/ir/op_def.h"
 #include "src/lower/device_program.h"
 
@@ -26,12 +27,8 @@ std::string buffer_line(const DeviceProgram& device, int b) {
 }
 
 std::string_view name_of(Combiner combiner) {
-  switch (combiner) {
-    case Combiner::sum: return "sum";
-    case Combiner::max: return "max";
-    case Combiner::log_sum_exp: return "log_sum_exp";
-  }
-  bug("unknown combiner {}", static_cast<int>(combiner));
+  constexpr std::string_view kNames[] = {"sum", "max", "log_sum_exp"};
+  return name_in(kNames, combiner, "combiner");
 }
 
 std::string call_text(const CollectiveCall& call) {

@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "alpa/mesh/device_mesh.h"
 #include "src/base/leading_number.h"
+#include "src/base/name_table.h"
 
 namespace alpa {
 namespace {
@@ -40,12 +41,8 @@ AxisPlacement& replicated_axis(ShardingSpec& spec, int axis) {
 }
 
 std::string_view combiner_text(Combiner combiner) {
-  switch (combiner) {
-    case Combiner::sum: return "+";
-    case Combiner::max: return "max";
-    case Combiner::log_sum_exp: return "lse";
-  }
-  bug("unknown combiner {}", static_cast<int>(combiner));
+  constexpr std::string_view kNames[] = {"+", "max", "lse"};
+  return name_in(kNames, combiner, "combiner");
 }
 
 [[noreturn]] void bad_spec(std::string_view text, std::string_view what) {

@@ -1,7 +1,7 @@
 #pragma once
 /// Events beside the steps of a state: its checkpoints are written, time passes, signals come. The
 /// processes of a launch must act on an event at the same step, so rank 0's view of all travels
-/// with the metrics of every step (share_metrics.h). Thread-safe.
+/// with the metrics of every step (step_of_all.h). Thread-safe.
 #include <chrono>
 #include <condition_variable>
 #include <exception>

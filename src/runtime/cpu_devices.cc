@@ -13,7 +13,6 @@
 #include "src/runtime/devices.h"
 #include "src/tensor/element.h"
 #include "stall.h"
-#include "stall_of_all.h"
 #include "turns.h"
 
 namespace alpa::runtime {

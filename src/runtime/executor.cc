@@ -20,10 +20,8 @@
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"
 #include "src/runtime/devices.h"
-#include "src/runtime/measured_traffic.h"
-#include "src/runtime/share_metrics.h"
 #include "src/runtime/step_inputs.h"
-#include "src/runtime/times_of_all.h"
+#include "src/runtime/step_of_all.h"
 #include "src/tensor/box_copy.h"
 #include "src/train/data_hash.h"
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "src/processes/failure.h"
+#include "src/processes/progress.h"
 #include "src/runtime/devices.h"
 
 namespace alpa::runtime {
@@ -34,5 +36,19 @@ struct Stall {
 Stall stall_of(std::span<const lower::DeviceProgram* const> devices,
                const std::vector<std::uint64_t>& positions, const spmd::SpmdProgram& program,
                double seconds);
+
+struct StalledStep {
+  std::int64_t number = 0;  ///< of the step
+  std::int64_t call = 0;    ///< of all processes, that runs it
+  double seconds = 0;       ///< in which no device moved
+};
+
+/// The stall of a step whose devices are in several processes. `devices` are those of all,
+/// `reports` by rank. Names the process that has not begun the step, or else the device that waits
+/// for nobody, and who waits for whom.
+processes::Failure stall_of_all(const StalledStep& step,
+                                const std::vector<processes::StepReport>& reports,
+                                std::span<const lower::DeviceProgram> devices,
+                                const Placement& placement, const spmd::SpmdProgram& program);
 
 }  // namespace alpa::runtime

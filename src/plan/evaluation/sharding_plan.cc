@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "alpa/base/error.h"
+#include "src/base/name_table.h"
 #include "src/ir/op_def.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/plan/evaluation/plan_file.h"
@@ -56,13 +57,8 @@ std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& me
 }
 
 std::string_view name_of(UseKind kind) {
-  switch (kind) {
-    case UseKind::node: return "node";
-    case UseKind::update: return "update";
-    case UseKind::metric: return "metric";
-    case UseKind::output: return "output";
-  }
-  bug("unknown kind of use {}", static_cast<int>(kind));
+  constexpr std::string_view kNames[] = {"node", "update", "metric", "output"};
+  return name_in(kNames, kind, "kind of use");
 }
 
 class Verifier {

@@ -1,14 +1,39 @@
-// src/runtime/times_of_all.cc — collects the times of instructions from all processes
-#include "src/runtime/times_of_all.h"
+// src/runtime/step_of_all.cc — collects metrics, times and traffic of a step from all processes
+#include "src/runtime/step_of_all.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
-#include <string>
+
+#include "alpa/base/error.h"
+#include "src/plan/cost/collective.h"
 
 namespace alpa::runtime {
 namespace {
+
+// ---- metrics
+
+int first_reporting(int metric, const Programs& programs) {
+  for (const lower::DeviceProgram* program : programs)
+    for (const lower::Reported& reported : program->reported)
+      if (reported.metric == metric) return program->device;
+  bug("no device reports metric {}", metric);
+}
+
+constexpr int kSignals = 256, kFailed = kSignals, kDue = 2 * kSignals;
+
+/// A view as a number among metrics.
+double number_of(const Background::View& view) {
+  return view.signal + (view.failed ? kFailed : 0) + (view.due ? kDue : 0);
+}
+
+Background::View view_of(double number) {
+  const int bits = static_cast<int>(number);
+  return {bits % kSignals, (bits & kFailed) != 0, (bits & kDue) != 0};
+}
+
+// ---- times
 
 /// A TimedInstruction in the bytes that processes exchange: its instruction by list and index.
 struct Packed {
@@ -74,7 +99,57 @@ void shift(std::vector<TimedInstruction>& times, std::int64_t by) {
   for (TimedInstruction& timed : times) timed.begin += by, timed.end += by;
 }
 
+// ---- traffic
+
+std::map<std::string, Traffic> traffic_of(const Devices& devices, int device) {
+  std::map<std::string, Traffic> own;
+  const auto add = [&](const std::string& name, const comm::Count& count, double bytes) {
+    if (count.calls == 0) return;
+    own[name].count += count.calls;
+    own[name].bytes += bytes;
+  };
+  for (const auto& [size, counts] : devices.counts(device)) {
+    for (const CollectiveDef& def : kCollectives)
+      add(std::string(def.name), counts[def.kind],
+          cost::collective_sent_bytes(def.kind, static_cast<double>(counts[def.kind].payload_bytes),
+                                      size));
+    add("transfer", counts.sent, static_cast<double>(counts.sent.payload_bytes));
+  }
+  return own;
+}
+
 }  // namespace
+
+void share_metrics(std::vector<double>& values, const Programs& programs,
+                   const Placement& placement,
+                   const std::vector<std::shared_ptr<Background>>& background) {
+  std::map<int, std::vector<int>> of_rank;
+  if (!background.empty()) of_rank[0] = {};
+  for (int metric = 0; metric < static_cast<int>(values.size()); ++metric)
+    of_rank[placement.rank_of(first_reporting(metric, programs))].push_back(metric);
+  for (const auto& [rank, metrics] : of_rank) {
+    std::vector<double> told;
+    for (const int metric : metrics) told.push_back(values[metric]);
+    const std::size_t views = rank == 0 ? background.size() : 0;
+    for (std::size_t i = 0; i < views; ++i) {
+      Background::View view = background[i]->look();
+      view.signal = placement.world()->protocol().stop_requested();
+      told.push_back(number_of(view));
+    }
+    placement.world()->broadcast(reinterpret_cast<std::byte*>(told.data()),
+                                 static_cast<std::int64_t>(told.size() * sizeof(double)), rank);
+    for (std::size_t i = 0; i < metrics.size(); ++i) values[metrics[i]] = told[i];
+    for (std::size_t i = 0; i < views; ++i) background[i]->agree(view_of(told[metrics.size() + i]));
+  }
+}
+
+void check_finite(const std::map<std::string, double>& values, std::int64_t step) {
+  for (const auto& [name, value] : values)
+    require(std::isfinite(value),
+            "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, "
+            "or look for a division by zero or log of 0",
+            name, std::isnan(value) ? std::abs(value) : value, step);
+}
 
 std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
                                       const Programs& programs, processes::World& world) {
@@ -113,6 +188,26 @@ std::vector<DeviceTimes> times_of_all(const Devices& devices, DevicesHere here,
     }
   }
   return result;
+}
+
+std::map<std::string, Traffic> measured_traffic(const Devices& devices, int num_devices,
+                                                processes::World* world) {
+  std::map<std::string, Traffic> most;
+  if (world)  // the same names in all processes
+    for (const CollectiveDef& def : kCollectives) most[std::string(def.name)];
+  if (world) most["transfer"];
+  for (int device = 0; device < num_devices; ++device)
+    for (const auto& [name, entry] : traffic_of(devices, device)) {
+      most[name].count = std::max(most[name].count, entry.count);
+      most[name].bytes = std::max(most[name].bytes, entry.bytes);
+    }
+  if (!world) return most;
+  for (auto& [name, entry] : most) {
+    entry.count = world->largest(entry.count);
+    entry.bytes = world->largest(entry.bytes);
+  }
+  std::erase_if(most, [](const auto& entry) { return entry.second.count == 0; });
+  return most;
 }
 
 }  // namespace alpa::runtime
