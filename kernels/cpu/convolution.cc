@@ -2,8 +2,9 @@
 // it has no algorithm or sums have one order, as products with the matrix of windows: a row per
 // pixel of the result, a column per tap and channel. A block of rows is gathered into scratch that
 // stays in the cache, so the matrix never exists as a whole. Gradients of x scatter such a block.
-// Depthwise convolutions are in depthwise.h. All partial sums are added in an order that depends
-// on the shape alone: so do the tasks, as products of other extents may add in another order.
+// Depthwise convolutions without oneDNN are in depthwise.h. All partial sums are added in an order
+// that depends on the shape alone: so do the tasks, as products of other extents may add in another
+// order.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -452,7 +453,7 @@ Plan make_plan(const KernelCall& call, const KernelTensor& x, const KernelTensor
 /// oneDNN's convolution, or null where it has none, or one order of sums is wanted.
 std::shared_ptr<const DnnlConvolution> library_of(const Plan& plan, DType dtype,
                                                   ConvolutionPass pass) {
-  if (plan.fixed || plan.is_empty() || plan.is_depthwise()) return nullptr;
+  if (plan.fixed || plan.is_empty()) return nullptr;
   if (dtype != f32 && !has_matrix_unit(dtype)) return nullptr;
   auto library = std::make_shared<DnnlConvolution>(plan.s, pass, dtype, plan.threads);
   return library->usable() ? library : nullptr;
