@@ -2,6 +2,7 @@
 #include "alpa/data/images.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "alpa/base/error.h"

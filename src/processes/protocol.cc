@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/base/exception_text.h"

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "src/base/exception_text.h"
 #include "src/base/fnv.h"

@@ -9,6 +9,7 @@
 #include "src/search/bound/step_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <queue>
 #include <utility>
