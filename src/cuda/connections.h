@@ -18,9 +18,9 @@ namespace alpa::cuda {
 /// Ordinals of the cards of `devices` devices, all in this process: each has one, or all share the
 /// first if there are fewer.
 std::vector<int> cards_of_devices(int devices);
-/// Ordinals of the cards of this process's devices. Processes of a host that see the same cards take
-/// different ones, in the order of their ranks. Collective. Throws Error, in all of them, if one of
-/// them finds too few.
+/// Ordinals of the cards of this process's devices. Processes of a host that see the same cards
+/// take different ones, in the order of their ranks. Collective. Throws Error, in all of them, if
+/// one of them finds too few.
 std::vector<int> cards_of_launch(const runtime::Placement& placement,
                                  std::span<const lower::DeviceProgram> everyone);
 
