@@ -1,7 +1,6 @@
 // src/autograd/recomputation.cc — computes rematerialised layers again for the backward pass
 #include "recomputation.h"
 
-
 namespace alpa {
 
 Recomputation::Recomputation(Recorder& builder, int last) : builder_(builder) {

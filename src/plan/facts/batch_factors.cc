@@ -1,7 +1,6 @@
 // Follows the batch through the index rules
 #include "src/plan/facts/batch_factors.h"
 
-
 #include "src/ops/all_ops.h"
 
 namespace alpa::intra_op {
