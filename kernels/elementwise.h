@@ -57,7 +57,12 @@ enum class ElementwiseOp : int {
   sin,
   cos,
   floor,
-  erf,  ///< 2/√π ∫₀ᵃ e^-t² dt
+  erf,              ///< 2/√π ∫₀ᵃ e^-t² dt
+  stochastic_bf16,  ///< a rounded to a neighbour in bf16, to that which b in [0, 1) says
+  dynamic_code,
+  signed_dynamic_code,  ///< the nearest code of a dynamic map, 0 to 255
+  dynamic_value,
+  signed_dynamic_value,  ///< the value of code a
 };
 
 /// One row per code, in the order of the enumeration.
@@ -78,11 +83,16 @@ inline constexpr ElementwiseInfo kElementwise[] = {
     {"square", 1, 1},    {"reciprocal", 1, 1}, {"copy", 1, 0},         {"cast_f32", 1, 0},
     {"cast_bf16", 1, 0}, {"cast_f16", 1, 0},   {"cast_f64", 1, 0},     {"cast_i32", 1, 0},
     {"cast_u8", 1, 0},   {"sin", 1, 12},       {"cos", 1, 12},         {"floor", 1, 1},
-    {"erf", 1, 16}};
+    {"erf", 1, 16},
+    {"stochastic_bf16", 2, 9},
+    {"dynamic_code", 1, 80},
+    {"signed_dynamic_code", 1, 84},
+    {"dynamic_value", 1, 24},
+    {"signed_dynamic_value", 1, 28}};
 
 inline constexpr int kNumElementwiseOps =
     static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
-static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::erf) + 1);
+static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::signed_dynamic_value) + 1);
 
 ALPA_HOST_DEVICE constexpr const ElementwiseInfo& info(ElementwiseOp op) {
   return kElementwise[static_cast<int>(op)];
@@ -123,6 +133,81 @@ ALPA_HOST_DEVICE T gelu_grad(T x) {
   const T slope = T(1.5957691216057308) + T(0.21406444881780076) * x * x;
   const T correction = x * s * (T(1) - s) * slope;
   return s + select(s * (T(1) - s) > T(0), correction, T(0));
+}
+
+/// a rounded to one of its neighbours in bf16: to the farther one if u, uniform in [0, 1), is below
+/// its share, so that the mean is a. Just above half its last place, |near| · 129 / 2^15 is enough
+/// to find it.
+template <class T>
+ALPA_HOST_DEVICE T stochastic_bf16(T a, T u) {
+  using std::abs;
+  const T near = round_to_bf16(a), rest = a - near, further = abs(near) * T(129.0 / 32768);
+  const T far = round_to_bf16(near + select(rest < T(0), -further, further));
+  return select(u * abs(far - near) < abs(rest), far, near);
+}
+
+// Dynamic maps (Dettmers et al. 2022, arXiv 2110.02861): 256 values within [-1, 1], or [0, 1], in
+// seven decades, each with twice as many equidistant values as the one below. Values are one
+// function of a position. Positive signed values have positions 1, 2, … 128; unsigned ones are
+// half as far apart, at 3/4, 5/4, ….
+
+/// The upper end of decade i.
+ALPA_HOST_DEVICE constexpr double decade_end(int i) { return i < 6 ? decade_end(i + 1) / 10 : 1; }
+
+/// The largest of the lines of decades `i` and above, and of 0.
+template <int i, class T>
+ALPA_HOST_DEVICE T dynamic_line(T position) {
+  if constexpr (i == 7) {
+    return T(0);
+  } else {
+    constexpr double slope = 0.9 * decade_end(i) / (1 << i);
+    const T line = position * T(slope) + T(slope / 2 - 0.8 * decade_end(i)),
+            above = dynamic_line<i + 1>(position);
+    return select(line > above, line, above);
+  }
+}
+
+template <class T>
+ALPA_HOST_DEVICE T dynamic_at(T position) {
+  const T value = dynamic_line<0>(position);
+  return select(value > T(1), T(1), value);
+}
+
+/// The position of a value by the lines of decades `i` and above.
+template <int i, class T>
+ALPA_HOST_DEVICE T dynamic_position(T value) {
+  const T line = value * T((1 << i) / (0.9 * decade_end(i))) + T((1 << i) / 1.125 - 0.5);
+  if constexpr (i == 6) {
+    return line;
+  } else {
+    const T above = dynamic_position<i + 1>(value);
+    return select(line < above, line, above);
+  }
+}
+
+/// Code 127 of signed values is 0.
+template <bool is_signed, class T>
+ALPA_HOST_DEVICE T dynamic_value(T code) {
+  using std::abs;
+  if constexpr (!is_signed) {
+    return dynamic_at(code * T(0.5) + T(0.25));
+  } else {
+    const T place = code - T(127), size = dynamic_at(abs(place));
+    return select(place < T(0), -size, size);
+  }
+}
+
+/// The code whose value is not above |x|, or the next if that is nearer.
+template <bool is_signed, class T>
+ALPA_HOST_DEVICE T dynamic_code(T x) {
+  using std::abs;
+  using std::floor;
+  const T size = is_signed ? abs(x) : x, step(is_signed ? 1 : 0.5), first(is_signed ? 0 : 0.25);
+  const T below = floor((dynamic_position<0>(size) - first) / step), at = below * step + first;
+  const T middle = (dynamic_at(at) + dynamic_at(at + step)) * T(0.5),
+          nearest = below + select(size >= middle, T(1), T(0));
+  if constexpr (!is_signed) return round_to_u8(nearest);
+  return round_to_u8(T(127) + select(x < T(0), -nearest, nearest));
 }
 
 /// The formula of `op`; unused operands are ignored.
@@ -172,6 +257,11 @@ ALPA_HOST_DEVICE T apply(T a, T b, T c) {
   if constexpr (op == ElementwiseOp::cos) return cos(a);
   if constexpr (op == ElementwiseOp::floor) return floor(a);
   if constexpr (op == ElementwiseOp::erf) return erf(a);
+  if constexpr (op == ElementwiseOp::stochastic_bf16) return stochastic_bf16(a, b);
+  if constexpr (op == ElementwiseOp::dynamic_code) return dynamic_code<false>(a);
+  if constexpr (op == ElementwiseOp::signed_dynamic_code) return dynamic_code<true>(a);
+  if constexpr (op == ElementwiseOp::dynamic_value) return dynamic_value<false>(a);
+  if constexpr (op == ElementwiseOp::signed_dynamic_value) return dynamic_value<true>(a);
   if constexpr (op == ElementwiseOp::square) return a * a;
   if constexpr (op == ElementwiseOp::reciprocal) return one / a;
   if constexpr (op == ElementwiseOp::copy) return a;

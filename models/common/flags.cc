@@ -27,7 +27,7 @@ std::vector<cli::Flag> model_rows(Flags& f) {
   using namespace cli;
   return {
       choice("--optimizer", &f.optimizer, "how parameters follow gradients",
-             {"adam", "adamw", "sgd", "lamb", "lion", "adafactor"}),
+             {"adam", "adamw", "adamw_bf16", "adamw_8bit", "sgd", "lamb", "lion", "adafactor"}),
       positive_number("--learning-rate", &f.learning_rate, "step size of the optimizer"),
       whole("--warmup", &f.warmup,
             "steps in which the learning rate rises; then it falls along a cosine to a "
@@ -285,6 +285,10 @@ Optimizer make_optimizer(const Flags& flags) {
                          flags.learning_rate / 10);
   if (flags.optimizer == "adam") return optim::Adam{.learning_rate = rate};
   if (flags.optimizer == "adamw") return optim::AdamW{.learning_rate = rate};
+  if (flags.optimizer == "adamw_bf16")
+    return optim::AdamW{.learning_rate = rate, .moments = optim::Moments::bf16};
+  if (flags.optimizer == "adamw_8bit")
+    return optim::AdamW{.learning_rate = rate, .moments = optim::Moments::eight_bit};
   if (flags.optimizer == "lamb") return optim::Lamb{.learning_rate = rate};
   if (flags.optimizer == "lion") return optim::Lion{.learning_rate = rate};
   if (flags.optimizer == "adafactor") return optim::Adafactor{.learning_rate = rate};

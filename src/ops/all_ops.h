@@ -25,6 +25,9 @@ extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
 extern const OpDef multiply_add;  ///< x · y + z
 extern const OpDef where, cast, stop_gradient;
+/// Rounding to few bits: x to bf16 by random y, and to and from codes u8 of dynamic maps.
+extern const OpDef stochastic_bf16;
+extern const OpDef dynamic_code, signed_dynamic_code, dynamic_value, signed_dynamic_value;
 extern const OpDef output;  ///< of values that a step returns (train/training_step.h)
 extern const OpDef reduce_sum, reduce_max;
 extern const OpDef reshape, transpose, broadcast;
@@ -60,6 +63,7 @@ inline constexpr const OpDef* kAll[] = {
     &sin, &cos, &floor, &erf, &step, &gelu_grad,
     &eq, &ne, &lt, &le, &gt, &ge,
     &multiply_add, &where, &cast, &stop_gradient,
+    &stochastic_bf16, &dynamic_code, &signed_dynamic_code, &dynamic_value, &signed_dynamic_value,
     &output, &reduce_sum, &reduce_max, &reshape, &transpose, &broadcast,
     &constant, &iota, &random_normal, &random_uniform,
     &channel_sums, &channel_products, &layer_norm, &layer_norm_grad,

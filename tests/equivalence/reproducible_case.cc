@@ -96,21 +96,21 @@ const std::vector<ZooModel>& reproducible_models() {
   return models;
 }
 
-Bits train_bits(const ZooModel& model, const RunPlan& plan, int steps, bool reproducible) {
+Bits train_bits(const ZooModel& model, const RunPlan& plan, int steps, bool reproducible,
+                const Optimizer& optimizer) {
   Method method = plan.method;
   std::visit(
       [&](auto& options) {
         options.executor = {.threads_per_device = plan.threads, .reproducible = reproducible};
       },
       method);
-  const TrainingStep step =
-      training_step(model.inputs, model.model, optim::Adam{.learning_rate = 1e-2});
+  const TrainingStep step = training_step(model.inputs, model.model, optimizer);
   const Executable train = parallelize(step, method, slow_devices(plan.devices));
   TrainState state = train.init(1);
   Bits bits;
   for (int s = 0; s < steps; ++s) bits.losses.push_back(train.run(state, model.batch).loss());
   for (const std::string& name : state.names()) {
-    const Array array = state[name];
+    const Array array = state[name].to_host().cast(f32);
     for (const float x : array.elements_as<float>())
       bits.state[name].push_back(std::bit_cast<std::uint32_t>(x));
   }

@@ -25,14 +25,15 @@ std::vector<RunPlan> twelve_plans();
 /// "mlp", "gpt", "gpt with dropout", "wide_resnet": sixteen rows each.
 const std::vector<ZooModel>& reproducible_models();
 
-/// The losses of these steps of Adam, and the bits of the state after them, by name.
+/// The losses of these steps of an optimizer, and the bits in f32 of the state after them, by name.
 struct Bits {
   std::vector<double> losses;
   std::map<std::string, std::vector<std::uint32_t>> state;
   bool operator==(const Bits&) const = default;
 };
 
-Bits train_bits(const ZooModel& model, const RunPlan& plan, int steps, bool reproducible = true);
+Bits train_bits(const ZooModel& model, const RunPlan& plan, int steps, bool reproducible = true,
+                const Optimizer& optimizer = optim::Adam{.learning_rate = 1e-2});
 
 /// Checks that so many steps of every model give the same bits under all plans.
 void check_twelve_plans(int steps);

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Writes optimizers.safetensors: three steps of Optax's optimizers, and of torch's Muon, on given
-gradients, in f64.
+gradients, in f64; and of torchao's AdamW8bit, whose formulas are bitsandbytes', in f32.
 
-    pip install jax optax safetensors torch
+    pip install jax optax safetensors torch torchao
     python tests/golden/optimizers.py
 
 Tensors: "start.<parameter>", "gradient.<step>.<parameter>", and after every step
-"<optimizer>.<step>.<parameter>"; "schedule.<name>" holds a learning rate at steps 1, 2, ….
+"<optimizer>.<step>.<parameter>"; "schedule.<name>" holds a learning rate at steps 1, 2, …;
+"adamw_8bit", "adamw_8bit.m" and so on are its parameter, codes and scales after the last step.
 tests/train/golden_optimizers_test.cc compares alpa with them.
 """
+import os
 import pathlib
+
+os.environ["TORCHDYNAMO_DISABLE"] = "1"
 
 import jax
 
@@ -74,6 +78,24 @@ def muon(options):
         yield [weight.detach().numpy().T.copy() for weight in weights]
 
 
+def adamw_8bit():
+    """The parameter [4, 4, 256] after three steps, and the state: gradients span five decades."""
+    from torchao.optim import AdamW8bit
+
+    i = np.arange(4096.0)
+    as_tensor = lambda x: torch.tensor(x.reshape(4, 4, 256), dtype=torch.float32)
+    weight = torch.nn.Parameter(as_tensor(np.cos(i * 0.37)))
+    optimizer = AdamW8bit([weight], lr=0.05, weight_decay=0.1)
+    for step in range(1, STEPS + 1):
+        weight.grad = as_tensor(np.sin(i * (0.11 + 0.05 * step) + step) * 10.0 ** -(i % 5))
+        optimizer.step()
+    state, tensors = optimizer.state[weight], {"adamw_8bit": weight.detach().numpy()}
+    for name, moment in {"m": state["exp_avg"], "v": state["exp_avg_sq"]}.items():
+        tensors[f"adamw_8bit.{name}"] = moment.codes.numpy()
+        tensors[f"adamw_8bit.{name}_scale"] = moment.scale.numpy()
+    return tensors
+
+
 def main():
     tensors = {f"start.{name}": value for name, value in start.items()}
     for step, gradient in enumerate(gradients, 1):
@@ -92,6 +114,7 @@ def main():
     for name, options in MUON.items():
         for step, (wide, tall) in enumerate(muon(options), 1):
             tensors |= {f"{name}.{step}.kernel": wide, f"{name}.{step}.tall": tall}
+    tensors |= adamw_8bit()
     for name, schedule in SCHEDULES.items():
         # A step of alpa's is counted from 1 when it runs, Optax's schedules count from 0.
         tensors[f"schedule.{name}"] = np.array([float(schedule(t)) for t in range(1, 16)])

@@ -6,6 +6,7 @@
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
 #include "src/tensor/elementwise_program.h"
+#include "support/few_bits.h"
 
 namespace alpa::elementwise_test {
 namespace {
@@ -19,6 +20,15 @@ std::vector<const KernelDef*> kernels_of(std::integer_sequence<int, codes...>) {
 const KernelDef& kernel_of(ElementwiseOp op) {
   static const auto all = kernels_of(std::make_integer_sequence<int, kNumElementwiseOps>{});
   return *all[static_cast<int>(op)];
+}
+
+/// Of a position between codes of a dynamic map: the highest of the decades' lines, within [0, 1].
+double dynamic_value(double position) {
+  double value = 0;
+  for (int decade = 0; decade < 7; ++decade)
+    value = std::fmax(
+        value, std::pow(10, decade - 6) * (0.9 * (position + 0.5) / std::exp2(decade) - 0.8));
+  return std::fmin(value, 1);
 }
 
 /// The formulas once more, by libm in double.
@@ -59,6 +69,12 @@ double reference(ElementwiseOp op, double a, double b, double c) {
     case ElementwiseOp::cos: return std::cos(a);
     case ElementwiseOp::floor: return std::floor(a);
     case ElementwiseOp::erf: return std::erf(a);
+    case ElementwiseOp::stochastic_bf16: return testing::stochastic_bf16(a, b);
+    case ElementwiseOp::dynamic_code: return testing::dynamic_code<false>(a);
+    case ElementwiseOp::signed_dynamic_code: return testing::dynamic_code<true>(a);
+    case ElementwiseOp::dynamic_value: return dynamic_value(a / 2 + 0.25);
+    case ElementwiseOp::signed_dynamic_value:
+      return std::copysign(dynamic_value(std::fabs(a - 127)), a - 127);
     case ElementwiseOp::square: return a * a;
     case ElementwiseOp::reciprocal: return 1 / a;
     case ElementwiseOp::cast_f32: return static_cast<float>(a);

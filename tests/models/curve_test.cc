@@ -161,7 +161,8 @@ TEST_CASE("a terminal gets a line that replaces itself, a pipe plain lines") {
 }
 
 TEST_CASE("every optimizer and precision trains") {
-  for (const char* optimizer : {"adam", "adamw", "sgd", "lamb", "lion", "adafactor"})
+  for (const char* optimizer :
+       {"adam", "adamw", "adamw_bf16", "adamw_8bit", "sgd", "lamb", "lion", "adafactor"})
     CHECK(run_shell(kMlp + "--warmup 1 --optimizer " + optimizer).status == 0);
   for (const char* precision : {"bf16_mixed", "f16_mixed"})
     CHECK(run_shell(kMlp + "--precision " + precision).status == 0);

@@ -107,7 +107,8 @@ TEST_CASE("a value that is not allowed is named with its flag and what is allowe
         "--learning-rate is '0'; it must be a finite number above 0");
   CHECK(parse_error({"--backend", "tpu"}) == "--backend is 'tpu'; it must be auto, cpu or cuda");
   CHECK(parse_error({"--optimizer", ""}) ==
-        "--optimizer is ''; it must be adam, adamw, sgd, lamb, lion or adafactor");
+        "--optimizer is ''; it must be adam, adamw, adamw_bf16, adamw_8bit, sgd, lamb, lion or "
+        "adafactor");
   CHECK(parse_error({"--mesh", "2x"}) ==
         "--mesh is '2x'; it must be auto or sizes like 8, 1x8 or 2x4");
   CHECK(parse_error({"--seed", "5\n6"}) ==

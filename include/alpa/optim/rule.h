@@ -52,6 +52,16 @@ inline Value averaged(Value average, Value x, double beta) {
   return average * beta + x * (1 - beta);
 }
 
+/// x, floating, in bf16: each element is rounded to one of its two neighbours at random, so that
+/// the mean over seeds and steps is x. The same under every plan, as `random_uniform`.
+Value stochastic_bf16(Value x);
+
+/// u8 codes of x in [-1, 1], or in [0, 1] unless signed: of the nearest value of bitsandbytes'
+/// dynamic map (Dettmers et al. 2022, arXiv 2110.02861). What is outside has the code of the end.
+Value dynamic_code(Value x, bool is_signed);
+/// The values of codes, in f32.
+Value dynamic_value(Value codes, bool is_signed);
+
 /// 1 − beta^step, as exact as its element type is: for small steps the difference would not be.
 Value one_minus_power(double beta, Value step);
 
