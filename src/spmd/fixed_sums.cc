@@ -5,6 +5,7 @@
 #include "alpa/base/error.h"
 #include "rewrite.h"
 #include "src/ir/op_def.h"
+#include "src/ops/all_ops.h"
 #include "src/plan/facts/strategy.h"
 #include "src/spmd/program.h"
 
@@ -25,7 +26,14 @@ bool reduces_in_order(const SpmdProgram& program, const Node& node) {
   });
 }
 
+/// True if each element of the result is made of one element of each operand, or of none.
+bool adds_nothing(const Node& node) {
+  return node.op == &ops::input || elementwise_code(node) >= 0 ||
+         (node.op->reshard && !is_reduction(node));
+}
+
 void require_known_type(const SpmdProgram& program, const Node& node) {
+  if (adds_nothing(node)) return;
   for (int value : node.results) {
     const DType dtype = program.graph.type(value).dtype;
     require(
