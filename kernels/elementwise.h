@@ -72,6 +72,7 @@ struct ElementwiseInfo {
   double flops;  ///< counted per element
 };
 
+// clang-format off
 inline constexpr ElementwiseInfo kElementwise[] = {
     {"add", 2, 1},       {"sub", 2, 1},        {"mul", 2, 1},          {"div", 2, 1},
     {"max", 2, 1},       {"min", 2, 1},        {"pow", 2, 10},         {"eq", 2, 1},
@@ -83,12 +84,10 @@ inline constexpr ElementwiseInfo kElementwise[] = {
     {"square", 1, 1},    {"reciprocal", 1, 1}, {"copy", 1, 0},         {"cast_f32", 1, 0},
     {"cast_bf16", 1, 0}, {"cast_f16", 1, 0},   {"cast_f64", 1, 0},     {"cast_i32", 1, 0},
     {"cast_u8", 1, 0},   {"sin", 1, 12},       {"cos", 1, 12},         {"floor", 1, 1},
-    {"erf", 1, 16},
-    {"stochastic_bf16", 2, 9},
-    {"dynamic_code", 1, 80},
-    {"signed_dynamic_code", 1, 84},
-    {"dynamic_value", 1, 24},
-    {"signed_dynamic_value", 1, 28}};
+    {"erf", 1, 16},      {"stochastic_bf16", 2, 9},
+    {"dynamic_code", 1, 80},  {"signed_dynamic_code", 1, 84},
+    {"dynamic_value", 1, 24}, {"signed_dynamic_value", 1, 28}};
+// clang-format on
 
 inline constexpr int kNumElementwiseOps =
     static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));

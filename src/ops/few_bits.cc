@@ -28,8 +28,8 @@ OpDef of_code() {
 
 }  // namespace
 
-const OpDef ops::stochastic_bf16 = elementwise<ElementwiseOp::stochastic_bf16>(
-    {.name = "stochastic_bf16", .rule = floating_rule});
+const OpDef ops::stochastic_bf16 =
+    elementwise<ElementwiseOp::stochastic_bf16>({.name = "stochastic_bf16", .rule = floating_rule});
 const OpDef ops::dynamic_code = to_code<ElementwiseOp::dynamic_code>();
 const OpDef ops::signed_dynamic_code = to_code<ElementwiseOp::signed_dynamic_code>();
 const OpDef ops::dynamic_value = of_code<ElementwiseOp::dynamic_value>();

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "reference.h"
-#include "support/few_bits.h"
 
 namespace alpa::testing::cases {
 namespace {
@@ -154,15 +153,6 @@ void conversions() {
   add_cast(f64, i32, truncated);
   table.push_back({&ops::cast, {{{u8, {6}}, 0, 1}}, unary(same), 0, {{"to", f32}}});
   table.push_back({&ops::cast, {{{i32, {6}}, 0, 9}}, unary(same), 0, {{"to", u8}}});
-}
-
-void few_bits() {
-  add_binary(ops::stochastic_bf16, stochastic_bf16, 9, 0, 1);
-  add_unary(ops::dynamic_code, dynamic_code<false>, 80, -0.1, 1.1);
-  add_unary(ops::signed_dynamic_code, dynamic_code<true>, 84, -1.1, 1.1);
-  const Operand codes{{u8, {5, 60}}, 0, 255};
-  table.push_back({&ops::dynamic_value, {codes}, unary(dynamic_value<false>), 300 * 24});
-  table.push_back({&ops::signed_dynamic_value, {codes}, unary(dynamic_value<true>), 300 * 28});
 }
 
 void add_einsum(DType dtype, const std::string& x, const std::string& y, const std::string& z,

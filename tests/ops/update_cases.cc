@@ -1,6 +1,8 @@
-// Rows of the case table for optimizers: updates of parameters, and norms of gradients.
+// Rows of the case table for optimizers: updates of parameters, norms of gradients, and numbers in
+// few bits.
 #include "cases.h"
 #include "reference.h"
+#include "support/few_bits.h"
 
 namespace alpa::testing::cases {
 namespace {
@@ -59,10 +61,28 @@ void updates(std::vector<Case>& table) {
     }
 }
 
+void few_bits(std::vector<Case>& table) {
+  for (const DType dtype : {f64, f32, bf16})
+    for (const Shape& numbers : {Shape{5, 6}, Shape{6}})
+      table.push_back({&ops::stochastic_bf16,
+                       {{{dtype, {5, 6}}}, {{dtype, numbers}, 0, 1}},
+                       binary(stochastic_bf16),
+                       30 * 9});
+  for (const DType dtype : {f64, f32}) {
+    const Operand x{{dtype, {5, 60}}, -1.1, 1.1};
+    table.push_back({&ops::dynamic_code, {x}, unary(dynamic_code<false>), 300 * 80});
+    table.push_back({&ops::signed_dynamic_code, {x}, unary(dynamic_code<true>), 300 * 84});
+  }
+  const Operand codes{{u8, {5, 60}}, 0, 255};
+  table.push_back({&ops::dynamic_value, {codes}, unary(dynamic_value<false>), 300 * 24});
+  table.push_back({&ops::signed_dynamic_value, {codes}, unary(dynamic_value<true>), 300 * 28});
+}
+
 }  // namespace
 
 std::vector<Case> update_cases() {
   std::vector<Case> table;
+  few_bits(table);
   squares(table);
   updates(table);
   return table;

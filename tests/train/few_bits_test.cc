@@ -1,5 +1,5 @@
-// AdamW's moments in few bits: against torchao's AdamW8bit (tests/golden/optimizers.py), and against
-// what rounding at random promises.
+// AdamW's moments in few bits: against torchao's AdamW8bit (tests/golden/optimizers.py), and
+// against what rounding at random promises.
 #include <alpa/alpa.h>
 #include <alpa/models/gpt.h>
 #include <doctest/doctest.h>
@@ -17,12 +17,12 @@ using optim::Moments;
 
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kSteps = 3, kRows = 4;
 
-/// The step whose gradient with respect to "w" is "x".
+/// The step whose gradient with respect to "w" is the sum of x.
 TrainingStep step_of(const Shape& shape, const Optimizer& optimizer, DType dtype = f32) {
   Shape row = shape;
-  row.insert(row.begin(), 1);
+  row.insert(row.begin(), kRows);
   return training_step(
       {{"x", {dtype, row}}},
       [=](const Batch& b) {
@@ -37,9 +37,16 @@ Array filled(const Shape& shape, const std::function<double(double)>& f) {
   return Array(x, shape).cast(f32);
 }
 
+/// A batch whose first row is f, and whose others are 0.
+BatchData gradient_of(Shape shape, const std::function<double(double)>& f, DType dtype = f32) {
+  const auto elements = static_cast<double>(num_elements(shape));
+  shape.insert(shape.begin(), kRows);
+  return {{"x", filled(shape, [&](double i) { return i < elements ? f(i) : 0; }).cast(dtype)}};
+}
+
 /// The gradient of a step in optimizers.py, of five decades.
-Array gradient(int step) {
-  return filled({1, 4, 4, 256}, [=](double i) {
+BatchData golden_gradient(int step) {
+  return gradient_of({4, 4, 256}, [=](double i) {
     return std::sin(i * (0.11 + 0.05 * step) + step) * std::pow(10.0, -std::fmod(i, 5));
   });
 }
@@ -53,7 +60,8 @@ double largest_difference(const Array& actual, const Array& expected) {
   const std::vector<double> a = actual.to_doubles(), b = expected.to_doubles();
   REQUIRE(a.size() == b.size());
   double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::max(1.0, std::abs(b[i])));
   return largest;
 }
 
@@ -78,11 +86,9 @@ const std::vector<std::pair<Method, int>>& methods() {
 
 /// Three steps of gradient 1 + 2^-10 i, from zeros.
 TrainState after_steps(const Executable& train, std::uint64_t seed, const Shape& shape) {
-  Shape row = shape;
-  row.insert(row.begin(), 1);
   TrainState state = train.init(seed);
   for (int step = 1; step <= kSteps; ++step)
-    train.run(state, {{"x", filled(row, [=](double i) { return step + i / 1024; })}});
+    train.run(state, gradient_of(shape, [=](double i) { return step + i / 1024; }));
   return state;
 }
 
@@ -104,10 +110,10 @@ BatchData chain(int step, std::int64_t rows, std::int64_t tokens, std::int32_t v
 /// The losses of a small GPT.
 std::vector<double> losses(Moments moments, int steps, const Method& method = Serial{},
                            int devices = 1) {
-  constexpr std::int64_t kRows = 8, kTokens = 16, kVocabulary = 64;
+  constexpr std::int64_t kBatch = 8, kTokens = 16, kVocabulary = 64;
   const models::Decoder network(
       {.layers = 2, .hidden = 64, .heads = 4, .sequence = kTokens, .vocabulary = kVocabulary});
-  const TensorType type{i32, {kRows, kTokens}};
+  const TensorType type{i32, {kBatch, kTokens}};
   const TrainingStep step = training_step(
       {{"tokens", type}, {"labels", type}},
       [&](const Batch& b) { return network.loss(b["tokens"], b["labels"]); },
@@ -116,7 +122,7 @@ std::vector<double> losses(Moments moments, int steps, const Method& method = Se
   TrainState state = train.init(1);
   std::vector<double> values;
   for (int i = 0; i < steps; ++i)
-    values.push_back(train.run(state, chain(i, kRows, kTokens, kVocabulary)).loss());
+    values.push_back(train.run(state, chain(i, kBatch, kTokens, kVocabulary)).loss());
   CHECK(train.memory_bytes() == train.measured_bytes(state));
   return values;
 }
@@ -133,8 +139,10 @@ TEST_CASE("AdamW in 8 bits takes torchao's steps, however state is divided") {
     CAPTURE(train.plan().sharding().method);
     TrainState state = train.init(0);
     state["w"] = filled({4, 4, 256}, [](double i) { return std::cos(i * 0.37); });
-    for (int step = 1; step <= kSteps; ++step) train.run(state, {{"x", gradient(step)}});
-    CHECK(largest_difference(state["w"], golden()["adamw_8bit"]) < 1e-5);
+    for (int step = 1; step <= kSteps; ++step) train.run(state, golden_gradient(step));
+    // Values of codes are computed, within 5e-7 of torchao's table. Where v's code is 0, a step is
+    // up to 1 / sqrt(1 - beta2), 32 times as large as the learning rate.
+    CHECK(largest_difference(state["w"], golden()["adamw_8bit"]) < 32 * 5e-7 * 2);
     for (const std::string moment : {"m", "v"}) {
       CAPTURE(moment);
       CHECK(largest_difference(state["w.adam_" + moment], golden()["adamw_8bit." + moment]) == 0);
@@ -220,7 +228,7 @@ TEST_CASE("a resumed run rounds as one that was never broken, and another seed o
   };
   const Executable train = parallelize(step, DataParallel{}, Cluster::local(2)),
                    resumed = parallelize(step, Zero2Parallel{}, Cluster::local(4));
-  const Array x = filled({1, 64}, [](double i) { return 1 + i / 1024; });
+  const BatchData x = gradient_of(shape, [](double i) { return 1 + i / 1024; });
   const testing::TemporaryFolder folder("few_bits_test");
   Checkpoints saved(folder.path(), {.notify = [](const std::string&) {}});
   TrainState whole = after_steps(train, 7, shape), broken = resumed.init(99);
@@ -228,7 +236,7 @@ TEST_CASE("a resumed run rounds as one that was never broken, and another seed o
   saved.save(whole);
   saved.wait();
   saved.restore(broken, saved.newest().value());
-  for (int i = 0; i < kSteps; ++i) train.run(whole, {{"x", x}}), resumed.run(broken, {{"x", x}});
+  for (int i = 0; i < kSteps; ++i) train.run(whole, x), resumed.run(broken, x);
   CHECK(bits(whole) == bits(broken));
 }
 
@@ -241,8 +249,9 @@ TEST_CASE("a parameter in bf16 moves by less than its last place, on average") {
         Serial{}, Cluster::local(1));
     TrainState state = train.init(3);
     state["w"] = filled(shape, [](double) { return 1; }).cast(bf16);
-    const Array x = filled({1, 4096}, [](double) { return 1; }).cast(bf16);
-    for (int step = 0; step < 10; ++step) train.run(state, {{"x", x}});
+    const BatchData x = gradient_of(
+        shape, [](double) { return 1; }, bf16);
+    for (int step = 0; step < 10; ++step) train.run(state, x);
     double sum = 0;
     for (const double w : state["w"].to_host().to_doubles()) sum += 1 - w;
     return sum / 4096;

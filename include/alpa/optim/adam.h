@@ -30,8 +30,8 @@ inline Value adam_direction(Value m, Value v, Value step, double beta1, double b
 /// How moments are kept between steps. Updates read them as they were before they are rounded.
 enum class Moments : std::uint8_t {
   full,  ///< in the parameter's element type: eight bytes of a parameter in f32
-  /// In bf16, each rounded to one of its neighbours at random (`stochastic_bf16`), four bytes. So is
-  /// a parameter in bf16. The bits depend on the seed and the step, not on the plan.
+  /// In bf16, each rounded to one of its neighbours at random (`stochastic_bf16`): four bytes. So
+  /// is a parameter in bf16. The random numbers depend on the seed and the step, not on the plan.
   bf16,
   /// In codes (`dynamic_code`) and an f32 scale for each 256 elements, which are neighbours in
   /// row-major order, as bitsandbytes' AdamW8bit: 2 + 1/32 bytes. Parameters of fewer than 4,096
