@@ -1,4 +1,5 @@
 // src/ops/few_bits.cc — numbers in few bits: rounded to bf16 at random, and codes of dynamic maps
+#include "alpa/base/error.h"
 #include "elementwise_rule.h"
 #include "src/ops/all_ops.h"
 
