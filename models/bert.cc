@@ -56,10 +56,16 @@ Task bert_task(const Flags& flags) {
       flags, {[flags, model](const Batch& b) { return hidden_loss(model, flags, b["tokens"]); }});
 }
 
+/// Hidden tokens of texts become those that the folder's model has learnt.
+void follow_mask(Flags& flags) {
+  if (flags.mask_token < 0 && flags.data != "made" && !flags.plan_only)
+    flags.mask_token = make_tokenizer(flags).find("[MASK]").value_or(-1);
+}
+
 void train_bert(Flags& flags) {
   read_encoder(flags, {"--model", "--vocabulary"});
   if (const BertOptions* const folder = folder_options<BertOptions>(flags))
-    follow_text(flags, flags.load, folder->vocabulary, folder->sequence);
+    follow_text(flags, flags.load, folder->vocabulary, folder->sequence), follow_mask(flags);
   train_encoder(flags, [&] { return bert_task(flags); },
                 {{"tokens", "key_mask", "token_types"},
                  [model = Bert(bert_options(flags))](const std::vector<Value>& inputs) {
@@ -78,8 +84,11 @@ const Model bert{
           const std::vector<cli::Flag> rows = {
               cli::number("--dropout", &f.dropout, "rate of dropout", 0, 0.99),
               cli::number("--hidden-share", &f.hidden_share, "of the tokens", 0.01, 0.99),
-              cli::whole("--mask-token", &f.mask_token,
-                         "number of the token in place of hidden ones; -1: the last one", -1)};
+              cli::whole(
+                  "--mask-token", &f.mask_token,
+                  "number of the token in place of hidden ones; -1: that of [MASK] of a folder "
+                  "of --load with a text, else the last one",
+                  -1)};
           return cli::joined(
               {rows_of_language(f, names_of(kBertSizes), {.model = rows}),
                folder_rows(f, "tokens [B, T], and maybe key_mask, 0 at padding, and token_types")});

@@ -133,14 +133,14 @@ void print_text(const Flags& flags, const Prompts& prompts, const Generator& gen
   if (streams) {
     stream.print("generated   " + prompts.texts[0]);
     sampling.on_token = [&](std::size_t, std::int32_t token) {
-      stream.print(prompts.tokenizer.decode({{token}}));
+      stream.print(prompts.tokenizer.decode({{token}}, false));
     };
   }
   const std::vector<TokenIds> texts = generate(generator, state, prompts.tokens, sampling);
   if (streams) return stream.end();
   for (std::size_t i = 0; i < texts.size(); ++i)
     fmt::print("generated   {}{}\n", prompts.texts[i],
-               valid_utf8(prompts.tokenizer.decode(texts[i])));
+               valid_utf8(prompts.tokenizer.decode(texts[i], false)));
 }
 
 }  // namespace programs

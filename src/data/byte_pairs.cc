@@ -126,13 +126,13 @@ std::vector<std::int32_t> BytePairs::encode(std::string_view word) const {
   return at;
 }
 
-BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title) {
+BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title, bool plain) {
   BytePairs pairs;
   pairs.texts.resize(static_cast<std::size_t>(largest_token(json, title)) + 1);
   pairs.tokens.reserve(json.size());
   // Added tokens may be any text, which stands for itself.
   for (const auto& [text, number] : json.items())
-    pairs.add(bytes_of(text).value_or(text), number.get<std::int32_t>(), title);
+    pairs.add(plain ? text : bytes_of(text).value_or(text), number.get<std::int32_t>(), title);
   for (int byte = 0; byte < kBytes; ++byte) {
     const auto found = pairs.tokens.find(std::string(1, static_cast<char>(byte)));
     pairs.byte_tokens[byte] = found == pairs.tokens.end() ? -1 : found->second;

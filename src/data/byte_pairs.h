@@ -34,8 +34,9 @@ struct BytePairs {
 };
 
 /// Byte pairs without merges of a vocabulary {"token": number, …}, whose texts write every byte as
-/// a character, as GPT-2's do. Throws Error starting with `title`.
-BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title);
+/// a character, as GPT-2's do, or stand for themselves (`plain`). Throws Error starting with
+/// `title`.
+BytePairs read_vocabulary(const nlohmann::json& json, const std::string& title, bool plain = false);
 
 /// Adds the next merge of two texts of the vocabulary. Throws Error starting with `where` if it
 /// lacks one of them, or both together. `vocabulary`: its name in the message.

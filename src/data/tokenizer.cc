@@ -35,10 +35,10 @@ class Encoder {
     for (const AddedTokens::Piece& piece : tables_.added[level].cut(text))
       if (piece.token >= 0)
         tokens_.push_back(piece.token);
-      else if (level > 0 || !tables_.composes)
+      else if (level > 0 || !tables_.normal_form)
         add(piece.text, level + 1);
       else
-        add(composed(piece.text), level + 1);
+        add(tables_.normal_form(piece.text), level + 1);
   }
   std::vector<std::int32_t> take() { return std::move(tokens_); }
 
@@ -58,9 +58,13 @@ class Encoder {
   void add_word(std::string_view word) {
     std::string key(word);
     auto found = known_.find(key);
-    if (found == known_.end())
-      found = known_.emplace(std::move(key), tables_.pairs.encode(word)).first;
+    if (found == known_.end()) found = known_.emplace(std::move(key), tokens_of(word)).first;
     tokens_.insert(tokens_.end(), found->second.begin(), found->second.end());
+  }
+
+  std::vector<std::int32_t> tokens_of(std::string_view word) const {
+    return tables_.word_pieces ? tables_.word_pieces->encode(word, tables_.pairs.tokens)
+                               : tables_.pairs.encode(word);
   }
 
   const TokenizerTables& tables_;
@@ -144,14 +148,15 @@ std::vector<std::int32_t> Tokenizer::encode_whole(std::string_view text) const {
   return result;
 }
 
-std::string Tokenizer::decode(std::span<const std::int32_t> tokens) const {
+std::string Tokenizer::decode(std::span<const std::int32_t> tokens, bool begins) const {
   std::string text;
   for (std::int32_t token : tokens) {
     require(token >= 0 && token < vocabulary(), "decode: token {} of a vocabulary of {}", token,
             vocabulary());
     text += impl_->tables.pairs.texts[token];
   }
-  return text;
+  const bool space = begins && impl_->tables.spaced && text.starts_with(' ');
+  return space ? text.substr(1) : text;
 }
 
 std::optional<std::int32_t> Tokenizer::find(std::string_view text) const {

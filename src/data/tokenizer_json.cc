@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "src/base/file.h"
 #include "src/base/json_place.h"
+#include "src/data/utf8.h"
 #include "src/train/gguf_tokenizer.h"
 
 namespace alpa {
@@ -83,9 +84,7 @@ std::array<std::string, 2> read_pair(const JsonPlace& merge) {
   return {both.substr(0, space), both.substr(space + 1)};
 }
 
-BytePairs read_model(const JsonPlace& model, const nlohmann::json& json) {
-  // Files of before 2021 do not say it, such as GPT-2's.
-  if (model.contains("type") && type_of(model) != "BPE") model.at("type").bad("\"BPE\"");
+BytePairs read_pairs(const JsonPlace& model, const nlohmann::json& json) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     refuse_text(model, key);
   refuse_true(model, "byte_fallback");
@@ -100,6 +99,64 @@ BytePairs read_model(const JsonPlace& model, const nlohmann::json& json) {
               "model.vocab");
   }
   return pairs;
+}
+
+/// BERT's word pieces, and its words.
+void read_word_pieces(const JsonPlace& model, const nlohmann::json& json, TokenizerTables& tables) {
+  WordPieces& pieces = tables.word_pieces.emplace();
+  if (has(model, "continuing_subword_prefix"))
+    pieces.prefix = model.at("continuing_subword_prefix").text();
+  if (has(model, "max_input_chars_per_word"))
+    pieces.most_letters = model.at("max_input_chars_per_word").whole(1, kMaxVocabulary);
+  const JsonPlace unknown = model.at("unk_token");
+  model.at("vocab");
+  tables.pairs = read_vocabulary(json.at("vocab"), model.origin() + ": model.vocab", true);
+  const auto found = tables.pairs.tokens.find(unknown.text());
+  if (found == tables.pairs.tokens.end()) unknown.bad("a token of model.vocab");
+  pieces.unknown = found->second;
+}
+
+/// The normal form of BERT's texts.
+BertText bert_text(const JsonPlace& normalizer) {
+  const auto flag = [&](const char* key, bool otherwise) {
+    return has(normalizer, key) ? normalizer.at(key).boolean() : otherwise;
+  };
+  BertText text{.clean = flag("clean_text", true),
+                .chinese = flag("handle_chinese_chars", true),
+                .lower = flag("lowercase", true)};
+  text.unmarked = flag("strip_accents", text.lower);
+  return text;
+}
+
+void read_words(const JsonPlace& file, TokenizerTables& tables) {
+  const bool pieces = tables.word_pieces.has_value();
+  if (has(file, "normalizer")) {
+    const JsonPlace normalizer = file.at("normalizer");
+    const std::string type = type_of(normalizer);
+    if (type == "BertNormalizer" && pieces)
+      tables.normal_form = bert_text(normalizer);
+    else if (type == "NFC")
+      tables.normal_form = composed;
+    else
+      normalizer.at("type").bad(pieces ? "\"BertNormalizer\" or \"NFC\", or no normalizer"
+                                       : "\"NFC\", or no normalizer");
+  }
+  const JsonPlace words = file.at("pre_tokenizer");
+  if (!pieces) {
+    tables.patterns = read_patterns(words);
+    return;
+  }
+  if (words.is_null() || type_of(words) != "BertPreTokenizer")
+    words.refuse("expected a \"BertPreTokenizer\" beside WordPiece");
+  tables.patterns.emplace_back(kBertWords);
+}
+
+/// The text of a piece, as in the middle of others: with a space before a word.
+void space_words(TokenizerTables& tables) {
+  const std::string& prefix = tables.word_pieces->prefix;
+  for (std::string& text : tables.pairs.texts)
+    text = text.starts_with(prefix) ? text.substr(prefix.size()) : " " + text;
+  tables.spaced = true;
 }
 
 /// Adds a token that is found in texts.
@@ -135,12 +192,21 @@ void read_template(const JsonPlace& processor, TokenizerTables& tables) {
 void read_processor(const JsonPlace& processor, TokenizerTables& tables) {
   const std::string type = type_of(processor);
   if (type == "TemplateProcessing") return read_template(processor, tables);
+  if (type == "BertProcessing") {  // pairs of text and number
+    for (const auto& [key, tokens] : {std::pair("cls", &tables.before), {"sep", &tables.behind}}) {
+      const std::vector<JsonPlace> pair = processor.at(key).items();
+      if (pair.size() != 2) processor.at(key).refuse("expected a text and a number");
+      tokens->push_back(static_cast<std::int32_t>(pair[1].count(tables.pairs.texts.size() - 1)));
+    }
+    return;
+  }
   if (type == "Sequence") {
     for (const JsonPlace& part : processor.at("processors").items()) read_processor(part, tables);
     return;
   }
   if (type != "ByteLevel")  // which changes offsets alone
-    processor.at("type").bad("\"ByteLevel\", \"TemplateProcessing\" or \"Sequence\"");
+    processor.at("type").bad(
+        "\"ByteLevel\", \"TemplateProcessing\", \"BertProcessing\" or \"Sequence\"");
 }
 
 }  // namespace
@@ -181,17 +247,23 @@ TokenizerTables read_tokenizer_json(const std::string& path) {
   const JsonPlace file(json, path);
   const JsonPlace model = file.at("model");
   TokenizerTables tables;
-  tables.pairs = read_model(model, json.at("model"));
-  tables.composes = has(file, "normalizer");
-  if (tables.composes && type_of(file.at("normalizer")) != "NFC")
-    file.at("normalizer").at("type").bad("\"NFC\", or no normalizer");
-  tables.patterns = read_patterns(file.at("pre_tokenizer"));
-  if (has(file, "decoder") && type_of(file.at("decoder")) != "ByteLevel")
-    file.at("decoder").at("type").bad("\"ByteLevel\"");
+  // Files of before 2021 do not say it, such as GPT-2's.
+  const std::string type = model.contains("type") ? type_of(model) : "BPE";
+  const char* const decoder = type == "WordPiece" ? "WordPiece" : "ByteLevel";
+  if (type == "WordPiece")
+    read_word_pieces(model, json.at("model"), tables);
+  else if (type == "BPE")
+    tables.pairs = read_pairs(model, json.at("model"));
+  else
+    model.at("type").bad("\"BPE\" or \"WordPiece\"");
+  read_words(file, tables);
+  if (has(file, "decoder") && type_of(file.at("decoder")) != decoder)
+    file.at("decoder").at("type").bad(fmt::format("\"{}\"", decoder));
   if (has(file, "added_tokens"))
     for (const JsonPlace& added : file.at("added_tokens").items()) read_added(added, tables);
   // Truncation and padding of the file are those of its last use; transformers sets them anew.
   if (has(file, "post_processor")) read_processor(file.at("post_processor"), tables);
+  if (tables.word_pieces) space_words(tables);
   return tables;
 }
 

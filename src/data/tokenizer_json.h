@@ -3,11 +3,14 @@
 /// words, added tokens and the tokens around a text.
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/data/byte_pairs.h"
+#include "src/data/word_pieces.h"
 #include "src/data/words.h"
 
 namespace alpa {
@@ -35,11 +38,13 @@ class AddedTokens {
   std::array<std::vector<Added>, 256> by_first_byte_;  ///< the longest first
 };
 
-/// Tables of a tokenizer of byte pairs.
+/// Tables of a tokenizer of byte pairs, or of another one's vocabulary.
 struct TokenizerTables {
   BytePairs pairs;
-  std::vector<WordPattern> patterns;         ///< of words (`for_each_word`)
-  bool composes = false;                     ///< text takes the normal form NFC
+  std::optional<WordPieces> word_pieces = {};  ///< makes the tokens of a word, in place of `pairs`
+  std::vector<WordPattern> patterns;           ///< of words (`for_each_word`)
+  std::function<std::string(std::string_view)> normal_form;  ///< of text; empty: it stays
+  bool spaced = false;  ///< texts begin with a space that the text of the first token lacks
   std::array<AddedTokens, 2> added;          ///< those of the second are found in what is left
   std::vector<std::int32_t> before, behind;  ///< tokens around a whole text
 };

@@ -41,14 +41,27 @@ bool starts_character(std::string_view text) {
 }
 
 /// `text` is UTF-8.
-void append_composed(std::string_view text, std::string& result) {
+void append_form(std::string_view text, utf8proc_option_t form_of, std::string& result) {
   unsigned char* form = nullptr;
   const utf8proc_ssize_t bytes =
       utf8proc_map(reinterpret_cast<const unsigned char*>(text.data()), std::ssize(text), &form,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form_of));
   if (bytes < 0) throw std::bad_alloc();
   const std::unique_ptr<unsigned char, decltype(&std::free)> owner(form, std::free);
   result.append(reinterpret_cast<const char*>(form), static_cast<std::size_t>(bytes));
+}
+
+std::string in_form(std::string_view text, utf8proc_option_t form) {
+  std::string result;
+  while (!text.empty()) {
+    result += text.substr(0, utf8_run(text, false));
+    text.remove_prefix(utf8_run(text, false));
+    // By lines, since utf8proc takes 4 bytes a character. None composes with a line's end.
+    const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+    append_form(line.substr(0, utf8_run(line, true)), form, result);
+    text.remove_prefix(utf8_run(line, true));
+  }
+  return result;
 }
 
 }  // namespace
@@ -60,18 +73,9 @@ std::size_t utf8_run(std::string_view text, bool valid) {
   return size;
 }
 
-std::string composed(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    result += text.substr(0, utf8_run(text, false));
-    text.remove_prefix(utf8_run(text, false));
-    // By lines, since utf8proc takes 4 bytes a character. None composes with a line's end.
-    const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
-    append_composed(line.substr(0, utf8_run(line, true)), result);
-    text.remove_prefix(utf8_run(line, true));
-  }
-  return result;
-}
+std::string composed(std::string_view text) { return in_form(text, UTF8PROC_COMPOSE); }
+
+std::string decomposed(std::string_view text) { return in_form(text, UTF8PROC_DECOMPOSE); }
 
 std::string valid_utf8(std::string_view text) {
   std::string valid;

@@ -12,4 +12,7 @@ std::size_t utf8_run(std::string_view text, bool valid);
 /// `text` with its characters in the normal form NFC; bytes that are no UTF-8 stay as they are.
 std::string composed(std::string_view text);
 
+/// The same in the normal form NFD.
+std::string decomposed(std::string_view text);
+
 }  // namespace alpa

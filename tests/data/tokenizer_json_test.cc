@@ -174,8 +174,8 @@ TEST_CASE("a byte without a token is refused where a text has it") {
 }
 
 TEST_CASE("other tokenizers, and what alpa lacks, are refused") {
-  CHECK(mistake_at("/model/type", "WordPiece") ==
-        "model.type: found \"WordPiece\", expected \"BPE\"");
+  CHECK(mistake_at("/model/type", "Unigram") ==
+        "model.type: found \"Unigram\", expected \"BPE\" or \"WordPiece\"");
   CHECK(mistake_at("/model/byte_fallback", true) ==
         "model.byte_fallback: found true, expected false; alpa has nothing else");
   CHECK(mistake_at("/model/end_of_word_suffix", "</w>") ==
@@ -206,9 +206,9 @@ TEST_CASE("other tokenizers, and what alpa lacks, are refused") {
         "pre_tokenizer.pretokenizers[1].type: found \"Digits\", expected \"ByteLevel\"");
   CHECK(mistake_at("/added_tokens/0/lstrip", true) ==
         "added_tokens[0].lstrip: found true, expected false; alpa has nothing else");
-  CHECK(mistake_at("/post_processor/processors/1/type", "BertProcessing") ==
-        "post_processor.processors[1].type: found \"BertProcessing\", expected \"ByteLevel\", "
-        "\"TemplateProcessing\" or \"Sequence\"");
+  CHECK(mistake_at("/post_processor/processors/1/type", "RobertaProcessing") ==
+        "post_processor.processors[1].type: found \"RobertaProcessing\", expected \"ByteLevel\", "
+        "\"TemplateProcessing\", \"BertProcessing\" or \"Sequence\"");
 }
 
 TEST_CASE("damaged tokenizers are refused, naming the place") {

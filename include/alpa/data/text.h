@@ -23,9 +23,10 @@ class Tokenizer {
   /// Byte-pair encoding as GPT-2's (Sennrich et al. 2016; Radford et al. 2019), from its files
   /// vocab.json and merges.txt. Throws Error naming file and mistake.
   static Tokenizer gpt2(const std::string& vocabulary_path, const std::string& merges_path);
-  /// Byte pairs from a tokenizer.json of Hugging Face's `tokenizers`: with its patterns of words,
-  /// the normal form NFC, added tokens, and tokens around a text. Throws Error naming file, place
-  /// and mistake, also for what alpa lacks, such as SentencePiece.
+  /// A tokenizer.json of Hugging Face's `tokenizers`: byte pairs with its patterns of words and the
+  /// normal form NFC, or BERT's word pieces (Devlin et al. 2018); with added tokens, and tokens
+  /// around a text. Text that comes back from word pieces has single spaces between words. Throws
+  /// Error naming file, place and mistake, also for what alpa lacks.
   static Tokenizer hugging_face(const std::string& path);
   /// Of the folder's tokenizer.json, else of its vocab.json and merges.txt. Throws Error if it has
   /// neither, and as the functions above.
@@ -41,8 +42,9 @@ class Tokenizer {
   /// for instance.
   std::vector<std::int32_t> encode_whole(std::string_view text) const;
   /// The bytes that tokens stand for; a single token may be a part of a character (`valid_utf8`).
-  /// Throws Error naming a token outside the vocabulary.
-  std::string decode(std::span<const std::int32_t> tokens) const;
+  /// If they begin a text, a space is left out that the tokenizer puts before it. Throws Error
+  /// naming a token outside the vocabulary.
+  std::string decode(std::span<const std::int32_t> tokens, bool begins = true) const;
   /// The token of exactly this text, e.g. "<|endoftext|>".
   std::optional<std::int32_t> find(std::string_view text) const;
 
