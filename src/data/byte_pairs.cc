@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <queue>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "src/base/json.h"
+#include "src/data/utf8.h"
 
 namespace alpa {
 namespace {
@@ -85,6 +87,44 @@ void BytePairs::add(const std::string& bytes, std::int32_t token, const std::str
   tokens.emplace(bytes, token);
 }
 
+void BytePairs::add_merges(std::span<const float> scores) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  std::vector<float> ranks(scores.begin(), scores.end());  // each score once, the highest first
+  std::ranges::sort(ranks, std::greater());
+  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  const auto scored = [&](const std::string& text) {
+    const auto found = tokens.find(text);
+    return found == tokens.end() || scores[found->second] == kNone ? -1 : found->second;
+  };
+  for (std::size_t token = 0; token < scores.size(); ++token) {
+    const std::string& text = texts[token];
+    if (scores[token] == kNone) continue;
+    const auto rank = std::ranges::lower_bound(ranks, scores[token], std::greater());
+    for (std::size_t i = first_character(text); i < text.size();
+         i += first_character(std::string_view(text).substr(i)))
+      if (const std::int32_t left = scored(text.substr(0, i)); left >= 0)
+        if (const std::int32_t right = scored(text.substr(i)); right >= 0)
+          merges.emplace(pair_key(left, right), Merge{static_cast<int>(rank - ranks.begin()),
+                                                      static_cast<std::int32_t>(token)});
+  }
+}
+
+void BytePairs::append(std::string_view part, std::vector<std::int32_t>& result) const {
+  const auto token_of = [&](char byte) { return byte_tokens[static_cast<unsigned char>(byte)]; };
+  if (characters)
+    if (const auto found = tokens.find(std::string(part)); found != tokens.end())
+      return result.push_back(found->second);
+  const auto missing = std::ranges::find_if(part, [&](char byte) { return token_of(byte) < 0; });
+  if (missing == part.end()) {
+    std::ranges::transform(part, std::back_inserter(result), token_of);
+  } else if (unknown < 0) {
+    fail("encode: '{}': the tokenizer has no token for byte {}", excerpt(part),
+         static_cast<unsigned char>(*missing));
+  } else if (result.empty() || result.back() != unknown) {
+    result.push_back(unknown);
+  }
+}
+
 std::vector<std::int32_t> BytePairs::encode(std::string_view word) const {
   if (whole_words)
     if (const auto found = tokens.find(std::string(word)); found != tokens.end())
@@ -92,10 +132,9 @@ std::vector<std::int32_t> BytePairs::encode(std::string_view word) const {
   // A list of tokens: each knows its neighbours; merged ones leave it. -1: none, or gone.
   constexpr auto kEnd = std::numeric_limits<std::size_t>::max();
   std::vector<std::int32_t> at;
-  for (char byte : word) {
-    at.push_back(byte_tokens[static_cast<unsigned char>(byte)]);
-    require(at.back() >= 0, "encode: '{}': the tokenizer has no token for byte {}", excerpt(word),
-            static_cast<unsigned char>(byte));
+  for (std::size_t i = 0, size = 0; i < word.size(); i += size) {
+    size = characters ? first_character(word.substr(i)) : 1;
+    append(word.substr(i, size), at);
   }
   std::vector<std::size_t> next(at.size()), previous(at.size());
   std::priority_queue<Candidate> queue;
@@ -148,7 +187,10 @@ void add_merge(BytePairs& pairs, std::string_view left, std::string_view right,
             excerpt(bytes), vocabulary);
     return found->second;
   };
-  const std::string a = bytes_of(left).value_or(""), b = bytes_of(right).value_or("");
+  const auto read = [&](std::string_view text) {
+    return pairs.characters ? std::string(text) : bytes_of(text).value_or("");
+  };
+  const std::string a = read(left), b = read(right);
   const std::int32_t first = token_of(a), second = token_of(b);
   const auto rank = static_cast<int>(pairs.merges.size());
   pairs.merges.emplace(pair_key(first, second), Merge{rank, token_of(a + b)});

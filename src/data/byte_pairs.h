@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,9 +27,18 @@ struct BytePairs {
   std::unordered_map<std::uint64_t, Merge> merges;       ///< by both tokens
   std::array<std::int32_t, 256> byte_tokens{};           ///< -1: none, as rare ones of SmolLM
   bool whole_words = false;  ///< a word that is a token is not made of others (`ignore_merges`)
+  /// SentencePiece's: texts are as in the vocabulary, and words begin as characters.
+  bool characters = false;
+  std::int32_t unknown = -1;  ///< in place of characters without a token; -1: these are errors
 
   /// Adds a token. Throws Error starting with `title` if another one has its number.
   void add(const std::string& bytes, std::int32_t token, const std::string& title);
+  /// Merges of all neighbours that together are a token with a score, the highest first. Tokens
+  /// with minus infinity have no part in any.
+  void add_merges(std::span<const float> scores);
+  /// Adds the token of this text, else those of its bytes, else the unknown one, if it is not the
+  /// last already. Throws Error if there is none.
+  void append(std::string_view part, std::vector<std::int32_t>& result) const;
   /// The tokens of a word. Throws Error if a byte of it has none.
   std::vector<std::int32_t> encode(std::string_view word) const;
 };

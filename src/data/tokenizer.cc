@@ -38,7 +38,7 @@ class Encoder {
       else if (level > 0 || !tables_.normal_form)
         add(piece.text, level + 1);
       else
-        add(tables_.normal_form(piece.text), level + 1);
+        add(tables_.normal_form(piece.text, piece.text.data() == text.data()), level + 1);
   }
   std::vector<std::int32_t> take() { return std::move(tokens_); }
 
@@ -63,8 +63,9 @@ class Encoder {
   }
 
   std::vector<std::int32_t> tokens_of(std::string_view word) const {
-    return tables_.word_pieces ? tables_.word_pieces->encode(word, tables_.pairs.tokens)
-                               : tables_.pairs.encode(word);
+    if (tables_.word_pieces) return tables_.word_pieces->encode(word, tables_.pairs.tokens);
+    return tables_.unigram ? tables_.unigram->encode(word, tables_.pairs)
+                           : tables_.pairs.encode(word);
   }
 
   const TokenizerTables& tables_;
@@ -121,7 +122,11 @@ Tokenizer Tokenizer::of_folder(const std::string& folder) {
   };
   if (is_gguf(folder)) return hugging_face(folder);
   if (has("/tokenizer.json")) return hugging_face(folder + "/tokenizer.json");
-  require(has("/vocab.json"), "{}: has neither tokenizer.json nor vocab.json with merges.txt",
+  if (has("/tokenizer.model"))
+    return Tokenizer(std::make_shared<Impl>(
+        Impl{.merging = true, .tables = read_sentence_pieces(folder + "/tokenizer.model")}));
+  require(has("/vocab.json"),
+          "{}: has neither tokenizer.json, nor tokenizer.model, nor vocab.json with merges.txt",
           excerpt(folder));
   return gpt2(folder + "/vocab.json", folder + "/merges.txt");
 }

@@ -87,10 +87,15 @@ std::array<std::string, 2> read_pair(const JsonPlace& merge) {
 BytePairs read_pairs(const JsonPlace& model, const nlohmann::json& json) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     refuse_text(model, key);
-  refuse_true(model, "byte_fallback");
+  const bool characters = is_true(model, "byte_fallback");  // of SentencePiece
   if (has(model, "dropout") && model.at("dropout").number() != 0) model.at("dropout").bad("0");
   model.at("vocab"), model.at("merges");
-  BytePairs pairs = read_vocabulary(json.at("vocab"), model.origin() + ": model.vocab");
+  BytePairs pairs = read_vocabulary(json.at("vocab"), model.origin() + ": model.vocab", characters);
+  pairs.characters = characters;
+  if (characters && has(model, "unk_token"))
+    if (const auto found = pairs.tokens.find(model.at("unk_token").text());
+        found != pairs.tokens.end())
+      pairs.unknown = found->second;
   pairs.whole_words = is_true(model, "ignore_merges");
   std::size_t number = 0;
   for (const JsonPlace& merge : model.at("merges").items()) {
@@ -128,15 +133,65 @@ BertText bert_text(const JsonPlace& normalizer) {
   return text;
 }
 
+/// Throws Error unless the text at the place is this one.
+void expect(const JsonPlace& place, std::string_view text) {
+  if (place.text() != text) place.bad(fmt::format("\"{}\"", text));
+}
+
+/// SentencePiece's texts: letters in place of spaces, and maybe one before all.
+void read_space_letters(const JsonPlace& file, TokenizerTables& tables) {
+  std::vector<JsonPlace> parts;
+  if (has(file, "normalizer")) {
+    const JsonPlace normalizer = file.at("normalizer");
+    parts = type_of(normalizer) == "Sequence" ? normalizer.at("normalizers").items()
+                                              : std::vector{normalizer};
+  }
+  std::string prepended = "never";
+  for (const JsonPlace& part : parts) {
+    const std::string type = type_of(part);
+    if (type == "Prepend")
+      expect(part.at("prepend"), kSpaceLetter), prepended = "everywhere";
+    else if (type == "Replace")
+      expect(part.at("pattern").at("String"), " "), expect(part.at("content"), kSpaceLetter);
+    else
+      part.at("type").bad("\"Prepend\" or \"Replace\" beside byte_fallback");
+  }
+  const bool metaspace =
+      has(file, "pre_tokenizer") && type_of(file.at("pre_tokenizer")) == "Metaspace";
+  if (metaspace) {
+    const JsonPlace spaces = file.at("pre_tokenizer");
+    expect(spaces.at("replacement"), kSpaceLetter);
+    prepended = has(spaces, "prepend_scheme") ? spaces.at("prepend_scheme").text() : "always";
+  } else if (has(file, "pre_tokenizer")) {  // cuts at spaces, of which none is left
+    if (type_of(file.at("pre_tokenizer")) != "Split")
+      file.at("pre_tokenizer").at("type").bad("\"Metaspace\" or \"Split\" beside byte_fallback");
+    expect(file.at("pre_tokenizer").at("pattern").at("String"), " ");
+  }
+  if (parts.empty() && !metaspace)
+    file.at("pre_tokenizer").bad("Metaspace beside byte_fallback, or a normalizer Replace");
+  tables.normal_form = [prepended](std::string_view text, bool first) {
+    std::string letters = with_space_letters(text);
+    const bool there = letters.starts_with(kSpaceLetter);
+    if (prepended == "everywhere" || (prepended == "always" && !there) ||
+        (prepended == "first" && first && !there))
+      letters.insert(0, kSpaceLetter);
+    return letters;
+  };
+  tables.spaced = prepended != "never";
+}
+
 void read_words(const JsonPlace& file, TokenizerTables& tables) {
+  if (tables.pairs.characters) return read_space_letters(file, tables);
   const bool pieces = tables.word_pieces.has_value();
   if (has(file, "normalizer")) {
     const JsonPlace normalizer = file.at("normalizer");
     const std::string type = type_of(normalizer);
     if (type == "BertNormalizer" && pieces)
-      tables.normal_form = bert_text(normalizer);
+      tables.normal_form = [form = bert_text(normalizer)](std::string_view text, bool) {
+        return form(text);
+      };
     else if (type == "NFC")
-      tables.normal_form = composed;
+      tables.normal_form = [](std::string_view text, bool) { return composed(text); };
     else
       normalizer.at("type").bad(pieces ? "\"BertNormalizer\" or \"NFC\", or no normalizer"
                                        : "\"NFC\", or no normalizer");
@@ -242,6 +297,7 @@ std::vector<AddedTokens::Piece> AddedTokens::cut(std::string_view text) const {
 }
 
 TokenizerTables read_tokenizer_json(const std::string& path) {
+  if (is_gguf(path) && has_sentence_pieces(GgufFile(path))) return read_sentence_pieces(path);
   const nlohmann::json json = is_gguf(path) ? tokenizer_of(GgufFile(path))
                                             : parse_json(read_file(path, kTokenizerFile), path);
   const JsonPlace file(json, path);
@@ -249,7 +305,6 @@ TokenizerTables read_tokenizer_json(const std::string& path) {
   TokenizerTables tables;
   // Files of before 2021 do not say it, such as GPT-2's.
   const std::string type = model.contains("type") ? type_of(model) : "BPE";
-  const char* const decoder = type == "WordPiece" ? "WordPiece" : "ByteLevel";
   if (type == "WordPiece")
     read_word_pieces(model, json.at("model"), tables);
   else if (type == "BPE")
@@ -257,13 +312,18 @@ TokenizerTables read_tokenizer_json(const std::string& path) {
   else
     model.at("type").bad("\"BPE\" or \"WordPiece\"");
   read_words(file, tables);
-  if (has(file, "decoder") && type_of(file.at("decoder")) != decoder)
+  const char* const decoder = tables.word_pieces        ? "WordPiece"
+                              : tables.pairs.characters ? "Sequence"
+                                                        : "ByteLevel";
+  if (has(file, "decoder") && type_of(file.at("decoder")) != decoder &&
+      !(tables.pairs.characters && type_of(file.at("decoder")) == "Metaspace"))
     file.at("decoder").at("type").bad(fmt::format("\"{}\"", decoder));
   if (has(file, "added_tokens"))
     for (const JsonPlace& added : file.at("added_tokens").items()) read_added(added, tables);
   // Truncation and padding of the file are those of its last use; transformers sets them anew.
   if (has(file, "post_processor")) read_processor(file.at("post_processor"), tables);
   if (tables.word_pieces) space_words(tables);
+  if (tables.pairs.characters) read_piece_texts(tables);
   return tables;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/data/byte_pairs.h"
+#include "src/data/sentence_pieces.h"
 #include "src/data/word_pieces.h"
 #include "src/data/words.h"
 
@@ -41,9 +42,12 @@ class AddedTokens {
 /// Tables of a tokenizer of byte pairs, or of another one's vocabulary.
 struct TokenizerTables {
   BytePairs pairs;
-  std::optional<WordPieces> word_pieces = {};  ///< makes the tokens of a word, in place of `pairs`
-  std::vector<WordPattern> patterns;           ///< of words (`for_each_word`)
-  std::function<std::string(std::string_view)> normal_form;  ///< of text; empty: it stays
+  // Either makes the tokens of a word in place of `pairs`.
+  std::optional<WordPieces> word_pieces = {};
+  std::optional<Unigram> unigram = {};
+  std::vector<WordPattern> patterns;  ///< of words (`for_each_word`)
+  /// Of a text, or of what is behind an added token (not `first`); empty: it stays.
+  std::function<std::string(std::string_view, bool first)> normal_form;
   bool spaced = false;  ///< texts begin with a space that the text of the first token lacks
   std::array<AddedTokens, 2> added;          ///< those of the second are found in what is left
   std::vector<std::int32_t> before, behind;  ///< tokens around a whole text

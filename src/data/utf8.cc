@@ -66,6 +66,10 @@ std::string in_form(std::string_view text, utf8proc_option_t form) {
 
 }  // namespace
 
+std::size_t first_character(std::string_view text) {
+  return starts_character(text) ? begun(text) : 1;
+}
+
 std::size_t utf8_run(std::string_view text, bool valid) {
   std::size_t size = 0;
   while (size < text.size() && starts_character(text.substr(size)) == valid)

@@ -166,10 +166,14 @@ void add_ends(const JsonPlace& processor, nlohmann::ordered_json& metadata) {
 
 }  // namespace
 
+bool has_sentence_pieces(const GgufFile& file) {
+  return file.metadata().value("tokenizer.ggml.model", Json()) == "llama";
+}
+
 Json tokenizer_of(const GgufFile& file) {
   const JsonPlace metadata(file.metadata(), file.path());
   const JsonPlace model = metadata.at("tokenizer.ggml.model");
-  if (model.text() != "gpt2") model.bad(fmt::format("\"gpt2\", byte pairs; {}", kAdvice));
+  if (model.text() != "gpt2") model.bad(fmt::format("\"gpt2\" or \"llama\"; {}", kAdvice));
   const Words& words = words_named(metadata);
   const std::vector<JsonPlace> tokens = metadata.at("tokenizer.ggml.tokens").items();
   if (tokens.empty()) metadata.at("tokenizer.ggml.tokens").bad("at least one token");

@@ -5,6 +5,9 @@
 
 namespace alpa {
 
+/// Whether the file's tokenizer is "llama", SentencePiece's, which has no tokenizer.json.
+bool has_sentence_pieces(const GgufFile& file);
+
 /// The file's tokenizer as tokenizer.json has it. Throws Error naming file, key and mistake, also
 /// if it is none of byte pairs, or cuts words in a way that alpa does not know.
 nlohmann::json tokenizer_of(const GgufFile& file);

@@ -120,7 +120,8 @@ TEST_CASE("what is not UTF-8 is encoded byte by byte, and shown as U+FFFD") {
 
 TEST_CASE("a folder must have the files of a tokenizer") {
   CHECK(error_of([] { Tokenizer::of_folder("/nowhere"); }) ==
-        "/nowhere: has neither tokenizer.json nor vocab.json with merges.txt");
+        "/nowhere: has neither tokenizer.json, nor tokenizer.model, nor vocab.json with "
+        "merges.txt");
   const Tokenizer pairs = Tokenizer::of_folder(golden_path("bpe"));
   CHECK(pairs.encode_whole("the plan") == pairs.encode("the plan"));
 }
@@ -170,14 +171,15 @@ TEST_CASE("a byte without a token is refused where a text has it") {
   const Tokenizer tokenizer = read(json);
   CHECK(tokenizer.decode(tokenizer.encode("A plan")) == "A plan");
   CHECK(error_of([&] { tokenizer.encode("A ~"); }) ==
-        "encode: ' ~': the tokenizer has no token for byte 126");
+        "encode: '~': the tokenizer has no token for byte 126");
 }
 
 TEST_CASE("other tokenizers, and what alpa lacks, are refused") {
   CHECK(mistake_at("/model/type", "Unigram") ==
         "model.type: found \"Unigram\", expected \"BPE\" or \"WordPiece\"");
   CHECK(mistake_at("/model/byte_fallback", true) ==
-        "model.byte_fallback: found true, expected false; alpa has nothing else");
+        "pre_tokenizer.type: found \"Sequence\", expected \"Metaspace\" or \"Split\" beside "
+        "byte_fallback");
   CHECK(mistake_at("/model/end_of_word_suffix", "</w>") ==
         "model.end_of_word_suffix: found \"</w>\", expected none; alpa has nothing else");
   CHECK(mistake_at("/model/dropout", 0.1) == "model.dropout: found 0.1, expected 0");

@@ -186,8 +186,8 @@ TEST_CASE("a file of another decoder, or of no decoder, is refused by key") {
 }
 
 TEST_CASE("other tokenizers are refused, saying what to give instead") {
-  CHECK(Changed(Json{{"tokenizer.ggml.model", "llama"}}).of_tokenizer() ==
-        ": tokenizer.ggml.model: found \"llama\", expected \"gpt2\", byte pairs; give --tokenizer "
+  CHECK(Changed(Json{{"tokenizer.ggml.model", "t5"}}).of_tokenizer() ==
+        ": tokenizer.ggml.model: found \"t5\", expected \"gpt2\" or \"llama\"; give --tokenizer "
         "a folder with tokenizer.json");
   CHECK(Changed(Json{{"tokenizer.ggml.pre", "other"}})
             .of_tokenizer()

@@ -24,19 +24,21 @@ class Tokenizer {
   /// vocab.json and merges.txt. Throws Error naming file and mistake.
   static Tokenizer gpt2(const std::string& vocabulary_path, const std::string& merges_path);
   /// A tokenizer.json of Hugging Face's `tokenizers`: byte pairs with its patterns of words and the
-  /// normal form NFC, or BERT's word pieces (Devlin et al. 2018); with added tokens, and tokens
-  /// around a text. Text that comes back from word pieces has single spaces between words. Throws
-  /// Error naming file, place and mistake, also for what alpa lacks.
+  /// normal form NFC, those of SentencePiece, or BERT's word pieces (Devlin et al. 2018). It has
+  /// added tokens, and tokens around a text. Text that comes back from word pieces has single
+  /// spaces between words. Throws Error naming file, place and mistake, also for what alpa lacks.
   static Tokenizer hugging_face(const std::string& path);
-  /// Of the folder's tokenizer.json, else of its vocab.json and merges.txt. Throws Error if it has
-  /// neither, and as the functions above.
+  /// Of the folder's tokenizer.json, else of SentencePiece's tokenizer.model (Kudo & Richardson
+  /// 2018: byte pairs, or a unigram model), else of its vocab.json and merges.txt. Also of a GGUF
+  /// file. Throws Error if it has none, and as the functions above.
   static Tokenizer of_folder(const std::string& folder);
 
   /// One more than the largest token.
   std::int64_t vocabulary() const;
   /// Any bytes; those that are no UTF-8 are words of their own. Throws Error naming the pattern of
-  /// words if a match of it takes millions of steps. Added tokens of a tokenizer.json
-  /// are found in the text, "<|eot_id|>" for instance; special tokens of other files are not.
+  /// words if a match of it takes millions of steps. Added tokens of a tokenizer.json, and control
+  /// symbols of SentencePiece, are found in the text, "<|eot_id|>" for instance; special tokens of
+  /// other files are not.
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// As `encode`, between the tokens that a tokenizer.json puts around a text, "<|begin_of_text|>"
   /// for instance.
@@ -124,7 +126,8 @@ class ChatTemplate {
                             const std::map<std::string, std::string>& tokens = {});
   /// Reads the folder's chat_template.jinja, else "chat_template" in its tokenizer_config.json: a
   /// text, or the one named "default" of a list. Tokens are those of tokenizer_config.json and
-  /// special_tokens_map.json. None if the folder has no template. Throws Error as `parse`, and
+  /// special_tokens_map.json. Of a GGUF file, "tokenizer.chat_template" and its tokens. None if
+  /// there is no template. Throws Error as `parse`, and
   /// naming the file if it can't be read.
   static std::optional<ChatTemplate> find(const std::string& folder);
   /// As `find`. Throws Error if the folder has no template.

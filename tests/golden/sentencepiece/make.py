@@ -16,8 +16,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 TEXTS = [
     "", " ", "   ", "a", " a", "a ", "  a  b  ", "Hello, world!", "tabs\tand\nlines\r\n\n x", "日本語 テキスト",
-    "ünïcödé 😀 e\u0301", "\u2581a\u2581 b\u2581", "<|user|>hi<|end|> there", "<|end|>", "x <|user|> y", "ﬁne ＡＢＣ １２３",
-    "12345 007 3.14", "\u3000wide\u00a0nbsp", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "\x00\x01\x7f", "<0x41> <unk> <pad>", "the the  the   the    the",
+    "ünïcödé 😀 e\u0301", "x\u2581a\u2581 b\u2581", "<|user|>hi<|end|> there", "<|end|>", "x <|user|> y", "ﬁne ＡＢＣ １２３",
+    "12345 007 3.14", "\u3000wide\u00a0nbsp", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "\x00\x01\x7f", "<0x41> <pad>", "the the  the   the    the",
 ]
 RULES = {"ﬁ": "fi", "Ａ": "A", "ＡＢ": "ab", "１": "1", "\t": " ", "\n": " ", "\u3000": " ", "\u00a0": "",
          "e\u0301": "é"}
