@@ -7,6 +7,7 @@
 #include "src/base/file.h"
 #include "src/base/json_place.h"
 #include "src/data/jinja_run.h"
+#include "src/train/gguf_file.h"
 
 namespace alpa {
 
@@ -56,6 +57,25 @@ std::optional<std::string> configured(const JsonPlace& file) {
   place.refuse("no template is named \"default\"; alpa uses this one");
 }
 
+/// The template of a GGUF file.
+std::optional<ChatTemplate> find_in_gguf(const std::string& path) {
+  constexpr const char* kTemplate = "tokenizer.chat_template";
+  const GgufFile file(path);
+  const JsonPlace metadata(file.metadata(), path);
+  if (!metadata.contains(kTemplate)) return {};
+  std::map<std::string, std::string> tokens;
+  for (const auto& [key, name] : {std::pair("tokenizer.ggml.bos_token_id", "bos_token"),
+                                  {"tokenizer.ggml.eos_token_id", "eos_token"},
+                                  {"tokenizer.ggml.unknown_token_id", "unk_token"},
+                                  {"tokenizer.ggml.padding_token_id", "pad_token"}}) {
+    if (!metadata.contains(key)) continue;
+    const std::vector<JsonPlace> texts = metadata.at("tokenizer.ggml.tokens").items();
+    if (texts.empty()) metadata.at("tokenizer.ggml.tokens").bad("at least one token");
+    tokens[name] = texts[metadata.at(key).count(texts.size() - 1)].text();
+  }
+  return ChatTemplate::parse(metadata.at(kTemplate).text(), path + ": " + kTemplate, tokens);
+}
+
 }  // namespace
 
 ChatTemplate ChatTemplate::parse(const std::string& text, const std::string& path,
@@ -70,6 +90,7 @@ ChatTemplate ChatTemplate::parse(const std::string& text, const std::string& pat
 }
 
 std::optional<ChatTemplate> ChatTemplate::find(const std::string& folder) {
+  if (is_gguf(folder)) return find_in_gguf(folder);
   std::map<std::string, std::string> tokens;
   std::optional<std::string> text;
   const std::string config = folder + "/tokenizer_config.json";
@@ -90,7 +111,8 @@ ChatTemplate ChatTemplate::of_folder(const std::string& folder) {
   std::optional<ChatTemplate> found = find(folder);
   require(found.has_value(),
           "{}: has no chat template: neither chat_template.jinja nor \"chat_template\" in "
-          "tokenizer_config.json; take a model that was trained to chat, or add the file",
+          "tokenizer_config.json, nor \"tokenizer.chat_template\" of a GGUF file; take a model "
+          "that was trained to chat, or add the file",
           excerpt(folder));
   return *std::move(found);
 }

@@ -94,8 +94,8 @@ void add_conversation(const JsonPlace& place, const Tokenizer& tokenizer,
                       const JsonLinesOptions& options, std::vector<TextExample>& examples) {
   if (!options.chat)
     place.refuse(
-        "there is no chat template; the tokenizer's folder has it as chat_template.jinja, "
-        "or in tokenizer_config.json");
+        "there is no chat template; the tokenizer's folder has it as chat_template.jinja or in "
+        "tokenizer_config.json, and a GGUF file as tokenizer.chat_template");
   std::vector<ChatMessage> messages;
   for (const JsonPlace& message : place.items()) messages.push_back(message_of(message));
   const Conversation conversation(*options.chat, std::move(messages));

@@ -8,8 +8,10 @@
 #include "alpa/data/text.h"
 #include "src/base/file.h"
 #include "src/base/json.h"
+#include "src/train/gguf_file.h"
 #include "support/error_text.h"
 #include "support/golden.h"
+#include "support/temporary_file.h"
 
 namespace chat_template_test {
 
@@ -119,10 +121,11 @@ TEST_CASE("messages that are no UTF-8 are rendered with U+FFFD") {
 TEST_CASE("a folder's template is chat_template.jinja, else that of tokenizer_config.json") {
   const Folder folder;
   CHECK_FALSE(ChatTemplate::find(folder.path).has_value());
-  CHECK(error_of([&] { folder.render(); }) ==
-        "chat_template_test: has no chat template: neither chat_template.jinja nor "
-        "\"chat_template\" in tokenizer_config.json; take a model that was trained to chat, or add "
-        "the file");
+  CHECK(
+      error_of([&] { folder.render(); }) ==
+      "chat_template_test: has no chat template: neither chat_template.jinja nor "
+      "\"chat_template\" in tokenizer_config.json, nor \"tokenizer.chat_template\" of a GGUF file; "
+      "take a model that was trained to chat, or add the file");
   folder.write("special_tokens_map.json", R"({"bos_token": "<a>", "pad_token": "<p>"})");
   folder.write("tokenizer_config.json",
                R"({"chat_template": "{{ bos_token }}{{ eos_token }}{{ pad_token }}",
@@ -141,6 +144,33 @@ TEST_CASE("a folder's template is chat_template.jinja, else that of tokenizer_co
   CHECK(error_of([&] { folder.render(); }) ==
         "chat_template_test/tokenizer_config.json: chat_template: no template is named "
         "\"default\"; alpa uses this one");
+}
+
+TEST_CASE("a GGUF file has its template and tokens itself") {
+  const TemporaryFile file("chat_template_test.gguf", "");
+  const auto render = [&](const nlohmann::ordered_json& metadata) {
+    write_gguf(file.path(), metadata, {});
+    const std::optional<ChatTemplate> chat = ChatTemplate::find(file.path());
+    return chat ? chat->render(std::vector<ChatMessage>{{"user", "Hi"}}).text : "none";
+  };
+  nlohmann::ordered_json metadata = {
+      {"tokenizer.chat_template", "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"},
+      {"tokenizer.ggml.tokens", {"a", "<s>", "</s>"}},
+      {"tokenizer.ggml.bos_token_id", 1U},
+      {"tokenizer.ggml.eos_token_id", 2U}};
+  CHECK(render(metadata) == "<s>Hi</s>");
+  metadata["tokenizer.ggml.eos_token_id"] = 3U;
+  CHECK(error_of([&] { render(metadata); }) ==
+        "chat_template_test.gguf: tokenizer.ggml.eos_token_id: found 3, expected a whole number "
+        "from 0 to 2");
+  metadata.erase("tokenizer.ggml.eos_token_id");
+  CHECK(render(metadata) == "<s>Hi");
+  metadata["tokenizer.chat_template"] = "{% if %}";
+  CHECK(error_of([&] {
+          render(metadata);
+        }).starts_with("chat_template_test.gguf: tokenizer.chat_template: line 1, column "));
+  metadata.erase("tokenizer.chat_template");
+  CHECK(render(metadata) == "none");
 }
 
 TEST_CASE("mistakes name line, column and construct") {

@@ -106,7 +106,8 @@ TEST_CASE("mistakes name file, line and place") {
   CHECK(mistake("{\"messages\": []}") ==
         file +
             "line 1: messages: there is no chat template; the tokenizer's folder has it as "
-            "chat_template.jinja, or in tokenizer_config.json");
+            "chat_template.jinja or in tokenizer_config.json, and a GGUF file as "
+            "tokenizer.chat_template");
 }
 
 }  // namespace json_lines_test
