@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/killed_runs.h"
+#include "support/golden.h"
 #include "support/mpirun.h"
 
 namespace checkpoint_processes_test {
@@ -25,6 +26,33 @@ Training mlp(int steps) {
   return {"mlp_processes",
           {"alpa-mlp", "--dim", "32", "--layers", "2", "--batch", "64", "--devices", "8",
            "--method", "zero3"},
+          steps};
+}
+
+/// Adapters of a folder's model, with the state of their optimizer.
+Training lora(int steps) {
+  return {"lora_processes",
+          {"alpa-gpt",
+           "--load",
+           golden_path("pretrained/llama"),
+           "--data",
+           ALPA_SOURCE_DIR "/README.md",
+           "--sequence",
+           "16",
+           "--batch",
+           "8",
+           "--lora",
+           "4",
+           "--lora-targets",
+           "*.attention.*,*.down",
+           "--dropout",
+           "0.1",
+           "--devices",
+           "8",
+           "--method",
+           "zero3",
+           "--backend",
+           "cpu"},
           steps};
 }
 
@@ -101,6 +129,28 @@ TEST_CASE("4 processes save, 2 go on with the losses of one that was never broke
   const auto losses = losses_in(log);
   CHECK(losses.size() == 16);
   for (const auto& [step, loss] : losses) CHECK(loss == expected.at(step));
+  std::remove(log.c_str());
+}
+
+TEST_CASE("adapters train in 2 processes on 8 devices, and go on, with the losses of one process") {
+  if (const std::string why = no_mpirun(); !why.empty()) {
+    MESSAGE("skipped: " << why);
+    return;
+  }
+  const TemporaryFolder folder("checkpoint_processes_test_lora");
+  const std::string log = "checkpoint_processes_test_lora.csv";
+  REQUIRE(train(1, lora(12), log, "").status == 0);
+  const auto expected = losses_in(log);
+  CHECK(expected.size() == 12);
+  CHECK(expected.at(1) != expected.at(12));
+  for (const int steps : {5, 12}) {  // the second goes on from the checkpoint behind the first
+    const ProgramOutput output = train(2, lora(steps), log, folder.path());
+    CHECK_MESSAGE(output.status == 0, output.text);
+    const auto losses = losses_in(log);
+    CHECK(losses.size() == (steps == 5 ? 5 : 7));
+    for (const auto& [step, loss] : losses) CHECK(loss == expected.at(step));
+  }
+  CHECK(fs::exists(folder.path() + "/step-00000012/shard-1-of-2.safetensors"));
   std::remove(log.c_str());
 }
 
