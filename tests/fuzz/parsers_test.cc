@@ -1,5 +1,5 @@
 // Every parser on inputs made from valid ones by random changes, the same in every run.
-//   ALPA_FUZZ_RUNS=COUNT or FIRST:COUNT   which inputs, of each harness; by default the first 500, at night 1500
+//   ALPA_FUZZ_RUNS=COUNT or FIRST:COUNT   which inputs, of each harness; by default the first 500, at night 3000
 #include <alpa/base/error.h>
 #include <alpa/base/text.h>
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ using namespace alpa::fuzz;
 namespace {
 
 struct Runs {
-  std::uint64_t first = 0, count = testing::sampled(500, 1500);
+  std::uint64_t first = 0, count = testing::sampled(500, 3000);
 };
 
 Runs runs_from_environment() {
