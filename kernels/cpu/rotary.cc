@@ -51,11 +51,13 @@ struct Angles {
 
 /// Of pairs [first, first + n).
 template <class T>
-void fill(Angles<T>& angles, const double* frequencies, double position, std::int64_t n) {
+void fill(Angles<T>& angles, const double* frequencies, double position, double magnitude,
+          std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     double sine = 0, cosine = 0;
     sine_cosine(position * frequencies[i], sine, cosine);
-    angles.sine[i] = static_cast<T>(sine), angles.cosine[i] = static_cast<T>(cosine);
+    angles.sine[i] = static_cast<T>(magnitude * sine);
+    angles.cosine[i] = static_cast<T>(magnitude * cosine);
   }
 }
 
@@ -101,7 +103,7 @@ void turn_time(const KernelCall& call, const RotaryShape& s, const std::vector<d
   Angles<T> angles;
   for (std::int64_t begin = 0; begin < s.width / 2; begin += kPairs) {
     const std::int64_t n = std::min(kPairs, s.width / 2 - begin);
-    fill(angles, frequencies.data() + begin, position, n);
+    fill(angles, frequencies.data() + begin, position, s.magnitude, n);
     for (std::int64_t row = first_row; row < last_row; ++row)
       for (std::int64_t head = 0; head < s.heads; ++head)
         turn_head(call, s, angles, ((row * s.time + t) * s.heads + head) * s.width, begin, n);

@@ -20,7 +20,8 @@ __global__ void __launch_bounds__(kThreads)
     const double position = positions[s.per_row ? token : divide(token, s.time).remainder];
     const double angle =
         (s.backward ? -position : position) * kernels::rotary_frequency(s, head.remainder);
-    const S sine = static_cast<S>(::sin(angle)), cosine = static_cast<S>(::cos(angle));
+    const S sine = static_cast<S>(s.magnitude * ::sin(angle)),
+            cosine = static_cast<S>(s.magnitude * ::cos(angle));
     const std::int64_t start = head.quotient * s.width;
     const std::int64_t first = start + (s.interleaved ? 2 * head.remainder : head.remainder);
     const std::int64_t second = first + (s.interleaved ? 1 : half);

@@ -17,6 +17,9 @@ struct RotaryShape {
   DType dtype = DType::f32;
   std::int64_t batch = 1, time = 1, heads = 1, width = 2;
   bool per_row = false, interleaved = false, backward = false, yarn = false;
+  static constexpr std::int64_t kMostFactors = 128;
+  double factors[kMostFactors] = {};  ///< of pairs, in place of the numbers below; 0: none
+  double magnitude = 1;               ///< of cosines and sines
   double base = 10000, factor = 1, original_positions = 0, low_turns = 1, high_turns = 4;
 };
 
@@ -27,6 +30,7 @@ ALPA_HOST_DEVICE inline double rotary_frequency(const RotaryShape& s, std::int64
   constexpr double kTurn = 6.283185307179586477;
   const double written =
       ::pow(s.base, -2.0 * static_cast<double>(i) / static_cast<double>(s.width));
+  if (s.factors[0] > 0) return written / s.factors[i];
   if (s.original_positions == 0) return written / s.factor;
   const double turns = s.original_positions * written / kTurn;
   double low = s.low_turns, high = s.high_turns, at = turns;

@@ -71,15 +71,37 @@ RotaryScaling yarn_scaling(const JsonObject& rotary, DecoderOptions& o) {
   return with_checked_turns(rotary, "beta_fast", scaling);
 }
 
+/// LongRoPE of Phi-3: a factor per pair. `config` has the positions of training in older files.
+RotaryScaling longrope_scaling(const JsonObject& config, const JsonObject& rotary,
+                               const DecoderOptions& o) {
+  constexpr const char* kPositions = "original_max_position_embeddings";
+  const JsonObject& place = config.has(kPositions) ? config : rotary;
+  const double turned = o.variant.rotary_share * static_cast<double>(head_width_of(o));
+  const auto pairs = static_cast<std::int64_t>(turned / 2);
+  RotaryScaling scaling{
+      .original_positions = place.has(kPositions) ? place.whole(kPositions, 2, kMost) : o.sequence,
+      .factors = rotary.positives("short_factor", pairs),
+      .long_factors = rotary.positives("long_factor", pairs)};
+  const auto original = static_cast<double>(scaling.original_positions);
+  const double factor =
+      rotary.has("factor") ? rotary.positive("factor") : static_cast<double>(o.sequence) / original;
+  if (rotary.has("attention_factor"))
+    scaling.magnitude = rotary.positive("attention_factor");
+  else if (factor > 1)
+    scaling.magnitude = std::sqrt(1 + std::log(factor) / std::log(original));
+  return scaling;
+}
+
 /// `type`: the key of the kind of scaling.
-std::optional<RotaryScaling> read_scaling(const JsonObject& rotary, const char* type,
-                                          DecoderOptions& o) {
+std::optional<RotaryScaling> read_scaling(const JsonObject& config, const JsonObject& rotary,
+                                          const char* type, DecoderOptions& o) {
   const std::string kind = rotary.text(type);
   if (kind == "default") return {};
   if (kind == "linear") return RotaryScaling{.factor = rotary.positive("factor")};
   if (kind == "llama3") return llama3_scaling(rotary);
   if (kind == "yarn") return yarn_scaling(rotary, o);
-  rotary.refuse(type, "\"default\", \"linear\", \"llama3\" or \"yarn\"");
+  if (kind == "longrope" || kind == "su") return longrope_scaling(config, rotary, o);
+  rotary.refuse(type, "\"default\", \"linear\", \"llama3\", \"yarn\" or \"longrope\"");
 }
 
 /// Throws Error unless an even number of a head's elements is turned.
@@ -96,22 +118,22 @@ void read_share(const JsonObject& config, DecoderOptions& o) {
 }
 
 /// Base, share and scaling of one object, which transformers 5 writes.
-void read_rotary_object(const JsonObject& rotary, DecoderOptions& o) {
+void read_rotary_object(const JsonObject& config, const JsonObject& rotary, DecoderOptions& o) {
   if (rotary.has("rope_theta")) o.rotary_base = rotary.positive("rope_theta");
   read_share(rotary, o);
-  o.rotary_scaling = read_scaling(rotary, "rope_type", o);
+  o.rotary_scaling = read_scaling(config, rotary, "rope_type", o);
 }
 
 void read_rotary(const JsonObject& config, DecoderOptions& o) {
   if (config.has("rope_parameters"))
-    read_rotary_object(config.object("rope_parameters"), o);
+    read_rotary_object(config, config.object("rope_parameters"), o);
   else {  // as before version 5
     if (config.has("rope_theta")) o.rotary_base = config.positive("rope_theta");
     read_share(config, o);
     if (config.has("rope_scaling")) {
       const JsonObject scaling = config.object("rope_scaling");
       const bool older = !scaling.has("rope_type") && scaling.has("type");
-      o.rotary_scaling = read_scaling(scaling, older ? "type" : "rope_type", o);
+      o.rotary_scaling = read_scaling(config, scaling, older ? "type" : "rope_type", o);
     }
   }
   if (o.variant.rotary_share < 1 && o.rotary_scaling && o.rotary_scaling->yarn)
@@ -293,7 +315,7 @@ void vary_gemma3(const JsonObject& config, DecoderOptions& o) {
   }
   const JsonObject rotary = config.object("rope_parameters"),
                    windowed = rotary.object("sliding_attention");
-  read_rotary_object(rotary.object("full_attention"), o);
+  read_rotary_object(config, rotary.object("full_attention"), o);
   windowed.expect_one_of("rope_type", {"default"});
   if (windowed.has("rope_theta")) o.variant.windowed_rotary_base = windowed.positive("rope_theta");
 }

@@ -96,16 +96,27 @@ std::string model_type(const std::string& architecture, bool experts) {
 
 /// What is known by tensors, not by keys.
 struct Found {
-  bool own_head = false, biases = false, long_factors = false;
+  bool own_head = false, biases = false;
   std::int64_t vocabulary = 0;
-  std::vector<float> frequency_factors = {};  ///< divisors, of Llama 3.1's scaling
+  std::vector<float> frequency_factors = {};                 ///< divisors, of Llama 3.1's scaling
+  std::vector<float> short_factors = {}, long_factors = {};  ///< of LongRoPE
 };
 
 /// The scaling that keys name, as config.json has it; null if there is none.
 Json rotary_scaling(const JsonPlace& metadata, const std::string& scope, const Found& found) {
-  if (found.long_factors) return {{"rope_type", "longrope"}};
   const auto at = [&](const char* key) { return metadata.at((scope + key).c_str()); };
   const auto has = [&](const char* key) { return metadata.contains((scope + key).c_str()); };
+  if (!found.long_factors.empty()) {
+    Json scaling = {{"rope_type", "longrope"},
+                    {"short_factor", found.short_factors},
+                    {"long_factor", found.long_factors}};
+    if (has("rope.scaling.attn_factor"))
+      scaling["attention_factor"] = at("rope.scaling.attn_factor").number();
+    if (has("rope.scaling.original_context_length"))
+      scaling["original_max_position_embeddings"] =
+          at("rope.scaling.original_context_length").count(kMostPositions);
+    return scaling;
+  }
   if (!has("rope.scaling.type") || at("rope.scaling.type").text() == "none") return {};
   Json scaling = {{"rope_type", at("rope.scaling.type").text()},
                   {"factor", at("rope.scaling.factor").number()}};
@@ -178,7 +189,7 @@ Json config_of(const Json& metadata, const std::string& origin, const Found& fou
 /// Divisors of the frequencies of a decoder with the scaling of Llama 3.1; else none.
 std::vector<float> frequency_factors(const DecoderOptions& o) {
   const RotaryScaling scaling = o.rotary_scaling.value_or(RotaryScaling{});
-  if (scaling.yarn || scaling.original_positions == 0) return {};
+  if (scaling.yarn || !scaling.factors.empty() || scaling.original_positions == 0) return {};
   kernels::RotaryShape shape{.width = head_width_of(o), .base = o.rotary_base};
   std::vector<float> factors;
   for (std::int64_t i = 0; i < shape.width / 2; ++i) {
@@ -268,20 +279,25 @@ void check_options(const DecoderOptions& options, const Json& metadata, const Fo
 
 DecoderOptions gguf_options(const GgufFile& file) {
   Found found{.own_head = file.find("output.weight") != nullptr,
-              .biases = file.find("blk.0.attn_q.bias") != nullptr,
-              .long_factors = file.find("rope_factors_long.weight") != nullptr};
+              .biases = file.find("blk.0.attn_q.bias") != nullptr};
   const GgufTensor* const table = file.find("token_embd.weight");
   if (table != nullptr && !table->shape.empty()) found.vocabulary = table->shape[0];
-  if (const GgufTensor* const factors = file.find("rope_freqs.weight")) {
-    const Array floats = factors->read().cast(f32);
+  for (const auto& [name, factors] : {std::pair("rope_freqs.weight", &found.frequency_factors),
+                                      {"rope_factors_short.weight", &found.short_factors},
+                                      {"rope_factors_long.weight", &found.long_factors}}) {
+    const GgufTensor* const tensor = file.find(name);
+    if (tensor == nullptr) continue;
+    const Array floats = tensor->read().cast(f32);
     const auto elements = floats.elements_as<float>();
-    found.frequency_factors.assign(elements.begin(), elements.end());
+    factors->assign(elements.begin(), elements.end());
   }
   return options_of(file.metadata(), file.path(), found);
 }
 
 GgufConfig gguf_config(const DecoderOptions& options) {
   const std::string architecture = architecture_of(options), scope = architecture + ".";
+  require(!options.rotary_scaling || options.rotary_scaling->factors.empty(),
+          "GGUF: alpa writes no LongRoPE there; save a safetensors file or a folder");
   GgufConfig result{.metadata = {{kArchitecture, architecture}},
                     .frequency_factors = frequency_factors(options)};
   for (const Key& key : keys_of(options))

@@ -85,6 +85,16 @@ std::vector<std::string> JsonObject::texts(const char* key) const {
   return texts;
 }
 
+std::vector<double> JsonObject::positives(const char* key, std::int64_t count) const {
+  std::vector<double> numbers;
+  for (const JsonPlace& item : place_.at(key).items()) {
+    numbers.push_back(item.number());
+    if (numbers.back() <= 0) item.bad("a number above 0");
+  }
+  if (std::ssize(numbers) != count) refuse(key, fmt::format("{} numbers", count));
+  return numbers;
+}
+
 void JsonObject::expect(const char* key, bool value) const {
   if (has(key) && boolean(key) != value) refuse(key, value ? "true" : "false");
 }

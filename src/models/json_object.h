@@ -34,6 +34,8 @@ class JsonObject {
   /// One whole number from 0 to `most`, or a list of them.
   std::vector<std::int64_t> wholes(const char* key, std::int64_t most) const;
   std::vector<std::string> texts(const char* key) const;  ///< a list
+  /// A list of `count` numbers above 0.
+  std::vector<double> positives(const char* key, std::int64_t count) const;
   /// Throws Error unless the member is absent, null or this.
   void expect(const char* key, bool value) const;
   /// As `expect`, of several words.

@@ -1,9 +1,12 @@
 // src/ops/rotary.cc — rotary position embedding: pairs of a head's elements are turned by angles
 // that grow with the position
+#include <algorithm>
+
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/plan/rotary_shape.h"
 #include "src/ir/recorder.h"
 #include "src/ops/all_ops.h"
 
@@ -24,6 +27,12 @@ Rule rotary_rule(const OpQuery& query) {
     query.attributes.real(real);
   for (const char* integer : {"interleaved", "backward", "original_positions"})
     query.attributes.integer(integer);
+  if (query.attributes.contains("factors")) {
+    const std::int64_t factors = std::ssize(query.attributes.reals("factors"));
+    if (factors != shape[3] / 2 || factors > kernels::RotaryShape::kMostFactors)
+      fail("rotary: {} factors of {} pairs; give one per pair, of at most {}", factors,
+           shape[3] / 2, kernels::RotaryShape::kMostFactors);
+  }
   Rule rule{.factors = {{shape[0]}, {shape[1]}, {shape[2]}, {shape[3], true}},
             .operands = {{{0}, {1}, {2}, {3}}, {{1}}},
             .results = {{{0}, {1}, {2}, {3}}},
@@ -44,6 +53,10 @@ void check(const RotaryScaling& scaling) {
           scaling.low_turns, scaling.high_turns);
   require(!scaling.yarn || scaling.original_positions > 0,
           "rotary: YaRN needs the positions of training; give `original_positions`");
+  require(scaling.magnitude > 0, "rotary: the scaling's magnitude must be above 0, not {}",
+          scaling.magnitude);
+  require(std::ranges::all_of(scaling.factors, [](double factor) { return factor > 0; }),
+          "rotary: the scaling's factors must be above 0");
 }
 
 }  // namespace
@@ -72,6 +85,8 @@ Value rotary(Value x, Value positions, RotaryOptions options) {
       {"low_turns", scaling.low_turns}, {"high_turns", scaling.high_turns},
       {"backward", std::int64_t{0}}};
   if (scaling.yarn) attributes.set("yarn", std::int64_t{1});
+  if (!scaling.factors.empty()) attributes.set("factors", scaling.factors);
+  if (scaling.magnitude != 1) attributes.set("magnitude", scaling.magnitude);
   return recorder(x).emit_one(ops::rotary, {x, positions}, attributes);
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("a folder's model writes what transformers writes, from the same logit
         {"mixtral", beyond_windows},       // experts
         {"gemma2", beyond_windows},        // soft caps, norms behind
         {"gemma3", beyond_windows},        // positions of blocks with a window
-        {"phi4", beyond_windows}}) {       // packed weights, a share of each head is turned
+        {"phi4", beyond_windows}}) {       // packed weights, LongRoPE of a share of each head
     CAPTURE(model);
     const ProgramOutput output = gpt({"--load", folder_of(model), "--prompt", prompt, "--generate",
                                       "12", "--temperature", "0", "--logits", out.path()});
@@ -282,9 +282,16 @@ TEST_CASE("configurations of other models are refused") {
         "head_dim: found 5, expected an even number, as rotary positions turn pairs");
   CHECK(llama.mistake_with("num_key_value_heads", 3) ==
         "num_key_value_heads: found 3, expected a divisor of the 4 heads");
+  CHECK(llama.mistake_with("rope_parameters", {{"rope_type", "dynamic"}}) ==
+        "rope_parameters.rope_type: found \"dynamic\", expected \"default\", \"linear\", "
+        "\"llama3\", \"yarn\" or \"longrope\"");
   CHECK(llama.mistake_with("rope_parameters", {{"rope_type", "longrope"}}) ==
-        "rope_parameters.rope_type: found \"longrope\", expected \"default\", \"linear\", "
-        "\"llama3\" or \"yarn\"");
+        "rope_parameters.short_factor is missing");
+  CHECK(llama.mistake_with("rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1}}}) ==
+        "rope_parameters.short_factor: found a list, expected 2 numbers");
+  CHECK(llama.mistake_with("rope_parameters",
+                           {{"rope_type", "longrope"}, {"short_factor", {1, 0}}}) ==
+        "rope_parameters.short_factor[1]: found 0, expected a number above 0");
   CHECK(llama.mistake_with("rope_parameters", {{"rope_type", "linear"}}) ==
         "rope_parameters.factor is missing");
   CHECK(llama.mistake_with("rope_parameters/high_freq_factor", 1) ==

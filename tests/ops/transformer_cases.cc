@@ -80,11 +80,14 @@ void add_rms_norm(std::vector<Case>& table, DType dtype, const Shape& rows, std:
 struct Slower {
   double factor = 1;
   std::int64_t original = 0;
+  std::vector<double> factors = {};  ///< LongRoPE's, of each pair
+  double magnitude = 1;              ///< of cosines and sines
 };
 constexpr double kLow = 1, kHigh = 4;
 
 double frequency_of(double base, double i, double width, const Slower& slower) {
   const double written = std::pow(base, -2 * i / width);
+  if (!slower.factors.empty()) return written / slower.factors[static_cast<std::size_t>(i)];
   if (slower.original == 0) return written / slower.factor;
   const double length = 2 * std::acos(-1.0) / written;  // of a turn, in positions
   const auto original = double(slower.original);
@@ -106,8 +109,8 @@ Reference rotary(double base, bool interleaved, bool backward, const Slower& slo
       const Shape first{at[0], at[1], at[2], interleaved ? 2 * i : i};
       const Shape second{at[0], at[1], at[2], interleaved ? 2 * i + 1 : i + half};
       const double a = v[0].at(first), b = v[0].at(second);
-      y.at(first) = a * std::cos(angle) - b * std::sin(angle);
-      y.at(second) = b * std::cos(angle) + a * std::sin(angle);
+      y.at(first) = slower.magnitude * (a * std::cos(angle) - b * std::sin(angle));
+      y.at(second) = slower.magnitude * (b * std::cos(angle) + a * std::sin(angle));
     });
     return std::vector<Tensor>{y};
   };
@@ -127,6 +130,9 @@ void add_rotary(std::vector<Case>& table, DType dtype, const Shape& x, bool per_
                     {"low_turns", kLow},
                     {"high_turns", kHigh},
                     {"backward", backward}}});
+  if (slower.factors.empty()) return;
+  table.back().attributes.set("factors", slower.factors);
+  table.back().attributes.set("magnitude", slower.magnitude);
 }
 
 // ---- attention
@@ -341,6 +347,8 @@ std::vector<Case> transformer_cases() {
   add_rotary(table, f32, {2, 5, 1, 12}, false, 0, 0, {8, 32});
   add_rotary(table, f32, {1, 6, 2, 16}, true, 1, 1, {8, 32});
   add_rotary(table, f64, {1, 3, 2, 4}, false, 0, 0, {2.5});
+  add_rotary(table, f64, {2, 3, 2, 6}, false, 0, 0, {1, 0, {1.5, 4, 9}, 1.25});
+  add_rotary(table, f32, {2, 4, 1, 8}, true, 1, 1, {1, 0, {1, 2.5, 3, 0.5}, 0.75});
   add_attention(table, f64, {2, 3, 3, 3, 3, 4, true});
   add_attention(table, f64, {2, 3, 4, 5, 2, 2});
   add_attention(table, f64, {1, 2, 3, 4, 1, 3, true});

@@ -65,6 +65,7 @@ class KeyValueCache {
   }
 
   Value positions() const { return positions_; }   ///< of the new tokens
+  std::int64_t length() const { return length_; }  ///< most tokens of a row
   std::int64_t layers() const { return layers_; }  ///< that have attended so far
 
   /// Adds keys and values [B, T, K, D] of the new tokens, then attends with queries [B, T, H, D] to
@@ -270,9 +271,21 @@ class SelfAttention {
   /// Heads with their first elements at the positions.
   Value turned(Value heads, Value at) const {
     const std::int64_t width = options_.rotary_width;
-    if (width == 0 || width == head_width_) return rotary(heads, at, *options_.rotary);
-    return concatenate({rotary(slice(heads, 3, 0, width), at, *options_.rotary),
-                        slice(heads, 3, width, head_width_)});
+    const RotaryOptions options = rotary_options(heads);
+    if (width == 0 || width == head_width_) return rotary(heads, at, options);
+    return concatenate(
+        {rotary(slice(heads, 3, 0, width), at, options), slice(heads, 3, width, head_width_)});
+  }
+  /// LongRoPE's factors are those of the length of x [B, T, …] or of the cache, the same for all of
+  /// its tokens.
+  RotaryOptions rotary_options(Value x) const {
+    RotaryOptions options = *options_.rotary;
+    const KeyValueCache* const cache = x.builder->cache();
+    const std::int64_t length = cache ? cache->length() : x.dim(1);
+    if (options.scaling && !options.scaling->long_factors.empty() &&
+        length > options.scaling->original_positions)
+      options.scaling->factors = options.scaling->long_factors;
+    return options;
   }
   DenseOptions dense(std::string name) const {
     return {options_.bias, options_.kernel, std::move(name)};

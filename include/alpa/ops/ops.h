@@ -203,6 +203,12 @@ struct RotaryScaling {
   /// The share of the scaling grows linearly from the pair with `high_turns` to that with
   /// `low_turns` (YaRN, Peng et al. 2023: `beta_fast` and `beta_slow`), not in the turns.
   bool yarn = false;
+  /// LongRoPE (Ding et al. 2024), instead of all that: pair i turns `factors[i]` times slower. One
+  /// number above 0 per pair, of at most 128; empty: none.
+  std::vector<double> factors = {};
+  /// `factors` of sequences beyond `original_positions`, which `nn::SelfAttention` takes for these.
+  std::vector<double> long_factors = {};
+  double magnitude = 1;  ///< what cosines and sines are multiplied by, above 0
 };
 /// Options of `rotary`.
 struct RotaryOptions {
