@@ -17,18 +17,18 @@ namespace {
 
 /// The decoder's logits of so many tokens.
 TrainingStep logits_step(const Decoder& decoder, std::int64_t tokens,
-                         const std::optional<Lora>& lora = {}) {
+                         const EvaluationOptions& evaluation = {}) {
   return prediction_step({{"tokens", {i32, {1, tokens}}}},
                          [decoder](const Batch& b) { return decoder(b["tokens"]); },
-                         {.lora = lora});
+                         {.lora = evaluation.lora, .quantized = evaluation.quantized});
 }
 
 /// The file of --logits: "tokens" [1, T] and "logits" [1, T, vocabulary].
 void write_logits(const std::string& path, const TokenIds& prompt, const Decoder& decoder,
-                  const std::optional<Lora>& lora, const TrainState& trained) {
+                  const EvaluationOptions& evaluation, const TrainState& trained) {
   const std::int64_t count = std::ssize(prompt);
   const Executable predictor =
-      parallelize(logits_step(decoder, count, lora), Serial{}, Cluster::local(1, "cpu"));
+      parallelize(logits_step(decoder, count, evaluation), Serial{}, Cluster::local(1, "cpu"));
   TrainState state = predictor.init(0);
   state.copy_from(trained);
   const Array tokens(prompt, {1, count});
@@ -40,8 +40,7 @@ void write_text(const Flags& flags, const Prompts& prompts, const Decoder& decod
                 const Generator& generator, TrainState& state) {
   print_text(flags, prompts, generator, state);
   if (!flags.logits.empty())
-    write_logits(flags.logits, prompts.tokens[0], decoder, generator.options().evaluation.lora,
-                 state);
+    write_logits(flags.logits, prompts.tokens[0], decoder, generator.options().evaluation, state);
 }
 
 /// The task, which starts with the weights of --load and --adapter. Throws Error if these do not
@@ -51,6 +50,7 @@ Task task_of(const Flags& flags, const Decoder& decoder, const Adapters& adapter
       flags, {[decoder](const Batch& b) { return decoder.loss(b["tokens"], b["labels"]); },
               [decoder](const Batch& b) { return decoder.packed_loss(b); }});
   task.lora = adapters.lora;
+  task.quantized = adapters.quantized;
   if (flags.load.empty()) return task;
   const TensorFile file = weights_of(flags);
   check_hugging_face(evaluation_step(task.inputs, task.model).trace(1), file, decoder.options());
@@ -64,9 +64,9 @@ Task task_of(const Flags& flags, const Decoder& decoder, const Adapters& adapter
 /// Whether a folder's model continues prompts, and nothing is given that is of a training step.
 bool only_writes(const Flags& flags) {
   static const std::set<std::string> of_text = {
-      "--adapter",   "--dtype",  "--generate",    "--join-timeout", "--load",  "--logits",
-      "--precision", "--prompt", "--prompts",     "--seed",         "--steps", "--stop",
-      "--top-k",     "--top-p",  "--temperature", "--tokenizer"};
+      "--adapter",   "--dtype",  "--generate", "--join-timeout", "--load",     "--logits",
+      "--precision", "--prompt", "--prompts",  "--quantize",     "--seed",     "--steps",
+      "--stop",      "--top-k",  "--top-p",    "--temperature",  "--tokenizer"};
   return flags.pretrained && flags.generate > 0 && flags.steps == 0 &&
          std::includes(of_text.begin(), of_text.end(), flags.given.begin(), flags.given.end());
 }
@@ -77,7 +77,7 @@ void write_with_weights(const Flags& flags, const Prompts& prompts, const Decode
   const TensorFile file = weights_of(flags);
   check_hugging_face(logits_step(decoder, 1).trace(1), file, decoder.options());
   const Generator generator(decoder, Serial{}, Cluster::local(1, "cpu"),
-                            generator_options(flags, prompts, adapters.lora));
+                            generator_options(flags, prompts, adapters));
   TrainState state = generator.init(0);
   load_hugging_face(state, file, decoder.options());
   if (adapters.loaded) load_peft(state, *adapters.loaded, decoder.options());
@@ -99,15 +99,20 @@ Pretrained saved_model(const Flags& flags, const DecoderOptions& options) {
 }
 
 /// Throws Error where `save` would, before the training.
-void check_saving(const Flags& flags, const DecoderOptions& options,
-                  const std::optional<Lora>& lora) {
+void check_saving(const Flags& flags, const DecoderOptions& options, const Adapters& adapters) {
+  const bool writes_weights = !flags.save.empty() || !flags.save_folder.empty();
+  require(
+      adapters.quantized.empty() || !writes_weights,
+      "--quantize {}: quantised kernels can't hold what is trained; give --save-adapter instead of "
+      "--save or --save-folder",
+      flags.quantize);
   cli::require_effect(flags.given, "--save-folder", !flags.pretrained,
                       "without a folder of --load, whose other files it takes");
   cli::require_effect(flags.given, "--save-type", !saves_gguf(flags), "without --save FILE.gguf");
   if (saves_gguf(flags)) check_save_gguf(flags.save, saved_model(flags, options));
-  if (!flags.save.empty() || !flags.save_folder.empty()) hugging_face_names(options);
+  if (writes_weights) hugging_face_names(options);
   if (!flags.save_folder.empty()) check_save_pretrained(flags.save_folder, *flags.pretrained);
-  if (!flags.save_adapter.empty()) check_peft(options, *lora);
+  if (!flags.save_adapter.empty()) check_peft(options, *adapters.lora);
 }
 
 /// The files of --save-adapter and --save, whose weights have the adapters added to them.
@@ -134,15 +139,17 @@ void train_decoder(Flags& flags) {
   const std::optional<Prompts> prompts = prompts_of(flags, options);
   const Decoder decoder(options);
   const Adapters adapters = adapters_of(flags, options);
-  check_saving(flags, options, adapters.lora);
+  check_saving(flags, options, adapters);
   if (only_writes(flags)) return write_with_weights(flags, *prompts, decoder, adapters);
+  require(adapters.quantized.empty() || adapters.lora,
+          "--quantize {}: quantised kernels are not trained; give --lora or --adapter, too",
+          flags.quantize);
   const auto after = [&](Run& run) {
     save(flags, run.state, options, adapters.lora);
     if (prompts)
-      write_text(
-          flags, *prompts, decoder,
-          Generator(decoder, run.executable, generator_options(flags, *prompts, adapters.lora)),
-          run.state);
+      write_text(flags, *prompts, decoder,
+                 Generator(decoder, run.executable, generator_options(flags, *prompts, adapters)),
+                 run.state);
   };
   run_task(
       flags, [&] { return task_of(flags, decoder, adapters); }, after);

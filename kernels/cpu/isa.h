@@ -195,6 +195,23 @@ struct RowProductTable {
   RowProductLoops f32, bf16, f16;
 };
 
+/// y[r, j] = Σ x[r, i] · element i of row j of a quantised kernel (kernels/plan/quantized_block.h),
+/// for rows r below `rows`, j < features. The sum of an element is the same whatever these are.
+struct QuantizedProduct {
+  const float* x;
+  const std::byte* kernel;
+  float* y;
+  std::int64_t rows, features, blocks;
+  std::int64_t y_row;  ///< from row to row
+};
+struct QuantizedLoops {
+  void (*decode)(float* to, const std::byte* blocks, std::int64_t n);  ///< n blocks
+  void (*multiply_rows)(const QuantizedProduct& p);
+};
+struct QuantizedTable {
+  QuantizedLoops types[3];  ///< by `Quantization`
+};
+
 /// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.
 template <class T>
 struct UpdateLoops {
@@ -238,6 +255,7 @@ struct Isa {
   const CrossEntropyTable& cross_entropy;
   const RowProductTable& row_product;
   const ProductLoops& product;
+  const QuantizedTable& quantized;
 };
 #if defined(ALPA_ISA)
 /// Of the instruction set that a file *.isa.cc is compiled for; one function per file.
@@ -251,6 +269,7 @@ const AttentionTable& attention_table();
 const CrossEntropyTable& cross_entropy_table();
 const RowProductTable& row_product_table();
 const ProductLoops& product_loops();
+const QuantizedTable& quantized_table();
 }  // namespace ALPA_ISA
 #endif
 namespace baseline {

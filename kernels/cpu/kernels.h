@@ -59,6 +59,10 @@ extern const KernelDef einsum_epilogue;
 /// (kernels/plan/einsum_group.h), one after another.
 extern const KernelDef einsum_group;
 
+/// (x f32 [..., K], quantised kernel u8 [N, K / 32, bytes of a block] (quantized_block.h)) → y f32
+/// [..., N], x times the kernel's transpose. `_grad`: (dy [..., N], kernel) → dx [..., K].
+extern const KernelDef quantized_matmul, quantized_matmul_grad;
+
 /// x → x reduced over the dimensions "axes" (integers, ascending), which disappear: sum, or
 /// maximum, which is NaN if one element is. Of nothing: the neutral element (sum: 0; max:
 /// -infinity, or the type's lowest).

@@ -13,7 +13,8 @@ Isa named(const char* name) {
           attention_table(),
           cross_entropy_table(),
           row_product_table(),
-          product_loops()};
+          product_loops(),
+          quantized_table()};
 }
 
 }  // namespace alpa::cpu::ALPA_ISA

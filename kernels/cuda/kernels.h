@@ -50,6 +50,7 @@ Load load_elementwise, load_fused;                                       // load
 Load load_einsum;                                                        // src/cuda/einsum.cc
 Load load_einsum_epilogue;                                               // load/epilogue.cc
 Load load_einsum_group;                                                  // load/einsum_group.cc
+Load load_quantized_matmul, load_quantized_matmul_grad;                  // load/quantized_matmul.cc
 Load load_reduce_sum, load_reduce_max;                                   // load/reduce.cc
 Load load_reshape, load_transpose, load_broadcast;                       // load/movement.cc
 Load load_slice, load_pad, load_concatenate;                             // load/movement.cc
@@ -83,6 +84,8 @@ inline constexpr KernelRow kKernels[] = {
     {"einsum", load_einsum, einsum_scratch},
     {"einsum_epilogue", load_einsum_epilogue, epilogue_scratch},
     {"einsum_group", load_einsum_group, einsum_group_scratch, einsum_group_rows},
+    {"quantized_matmul", load_quantized_matmul},
+    {"quantized_matmul_grad", load_quantized_matmul_grad},
     {"reduce_sum", load_reduce_sum, reduce_scratch},
     {"reduce_max", load_reduce_max, reduce_scratch},
     {"reshape", load_reshape},

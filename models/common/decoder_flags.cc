@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "alpa/models/hugging_face.h"
 #include "models/common/model.h"
 
 namespace programs {
@@ -50,7 +51,11 @@ std::vector<cli::Flag> adapter_rows(Flags& flags) {
            "patterns of the layers with adapters, between commas"),
       text("--adapter", &flags.adapter,
            "start with the adapters of this folder of Hugging Face's PEFT, which alone are "
-           "trained")};
+           "trained"),
+      choice("--quantize", &flags.quantize,
+             "keep kernels of Dense layers quantised (QLoRA), in blocks of this type, or as the "
+             "GGUF file of --load has them stored",
+             {"none", "q8_0", "q4_0", "q4_1", "stored"})};
 }
 
 std::vector<cli::Flag> text_rows(Flags& flags) {
@@ -105,6 +110,16 @@ void follow_folder(const Pretrained& model, Flags& flags) {
   if (given("--prompt") && !given("--generate") && !flags.plan_only) flags.generate = kContinued;
 }
 
+/// The layers that --quantize asks for.
+std::vector<Quantized> quantized_of(const Flags& flags, const DecoderOptions& options) {
+  cli::require_effect(flags.given, "--quantize", flags.load.empty(), "without --load");
+  if (flags.quantize == "none") return {};
+  if (flags.quantize == "stored") return stored_quantization(weights_of(flags), options);
+  return {{"*", flags.quantize == "q8_0"   ? Quantization::q8_0
+                : flags.quantize == "q4_0" ? Quantization::q4_0
+                                           : Quantization::q4_1}};
+}
+
 /// The decoder of the folder, with what is of this run.
 DecoderOptions pretrained_options(const Flags& flags) {
   DecoderOptions options = flags.pretrained->decoder;
@@ -146,7 +161,7 @@ TensorFile weights_of(const Flags& flags) {
 }
 
 Adapters adapters_of(const Flags& flags, const DecoderOptions& options) {
-  Adapters adapters;
+  Adapters adapters{.quantized = quantized_of(flags, options)};
   for (const char* flag : {"--lora-alpha", "--lora-targets"})
     cli::require_effect(flags.given, flag, flags.lora == 0, "without --lora");
   cli::require_effect(flags.given, "--save-adapter", flags.lora == 0 && flags.adapter.empty(),

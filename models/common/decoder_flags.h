@@ -22,11 +22,13 @@ alpa::TensorFile weights_of(const Flags& flags);
 /// The decoder of the flags. With --load and --head auto, its head is that of the file.
 alpa::models::DecoderOptions options_of(const Flags& flags);
 
-/// The adapters that --lora or --adapter ask for. Throws Error if the folder of --adapter holds no
-/// adapters of the decoder, or if a flag has no effect without these.
+/// The adapters that --lora or --adapter ask for, and the kernels beside them. Throws Error if the
+/// folder of --adapter holds no adapters of the decoder, if the file has no blocks that --quantize
+/// could take, or if a flag has no effect without these.
 struct Adapters {
   std::optional<alpa::Lora> lora = {};
   std::optional<alpa::models::PeftAdapters> loaded = {};  ///< those of --adapter
+  std::vector<alpa::Quantized> quantized = {};            ///< the layers that --quantize keeps so
 };
 Adapters adapters_of(const Flags& flags, const alpa::models::DecoderOptions& options);
 

@@ -71,9 +71,9 @@ Score score_of(const Flags& flags, const Decoder& decoder, std::int64_t stride) 
   const Adapters adapters = adapters_of(flags, decoder.options());
   const Evaluation evaluation =
       has_json_lines(flags) ? of_examples(flags, decoder) : of_text(flags, decoder, stride);
-  const TrainingStep step =
-      evaluation_step(evaluation.inputs, evaluation.model,
-                      {.precision = precision_of(flags), .lora = adapters.lora});
+  const TrainingStep step = evaluation_step(
+      evaluation.inputs, evaluation.model,
+      {.precision = precision_of(flags), .lora = adapters.lora, .quantized = adapters.quantized});
   const TensorFile file = weights_of(flags);
   check_hugging_face(step.trace(1), file, decoder.options());
   const Executable executable =
@@ -90,10 +90,10 @@ Score score_of(const Flags& flags, const Decoder& decoder, std::int64_t stride) 
 /// Flags of a decoder's training that an evaluation has, too.
 bool is_of_evaluation(const cli::Flag& row) {
   static const std::set<std::string> names = {
-      "--adapter",  "--backend",  "--batch",         "--cluster",      "--data",
-      "--devices",  "--dtype",    "--json",          "--join-timeout", "--memory-budget",
-      "--mesh",     "--method",   "--micro-batches", "--precision",    "--solver-seconds",
-      "--sequence", "--tokenizer"};
+      "--adapter",        "--backend",  "--batch",         "--cluster",      "--data",
+      "--devices",        "--dtype",    "--json",          "--join-timeout", "--memory-budget",
+      "--mesh",           "--method",   "--micro-batches", "--precision",    "--quantize",
+      "--solver-seconds", "--sequence", "--tokenizer"};
   return names.contains(row.name);
 }
 

@@ -75,6 +75,7 @@ struct Flags {
   std::optional<alpa::models::Pretrained> pretrained = {};  ///< what the folder of --load says
   std::int64_t lora = 0;                                    ///< rank of adapters; 0: none
   double lora_alpha = 0;
+  std::string quantize = "none";
   std::string lora_targets = "*.attention.*", adapter = {}, save_adapter = {}, save_folder = {};
   std::string save_type = "f16";  ///< of the GGUF file of --save
 

@@ -118,11 +118,13 @@ std::optional<Prompts> prompts_of(const Flags& flags, const DecoderOptions& opti
 }
 
 GeneratorOptions generator_options(const Flags& flags, const Prompts& prompts,
-                                   const std::optional<Lora>& lora) {
+                                   const Adapters& adapters) {
   return {.rows = std::min<std::int64_t>(std::ssize(prompts.tokens), kMostAtOnce),
           .length = longest(prompts) + flags.generate - 1,
           .chunk = std::min<std::int64_t>(longest(prompts), 256),
-          .evaluation = {.precision = precision_of(flags), .lora = lora}};
+          .evaluation = {.precision = precision_of(flags),
+                         .lora = adapters.lora,
+                         .quantized = adapters.quantized}};
 }
 
 void print_text(const Flags& flags, const Prompts& prompts, const Generator& generator,

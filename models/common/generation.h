@@ -25,7 +25,7 @@ std::optional<Prompts> prompts_of(const Flags& flags, const alpa::models::Decode
 
 /// Sizes for these prompts.
 alpa::GeneratorOptions generator_options(const Flags& flags, const Prompts& prompts,
-                                         const std::optional<alpa::Lora>& lora);
+                                         const Adapters& adapters);
 
 /// Prints the prompts with their continuations: one as it comes, several when all are done.
 void print_text(const Flags& flags, const Prompts& prompts, const alpa::Generator& generator,

@@ -31,8 +31,9 @@ std::vector<Executable> plan_or_load(const Flags& flags, const TrainingStep& ste
                                      const Method& method, const Cluster& cluster) {
   std::vector<TrainingStep> steps = {step};
   if (task.model)
-    steps.push_back(evaluation_step(task.inputs, task.model,
-                                    {.precision = precision_of(flags), .lora = task.lora}));
+    steps.push_back(evaluation_step(
+        task.inputs, task.model,
+        {.precision = precision_of(flags), .lora = task.lora, .quantized = task.quantized}));
   if (!flags.load_plan.empty()) {
     if (!task.model) return {load_plan(step, method, cluster, flags.load_plan)};
     const auto both = load_plan(step, steps[1], method, cluster, flags.load_plan);
@@ -127,9 +128,11 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
 
 TrainingStep step_of(const Flags& flags, const Task& task) {
   if (task.step) return *task.step;
-  return training_step(
-      task.inputs, task.model, make_optimizer(flags),
-      {.lora = task.lora, .precision = precision_of(flags), .remat = remat_of(flags)});
+  return training_step(task.inputs, task.model, make_optimizer(flags),
+                       {.lora = task.lora,
+                        .quantized = task.quantized,
+                        .precision = precision_of(flags),
+                        .remat = remat_of(flags)});
 }
 
 void run_task(Flags flags, const std::function<Task()>& make_task,

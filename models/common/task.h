@@ -20,7 +20,8 @@ struct Task {
   std::optional<alpa::Batches> training = {}, test = {};
   /// Changes the parameters before the first step, e.g. to those of a file; empty: as initialised.
   std::function<void(alpa::TrainState&)> load = {};
-  std::optional<alpa::Lora> lora = {};  ///< adapters that alone are trained
+  std::optional<alpa::Lora> lora = {};          ///< adapters that alone are trained
+  std::vector<alpa::Quantized> quantized = {};  ///< layers with quantised kernels
   /// What progress counts, and how many of them a step takes: "samples", "tokens".
   std::string item = "samples";
   std::int64_t items_per_step = 1;

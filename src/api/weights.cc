@@ -9,8 +9,10 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "kernels/plan/quantized_block.h"
 #include "src/api/weight_tensors.h"
 #include "src/ir/input.h"
+#include "src/train/gguf_file.h"
 
 namespace alpa {
 namespace {
@@ -187,15 +189,36 @@ void add_part(SharedTensor& tensor, const WeightName& name, const TensorType& ty
 /// The type of a parameter by its name. Throws Error if there is none.
 using TypeOf = std::function<TensorType(const std::string& parameter)>;
 
+/// The type of a kernel; of a quantised one, that of what its blocks hold.
+TensorType type_of_kernel(const TensorType& type) {
+  if (!kernels::is_quantized(type)) return type;
+  return {f32, {type.shape[1] * kernels::kBlockElements, type.shape[0]}};
+}
+
+/// The blocks' element type.
+const GgufElement& element_of(const TensorType& quantized) {
+  constexpr const char* kNames[] = {"Q8_0", "Q4_0", "Q4_1"};
+  return *gguf_type(kNames[kernels::quantization(quantized.shape[2])]);
+}
+
+/// A parameter's content, [in, out] of a quantised kernel.
+Array host_kernel(const DistributedArray& parameter) {
+  const Array whole = parameter.to_host();
+  if (!kernels::is_quantized(whole.type())) return whole;
+  const Shape kernel = type_of_kernel(whole.type()).shape;
+  const GgufTensor blocks{"", &element_of(whole.type()), {kernel[1], kernel[0]}, whole.data()};
+  return transposed_last(blocks.read());
+}
+
 TypeOf types_of(const TrainState& state) {
-  return [&](const std::string& name) { return state[name].type(); };
+  return [&](const std::string& name) { return type_of_kernel(state[name].type()); };
 }
 
 TypeOf types_of(const Graph& graph) {
   return [&](const std::string& name) {
     const Input* input = find_state(graph, name);
     require(input != nullptr, "weight map: the model has no parameter \"{}\"", excerpt(name));
-    return graph.type(input->value);
+    return type_of_kernel(graph.type(input->value));
   };
 }
 
@@ -261,6 +284,16 @@ Array read_weight(const TensorFile& file, const WeightName& name, const TensorTy
   return parts.size() == 1 ? parts[0] : joined(parts, axis, type);
 }
 
+/// A quantised kernel of this type: the file's blocks as they are, or its tensors quantised.
+Array read_quantized(const TensorFile& file, const WeightName& name, const TensorType& type) {
+  if (const auto stored = file.blocks_type(name.tensors[0]);
+      stored && stored->shape[2] == type.shape[2] && name.tensors.size() == 1)
+    return part_of(file.blocks(name.tensors[0]), 0, name.start.value_or(0), type.shape[0]);
+  const Array kernel = transposed_last(read_weight(file, name, type_of_kernel(type)));
+  const std::string blocks = gguf_encoded(kernel, element_of(type));
+  return Array::copy(reinterpret_cast<const std::byte*>(blocks.data()), type);
+}
+
 /// Extents of the tensors that a parameter is written as.
 std::vector<std::int64_t> written_extents(const WeightName& name, const TensorType& type,
                                           std::size_t axis) {
@@ -294,7 +327,8 @@ void add_tensor(const WeightName& name, const std::string& tensor, const Array& 
 void write_shared(const TrainState& state, const SharedTensor& shared,
                   std::map<std::string, Array>& tensors) {
   std::vector<Array> parts;
-  for (const auto& [name, type] : shared.parts) parts.push_back(state[name->parameter].to_host());
+  for (const auto& [name, type] : shared.parts)
+    parts.push_back(host_kernel(state[name->parameter]));
   const WeightName& first = *shared.parts[0].first;
   add_tensor(first, first.tensors[0], joined(parts, shared.axis, shared.type), tensors);
 }
@@ -344,6 +378,11 @@ int merge_adapters(TrainState& state, const Lora& lora) {
                 b = state[layer + ".lora_b"].to_host();
     require(a.shape()[1] == lora.rank, "merge_adapters: \"{}\" is {}, but the rank is {}",
             parameter.name(), to_string(parameter.type()), lora.rank);
+    require(
+        !kernels::is_quantized(kernel.type()),
+        "merge_adapters: \"{}.kernel\" is quantised, and cannot hold what an adapter adds; save "
+        "the adapters (save_peft), and load them into a step without StepOptions::quantized",
+        layer);
     const double factor = lora.alpha / static_cast<double>(lora.rank);
     state[layer + ".kernel"] = kernel.dtype() == f64 ? with_adapter<double>(kernel, a, b, factor)
                                                      : with_adapter<float>(kernel, a, b, factor);
@@ -368,8 +407,11 @@ void check_weights(const Graph& graph, const TensorFile& file, const WeightMap& 
 
 void load_weights(TrainState& state, const TensorFile& file, const WeightMap& map) {
   check_fit(file, map, types_of(state));
-  for (const WeightName& name : map)
-    state[name.parameter] = read_weight(file, name, state[name.parameter].type());
+  for (const WeightName& name : map) {
+    const TensorType type = state[name.parameter].type();
+    state[name.parameter] = kernels::is_quantized(type) ? read_quantized(file, name, type)
+                                                        : read_weight(file, name, type);
+  }
 }
 
 void load_weights(TrainState& state, const std::string& path, const WeightMap& map) {
@@ -398,7 +440,7 @@ LoadedWeights load_weights(TrainState& state, const std::string& path, LoadOptio
 std::map<std::string, Array> weight_tensors(const TrainState& state, const WeightMap& map) {
   std::map<std::string, Array> tensors;
   for (const WeightName& name : map)
-    if (!name.start) write_weight(state[name.parameter].to_host(), name, tensors);
+    if (!name.start) write_weight(host_kernel(state[name.parameter]), name, tensors);
   for (const auto& [tensor, shared] : shared_tensors(types_of(state), map))
     write_shared(state, shared, tensors);
   return tensors;

@@ -178,12 +178,32 @@ std::optional<Lora> Recorder::lora_of(std::string_view layer) {
   return is_target ? lora_ : std::nullopt;
 }
 
-void Recorder::check_lora_targets() const {
+void Recorder::set_quantized(std::vector<Quantized> quantized) {
+  found_quantized_.assign(quantized.size(), false);
+  quantized_ = std::move(quantized);
+}
+
+std::optional<Quantization> Recorder::quantization_of(std::string_view layer) {
+  std::optional<Quantization> type;
+  for (std::size_t i = 0; i < quantized_.size(); ++i) {
+    if (!matches(quantized_[i].layers, layer)) continue;
+    found_quantized_[i] = true;
+    if (!type) type = quantized_[i].type;
+  }
+  return type;
+}
+
+void Recorder::check_layer_patterns() const {
+  constexpr const char* kNames =
+      "names are like \"blocks.0.attention.query\", and * stands for any text";
   for (std::size_t i = 0; i < found_targets_.size(); ++i)
-    require(found_targets_[i],
-            "lora: target \"{}\" fits the name of no Dense layer; names are like "
-            "\"blocks.0.attention.query\", and * stands for any text",
-            excerpt(lora_->targets[i]));
+    require(found_targets_[i], "lora: target \"{}\" fits the name of no Dense layer; {}",
+            excerpt(lora_->targets[i]), kNames);
+  for (std::size_t i = 0; i < quantized_.size(); ++i)
+    require(found_quantized_[i],
+            "quantized: pattern \"{}\" fits the name of no Dense layer with a multiple of 32 "
+            "inputs; {}",
+            excerpt(quantized_[i].layers), kNames);
 }
 
 bool Recorder::will_freeze(const std::string& parameter) {

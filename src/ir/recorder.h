@@ -53,8 +53,12 @@ class Recorder final : public Builder {
   void set_lora(std::optional<Lora> lora);
   /// The adapter of the Dense layer of this name, if it is a target.
   std::optional<Lora> lora_of(std::string_view layer);
-  /// Throws Error naming the targets that no layer asked for.
-  void check_lora_targets() const;
+  /// Says which Dense layers have quantised kernels.
+  void set_quantized(std::vector<Quantized> quantized);
+  /// The type of the quantised kernel of the Dense layer of this name, if it has one.
+  std::optional<Quantization> quantization_of(std::string_view layer);
+  /// Throws Error naming a pattern of `set_lora` or `set_quantized` that fits no layer.
+  void check_layer_patterns() const;
   /// Gives an input another name. Throws Error if the name is taken or `input` is not an input.
   void rename(Value input, const std::string& name);
   /// Sets how parameters are kept and read from now on.
@@ -213,8 +217,10 @@ class Recorder final : public Builder {
   std::function<bool(std::string_view name)> frozen_names_;
   std::optional<Lora> lora_;
   std::vector<bool> found_targets_;  ///< of `lora_`: those that a layer's name fits
-  std::map<int, bool> told_frozen_;  ///< what `will_freeze` told, by the parameter's value
-  std::set<int> sums_;               ///< over micro-batches: values that update accumulators
+  std::vector<Quantized> quantized_;
+  std::vector<bool> found_quantized_;  ///< of `quantized_`, as `found_targets_`
+  std::map<int, bool> told_frozen_;    ///< what `will_freeze` told, by the parameter's value
+  std::set<int> sums_;                 ///< over micro-batches: values that update accumulators
 };
 
 /// The recorder of a graph, and of a value's.

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernels/plan/quantized_block.h"
 #include "src/models/weight_names.h"
 
 namespace alpa::models {
@@ -193,6 +194,19 @@ void load_hugging_face(TrainState& state, const TensorFile& file, const DecoderO
   const WeightMap map = names_in(file, options);
   check_head(file, map[0].tensors[0], options);
   load_weights(state, file, map);
+}
+
+std::vector<Quantized> stored_quantization(const TensorFile& file, const DecoderOptions& options) {
+  std::vector<Quantized> layers;
+  constexpr std::string_view kKernel = ".kernel";
+  for (const WeightName& weight : names_in(file, options)) {
+    const auto blocks = file.blocks_type(weight.tensors[0]);
+    if (!blocks || !weight.parameter.ends_with(kKernel)) continue;
+    layers.push_back({weight.parameter.substr(0, weight.parameter.size() - kKernel.size()),
+                      static_cast<Quantization>(kernels::quantization(blocks->shape[2]))});
+  }
+  require(!layers.empty(), "{}: has no kernels in blocks of Q8_0, Q4_0 or Q4_1", file.path());
+  return layers;
 }
 
 void save_hugging_face(const TrainState& state, const std::string& path,

@@ -2,6 +2,8 @@
 #include "alpa/nn/layer.h"
 
 #include "alpa/base/error.h"
+#include "alpa/ops/ops.h"
+#include "kernels/plan/quantized_block.h"
 #include "src/ir/recorder.h"
 
 namespace alpa::nn {
@@ -27,6 +29,17 @@ Value Scope::parameter(std::string_view name, const Shape& shape, Initializer in
 Value Scope::state(std::string_view name, Value of, const Shape& shape, Initializer init,
                    std::optional<DType> dtype) const {
   return builder_.state_of(of, path_of(name), {dtype.value_or(dtype_), shape}, init);
+}
+
+Value Scope::product(Value x, std::int64_t features, Initializer init) const {
+  const std::int64_t inputs = x.dim(-1);
+  std::optional<Quantization> type;
+  if (inputs % kernels::kBlockElements == 0) type = recorder(builder_).quantization_of(name_);
+  if (!type) return matmul(x, parameter("kernel", {inputs, features}, init));
+  const Value kernel = parameter(
+      "kernel", kernels::quantized_shape(static_cast<int>(*type), inputs, features), zeros, u8);
+  recorder(builder_).freeze(kernel);
+  return cast(quantized_matmul(cast(x, f32), kernel), x.dtype());
 }
 
 bool Scope::frozen(std::string_view name) const {

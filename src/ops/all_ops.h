@@ -16,6 +16,7 @@ int elementwise_code(const Node& node);
 namespace ops {
 
 extern const OpDef einsum;
+extern const OpDef quantized_matmul, quantized_matmul_grad;
 extern const OpDef add, sub, mul, div, maximum, minimum, pow;
 extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square;
 extern const OpDef sin, cos, floor, erf;
@@ -56,7 +57,7 @@ extern const OpDef multi_tensor_adam_copy, multi_tensor_sgd_copy;
 /// `all_ops()`.
 // clang-format off
 inline constexpr const OpDef* kAll[] = {
-    &input, &einsum,
+    &input, &einsum, &quantized_matmul, &quantized_matmul_grad,
     &add, &sub, &mul, &div, &maximum, &minimum, &pow,
     &neg, &abs, &sign, &exp, &log, &sqrt, &rsqrt,
     &tanh, &sigmoid, &relu, &gelu, &square,

@@ -83,14 +83,55 @@ void decode_q6_k(const std::byte* block, float* to) {
   }
 }
 
+void put_half(std::byte* at, float number) {
+  const F16 half = to_f16(number);
+  std::memcpy(at, &half, sizeof half);
+}
+
+/// Writes the scale, and (element - least) / scale to the nearest of 0 to 15, two to a byte.
+void encode_nibbles(const float* from, float scale, float least, std::byte* block,
+                    std::byte* bits) {
+  put_half(block, scale);
+  const float inverse = scale != 0 ? 1 / scale : 0;
+  const auto number = [&](int i) {
+    return static_cast<unsigned>(std::clamp((from[i] - least) * inverse + 0.5F, 0.0F, 15.0F));
+  };
+  for (int i = 0; i < kBlock / 2; ++i)
+    bits[i] = static_cast<std::byte>(number(i) | number(i + kBlock / 2) << 4);
+}
+
+/// The scale takes the largest magnitude to 127.
+void encode_q8_0(const float* from, std::byte* block) {
+  float largest = 0;
+  for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(from[i]));
+  const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
+  put_half(block, scale);
+  for (int i = 0; i < kBlock; ++i)
+    block[2 + i] = static_cast<std::byte>(static_cast<int>(std::round(from[i] * inverse)));
+}
+
+/// The scale takes the element of the largest magnitude to -8.
+void encode_q4_0(const float* from, std::byte* block) {
+  const float farthest = *std::max_element(
+      from, from + kBlock, [](float a, float b) { return std::abs(a) < std::abs(b); });
+  encode_nibbles(from, farthest / -8, farthest, block, block + 2);
+}
+
+/// The least element is 0, the largest 15.
+void encode_q4_1(const float* from, std::byte* block) {
+  const auto [least, largest] = std::minmax_element(from, from + kBlock);
+  put_half(block + 2, *least);
+  encode_nibbles(from, (*largest - *least) / 15, *least, block, block + 4);
+}
+
 constexpr GgufElement kTypes[] = {{0, "F32", 1, 4, f32, nullptr},
                                   {1, "F16", 1, 2, f16, nullptr},
                                   {30, "BF16", 1, 2, bf16, nullptr},
-                                  {2, "Q4_0", kBlock, 18, f32, decode_plain<4, false>},
-                                  {3, "Q4_1", kBlock, 20, f32, decode_plain<4, true>},
+                                  {2, "Q4_0", kBlock, 18, f32, decode_plain<4, false>, encode_q4_0},
+                                  {3, "Q4_1", kBlock, 20, f32, decode_plain<4, true>, encode_q4_1},
                                   {6, "Q5_0", kBlock, 22, f32, decode_plain<5, false>},
                                   {7, "Q5_1", kBlock, 24, f32, decode_plain<5, true>},
-                                  {8, "Q8_0", kBlock, 34, f32, decode_q8_0},
+                                  {8, "Q8_0", kBlock, 34, f32, decode_q8_0, encode_q8_0},
                                   {12, "Q4_K", kSuperBlock, 144, f32, decode_k<4>},
                                   {13, "Q5_K", kSuperBlock, 176, f32, decode_k<5>},
                                   {14, "Q6_K", kSuperBlock, 210, f32, decode_q6_k}};
@@ -99,18 +140,6 @@ template <class Is>
 const GgufElement* find_type(Is is) {
   const auto* const found = std::find_if(std::begin(kTypes), std::end(kTypes), is);
   return found == std::end(kTypes) ? nullptr : found;
-}
-
-/// A block of Q8_0: the scale takes the largest magnitude to 127.
-std::string q8_0_block(const float* from) {
-  float largest = 0;
-  for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(from[i]));
-  const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
-  const F16 half = to_f16(scale);
-  std::string block(reinterpret_cast<const char*>(&half), sizeof half);
-  for (int i = 0; i < kBlock; ++i)
-    block += static_cast<char>(static_cast<int>(std::round(from[i] * inverse)));
-  return block;
 }
 
 }  // namespace
@@ -125,13 +154,14 @@ const GgufElement* gguf_type(std::string_view name) {
 
 std::string gguf_encoded(const Array& elements, const GgufElement& type) {
   const Array stored = elements.cast(type.read_as);
-  std::string bytes;
   if (type.decode == nullptr)
-    return bytes.assign(reinterpret_cast<const char*>(stored.data()),
-                        static_cast<std::size_t>(stored.bytes()));
-  if (type.decode != decode_q8_0) bug("GGUF's {} is not written", type.name);
+    return {reinterpret_cast<const char*>(stored.data()), static_cast<std::size_t>(stored.bytes())};
+  if (type.encode == nullptr) bug("GGUF's {} is not written", type.name);
   const auto floats = stored.elements_as<float>();
-  for (std::size_t i = 0; i < floats.size(); i += kBlock) bytes += q8_0_block(&floats[i]);
+  std::string bytes(floats.size() / kBlock * static_cast<std::size_t>(type.bytes), '\0');
+  auto* block = reinterpret_cast<std::byte*>(bytes.data());
+  for (std::size_t i = 0; i < floats.size(); i += kBlock, block += type.bytes)
+    type.encode(&floats[i], block);
   return bytes;
 }
 

@@ -17,13 +17,15 @@ struct GgufElement {
   std::int64_t elements, bytes;                       ///< of a block
   DType read_as;                                      ///< its type in alpa
   void (*decode)(const std::byte* block, float* to);  ///< null: elements are stored as read
+  void (*encode)(const float* from, std::byte* block) = nullptr;  ///< null: is not written
 };
 
 /// The type of this number or name; null if alpa does not read it.
 const GgufElement* gguf_type(std::uint32_t number);
 const GgufElement* gguf_type(std::string_view name);
 
-/// Elements of type f32 as the file holds them: F32, F16 or Q8_0, whose blocks they fill.
+/// Elements of type f32 as the file holds them: F32, F16, Q8_0, Q4_0 or Q4_1, whose blocks they
+/// fill.
 std::string gguf_encoded(const Array& elements, const GgufElement& type);
 
 }  // namespace alpa

@@ -5,6 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "kernels/plan/quantized_block.h"
 
 namespace alpa {
 namespace {
@@ -187,6 +188,18 @@ void check_shape(const GgufFile& file, const GgufTensor& tensor, GgufLayout layo
           excerpt(tensor.name), to_string(tensor.shape));
 }
 
+/// Adds the blocks of a matrix [out, in], if quantised kernels have such.
+void add_blocks(const GgufTensor& tensor, GgufLayout layout, std::int64_t heads,
+                GgufWeight& weight) {
+  const int type = kernels::quantization(tensor.type->bytes);
+  if (type < 0 || tensor.shape.size() != 2 || layout == GgufLayout::from_one) return;
+  weight.blocks_type = {u8, kernels::quantized_shape(type, tensor.shape[1], tensor.shape[0])};
+  if (layout == GgufLayout::transposed) layout = GgufLayout::plain;
+  weight.blocks = [=, type = *weight.blocks_type] {
+    return laid_out(Array::copy(tensor.data, type), layout, heads, false);
+  };
+}
+
 /// The tensors of transformers that a tensor of the file is.
 void add_weights(const GgufTensor& tensor, const Row& row, const GgufModel& model,
                  const std::string& name, std::vector<GgufWeight>& weights) {
@@ -195,10 +208,11 @@ void add_weights(const GgufTensor& tensor, const Row& row, const GgufModel& mode
     if (row.layout == GgufLayout::from_one) type.dtype = f32;
     if (row.layout == GgufLayout::transposed && type.rank() == 2)
       std::swap(type.shape[0], type.shape[1]);
-    weights.push_back(
-        {name, type, [tensor, layout = row.layout, heads = heads_of(model, row.layout)] {
-           return laid_out(tensor.read(), layout, heads, false);
-         }});
+    const std::int64_t heads = heads_of(model, row.layout);
+    weights.push_back({name, type, [tensor, layout = row.layout, heads] {
+                         return laid_out(tensor.read(), layout, heads, false);
+                       }});
+    add_blocks(tensor, row.layout, heads, weights.back());
     return;
   }
   const std::size_t star = name.find('*');
@@ -227,6 +241,7 @@ std::vector<GgufWeight> gguf_weights(const GgufFile& file) {
       weights.push_back({head ? "lm_head" + name.ending : tensor.name,
                          {tensor.type->read_as, tensor.shape},
                          [tensor] { return tensor.read(); }});
+      add_blocks(tensor, GgufLayout::plain, 1, weights.back());
       continue;
     }
     check_shape(file, tensor, row->layout, model);

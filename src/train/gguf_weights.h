@@ -2,6 +2,7 @@
 /// Weights of decoders in GGUF files: their names and layouts there, and those of Hugging Face's
 /// transformers.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct GgufWeight {
   std::string name;
   TensorType type;
   std::function<Array()> read;
+  /// The type of a quantised kernel whose blocks these are, and its content (`TensorFile::blocks`).
+  std::optional<TensorType> blocks_type = {};
+  std::function<Array()> blocks = {};
 };
 
 /// The file's tensors. Of architectures that alpa does not know, and tensors that transformers

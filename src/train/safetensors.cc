@@ -257,6 +257,17 @@ bool TensorFile::contains(const std::string& name) const { return impl_->entries
 
 TensorType TensorFile::type(const std::string& name) const { return impl_->type(name); }
 
+std::optional<TensorType> TensorFile::blocks_type(const std::string& name) const {
+  const Entry& entry = impl_->known(name);
+  return entry.gguf == nullptr ? std::nullopt : entry.gguf->blocks_type;
+}
+
+Array TensorFile::blocks(const std::string& name) const {
+  require(blocks_type(name).has_value(), "{}: \"{}\" is no matrix in blocks of Q8_0, Q4_0 or Q4_1",
+          impl_->path, excerpt(name));
+  return impl_->known(name).gguf->blocks();
+}
+
 Array TensorFile::operator[](const std::string& name) const {
   const Entry& entry = impl_->known(name);
   if (entry.gguf != nullptr) return entry.gguf->read();

@@ -184,7 +184,7 @@ void apply_patterns(Recorder& builder, const StepOptions& options) {
   for (const OptimizerGroup& group : options.groups) groups.push_back(group.parameters);
   require_matches(builder, groups, "groups");
   require_matches(builder, options.frozen, "frozen");
-  builder.check_lora_targets();
+  builder.check_layer_patterns();
   builder.freeze_named();
   require(!builder.parameters().empty(),
           "StepOptions::frozen freezes every parameter of the model; for metrics alone use "
@@ -230,6 +230,7 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
   builder.set_remat(rematerialised(options.remat, tracing));
   builder.set_frozen_names([&](std::string_view name) { return is_frozen(options, name); });
   builder.set_lora(options.lora);
+  builder.set_quantized(options.quantized);
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
   check_remat(builder, options.remat);
   apply_patterns(builder, options);
@@ -262,9 +263,10 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
   builder.set_training(false);
   builder.set_remat(std::vector<int>{});
   builder.set_lora(options.lora);
+  builder.set_quantized(options.quantized);
   const auto metrics =
       metric_sums(trace_model(model, make_batch(builder, inputs, options.precision)));
-  builder.check_lora_targets();
+  builder.check_layer_patterns();
   read_averages(builder, options);
   builder.set_region(Region::apply);
   report_means(builder, metrics);
@@ -278,8 +280,9 @@ Graph trace_prediction(const std::vector<BatchInput>& inputs,
   builder.set_training(false);
   builder.set_remat(std::vector<int>{});
   builder.set_lora(options.lora);
+  builder.set_quantized(options.quantized);
   const Predictions predictions = model(make_batch(builder, inputs, options.precision));
-  builder.check_lora_targets();
+  builder.check_layer_patterns();
   require(!predictions.values.empty(), "the model returned no tensors; name one at least");
   Values read;
   for (const auto& [name, value] : predictions.values) {

@@ -580,7 +580,7 @@ const std::vector<Case>& all() {
   for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
                     movements, pieces, sources, normalisations, lookups, cross_entropies, lines})
     part();
-  for (auto part : {transformer_cases, expert_cases, window_cases, update_cases})
+  for (auto part : {transformer_cases, expert_cases, window_cases, update_cases, quantized_cases})
     for (Case& row : part()) table.push_back(std::move(row));
   return table;
 }

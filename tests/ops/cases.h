@@ -57,6 +57,7 @@ std::vector<Case> transformer_cases();
 std::vector<Case> expert_cases();
 std::vector<Case> window_cases();
 std::vector<Case> update_cases();
+std::vector<Case> quantized_cases();
 
 /// The whole table.
 const std::vector<Case>& all();

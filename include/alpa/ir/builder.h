@@ -92,6 +92,20 @@ struct Lora {
   double dropout = 0;     ///< rate, of x ahead of the first product
 };
 
+/// Types of quantised kernels, those of ggml and GGUF files: blocks of 32 numbers in 34, 18 or 20
+/// bytes. A number is scale · q, of q4_1 scale · q + least, where q has 8 or 4 bits.
+enum class Quantization : std::uint8_t { q8_0, q4_0, q4_1 };
+
+/// Dense layers whose kernels are kept quantised, and so frozen (QLoRA, Dettmers et al. 2023): u8
+/// [features, in / 32, bytes of a block]. Products read the blocks. Loading weights quantises, or
+/// takes a file's blocks of the same type as they are; before it, such kernels are 0.
+struct Quantized {
+  /// A pattern of names of Dense layers, `*` matches any text. The first one that fits a layer
+  /// counts. A kernel whose `in` is no multiple of 32 stays as it is.
+  std::string layers;
+  Quantization type = Quantization::q8_0;  ///< of the blocks
+};
+
 /// Parameters that start as 0 or as 1: `in.parameter("gain", {x.dim(-1)}, ones)`.
 inline constexpr Initializer zeros{Initializer::Kind::constant, 0},
     ones{Initializer::Kind::constant, 1};

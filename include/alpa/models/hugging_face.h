@@ -20,6 +20,10 @@ void load_hugging_face(TrainState& state, const TensorFile& file, const DecoderO
 /// Throws Error as `load_hugging_face` would into a state of this graph, before it is planned.
 void check_hugging_face(const Graph& graph, const TensorFile& file, const DecoderOptions& options);
 
+/// For `StepOptions::quantized`: the Dense layers whose kernels a GGUF file has in Q8_0, Q4_0 or
+/// Q4_1, each with its type. Throws Error if it has none.
+std::vector<Quantized> stored_quantization(const TensorFile& file, const DecoderOptions& options);
+
 /// Writes the weights to a safetensors file as transformers' `save_pretrained` does. Throws Error
 /// as `hugging_face_names` and `save_weights` do.
 void save_hugging_face(const TrainState& state, const std::string& path,

@@ -89,6 +89,10 @@ class Scope {
   Value state(std::string_view name, Value of, const Shape& shape, Initializer init,
               std::optional<DType> dtype = {}) const;
 
+  /// x [..., in] · the layer's parameter "kernel" [in, features], which the step may keep quantised
+  /// (`StepOptions::quantized`): [..., features] of x's element type.
+  Value product(Value x, std::int64_t features, Initializer init) const;
+
   /// Whether the layer's parameter `name`, made before, is frozen by `StepOptions::frozen`.
   bool frozen(std::string_view name) const;
 

@@ -52,7 +52,7 @@ class Dense {
             "nn::Dense({}): the input is {}; it needs a batch dimension and a feature dimension",
             features_, to_string(x.type()));
     const Scope in(x, id_, "dense");
-    const Value y = matmul(x, kernel(in, x.dim(-1)));
+    const Value y = in.product(x, features_, options_.kernel(x.dim(-1), features_));
     return adapted(in, x, options_.bias ? y + in.parameter("bias", {features_}, zeros) : y);
   }
 

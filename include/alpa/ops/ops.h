@@ -27,6 +27,10 @@ Value einsum(std::string_view equation, Value a, Value b);
 /// Matrix product over the last dimension of x and the second-to-last of w. Leading dimensions must
 /// be equal, unless one of the two has none. Both ranks are at least 2.
 Value matmul(Value x, Value w);
+/// x f32 [..., in] times a quantised kernel u8 [features, in / 32, bytes of a block], of which each
+/// row is a column of the product's right side (`Quantized`): [..., features]. The kernel has no
+/// gradient.
+Value quantized_matmul(Value x, Value kernel);
 
 Value operator+(Value x, Value y);  ///< elementwise sum
 Value operator-(Value x, Value y);  ///< elementwise difference

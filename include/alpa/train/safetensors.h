@@ -3,6 +3,7 @@
 /// length, the header in JSON, the tensors row by row.
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,12 @@ class TensorFile {
   TensorType type(const std::string& name) const;
   /// A copy of the tensor. Throws Error as `type`, or if an element of i64 is beyond i32.
   Array operator[](const std::string& name) const;
+  /// The type of `blocks`, if the tensor is a matrix [out, in] that a GGUF file has in Q8_0, Q4_0 or
+  /// Q4_1. Throws Error as `type`.
+  std::optional<TensorType> blocks_type(const std::string& name) const;
+  /// A copy of its blocks, as quantised kernels have them (`Quantized`). Throws Error if the tensor
+  /// is stored otherwise.
+  Array blocks(const std::string& name) const;
   /// Text that the writer added.
   const std::map<std::string, std::string>& metadata() const;
 

@@ -127,6 +127,8 @@ struct StepOptions {
   /// Adapters, which alone are trained; all else is as if frozen. Evaluations and text read them if
   /// they are asked for the same (`EvaluationOptions::lora`).
   std::optional<Lora> lora = {};
+  /// Dense layers with quantised kernels. Steps that share the state need the same.
+  std::vector<Quantized> quantized = {};
   /// Optimizers for some of the parameters, instead of the step's. The first group
   /// that matches a name is used.
   std::vector<OptimizerGroup> groups = {};
@@ -144,8 +146,9 @@ struct EvaluationOptions {
   Precision precision = Precision::as_written;  ///< element types
   /// Reads the averages that `StepOptions::ema` keeps, instead of the trained parameters.
   bool ema = false;
-  std::vector<std::string> frozen = {};  ///< as in the training step; these have no averages
-  std::optional<Lora> lora = {};         ///< as in the training step
+  std::vector<std::string> frozen = {};   ///< as in the training step; these have no averages
+  std::optional<Lora> lora = {};          ///< as in the training step
+  std::vector<Quantized> quantized = {};  ///< as in the training step
 };
 
 /// Gradients of the loss averaged over micro-batches, then one optimizer update of every parameter
