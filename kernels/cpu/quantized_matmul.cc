@@ -15,7 +15,8 @@ using kernels::kBlockElements;
 
 constexpr std::int64_t kWidth = 96, kDepth = 512;  ///< results and terms of a panel
 
-/// x [rows, terms] times a kernel [features, blocks] or, backward, its transpose: y [rows, results].
+/// x [rows, terms] times a kernel [features, blocks], or, backward, the other way: y [rows,
+/// results].
 struct Sizes {
   std::int64_t rows, features, blocks, terms, results;
   const QuantizedLoops& loops;

@@ -1,7 +1,7 @@
 #pragma once
-/// Blocks of quantised kernels (`Quantization` in alpa/ir/builder.h), as ggml has them: an f16 scale,
-/// then 32 signed bytes (34 bytes); or a scale and, of 20 bytes, an f16 least number, then the four
-/// bits of elements i and i + 16 in a byte, from which 8 is taken if there is no least number.
+/// Blocks of quantised kernels (`Quantization` in alpa/ir/builder.h), as ggml has them: an f16
+/// scale, then 32 signed bytes (34 bytes); or a scale and, of 20 bytes, an f16 least number, then
+/// the four bits of elements i and i + 16 in a byte, of which 8 is 0 if there is no least number.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>

@@ -52,7 +52,9 @@ class Model {
     const TemporaryFile exact("quantized_test_f32.gguf", "");
     const Executable step = parallelize(evaluation_step(inputs_of(batch_of(0)), loss_of), Serial{},
                                         Cluster::local(1, "cpu"));
-    models::save_gguf(step.init(3), exact.path(), {.decoder = kOptions}, models::GgufType::f32);
+    models::Pretrained model;
+    model.decoder = kOptions;
+    models::save_gguf(step.init(3), exact.path(), model, models::GgufType::f32);
     const GgufFile read(exact.path());
     std::vector<GgufPart> parts;
     std::size_t next = 0;
@@ -99,19 +101,13 @@ std::vector<Plan> plans() {
           {"two stages", PipeshardParallel{.num_micro_batches = 2, .stages = UniformStages{2}}, 2}};
 }
 
-/// Losses of ten steps, and the last gradients' trace in the adapters.
+/// Losses of ten steps, each before its update.
 std::vector<double> losses(const Executable& executable, TrainState& state) {
   std::vector<double> losses;
   for (std::int64_t step = 0; step < 10; ++step)
     losses.push_back(executable.run(state, batch_of(step)).loss());
   return losses;
 }
-
-/// A linear model of one Dense layer [64, 3], loaded from `kernel` [3, 64].
-struct Layer {
-  TrainingStep step;
-  std::string path;
-};
 
 }  // namespace
 
@@ -166,7 +162,7 @@ TEST_CASE("a state has the file's blocks, and the plan counts their bytes") {
 }
 
 TEST_CASE("loading quantises to the nearest numbers of each type") {
-  // 8 divides by no scale here: of q4_0 it is -8 · -1, of q4_1 from -7 to 8 in steps of 1.
+  // Numbers from -7 to 8: in steps of 1 with four bits, of 8 / 127 with eight.
   std::vector<float> weights;
   for (int i = 0; i < 32; ++i)
     weights.push_back(static_cast<float>(i % 16 - 7) + (i == 20 ? 0.3F : 0));

@@ -1,6 +1,5 @@
 // Rows of the case table for products with quantised kernels.
 #include "cases.h"
-#include "reference.h"
 
 namespace alpa::testing::cases {
 namespace {

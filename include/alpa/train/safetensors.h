@@ -29,8 +29,8 @@ class TensorFile {
   TensorType type(const std::string& name) const;
   /// A copy of the tensor. Throws Error as `type`, or if an element of i64 is beyond i32.
   Array operator[](const std::string& name) const;
-  /// The type of `blocks`, if the tensor is a matrix [out, in] that a GGUF file has in Q8_0, Q4_0 or
-  /// Q4_1. Throws Error as `type`.
+  /// The type of `blocks`, if the tensor is a matrix [out, in] that a GGUF file has in Q8_0, Q4_0
+  /// or Q4_1. Throws Error as `type`.
   std::optional<TensorType> blocks_type(const std::string& name) const;
   /// A copy of its blocks, as quantised kernels have them (`Quantized`). Throws Error if the tensor
   /// is stored otherwise.
