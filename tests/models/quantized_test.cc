@@ -116,7 +116,9 @@ TEST_CASE("ten steps of adapters are those of the model that the blocks hold, un
   const Executable plain = model.trained(false, Serial{}, 1);
   TrainState exact = model.loaded(plain);
   const std::vector<double> expected = losses(plain, exact);
-  CHECK(expected.back() < expected.front());
+  const Array trained = exact["blocks.0.attention.query.lora_b"].to_host();
+  CHECK(largest_distance(trained, Array(std::vector<float>(trained.elements()), trained.shape())) >
+        0.01);
   for (const Plan& plan : plans()) {
     CAPTURE(std::string(plan.name));
     const Executable train = model.trained(true, plan.method, plan.devices);
@@ -222,7 +224,7 @@ TEST_CASE("mistakes with quantised kernels are told") {
   const Executable train = model.trained(true, Serial{}, 1);
   TrainState state = model.loaded(train);
   CHECK(error_of([&] { merge_adapters(state, kLora); }) ==
-        "merge_adapters: \"blocks.0.attention.key.kernel\" is quantised, and cannot hold what an "
+        "merge_adapters: \"blocks.0.attention.query.kernel\" is quantised, and cannot hold what an "
         "adapter adds; save the adapters (save_peft), and load them into a step without "
         "StepOptions::quantized");
   const std::string folder = golden_path("pretrained/llama");

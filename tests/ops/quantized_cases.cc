@@ -57,7 +57,7 @@ std::vector<Case> quantized_cases() {
     const auto points = static_cast<double>(alpa::num_elements(of_rows) * features * blocks * 32);
     // Bytes up to 59 give scales up to 0.9.
     rows.push_back({backward ? &ops::quantized_matmul_grad : &ops::quantized_matmul,
-                    {{{f32, x}}, {{u8, {features, blocks, bytes}}, 0, 59}},
+                    {{{f32, x}, 0.5, 2}, {{u8, {features, blocks, bytes}}, 0, 59}},
                     product(backward),
                     2 * points});
   };
