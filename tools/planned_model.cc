@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "alpa/models/pretrained.h"
+#include "alpa/models/pretrained_encoder.h"
 #include "models/common/decoder_flags.h"
 #include "models/common/imported.h"
 #include "models/common/model.h"
@@ -15,6 +16,7 @@
 #include "src/base/file.h"
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
+#include "src/models/json_object.h"
 #include "tools/plan_or_model.h"
 
 namespace plan {
@@ -92,7 +94,7 @@ PlannedModel model_of_table(const PlanFlags& flags) {
                         programs::planned_flags(model, flags.model, flags));
 }
 
-/// A decoder as Hugging Face's config.json has it.
+/// A decoder or BERT as Hugging Face's config.json has it.
 PlannedModel model_of_config(const PlanFlags& flags) {
   require(flags.model.empty(), "SIZE is '{}', but {} has a size", excerpt(flags.model),
           excerpt(flags.name));
@@ -100,6 +102,11 @@ PlannedModel model_of_config(const PlanFlags& flags) {
     cli::require_effect(flags.given, flag, true, fmt::format("beside {}", excerpt(flags.name)));
   const std::string path =
       std::filesystem::is_directory(flags.name) ? flags.name + "/config.json" : flags.name;
+  if (models::JsonObject(path).text("model_type") == "bert") {
+    const auto bert = std::get<models::BertOptions>(models::read_encoder_options(path));
+    return model_of_flags(flags.name, flags, programs::bert,
+                          programs::planned_flags(bert, path, flags));
+  }
   models::DecoderOptions decoder = models::read_decoder_options(path);
   decoder.variant.experts.capacity_factor = 1;  // loads of a trained model are nearly even
   return model_of_decoder(flags.name, decoder, path, flags);

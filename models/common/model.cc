@@ -95,16 +95,36 @@ Flags planned_flags(const Model& model, const std::string& size, const Flags& fl
   return own;
 }
 
+namespace {
+
+/// With the vocabulary and tokens of a model of so many positions, which `origin` describes.
+Flags with_text(Flags own, std::int64_t vocabulary, std::int64_t positions,
+                const std::string& origin) {
+  constexpr std::int64_t kTokens = 2048;  // of an example, as of Llama's sizes
+  own.vocabulary = vocabulary;
+  if (!own.given.contains("--sequence")) own.sequence = std::min(kTokens, positions);
+  require(own.sequence <= positions,
+          "--sequence is {}, but {} has {} positions; give at most as many", own.sequence,
+          excerpt(origin), positions);
+  return own;
+}
+
+}  // namespace
+
 Flags planned_flags(const alpa::models::DecoderOptions& decoder, const std::string& origin,
                     const Flags& flags) {
-  constexpr std::int64_t kTokens = 2048;  // of an example, as of Llama's sizes
-  Flags own = initial_flags(gpt, flags);
+  Flags own = with_text(initial_flags(gpt, flags), decoder.vocabulary, decoder.sequence, origin);
   own.pretrained.emplace().decoder = decoder;
-  own.vocabulary = decoder.vocabulary;
-  if (!flags.given.contains("--sequence")) own.sequence = std::min(kTokens, decoder.sequence);
-  require(own.sequence <= decoder.sequence,
-          "--sequence is {}, but {} has {} positions; give at most as many", own.sequence,
-          excerpt(origin), decoder.sequence);
+  return own;
+}
+
+Flags planned_flags(const alpa::models::BertOptions& of, const std::string& origin,
+                    const Flags& flags) {
+  require(of.head == alpa::models::BertHead::hidden_tokens,
+          "{}: is no BertForMaskedLM, which alone is planned; give its \"architectures\"",
+          excerpt(origin));
+  Flags own = with_text(initial_flags(bert, flags), of.vocabulary, of.sequence, origin);
+  own.encoder.emplace().model = of;
   return own;
 }
 

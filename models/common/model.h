@@ -39,6 +39,9 @@ Flags planned_flags(const Model& model, const std::string& size, const Flags& fl
 /// in an example than it has positions.
 Flags planned_flags(const alpa::models::DecoderOptions& decoder, const std::string& origin,
                     const Flags& flags);
+/// The same for BERT, of the model `bert`. Throws Error, too, if it predicts no hidden tokens.
+Flags planned_flags(const alpa::models::BertOptions& bert, const std::string& origin,
+                    const Flags& flags);
 
 /// The names of published sizes.
 std::vector<std::string> names_of(const auto& sizes) {

@@ -320,6 +320,35 @@ void vary_gemma3(const JsonObject& config, DecoderOptions& o) {
   if (windowed.has("rope_theta")) o.variant.windowed_rotary_base = windowed.positive("rope_theta");
 }
 
+/// DeepSeek-V2 and V3: planned, but not loaded. How tokens are scored and positions scaled changes
+/// no cost, so it is not read.
+void vary_deepseek(const JsonObject& config, DecoderOptions& o) {
+  config.expect_one_of("hidden_act", {"silu"});
+  config.expect("attention_bias", false);
+  if (size_or(config, "moe_layer_freq", 1) != 1) config.refuse("moe_layer_freq", "1");
+  LatentSizes& latent = o.variant.latent;
+  latent = {.query_rank = size_or(config, "q_lora_rank", 0),
+            .key_rank = size(config, "kv_lora_rank"),
+            .plain = size(config, "qk_nope_head_dim"),
+            .turned = size(config, "qk_rope_head_dim"),
+            .values = size(config, "v_head_dim")};
+  if (latent.turned % 2 != 0)
+    config.refuse("qk_rope_head_dim", "an even number, as rotary positions turn pairs");
+  if (latent.values > latent.width())
+    config.refuse("v_head_dim", fmt::format("at most qk_nope_head_dim + qk_rope_head_dim, {}",
+                                            latent.width()));
+  o.key_heads = 0, o.head_width = latent.width();
+  DecoderExperts& experts = o.variant.experts;
+  read_experts(config, "n_routed_experts", o);
+  experts.first = config.whole("first_k_dense_replace", 0, o.layers);
+  experts.dense = o.feed_forward;
+  o.feed_forward = size(config, "moe_intermediate_size");
+  experts.shared = config.has("n_shared_experts")
+                       ? config.whole("n_shared_experts", 0, kMostExperts) * o.feed_forward
+                       : 0;
+  o.variant.names = DecoderNames::none;
+}
+
 /// A `model_type` and what it does otherwise than Llama.
 struct Family {
   const char* type;
@@ -329,7 +358,8 @@ constexpr Family kFamilies[] = {{"llama", vary_llama},        {"mistral", vary_m
                                 {"qwen2", vary_qwen2},        {"qwen3", vary_qwen3},
                                 {"mixtral", vary_mixtral},    {"qwen3_moe", vary_qwen3_moe},
                                 {"gemma", vary_gemma1},       {"gemma2", vary_gemma2},
-                                {"gemma3_text", vary_gemma3}, {"phi3", vary_phi3}};
+                                {"gemma3_text", vary_gemma3}, {"phi3", vary_phi3},
+                                {"deepseek_v2", vary_deepseek}, {"deepseek_v3", vary_deepseek}};
 
 }  // namespace
 

@@ -129,6 +129,10 @@ Pretrained read_pretrained(const std::string& folder) {
   const JsonObject config(folder + "/config.json");
   Pretrained model{.folder = folder, .weights = weights_in(folder), .stop_tokens = {}};
   model.decoder = decoder_options(config);
+  require(model.decoder.variant.names != DecoderNames::none,
+          "{}/config.json: \"model_type\" is \"{}\", whose models are planned (alpa plan), but not "
+          "loaded; load one of another family",
+          excerpt(folder), config.text("model_type"));
   model.stop_tokens = stop_tokens(folder, config);
   return model;
 }

@@ -162,6 +162,10 @@ PretrainedEncoder read_pretrained_encoder(const std::string& folder) {
   return model;
 }
 
+EncoderModel read_encoder_options(const std::string& path) {
+  return encoder_model(JsonObject(path));
+}
+
 void check_save_pretrained(const std::string& folder, const PretrainedEncoder& model) {
   check_other_folder(folder, model.folder);
 }

@@ -2,6 +2,7 @@
 /// Sizes and variants of `Decoder`: GPT, Llama and the families that vary it.
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "alpa/alpa.h"
@@ -18,6 +19,7 @@ enum class DecoderNames : std::uint8_t {
   phi3,       ///< queries, keys and values are one tensor, and gate and up another
   mixtral,    ///< "block_sparse_moe.experts.0.w1"
   qwen3_moe,  ///< "mlp.experts.0.gate_proj"
+  none,       ///< a model that is planned, but not loaded (DeepSeek)
 };
 
 /// Mixture of gated experts in place of the feed-forward layer of every block (Mixtral).
@@ -28,6 +30,20 @@ struct DecoderExperts {
   /// / count; a token without a place gets nothing. 0: places for all, as transformers computes,
   /// for count / choices times the FLOPs.
   double capacity_factor = 0;
+  std::int64_t shared = 0;  ///< width of a gated layer that all tokens go through, too (DeepSeek)
+  std::int64_t first = 0;   ///< blocks before this one have no experts, but a gated layer
+  std::int64_t dense = 0;   ///< width of that layer
+};
+
+/// Sizes of latent attention (DeepSeek-V2), per head but for the ranks.
+struct LatentSizes {
+  std::int64_t query_rank = 0;  ///< of queries; 0: these are made from x at once
+  std::int64_t key_rank = 0;    ///< of keys and values; 0: attention is the usual one
+  std::int64_t plain = 0, turned = 0;  ///< of queries and keys, without and with rotary positions
+  std::int64_t values = 0;             ///< at most plain + turned
+
+  /// Of queries and keys.
+  std::int64_t width() const { return plain + turned; }
 };
 
 /// Differences of a family from Llama; the defaults are Llama's.
@@ -46,6 +62,7 @@ struct DecoderVariant {
   double windowed_rotary_base =
       0;                        ///< of these blocks, without scaling (Gemma 3); 0: as the others
   DecoderExperts experts = {};  ///< of every block, in place of its feed-forward layer
+  LatentSizes latent = {};      ///< of attention, if it has ranks
 };
 
 /// Sizes and variants of a decoder.
@@ -73,6 +90,13 @@ struct DecoderOptions {
 /// Width of a decoder's heads.
 inline std::int64_t head_width_of(const DecoderOptions& o) {
   return o.head_width > 0 ? o.head_width : o.hidden / o.heads;
+}
+
+/// Options of a decoder's norms.
+inline nn::NormOptions decoder_norm_options(const DecoderOptions& o, const std::string& name) {
+  nn::NormOptions options{.scale_from_one = o.variant.scales_from_one, .name = name};
+  if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
+  return options;
 }
 
 }  // namespace alpa::models

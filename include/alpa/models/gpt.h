@@ -11,17 +11,11 @@
 #include "alpa/alpa.h"
 #include "alpa/models/decoder_options.h"
 #include "alpa/models/decoder_sizes.h"
+#include "alpa/models/latent_attention.h"
 #include "alpa/models/tied_head.h"
 #pragma GCC visibility push(default)
 
 namespace alpa::models {
-
-/// Options of a decoder's norms.
-inline nn::NormOptions decoder_norm_options(const DecoderOptions& o, const std::string& name) {
-  nn::NormOptions options{.scale_from_one = o.variant.scales_from_one, .name = name};
-  if (o.norm_epsilon > 0) options.epsilon = o.norm_epsilon;
-  return options;
-}
 
 /// The norm of a kind, with parameters "<name>.scale" and, in GPT, "<name>.bias".
 inline nn::Layer decoder_norm(const DecoderOptions& o, const std::string& name) {
@@ -35,10 +29,10 @@ class DecoderBlock {
  public:
   /// Block `index` of these sizes. Throws Error if the heads do not divide the width.
   explicit DecoderBlock(const DecoderOptions& o, std::int64_t index = 0)
-      : attention_(o.hidden, o.heads, attention_options(o, has_window(o.variant, index))),
+      : attention_(attention(o, index)),
         attention_norm_(decoder_norm(o, "attention_norm")),
         feed_forward_norm_(decoder_norm(o, "feed_forward_norm")),
-        feed_forward_(feed_forward(o)),
+        feed_forward_(feed_forward(o, index)),
         dropout_(o.dropout) {
     if (!o.variant.norms_behind) return;
     norms_behind_ = {decoder_norm(o, "attention_norm_behind"),
@@ -62,6 +56,10 @@ class DecoderBlock {
   /// The result x of attention or of the feed-forward layer, behind its norm if it has one.
   Value behind(std::size_t norm, Value x) const {
     return norms_behind_.empty() ? x : norms_behind_[norm](x);
+  }
+  static nn::Layer attention(const DecoderOptions& o, std::int64_t index) {
+    if (o.variant.latent.key_rank > 0) return LatentAttention(o);
+    return nn::SelfAttention(o.hidden, o.heads, attention_options(o, has_window(o.variant, index)));
   }
   static nn::SelfAttentionOptions attention_options(const DecoderOptions& o, bool windowed) {
     const bool llama = o.kind == DecoderKind::llama;
@@ -95,11 +93,12 @@ class DecoderBlock {
   static nn::KernelInitializer narrow(const DecoderOptions& o) {
     return Initializer::normal(0, 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
   }
-  static nn::Layer feed_forward(const DecoderOptions& o) {
-    const std::int64_t width = o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden;
-    Value (*const gate)(Value) = o.variant.gelu_gate ? gelu : silu;
+  static nn::Layer feed_forward(const DecoderOptions& o, std::int64_t index) {
     const DecoderExperts& e = o.variant.experts;
-    if (e.count > 0) {
+    const std::int64_t usual = o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden,
+                       width = index < e.first ? e.dense : usual;
+    Value (*const gate)(Value) = o.variant.gelu_gate ? gelu : silu;
+    if (e.count > 0 && index >= e.first) {
       const double all = static_cast<double>(e.count) / e.choices;
       const nn::MoE experts(e.count, width,
                             {.choices = e.choices,
@@ -109,7 +108,9 @@ class DecoderBlock {
                              .gated = true,
                              .kernel = kernel(),
                              .name = "feed_forward"});
-      return [experts](Value x) { return experts(x).y; };
+      if (e.shared == 0) return [experts](Value x) { return experts(x).y; };
+      const nn::SwiGLU shared(o.hidden, e.shared, {kernel(), "shared", gate});
+      return [experts, shared](Value x) { return experts(x).y + shared(x); };
     }
     if (o.kind == DecoderKind::llama)
       return nn::SwiGLU(o.hidden, width, {kernel(), "feed_forward", gate});
@@ -118,8 +119,7 @@ class DecoderBlock {
                           {.name = "feed_forward"});
   }
 
-  nn::SelfAttention attention_;
-  nn::Layer attention_norm_, feed_forward_norm_;
+  nn::Layer attention_, attention_norm_, feed_forward_norm_;
   std::vector<nn::Layer> norms_behind_;
   nn::Layer feed_forward_;
   nn::Dropout dropout_;

@@ -25,6 +25,10 @@ struct PretrainedEncoder {
 /// what these do not.
 PretrainedEncoder read_pretrained_encoder(const std::string& folder);
 
+/// Reads a config.json alone, to plan a model without its weights. Throws Error as
+/// `read_pretrained_encoder` does.
+EncoderModel read_encoder_options(const std::string& path);
+
 /// The map to the names of transformers' class, "bert.encoder.layer.0.output.dense.weight".
 WeightMap hugging_face_names(const EncoderModel& model);
 
