@@ -29,10 +29,14 @@ bool has_equal_stages(const FrameworkPlan& found) {
 }
 
 std::string degree_arguments(const Subject& subject, const FrameworkPlan& found) {
-  std::string text = fmt::format("--tensor-model-parallel-size {}", found.tensor);
-  if (found.tensor > 1) text += " --sequence-parallel";
-  text += fmt::format(" --pipeline-model-parallel-size {}", found.stages());
-  if (!has_equal_stages(found))
+  const Degrees& of = found.degrees;
+  std::string text = fmt::format("--tensor-model-parallel-size {}", of.tensor);
+  if (of.tensor > 1) text += " --sequence-parallel";
+  if (of.context > 1)
+    text += fmt::format(" --context-parallel-size {} --cp-comm-type all_gather", of.context);
+  if (of.experts > 1) text += fmt::format(" --expert-model-parallel-size {}", of.experts);
+  text += fmt::format(" --pipeline-model-parallel-size {}", of.pipeline);
+  if (of.virtual_stages > 1 || !has_equal_stages(found))
     text += fmt::format(" --pipeline-model-parallel-layout \"{}\"", layout_of(found));
   return text + fmt::format(" --micro-batch-size {} --global-batch-size {}",
                             found.rows(subject.flags), subject.flags.batch);
@@ -40,14 +44,15 @@ std::string degree_arguments(const Subject& subject, const FrameworkPlan& found)
 
 std::string memory_arguments(const FrameworkPlan& found) {
   std::string text = "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather";
-  if (found.recomputes)
+  if (found.degrees.recomputes)
     text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   return text;
 }
 
 /// What a framework's model of a decoder may have beside Llama's.
 struct Reach {
-  bool head_width = false, head_norms = false, windows = false, rotary_share = false;
+  bool experts = false, head_width = false, head_norms = false, windows = false,
+       rotary_share = false;
 };
 
 /// Throws Error if the decoder computes what the framework's model does not.
@@ -55,7 +60,7 @@ void check_variant(const Subject& subject, const Reach& reach) {
   const models::DecoderOptions& o = *subject.model.decoder;
   const models::DecoderVariant& v = o.variant;
   const std::pair<bool, const char*> beyond[] = {
-      {v.experts.count > 0, "experts, whose places are not planned for other frameworks"},
+      {v.experts.count > 0 && !reach.experts, "experts"},
       {v.score_cap > 0 || v.logit_cap > 0, "soft caps"},
       {v.norms_behind || v.scales_from_one, "the norms of Gemma"},
       {v.gelu_gate, "gates of GELU"},
@@ -86,6 +91,12 @@ std::string size_arguments(const models::DecoderOptions& o, std::int64_t sequenc
   if (o.key_heads > 0 && o.key_heads != o.heads)
     text += fmt::format(" --group-query-attention --num-query-groups {}", o.key_heads);
   if (o.head_width > 0) text += fmt::format(" --kv-channels {}", o.head_width);
+  if (const models::DecoderExperts& experts = o.variant.experts; experts.count > 0)
+    text += fmt::format(
+        " --num-experts {} --moe-router-topk {}{} --moe-ffn-hidden-size {} --moe-grouped-gemm "
+        "--moe-token-dispatcher-type alltoall",
+        experts.count, experts.choices, experts.choices == 1 ? " --moe-router-pre-softmax" : "",
+        o.feed_forward);
   return text + fmt::format(" --seq-length {} --max-position-embeddings {}", sequence,
                             std::max(sequence, o.sequence));
 }
@@ -144,6 +155,12 @@ std::string torchrun(const Cluster& cluster) {
                      cluster.num_hosts);
 }
 
+/// DeepSpeed's preset that finds experts of these names; empty: there is none.
+std::string preset_of(models::DecoderNames names) {
+  if (names == models::DecoderNames::mixtral) return "mixtral";
+  return names == models::DecoderNames::qwen3_moe ? "qwen3_moe" : "";
+}
+
 }  // namespace
 
 void check_megatron(const Subject& subject) {
@@ -156,24 +173,54 @@ void check_megatron(const Subject& subject) {
           "--for megatron: --optimizer is {}, but Megatron-LM has adam and sgd", optimizer);
   const models::DecoderOptions& o = *subject.model.decoder;
   check_variant(subject,
-                {.head_width = true, .head_norms = true, .windows = true, .rotary_share = true});
+                {.experts = true,
+                 .head_width = true,
+                 .head_norms = true,
+                 .windows = true,
+                 .rotary_share = true});
   require(!o.projection_bias, "--for megatron: attention of {} has a bias at its projection alone",
           subject.model.name);
 }
 
-void check_llama(const Subject& subject) {
+namespace {
+
+/// Throws Error if the decoder is no Llama, or computes more than the framework's model reaches.
+void check_llama(const Subject& subject, Reach (*reach)(const models::DecoderOptions&)) {
   const auto& decoder = subject.model.decoder;
   require(decoder && decoder->kind == models::DecoderKind::llama,
           "--for {}: {} is no Llama, whose model the framework has; take llama or a folder of "
           "Hugging Face's",
           subject.flags.framework, subject.model.name);
-  check_variant(subject, {.head_width = subject.flags.framework == "maxtext"});
+  check_variant(subject, reach(*decoder));
   require(!decoder->query_bias && !decoder->projection_bias,
           "--for {}: attention of {} has biases, which the framework's Llama lacks",
           subject.flags.framework, subject.model.name);
   require(subject.flags.precision != "f16_mixed",
           "--for {}: --precision is f16_mixed, but the framework trains in bf16 or f32",
           subject.flags.framework);
+}
+
+}  // namespace
+
+void check_torchtitan(const Subject& subject) {
+  // Its Qwen3 has norms of heads, and experts.
+  check_llama(subject, [](const models::DecoderOptions& o) {
+    const bool qwen = o.variant.head_norms;
+    return Reach{.experts = qwen, .head_width = qwen, .head_norms = qwen};
+  });
+}
+
+void check_maxtext(const Subject& subject) {
+  check_llama(subject, [](const models::DecoderOptions&) { return Reach{.head_width = true}; });
+}
+
+void check_deepspeed(const Subject& subject) {
+  const auto& decoder = subject.model.decoder;
+  require(!decoder || decoder->variant.experts.count == 0 ||
+              !preset_of(decoder->variant.names).empty(),
+          "--for deepspeed: {} has experts that DeepSpeed does not find by a preset; take Mixtral "
+          "or Qwen3",
+          subject.model.name);
 }
 
 Lines megatron_lines(const Subject& subject, const FrameworkPlan& found) {
@@ -188,8 +235,9 @@ Lines megatron_lines(const Subject& subject, const FrameworkPlan& found) {
 }
 
 Lines torchtitan_lines(const Subject& subject, const FrameworkPlan& found) {
-  const std::int64_t local = subject.flags.batch / found.replicas / found.shards;
-  const bool staged = found.stages() > 1;
+  const Degrees& of = found.degrees;
+  const std::int64_t local = subject.flags.batch / of.data();
+  const bool staged = of.pipeline > 1;
   Lines lines = {
       fmt::format("# {}", torchrun(subject.cluster)), "training=TrainingConfig(",
       // Without stages, micro-batches accumulate gradients.
@@ -200,33 +248,39 @@ Lines torchtitan_lines(const Subject& subject, const FrameworkPlan& found) {
                   subject.flags.precision == "bf16_mixed" ? "bfloat16" : "float32"),
       "parallelism=ParallelismConfig(",
       fmt::format("    data_parallel_replicate_degree={}, data_parallel_shard_degree={},",
-                  found.replicas, found.shards),
-      fmt::format("    tensor_parallel_degree={}, pipeline_parallel_degree={},", found.tensor,
-                  found.stages())};
+                  of.replicas, of.shards),
+      fmt::format("    tensor_parallel_degree={}, pipeline_parallel_degree={},", of.tensor,
+                  of.pipeline),
+      fmt::format("    context_parallel_degree={}, expert_parallel_degree={},", of.context,
+                  of.experts)};
   if (staged) {
     lines.push_back(fmt::format(
-        "    pipeline_parallel_schedule=\"1F1B\", pipeline_parallel_microbatch_size={},",
-        found.rows(subject.flags)));
+        "    pipeline_parallel_schedule=\"{}\", pipeline_parallel_microbatch_size={},",
+        of.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B", found.rows(subject.flags)));
     lines.emplace_back("    module_fqns_per_model_part=[");
-    for (int stage = 0; stage < found.stages(); ++stage)
+    for (std::size_t stage = 0; stage < found.result.planned->plan.stages.size(); ++stage)
       lines.push_back(fmt::format("        [{}],", fmt::join(modules_of(found, stage), ", ")));
     lines.emplace_back("    ],");
   }
   lines.emplace_back("),");
   lines.push_back(
-      fmt::format("activation_checkpoint={},", found.recomputes ? "FullAC.Config()" : "None"));
+      fmt::format("activation_checkpoint={},", of.recomputes ? "FullAC.Config()" : "None"));
   return lines;
 }
 
 Lines deepspeed_lines(const Subject& subject, const FrameworkPlan& found) {
-  const nlohmann::ordered_json config = {
+  nlohmann::ordered_json config = {
       {"train_batch_size", subject.flags.batch},
       {"train_micro_batch_size_per_gpu", found.rows(subject.flags)},
-      {"gradient_accumulation_steps", found.micro_batches()},
+      {"gradient_accumulation_steps", found.degrees.micro_batches},
       {"bf16", {{"enabled", subject.flags.precision == "bf16_mixed"}}},
       {"fp16", {{"enabled", subject.flags.precision == "f16_mixed"}}},
       {"zero_optimization",
-       {{"stage", found.shard_use == AxisUse::zero3 ? 3 : 2}, {"overlap_comm", true}}}};
+       {{"stage", zero_stage(found.degrees.shard_use)}, {"overlap_comm", true}}}};
+  if (const int experts = found.degrees.experts; experts > 1)
+    config["expert_parallel"] = {{"enabled", true},
+                                 {"autoep_size", experts},
+                                 {"preset_model", preset_of(subject.model.decoder->variant.names)}};
   Lines lines;
   const std::string text = config.dump(2);
   for (std::size_t at = 0; at < text.size();) {
@@ -234,8 +288,8 @@ Lines deepspeed_lines(const Subject& subject, const FrameworkPlan& found) {
     lines.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  lines.push_back(found.recomputes ? "# and every layer in deepspeed.checkpointing.checkpoint"
-                                   : "# and no layer in deepspeed.checkpointing.checkpoint");
+  lines.push_back(found.degrees.recomputes ? "# and every layer in deepspeed.checkpointing.checkpoint"
+                                           : "# and no layer in deepspeed.checkpointing.checkpoint");
   return lines;
 }
 
@@ -243,19 +297,20 @@ Lines maxtext_lines(const Subject& subject, const FrameworkPlan& found) {
   const models::DecoderOptions& o = *subject.model.decoder;
   const int hosts = subject.cluster.num_hosts, host = subject.cluster.devices_per_host;
   // Of the devices that split state, those of one host are joined by its own links.
-  const int inner = std::min(found.shards, host / found.tensor);
-  const int outer_replicas = std::min(found.replicas, hosts);
-  const double rows = static_cast<double>(subject.flags.batch) / found.micro_batches() /
+  const Degrees& of = found.degrees;
+  const int inner = std::min(of.shards, host / of.tensor);
+  const int outer_replicas = std::min(of.replicas, hosts);
+  const double rows = static_cast<double>(subject.flags.batch) / of.micro_batches /
                       subject.cluster.num_devices();
   return {
-      fmt::format("ici_data_parallelism: {}", found.replicas / outer_replicas),
+      fmt::format("ici_data_parallelism: {}", of.replicas / outer_replicas),
       fmt::format("ici_fsdp_parallelism: {}", inner),
-      fmt::format("ici_tensor_parallelism: {}", found.tensor),
+      fmt::format("ici_tensor_parallelism: {}", of.tensor),
       fmt::format("dcn_data_parallelism: {}", outer_replicas),
-      fmt::format("dcn_fsdp_parallelism: {}", found.shards / inner),
+      fmt::format("dcn_fsdp_parallelism: {}", of.shards / inner),
       fmt::format("per_device_batch_size: {:g}", rows),
-      fmt::format("gradient_accumulation_steps: {}", found.micro_batches()),
-      fmt::format("remat_policy: '{}'", found.recomputes ? "full" : "minimal"),
+      fmt::format("gradient_accumulation_steps: {}", of.micro_batches),
+      fmt::format("remat_policy: '{}'", of.recomputes ? "full" : "minimal"),
       fmt::format("max_target_length: {}", subject.model.sequence),
       fmt::format("base_num_decoder_layers: {}", o.layers),
       fmt::format("base_emb_dim: {}", o.hidden),

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "models/common/training.h"
 
@@ -13,40 +14,57 @@ using namespace alpa;
 
 namespace {
 
-/// What each can run of dense models. None has context or expert parallelism here, nor several
-/// stages on a device.
+/// What each can run.
 const Framework kFrameworks[] = {
     {.name = "megatron",
-     .shard_uses = {AxisUse::zero2},
+     .shard_uses = {AxisUse::zero1},
+     .experts = true,
+     .context = true,
      .tensor = true,
      .stages = true,
+     .virtual_stages = true,
      .check = check_megatron,
      .lines = megatron_lines},
     {.name = "torchtitan",
      .shard_uses = {AxisUse::zero3},
      .replicas = true,
+     .experts = true,
+     .context = true,
      .tensor = true,
      .stages = true,
-     .check = check_llama,
+     .virtual_stages = true,
+     .check = check_torchtitan,
      .lines = torchtitan_lines},
-    {.name = "deepspeed", .shard_uses = {AxisUse::zero2, AxisUse::zero3}, .lines = deepspeed_lines},
+    {.name = "deepspeed",
+     .shard_uses = {AxisUse::zero1, AxisUse::zero2, AxisUse::zero3},
+     .experts = true,
+     .check = check_deepspeed,
+     .lines = deepspeed_lines},
     {.name = "maxtext",
      .shard_uses = {AxisUse::zero3},
      .replicas = true,
      .tensor = true,
-     .check = check_llama,
+     .check = check_maxtext,
      .lines = maxtext_lines},
 };
 
-/// Parameters on a device of the stage, whole over the devices that split the batch.
-std::int64_t parameters_of(const StagePlan& stage, const FrameworkPlan& found) {
+/// Axes of a stage's mesh whose devices have different parameters.
+bool splits_parameters(AxisUse use, const Degrees& degrees) {
+  // Experts that are also split as state are gathered over the other axes alone.
+  return use == AxisUse::tensor ||
+         (use == AxisUse::experts && degrees.shard_use != AxisUse::zero3);
+}
+
+/// Parameters on a device of the stage, as it computes with them.
+std::int64_t parameters_of(const StagePlan& stage, const Degrees& degrees,
+                           const std::vector<AxisUse>& uses) {
   const DeviceMesh& mesh = stage.plan.mesh;
-  const int of_tensor = found.tensor > 1 ? mesh.num_axes() - 1 : mesh.num_axes();
   std::int64_t count = 0;
   for (const Input& input : stage.graph.inputs) {
     if (input.kind != InputKind::state || !input.of.empty()) continue;
     ShardingSpec spec = stage.plan.specs[input.value];
-    for (int axis = 0; axis < of_tensor; ++axis) spec.axes[axis] = {};
+    for (std::size_t axis = 0; axis < uses.size(); ++axis)
+      if (!splits_parameters(uses[axis], degrees)) spec.axes[axis] = {};
     const TensorType& type = stage.graph.type(input.value);
     count += TensorType{type.dtype,
                         local_shape(type.shape, spec, mesh, std::vector<int>(mesh.num_axes(), 0))}
@@ -70,16 +88,44 @@ std::vector<std::string> framework_names() {
   return names;
 }
 
-std::string degrees_text(int replicas, int shards, int tensor, int pipeline, int micro_batches,
-                         std::int64_t rows, bool recomputes) {
-  std::string copies;
-  if (replicas > 1)
-    copies = shards > 1 ? fmt::format(" ({} copies of {} shards)", replicas, shards) : " (copies)";
-  return fmt::format(
-      "data {}{} x tensor {} x pipeline {}; {} micro-batch{} of {} row{}; {} recomputed",
-      replicas * shards, copies, tensor, pipeline, micro_batches, micro_batches == 1 ? "" : "es",
-      rows, rows == 1 ? "" : "s", recomputes ? "every layer" : "nothing");
+int zero_stage(AxisUse use) {
+  return use == AxisUse::zero3 ? 3 : use == AxisUse::zero2 ? 2 : use == AxisUse::zero1 ? 1 : 0;
 }
+
+std::string recomputed_text(const Degrees& of) {
+  return of.recomputes ? "every layer recomputed" : "nothing recomputed";
+}
+
+std::string degrees_text(const Degrees& of, std::int64_t rows) {
+  std::string data = fmt::format("data {}", of.data());
+  if (of.replicas > 1)
+    data += of.shards > 1 ? fmt::format(" ({} copies of {} shards)", of.replicas, of.shards)
+                          : " (copies)";
+  if (of.experts > 1) data += fmt::format(" (experts {})", of.experts);
+  if (of.context > 1) data += fmt::format(" x context {}", of.context);
+  std::string pipeline = fmt::format("pipeline {}", of.pipeline);
+  if (of.virtual_stages > 1) pipeline += fmt::format(" of {} stages each", of.virtual_stages);
+  return fmt::format("{} x tensor {} x {}; {} micro-batch{} of {} row{}; {}", data, of.tensor,
+                     pipeline, of.micro_batches, of.micro_batches == 1 ? "" : "es", rows,
+                     rows == 1 ? "" : "s", recomputed_text(of));
+}
+
+namespace {
+
+/// "pipeline 4: +0.5 s, 1: about +0.9 s": the best of the others of each degree.
+std::string others_text(const FrameworkPlan& found, double seconds) {
+  constexpr int kMost = 2;  // of a degree
+  std::string text;
+  std::map<std::string, int> shown;
+  for (const OtherChoice& other : found.others) {
+    if (other.seconds < seconds || ++shown[other.own] > kMost) continue;
+    text += fmt::format("{}{}: {}+{}", text.empty() ? "" : "; ", other.choice,
+                        other.guessed ? "about " : "", seconds_text(other.seconds - seconds));
+  }
+  return text.empty() ? "none fits" : text;
+}
+
+}  // namespace
 
 std::string framework_text(const Framework& framework, const Subject& subject,
                            const FrameworkPlan& found, const CompiledStep& unrestricted) {
@@ -87,14 +133,14 @@ std::string framework_text(const Framework& framework, const Subject& subject,
   const CompiledStep& planned = *found.result.planned;
   const double seconds = planned.plan.cost.objective_seconds;
   const std::pair<const char*, std::string> lines[] = {
-      {"degrees", degrees_text(found.replicas, found.shards, found.tensor, found.stages(),
-                               found.micro_batches(), found.rows(subject.flags), found.recomputes)},
+      {"degrees", degrees_text(found.degrees, found.rows(subject.flags))},
       {"seconds",
        fmt::format("{} a step, {:.2f} times that of the plan above; {} in {}; none takes "
                    "less than {}",
                    seconds_text(seconds), seconds / unrestricted.plan.cost.objective_seconds,
                    found.result.tried, seconds_text(found.result.planning_seconds),
                    seconds_text(found.bound_seconds))},
+      {"others", others_text(found, seconds)},
       {"memory", memory_of_device_text(subject, planned)}};
   std::string text = fmt::format("for {}\n", framework.name);
   for (const auto& [label, words] : lines) text += fmt::format("{:<12}{}\n", label, words);
@@ -109,16 +155,27 @@ nlohmann::ordered_json framework_json(const Framework& framework, const Subject&
   nlohmann::ordered_json json = result_json(subject, found.result);
   if (!found.result.planned) return json;
   const double seconds = found.result.planned->plan.cost.objective_seconds;
-  nlohmann::ordered_json parameters = nlohmann::ordered_json::array();
+  const Degrees& degrees = found.degrees;
+  const std::vector<AxisUse> uses = meshes_of(subject.cluster, degrees, true).axis_uses;
+  nlohmann::ordered_json parameters = nlohmann::ordered_json::array(),
+                         others = nlohmann::ordered_json::array();
   for (const StagePlan& stage : found.result.planned->plan.stages)
-    parameters.push_back(parameters_of(stage, found));
+    parameters.push_back(parameters_of(stage, degrees, uses));
+  for (const OtherChoice& other : found.others)
+    others.push_back(
+        {{"choice", other.choice}, {"seconds", other.seconds}, {"guessed", other.guessed}});
   json.update({{"parameters", std::move(parameters)},
-               {"replicas", found.replicas},
-               {"shards", found.shards},
-               {"tensor", found.tensor},
-               {"pipeline", found.stages()},
+               {"replicas", degrees.replicas},
+               {"shards", degrees.shards},
+               {"experts", degrees.experts},
+               {"context", degrees.context},
+               {"tensor", degrees.tensor},
+               {"pipeline", degrees.pipeline},
+               {"virtual_stages", degrees.virtual_stages},
+               {"zero", zero_stage(degrees.shard_use)},
                {"rows", found.rows(subject.flags)},
-               {"recomputes", found.recomputes},
+               {"recomputes", degrees.recomputes},
+               {"others", std::move(others)},
                {"ratio", seconds / unrestricted.plan.cost.objective_seconds},
                {"bound_seconds", found.bound_seconds},
                {"lines", framework.lines(subject, found)}});

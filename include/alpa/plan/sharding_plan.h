@@ -26,10 +26,15 @@ enum class AxisUse : std::uint8_t {
   any,    ///< not restricted
   batch,  ///< splits the batch; each state tensor is whole or split, whichever is cheaper
   data,   ///< splits the batch and nothing else
+  zero1,  ///< splits the batch, and the optimizer's state; sums of gradients are whole
   zero2,  ///< splits the batch, and the optimizer's state as far as its shapes allow
   zero3,  ///< splits the batch, and all state as far as its shapes allow
   /// splits heads and hidden features as Megatron-LM does, and tokens where there are none
   tensor,
+  /// splits the tokens of rows, the dimension behind the batch, and state as the axis before it does
+  context,
+  /// splits experts and their state; for all else the batch, and state as the axis before it does
+  experts,
 };
 
 /// The role of a mesh axis in a node.

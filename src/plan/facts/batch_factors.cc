@@ -8,18 +8,20 @@ namespace {
 
 class Trace {
  public:
+  /// `behind`: dimensions from that of the batch to the one that is followed.
   Trace(const Graph& graph, const NodeClasses& classes,
-        const std::map<std::string, int>& boundary_dims)
+        const std::map<std::string, int>& boundary_dims, int behind = 0)
       : graph_(graph),
         classes_(classes),
         dims_(graph.values.size(), -1),
         factors_(graph.nodes.size(), -1) {
     for (const Input& input : graph.inputs) {
-      if (input.kind == InputKind::batch && graph.type(input.value).rank() > 0)
-        dims_[input.value] = 0;
+      int dim = input.kind == InputKind::batch ? 0 : -1;
       if (const auto known = boundary_dims.find(input.name);
           input.kind == InputKind::boundary && known != boundary_dims.end())
-        dims_[input.value] = known->second;
+        dim = known->second;
+      if (dim >= 0 && dim + behind < graph.type(input.value).rank())
+        dims_[input.value] = dim + behind;
     }
   }
 
@@ -80,6 +82,11 @@ class Trace {
 std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes,
                                const std::map<std::string, int>& boundary_dims) {
   return Trace(graph, classes, boundary_dims).run();
+}
+
+std::vector<int> token_factors(const Graph& graph, const NodeClasses& classes,
+                               const std::map<std::string, int>& boundary_dims) {
+  return Trace(graph, classes, boundary_dims, 1).run();
 }
 
 std::vector<int> batch_dims(const Graph& graph, const std::map<std::string, int>& boundary_dims) {

@@ -14,6 +14,10 @@ namespace alpa::intra_op {
 std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes,
                                const std::map<std::string, int>& boundary_dims = {});
 
+/// The same of tokens: the dimension behind the batch, where it has one.
+std::vector<int> token_factors(const Graph& graph, const NodeClasses& classes,
+                               const std::map<std::string, int>& boundary_dims = {});
+
 /// Per value the dimension whose major part is the batch, -1 if none is.
 std::vector<int> batch_dims(const Graph& graph,
                             const std::map<std::string, int>& boundary_dims = {});

@@ -111,9 +111,9 @@ void mark_features(const Graph& graph, Letters& letters, std::vector<LetterKind>
   }
 }
 
-/// `batch`: per node, the factor that is the batch, or -1.
+/// `batch`, `experts`: per node, the factor that is the batch, or an expert; -1: none.
 LetterKinds kinds_of_letters(const Graph& graph, const NodeClasses& classes,
-                             const std::vector<int>& batch) {
+                             const std::vector<int>& batch, const std::vector<int>& experts) {
   Letters letters(graph, classes);
   LetterKinds result{{}, std::vector<LetterKind>(letters.size(), LetterKind::other)};
   mark_tokens(graph, letters, result.kinds);
@@ -122,8 +122,20 @@ LetterKinds kinds_of_letters(const Graph& graph, const NodeClasses& classes,
     result.of_node.push_back(letters.of_factors(n));
     if (batch[n] >= 0 && result.of_node[n][batch[n]] >= 0)
       result.kinds[result.of_node[n][batch[n]]] = LetterKind::batch;
+    if (!experts.empty() && experts[n] >= 0)
+      result.kinds[result.of_node[n][experts[n]]] = LetterKind::other;
   }
   return result;
+}
+
+/// True if every tensor of the node that has dimensions has one whose major factor it is.
+bool is_in_all(const Rule& rule, int factor) {
+  const auto has = [&](const DimFactors& dims) {
+    return dims.empty() || std::ranges::any_of(dims, [&](const auto& of_dim) {
+             return !of_dim.empty() && of_dim.front() == factor;
+           });
+  };
+  return std::ranges::all_of(rule.operands, has) && std::ranges::all_of(rule.results, has);
 }
 
 bool can_split(const Factor& factor, int parts) {
@@ -230,9 +242,34 @@ TensorFactors factors_of(const Rule& rule, const LetterKinds& letters, int parts
 
 }  // namespace
 
+std::vector<int> expert_factors(const Graph& graph, const NodeClasses& classes) {
+  Letters letters(graph, classes);
+  const std::vector<bool> of_state = made_of_state(graph);
+  std::vector<bool> is_expert(letters.size(), false);
+  const auto nodes = static_cast<int>(graph.nodes.size());
+  const auto visit = [&](int n, const auto& visitor) {
+    const std::vector<int> of_factors = letters.of_factors(n);
+    for (int f = 0; f < std::ssize(of_factors); ++f)
+      if (of_factors[f] >= 0 && is_in_all(classes.of(n).rule, f)) visitor(f, of_factors[f]);
+  };
+  for (int n = 0; n < nodes; ++n) {
+    const Node& node = graph.nodes[n];
+    const auto states = std::ranges::count_if(node.operands, [&](int v) { return of_state[v]; });
+    if (node.op->work == Work::heavy && states == 1 && node.operands.size() == 2)
+      visit(n, [&](int, int letter) { is_expert[letter] = true; });
+  }
+  std::vector<int> factors(nodes, -1);
+  for (int n = 0; n < nodes; ++n)
+    visit(n, [&](int factor, int letter) {
+      if (is_expert[letter]) factors[n] = factor;
+    });
+  return factors;
+}
+
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
-                                          const std::vector<int>& batch) {
-  LetterKinds letters = kinds_of_letters(graph, classes, batch);
+                                          const std::vector<int>& batch,
+                                          const std::vector<int>& experts) {
+  LetterKinds letters = kinds_of_letters(graph, classes, batch, experts);
   drop_costly_features(graph, classes, parts, mark_rows_of_tables(graph, classes, batch, letters),
                        letters);
   std::vector<TensorFactors> result;

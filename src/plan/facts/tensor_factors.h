@@ -16,11 +16,17 @@ struct TensorFactors {
   bool must_split = false;
 };
 
+/// Per node, the factor that is the experts of products with parameters; -1: none. Experts are
+/// named by an operand of state, by the other operand and by the result. Nodes have them that hold
+/// them in all tensors: tokens on their way to experts, or back, are those of the batch.
+std::vector<int> expert_factors(const Graph& graph, const NodeClasses& classes);
+
 /// Per node. Features with many bytes of partial results are left out, as long as the others split
 /// nearly every product; rows of tables of tokens stay. For a transformer heads, hidden features of
 /// the MLP and the vocabulary remain. Nodes without features may split tokens. `parts`: devices of
-/// the axes; `batch`: see batch_factors.h.
+/// the axes; `batch`: see batch_factors.h; `experts`: per node a factor that is no feature, -1: none.
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
-                                          const std::vector<int>& batch);
+                                          const std::vector<int>& batch,
+                                          const std::vector<int>& experts = {});
 
 }  // namespace alpa::intra_op

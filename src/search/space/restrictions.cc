@@ -14,6 +14,8 @@ namespace {
 /// Allowed uses of mesh axes, as sets of axes (bit a: axis a). Empty sets allow everything.
 struct AxisLimits {
   std::uint32_t batch = 0;             ///< split the batch wherever a node has a batch dimension
+  std::uint32_t experts = 0;           ///< of these, those that split experts where a node has them
+  std::uint32_t tokens = 0;            ///< split tokens wherever a node has their dimension
   std::uint32_t only_batch = 0;        ///< split nothing else, except state that others below name
   std::uint32_t any_state = 0;         ///< state may be split
   std::uint32_t whole_parameters = 0;  ///< every device along the axis holds parameters whole
@@ -21,6 +23,7 @@ struct AxisLimits {
   std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
   std::uint32_t split_optimizer_state = 0;
   std::uint32_t split_accumulators = 0;  ///< of gradients
+  std::uint32_t whole_accumulators = 0;
   /// together split features or tokens (tensor_factors.h), and nothing else
   std::uint32_t tensor = 0;
 };
@@ -31,15 +34,22 @@ std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
   return axes;
 }
 
-void add(AxisUse use, std::uint32_t axis, AxisLimits& limits) {
+/// `of_state`: a use of the batch's, as whose axes this one holds state.
+void add(AxisUse use, AxisUse of_state, std::uint32_t axis, AxisLimits& limits) {
   if (use == AxisUse::tensor) limits.tensor |= axis;
   if (use == AxisUse::tensor || use == AxisUse::any) return;
-  limits.batch |= axis;
+  (use == AxisUse::context ? limits.tokens : limits.batch) |= axis;
+  if (use == AxisUse::experts) limits.experts |= axis;
   limits.only_batch |= axis;
-  if (use == AxisUse::batch) limits.any_state |= axis;
-  if (use == AxisUse::batch) return;
-  (use == AxisUse::zero3 ? limits.split_parameters : limits.whole_parameters) |= axis;
-  (use == AxisUse::data ? limits.whole_optimizer_state : limits.split_optimizer_state) |= axis;
+  if (of_state == AxisUse::batch) limits.any_state |= axis;
+  if (of_state == AxisUse::batch) return;
+  (of_state == AxisUse::zero3 ? limits.split_parameters : limits.whole_parameters) |= axis;
+  (of_state == AxisUse::data ? limits.whole_optimizer_state : limits.split_optimizer_state) |= axis;
+  if (of_state == AxisUse::zero1) limits.whole_accumulators |= axis;
+}
+
+bool follows_axis_before(AxisUse use) {
+  return use == AxisUse::context || use == AxisUse::experts;
 }
 
 AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
@@ -57,8 +67,12 @@ AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
                     .split_parameters = where(allowed.parameters == Holding::split),
                     .split_optimizer_state = where(allowed.optimizer_state == Holding::split),
                     .split_accumulators = where(allowed.gradients == Holding::split)};
-  for (std::size_t axis = 0; axis < allowed.axis_uses.size(); ++axis)
-    add(allowed.axis_uses[axis], all & 1u << axis, limits);
+  AxisUse of_state = AxisUse::data;
+  for (std::size_t axis = 0; axis < allowed.axis_uses.size(); ++axis) {
+    const AxisUse use = allowed.axis_uses[axis];
+    if (!follows_axis_before(use)) of_state = use;
+    add(use, of_state, all & 1u << axis, limits);
+  }
   if (allowed.split_batch_everywhere || !allowed.batch_mesh_axis) return limits;
   const int axis = *allowed.batch_mesh_axis;
   require(axis >= 0 && axis < mesh.num_axes(),
@@ -115,7 +129,7 @@ void restrict_input(const Input& input, bool optimizer, const AxisLimits& limits
     r.most_split_axes = optimizer ? limits.split_optimizer_state : limits.split_parameters;
   }
   if (input.kind == InputKind::accumulator) {
-    r.whole_axes = whole_updates(limits);
+    r.whole_axes = whole_updates(limits) | limits.whole_accumulators;
     r.most_split_axes = limits.split_accumulators;
   }
 }
@@ -133,22 +147,40 @@ struct RestrictedGraph {
   const Graph& graph;
   std::set<int> accumulations;        ///< nodes
   std::vector<bool> optimizer_state;  ///< per value
+  std::vector<int> batch;             ///< per node, the factor
+  std::vector<int> tokens, experts;   ///< the same; empty: no axis is for them
 };
 
+/// The axes of the batch, experts and tokens of node n, which has this rule.
+std::vector<BoundAxes> bound_axes(const RestrictedGraph& of, int n, const Rule& rule,
+                                  const AxisLimits& limits) {
+  const int experts = of.experts.empty() ? -1 : of.experts[n];
+  std::vector<BoundAxes> bound;
+  const auto add = [&](int factor, std::uint32_t axes) {
+    if (factor >= 0 && axes != 0) bound.push_back({factor, axes});
+  };
+  add(of.batch[n], limits.batch & ~(experts >= 0 ? limits.experts : 0));
+  add(experts, limits.experts);
+  if (const int tokens = of.tokens.empty() ? -1 : of.tokens[n];
+      tokens >= 0 && !rule.factors[tokens].whole)
+    add(tokens, limits.tokens);
+  return bound;
+}
+
 /// The restriction of node n but for `linear_axes`. `tensor` is empty without axes of tensors.
-Restriction restriction_of(const RestrictedGraph& of, int n, int batch_factor,
+Restriction restriction_of(const RestrictedGraph& of, int n, const Rule& rule,
                            const std::vector<TensorFactors>& tensor, const AxisLimits& limits) {
   const Graph& graph = of.graph;
   const Node& node = graph.nodes[n];
   const bool updates = updates_state(graph, of.accumulations, n);
-  Restriction r;
-  r.batch_factor = batch_factor;
-  if (batch_factor >= 0) r.batch_axes = limits.batch;
+  Restriction r{.bound = bound_axes(of, n, rule, limits)};
   if (node.op == &ops::input)
     restrict_input(*find_input(graph, node.results[0]), of.optimizer_state[node.results[0]], limits,
                    r);
-  else if (batch_factor < 0)  // the batch's axes split tensors without it only where state is split
+  else  // axes of the batch split tensors without it only where state is split
     r.whole_axes = updates ? whole_updates(limits) : limits.only_batch;
+  if (of.accumulations.contains(n)) r.whole_axes |= limits.whole_accumulators;
+  r.whole_axes &= ~r.bound_axes();
   if (!tensor.empty() && !follows_split_state(node, updates, limits, r)) {
     r.tensor_axes = limits.tensor;
     r.tensor_factors = tensor[n].factors;
@@ -173,7 +205,9 @@ std::uint32_t sum_axes(const Rule& rule, int i, const Restriction& r, const Devi
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     if (mesh.size(axis) == 1) continue;
     for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-      const bool allowed = r.batch_axes >> axis & 1    ? f == r.batch_factor
+      const auto bound = std::ranges::find_if(
+          r.bound, [&](const BoundAxes& each) { return each.axes >> axis & 1; });
+      const bool allowed = bound != r.bound.end()      ? f == bound->factor
                            : r.whole_axes >> axis & 1  ? false
                            : r.tensor_axes >> axis & 1 ? r.tensor_factors >> f & 1
                                                        : true;
@@ -207,7 +241,7 @@ void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMe
     r.linear_axes.assign(rule.linear.size(), 0);
     for (std::size_t l = 0; l < rule.linear.size(); ++l) {
       r.linear_axes[l] =
-          (linear_axes(node, rule.linear[l], partial) & ~r.batch_axes) | pinned_axes(r);
+          (linear_axes(node, rule.linear[l], partial) & ~r.bound_axes()) | pinned_axes(r);
       axes |= r.linear_axes[l];
     }
     for (std::size_t i = 0; i < node.results.size(); ++i)
@@ -238,14 +272,20 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
                                       const DeviceMesh& mesh, const AutoShardOptions& options) {
   const AxisLimits limits = limits_of(options, mesh);
   check_batch(graph, limits.batch, mesh, options.method);
-  const std::vector<int> batch = batch_factors(graph, classes, options.part.boundary_batch_dims);
+  const std::map<std::string, int>& boundary = options.part.boundary_batch_dims;
+  RestrictedGraph of{.graph = graph,
+                     .accumulations = accumulations_of(graph),
+                     .optimizer_state = held_like_optimizer_state(graph),
+                     .batch = batch_factors(graph, classes, boundary)};
+  if (limits.tokens) of.tokens = token_factors(graph, classes, boundary);
+  if (std::ranges::count(options.allowed.axis_uses, AxisUse::experts) > 0)  // maybe of one device
+    of.experts = expert_factors(graph, classes);
   std::vector<TensorFactors> tensor;
   if (limits.tensor)
-    tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), batch);
-  const RestrictedGraph of{graph, accumulations_of(graph), held_like_optimizer_state(graph)};
+    tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), of.batch, of.experts);
   std::vector<Restriction> result;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-    result.push_back(restriction_of(of, n, batch[n], tensor, limits));
+    result.push_back(restriction_of(of, n, classes.of(n).rule, tensor, limits));
   for (const PinnedNode& pin : options.allowed.pins)
     result[pin.node] = {.pinned = to_string(pin.spec)};
   add_linear_axes(graph, classes, mesh, options.part.whole_boundary_inputs, result);

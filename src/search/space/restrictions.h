@@ -10,10 +10,17 @@
 
 namespace alpa::intra_op {
 
+/// Mesh axes that must split a factor, if any strategy of the node does.
+struct BoundAxes {
+  int factor = -1;
+  std::uint32_t axes = 0;
+
+  auto operator<=>(const BoundAxes&) const = default;
+};
+
 struct Restriction {
-  int batch_factor = -1;
-  std::uint32_t batch_axes = 0;  ///< mesh axes that must split the batch factor
-  /// mesh axes that may split no factor, except the batch where they must
+  std::vector<BoundAxes> bound = {};  ///< to the batch, experts and tokens
+  /// mesh axes that may split no factor, except those that they are bound to
   std::uint32_t whole_axes = 0;
   /// of all strategies, those that split over the most devices of these
   std::uint32_t most_split_axes = 0;
@@ -23,6 +30,12 @@ struct Restriction {
   std::string pinned = {};         ///< spec of the first result; empty: any
   /// per linear set, mesh axes on which partial operands are worth considering
   std::vector<std::uint32_t> linear_axes = {};
+
+  std::uint32_t bound_axes() const {
+    std::uint32_t axes = 0;
+    for (const BoundAxes& each : bound) axes |= each.axes;
+    return axes;
+  }
 
   auto operator<=>(const Restriction&) const = default;
 };

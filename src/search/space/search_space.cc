@@ -16,10 +16,10 @@ namespace {
 
 using Kind = AxisRole::Kind;
 
-bool splits_batch(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
+bool splits(const Strategy& strategy, const BoundAxes& bound, const DeviceMesh& mesh) {
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (r.batch_axes >> axis & 1 &&
-        strategy.axes[axis] != AxisRole{Kind::factor, static_cast<std::uint8_t>(r.batch_factor)})
+    if (bound.axes >> axis & 1 &&
+        strategy.axes[axis] != AxisRole{Kind::factor, static_cast<std::uint8_t>(bound.factor)})
       return false;
   }
   return true;
@@ -28,11 +28,12 @@ bool splits_batch(const Strategy& strategy, const Restriction& r, const DeviceMe
 /// True if every axis that splits a factor may split it, and the axes of
 /// tensor parallelism act as one.
 bool splits_allowed(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
+  const std::uint32_t bound = r.bound_axes();
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const AxisRole& role = strategy.axes[axis];
     if (r.tensor_axes >> axis & 1 && role != strategy.axes[std::countr_zero(r.tensor_axes)])
       return false;
-    if (role.kind != Kind::factor || r.batch_axes >> axis & 1) continue;
+    if (role.kind != Kind::factor || bound >> axis & 1) continue;
     if (r.whole_axes >> axis & 1) return false;
     if (r.tensor_axes >> axis & 1 && !(r.tensor_factors >> role.index & 1)) return false;
   }
@@ -66,9 +67,9 @@ std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
     std::erase_if(strategies, [&](const Strategy& s) {
       return to_string(result_spec(rule, s, mesh)) != r.pinned;
     });
-  if (r.batch_axes && std::any_of(strategies.begin(), strategies.end(),
-                                  [&](const Strategy& s) { return splits_batch(s, r, mesh); }))
-    std::erase_if(strategies, [&](const Strategy& s) { return !splits_batch(s, r, mesh); });
+  for (const BoundAxes& bound : r.bound)
+    if (std::ranges::any_of(strategies, [&](const Strategy& s) { return splits(s, bound, mesh); }))
+      std::erase_if(strategies, [&](const Strategy& s) { return !splits(s, bound, mesh); });
   std::erase_if(strategies, [&](const Strategy& s) { return !splits_allowed(s, r, mesh); });
   if (r.must_split_tensor) keep_most_split(strategies, r.tensor_axes, mesh);
   if (r.most_split_axes) keep_most_split(strategies, r.most_split_axes, mesh);

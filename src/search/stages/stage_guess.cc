@@ -17,6 +17,7 @@
 #include "src/plan/cost/transfer.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/plan/facts/batch_factors.h"
+#include "src/plan/facts/tensor_factors.h"
 #include "src/plan/schedules/schedule.h"
 #include "src/search/program/assemble_plan.h"
 #include "src/search/stages/stage_graph.h"
@@ -48,10 +49,13 @@ std::vector<bool> made_of_state(const Graph& graph) {
 }
 
 /// Bytes that lie between products with parameters, and that devices which split these exchange.
-void add_products(const Graph& graph, std::vector<LayerNeeds>& layers) {
+/// `experts`: per node, see tensor_factors.h.
+void add_products(const Graph& graph, const std::vector<int>& experts,
+                  std::vector<LayerNeeds>& layers) {
   const std::vector<bool> of_state = made_of_state(graph);
   std::set<std::pair<int, int>> counted;  // layer, operand
-  for (const Node& node : graph.nodes) {
+  for (int n = 0; n < std::ssize(graph.nodes); ++n) {
+    const Node& node = graph.nodes[n];
     if (!is_forward(node) || node.operands.size() < 2 || node.results.size() != 1) continue;
     int parameters = 0, activation = -1;
     for (const int value : node.operands) {
@@ -66,6 +70,9 @@ void add_products(const Graph& graph, std::vector<LayerNeeds>& layers) {
     if (!counted.emplace(layer, activation).second) continue;
     layers[layer].products += 1;
     layers[layer].between += std::min(bytes_of(graph, activation), result);
+    if (experts[n] < 0) continue;
+    const bool arrives = experts[graph.values[activation].producer] < 0;
+    layers[layer].sent += arrives ? bytes_of(graph, activation) : result;
   }
 }
 
@@ -90,7 +97,8 @@ void add_values(const Graph& graph, std::vector<LayerNeeds>& layers) {
 }
 
 /// State is read by forward runs, or by what follows parameters alone.
-void add_state(const Graph& graph, std::vector<LayerNeeds>& layers) {
+void add_state(const Graph& graph, const std::vector<int>& experts,
+               std::vector<LayerNeeds>& layers) {
   std::vector<bool> is_read(graph.values.size());
   for (const Node& node : graph.nodes)
     if (is_forward(node))
@@ -102,7 +110,9 @@ void add_state(const Graph& graph, std::vector<LayerNeeds>& layers) {
       layer.sums += bytes;
     else if (input.kind == InputKind::state)
       (is_read[input.value] ? layer.parameters : layer.state) += bytes;
-    if (input.kind == InputKind::state && is_read[input.value]) layer.tensors += 1;
+    if (input.kind != InputKind::state || !is_read[input.value]) continue;
+    layer.tensors += 1;
+    if (experts[graph.values[input.value].producer] >= 0) layer.experts += bytes;
   }
 }
 
@@ -204,17 +214,19 @@ void LayerNeeds::add(const LayerNeeds& other, double times) {
        {&LayerNeeds::forward, &LayerNeeds::backward, &LayerNeeds::apply, &LayerNeeds::parameters,
         &LayerNeeds::state, &LayerNeeds::sums, &LayerNeeds::gradients, &LayerNeeds::kept,
         &LayerNeeds::passed, &LayerNeeds::temporaries, &LayerNeeds::products, &LayerNeeds::between,
-        &LayerNeeds::tensors, &LayerNeeds::statistics, &LayerNeeds::summed})
+        &LayerNeeds::tensors, &LayerNeeds::statistics, &LayerNeeds::summed, &LayerNeeds::experts,
+        &LayerNeeds::sent})
     this->*of += times * (other.*of);
 }
 
 std::vector<LayerNeeds> needs_of_layers(const Graph& of, const cost::CostModel& model) {
   const Graph graph = with_stage_per_layer(of);
   std::vector<LayerNeeds> layers(num_layers(of));
+  const std::vector<int> experts = intra_op::expert_factors(graph, intra_op::classify(graph));
   add_seconds(graph, model, layers);
-  add_state(graph, layers);
+  add_state(graph, experts, layers);
   add_values(graph, layers);
-  add_products(graph, layers);
+  add_products(graph, experts, layers);
   add_gradients(of, layers);
   add_statistics(of, layers);
   return layers;
@@ -284,6 +296,7 @@ LayerNeeds needs_at(const StepNeeds& needs, int stage, int stages, double micro_
   result.parameters = many.parameters, result.state = many.state;
   result.tensors = many.tensors, result.statistics = many.statistics, result.summed = many.summed;
   result.sums = many.sums, result.gradients = few.gradients;
+  result.experts = many.experts, result.sent = std::max(result.sent, 0.0);
   return result;
 }
 
@@ -294,7 +307,9 @@ enum class Holding : std::uint8_t { whole, state, sums, all };
 struct Split {
   const DeviceMesh& mesh;
   std::vector<int> tensor, data;  ///< axes that split parameters, and the batch
-  int across = 1, copies = 1;     ///< parts of a parameter, and of the batch
+  int across = 1, copies = 1;     ///< parts of a parameter, and of the batch and its tokens
+  int tokens = 1;                 ///< parts of a row
+  std::vector<int> experts = {};  ///< axes that split experts
   Holding least = Holding::whole, most = Holding::all;
 };
 
@@ -315,8 +330,8 @@ class Guess {
 
   double seconds(int stages, const Split& split, ScheduleKind schedule) const {
     // A device has whole rows: 96 rows on 64 devices take as long as 128.
-    const double rows = std::ceil(needs_.rows / micro_batches_ / split.copies);
-    const double parts = needs_.rows / std::max(1.0, rows);  // of the batch
+    const double rows = std::ceil(needs_.rows / micro_batches_ * split.tokens / split.copies);
+    const double parts = split.tokens * needs_.rows / std::max(1.0, rows);  // of the batch
     double to_end = 0, slowest = 0, apply = 0;
     for (int after = 0; after < stages; ++after) {
       const int in_flight = pipeline::most_in_flight(schedule, after, stages, micro_batches_);
@@ -371,7 +386,11 @@ class Guess {
                     int in_flight) const {
     using enum CollectiveKind;
     const double t = split.across, d = split.copies;
-    const double gradients = layers.sums > 0 ? layers.sums : layers.gradients;
+    // What experts' axes leave of parameters that the batch's axes do not split.
+    double left = 1;
+    for (const int axis : split.experts)
+      left -= layers.experts / std::max(1.0, layers.parameters) * (1 - 1.0 / split.mesh.size(axis));
+    const double gradients = left * (layers.sums > 0 ? layers.sums : layers.gradients);
     StageCost cost;
     // Pairs of products add their results up once forward, and once backward.
     const double runs = needs_.recomputes ? 3 : 2;
@@ -379,6 +398,7 @@ class Guess {
                                           split, split.tensor);
     cost.micro_batch +=
         collectives(all_reduce, layers.summed, layers.statistics, split, split.data);
+    cost.micro_batch += 2 * collectives(all_to_all, layers.sent, 2, split, split.experts);
     cost.micro_batch += (layers.forward + layers.backward) / t;
     cost.step = layers.apply / (holding == Holding::whole ? t : t * d);
     if (holding >= Holding::sums)
@@ -388,9 +408,10 @@ class Guess {
       cost.step += collectives(all_reduce, gradients / t, layers.tensors, split, split.data);
     if (holding == Holding::all)
       cost.micro_batch +=
-          runs * collectives(all_gather, layers.parameters / t, layers.tensors, split, split.data);
+          runs *
+          collectives(all_gather, left * layers.parameters / t, layers.tensors, split, split.data);
     const auto held = [&](double bytes, Holding from) {
-      return bytes / (holding >= from ? t * d : t);
+      return bytes * (holding >= from ? 1 / (t * d) : left / t);
     };
     cost.bytes = held(layers.state, Holding::state) + held(layers.sums, Holding::sums) +
                  held(layers.parameters, Holding::all) +
@@ -433,6 +454,7 @@ class Guess {
 /// Narrows what a split may hold to what the use of an axis allows.
 void narrow(AxisUse use, Split& split) {
   if (use == AxisUse::data) split.most = Holding::whole;
+  if (use == AxisUse::zero1) split.least = split.most = Holding::state;
   if (use == AxisUse::zero2) split.least = Holding::state, split.most = Holding::sums;
   if (use == AxisUse::zero3) split.least = Holding::all;
 }
@@ -449,6 +471,8 @@ std::vector<Split> splits_of(const DeviceMesh& mesh, const std::vector<AxisUse>&
       is_new = is_new && !(tensor && mesh.size(axis) == 1) &&
                (use == AxisUse::any || tensor == (use == AxisUse::tensor));
       narrow(use, split);
+      if (use == AxisUse::context) split.tokens *= mesh.size(axis);
+      if (use == AxisUse::experts) split.experts.push_back(axis);
       (tensor ? split.tensor : split.data).push_back(axis);
       (tensor ? split.across : split.copies) *= mesh.size(axis);
     }

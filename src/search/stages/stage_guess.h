@@ -31,6 +31,8 @@ struct LayerNeeds {
   double tensors = 0;                ///< parameters
   double statistics = 0;             ///< sums over a micro-batch that it reads, as in batch norm
   double summed = 0;                 ///< bytes of these sums
+  double experts = 0;                ///< bytes of `parameters` that are experts'
+  double sent = 0;                   ///< bytes of tokens on their way to experts, and back
 
   void add(const LayerNeeds& other, double times = 1);
 };
