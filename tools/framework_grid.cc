@@ -101,9 +101,8 @@ std::vector<Degrees> degrees_of(const Framework& framework, const Subject& subje
   });
   vary(points, &Degrees::pipeline, [&](const Degrees& of) {
     const int devices = all / of.tensor / of.context;
-    return values(std::min(layers, devices), framework.stages, [&](int stages) {
-      return devices % stages == 0 && tiles(all / stages);
-    });
+    return values(std::min(layers, devices), framework.stages,
+                  [&](int stages) { return devices % stages == 0 && tiles(all / stages); });
   });
   vary(points, &Degrees::replicas, [&](const Degrees& of) {
     const int inner = of.tensor * of.context, data = all / of.pipeline / inner;
@@ -111,8 +110,7 @@ std::vector<Degrees> degrees_of(const Framework& framework, const Subject& subje
       return data % replicas == 0 && tiles(data / replicas * inner);
     });
   });
-  for (Degrees& of : points)
-    of.shards = all / of.pipeline / of.tensor / of.context / of.replicas;
+  for (Degrees& of : points) of.shards = all / of.pipeline / of.tensor / of.context / of.replicas;
   vary(points, &Degrees::experts, [&](const Degrees& of) {
     return values(of.shards, framework.experts && experts > 0, [&](int split) {
       return of.shards % split == 0 && experts % split == 0 && tiles(split * of.tensor);
@@ -146,14 +144,15 @@ Grid grid_of(const Framework& framework, const Subject& subject,
              std::span<const TrainingStep> steps) {
   const Cluster& cluster = subject.cluster;
   const cost::CostModel model = cost::CostModel::of(cluster);
-  const std::vector<int> numbers = numbers_of(subject, steps[0]);
+  const std::vector<int> numbers = numbers_of(subject, steps[0]),
+                         all = micro_batch_choices(steps[0]);  // two tell what rows need
   const auto budget = static_cast<std::int64_t>(device_bytes(subject.flags, cluster));
   Grid grid;
   for (const bool recomputes : {false, true}) {
     const std::string& remat = subject.flags.remat;
     if (remat == (recomputes ? "none" : "all")) continue;
-    const Graph few = steps[recomputes].trace(numbers.front()),
-                many = steps[recomputes].trace(numbers.back());
+    const Graph few = steps[recomputes].trace(all.front()),
+                many = steps[recomputes].trace(all.back());
     const inter_op::StepNeeds needs(few, many, recomputes, model);
     if (grid.points.empty())
       grid.least_seconds = inter_op::even_share_seconds(few, many, cluster.num_devices(), model);
@@ -210,7 +209,8 @@ std::vector<OtherChoice> others_of(const std::vector<Point>& points, const Degre
       const bool guessed = point.seconds == kInfinity;
       const double seconds = guessed ? point.guessed_seconds : point.seconds;
       OtherChoice& other = of_degree[text(point.degrees)];
-      if (other.choice.empty() || std::pair(guessed, seconds) < std::pair(other.guessed, other.seconds))
+      if (other.choice.empty() ||
+          std::pair(guessed, seconds) < std::pair(other.guessed, other.seconds))
         other = {text(best), text(point.degrees), seconds, guessed};
     }
     of_degree.erase(text(best));
@@ -235,12 +235,10 @@ inter_op::GuessedMeshes meshes_of(const Cluster& cluster, const Degrees& of, boo
     int size;
     AxisUse use;
     bool always = false;
-  } axes[] = {{of.replicas, AxisUse::data},
-              {shards / inner, of.shard_use},
-              {inner, of.shard_use, carries},
-              {of.experts, AxisUse::experts, has_experts && of.tensor > 1},
-              {of.context, AxisUse::context},
-              {of.tensor, AxisUse::tensor}};
+  } axes[] = {
+      {of.replicas, AxisUse::data},   {shards / inner, of.shard_use},
+      {inner, of.shard_use, carries}, {of.experts, AxisUse::experts, has_experts && of.tensor > 1},
+      {of.context, AxisUse::context}, {of.tensor, AxisUse::tensor}};
   inter_op::GuessedMeshes meshes;
   for (const auto& axis : axes)
     if (axis.size > 1 || axis.always)

@@ -172,12 +172,11 @@ void check_megatron(const Subject& subject) {
   require(optimizer == "adam" || optimizer == "adamw" || optimizer == "sgd",
           "--for megatron: --optimizer is {}, but Megatron-LM has adam and sgd", optimizer);
   const models::DecoderOptions& o = *subject.model.decoder;
-  check_variant(subject,
-                {.experts = true,
-                 .head_width = true,
-                 .head_norms = true,
-                 .windows = true,
-                 .rotary_share = true});
+  check_variant(subject, {.experts = true,
+                          .head_width = true,
+                          .head_norms = true,
+                          .windows = true,
+                          .rotary_share = true});
   require(!o.projection_bias, "--for megatron: attention of {} has a bias at its projection alone",
           subject.model.name);
 }
@@ -216,11 +215,11 @@ void check_maxtext(const Subject& subject) {
 
 void check_deepspeed(const Subject& subject) {
   const auto& decoder = subject.model.decoder;
-  require(!decoder || decoder->variant.experts.count == 0 ||
-              !preset_of(decoder->variant.names).empty(),
-          "--for deepspeed: {} has experts that DeepSpeed does not find by a preset; take Mixtral "
-          "or Qwen3",
-          subject.model.name);
+  require(
+      !decoder || decoder->variant.experts.count == 0 || !preset_of(decoder->variant.names).empty(),
+      "--for deepspeed: {} has experts that DeepSpeed does not find by a preset; take Mixtral "
+      "or Qwen3",
+      subject.model.name);
 }
 
 Lines megatron_lines(const Subject& subject, const FrameworkPlan& found) {
@@ -254,9 +253,9 @@ Lines torchtitan_lines(const Subject& subject, const FrameworkPlan& found) {
       fmt::format("    context_parallel_degree={}, expert_parallel_degree={},", of.context,
                   of.experts)};
   if (staged) {
-    lines.push_back(fmt::format(
-        "    pipeline_parallel_schedule=\"{}\", pipeline_parallel_microbatch_size={},",
-        of.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B", found.rows(subject.flags)));
+    lines.push_back(
+        fmt::format("    pipeline_parallel_schedule=\"{}\", pipeline_parallel_microbatch_size={},",
+                    of.virtual_stages > 1 ? "Interleaved1F1B" : "1F1B", found.rows(subject.flags)));
     lines.emplace_back("    module_fqns_per_model_part=[");
     for (std::size_t stage = 0; stage < found.result.planned->plan.stages.size(); ++stage)
       lines.push_back(fmt::format("        [{}],", fmt::join(modules_of(found, stage), ", ")));
@@ -288,8 +287,9 @@ Lines deepspeed_lines(const Subject& subject, const FrameworkPlan& found) {
     lines.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  lines.push_back(found.degrees.recomputes ? "# and every layer in deepspeed.checkpointing.checkpoint"
-                                           : "# and no layer in deepspeed.checkpointing.checkpoint");
+  lines.push_back(found.degrees.recomputes
+                      ? "# and every layer in deepspeed.checkpointing.checkpoint"
+                      : "# and no layer in deepspeed.checkpointing.checkpoint");
   return lines;
 }
 
@@ -300,8 +300,8 @@ Lines maxtext_lines(const Subject& subject, const FrameworkPlan& found) {
   const Degrees& of = found.degrees;
   const int inner = std::min(of.shards, host / of.tensor);
   const int outer_replicas = std::min(of.replicas, hosts);
-  const double rows = static_cast<double>(subject.flags.batch) / of.micro_batches /
-                      subject.cluster.num_devices();
+  const double rows =
+      static_cast<double>(subject.flags.batch) / of.micro_batches / subject.cluster.num_devices();
   return {
       fmt::format("ici_data_parallelism: {}", of.replicas / outer_replicas),
       fmt::format("ici_fsdp_parallelism: {}", inner),

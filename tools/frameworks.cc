@@ -51,8 +51,7 @@ const Framework kFrameworks[] = {
 /// Axes of a stage's mesh whose devices have different parameters.
 bool splits_parameters(AxisUse use, const Degrees& degrees) {
   // Experts that are also split as state are gathered over the other axes alone.
-  return use == AxisUse::tensor ||
-         (use == AxisUse::experts && degrees.shard_use != AxisUse::zero3);
+  return use == AxisUse::tensor || (use == AxisUse::experts && degrees.shard_use != AxisUse::zero3);
 }
 
 /// Parameters on a device of the stage, as it computes with them.

@@ -83,8 +83,7 @@ alpa::inter_op::GuessedMeshes meshes_of(const alpa::Cluster& cluster, const Degr
 inline alpa::inter_op::GuessedMeshes meshes_of(const alpa::Cluster& cluster, int replicas,
                                                int shards, int tensor, alpa::AxisUse shard_use) {
   return meshes_of(
-      cluster,
-      {.replicas = replicas, .shards = shards, .tensor = tensor, .shard_use = shard_use});
+      cluster, {.replicas = replicas, .shards = shards, .tensor = tensor, .shard_use = shard_use});
 }
 
 /// "data 8 (2 copies of 4 shards) x tensor 2 x pipeline 1; 4 micro-batches of 1 row; every layer

@@ -335,8 +335,8 @@ void vary_deepseek(const JsonObject& config, DecoderOptions& o) {
   if (latent.turned % 2 != 0)
     config.refuse("qk_rope_head_dim", "an even number, as rotary positions turn pairs");
   if (latent.values > latent.width())
-    config.refuse("v_head_dim", fmt::format("at most qk_nope_head_dim + qk_rope_head_dim, {}",
-                                            latent.width()));
+    config.refuse("v_head_dim",
+                  fmt::format("at most qk_nope_head_dim + qk_rope_head_dim, {}", latent.width()));
   o.key_heads = 0, o.head_width = latent.width();
   DecoderExperts& experts = o.variant.experts;
   read_experts(config, "n_routed_experts", o);
@@ -354,12 +354,11 @@ struct Family {
   const char* type;
   void (*vary)(const JsonObject& config, DecoderOptions& o);
 };
-constexpr Family kFamilies[] = {{"llama", vary_llama},        {"mistral", vary_mistral},
-                                {"qwen2", vary_qwen2},        {"qwen3", vary_qwen3},
-                                {"mixtral", vary_mixtral},    {"qwen3_moe", vary_qwen3_moe},
-                                {"gemma", vary_gemma1},       {"gemma2", vary_gemma2},
-                                {"gemma3_text", vary_gemma3}, {"phi3", vary_phi3},
-                                {"deepseek_v2", vary_deepseek}, {"deepseek_v3", vary_deepseek}};
+constexpr Family kFamilies[] = {
+    {"llama", vary_llama},  {"mistral", vary_mistral},      {"qwen2", vary_qwen2},
+    {"qwen3", vary_qwen3},  {"mixtral", vary_mixtral},      {"qwen3_moe", vary_qwen3_moe},
+    {"gemma", vary_gemma1}, {"gemma2", vary_gemma2},        {"gemma3_text", vary_gemma3},
+    {"phi3", vary_phi3},    {"deepseek_v2", vary_deepseek}, {"deepseek_v3", vary_deepseek}};
 
 }  // namespace
 

@@ -265,7 +265,7 @@ TEST_CASE("configurations of other models are refused") {
   CHECK(gpt2.mistake_with("model_type", "gpt_neox") ==
         "model_type: found \"gpt_neox\", expected \"gpt2\", \"llama\", \"mistral\", "
         "\"qwen2\", \"qwen3\", \"mixtral\", \"qwen3_moe\", \"gemma\", \"gemma2\", "
-        "\"gemma3_text\" or \"phi3\"");
+        "\"gemma3_text\", \"phi3\", \"deepseek_v2\" or \"deepseek_v3\"");
   CHECK(gpt2.mistake_with("activation_function", "gelu") ==
         "activation_function: found \"gelu\", expected \"gelu_new\" or \"gelu_pytorch_tanh\"");
   CHECK(gpt2.mistake_with("scale_attn_by_inverse_layer_idx", true) ==

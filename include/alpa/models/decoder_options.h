@@ -37,8 +37,8 @@ struct DecoderExperts {
 
 /// Sizes of latent attention (DeepSeek-V2), per head but for the ranks.
 struct LatentSizes {
-  std::int64_t query_rank = 0;  ///< of queries; 0: these are made from x at once
-  std::int64_t key_rank = 0;    ///< of keys and values; 0: attention is the usual one
+  std::int64_t query_rank = 0;         ///< of queries; 0: these are made from x at once
+  std::int64_t key_rank = 0;           ///< of keys and values; 0: attention is the usual one
   std::int64_t plain = 0, turned = 0;  ///< of queries and keys, without and with rotary positions
   std::int64_t values = 0;             ///< at most plain + turned
 

@@ -23,29 +23,25 @@ class LatentAttention {
     const LatentSizes& s = latent_;
     const nn::Scope in(x, id_, "attention");
     const Value at = nn::positions(x);
-    const Value queries =
-        heads(s.query_rank > 0
-                  ? dense(heads_ * s.width(), "query_up",
-                          normalized(dense(s.query_rank, "query_down", x), "query_norm"))
-                  : dense(heads_ * s.width(), "query", x));
+    const Value queries = heads(
+        s.query_rank > 0 ? dense(heads_ * s.width(), "query_up",
+                                 normalized(dense(s.query_rank, "query_down", x), "query_norm"))
+                         : dense(heads_ * s.width(), "query", x));
     const Value down = dense(s.key_rank + s.turned, "key_down", x);
     const Value up = heads(dense(heads_ * (s.plain + s.values), "key_up",
                                  normalized(slice(down, 2, 0, s.key_rank), "key_norm")));
-    const Value shared =
-        rotary(reshape(slice(down, 2, s.key_rank, s.key_rank + s.turned),
-                       {x.dim(0), x.dim(1), 1, s.turned}),
-               at, rotary_);
-    const Value keys = concatenate({slice(up, 3, 0, s.plain),
-                                    broadcast_to(shared, {x.dim(0), x.dim(1), heads_, s.turned})});
+    const Value shared = rotary(reshape(slice(down, 2, s.key_rank, s.key_rank + s.turned),
+                                        {x.dim(0), x.dim(1), 1, s.turned}),
+                                at, rotary_);
+    const Value keys = concatenate(
+        {slice(up, 3, 0, s.plain), broadcast_to(shared, {x.dim(0), x.dim(1), heads_, s.turned})});
     const Value turned = concatenate({slice(queries, 3, 0, s.plain),
                                       rotary(slice(queries, 3, s.plain, s.width()), at, rotary_)});
     // Attention has one width for all: values get zeros, which are cut off.
-    const Value values =
-        pad(slice(up, 3, s.plain, s.plain + s.values), 3, 0, s.width() - s.values);
+    const Value values = pad(slice(up, 3, s.plain, s.plain + s.values), 3, 0, s.width() - s.values);
     const Value attended = attention(turned, keys, values, {.causal = true});
     return dense(hidden_, "projection",
-                 reshape(slice(attended, 3, 0, s.values),
-                         {x.dim(0), x.dim(1), heads_ * s.values}));
+                 reshape(slice(attended, 3, 0, s.values), {x.dim(0), x.dim(1), heads_ * s.values}));
   }
 
  private:
@@ -59,9 +55,7 @@ class LatentAttention {
     return nn::RMSNorm(options)(x);
   }
   /// [B, T, heads · n] → [B, T, heads, n].
-  Value heads(Value x) const {
-    return reshape(x, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_});
-  }
+  Value heads(Value x) const { return reshape(x, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}); }
 
   nn::LayerId id_{"attention"};
   LatentSizes latent_;

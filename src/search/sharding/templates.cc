@@ -81,8 +81,8 @@ Uses wider_template(Uses uses) {
 }
 
 std::string text_of(const Uses& uses) {
-  static constexpr const char* kNames[] = {"any",   "batch",  "data",    "zero1",
-                                           "zero2", "zero3", "tensor", "context", "experts"};
+  static constexpr const char* kNames[] = {"any",   "batch",  "data",    "zero1",  "zero2",
+                                           "zero3", "tensor", "context", "experts"};
   std::string text;
   for (AxisUse use : uses)
     text += (text.empty() ? "" : ", ") + std::string(kNames[static_cast<int>(use)]);

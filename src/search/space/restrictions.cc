@@ -48,9 +48,7 @@ void add(AxisUse use, AxisUse of_state, std::uint32_t axis, AxisLimits& limits) 
   if (of_state == AxisUse::zero1) limits.whole_accumulators |= axis;
 }
 
-bool follows_axis_before(AxisUse use) {
-  return use == AxisUse::context || use == AxisUse::experts;
-}
+bool follows_axis_before(AxisUse use) { return use == AxisUse::context || use == AxisUse::experts; }
 
 AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
   const AllowedPlans& allowed = options.allowed;

@@ -407,9 +407,8 @@ class Guess {
     else
       cost.step += collectives(all_reduce, gradients / t, layers.tensors, split, split.data);
     if (holding == Holding::all)
-      cost.micro_batch +=
-          runs *
-          collectives(all_gather, left * layers.parameters / t, layers.tensors, split, split.data);
+      cost.micro_batch += runs * collectives(all_gather, left * layers.parameters / t,
+                                             layers.tensors, split, split.data);
     const auto held = [&](double bytes, Holding from) {
       return bytes * (holding >= from ? 1 / (t * d) : left / t);
     };
