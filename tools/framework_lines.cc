@@ -61,6 +61,9 @@ void check_variant(const Subject& subject, const Reach& reach) {
   const models::DecoderVariant& v = o.variant;
   const std::pair<bool, const char*> beyond[] = {
       {v.experts.count > 0 && !reach.experts, "experts"},
+      {v.latent.key_rank > 0, "latent attention"},
+      {v.experts.shared > 0, "experts that all tokens share"},
+      {v.experts.first > 0, "blocks without experts"},
       {v.score_cap > 0 || v.logit_cap > 0, "soft caps"},
       {v.norms_behind || v.scales_from_one, "the norms of Gemma"},
       {v.gelu_gate, "gates of GELU"},

@@ -49,6 +49,25 @@ class ConfigFolder {
   std::string path_;
 };
 
+/// A small DeepSeek-V3.
+const Json kDeepSeek = {{"model_type", "deepseek_v3"},
+                        {"num_hidden_layers", 3},
+                        {"hidden_size", 64},
+                        {"num_attention_heads", 4},
+                        {"num_key_value_heads", 4},
+                        {"intermediate_size", 96},
+                        {"moe_intermediate_size", 24},
+                        {"n_routed_experts", 8},
+                        {"n_shared_experts", 2},
+                        {"num_experts_per_tok", 2},
+                        {"first_k_dense_replace", 1},
+                        {"q_lora_rank", 20},
+                        {"kv_lora_rank", 12},
+                        {"qk_nope_head_dim", 16},
+                        {"qk_rope_head_dim", 8},
+                        {"v_head_dim", 12},
+                        {"vocab_size", 304}};
+
 ProgramOutput plan_for(const std::string& model, const std::string& framework,
                        std::vector<std::string> more = {}) {
   const bool precise = std::ranges::count(more, "--precision") > 0;
@@ -263,7 +282,7 @@ TEST_CASE("context parallelism splits tokens of everything but keys and values")
     const Node& node = stage.graph.nodes[n];
     if (node.op->work != Work::heavy) continue;
     CAPTURE(n);
-    CHECK(devices_used(stage.plan.strategies[n], stage.plan.mesh) == kDevices);
+    CHECK(intra_op::devices_used(stage.plan.strategies[n], stage.plan.mesh) == kDevices);
   }
   CHECK(spec_of(planned, "blocks.0.attention.query.kernel.bf16") == "R");
 }
@@ -287,23 +306,7 @@ TEST_CASE("planned DeepSeek and BERT have the parameters of transformers") {
     flags.precision = "as_written";
     return parameter_count(plan::model_of(flags).step.trace(1));
   };
-  Json deepseek = {{"model_type", "deepseek_v3"},
-                   {"num_hidden_layers", 3},
-                   {"hidden_size", 64},
-                   {"num_attention_heads", 4},
-                   {"num_key_value_heads", 4},
-                   {"intermediate_size", 96},
-                   {"moe_intermediate_size", 24},
-                   {"n_routed_experts", 8},
-                   {"n_shared_experts", 2},
-                   {"num_experts_per_tok", 2},
-                   {"first_k_dense_replace", 1},
-                   {"q_lora_rank", 20},
-                   {"kv_lora_rank", 12},
-                   {"qk_nope_head_dim", 16},
-                   {"qk_rope_head_dim", 8},
-                   {"v_head_dim", 12},
-                   {"vocab_size", 304}};
+  Json deepseek = kDeepSeek;
   CHECK(count(ConfigFolder("frameworks_test_deepseek", deepseek).path()) == kDeepSeek3);
   deepseek["model_type"] = "deepseek_v2", deepseek["q_lora_rank"] = nullptr;
   CHECK(count(ConfigFolder("frameworks_test_deepseek", deepseek).path()) == kDeepSeek2);
@@ -356,6 +359,9 @@ TEST_CASE("variants of Llama are in Megatron-LM's lines, and refused where a mod
   CHECK(refusal("mixtral", "maxtext") == "has experts\n");
   CHECK(refusal("mixtral", "torchtitan") == "has experts\n");
   CHECK(refusal("gemma2", "megatron") == "has soft caps\n");
+  const ConfigFolder deepseek("frameworks_test_deepseek", kDeepSeek);
+  const ProgramOutput latent = plan_for(deepseek.path(), "megatron");
+  CHECK(latent.text == "alpa: --for megatron: frameworks_test_deepseek has latent attention\n");
   CHECK(refusal("qwen3-window", "torchtitan") == "has windows of attention\n");
 }
 

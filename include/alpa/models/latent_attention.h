@@ -14,9 +14,10 @@ class LatentAttention {
   explicit LatentAttention(const DecoderOptions& o)
       : latent_(o.variant.latent),
         heads_(o.heads),
-        rotary_{.base = o.rotary_base},
         norm_(decoder_norm_options(o, "")),
-        hidden_(o.hidden) {}
+        hidden_(o.hidden) {
+    rotary_.base = o.rotary_base;
+  }
 
   /// x [B, T, C] → [B, T, C].
   Value operator()(Value x) const {

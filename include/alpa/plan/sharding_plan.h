@@ -31,10 +31,8 @@ enum class AxisUse : std::uint8_t {
   zero3,  ///< splits the batch, and all state as far as its shapes allow
   /// splits heads and hidden features as Megatron-LM does, and tokens where there are none
   tensor,
-  /// splits the tokens of rows, the dimension behind the batch, and state as the axis before it does
-  context,
-  /// splits experts and their state; for all else the batch, and state as the axis before it does
-  experts,
+  context,  ///< splits the tokens of rows, and state as the axis before it does
+  experts,  ///< splits experts with their state, and all else as the axis before it does
 };
 
 /// The role of a mesh axis in a node.

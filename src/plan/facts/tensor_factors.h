@@ -24,7 +24,7 @@ std::vector<int> expert_factors(const Graph& graph, const NodeClasses& classes);
 /// Per node. Features with many bytes of partial results are left out, as long as the others split
 /// nearly every product; rows of tables of tokens stay. For a transformer heads, hidden features of
 /// the MLP and the vocabulary remain. Nodes without features may split tokens. `parts`: devices of
-/// the axes; `batch`: see batch_factors.h; `experts`: per node a factor that is no feature, -1: none.
+/// the axes; `batch`: see batch_factors.h; `experts`: per node a factor that is no feature, or -1.
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
                                           const std::vector<int>& batch,
                                           const std::vector<int>& experts = {});
