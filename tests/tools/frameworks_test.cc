@@ -325,9 +325,11 @@ TEST_CASE("state and gradients of Megatron-LM's plans take its bytes of a parame
   constexpr double kParametersOfLayer = 12.0 * 1024 * 1024 + 13 * 1024;
   constexpr double kOthers = (51200.0 + 1024) * 1024 + 2 * 1024 + 51200;  // tables, norm, head.bias
   double all = 0;
-  for (const Json& stage : own["stages"])
-    all += stage["memory"]["state"].get<double>() + stage["memory"]["accumulators"].get<double>();
-  const double tensor = own["tensor"], data = own["replicas"].get<int>() * own["shards"].get<int>();
+  for (int part = 0; part < own["pipeline"]; ++part) {  // a device's stages have the same memory
+    const Json& memory = own["stages"][part]["memory"];
+    all += memory["state"].get<double>() + memory["accumulators"].get<double>();
+  }
+  const double tensor = own["tensor"], data = own["shards"].get<int>() * own["context"].get<int>();
   const double parameters = (24 * kParametersOfLayer + kOthers) / tensor;
   // A table that the first and the last stage read is counted once here, twice there.
   const double twice = own["pipeline"] > 1 ? 51200.0 * 1024 / tensor : 0;
