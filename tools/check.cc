@@ -1,115 +1,147 @@
-// tools/check.cc — alpa check FILE --cluster FILE|NAME: whether a command of Megatron-LM fits
+// tools/check.cc — alpa check RUN --cluster FILE|NAME: whether a run of another framework fits
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "models/common/interrupt.h"
+#include "models/common/training.h"
 #include "src/base/file.h"
 #include "src/base/infinity.h"
+#include "src/report/plan_text.h"
 #include "src/search/stages/plan_stage.h"
 #include "tools/commands.h"
 #include "tools/frameworks.h"
-#include "tools/megatron_command.h"
+#include "tools/given_run.h"
 
 using namespace alpa;
 using namespace plan;
 
 namespace {
 
-constexpr FileKind kCommandFile{"command of Megatron-LM", 1 << 20};
+constexpr FileKind kCommandFile{"command or file of a training run", 1 << 20};
 
-/// Plans that take a larger part of the command's seconds are no better.
+/// Plans that take a larger part of the run's seconds are no better.
 constexpr double kBetter = 0.995;
 
-/// Exit status of a command that cannot run, or does not fit.
+/// Exit status of a run that cannot be, or does not fit.
 constexpr int kRefused = 1;
 
 struct CheckFlags {
-  std::string file, cluster;
+  std::string file, cluster, model, recipe;
   std::optional<int> hosts;
-  std::int64_t vocabulary = 0;
-  double seconds = 20;
+  std::int64_t vocabulary = 0, sequence = 0;
+  double seconds = 20, measured_tokens_per_second = 0;
 };
 
-/// A command on a cluster.
+/// A run on a cluster.
 struct Checked {
-  const MegatronCommand& command;
+  GivenRun run;  ///< its batch, rows and micro-batches are known
   const Cluster& cluster;
-  int data = 1;            ///< data-parallel degree; 0: the devices are no multiple of the others
-  std::int64_t batch = 0;  ///< rows of a step
-  int micro_batches = 1;
+  int data = 1;  ///< data-parallel degree; 0: the devices are no multiple of the others
   std::vector<std::string> mistakes = {}, warnings = {};
+
+  int shards() const { return data / run.replicas; }
 };
 
-/// Why the command cannot run.
+/// Why the degrees exclude each other.
 void add_mistakes(Checked& of) {
-  const MegatronCommand& c = of.command;
+  const GivenRun& r = of.run;
   const auto refuse_unless = [&](bool good, std::string mistake) {
     if (!good) of.mistakes.push_back(std::move(mistake));
   };
-  const int devices = of.cluster.num_devices();
-  const std::int64_t degrees = std::int64_t{c.tensor} * c.pipeline;
-  refuse_unless(of.data > 0,
-                fmt::format("{} devices are no multiple of tensor {} x pipeline {} = {}", devices,
-                            c.tensor, c.pipeline, degrees));
-  const std::int64_t keys = c.decoder.key_heads > 0 ? c.decoder.key_heads : c.decoder.heads;
-  refuse_unless(c.decoder.heads % c.tensor == 0,
-                fmt::format("tensor {} does not divide the {} heads", c.tensor, c.decoder.heads));
-  refuse_unless(keys % c.tensor == 0,
-                fmt::format("tensor {} does not divide the {} query groups", c.tensor, keys));
-  refuse_unless(c.decoder.feed_forward % c.tensor == 0,
-                fmt::format("tensor {} does not divide the {} hidden features of an MLP", c.tensor,
-                            c.decoder.feed_forward));
-  const std::int64_t parts = std::int64_t{c.pipeline} * c.virtual_stages;
-  refuse_unless(!c.layers.empty() || c.decoder.layers % parts == 0,
-                fmt::format("{} layers are no multiple of pipeline {} x {} virtual stages; "
-                            "--pipeline-model-parallel-layout gives stages of different lengths",
-                            c.decoder.layers, c.pipeline, c.virtual_stages));
+  const models::DecoderOptions& o = r.decoder;
+  const std::int64_t keys = o.key_heads > 0 ? o.key_heads : o.heads;
+  const std::int64_t width = o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden;
+  refuse_unless(o.heads % r.tensor == 0,
+                fmt::format("tensor {} does not divide the {} heads", r.tensor, o.heads));
+  refuse_unless(keys % r.tensor == 0,
+                fmt::format("tensor {} does not divide the {} query groups", r.tensor, keys));
+  refuse_unless(
+      width % r.tensor == 0,
+      fmt::format("tensor {} does not divide the {} hidden features of an MLP", r.tensor, width));
+  const std::int64_t parts = std::int64_t{r.pipeline} * r.virtual_stages;
+  refuse_unless(!r.layers.empty() || o.layers % parts == 0,
+                fmt::format("{} layers are no multiple of pipeline {} x {} virtual stages{}",
+                            o.layers, r.pipeline, r.virtual_stages,
+                            r.framework == "megatron"
+                                ? "; --pipeline-model-parallel-layout gives stages of different "
+                                  "lengths"
+                                : ""));
+  refuse_unless(
+      r.layers.empty() || std::accumulate(r.layers.begin(), r.layers.end(), 0) == o.layers,
+      fmt::format("the parts of the model do not have its {} layers", o.layers));
   if (of.data > 0)
-    refuse_unless(of.batch % (c.rows * of.data) == 0,
-                  fmt::format("global batch {} is no multiple of micro-batch {} x data {}",
-                              of.batch, c.rows, of.data));
-  refuse_unless(c.virtual_stages == 1 || of.micro_batches % c.pipeline == 0,
+    refuse_unless(r.batch == r.rows * of.data * r.micro_batches,
+                  fmt::format("global batch {} is no multiple of micro-batch {} x data {}{}",
+                              r.batch, r.rows, of.data,
+                              r.batch % (r.rows * of.data) == 0
+                                  ? fmt::format(" in {} micro-batches", r.micro_batches)
+                                  : ""));
+  refuse_unless(r.virtual_stages == 1 || r.micro_batches % r.pipeline == 0,
                 fmt::format("{} micro-batches are no multiple of pipeline {}, which virtual stages "
                             "need",
-                            of.micro_batches, c.pipeline));
+                            r.micro_batches, r.pipeline));
 }
 
 void add_warnings(Checked& of) {
-  const MegatronCommand& c = of.command;
+  const GivenRun& r = of.run;
   const auto warn_if = [&](bool bad, std::string warning) {
     if (bad) of.warnings.push_back(std::move(warning));
   };
+  const bool megatron = r.framework == "megatron";
+  warn_if(r.devices > 0 && r.devices != of.cluster.num_devices(),
+          fmt::format("it is written for {} devices, the cluster has {}", r.devices,
+                      of.cluster.num_devices()));
   warn_if(
-      c.tensor > of.cluster.devices_per_host,
-      fmt::format("tensor {} spans hosts of {} devices", c.tensor, of.cluster.devices_per_host));
-  warn_if(c.tensor > 1 && !c.sequence_parallel,
+      r.tensor > of.cluster.devices_per_host,
+      fmt::format("tensor {} spans hosts of {} devices", r.tensor, of.cluster.devices_per_host));
+  warn_if(megatron && r.tensor > 1 && !r.sequence_parallel,
           "without --sequence-parallel norms and residuals are whole on every tensor-parallel "
           "device: it takes more memory than is said here");
-  warn_if(c.tensor == 1 && c.sequence_parallel, "--sequence-parallel has no effect with tensor 1");
-  warn_if(of.data > 1 && !c.distributed_optimizer,
-          fmt::format("without --use-distributed-optimizer the optimizer's state is whole on {} "
-                      "data-parallel devices",
-                      of.data));
-  const double bubble = (c.pipeline - 1.0) / (of.micro_batches * c.virtual_stages);
+  warn_if(megatron && r.tensor == 1 && r.sequence_parallel,
+          "--sequence-parallel has no effect with tensor 1");
+  warn_if(of.data > 1 && r.shard_use == AxisUse::data,
+          fmt::format("without {} the optimizer's state is whole on {} data-parallel devices",
+                      megatron ? "--use-distributed-optimizer" : "a stage of ZeRO", of.data));
+  const double bubble =
+      (r.pipeline - 1.0) / (static_cast<double>(r.micro_batches) * r.virtual_stages);
   warn_if(bubble > 0.15, fmt::format("the bubble is {:.0f} % of the work: {} micro-batches in {} "
                                      "stages",
-                                     100 * bubble, of.micro_batches, c.pipeline));
-  warn_if(c.precision == "as_written", "neither --bf16 nor --fp16 is given: products are f32");
+                                     100 * bubble, r.micro_batches, r.pipeline));
+  warn_if(r.precision == "as_written", "neither bf16 nor fp16 is given: products are f32");
+  warn_if(r.remat == "auto",
+          "single operators are computed again: it is priced by whole layers, as few as fit");
 }
 
-Checked checked(const MegatronCommand& command, const Cluster& cluster) {
-  Checked of{command, cluster};
-  const std::int64_t degrees = std::int64_t{command.tensor} * command.pipeline;
-  if (cluster.num_devices() % degrees == 0)
-    of.data = static_cast<int>(cluster.num_devices() / degrees);
-  else
-    of.data = 0;
-  of.batch = command.batch > 0 ? command.batch : command.rows * std::max(1, of.data);
-  of.micro_batches =
-      static_cast<int>(std::max<std::int64_t>(1, of.batch / (command.rows * std::max(1, of.data))));
+/// Fills in what the run leaves open on this cluster.
+Checked checked(GivenRun given, const Cluster& cluster) {
+  Checked of{std::move(given), cluster};
+  GivenRun& r = of.run;
+  of.mistakes = r.mistakes, of.warnings = r.warnings;
+  const int devices = cluster.num_devices();
+  std::int64_t others = std::int64_t{r.tensor} * r.pipeline;
+  for (int* degree : {&r.replicas, &r.shards})
+    if (*degree > 0) others *= *degree;
+  const bool left = r.replicas < 0 || r.shards < 0;
+  if (r.replicas < 0 && r.shards < 0) r.replicas = 1;
+  int& open = r.shards < 0 ? r.shards : r.replicas;
+  if (left) open = static_cast<int>(devices / others);
+  of.data = (left ? devices % others == 0 : devices == others) ? r.replicas * r.shards : 0;
+  if (of.data == 0)
+    of.mistakes.push_back(
+        left ? fmt::format("{} devices are no multiple of {}tensor {} x pipeline {} = {}", devices,
+                           others == std::int64_t{r.tensor} * r.pipeline ? "" : "data x ", r.tensor,
+                           r.pipeline, others)
+             : fmt::format("{} devices are not data {} x tensor {} x pipeline {} = {}", devices,
+                           r.replicas * r.shards, r.tensor, r.pipeline, others));
+  const std::int64_t data = std::max(1, of.data);
+  if (r.rows == 0)
+    r.rows = std::max<std::int64_t>(1, r.batch / data / std::max<std::int64_t>(1, r.micro_batches));
+  if (r.batch == 0) r.batch = r.rows * data * std::max<std::int64_t>(1, r.micro_batches);
+  if (r.micro_batches == 0) r.micro_batches = std::max<std::int64_t>(1, r.batch / (r.rows * data));
   add_mistakes(of);
   if (of.mistakes.empty()) add_warnings(of);
   return of;
@@ -118,35 +150,36 @@ Checked checked(const MegatronCommand& command, const Cluster& cluster) {
 PlanFlags plan_flags(const Checked& of, const CheckFlags& flags) {
   PlanFlags own;
   own.name = flags.file, own.cluster = flags.cluster, own.hosts = flags.hosts;
-  own.batch = of.batch, own.sequence = of.command.sequence;
-  own.precision = of.command.precision, own.optimizer = of.command.optimizer;
-  own.solver_seconds = flags.seconds, own.framework = "megatron";
+  own.batch = of.run.batch, own.sequence = of.run.sequence;
+  own.precision = of.run.precision, own.optimizer = of.run.optimizer;
+  own.solver_seconds = flags.seconds, own.framework = of.run.framework;
   own.given = {"--sequence"};
   return own;
 }
 
-/// The command's own degrees and stages.
+/// The run's own degrees and stages.
 Method method_of(const Checked& of) {
-  const MegatronCommand& c = of.command;
-  PipeshardParallel method{.num_micro_batches = of.micro_batches, .layers = ManualLayers{}};
-  const int stages = c.pipeline * c.virtual_stages;
-  if (c.virtual_stages > 1) {
-    method.stages = UniformStages{stages, c.virtual_stages};
+  const GivenRun& r = of.run;
+  PipeshardParallel method{.num_micro_batches = static_cast<int>(r.micro_batches),
+                           .layers = ManualLayers{}};
+  const int stages = r.pipeline * r.virtual_stages;
+  if (r.virtual_stages > 1) {
+    method.stages = UniformStages{stages, r.virtual_stages};
     method.schedule = ScheduleKind::interleaved_one_f_one_b;
   } else {
     ManualStages manual;
     int next = 0;
     for (int stage = 0; stage < stages; ++stage) {
       const int count =
-          c.layers.empty() ? static_cast<int>(c.decoder.layers) / stages : c.layers[stage];
+          r.layers.empty() ? static_cast<int>(r.decoder.layers) / stages : r.layers[stage];
       manual.layers.emplace_back(count);
       std::iota(manual.layers.back().begin(), manual.layers.back().end(), next);
       next += count;
     }
     method.stages = std::move(manual);
   }
-  const inter_op::GuessedMeshes meshes = meshes_of(
-      of.cluster, 1, of.data, c.tensor, c.distributed_optimizer ? AxisUse::zero2 : AxisUse::data);
+  const inter_op::GuessedMeshes meshes =
+      meshes_of(of.cluster, r.replicas, of.shards(), r.tensor, r.shard_use);
   method.mesh_shape = meshes.shape, method.axis_uses = meshes.axis_uses;
   return method;
 }
@@ -157,7 +190,7 @@ std::string parameters_text(const models::DecoderOptions& o) {
                      o.heads);
 }
 
-/// Why a command does not fit: by what its fastest plan holds always, or as the search said.
+/// Why a run does not fit: by what its fastest plan holds always, or as the search said.
 std::string does_not_fit_text(const CompiledStep& fastest, const std::string& failure,
                               double device) {
   double held = 0;
@@ -172,12 +205,74 @@ std::string does_not_fit_text(const CompiledStep& fastest, const std::string& fa
 
 void print(const char* label, const std::string& words) { fmt::print("{:<12}{}\n", label, words); }
 
-/// The command's own plan, and the best of the grid beside it. Returns the exit status.
+/// The fullest stage by kinds of bytes, and each of several stages whose bytes differ.
+void print_memory(const Subject& subject, const CompiledStep& planned) {
+  print("memory", memory_of_device_text(subject, planned));
+  const std::vector<StagePlan>& stages = planned.plan.stages;
+  const auto text_of = [](const StagePlan& stage) { return memory_text(stage.memory, size_text); };
+  for (std::size_t first = 0; stages.size() > 1 && first < stages.size();) {
+    const std::string text = text_of(stages[first]);
+    std::size_t end = first + 1;
+    while (end < stages.size() && text_of(stages[end]) == text) ++end;
+    print(
+        fmt::format("stage {}{}", first, end - first > 1 ? fmt::format("-{}", end - 1) : "")
+            .c_str(),
+        fmt::format("{}: {}", size_text(static_cast<double>(stages[first].memory.total())), text));
+    first = end;
+  }
+}
+
+/// What measured tokens per second are of the devices' peak and of the predicted ones.
+void print_measured(const Subject& subject, const CompiledStep& planned, double measured) {
+  const double tokens = subject.model.items,
+               predicted = tokens / planned.plan.cost.objective_seconds;
+  print("measured", fmt::format("{:.0f} tokens/s, {:.2f} times the predicted {:.0f}", measured,
+                                measured / predicted, predicted));
+  const auto& peaks = subject.cluster.device.peak_flops_per_second;
+  const auto peak = peaks.find(programs::computed_in(planned.graph));
+  if (peak == peaks.end()) return;
+  const double share = measured / tokens * useful_flops(planned.graph) /
+                       (peak->second * subject.cluster.num_devices());
+  if (share > 1)
+    print("warning",
+          fmt::format("{:.0f} tokens/s need {:.2f} times the peak of {} devices: count devices, "
+                      "padding and the tokens of a step again",
+                      measured, share, subject.cluster.num_devices()));
+  else
+    print("measured", fmt::format("{:.1f} % of the devices' peak", 100 * share));
+}
+
+/// The best of the framework's grid beside the run's own plan, or beside nothing.
+void print_best(const Subject& subject, const MethodResult& given, const Stoppable& stoppable) {
+  const Framework& framework = find_framework(subject.flags.framework);
+  const FrameworkPlan best = best_of_grid(framework, subject, stoppable);
+  const auto seconds = [](const MethodResult& of_result) {
+    return of_result.planned ? of_result.planned->plan.cost.objective_seconds : kInfinity;
+  };
+  if (seconds(best.result) < kBetter * seconds(given)) {
+    if (given.planned)
+      print("ratio", fmt::format("{:.2f} times the best that is known",
+                                 seconds(given) / seconds(best.result)));
+    fmt::print("\nThe best that is known:\n{}",
+               framework_text(framework, subject, best,
+                              given.planned ? *given.planned : *best.result.planned));
+  } else if (!given.planned) {
+    print("best", best.result.failure);
+  } else {
+    print("best",
+          fmt::format("no other degrees are known that take less: {}, none takes less than {}",
+                      best.result.tried, seconds_text(best.bound_seconds)));
+  }
+}
+
+/// The run's own plan, and the best of the grid beside it. Returns the exit status.
 int price(const Checked& of, const CheckFlags& flags) {
   const PlanFlags own = plan_flags(of, flags);
   PlanFlags with_remat = own;
-  with_remat.remat = of.command.recomputes ? "all" : "none";
-  const PlannedModel model = model_of_decoder(flags.file, of.command.decoder, flags.file, own);
+  with_remat.remat = of.run.remat;
+  models::DecoderOptions decoder = of.run.decoder;
+  decoder.sequence = std::max(decoder.sequence, of.run.sequence);
+  const PlannedModel model = model_of_decoder(flags.file, decoder, flags.file, own);
   PlannedModel as_given = model;
   as_given.step = model.step_with(with_remat.remat);
   const Subject subject{own, model, of.cluster};
@@ -188,48 +283,47 @@ int price(const Checked& of, const CheckFlags& flags) {
       "given", given_subject, stoppable(with_common(method_of(of), own, flags.seconds)));
   if (given.planned) {
     print("verdict", "fits");
-    print("memory", memory_of_device_text(given_subject, *given.planned));
+    print_memory(given_subject, *given.planned);
     print("seconds", seconds_text(given.planned->plan.cost.objective_seconds) + " a step");
+    if (flags.measured_tokens_per_second > 0)
+      print_measured(given_subject, *given.planned, flags.measured_tokens_per_second);
   } else {
     Method free = with_common(method_of(of), own, flags.seconds);
     std::visit([](auto& o) { o.memory_budget_bytes = kNoByteLimit; }, free);
     const CompiledStep fastest = plan_only(as_given.step, stoppable(free), of.cluster);
     print("verdict", does_not_fit_text(fastest, given.failure, device_bytes(own, of.cluster)));
-    print("memory", memory_of_device_text(given_subject, fastest));
+    print_memory(given_subject, fastest);
   }
-  const Framework& megatron = find_framework("megatron");
-  const FrameworkPlan best = best_of_grid(megatron, subject, stoppable);
-  const auto seconds = [](const MethodResult& of_result) {
-    return of_result.planned ? of_result.planned->plan.cost.objective_seconds : kInfinity;
-  };
-  if (seconds(best.result) < kBetter * seconds(given)) {
-    fmt::print("\nThe best that is known:\n{}",
-               framework_text(megatron, subject, best,
-                              given.planned ? *given.planned : *best.result.planned));
-  } else if (!given.planned) {
-    print("best", best.result.failure);
-  } else {
-    print("best",
-          fmt::format("no other degrees are known that take less: {}, none takes less than {}",
-                      best.result.tried, seconds_text(best.bound_seconds)));
-  }
+  print_best(subject, given, stoppable);
   return given.planned ? 0 : kRefused;
+}
+
+/// The text of a file, or a command as it is.
+std::string text_of_run(const std::string& given) {
+  const bool command = given.find(' ') != std::string::npos && !std::filesystem::exists(given);
+  return command ? given : read_file(given, kCommandFile);
 }
 
 int run_check(const CheckFlags& flags) {
   require(!flags.cluster.empty(), "--cluster is missing; give a cluster file, or one of {}",
           fmt::join(Cluster::names(), ", "));
   const Cluster cluster = Cluster::find(flags.cluster, flags.hosts.value_or(1));
-  const MegatronCommand command =
-      read_megatron(read_file(flags.file, kCommandFile), flags.file, flags.vocabulary);
-  const Checked of = checked(command, cluster);
-  print("model", parameters_text(command.decoder));
-  print("degrees", degrees_text(1, of.data, command.tensor, command.pipeline, of.micro_batches,
-                                command.rows, command.recomputes));
+  const RunSource source{text_of_run(flags.file), flags.file,       flags.model, flags.recipe,
+                         flags.sequence,          flags.vocabulary, cluster};
+  const Checked of = checked(read_run(source), cluster);
+  const GivenRun& r = of.run;
+  print("model", parameters_text(r.decoder));
+  print("degrees", degrees_text(r.replicas, of.data > 0 ? of.shards() : 0, r.tensor, r.pipeline,
+                                static_cast<int>(r.micro_batches), r.rows, r.remat == "all"));
   for (const std::string& mistake : of.mistakes) print("mistake", mistake);
   for (const std::string& warning : of.warnings) print("warning", warning);
-  if (of.mistakes.empty()) return price(of, flags);
-  print("verdict", "cannot run");
+  if (!of.mistakes.empty()) {
+    print("verdict", "cannot run");
+  } else if (!r.unpriced.empty()) {
+    print("verdict", fmt::format("unknown: {} is not priced", fmt::join(r.unpriced, ", ")));
+  } else {
+    return price(of, flags);
+  }
   return kRefused;
 }
 
@@ -237,18 +331,29 @@ int run_check(const CheckFlags& flags) {
 
 int check_command(int argc, char** argv) {
   CheckFlags flags;
-  if (cli::parse(argc, argv,
-                 "Says whether a command of Megatron-LM fits a cluster, and how far it is from the "
-                 "best.",
-                 {cli::text("FILE", &flags.file, "a text with the command, or a script with one"),
-                  cli::text("--cluster", &flags.cluster,
-                            fmt::format("a cluster file, or one of {}",
-                                        fmt::join(Cluster::names(), ", "))),
-                  cli::whole("--hosts", &flags.hosts, "times as many hosts", 1, 65536),
-                  cli::whole("--vocabulary", &flags.vocabulary,
-                             "tokens, of a command without --vocab-size", 0),
-                  cli::positive_number("--time-limit", &flags.seconds,
-                                       "seconds for its plan, and for the best one")}))
+  if (cli::parse(
+          argc, argv,
+          "Says whether a training run of another framework fits a cluster, and how far it is from "
+          "the best.",
+          {cli::text("RUN", &flags.file,
+                     "a command, or a script with one, of Megatron-LM, DeepSpeed or MaxText; or a "
+                     "file: .json of DeepSpeed, .toml or .py of torchtitan, .yml or .yaml of "
+                     "MaxText, NeMo or Megatron-LM"),
+           cli::text(
+               "--cluster", &flags.cluster,
+               fmt::format("a cluster file, or one of {}", fmt::join(Cluster::names(), ", "))),
+           cli::whole("--hosts", &flags.hosts, "times as many hosts", 1, 65536),
+           cli::text("--model", &flags.model,
+                     "of a run that names none: a folder of Hugging Face's, its config.json, or a "
+                     "size such as \"llama3 8B\""),
+           cli::text("--recipe", &flags.recipe, "function of a Python file"),
+           cli::whole("--sequence", &flags.sequence, "tokens of an example, of DeepSpeed", 0),
+           cli::whole("--vocabulary", &flags.vocabulary, "tokens, of a run without --vocab-size",
+                      0),
+           cli::positive_number("--measured-tokens-per-second", &flags.measured_tokens_per_second,
+                                "of the run, to compare"),
+           cli::positive_number("--time-limit", &flags.seconds,
+                                "seconds for its plan, and for the best one")}))
     return 0;
   return run_check(flags);
 }

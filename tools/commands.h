@@ -5,7 +5,7 @@
 /// `solve FILE SECONDS`: solves an instance of the contest format (tools/solve.cc).
 int solve_command(int argc, char** argv);
 
-/// `check FILE --cluster FILE|NAME`: whether a command of Megatron-LM fits (tools/check.cc).
+/// `check RUN --cluster FILE|NAME`: whether a run of another framework fits (tools/check.cc).
 int check_command(int argc, char** argv);
 
 /// `diff PLAN PLAN`: prints what two plans do differently (tools/diff.cc).

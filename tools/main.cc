@@ -32,8 +32,8 @@ int version_command(int argc, char** argv) {
 }
 
 constexpr Command kCommands[] = {
-    {"check", "FILE --cluster NAME|FILE",
-     "say whether a command of Megatron-LM fits a cluster, and how far it is from the best",
+    {"check", "RUN --cluster NAME|FILE",
+     "say whether a run of another framework fits a cluster, and how far it is from the best",
      check_command},
     {"checkpoint", "list|verify|diff|export FOLDER",
      "list the checkpoints of a run, check, compare or export them", checkpoint_command},

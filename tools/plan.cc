@@ -11,13 +11,12 @@
 #include "src/search/space/auto_shard_options.h"
 #include "tools/commands.h"
 #include "tools/frameworks.h"
+#include "tools/plan_front.h"
 
 using namespace alpa;
 using namespace plan;
 
 namespace {
-
-constexpr int kMaxHosts = 65536;
 
 /// The rows of all models that have an effect on a plan.
 std::vector<cli::Flag> common_rows(PlanFlags& flags) {
@@ -39,7 +38,7 @@ cli::Flag extent(const char* name, std::int64_t* target, const char* meaning, st
   return row;
 }
 
-std::vector<cli::Flag> rows_of(PlanFlags& f) {
+std::vector<cli::Flag> rows_of(PlanFlags& f, RunFlags& run) {
   using namespace cli;
   return joined(
       {{text("MODEL", &f.name,
@@ -51,11 +50,12 @@ std::vector<cli::Flag> rows_of(PlanFlags& f) {
                           extent("--vocabulary", &f.vocabulary, "different tokens", 2),
                           extent("--image", &f.image, "rows and columns of an image", 1, 4096)}),
        programs::rows_of_import(f),
-       in_group("Devices", {text("--cluster", &f.cluster,
-                                 fmt::format("a cluster file, or one of {}",
-                                             fmt::join(Cluster::names(), ", "))),
-                            whole("--hosts", &f.hosts, "times as many hosts", 1, kMaxHosts)}),
+       in_group("Devices", joined({{text("--cluster", &f.cluster,
+                                         fmt::format("a cluster file, or one of {}",
+                                                     fmt::join(Cluster::names(), ", ")))},
+                                   rows_of_hosts(run)})),
        common_rows(f),
+       rows_of_run(run),
        in_group(
            "Plan",
            {positive_number("--time-limit", &f.solver_seconds,
@@ -116,7 +116,13 @@ void check_flags(const PlanFlags& flags) {
                       "with --method serial, which uses one device");
 }
 
-int run_plan(const PlanFlags& flags) {
+int run_plan(const PlanFlags& flags, const RunFlags& run) {
+  const programs::PlanningInterrupt interrupt(true);
+  const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
+  if (asks_front(flags, run)) {
+    print_front(flags, run, stoppable);
+    return interrupt.came() ? programs::kInterruptedStatus : 0;
+  }
   const std::vector<std::string> methods = parse_methods(flags.methods);
   const Cluster cluster = cluster_of(flags);
   const PlannedModel model = model_of(flags);
@@ -125,8 +131,6 @@ int run_plan(const PlanFlags& flags) {
   const Framework* const framework =
       flags.framework.empty() ? nullptr : &find_framework(flags.framework);
   if (framework && framework->check) framework->check(subject);
-  const programs::PlanningInterrupt interrupt(true);
-  const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
   std::vector<MethodResult> results;
   std::optional<MethodResult> given;
   if (!flags.given_plan.empty()) given = given_plan(subject, stoppable);  // mistakes come first
@@ -155,11 +159,13 @@ int run_plan(const PlanFlags& flags) {
 
 int plan_command(int argc, char** argv) {
   PlanFlags flags;
+  RunFlags run;
   if (cli::parse(
           argc, argv,
           "Plans a model for a cluster that need not be there, and says what the plan takes.",
-          rows_of(flags), &flags.given))
+          rows_of(flags, run), &flags.given))
     return 0;
   check_flags(flags);
-  return run_plan(flags);
+  if (cli::parts_of_list(run.hosts).size() == 1) flags.hosts = std::stoi(run.hosts);
+  return run_plan(flags, run);
 }
