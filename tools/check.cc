@@ -23,6 +23,8 @@ namespace {
 
 constexpr FileKind kCommandFile{"command or file of a training run", 1 << 20};
 
+constexpr std::int64_t kMostDevices = std::int64_t{1} << 40;
+
 /// Plans that take a larger part of the run's seconds are no better.
 constexpr double kBetter = 0.995;
 
@@ -86,6 +88,12 @@ void add_mistakes(Checked& of) {
                             r.micro_batches, r.pipeline));
 }
 
+/// True of ZeRO and FSDP, which so hold the sums of their shard alone.
+bool reduces_in_every_micro_batch(const Checked& of) {
+  return of.run.framework != "megatron" && of.run.shard_use != AxisUse::data && of.shards() > 1 &&
+         of.run.micro_batches > 1;
+}
+
 void add_warnings(Checked& of) {
   const GivenRun& r = of.run;
   const auto warn_if = [&](bool bad, std::string warning) {
@@ -112,6 +120,9 @@ void add_warnings(Checked& of) {
                                      "stages",
                                      100 * bubble, r.micro_batches, r.pipeline));
   warn_if(r.precision == "as_written", "neither bf16 nor fp16 is given: products are f32");
+  warn_if(r.eight_bits, "eight-bit products are priced as bf16: it takes less time and memory");
+  warn_if(reduces_in_every_micro_batch(of),
+          "gradients are reduced in every micro-batch, which is priced once a step");
   warn_if(r.remat == "auto",
           "single operators are computed again: it is priced by whole layers, as few as fit");
 }
@@ -124,7 +135,7 @@ Checked checked(GivenRun given, const Cluster& cluster) {
   const int devices = cluster.num_devices();
   std::int64_t others = std::int64_t{r.tensor} * r.pipeline;
   for (int* degree : {&r.replicas, &r.shards})
-    if (*degree > 0) others *= *degree;
+    if (*degree > 0) others = std::min(others * *degree, kMostDevices);
   const bool left = r.replicas < 0 || r.shards < 0;
   if (r.replicas < 0 && r.shards < 0) r.replicas = 1;
   int& open = r.shards < 0 ? r.shards : r.replicas;
@@ -143,7 +154,9 @@ Checked checked(GivenRun given, const Cluster& cluster) {
   if (r.batch == 0) r.batch = r.rows * data * std::max<std::int64_t>(1, r.micro_batches);
   if (r.micro_batches == 0) r.micro_batches = std::max<std::int64_t>(1, r.batch / (r.rows * data));
   add_mistakes(of);
-  if (of.mistakes.empty()) add_warnings(of);
+  if (!of.mistakes.empty()) return of;
+  add_warnings(of);
+  if (reduces_in_every_micro_batch(of)) r.gradients_held /= of.shards();
   return of;
 }
 
@@ -265,6 +278,55 @@ void print_best(const Subject& subject, const MethodResult& given, const Stoppab
   }
 }
 
+/// The run's own plan, and, if it does not fit, the fastest that has no limit.
+struct OwnPlan {
+  MethodResult given;
+  std::optional<CompiledStep> unlimited = {};
+  double saved_bytes = 0;  ///< of a device: sums of gradients that the plan holds, the run does not
+};
+
+double saved_bytes(const GivenRun& run, const CompiledStep& planned) {
+  double least = kInfinity;
+  for (const StagePlan& stage : planned.plan.stages)
+    least = std::min(least, static_cast<double>(stage.memory.accumulators));
+  return (1 - run.gradients_held) * least;
+}
+
+OwnPlan own_plan(const Checked& of, const Subject& subject, const Stoppable& stoppable) {
+  const auto planned = [&](const PlanFlags& flags) {
+    const Method method = with_common(method_of(of), flags, flags.solver_seconds);
+    return planned_with("given", {flags, subject.model, subject.cluster}, stoppable(method));
+  };
+  OwnPlan own{planned(subject.flags)};
+  if (own.given.planned) return own;
+  Method free = with_common(method_of(of), subject.flags, subject.flags.solver_seconds);
+  std::visit([](auto& o) { o.memory_budget_bytes = kNoByteLimit; }, free);
+  own.unlimited = plan_only(subject.model.step, stoppable(free), subject.cluster);
+  own.saved_bytes = saved_bytes(of.run, *own.unlimited);
+  if (own.saved_bytes > 0) {
+    PlanFlags more = subject.flags;
+    more.memory_budget =
+        static_cast<std::int64_t>(device_bytes(more, of.cluster) + own.saved_bytes);
+    own.given = planned(more);
+  }
+  return own;
+}
+
+void print_own(const Checked& of, const Subject& subject, const OwnPlan& own, double measured) {
+  const bool fits = own.given.planned.has_value();
+  const CompiledStep& planned = fits ? *own.given.planned : *own.unlimited;
+  const double device = device_bytes(subject.flags, of.cluster) + own.saved_bytes;
+  const std::string why = fits ? "" : does_not_fit_text(planned, own.given.failure, device);
+  print("verdict", fits ? "fits" : of.run.eight_bits ? "unknown: in bf16 it " + why : why);
+  print_memory(subject, planned);
+  if (own.saved_bytes > 0)
+    print("gradients", fmt::format("{} less than that: their sums take {:.3g} of the accumulators",
+                                   size_text(own.saved_bytes), of.run.gradients_held));
+  if (!fits) return;
+  print("seconds", seconds_text(planned.plan.cost.objective_seconds) + " a step");
+  if (measured > 0) print_measured(subject, planned, measured);
+}
+
 /// The run's own plan, and the best of the grid beside it. Returns the exit status.
 int price(const Checked& of, const CheckFlags& flags) {
   const PlanFlags own = plan_flags(of, flags);
@@ -275,27 +337,13 @@ int price(const Checked& of, const CheckFlags& flags) {
   const PlannedModel model = model_of_decoder(flags.file, decoder, flags.file, own);
   PlannedModel as_given = model;
   as_given.step = model.step_with(with_remat.remat);
-  const Subject subject{own, model, of.cluster};
-  const Subject given_subject{with_remat, as_given, of.cluster};
   const programs::PlanningInterrupt interrupt(true);
   const Stoppable stoppable = [&](Method method) { return interrupt.ending(std::move(method)); };
-  const MethodResult given = planned_with(
-      "given", given_subject, stoppable(with_common(method_of(of), own, flags.seconds)));
-  if (given.planned) {
-    print("verdict", "fits");
-    print_memory(given_subject, *given.planned);
-    print("seconds", seconds_text(given.planned->plan.cost.objective_seconds) + " a step");
-    if (flags.measured_tokens_per_second > 0)
-      print_measured(given_subject, *given.planned, flags.measured_tokens_per_second);
-  } else {
-    Method free = with_common(method_of(of), own, flags.seconds);
-    std::visit([](auto& o) { o.memory_budget_bytes = kNoByteLimit; }, free);
-    const CompiledStep fastest = plan_only(as_given.step, stoppable(free), of.cluster);
-    print("verdict", does_not_fit_text(fastest, given.failure, device_bytes(own, of.cluster)));
-    print_memory(given_subject, fastest);
-  }
-  print_best(subject, given, stoppable);
-  return given.planned ? 0 : kRefused;
+  const Subject subject{with_remat, as_given, of.cluster};
+  const OwnPlan planned = own_plan(of, subject, stoppable);
+  print_own(of, subject, planned, flags.measured_tokens_per_second);
+  print_best({own, model, of.cluster}, planned.given, stoppable);
+  return planned.given.planned || of.run.eight_bits ? 0 : kRefused;
 }
 
 /// The text of a file, or a command as it is.

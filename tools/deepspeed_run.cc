@@ -24,8 +24,8 @@ constexpr const char* kSequence[] = {"--max_seq_length", "--max_seq_len", "--mod
 /// A number of the JSON; "auto" or nothing: that of the launcher; 0: of neither.
 std::int64_t number_or_flag(const Settings& json, const std::string& key, const Settings& words,
                             const std::string& flag) {
-  if (json.has(key) && json.text(key) != "auto") return json.whole(key);
-  return words.has(flag) ? words.whole(flag) : 0;
+  if (json.has(key) && json.text(key) != "auto") return json.whole(key, {}, kMostRows);
+  return words.has(flag) ? words.whole(flag, {}, kMostRows) : 0;
 }
 
 bool is_enabled(const Settings& json, const std::string& key, const Settings& words,

@@ -203,7 +203,10 @@ class PythonReader {
       } else if (token.kind == ',') {
         key.clear();
       } else if ((token.kind == 'n' || token.kind == 'v') && !key_path().empty()) {
+        if (i > begin && std::string_view("+*/%").find(tokens_[i - 1].kind) != std::string::npos)
+          refuse_line(settings_.origin(), token.line, "an expression is not read; give its value");
         settings_.set(key_path(), token.text, token.line);
+        if (path.empty() && !is(i + 1, '(')) key.clear();  // the end of a statement
       }
     }
   }

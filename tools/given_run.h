@@ -24,6 +24,9 @@ struct GivenRun {
   int tensor = 1, pipeline = 1, virtual_stages = 1;
   std::vector<int> layers = {};  ///< of the stages, if a layout says so
   bool sequence_parallel = true;
+  /// Part of the sums of gradients, 4 bytes each of a device's parameters, that it holds.
+  double gradients_held = 1;
+  bool eight_bits = false;     ///< products and what they keep; they are priced as bf16
   std::string remat = "none";  ///< "all": every layer; "auto": single operators
   std::string precision = "as_written", optimizer = "adam";
   std::int64_t devices = 0;  ///< that it is written for; 0: it does not say

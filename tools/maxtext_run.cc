@@ -40,6 +40,11 @@ models::DecoderOptions maxtext_model(const RunSource& source, const Settings& gi
                   given.origin());
 }
 
+/// Their product, bounded.
+int joined_degree(int a, int b) {
+  return static_cast<int>(std::min(std::int64_t{a} * b, kMostDegree));
+}
+
 /// Degrees of a kind over hosts and inside them. -1, of one of them: what others leave.
 struct AxisDegrees {
   int replicas = 1, shards = 1, tensor = 1;
@@ -54,7 +59,7 @@ AxisDegrees axis_degrees(const Settings& given, const std::string& prefix, int d
     if (degree < 0)
       left = &into;
     else
-      into *= degree;
+      into = joined_degree(into, degree);
   };
   const bool outer = prefix == "dcn_";
   read("data", outer ? -1 : 1, degrees.replicas);
@@ -65,8 +70,9 @@ AxisDegrees axis_degrees(const Settings& given, const std::string& prefix, int d
   for (const char* kind : {"context", "sequence", "expert", "pipeline", "autoregressive"})
     if (const std::string key = prefix + kind + "_parallelism"; given.degree(key, 1) != 1)
       run.unpriced.push_back(key + " " + given.text(key));
-  const int product = degrees.replicas * degrees.shards * degrees.tensor;
-  if (left && product > 0) *left *= std::max(1, devices / product);
+  const int product =
+      joined_degree(joined_degree(degrees.replicas, degrees.shards), degrees.tensor);
+  if (left) *left = joined_degree(*left, std::max(1, devices / product));
   return degrees;
 }
 
@@ -76,13 +82,14 @@ GivenRun maxtext_run(const RunSource& source, const Settings& given) {
   GivenRun run{.framework = "maxtext",
                .decoder = maxtext_model(source, given),
                .sequence = given.whole("max_target_length", 2048),
-               .micro_batches = given.whole("gradient_accumulation_steps", 1),
+               .micro_batches = given.whole("gradient_accumulation_steps", 1, kMostRows),
                .shard_use = AxisUse::zero3};
   const Cluster& cluster = source.cluster;
   const AxisDegrees outer = axis_degrees(given, "dcn_", cluster.num_hosts, run),
                     inner = axis_degrees(given, "ici_", cluster.devices_per_host, run);
-  run.replicas = outer.replicas * inner.replicas, run.shards = outer.shards * inner.shards;
-  run.tensor = outer.tensor * inner.tensor;
+  run.replicas = joined_degree(outer.replicas, inner.replicas);
+  run.shards = joined_degree(outer.shards, inner.shards);
+  run.tensor = joined_degree(outer.tensor, inner.tensor);
   const auto rows = cli::parse_number(given.text("per_device_batch_size", "12"));
   if (!rows || *rows <= 0 || *rows > 1e6)
     given.refuse("per_device_batch_size", "is no number above 0");
@@ -95,9 +102,7 @@ GivenRun maxtext_run(const RunSource& source, const Settings& given) {
   run.remat = policy == "full" ? "all" : policy == "minimal" ? "none" : "auto";
   if (policy.find("offload") != std::string::npos) run.unpriced.push_back("remat_policy " + policy);
   run.precision = given.text("dtype", "bfloat16") == "bfloat16" ? "bf16_mixed" : "as_written";
-  if (const std::string products = given.text("quantization"); !products.empty())
-    run.warnings.push_back("products in " + excerpt(products) +
-                           " are priced as bf16: it takes less time");
+  run.eight_bits = !given.text("quantization").empty();
   return run;
 }
 

@@ -131,9 +131,8 @@ void note_unpriced(const Settings& given, GivenRun& run) {
       run.unpriced.push_back(fmt::format("{} {}", flag, given.text(flag)));
   }
   for (const char* flag : {"--fp8-format", "--fp4-format", "--fp8"})
-    if (given.has(flag))
-      run.warnings.push_back(
-          fmt::format("{} {} is priced as bf16: it takes less time", flag, given.text(flag)));
+    run.eight_bits |= given.has(flag);
+  if (given.has("--grad-reduce-in-bf16")) run.gradients_held = 0.5;
 }
 
 /// Stages, and their layers if a layout says them.
@@ -184,7 +183,7 @@ GivenRun megatron_run(const Settings& given, std::int64_t vocabulary) {
       .framework = "megatron",
       .sequence = given.whole("--seq-length"),
       .batch = given.has("--global-batch-size") ? given.whole("--global-batch-size") : 0,
-      .rows = given.whole("--micro-batch-size"),
+      .rows = given.whole("--micro-batch-size", {}, kMostRows),
       .shard_use = shard_use_of(given),
       .tensor = static_cast<int>(given.whole("--tensor-model-parallel-size", 1, kMostDegree)),
       .pipeline = static_cast<int>(given.whole("--pipeline-model-parallel-size", 1, kMostDegree)),
@@ -233,6 +232,9 @@ Settings megatron_flags(const Settings& yaml) {
   const std::string optimizer = yaml.text("model.optim.name");
   if (optimizer.starts_with("distributed") || optimizer == "mcore_distributed_optim")
     flags.set("--use-distributed-optimizer", "");
+  // Its buckets hold gradients in the parameters' type.
+  if (optimizer == "distributed_fused_adam" && yaml.on("model.megatron_amp_O2"))
+    flags.set("--grad-reduce-in-bf16", "");
   const std::string precision = yaml.text("trainer.precision");
   if (precision.starts_with("bf16")) flags.set("--bf16", "");
   if (precision.starts_with("16")) flags.set("--fp16", "");

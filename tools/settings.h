@@ -10,6 +10,8 @@ namespace plan {
 
 /// Largest degree of parallelism that is read.
 inline constexpr std::int64_t kMostDegree = 65536;
+/// Largest number of rows of a micro-batch, and of micro-batches.
+inline constexpr std::int64_t kMostRows = std::int64_t{1} << 20;
 
 /// Keys of files with sections are joined by dots ("training.seq_len"); flags of commands keep
 /// their dashes.
@@ -52,7 +54,8 @@ class Settings {
 };
 
 /// A command, or a shell script with variables: flags ("--tp"), and words such as "name=value". Of
-/// a flag that is given twice the first value counts. A word that ends in ".yml" is "config".
+/// a flag that is given twice the last value counts. A word that ends in ".yml" is "config", but
+/// for MaxText's base.yml, whose values are known.
 Settings read_words(const std::string& text, const std::string& origin);
 
 /// TOML and YAML of plain keys, sections, texts and numbers; lists are texts. Throws Error with the

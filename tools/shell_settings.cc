@@ -175,10 +175,9 @@ Settings read_words(const std::string& text, const std::string& origin) {
     if (value.starts_with("--")) {
       const std::size_t equal = value.find('=');
       flag = value.substr(0, equal);
-      if (equal != std::string::npos || settings.text(flag).empty())
-        settings.set(flag, equal == std::string::npos ? "" : value.substr(equal + 1));
+      settings.set(flag, equal == std::string::npos ? "" : value.substr(equal + 1));
     } else if (value.ends_with(".yml")) {
-      settings.set("config", value);
+      if (!value.ends_with("base.yml")) settings.set("config", value);
     } else if (!flag.empty() && settings.text(flag).empty()) {
       settings.set(flag, value);
       flag.clear();

@@ -66,8 +66,12 @@ std::vector<int> parts_of(const std::string& list) {
 
 void read_schedule(const Settings& given, GivenRun& run) {
   run.layers = parts_of(given.text("parallelism.module_fqns_per_model_part"));
-  if (!run.layers.empty() && static_cast<int>(run.layers.size()) % run.pipeline == 0)
-    run.virtual_stages = static_cast<int>(run.layers.size()) / run.pipeline;
+  const auto parts = static_cast<int>(run.layers.size());
+  if (parts % run.pipeline != 0)
+    run.mistakes.push_back(
+        fmt::format("{} parts of the model are no multiple of pipeline {}", parts, run.pipeline));
+  else if (parts > 0)
+    run.virtual_stages = parts / run.pipeline;
   const std::string schedule = given.text("parallelism.pipeline_parallel_schedule", "1F1B");
   if (run.pipeline > 1 && schedule == "Interleaved1F1B" && run.layers.empty())
     run.virtual_stages = 2;
@@ -78,9 +82,10 @@ void read_schedule(const Settings& given, GivenRun& run) {
 void read_local_batch(const Settings& given, GivenRun& run) {
   const bool old = given.has("training.batch_size");
   const std::int64_t local =
-      given.whole(old ? "training.batch_size" : "training.local_batch_size", 8);
-  run.rows =
-      run.pipeline > 1 ? given.whole("parallelism.pipeline_parallel_microbatch_size", 1) : local;
+      given.whole(old ? "training.batch_size" : "training.local_batch_size", 8, kMostRows);
+  run.rows = run.pipeline > 1
+                 ? given.whole("parallelism.pipeline_parallel_microbatch_size", 1, kMostRows)
+                 : local;
   if (given.has("training.global_batch_size") && given.text("training.global_batch_size") != "-1") {
     run.batch = given.whole("training.global_batch_size");
   } else {
@@ -92,14 +97,15 @@ void read_local_batch(const Settings& given, GivenRun& run) {
 }
 
 void read_recomputation(const Settings& given, GivenRun& run) {
+  const std::vector<std::string> keys = given.keys();
+  const bool is_none =
+      std::ranges::count(keys, "activation_checkpoint") > 0 && !given.has("activation_checkpoint");
   const std::string mode =
       given.text("activation_checkpoint.mode", given.text("activation_checkpoint", "selective"));
   if (mode == "full" || mode.starts_with("FullAC"))
     run.remat = "all";
-  else if (given.has("activation_checkpoint") || mode != "selective")
-    run.remat = mode == "none" || mode == "None" ? "none" : "auto";
   else
-    run.remat = "auto";
+    run.remat = is_none || mode == "none" ? "none" : "auto";
 }
 
 }  // namespace
@@ -130,7 +136,7 @@ GivenRun torchtitan_run(const RunSource& source, Settings given) {
                       : "as_written";
   const std::string converters = given.text("model.converters", given.text("model_converters"));
   if (converters.find("loat8") != std::string::npos || given.on("float8.enable_float8_linear"))
-    run.warnings.emplace_back("eight-bit products are priced as bf16: it takes less time");
+    run.eight_bits = true;
   run.sequence_parallel = true;
   return run;
 }

@@ -1,6 +1,5 @@
-// alpa check: whether a command of Megatron-LM fits a cluster, and which of its degrees exclude
-// each other.
-#include <alpa/base/error.h>
+// alpa check: whether runs of other frameworks fit a cluster, and which degrees exclude each other.
+#include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include "support/error_text.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
-#include "tools/megatron_command.h"
+#include "tools/given_run.h"
 
 namespace check_test {
 
@@ -51,14 +50,20 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-std::string refusal(const std::string& script) {
-  return error_of([&] { plan::read_megatron(script, "run.sh", 0); });
+plan::GivenRun read(const std::string& text, const std::string& name = "run.sh",
+                    const std::string& model = "") {
+  static const Cluster cluster = Cluster::named("dgx-a100", 2);
+  return plan::read_run({text, name, model, "", 0, 0, cluster});
+}
+
+std::string refusal(const std::string& text, const std::string& name = "run.sh") {
+  return error_of([&] { read(text, name); });
 }
 
 }  // namespace
 
 TEST_CASE("scripts are read with their variables, lists and comments") {
-  const plan::MegatronCommand command = plan::read_megatron(kScript, "run.sh", 0);
+  const plan::GivenRun command = read(kScript);
   CHECK(command.decoder.kind == models::DecoderKind::llama);
   CHECK(command.decoder.layers == 8);
   CHECK(command.decoder.feed_forward == 512);
@@ -71,14 +76,14 @@ TEST_CASE("scripts are read with their variables, lists and comments") {
   CHECK(command.tensor == 2);
   CHECK(command.layers == std::vector<int>{3, 5});
   CHECK(command.sequence_parallel);
-  CHECK(command.distributed_optimizer);
-  CHECK(!command.recomputes);
+  CHECK(command.shard_use == AxisUse::zero2);
+  CHECK(command.remat == "none");
   CHECK(command.precision == "bf16_mixed");
 }
 
 TEST_CASE("layouts are read with repeated parts") {
   const auto layers = [](const std::string& layout) {
-    return plan::read_megatron(replaced(kScript, "Et*3|t*5L", layout), "run.sh", 0).layers;
+    return read(replaced(kScript, "Et*3|t*5L", layout)).layers;
   };
   CHECK(layers("Ett|tttttt,L") == std::vector<int>{2, 6});
   CHECK(layers("Et|(tt|)*2tttL") == std::vector<int>{1, 2, 2, 3});  // two on each device
@@ -120,43 +125,266 @@ TEST_CASE("degrees that exclude each other are mistakes, all of them") {
   CHECK(odd.find("8 devices are no multiple of tensor 3 x pipeline 2 = 6") != odd.npos);
 }
 
-TEST_CASE("what is not priced is refused, by its flag") {
-  CHECK(refusal(kScript + " --num-experts 8") == "run.sh: --num-experts 8 is not priced");
-  CHECK(refusal(kScript + " --context-parallel-size 2") ==
-        "run.sh: --context-parallel-size 2 is not priced");
+TEST_CASE("what is not priced is named, and missing or wrong values are refused") {
+  CHECK(read(kScript + " --num-experts 8").unpriced == std::vector<std::string>{"--num-experts 8"});
+  CHECK(read(kScript + " --context-parallel-size 2").unpriced ==
+        std::vector<std::string>{"--context-parallel-size 2"});
   CHECK(refusal(replaced(kScript, "--vocab-size 1000", "")) == "run.sh: --vocab-size is missing");
   CHECK(refusal(replaced(kScript, "LAYERS=8", "LAYERS=eight")) ==
         "run.sh: --num-layers is 'eight'; give a whole number from 1 to 2147483648");
   CHECK(refusal("echo hello") == "run.sh: has no flag of Megatron-LM's, as --num-layers");
+  const ProgramOutput output = check(kScript + " --num-experts 8");
+  CHECK(output.status == 1);
+  for (const char* words : {"warning     experts without all-to-all: --moe-token-dispatcher-type",
+                            "verdict     unknown: --num-experts 8 is not priced\n"})
+    CHECK(output.text.find(words) != output.text.npos);
 }
 
-TEST_CASE("mutated scripts are read, or refused in a line") {
+TEST_CASE("arithmetic of shell scripts is done") {
+  const auto tensor = [](const std::string& value) {
+    return read(replaced(kScript, "TP_SIZE=2", "N=4\nTP_SIZE=" + value)).tensor;
+  };
+  CHECK(tensor("$((8/N))") == 2);
+  CHECK(tensor("$(( (${N} + 4) / 2 * 1 ))") == 4);
+  CHECK(tensor("$(($N % 3))") == 1);
+  CHECK(refusal(replaced(kScript, "TP_SIZE=2", "TP_SIZE=$((1/0))"))
+            .starts_with("run.sh: --tensor-model-parallel-size is '$((1/0))'"));
+}
+
+namespace {
+
+const std::string kToml = R"(# a preset
+[model]
+name = "llama3"
+flavor = "8B"  # of three
+[training]
+local_batch_size = 4
+seq_len = 8192
+[parallelism]
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 2
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "1F1B"
+[activation_checkpoint]
+mode = 'full'
+[compile]
+components = ["model",
+              "loss"]
+)";
+
+const std::string kRecipe = R"(
+def base() -> Trainer.Config:
+    """A "small" run."""
+    return Trainer.Config(
+        model_spec=model_registry("8B"),
+        training=TrainingConfig(local_batch_size=2, seq_len=4096),
+        parallelism=ParallelismConfig(
+            tensor_parallel_degree=2,  # of a host
+            pipeline_parallel_degree=2,
+            module_fqns_per_model_part=[["tok_embeddings", "layers.0"], ["layers.1", "norm"]],
+        ),
+        activation_checkpoint=None,
+    )
+)";
+
+const std::string kYaml = R"(base_config: "base.yml"
+per_device_batch_size: 0.5  # of a device
+max_target_length: 4096
+model_name: 'llama2-70b'
+dcn_fsdp_parallelism: 2
+ici_fsdp_parallelism: 2
+ici_tensor_parallelism: 4
+gradient_accumulation_steps: 3
+remat_policy: full
+logical_axis_rules: [ ['a', ['b']],
+                      ['c', []] ]
+)";
+
+const std::string kNemo = R"(trainer:
+  num_nodes: 2
+  devices: 8
+  precision: bf16
+model:
+  micro_batch_size: 1
+  global_batch_size: 64
+  tensor_model_parallel_size: 4
+  pipeline_model_parallel_size: 2
+  context_parallel_size: 2
+  virtual_pipeline_model_parallel_size: 2
+  encoder_seq_length: 2048
+  num_layers: 8
+  hidden_size: 1024
+  ffn_hidden_size: ${multiply:4, ${.hidden_size}}  # 4 * hidden_size
+  num_attention_heads: 16
+  kv_channels: null
+  vocab_size: 1000
+  mcore_gpt: False
+  megatron_amp_O2: True
+  optim:
+    name: distributed_fused_adam
+    betas:
+    - 0.9
+    - 0.95
+)";
+
+const std::string kJson = R"({
+  "train_batch_size": 64, "train_micro_batch_size_per_gpu": "auto",
+  "gradient_accumulation_steps": "auto", "bf16": {"enabled": true},
+  "zero_optimization": {"stage": 3, "offload_param": {"device": "none"}}
+})";
+
+/// A command of DeepSpeed that names the file `path`.
+std::string launched(const std::string& path) {
+  return "deepspeed --num_gpus 8 --num_nodes=2 train.py --deepspeed " + path +
+         " --per_device_train_batch_size 2 --gradient_accumulation_steps 2 "
+         "--gradient_checkpointing True --max_seq_length 1024";
+}
+
+}  // namespace
+
+TEST_CASE("torchtitan's TOML is read, of old and new releases") {
+  const plan::GivenRun run = read(kToml, "run.toml");
+  CHECK(run.decoder.hidden == 4096);
+  CHECK(run.sequence == 8192);
+  CHECK(run.shards == -1);
+  CHECK(run.tensor == 2);
+  CHECK(run.rows == 1);  // of four, with stages
+  CHECK(run.micro_batches == 4);
+  CHECK(run.remat == "all");
+  CHECK(run.precision == "bf16_mixed");
+  std::string old = replaced(kToml, "[parallelism]\n", "");
+  old = replaced(old, "local_batch_size", "batch_size");
+  old = replaced(old, "pipeline_parallel_degree", "context_parallel_degree");
+  const plan::GivenRun before = read(old, "run.toml");
+  CHECK(before.tensor == 2);
+  CHECK(before.rows == 4);
+  CHECK(before.unpriced == std::vector<std::string>{"context_parallel_degree 2"});
+}
+
+TEST_CASE("torchtitan's recipes are read, each in its function") {
+  const plan::GivenRun run = read(kRecipe, "run.py");
+  CHECK(run.sequence == 4096);
+  CHECK(run.pipeline == 2);
+  CHECK(run.layers == std::vector<int>{1, 1});
+  CHECK(run.remat == "none");
+  const std::string changed = kRecipe +
+                              "\ndef large():\n    config = base()\n"
+                              "    config.training.seq_len = 8192\n    return config\n";
+  CHECK(refusal(changed, "run.py") ==
+        "run.py: it has several functions; give one as --recipe: \"base\", \"large\"");
+  const Cluster cluster = Cluster::named("dgx-a100");
+  const plan::GivenRun large = plan::read_run({changed, "run.py", "", "large", 0, 0, cluster});
+  CHECK(large.sequence == 8192);
+  CHECK(large.tensor == 2);
+}
+
+TEST_CASE("MaxText's YAML is read, and its commands win over it") {
+  const plan::GivenRun run = read(kYaml, "run.yml");
+  CHECK(run.decoder.key_heads == 8);
+  CHECK(run.replicas == 1);
+  CHECK(run.shards == 4);
+  CHECK(run.tensor == 4);
+  CHECK(run.batch == 24);  // half a row of 16 devices, three times
+  CHECK(run.micro_batches == 3);
+  const TemporaryFile file("check_test.yml", kYaml);
+  const plan::GivenRun words =
+      read("python3 train.py " + file.path() + " per_device_batch_size=2 ici_fsdp_parallelism=-1");
+  CHECK(words.batch == 96);
+  CHECK(words.shards == 4);
+}
+
+TEST_CASE("NeMo's YAML is read as flags of Megatron-LM") {
+  const plan::GivenRun run = read(kNemo, "run.yaml");
+  CHECK(run.decoder.feed_forward == 4096);
+  CHECK(run.tensor == 4);
+  CHECK(run.virtual_stages == 2);
+  CHECK(run.devices == 16);
+  CHECK(run.shard_use == AxisUse::zero2);
+  CHECK(run.gradients_held == 0.5);
+  CHECK(run.precision == "bf16_mixed");
+  REQUIRE(run.warnings.size() == 1);
+  CHECK(run.warnings[0].starts_with("context parallelism is switched off silently"));
+  CHECK(read(replaced(kNemo, "mcore_gpt: False", "mcore_gpt: True"), "run.yaml").unpriced ==
+        std::vector<std::string>{"--context-parallel-size 2"});
+}
+
+TEST_CASE("DeepSpeed's JSON is read, with what its launcher is given") {
+  const TemporaryFile file("check_test.json", kJson);
+  const plan::GivenRun run = read(launched(file.path()), "run.sh", "llama3 8B");
+  CHECK(run.batch == 64);
+  CHECK(run.rows == 2);
+  CHECK(run.micro_batches == 2);
+  CHECK(run.shard_use == AxisUse::zero3);
+  CHECK(run.remat == "all");
+  CHECK(run.devices == 16);
+  CHECK(run.sequence == 1024);
+  CHECK(run.unpriced.empty());
+  CHECK(error_of([&] { read(launched(file.path())); }).find("give --model") != std::string::npos);
+  const TemporaryFile moved("check_test.json", replaced(kJson, "\"none\"", "\"cpu\""));
+  CHECK(read(launched(moved.path()), "run.sh", "llama3 8B").unpriced ==
+        std::vector<std::string>{"zero_optimization.offload_param.device cpu"});
+}
+
+TEST_CASE("files are refused by key and line") {
+  CHECK(refusal(replaced(kToml, "seq_len = 8192", "seq_len = long"), "run.toml") ==
+        "run.toml: line 7: training.seq_len is 'long'; give a whole number from 1 to 2147483648");
+  CHECK(refusal(replaced(kToml, "tensor_parallel_degree", "tensor_degree"), "run.toml") ==
+        "run.toml: line 10: parallelism.tensor_degree 2 is not known here");
+  CHECK(refusal(replaced(kToml, "[parallelism]", "[[parallelism]]"), "run.toml") ==
+        "run.toml: line 8: a section is [name]; lists of tables are not read");
+  CHECK(refusal(replaced(kYaml, "'llama2-70b'", "'llama9-1b'"), "run.yml") ==
+        "run.yml: model llama9 1b is not known here; give its config.json as --model");
+  CHECK(refusal(replaced(kNemo, "precision: bf16", "precision: *p"), "run.yaml") ==
+        "run.yaml: line 4: '*p' is not read");
+}
+
+TEST_CASE("more tokens per second than the peak allows are a warning") {
+  const TemporaryFile file("check_test.sh", kScript);
+  const auto words = [&](const std::string& rate) {
+    return run_program(ALPA_TOOL, {"check", file.path(), "--cluster", "dgx-a100", "--time-limit",
+                                   "2", "--measured-tokens-per-second", rate})
+        .text;
+  };
+  CHECK(words("1e12").find("times the peak of 8 devices") != std::string::npos);
+  const std::string text = words("1000");
+  CHECK(text.find("measured    1000 tokens/s, 0.") != text.npos);
+  CHECK(text.find("times the peak") == text.npos);
+}
+
+TEST_CASE("mutated runs of all kinds are read, or refused in a line") {
   std::mt19937 random(7);
   const auto below = [&](std::size_t most) { return static_cast<std::size_t>(random() % most); };
-  int read = 0;
+  const std::pair<std::string, std::string> kinds[] = {
+      {"run.sh", kScript}, {"run.toml", kToml}, {"run.py", kRecipe},
+      {"run.yml", kYaml},  {"run.yaml", kNemo}, {"run.json", replaced(kJson, "\"auto\"", "2")}};
+  int read_runs = 0;
   for (int i = 0; i < 3000; ++i) {
-    std::string script = kScript;
+    const auto& [name, whole] = kinds[i % std::size(kinds)];
+    std::string text = whole;
     for (std::size_t change = 0; change <= below(4); ++change) {
-      const std::size_t at = below(script.size()), count = 1 + below(12);
+      const std::size_t at = below(text.size()), count = 1 + below(12);
       if (below(3) == 0)
-        script.erase(at, count);
+        text.erase(at, count);
       else if (below(2) == 0)
-        script.insert(at, script.substr(below(script.size()), count));
+        text.insert(at, text.substr(below(text.size()), count));
       else
-        script[at] = "0123456789*|()${}\"'\\=-tEL "[below(27)];
+        text[at] = "0123456789*|()[]{}${}\"'\\=:,#-tEL \n"[below(34)];
     }
-    CAPTURE(script);
+    CAPTURE(name);
+    CAPTURE(text);
     try {
-      const plan::MegatronCommand command = plan::read_megatron(script, "run.sh", 0);
-      CHECK(command.rows >= 1);
-      ++read;
+      const Cluster cluster = Cluster::named("dgx-a100", 2);
+      const plan::GivenRun run =
+          plan::read_run({text, name, name == "run.json" ? "llama3 8B" : "", "", 64, 0, cluster});
+      CHECK(run.tensor >= 1);
+      ++read_runs;
     } catch (const Error& error) {
-      const std::string text = error.what();
-      CHECK(text.find('\n') == text.npos);
-      CHECK(text.starts_with("run.sh: "));
+      const std::string words = error.what();
+      CHECK(words.find('\n') == words.npos);
+      CHECK(words.find(name) != words.npos);
     }
   }
-  CHECK(read > 300);
+  CHECK(read_runs > 300);
 }
 
 }  // namespace check_test
