@@ -170,6 +170,17 @@ PlanFlags plan_flags(const Checked& of, const CheckFlags& flags) {
   return own;
 }
 
+Degrees degrees_of(const Checked& of) {
+  const GivenRun& r = of.run;
+  return {.replicas = r.replicas,
+          .shards = of.data > 0 ? of.shards() : 0,
+          .tensor = r.tensor,
+          .pipeline = r.pipeline,
+          .micro_batches = static_cast<int>(r.micro_batches),
+          .shard_use = r.shard_use,
+          .recomputes = r.remat == "all"};
+}
+
 /// The run's own degrees and stages.
 Method method_of(const Checked& of) {
   const GivenRun& r = of.run;
@@ -191,8 +202,7 @@ Method method_of(const Checked& of) {
     }
     method.stages = std::move(manual);
   }
-  const inter_op::GuessedMeshes meshes =
-      meshes_of(of.cluster, r.replicas, of.shards(), r.tensor, r.shard_use);
+  const inter_op::GuessedMeshes meshes = meshes_of(of.cluster, degrees_of(of));
   method.mesh_shape = meshes.shape, method.axis_uses = meshes.axis_uses;
   return method;
 }
@@ -361,8 +371,7 @@ int run_check(const CheckFlags& flags) {
   const Checked of = checked(read_run(source), cluster);
   const GivenRun& r = of.run;
   print("model", parameters_text(r.decoder));
-  print("degrees", degrees_text(r.replicas, of.data > 0 ? of.shards() : 0, r.tensor, r.pipeline,
-                                static_cast<int>(r.micro_batches), r.rows, r.remat == "all"));
+  print("degrees", degrees_text(degrees_of(of), r.rows));
   for (const std::string& mistake : of.mistakes) print("mistake", mistake);
   for (const std::string& warning : of.warnings) print("warning", warning);
   if (!of.mistakes.empty()) {

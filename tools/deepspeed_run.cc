@@ -37,7 +37,8 @@ void read_zero(const Settings& json, GivenRun& run) {
   const std::string stage = json.text("zero_optimization.stage", "0");
   if (stage != "0" && stage != "1" && stage != "2" && stage != "3")
     json.refuse("zero_optimization.stage", "is no stage from 0 to 3");
-  run.shard_use = stage == "3" ? AxisUse::zero3 : stage == "0" ? AxisUse::data : AxisUse::zero2;
+  // What it holds of the sums of gradients follows from its micro-batches (check.cc).
+  run.shard_use = stage == "3" ? AxisUse::zero3 : stage == "0" ? AxisUse::data : AxisUse::zero1;
   for (const char* key : kOffload)
     if (json.text(key, "none") != "none")
       run.unpriced.push_back(std::string(key) + " " + json.text(key));

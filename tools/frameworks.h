@@ -80,25 +80,10 @@ std::string recomputed_text(const Degrees& degrees);
 /// experts if the model `has_experts`, so that no other axis splits them.
 alpa::inter_op::GuessedMeshes meshes_of(const alpa::Cluster& cluster, const Degrees& degrees,
                                         bool has_experts = false);
-inline alpa::inter_op::GuessedMeshes meshes_of(const alpa::Cluster& cluster, int replicas,
-                                               int shards, int tensor, alpa::AxisUse shard_use) {
-  return meshes_of(
-      cluster, {.replicas = replicas, .shards = shards, .tensor = tensor, .shard_use = shard_use});
-}
 
 /// "data 8 (2 copies of 4 shards) x tensor 2 x pipeline 1; 4 micro-batches of 1 row; every layer
 /// recomputed". `rows`: of a micro-batch, on a device that splits the batch.
 std::string degrees_text(const Degrees& degrees, std::int64_t rows);
-inline std::string degrees_text(int replicas, int shards, int tensor, int pipeline,
-                                int micro_batches, std::int64_t rows, bool recomputes) {
-  return degrees_text({.replicas = replicas,
-                       .shards = shards,
-                       .tensor = tensor,
-                       .pipeline = pipeline,
-                       .micro_batches = micro_batches,
-                       .recomputes = recomputes},
-                      rows);
-}
 
 /// The plan, what the framework's restrictions cost beside `unrestricted`, and how to run it.
 std::string framework_text(const Framework& framework, const Subject& subject,

@@ -162,8 +162,8 @@ void read_layout(const Settings& given, GivenRun& run) {
 AxisUse shard_use_of(const Settings& given) {
   const std::string stage = given.text("--zero-stage", "0");  // of Megatron-DeepSpeed
   if (stage == "3") return AxisUse::zero3;
-  return given.has("--use-distributed-optimizer") || stage == "1" || stage == "2" ? AxisUse::zero2
-                                                                                  : AxisUse::data;
+  if (stage == "2") return AxisUse::zero2;
+  return given.has("--use-distributed-optimizer") || stage == "1" ? AxisUse::zero1 : AxisUse::data;
 }
 
 /// A number that a variable of the caller may hold instead; 0: unknown.

@@ -110,7 +110,7 @@ TEST_CASE("no plan of any layers computed again takes less than the bound on all
       const Searches searches(devices);
       const Graph all = graph_of(kAll, micro_batches);
       const double free = searches.bound(all, std::int64_t{1} << 50);
-      for (std::int64_t budget = 24'000; budget < 400'000; budget = budget * 2) {
+      for (std::int64_t budget = 24'000; budget < 400'000; budget = budget * 3 / 2) {
         CAPTURE(devices);
         CAPTURE(micro_batches);
         CAPTURE(budget);
