@@ -176,8 +176,8 @@ Degrees degrees_of(const Checked& of) {
           .shards = of.data > 0 ? of.shards() : 0,
           .tensor = r.tensor,
           .pipeline = r.pipeline,
-          .micro_batches = static_cast<int>(r.micro_batches),
           .shard_use = r.shard_use,
+          .micro_batches = static_cast<int>(r.micro_batches),
           .recomputes = r.remat == "all"};
 }
 

@@ -73,7 +73,8 @@ void check_config(const JsonObject& config) {
 }
 
 Lora lora_of(const JsonObject& config) {
-  return {.rank = config.whole("r", 1, kMostRank),
+  return {.targets = {},
+          .rank = config.whole("r", 1, kMostRank),
           .alpha = config.positive("lora_alpha"),
           .dropout = config.number_or("lora_dropout", 0)};
 }

@@ -2,7 +2,7 @@
 // few bits.
 #include "cases.h"
 #include "reference.h"
-#include "support/few_bits.h"
+#include "tests/support/few_bits.h"
 
 namespace alpa::testing::cases {
 namespace {

@@ -146,7 +146,7 @@ struct RestrictedGraph {
   std::set<int> accumulations;        ///< nodes
   std::vector<bool> optimizer_state;  ///< per value
   std::vector<int> batch;             ///< per node, the factor
-  std::vector<int> tokens, experts;   ///< the same; empty: no axis is for them
+  std::vector<int> tokens = {}, experts = {};  ///< the same; empty: no axis is for them
 };
 
 /// The axes of the batch, experts and tokens of node n, which has this rule.

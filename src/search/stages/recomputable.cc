@@ -75,6 +75,7 @@ RecomputableStep recomputable(const Graph& graph, int devices, const cost::CostM
                        .attributes = {{"kind", std::string(name_of(InputKind::boundary))},
                                       {"dtype", graph.type(value).dtype},
                                       {"shape", graph.type(value).shape}},
+                       .operands = {},
                        .results = {value},
                        .name = name,
                        .layer = node.layer});
