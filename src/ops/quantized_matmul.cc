@@ -47,7 +47,7 @@ Rule quantized_rule(const OpQuery& query) {
   x.push_back({b, e}), y.push_back({n});
   rule.operands = {backward ? y : x, {{n}, {b}, {c}}};
   rule.results = {backward ? x : y};
-  rule.reduced = {backward ? std::vector<Reduced>{{n}, {c}} : std::vector<Reduced>{{b}, {e}, {c}}};
+  rule.reduced = {{{backward ? n : b}}};
   return rule;
 }
 

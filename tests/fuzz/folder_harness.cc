@@ -15,7 +15,7 @@ int fuzz_folder(const std::uint8_t* data, std::size_t size) {
   std::filesystem::create_directories(folder.path());
   write_file(folder.path() + "/config.json", input_text(data, size));
   write_file(folder.path() + "/generation_config.json", input_text(data, size));
-  write_file(folder.path() + "/model.safetensors", "");
+  write_file(folder.path() + "/model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
   accepts([&] { models::read_pretrained(folder.path()); });
   accepts([&] { models::read_pretrained_encoder(folder.path()); });
   return 0;

@@ -122,8 +122,9 @@ TEST_CASE("what is to be generated is checked before the training") {
         "--prompt is empty; give it a value, or leave it out");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--vocabulary", "64"}) ==
         "--prompt has token 84, but --vocabulary is 64; give at least the tokenizer's 256");
-  CHECK(mistake("alpa-gpt", {"--generate", "2", "--tokenizer", "/nowhere"}) ==
-        "/nowhere: has neither tokenizer.json nor vocab.json with merges.txt");
+  CHECK(
+      mistake("alpa-gpt", {"--generate", "2", "--tokenizer", "/nowhere"}) ==
+      "/nowhere: has neither tokenizer.json, nor tokenizer.model, nor vocab.json with merges.txt");
   CHECK(mistake("alpa-gpt", {"--logits", "x.safetensors"}) ==
         "--logits has no effect without --generate");
   CHECK(mistake("alpa-gpt", {"--generate", "2", "--stop", "ab"}) ==

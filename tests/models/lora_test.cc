@@ -86,7 +86,7 @@ struct Plan {
 std::vector<Plan> plans() {
   return {{"one device", Serial{}, 1},
           {"shard on 4", ShardParallel{}, 4},
-          {"ZeRO on 8", Zero3Parallel{}, 8},
+          {"shard on 8", ShardParallel{}, 8},
           {"data on 2", DataParallel{}, 2},
           {"two stages", PipeshardParallel{.num_micro_batches = 2, .stages = UniformStages{2}}, 2}};
 }

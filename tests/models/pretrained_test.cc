@@ -432,7 +432,8 @@ TEST_CASE("a folder without a file, or with a damaged one, is refused before any
   CHECK(without("model.safetensors.index.json") ==
         "has neither model.safetensors nor model.safetensors.index.json; save_pretrained of "
         "transformers writes one of them");
-  CHECK(without("tokenizer.json") == "has neither tokenizer.json nor vocab.json with merges.txt");
+  CHECK(without("tokenizer.json") ==
+        "has neither tokenizer.json, nor tokenizer.model, nor vocab.json with merges.txt");
   const Copy llama("llama");
   write_file(llama.path("config.json"), "{\"model_type\": \"llama\",}");
   CHECK(llama.mistake() ==

@@ -76,7 +76,7 @@ TEST_CASE("scripts are read with their variables, lists and comments") {
   CHECK(command.tensor == 2);
   CHECK(command.layers == std::vector<int>{3, 5});
   CHECK(command.sequence_parallel);
-  CHECK(command.shard_use == AxisUse::zero2);
+  CHECK(command.shard_use == AxisUse::zero1);
   CHECK(command.remat == "none");
   CHECK(command.precision == "bf16_mixed");
 }
@@ -299,7 +299,7 @@ TEST_CASE("NeMo's YAML is read as flags of Megatron-LM") {
   CHECK(run.tensor == 4);
   CHECK(run.virtual_stages == 2);
   CHECK(run.devices == 16);
-  CHECK(run.shard_use == AxisUse::zero2);
+  CHECK(run.shard_use == AxisUse::zero1);
   CHECK(run.gradients_held == 0.5);
   CHECK(run.precision == "bf16_mixed");
   REQUIRE(run.warnings.size() == 1);

@@ -143,9 +143,9 @@ bool follows_split_state(const Node& node, bool updates, const AxisLimits& limit
 /// What a restriction depends on beside its node.
 struct RestrictedGraph {
   const Graph& graph;
-  std::set<int> accumulations;        ///< nodes
-  std::vector<bool> optimizer_state;  ///< per value
-  std::vector<int> batch;             ///< per node, the factor
+  std::set<int> accumulations;                 ///< nodes
+  std::vector<bool> optimizer_state;           ///< per value
+  std::vector<int> batch;                      ///< per node, the factor
   std::vector<int> tokens = {}, experts = {};  ///< the same; empty: no axis is for them
 };
 
