@@ -20,7 +20,7 @@ struct LaunchHooks {
 /// Set before other threads start.
 LaunchHooks& launch_hooks();
 
-/// Of several processes of a launch one writes.
+/// True in the one process of a launch that writes files.
 inline bool writes_files() {
   const auto writes = launch_hooks().writes_files;
   return !writes || writes();

@@ -46,7 +46,7 @@ struct TokenizerTables {
   std::optional<WordPieces> word_pieces = {};
   std::optional<Unigram> unigram = {};
   std::vector<WordPattern> patterns;  ///< of words (`for_each_word`)
-  /// Of a text, or of what is behind an added token (not `first`); empty: it stays.
+  /// Normal form of a text, or of what is behind an added token (not `first`); empty: it stays.
   std::function<std::string(std::string_view, bool first)> normal_form;
   bool spaced = false;  ///< texts begin with a space that the text of the first token lacks
   std::array<AddedTokens, 2> added;          ///< those of the second are found in what is left

@@ -8,7 +8,7 @@
 
 namespace alpa {
 
-/// What of a text BERT's models do not see.
+/// Differences between texts that BERT's models do not see.
 struct BertText {
   bool clean = true;                   ///< no control characters; all white space is spaces
   bool chinese = true;                 ///< Chinese characters are words of their own

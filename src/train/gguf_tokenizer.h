@@ -5,7 +5,7 @@
 
 namespace alpa {
 
-/// Whether the file's tokenizer is "llama", SentencePiece's, which has no tokenizer.json.
+/// True if the file's tokenizer is "llama", SentencePiece's, which has no tokenizer.json.
 bool has_sentence_pieces(const GgufFile& file);
 
 /// The file's tokenizer as tokenizer.json has it. Throws Error naming file, key and mistake, also

@@ -28,8 +28,8 @@ class Tokenizer {
   /// added tokens, and tokens around a text. Text that comes back from word pieces has single
   /// spaces between words. Throws Error naming file, place and mistake, also for what alpa lacks.
   static Tokenizer hugging_face(const std::string& path);
-  /// Of the folder's tokenizer.json, else of SentencePiece's tokenizer.model (Kudo & Richardson
-  /// 2018: byte pairs, or a unigram model), else of its vocab.json and merges.txt. Also of a GGUF
+  /// Reads the folder's tokenizer.json, else SentencePiece's tokenizer.model (Kudo & Richardson
+  /// 2018: byte pairs, or a unigram model), else its vocab.json and merges.txt; or a GGUF
   /// file. Throws Error if it has none, and as the functions above.
   static Tokenizer of_folder(const std::string& folder);
 

@@ -42,7 +42,7 @@ struct LatentSizes {
   std::int64_t plain = 0, turned = 0;  ///< of queries and keys, without and with rotary positions
   std::int64_t values = 0;             ///< at most plain + turned
 
-  /// Of queries and keys.
+  /// Width of queries and keys.
   std::int64_t width() const { return plain + turned; }
 };
 

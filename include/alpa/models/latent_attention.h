@@ -10,7 +10,7 @@ namespace alpa::models {
 /// of a head has rotary positions, which the keys of all heads share.
 class LatentAttention {
  public:
-  /// That of a decoder whose `variant.latent` has a `key_rank`.
+  /// The attention of a decoder whose `variant.latent` has a `key_rank`.
   explicit LatentAttention(const DecoderOptions& o)
       : latent_(o.variant.latent),
         heads_(o.heads),
