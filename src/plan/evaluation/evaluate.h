@@ -3,6 +3,7 @@
 /// rematerialised layers take and free.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,10 @@ struct CountedBytes {
 /// Counted as values are live, without what lowering adds: padding, scratch, gaps, messages.
 CountedBytes counted_bytes(const ShardingPlan& plan, const GraphFacts& facts);
 CountedBytes counted_bytes(const ShardingPlan& plan, const Graph& graph);
+
+/// Results of nodes computed again that gradients read, each once: a view is the value whose memory
+/// it is. Without what a loop keeps nothing of.
+std::set<int> recomputed_values(const GraphFacts& facts);
 
 /// Per layer that is computed again, by number. Seconds: of the nodes that do so, with reshardings
 /// of their results and those that only they read. Bytes: of the results that gradients read, which

@@ -30,8 +30,9 @@ int stored(const Graph& graph, int value) {
   return value;
 }
 
-/// Results of nodes computed again that others read, each once.
-std::set<int> read_by_gradients(const GraphFacts& facts) {
+}  // namespace
+
+std::set<int> recomputed_values(const GraphFacts& facts) {
   const Graph& graph = facts.graph;
   std::set<int> values;
   for (const Node& node : graph.nodes)
@@ -42,8 +43,6 @@ std::set<int> read_by_gradients(const GraphFacts& facts) {
     }
   return values;
 }
-
-}  // namespace
 
 std::vector<RecomputedLayer> price_recomputed(const ShardingPlan& plan, const Graph& graph,
                                               const cost::CostModel& model) {
@@ -69,7 +68,7 @@ std::vector<RecomputedLayer> price_recomputed(const ShardingPlan& plan, const Gr
     else if (only_again(graph, reshard))
       layers[graph.nodes[reshard.uses.front().index].remat].seconds += seconds.reshards[r];
   }
-  for (int value : read_by_gradients(facts))
+  for (int value : recomputed_values(facts))
     layers[graph.producer(value).remat].bytes +=
         shard_bytes(graph.type(value), plan.specs[value], plan.mesh);
   std::vector<RecomputedLayer> result;

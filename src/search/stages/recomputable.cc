@@ -7,19 +7,13 @@
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
-#include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/stages.h"
+#include "src/plan/evaluation/evaluate.h"
 #include "src/plan/facts/graph_facts.h"
 
 namespace alpa::inter_op {
 namespace {
-
-/// The value whose memory `value` is.
-int stored(const Graph& graph, int value) {
-  while (graph.producer(value).op->alias) value = graph.producer(value).operands[0];
-  return value;
-}
 
 /// Results of nodes that are computed again, which other nodes read.
 std::set<int> read_by_gradients(const Graph& graph) {
@@ -42,16 +36,11 @@ RecomputableBytes bytes_of(const Graph& graph, const std::set<int>& read, int de
               .shared;
   RecomputableBytes result{.of_layers = std::vector<double>(num_layers(graph), 0),
                            .seconds_per_byte = kInfinity};
-  std::set<int> counted;
-  for (const int value : read) {
-    const auto bytes = static_cast<double>(graph.type(value).bytes());
-    most[graph.producer(value).remat] += bytes;
-    // A loop may keep nothing of it. Views share their memory.
-    const int kept = stored(graph, value), producer = graph.values[kept].producer;
-    if (graph.nodes[producer].again && !facts.classes.share_of(producer).vanishes &&
-        counted.insert(kept).second)
-      result.of_layers[std::max(graph.nodes[producer].layer, 0)] += bytes;
-  }
+  for (const int value : read)
+    most[graph.producer(value).remat] += static_cast<double>(graph.type(value).bytes());
+  for (const int value : intra_op::recomputed_values(facts))
+    result.of_layers[std::max(graph.producer(value).layer, 0)] +=
+        static_cast<double>(graph.type(value).bytes());
   for (const auto& [layer, bytes] : most)
     result.seconds_per_byte = std::min(result.seconds_per_byte, seconds[layer] / bytes);
   return result;
