@@ -342,6 +342,13 @@ bool VariantChoice::has_passed(double share_of_time) const {
   return method_.watch.work.seconds() > share_of_time * method_.work_limit || method_.is_over();
 }
 
+/// True while there is time for first plans (PlanningTime::rest_for_first_plan).
+bool VariantChoice::may_plan_first() const {
+  const std::atomic<bool>* stop = method_.options.stop;
+  return method_.watch.work.seconds() < method_.work_limit && !(stop && *stop) &&
+         method_.watch.clock.seconds() < intra_op::kFirstPlanLimit * method_.clock_limit;
+}
+
 /// Variants with the best guesses, as many as are planned at once, of those that may be better than
 /// the best stages so far: guesses times `ratio` are what stages take.
 std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
@@ -373,7 +380,8 @@ void VariantChoice::plan_guesses() {
       const inter_op::StageGuess guess = next[at]->guesses.back();
       next[at]->guesses.pop_back();
       try {
-        ratios[at] = next[at]->planner->search(budget_).plan_equal(guess.stages) / guess.seconds;
+        StageSearch& search = next[at]->planner->search(budget_);
+        ratios[at] = search.plan_equal(guess.stages, !all_traced_) / guess.seconds;
       } catch (const Error&) {
         failures[at] = std::current_exception();
       }
@@ -385,13 +393,33 @@ void VariantChoice::plan_guesses() {
         drop(*next[at]);
       }
     tell();
-  } while (!all_traced_ && !has_passed(tuning.guess_share));
+  } while (!all_traced_ && (best_so_far() ? !has_passed(tuning.guess_share) : may_plan_first()));
+}
+
+/// What has first plans: the best variants, if there is time.
+void VariantChoice::plan_best_again() {
+  const auto& tuning = kCompileTuning.micro_batches;
+  std::vector<PlannedVariant*> best;
+  for (PlannedVariant& variant : variants_)
+    if (variant.best_seconds() < kInfinity) best.push_back(&variant);
+  std::ranges::stable_sort(best, {}, [](const PlannedVariant* v) { return v->best_seconds(); });
+  best.resize(std::min(best.size(), tuning.searches_at_once));
+  if (has_passed(tuning.guess_share)) return;
+  ThreadTeam team(usable_cores());
+  parallel_work(team, std::ssize(best), [&](std::int64_t at) {
+    try {
+      best[at]->planner->search(budget_).plan_best_again();
+    } catch (const Error&) {  // the first plans stay
+    }
+  });
+  tell();
 }
 
 void VariantChoice::race() {
   // Of a large step few variants are searched: where one was dropped, the next best guess may win.
   if (!has_begun_ || (!all_traced_ && !has_passed(1))) plan_guesses();
   if (!std::exchange(has_begun_, true)) {
+    plan_best_again();
     prove(kCompileTuning.micro_batches.proof_share);
     begin_searches();
   }

@@ -61,6 +61,7 @@ class VariantChoice {
   void begin_searches();
   std::vector<PlannedVariant*> best_guesses(double ratio);
   void plan_guesses();
+  void plan_best_again();
   bool may_search(const PlannedVariant& variant) const;
   void note_failure();
   std::string proven_failure() const;
@@ -72,6 +73,7 @@ class VariantChoice {
   PlannedVariant* most_promising(const std::vector<PlannedVariant*>& taken);
   PlannedVariant* best_so_far();  ///< null: none has stages
   bool has_passed(double share_of_time) const;
+  bool may_plan_first() const;
   bool is_stuck() const;
   void tell();
 

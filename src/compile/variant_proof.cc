@@ -25,6 +25,8 @@ struct VariantProof::Number {
   explicit Number(const StepVariant& of) : variant(of) {}
 
   void begin(const MethodOptions& of_all, const Cluster& cluster, std::int64_t budget) {
+    is_over = of_all.is_over();
+    if (is_over) return;
     method = method_of(variant, of_all);
     const PlanningWatch tracing;
     try {

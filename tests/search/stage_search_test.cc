@@ -193,6 +193,23 @@ TEST_CASE("stages that were planned beside the best ones are there to fall back 
   CHECK(other->plans.size() == other->partition.stages.size());
 }
 
+TEST_CASE("first plans of equal stages take little more than the best, and can be planned again") {
+  const Case c(graph_of("gpt", 6), slow_links(2));
+  StageSearchSpace question = c.question();
+  const int half = num_layers(c.graph) / 2;
+  question.templates = {{{{0, half - 1, {1, c.cluster.devices_per_host}},
+                          {half, num_layers(c.graph) - 1, {1, c.cluster.devices_per_host}}}}};
+  StageSearch thorough(question, c.planning), quick(question, c.planning);
+  const double best = thorough.plan_equal(2), first = quick.plan_equal(2, true);
+  REQUIRE(best < kInfinity);
+  CHECK(first >= best * (1 - 1e-9));
+  CHECK(first <= 1.05 * best);
+  CHECK(quick.best_seconds() == first);
+  CHECK(quick.bound() == 0);  // first plans prove nothing
+  quick.plan_best_again();
+  CHECK(quick.best_seconds() == doctest::Approx(best).epsilon(1e-9));
+}
+
 TEST_CASE("where the host launches slower than devices compute, stages share the launches evenly") {
   Cluster cluster = slow_links(1);
   cluster.software.operator_seconds = 1;

@@ -209,6 +209,7 @@ struct AutoSharding::Impl {
     if (has_hardly_time())  // a template is the surer plan
       for (MeshSearch* search : by_bound()) search_templates(*search, 1);
     for (MeshSearch* search : by_bound()) look_at_repeated(*search);
+    if (options.limits.first_plan && best(options.memory_budget_bytes) != nullptr) return;
     // Bounds of a stage's meshes are known: without a budget there is nothing left to find.
     if (exceeds_budget() && !options.part.mesh_bounds.empty()) return;
     for (MeshSearch* search : by_best()) look_at(*search);
@@ -412,7 +413,7 @@ struct AutoSharding::Impl {
         error.least_bytes = least_bytes;
         throw;
       }
-    improve_within(budget);
+    if (!options.limits.first_plan) improve_within(budget);
   }
 
   /// A plan within a budget that is proven to be this close to the best one is good enough.
@@ -469,6 +470,8 @@ ShardingPlan AutoSharding::plan(std::optional<std::int64_t> memory_budget_bytes)
 void AutoSharding::end_within(double seconds) { impl_->time.end_within(seconds); }
 
 bool AutoSharding::is_over() const { return impl_->time.is_over(); }
+
+double AutoSharding::work_left() const { return impl_->time.left(); }
 
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
                         const AutoShardOptions& options, PlanningCache* cache) {

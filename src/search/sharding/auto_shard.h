@@ -52,6 +52,7 @@ class AutoSharding {
 
   /// True if the time limit has passed, or the search was stopped.
   bool is_over() const;
+  double work_left() const;  ///< in seconds, until the search ends
 
  private:
   struct Impl;

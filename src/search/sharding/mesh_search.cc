@@ -247,6 +247,7 @@ void MeshSearch::make_templates() {
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   if (best(budget) == nullptr && !time_.is_over()) search_repeated(each, budget);
+  if (options_.limits.first_plan && best(budget) != nullptr) return;
   const bool easy = templates_.empty();  // without a budget
   const double known = seconds_of(best(budget));
   // where another mesh has the best plan, the whole mostly proves that none here is cheaper

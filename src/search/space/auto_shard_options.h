@@ -80,6 +80,9 @@ struct SearchLimits {
   double effort = 1;
   /// Rounds end, too, when the last one closed less than this share of the gap. 0: they do not.
   double least_gain = 0;
+  /// The search ends with the first plan that keeps the budget: where layers repeat, with a plan of
+  /// repeated layers, which is near the best one and takes a tenth of its work.
+  bool first_plan = false;
   /// Once there is a plan, only cheaper ones than this matter: the search ends when none is left.
   double cutoff_seconds = kInfinity;
   /// Beyond either limit: what a plan needs at least is not begun after these. On the clock, time

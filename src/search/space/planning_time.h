@@ -10,6 +10,9 @@
 
 namespace alpa::intra_op {
 
+/// Limit on the clock for a first plan, as a multiple of the usual one.
+inline constexpr double kFirstPlanLimit = 3;
+
 /// The end of a search that begins now: after so much work, or, whatever its work, when the clock
 /// says so or it is told to stop.
 class PlanningTime {
@@ -44,7 +47,24 @@ class PlanningTime {
     return rest;
   }
 
+  /// The same for a first plan, without which the search would have been for nothing: where other
+  /// programs have the processor, the clock may go on for longer.
+  SearchLimits rest_for_first_plan() const {
+    SearchLimits longer = rest();
+    longer.clock_seconds = first_plan_left();
+    longer.seconds =
+        longer.clock_seconds > 0 ? std::max(0.0, limits_.seconds - work_.seconds()) : 0;
+    return longer;
+  }
+  bool is_over_for_first_plan() const {
+    return first_plan_left() <= 0 || work_.seconds() >= limits_.seconds + limits_.overtime_seconds;
+  }
+
  private:
+  double first_plan_left() const {
+    return is_stopped() ? 0 : std::max(0.0, kFirstPlanLimit * limits_.clock_seconds - elapsed());
+  }
+
   /// Behind the limits, and before them all that is allowed.
   double overtime_left() const {
     constexpr double kWork = 3;  // in as many seconds: a plan needs them on a slow machine, too

@@ -135,8 +135,8 @@ void RangeCosts::rule_out_what_cannot_fit() {
   }
 }
 
-const RangeCosts::Plan* RangeCosts::plan_of(const Planned& planned, int in_flight) {
-  for (const Plan& plan : planned.plans)
+const RangeCosts::Plan* RangeCosts::plan_of(const std::vector<Plan>& plans, int in_flight) {
+  for (const Plan& plan : plans)
     if (plan.most_in_flight >= in_flight) return &plan;
   return nullptr;
 }
@@ -170,7 +170,7 @@ double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
   if (of.plans.empty()) return bound_of(query);
   const double proven = proven_of(of, query);
   if (ask == Ask::proven) return proven;
-  const Plan* plan = plan_of(of, query.in_flight);
+  const Plan* plan = plan_of(of.plans, query.in_flight);
   if (plan == &of.plans.front() || of.plans.size() == 1) return proven;
   return std::max(proven, (plan ? plan : &of.plans.back())->seconds);
 }
@@ -394,22 +394,23 @@ std::function<double()> RangeCosts::question_of(const BoundOf& of, const Relaxed
 
 /// A range by itself, and the search for its plans: without a budget, then within one.
 struct RangeCosts::PlannedRange {
-  PlannedRange(const RangeCosts& costs, const RangeQuery& query, double cutoff_seconds,
+  PlannedRange(const RangeCosts& costs, const RangeQuery& query, const Effort& effort,
                const std::vector<double>& bounds)
       : stage(costs.ranges_.graph_of(costs.ranges_.example(query.range))),
         search(stage.graph,
                {costs.meshes_.begin() + costs.first_mesh_[query.part],
                 costs.meshes_.begin() + costs.first_mesh_[query.part + 1]},
-               costs.planning_.model, options_of(costs, stage, query, cutoff_seconds, bounds),
+               costs.planning_.model, options_of(costs, stage, query, effort, bounds),
                &costs.planning_.cache) {}
 
   static intra_op::AutoShardOptions options_of(const RangeCosts& costs,
                                                const inter_op::RangeGraph& stage,
-                                               const RangeQuery& query, double cutoff_seconds,
+                                               const RangeQuery& query, const Effort& effort,
                                                const std::vector<double>& bounds) {
     intra_op::AutoShardOptions options = costs.planning_.options;
-    options.limits = costs.time_.rest();
-    options.limits.cutoff_seconds = cutoff_seconds;
+    options.limits = effort.first_plan ? costs.time_.rest_for_first_plan() : costs.time_.rest();
+    options.limits.cutoff_seconds = effort.cutoff_seconds;
+    options.limits.first_plan = effort.first_plan;
     options.part.in_flight = query.in_flight;
     options.memory_budget_bytes = costs.budget_;
     options.part.boundary_batch_dims = stage.batch_dims;
@@ -421,18 +422,20 @@ struct RangeCosts::PlannedRange {
   intra_op::AutoSharding search;
 };
 
-bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double memory_share) {
+bool RangeCosts::plan(const RangeQuery& query, const Effort& effort) {
   Planned& of = planned(query);
-  if (query.in_flight >= of.none_from || plan_of(of, query.in_flight)) return false;
-  if (time_.is_long_over()) return false;
-  PlannedRange range(*this, query, cutoff_seconds, mesh_bounds(query));
+  if (query.in_flight >= of.none_from || plan_of(of.plans, query.in_flight)) return false;
+  std::vector<Plan>& plans = effort.first_plan ? of.first_plans : of.plans;
+  if (plan_of(plans, query.in_flight)) return false;
+  if (effort.first_plan ? time_.is_over_for_first_plan() : time_.is_long_over()) return false;
+  PlannedRange range(*this, query, effort, mesh_bounds(query));
   try {
-    if (of.plans.empty()) {
-      add_plan(query, 0, range, range.search.plan());
-      if (plan_of(of, query.in_flight)) return true;
+    if (plans.empty()) {
+      add_plan(plans, 0, range, range.search.plan());
+      if (plan_of(plans, query.in_flight)) return true;
     }
-    range.search.end_within(time_.left() * memory_share);
-    add_plan(query, query.in_flight, range, range.search.plan(budget_));
+    range.search.end_within(range.search.work_left() * effort.memory_share);
+    add_plan(plans, query.in_flight, range, range.search.plan(budget_));
   } catch (const intra_op::OverBudget& error) {
     of.none_from = query.in_flight;
     of.none_proven = error.why == intra_op::NoPlan::proven && error.least_bytes > budget_;
@@ -441,7 +444,7 @@ bool RangeCosts::plan(const RangeQuery& query, double cutoff_seconds, double mem
   return true;
 }
 
-void RangeCosts::add_plan(const RangeQuery& query, int planned_for, const PlannedRange& range,
+void RangeCosts::add_plan(std::vector<Plan>& plans, int planned_for, const PlannedRange& range,
                           ShardingPlan plan) {
   const Graph& graph = range.stage.graph;
   const intra_op::CountedBytes bytes = intra_op::counted_bytes(plan, graph);
@@ -451,14 +454,17 @@ void RangeCosts::add_plan(const RangeQuery& query, int planned_for, const Planne
   double seconds = plan.cost.objective_seconds / graph_.num_micro_batches;
   if (planning_.model.software.operator_seconds > 0)  // which the objective leaves out
     seconds = parts.forward + parts.backward + parts.apply / graph_.num_micro_batches;
-  planned(query).plans.push_back(
+  plans.push_back(
       {planned_for, plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, parts,
        std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
 }
 
 const RangeCosts::Plan* RangeCosts::fitting_plan(const RangeQuery& query) {
   const Planned& of = planned(query);
-  return query.in_flight < of.none_from ? plan_of(of, query.in_flight) : nullptr;
+  if (query.in_flight >= of.none_from) return nullptr;
+  const Plan* plan = plan_of(of.plans, query.in_flight);
+  const Plan* first = plan_of(of.first_plans, query.in_flight);
+  return !plan || (first && first->seconds < plan->seconds) ? first : plan;
 }
 
 std::shared_ptr<const RangePlan> RangeCosts::found_plan(const RangeQuery& query) {

@@ -21,6 +21,7 @@
 #include "src/search/stages/layer_ranges.h"
 #include "src/search/stages/plan_stage.h"
 #include "src/search/stages/recomputable.h"
+#include "src/search/tuning.h"
 
 namespace alpa {
 
@@ -82,10 +83,17 @@ class RangeCosts {
   /// False: there is no step left, or time is over.
   bool bound(const std::vector<RangeQuery>& queries);
 
-  /// Plans the range on all logical meshes of the part; only plans of less seconds of a step than
-  /// the cutoff matter. If the best one has too much memory, others are sought for this share of
-  /// the time left: to find out that there are none may take any time. False: it is planned.
-  bool plan(const RangeQuery& query, double cutoff_seconds, double memory_share);
+  /// How well a range is planned.
+  struct Effort {
+    double cutoff_seconds = kInfinity;  ///< only plans of less seconds of a step matter
+    /// If the best plan has too much memory, others are sought for this share of the time left: to
+    /// find out that there are none may take any time.
+    double memory_share = search::kTuning.stage_search.memory_share;
+    bool first_plan = false;  ///< SearchLimits::first_plan; it can be planned better later
+  };
+
+  /// Plans the range on all logical meshes of the part. False: it is planned.
+  bool plan(const RangeQuery& query, const Effort& effort);
 
   /// Seconds of a micro-batch under the best plan, with its share of what runs once per step;
   /// infinite: no plan fits the memory. The range must have been planned.
@@ -124,7 +132,8 @@ class RangeCosts {
   };
   /// A range on a part of the cluster, on the best of its logical meshes.
   struct Planned {
-    std::vector<Plan> plans;  ///< with more and more micro-batches in flight
+    std::vector<Plan> plans;        ///< with more and more micro-batches in flight
+    std::vector<Plan> first_plans;  ///< likewise, Effort::first_plan: no bound is made of them
     int none_from = std::numeric_limits<int>::max();  ///< micro-batches in flight
     bool none_proven = false;  ///< nothing fits from there on, whatever the plan is
   };
@@ -139,7 +148,7 @@ class RangeCosts {
   Planned& planned(const RangeQuery& query) {
     return planned_[query.range * parts_.size() + query.part];
   }
-  static const Plan* plan_of(const Planned& planned, int in_flight);
+  static const Plan* plan_of(const std::vector<Plan>& plans, int in_flight);
   double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);
   double bound_of(const RangeQuery& query);
@@ -177,7 +186,7 @@ class RangeCosts {
   double relaxed_bound(const BoundOf& of);
   std::function<double()> question_of(const BoundOf& of, const Relaxed& relaxed) const;
   struct PlannedRange;
-  void add_plan(const RangeQuery& query, int planned_for, const PlannedRange& range,
+  void add_plan(std::vector<Plan>& plans, int planned_for, const PlannedRange& range,
                 ShardingPlan plan);
 
   const Graph& graph_;

@@ -19,9 +19,11 @@ bool are_equal(const FoundStages& a, const inter_op::StagePartition& partition, 
   return a.schedule == schedule && inter_op::have_equal_cuts(a.partition, partition);
 }
 
+/// Those that need not be planned again.
 std::vector<inter_op::StagePartition> partitions_of(const std::vector<FoundStages>& stages) {
   std::vector<inter_op::StagePartition> partitions;
-  for (const FoundStages& of : stages) partitions.push_back(of.partition);
+  for (const FoundStages& of : stages)
+    if (!of.has_first_plans) partitions.push_back(of.partition);
   return partitions;
 }
 
@@ -79,7 +81,9 @@ struct StageSearch::Impl {
     LeastStages least = least_stages(costs, goal);
     if (bounds_schedules_ && !costs_.is_memory_bound()) bound_ = std::max(bound_, least.seconds);
     tell();
-    if (planned_before(least.stages, 0)) least = least_stages(costs, goal, partitions_of(planned_));
+    const FoundStages* before = planned_before(least.stages, 0);
+    if (before && !before->has_first_plans)
+      least = least_stages(costs, goal, partitions_of(planned_));
     is_complete_ = least.seconds >= goal;
     if (is_complete_) return false;
     if (!std::exchange(has_begun_, true)) return true;  // other searches may have lower bounds
@@ -227,8 +231,9 @@ struct StageSearch::Impl {
     consider(question_.templates[number]);
   }
 
-  double plan_equal(int stages) {
-    memory_share_ = search::kTuning.stage_search.memory_share_of_equal;
+  double plan_equal(int stages, bool first_plans) {
+    effort_ = {.memory_share = search::kTuning.stage_search.memory_share_of_equal,
+               .first_plan = first_plans};
     double seconds = kInfinity;
     for (std::size_t t = 0; t < question_.templates.size(); ++t) {
       const inter_op::StagePartition& partition = question_.templates[t];
@@ -238,8 +243,12 @@ struct StageSearch::Impl {
         if (const FoundStages* found = planned_before(partition, schedule))
           seconds = std::min(seconds, found->seconds);
     }
-    memory_share_ = search::kTuning.stage_search.memory_share;
+    effort_ = {};
     return seconds;
+  }
+
+  void plan_best_again() {
+    if (best_ && best_->has_first_plans) consider(inter_op::StagePartition(best_->partition));
   }
 
   double best_seconds() const { return best_ ? best_->seconds : kInfinity; }
@@ -311,21 +320,28 @@ struct StageSearch::Impl {
 
   bool consider(const inter_op::StagePartition& partition, int schedule, double cutoff) {
     const std::vector<RangeQuery> queries = queries_of(partition, schedule);
-    const double cutoff_of_range = queries.size() == 1 ? enough(cutoff) : kInfinity;
-    constexpr double kShare = search::kTuning.stage_search.memory_share;
+    RangeCosts::Effort effort = effort_;
+    if (queries.size() == 1) effort.cutoff_seconds = enough(cutoff);
+    if (schedule != 0) effort.memory_share = search::kTuning.stage_search.memory_share;
     bool any = false, all_fit = true;
     for (const RangeQuery& query : queries) {
-      any |= costs_.plan(query, cutoff_of_range, schedule == 0 ? memory_share_ : kShare);
+      any |= costs_.plan(query, effort);
       all_fit = costs_.planned_seconds(query) < kInfinity;
       if (!all_fit) break;
     }
     const double seconds = all_fit ? played(partition, schedule, schedule) : kInfinity;
-    if (FoundStages* before = planned_before(partition, schedule))
+    const FoundStages found{.partition = partition,
+                            .schedule = schedule,
+                            .seconds = seconds,
+                            .has_first_plans = effort.first_plan};
+    if (FoundStages* before = planned_before(partition, schedule)) {
       before->seconds = std::min(before->seconds, seconds);
-    else if (any |= all_fit; all_fit)
-      planned_.push_back({partition, schedule, seconds});
+      before->has_first_plans &= effort.first_plan;
+    } else if (any |= all_fit; all_fit) {
+      planned_.push_back(found);
+    }
     if (seconds < best_seconds()) {
-      best_ = FoundStages{partition, schedule, seconds};
+      best_ = found;
       tell();
     }
     return any;
@@ -378,8 +394,7 @@ struct StageSearch::Impl {
   const bool bounds_schedules_ = question_.cluster.software.gradient_overlap <= 0 ||
                                  question_.cluster.software.gradient_overlap >= 1;
   double bound_ = 0;
-  /// Of the time left, for one range whose best plan has too much memory.
-  double memory_share_ = search::kTuning.stage_search.memory_share;
+  RangeCosts::Effort effort_;  ///< of the next ranges
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
   bool has_begun_ = false, is_complete_ = false;
   std::optional<FoundStages> best_;
@@ -393,7 +408,10 @@ StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& plann
 StageSearch::~StageSearch() = default;
 
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
-double StageSearch::plan_equal(int stages) { return impl_->plan_equal(stages); }
+double StageSearch::plan_equal(int stages, bool first_plans) {
+  return impl_->plan_equal(stages, first_plans);
+}
+void StageSearch::plan_best_again() { impl_->plan_best_again(); }
 double StageSearch::bound() const { return impl_->bound_; }
 bool StageSearch::prove(double enough) { return impl_->prove(enough); }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }

@@ -37,6 +37,7 @@ struct FoundStages {
   /// True if the search ended by itself: no other stages are expected to take less, up to the
   /// options' relative gap.
   bool is_complete = false;
+  bool has_first_plans = false;  ///< RangeCosts::Effort::first_plan
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
 };
@@ -57,9 +58,12 @@ class StageSearch {
   /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
   bool improve(double cutoff_seconds = kInfinity);
 
-  /// Plans the template of so many stages, if there is one, as stages to compare others with.
-  /// Returns its seconds; infinite: it does not fit.
-  double plan_equal(int stages);
+  /// Plans the template of so many stages, if there is one, as stages to compare others with: with
+  /// first plans (RangeCosts::Effort) if `first_plans`. Returns its seconds; infinite: it does not
+  /// fit.
+  double plan_equal(int stages, bool first_plans = false);
+  /// Plans the best stages anew if they have first plans.
+  void plan_best_again();
 
   /// Lower bound on the seconds so far; none where memory made plans slower.
   double bound() const;
