@@ -62,6 +62,8 @@ struct CompileTuning {
     /// Share of the work for bounds on all variants of a large step, before the searches and again
     /// behind them.
     double proof_share = 0.12;
+    /// They begin if the clock leaves so many times what tracing the variants took.
+    double tracings_of_proof = 1.5;
     /// Nodes up to which a large step is traced for these bounds, once per number.
     std::size_t proof_nodes = 20'000;
     /// Share of the work to choose a number and whether layers are computed again. The rest finds

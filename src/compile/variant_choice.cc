@@ -174,7 +174,9 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
       cluster_(cluster),
       budget_(budget),
       proof_(variants, method, cluster, budget) {
+  const Stopwatch tracing;
   trace(variants);
+  tracing_seconds_ = tracing.seconds();
 }
 
 void VariantChoice::trace(const std::vector<StepVariant>& variants) {
@@ -232,19 +234,26 @@ void VariantChoice::begin_searches() {
   });
 }
 
-/// When time is over, only what fits if anything does: the last one, unless another has a plan.
+/// When time is over, only what fits if anything does: the last one, unless another has a plan. No
+/// search of a large step begins late.
 bool VariantChoice::may_search(const PlannedVariant& variant) const {
   if (variant.planner->has_begun()) return true;
   const bool none = std::ranges::none_of(
       variants_, [](const PlannedVariant& v) { return v.best_seconds() < kInfinity; });
-  return none ? &variant == &variants_.back() || !has_passed(1) : !variant.planner->is_over();
+  return none ? &variant == &variants_.back() || !has_passed(1)
+              : !variant.planner->is_over() &&
+                    (all_traced_ || !has_passed(kCompileTuning.micro_batches.guess_share));
 }
 
 /// What no variant of a large step takes less than, most of which are not searched: for so much
 /// more work. Searches that find nothing better are closed.
 void VariantChoice::prove(double share_of_work) {
   if (all_traced_ || !best_so_far() || has_passed(1)) return;
-  if (variants_.back().graph.nodes.size() > kCompileTuning.micro_batches.proof_nodes) return;
+  const auto& tuning = kCompileTuning.micro_batches;
+  if (variants_.back().graph.nodes.size() > tuning.proof_nodes) return;
+  // It begins by tracing every number, which the clock must have room for.
+  const double left = method_.clock_limit - method_.watch.clock.seconds();
+  if (!proof_.has_begun() && left < tuning.tracings_of_proof * tracing_seconds_) return;
   const double enough = (1 - method_.options.relative_gap) * best_so_far()->best_seconds();
   proof_.raise(enough, share_of_work * method_.work_limit);
   bound_of_all_ = std::max(bound_of_all_, proof_.bound());
@@ -381,7 +390,9 @@ void VariantChoice::plan_guesses() {
       next[at]->guesses.pop_back();
       try {
         StageSearch& search = next[at]->planner->search(budget_);
-        ratios[at] = search.plan_equal(guess.stages, !all_traced_) / guess.seconds;
+        const double seconds = search.plan_equal(guess.stages, all_traced_ ? nullptr : &any_plan_);
+        if (seconds < kInfinity) any_plan_ = true;
+        ratios[at] = seconds / guess.seconds;
       } catch (const Error&) {
         failures[at] = std::current_exception();
       }

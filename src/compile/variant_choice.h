@@ -3,6 +3,7 @@
 /// whether its layers are computed again. The searches of all variants take turns: the one with the
 /// least bound goes on, until no bound is below the best stages of any variant. So most are ruled
 /// out by bounds alone.
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -82,12 +83,14 @@ class VariantChoice {
   const std::int64_t budget_;
   std::deque<PlannedVariant> variants_;
   bool has_begun_ = false;
-  double longest_turn_ = 0;  ///< of a search, in seconds of work
+  std::atomic<bool> any_plan_ = false;  ///< of any variant
+  double longest_turn_ = 0;             ///< of a search, in seconds of work
   double best_seconds_ = kInfinity;
-  double best_found_at_ = 0;  ///< seconds of work since planning began
-  bool all_traced_ = true;    ///< and their searches begun
-  double bound_of_all_ = 0;   ///< of every variant, in seconds
-  VariantProof proof_;        ///< of a large step
+  double best_found_at_ = 0;    ///< seconds of work since planning began
+  bool all_traced_ = true;      ///< and their searches begun
+  double bound_of_all_ = 0;     ///< of every variant, in seconds
+  VariantProof proof_;          ///< of a large step
+  double tracing_seconds_ = 0;  ///< on the clock, of all variants
   std::exception_ptr first_failure_;
   intra_op::NoPlan why_ = intra_op::NoPlan::proven;  ///< of all failures together
 };

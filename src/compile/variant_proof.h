@@ -20,6 +20,7 @@ class VariantProof {
 
   /// Raises the least bound of all, up to `enough`, for so many seconds of work.
   void raise(double enough, double work_seconds);
+  bool has_begun() const { return !numbers_.empty(); }
   /// Seconds that no variant takes less than, and none with so many micro-batches.
   double bound() const;
   double bound_of(int num_micro_batches) const;

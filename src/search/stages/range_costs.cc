@@ -408,7 +408,7 @@ struct RangeCosts::PlannedRange {
                                                const RangeQuery& query, const Effort& effort,
                                                const std::vector<double>& bounds) {
     intra_op::AutoShardOptions options = costs.planning_.options;
-    options.limits = effort.first_plan ? costs.time_.rest_for_first_plan() : costs.time_.rest();
+    options.limits = effort.outlasts_clock ? costs.time_.rest_for_first_plan() : costs.time_.rest();
     options.limits.cutoff_seconds = effort.cutoff_seconds;
     options.limits.first_plan = effort.first_plan;
     options.part.in_flight = query.in_flight;
@@ -427,7 +427,10 @@ bool RangeCosts::plan(const RangeQuery& query, const Effort& effort) {
   if (query.in_flight >= of.none_from || plan_of(of.plans, query.in_flight)) return false;
   std::vector<Plan>& plans = effort.first_plan ? of.first_plans : of.plans;
   if (plan_of(plans, query.in_flight)) return false;
-  if (effort.first_plan ? time_.is_over_for_first_plan() : time_.is_long_over()) return false;
+  const bool is_late = effort.outlasts_clock ? time_.is_over_for_first_plan()
+                       : effort.first_plan   ? time_.is_over()
+                                             : time_.is_long_over();
+  if (is_late) return false;
   PlannedRange range(*this, query, effort, mesh_bounds(query));
   try {
     if (plans.empty()) {

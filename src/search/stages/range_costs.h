@@ -89,7 +89,8 @@ class RangeCosts {
     /// If the best plan has too much memory, others are sought for this share of the time left: to
     /// find out that there are none may take any time.
     double memory_share = search::kTuning.stage_search.memory_share;
-    bool first_plan = false;  ///< SearchLimits::first_plan; it can be planned better later
+    bool first_plan = false;      ///< SearchLimits::first_plan; it can be planned better later
+    bool outlasts_clock = false;  ///< PlanningTime::rest_for_first_plan
   };
 
   /// Plans the range on all logical meshes of the part. False: it is planned.

@@ -231,9 +231,10 @@ struct StageSearch::Impl {
     consider(question_.templates[number]);
   }
 
-  double plan_equal(int stages, bool first_plans) {
+  double plan_equal(int stages, const std::atomic<bool>* any_plan) {
     effort_ = {.memory_share = search::kTuning.stage_search.memory_share_of_equal,
-               .first_plan = first_plans};
+               .first_plan = any_plan != nullptr};
+    any_plan_ = any_plan;
     double seconds = kInfinity;
     for (std::size_t t = 0; t < question_.templates.size(); ++t) {
       const inter_op::StagePartition& partition = question_.templates[t];
@@ -315,6 +316,11 @@ struct StageSearch::Impl {
   /// Than the best stages, if more micro-batches in flight ask for no other plans than the fewest.
   bool may_be_better(const inter_op::StagePartition& partition, int schedule) {
     const FoundStages* fewest = planned_before(partition, 0);
+    if (effort_.first_plan &&
+        !std::ranges::all_of(queries_of(partition, schedule), [&](const RangeQuery& query) {
+          return costs_.planned_seconds(query) < kInfinity;
+        }))
+      return false;  // plans with less memory are mostly slower, and take long
     return fewest && played(partition, 0, schedule) < best_seconds();
   }
 
@@ -325,6 +331,7 @@ struct StageSearch::Impl {
     if (schedule != 0) effort.memory_share = search::kTuning.stage_search.memory_share;
     bool any = false, all_fit = true;
     for (const RangeQuery& query : queries) {
+      effort.outlasts_clock = effort.first_plan && !*any_plan_;
       any |= costs_.plan(query, effort);
       all_fit = costs_.planned_seconds(query) < kInfinity;
       if (!all_fit) break;
@@ -394,7 +401,8 @@ struct StageSearch::Impl {
   const bool bounds_schedules_ = question_.cluster.software.gradient_overlap <= 0 ||
                                  question_.cluster.software.gradient_overlap >= 1;
   double bound_ = 0;
-  RangeCosts::Effort effort_;  ///< of the next ranges
+  RangeCosts::Effort effort_;                    ///< of the next ranges
+  const std::atomic<bool>* any_plan_ = nullptr;  ///< of plan_equal
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
   bool has_begun_ = false, is_complete_ = false;
   std::optional<FoundStages> best_;
@@ -408,8 +416,8 @@ StageSearch::StageSearch(StageSearchSpace question, const PlanningContext& plann
 StageSearch::~StageSearch() = default;
 
 bool StageSearch::improve(double cutoff_seconds) { return impl_->improve(cutoff_seconds); }
-double StageSearch::plan_equal(int stages, bool first_plans) {
-  return impl_->plan_equal(stages, first_plans);
+double StageSearch::plan_equal(int stages, const std::atomic<bool>* any_plan) {
+  return impl_->plan_equal(stages, any_plan);
 }
 void StageSearch::plan_best_again() { impl_->plan_best_again(); }
 double StageSearch::bound() const { return impl_->bound_; }

@@ -1,6 +1,7 @@
 #pragma once
 /// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
 /// (range_costs.h), and searches for the best partition (step_bound.h).
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -58,10 +59,10 @@ class StageSearch {
   /// than `cutoff_seconds` by that gap, there are none, or time is over or the search stopped.
   bool improve(double cutoff_seconds = kInfinity);
 
-  /// Plans the template of so many stages, if there is one, as stages to compare others with: with
-  /// first plans (RangeCosts::Effort) if `first_plans`. Returns its seconds; infinite: it does not
-  /// fit.
-  double plan_equal(int stages, bool first_plans = false);
+  /// Plans the template of so many stages, if there is one, as stages to compare others with.
+  /// `any_plan`: with first plans (RangeCosts::Effort), which may outlast the clock while it says
+  /// that no search has found any stages. Returns seconds; infinite: it does not fit.
+  double plan_equal(int stages, const std::atomic<bool>* any_plan = nullptr);
   /// Plans the best stages anew if they have first plans.
   void plan_best_again();
 
