@@ -35,6 +35,8 @@ struct CompileTuning {
   struct MicroBatches {
     /// Share of the work in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
+    /// Limit of the very first plan, as a multiple of that on the clock: in processor time.
+    double first_plan_limit = 3;
     /// Share of the work after which no further equal stages are planned for a guess.
     double guess_share = 0.4;
     /// The best guess of the other kind, with layers computed again or without, is tried second if
@@ -59,9 +61,9 @@ struct CompileTuning {
     std::size_t small_nodes = 400, few_layers = 3;
     /// Share of the work after which, without better stages, the searches end.
     double patience = 0.25;
-    /// Share of the work for bounds on all variants of a large step, before the searches and again
+    /// Shares of the work for bounds on all variants of a large step, before the searches and
     /// behind them.
-    double proof_share = 0.12;
+    double proof_share = 0.12, proof_share_behind = 0.4;
     /// They begin if the clock leaves so many times what tracing the variants took.
     double tracings_of_proof = 1.5;
     /// Nodes up to which a large step is traced for these bounds, once per number.

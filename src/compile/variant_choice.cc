@@ -265,7 +265,7 @@ void VariantChoice::prove(double share_of_work) {
 PlannedVariant& VariantChoice::best() {
   race();
   PlannedVariant* best = best_so_far();
-  if (best) prove(kCompileTuning.micro_batches.proof_share);
+  if (best) prove(kCompileTuning.micro_batches.proof_share_behind);
   for (auto at = variants_.begin(); !best && at != variants_.end(); ++at) try {
       if (!at->dropped && may_search(*at)) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
@@ -337,6 +337,7 @@ void VariantChoice::set_others_of(const PlannedVariant& best) const {
 void VariantChoice::drop(PlannedVariant& variant) {
   if (std::current_exception()) note_failure();
   variant.dropped = true;
+  any_plan_ = best_so_far() != nullptr;
   for (PlannedVariant& other : variants_) other.open = !other.dropped;
 }
 
@@ -351,11 +352,13 @@ bool VariantChoice::has_passed(double share_of_time) const {
   return method_.watch.work.seconds() > share_of_time * method_.work_limit || method_.is_over();
 }
 
-/// True while there is time for first plans (PlanningTime::rest_for_first_plan).
-bool VariantChoice::may_plan_first() const {
+/// True while equal stages of a large step are planned for guesses: without any plan, whatever the
+/// clock says (PlanningTime::rest_for_first_plan).
+bool VariantChoice::goes_on_guessing(double share_of_work) {
+  if (all_traced_) return false;
+  if (best_so_far()) return !has_passed(share_of_work);
   const std::atomic<bool>* stop = method_.options.stop;
-  return method_.watch.work.seconds() < method_.work_limit && !(stop && *stop) &&
-         method_.watch.clock.seconds() < intra_op::kFirstPlanLimit * method_.clock_limit;
+  return method_.watch.work.seconds() < method_.work_limit && !(stop && *stop);
 }
 
 /// Variants with the best guesses, as many as are planned at once, of those that may be better than
@@ -404,7 +407,7 @@ void VariantChoice::plan_guesses() {
         drop(*next[at]);
       }
     tell();
-  } while (!all_traced_ && (best_so_far() ? !has_passed(tuning.guess_share) : may_plan_first()));
+  } while (goes_on_guessing(tuning.guess_share));
 }
 
 /// What has first plans: the best variants, if there is time.
@@ -428,7 +431,7 @@ void VariantChoice::plan_best_again() {
 
 void VariantChoice::race() {
   // Of a large step few variants are searched: where one was dropped, the next best guess may win.
-  if (!has_begun_ || (!all_traced_ && !has_passed(1))) plan_guesses();
+  if (!has_begun_ || goes_on_guessing(1)) plan_guesses();
   if (!std::exchange(has_begun_, true)) {
     plan_best_again();
     prove(kCompileTuning.micro_batches.proof_share);

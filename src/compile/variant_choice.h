@@ -74,7 +74,7 @@ class VariantChoice {
   PlannedVariant* most_promising(const std::vector<PlannedVariant*>& taken);
   PlannedVariant* best_so_far();  ///< null: none has stages
   bool has_passed(double share_of_time) const;
-  bool may_plan_first() const;
+  bool goes_on_guessing(double share_of_work);
   bool is_stuck() const;
   void tell();
 

@@ -10,9 +10,6 @@
 
 namespace alpa::intra_op {
 
-/// Limit on the clock for a first plan, as a multiple of the usual one.
-inline constexpr double kFirstPlanLimit = 3;
-
 /// The end of a search that begins now: after so much work, or, whatever its work, when the clock
 /// says so or it is told to stop.
 class PlanningTime {
@@ -24,9 +21,7 @@ class PlanningTime {
   double clock_left() const { return std::max(0.0, limits_.clock_seconds - elapsed()); }
 
   /// Work that is left, in seconds.
-  double left() const {
-    return is_stopped() || clock_left() <= 0 ? 0 : std::max(0.0, limits_.seconds - work_.seconds());
-  }
+  double left() const { return is_stopped() || clock_left() <= 0 ? 0 : work_left(); }
   double limit() const { return limits_.seconds; }
   bool is_stopped() const { return limits_.stop != nullptr && *limits_.stop; }
   bool is_over() const { return left() <= 0; }
@@ -41,29 +36,26 @@ class PlanningTime {
   /// For a part of the search that begins now, and ends with it at the latest.
   SearchLimits rest() const {
     SearchLimits rest = limits_;
-    rest.seconds = left();
+    rest.seconds = work_left();
     rest.clock_seconds = clock_left();
     rest.overtime_seconds = std::max(0.0, overtime_left());
+    rest.first_plan_seconds = std::max(0.0, limits_.first_plan_seconds - processor_.seconds());
     return rest;
   }
 
-  /// The same for a first plan, without which the search would have been for nothing: where other
-  /// programs have the processor, the clock may go on for longer.
+  /// The same for a first plan, without which the search would have been for nothing.
   SearchLimits rest_for_first_plan() const {
     SearchLimits longer = rest();
-    longer.clock_seconds = first_plan_left();
-    longer.seconds =
-        longer.clock_seconds > 0 ? std::max(0.0, limits_.seconds - work_.seconds()) : 0;
+    longer.clock_seconds = is_over_for_first_plan() ? 0 : kInfinity;
     return longer;
   }
   bool is_over_for_first_plan() const {
-    return first_plan_left() <= 0 || work_.seconds() >= limits_.seconds + limits_.overtime_seconds;
+    return is_stopped() || processor_.seconds() >= limits_.first_plan_seconds ||
+           work_.seconds() >= limits_.seconds + limits_.overtime_seconds;
   }
 
  private:
-  double first_plan_left() const {
-    return is_stopped() ? 0 : std::max(0.0, kFirstPlanLimit * limits_.clock_seconds - elapsed());
-  }
+  double work_left() const { return std::max(0.0, limits_.seconds - work_.seconds()); }
 
   /// Behind the limits, and before them all that is allowed.
   double overtime_left() const {
