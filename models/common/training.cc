@@ -35,6 +35,9 @@ std::string duration_text(double seconds) {
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
+/// The share of a measured peak. Nothing exceeds a peak: what is faster is one.
+double share_of(double peak_rate, double rate) { return rate / std::max(peak_rate, rate); }
+
 /// The progress of a run: on a terminal one live line, otherwise plain lines at intervals.
 struct Progress {
   const Task& task;
@@ -56,7 +59,7 @@ struct Progress {
     const double rate = flops_per_step / per_step;
     const std::string flops = fmt::format("{:.1f} GFLOP/s", rate * 1e-9);
     if (peak_rate == 0) return flops;
-    const std::string share = fmt::format("{:.0f} % of peak", 100 * rate / peak_rate);
+    const std::string share = fmt::format("{:.0f} % of peak", 100 * share_of(peak_rate, rate));
     return live ? share : fmt::format("{} ({})", flops, share);
   }
 
@@ -102,7 +105,7 @@ std::map<std::string, double> curves_of(const Task& task, const ReportOptions& o
   const double seconds = result.seconds[steps - 1];
   curves["step_seconds"] = seconds;
   curves[task.item + "_per_second"] = static_cast<double>(task.items_per_step) / seconds;
-  if (options.peak_rate > 0) curves["share_of_peak"] = flops / seconds / options.peak_rate;
+  if (options.peak_rate > 0) curves["share_of_peak"] = share_of(options.peak_rate, flops / seconds);
   curves["memory_bytes"] = static_cast<double>(result.measured_bytes);
   const auto scalars = options.scalars(result.first_step + static_cast<std::int64_t>(steps));
   if (const auto rate = scalars.find("learning_rate"); rate != scalars.end()) curves.insert(*rate);

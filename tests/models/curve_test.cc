@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/common/curve.h"
+#include "models/common/training.h"
 #include "support/events.h"
 #include "support/program.h"
 #include "support/temporary_file.h"
@@ -16,6 +17,7 @@
 
 namespace curve_test {
 
+using namespace alpa;
 using namespace alpa::testing;
 using namespace programs;
 
@@ -94,6 +96,18 @@ TEST_CASE("a board has the numbers of every step, equal to those of the log") {
     REQUIRE(std::getline(found, at));
     CHECK(numbers_in(at) == numbers_in(line));
   }
+}
+
+TEST_CASE("no share of the peak exceeds 1: a step that is faster than the measured peak is it") {
+  const TemporaryFolder folder("curve_test_board");
+  const Batches rows = batches({{"x", Array(std::vector<float>{1, 2, 3, 4}, {2, 2})}}, 2);
+  const auto model = [](const Batch& b) { return mean(nn::Dense(2)(b["x"])); };
+  const Task task{.model = model, .inputs = inputs_of(*rows.epoch(0).begin()), .training = rows};
+  const TrainingStep step = training_step(task.inputs, model, optim::Sgd{});
+  train(task, parallelize(step, Serial{}, Cluster::local(1)), 3, 0,
+        {.peak_rate = 1, .log = "", .board = folder.path(), .scalars = step.scalars});
+  for (const BoardEvent& event : events_in(folder.path()))
+    if (event.what == "values") CHECK(event.values.at("share_of_peak") == 1);
 }
 
 TEST_CASE("a resumed run goes on in the folder of its board, with a file of its own") {

@@ -4,8 +4,8 @@
 
 namespace cli {
 
-/// FLOP/s of alpa's own matrix product of this element type on all usable cores: the median of
-/// products over so many seconds; of small ones below 0.1 s.
+/// FLOP/s of alpa's own matrix product of this element type on all usable cores: the fastest of
+/// products over so many seconds, as others may use the cores; of small ones below 0.1 s.
 double cpu_matmul_rate(alpa::DType dtype, double seconds);
 
 /// The same of all devices of `cluster` together, whose cores or cards are this machine's: of the
