@@ -294,7 +294,7 @@ TokenizerTables tables_of(const PieceModel& model, const std::string& path) {
     tables.pairs.add(text, token, path);
     if (type == kUnknown) tables.pairs.unknown = token;
     if (type == kControl || type == kDefined)
-      tables.added[type == kControl ? 0 : 1].add(text, token);
+      tables.added[type == kControl ? 0 : 1].add({text, token});
   }
   add_scores(model, path, tables);
   const auto add_end = [&](const std::string& text, std::vector<std::int32_t>& tokens) {

@@ -214,16 +214,34 @@ void space_words(TokenizerTables& tables) {
   tables.spaced = true;
 }
 
+/// The characters of Unicode's White_Space.
+constexpr std::string_view kSpaces[] = {
+    " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\u0085", "\u00a0", "\u1680",
+    "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008",
+    "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
+
+/// The text without white space at its end, or at its start.
+std::string_view trimmed(std::string_view text, bool at_end) {
+  for (;;) {
+    const auto* const space = std::ranges::find_if(kSpaces, [&](std::string_view s) {
+      return at_end ? text.ends_with(s) : text.starts_with(s);
+    });
+    if (space == std::end(kSpaces)) return text;
+    at_end ? text.remove_suffix(space->size()) : text.remove_prefix(space->size());
+  }
+}
+
 /// Adds a token that is found in texts.
 void read_added(const JsonPlace& place, TokenizerTables& tables) {
-  for (const char* key : {"single_word", "lstrip", "rstrip"}) refuse_true(place, key);
+  refuse_true(place, "single_word");
   const std::string text = place.at("content").text();
   if (text.empty()) place.at("content").bad("a text of at least one byte");
   const auto token = static_cast<std::int32_t>(place.at("id").count(kMaxVocabulary - 1));
   std::vector<std::string>& texts = tables.pairs.texts;
   texts.resize(std::max(texts.size(), static_cast<std::size_t>(token) + 1));
   tables.pairs.add(text, token, place.origin());
-  tables.added[is_true(place, "normalized") ? 1 : 0].add(text, token);
+  tables.added[is_true(place, "normalized") ? 1 : 0].add(
+      {text, token, is_true(place, "lstrip"), is_true(place, "rstrip")});
 }
 
 /// A template's tokens around the text.
@@ -266,11 +284,12 @@ void read_processor(const JsonPlace& processor, TokenizerTables& tables) {
 
 }  // namespace
 
-void AddedTokens::add(const std::string& text, std::int32_t token) {
-  std::vector<Added>& row = by_first_byte_[static_cast<unsigned char>(text[0])];
-  const auto shorter = std::find_if(
-      row.begin(), row.end(), [&](const Added& other) { return other.text.size() < text.size(); });
-  row.insert(shorter, {text, token});
+void AddedTokens::add(Added added) {
+  std::vector<Added>& row = by_first_byte_[static_cast<unsigned char>(added.text[0])];
+  const auto shorter = std::find_if(row.begin(), row.end(), [&](const Added& other) {
+    return other.text.size() < added.text.size();
+  });
+  row.insert(shorter, std::move(added));
 }
 
 const AddedTokens::Added* AddedTokens::at(std::string_view text) const {
@@ -288,9 +307,12 @@ std::vector<AddedTokens::Piece> AddedTokens::cut(std::string_view text) const {
       ++i;
       continue;
     }
-    if (i > start) pieces.push_back({text.substr(start, i - start)});
-    pieces.push_back({text.substr(i, added->text.size()), added->token});
-    start = i += added->text.size();
+    std::size_t begin = i, end = i += added->text.size();
+    if (added->takes_left) begin = std::max(start, trimmed(text.substr(0, begin), true).size());
+    if (added->takes_right) end = text.size() - trimmed(text.substr(end), false).size();
+    if (begin > start) pieces.push_back({text.substr(start, begin - start)});
+    pieces.push_back({text.substr(begin, end - begin), added->token});
+    start = end;
   }
   if (start < text.size()) pieces.push_back({text.substr(start)});
   return pieces;

@@ -19,7 +19,12 @@ namespace alpa {
 /// Tokens that are found in a text before it is cut into words.
 class AddedTokens {
  public:
-  void add(const std::string& text, std::int32_t token);
+  struct Added {
+    std::string text;
+    std::int32_t token;
+    bool takes_left = false, takes_right = false;  ///< white space before it, behind it
+  };
+  void add(Added added);
 
   /// A part of a text: a token, or none and what is between tokens.
   struct Piece {
@@ -31,10 +36,6 @@ class AddedTokens {
   std::vector<Piece> cut(std::string_view text) const;
 
  private:
-  struct Added {
-    std::string text;
-    std::int32_t token;
-  };
   const Added* at(std::string_view text) const;
   std::array<std::vector<Added>, 256> by_first_byte_;  ///< the longest first
 };

@@ -103,6 +103,29 @@ TEST_CASE("the same pairs in tokenizer.json become the tokens of Hugging Face's 
   check(rows("first"));
 }
 
+TEST_CASE("added tokens take the white space beside them as in Hugging Face's tokenizers") {
+  Json json = parse_json(model("tokenizer.json"), "tokenizer.json");
+  struct Added {
+    int id;
+    const char* text;
+    bool left, right;
+  };
+  for (const Added& added :
+       {Added{3, "<|user|>", false, true}, {4, "<|end|>", true, true}, {480, "  ", false, false}}) {
+    Json row = json.at("added_tokens").at(0);
+    row.update({{"id", added.id},
+                {"content", added.text},
+                {"lstrip", added.left},
+                {"rstrip", added.right}});
+    json.at("added_tokens").push_back(row);
+  }
+  const Tokenizer tokenizer = read_json(json);
+  for (const Json& row : rows("stripped")) {
+    CAPTURE(row.at("text"));
+    CHECK(tokenizer.encode_whole(row.at("text").get<std::string>()) == row.at("tokens").get<Ids>());
+  }
+}
+
 TEST_CASE("tokens around a text are those of tokenizer_config.json, by default the first") {
   const std::string pairs = model("pairs.model");
   const Tokenizer plain = read(pairs);

@@ -206,8 +206,8 @@ TEST_CASE("other tokenizers, and what alpa lacks, are refused") {
         "nothing else");
   CHECK(mistake_at("/pre_tokenizer/pretokenizers/1/type", "Digits") ==
         "pre_tokenizer.pretokenizers[1].type: found \"Digits\", expected \"ByteLevel\"");
-  CHECK(mistake_at("/added_tokens/0/lstrip", true) ==
-        "added_tokens[0].lstrip: found true, expected false; alpa has nothing else");
+  CHECK(mistake_at("/added_tokens/0/single_word", true) ==
+        "added_tokens[0].single_word: found true, expected false; alpa has nothing else");
   CHECK(mistake_at("/post_processor/processors/1/type", "RobertaProcessing") ==
         "post_processor.processors[1].type: found \"RobertaProcessing\", expected \"ByteLevel\", "
         "\"TemplateProcessing\", \"BertProcessing\" or \"Sequence\"");

@@ -12,7 +12,7 @@ import tempfile
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 TEXTS = [
     "", " ", "   ", "a", " a", "a ", "  a  b  ", "Hello, world!", "tabs\tand\nlines\r\n\n x", "日本語 テキスト",
@@ -94,6 +94,11 @@ def main():
     tokenizer = as_tokenizer(folder / "pairs.model")
     (folder / "tokenizer.json").write_text(json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False))
     rows["tokenizers"] = [{"text": text, "tokens": tokenizer.encode(text).ids} for text in texts if "\u2581" not in text]
+    tokenizer.add_special_tokens([AddedToken("<|user|>", rstrip=True), AddedToken("<|end|>", lstrip=True, rstrip=True),
+                                  AddedToken("  ")])
+    marked = [f"{text}<|user|>{text}<|end|>{text}" for text in [*texts[:30], " \x1c ", "\x85\u2003 \u200b"]]
+    rows["stripped"] = [{"text": text, "tokens": tokenizer.encode(text).ids} for text in marked]
+    tokenizer = as_tokenizer(folder / "pairs.model")
     tokenizer.normalizer = None
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     rows["first"] = [{"text": f"{text}</s>{text}", "tokens": tokenizer.encode(f"{text}</s>{text}").ids} for text in texts[:40]]
