@@ -1,8 +1,11 @@
 // Tokens of a GPT (tied head, learnt positions) on CPU devices, one after the other, with a
 // cache of keys and values. With --on-request it answers numbers of tokens with the seconds in
-// which they follow the first one, for bench/peers/generation.py.
+// which they follow the first one, for bench/peers/generation.py. With --load it is the decoder of
+// a file, whose kernels stay in blocks as they are stored.
 //   bench_generation --help
 #include "alpa/models/gpt.h"
+#include "alpa/models/hugging_face.h"
+#include "alpa/models/pretrained.h"
 #include "arguments.h"
 #include "on_request.h"
 
@@ -10,15 +13,20 @@ using namespace alpa;
 
 namespace {
 
+constexpr std::int64_t kLength = 1024;  ///< of a text
+
 struct Sizes {
   models::DecoderOptions model{.layers = 12,
                                .hidden = 768,
                                .heads = 12,
-                               .sequence = 1024,
+                               .sequence = kLength,
                                .vocabulary = 50257,
                                .head_bias = false};
   std::int64_t prompt = 16, count = 64, rows = 1;
   std::string dtype = "f32";  ///< of the parameters
+  std::string load;           ///< a GGUF file; "": weights are random
+  std::string weights = {};   ///< of the decoder that is loaded
+  std::vector<Quantized> quantized = {};
   bench::Timing timing;
 };
 
@@ -28,9 +36,14 @@ class Writer {
   explicit Writer(const Sizes& sizes)
       : generator_(models::Decoder(sizes.model), sizes.timing.place.method(),
                    Cluster::local(sizes.timing.place.devices),
-                   {.rows = sizes.rows, .length = sizes.model.sequence, .chunk = sizes.prompt}),
+                   {.rows = sizes.rows,
+                    .length = kLength,
+                    .chunk = sizes.prompt,
+                    .evaluation = {.quantized = sizes.quantized}}),
         state_(generator_.init(0)),
         prompts_(sizes.rows, TokenIds(sizes.prompt)) {
+    if (!sizes.weights.empty())
+      models::load_hugging_face(state_, TensorFile(sizes.weights), sizes.model);
     for (TokenIds& prompt : prompts_)
       for (std::size_t i = 0; i < prompt.size(); ++i)
         prompt[i] = static_cast<std::int32_t>(i * 7919 % sizes.model.vocabulary);
@@ -62,6 +75,13 @@ class Writer {
   TrainState state_;
   std::vector<TokenIds> prompts_;
 };
+
+void load(Sizes& sizes) {
+  const models::Pretrained file = models::read_pretrained(sizes.load);
+  sizes.model = file.decoder;
+  sizes.weights = file.weights;
+  sizes.quantized = models::stored_quantization(TensorFile(file.weights), file.decoder);
+}
 
 void measure(const Sizes& sizes) {
   Writer writer(sizes);
@@ -97,6 +117,7 @@ int main(int argc, char** argv) {
        cli::whole("--hidden", &sizes.model.hidden, "Width", 1),
        cli::whole("--heads", &sizes.model.heads, "Heads", 1),
        cli::whole("--vocabulary", &sizes.model.vocabulary, "Different tokens", 2),
+       cli::text("--load", &sizes.load, "Instead of these: the decoder of a GGUF file"),
        cli::text("--dtype", &sizes.dtype, "Element type of the parameters"),
        cli::whole("--prompt", &sizes.prompt, "Tokens of a prompt", 1, 512),
        cli::whole("--count", &sizes.count, "Counted tokens behind it", 1, 512),
@@ -104,6 +125,7 @@ int main(int argc, char** argv) {
       sizes.timing);
   return bench::run(argc, argv, "Tokens of a GPT on CPU devices.", flags, [&] {
     sizes.model.dtype = parse_dtype(sizes.dtype);
+    if (!sizes.load.empty()) load(sizes);
     sizes.timing.on_request ? answer(sizes) : measure(sizes);
   });
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Tokens of a GPT, one after the other: alpa's, llama.cpp's and those of transformers with PyTorch, on the CPU, in turn.
 
-The model is GPT-2's (tied head, learnt positions) with random weights. A request is a prompt of --prompt tokens, a first token,
+The model is GPT-2's (tied head, learnt positions) with random weights, or for alpa and llama.cpp a file's, in its blocks. A request is a prompt of --prompt tokens, a first token,
 and as many likeliest tokens behind it as a second takes, whose time counts. Prints one JSON object per line: seconds of a token,
 their ratio to alpa's (median of the rounds), tokens a second, and peak memory of each process. llama.cpp's and transformers'
 figures need the packages llama-cpp-python and gguf, and transformers and torch.
 
     bench/peers/generation.py build/bin/bench_generation [--layers 12 --hidden 768 --heads 12 --vocabulary 50257 --prompt 16
-        --rounds 7 --peers llama.cpp,transformers --threads 2 --devices 1 --dtype f32]
+        --rounds 7 --peers llama.cpp,transformers --threads 2 --devices 1 --dtype f32 --load MODEL.gguf]
 """
 import os
 import statistics
@@ -17,7 +17,7 @@ import time
 from turns import Apart, OnRequest, arguments, take_turns
 
 SIZES = (("layers", 12), ("hidden", 768), ("heads", 12), ("vocabulary", 50257), ("prompt", 16), ("devices", 1))
-O = arguments(__doc__, "bench", **dict(SIZES), rounds=7, threads=2, peers="llama.cpp,transformers", dtype=["f32", "bf16"])
+O = arguments(__doc__, "bench", **dict(SIZES), rounds=7, threads=2, peers="llama.cpp,transformers", dtype=["f32", "bf16"], load="")
 POSITIONS = 1024
 PROMPT = [i * 7919 % O.vocabulary for i in range(O.prompt)]
 
@@ -101,8 +101,9 @@ class LlamaCpp:
     def __init__(self):
         import llama_cpp
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "gpt2.gguf")
-            write_gguf(path)
+            path = O.load or os.path.join(folder, "gpt2.gguf")
+            if not O.load:
+                write_gguf(path)
             self.model = llama_cpp.Llama(path, n_ctx=POSITIONS, n_threads=O.threads, n_threads_batch=O.threads, use_mmap=False, verbose=False)
 
     def token_behind(self, tokens):
@@ -137,5 +138,7 @@ MAKERS = {"llama.cpp": LlamaCpp, "transformers": Transformers}
 
 if __name__ == "__main__":
     sizes = [word for name, _ in SIZES for word in (f"--{name}", str(getattr(O, name)))]
+    sizes += ["--load", O.load] if O.load else []
     programs = [OnRequest("alpa", [O.bench, *sizes, "--dtype", O.dtype, "--on-request"])] + [Apart(MAKERS[name]) for name in O.peers.split(",")]
-    take_turns([WithRate(program) for program in programs], O.rounds, threads=O.threads, dtype=O.dtype, **{name: getattr(O, name) for name, _ in SIZES})
+    take_turns([WithRate(program) for program in programs], O.rounds, threads=O.threads,
+               **({"model": os.path.basename(O.load)} if O.load else {"dtype": O.dtype} | {name: getattr(O, name) for name, _ in SIZES}))
