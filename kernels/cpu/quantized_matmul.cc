@@ -13,7 +13,8 @@ namespace {
 
 using kernels::kBlockElements;
 
-constexpr std::int64_t kWidth = 96, kDepth = 512;  ///< results and terms of a panel
+/// Results and terms of a panel. Narrow ones pack the rows of x again and again.
+constexpr std::int64_t kLeastWidth = 96, kMostWidth = 384, kDepth = 512;
 
 /// x [rows, terms] times a kernel [features, blocks], or, backward, the other way: y [rows,
 /// results].
@@ -32,11 +33,18 @@ struct Sizes {
         bytes(kernel.type.shape[2]) {}
 };
 
+/// Results of a panel: whole blocks, and about as many panels for each thread.
+std::int64_t panel_width(std::int64_t results, std::int64_t threads) {
+  const std::int64_t rounds = (results - 1) / (threads * kMostWidth) + 1;
+  const std::int64_t blocks = (results - 1) / (threads * rounds * kBlockElements) + 1;
+  return std::clamp(blocks * kBlockElements, kLeastWidth, kMostWidth);
+}
+
 /// `width` results from `first` on, of every row.
 template <bool backward>
 void multiply_panels(const Sizes& s, const KernelCall& call, std::int64_t first,
                      std::int64_t width) {
-  alignas(64) float panel[kWidth * kDepth];
+  alignas(64) float panel[kMostWidth * kDepth];
   const float* const x = call.inputs[0].as<float>();
   for (std::int64_t t = 0, depth; t < s.terms; t += depth) {
     depth = std::min(kDepth, s.terms - t);
@@ -69,7 +77,7 @@ void run_quantized(const KernelCall& call) {
   if (s.terms == 0) std::fill_n(call.outputs[0].data, call.outputs[0].type.bytes(), std::byte{0});
   if (s.rows == 0 || s.terms == 0) return;
   const bool few = !backward && s.rows <= kMostRows && !call.sums.is_fixed();
-  const std::int64_t unit = few ? 16 : kWidth;
+  const std::int64_t unit = few ? 16 : panel_width(s.results, call.team->size());
   call.team->parallel_for(
       (s.results + unit - 1) / unit, 1, [&](std::int64_t begin, std::int64_t end) {
         if (few)

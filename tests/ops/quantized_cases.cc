@@ -67,6 +67,9 @@ std::vector<Case> quantized_cases() {
       add(backward, {13}, 7, 2, bytes);
       add(backward, {}, 3, 1, bytes);
     }
+  // More results than a panel has.
+  add(false, {17}, 520, 2, 18);
+  add(true, {17}, 7, 17, 18);
   return rows;
 }
 
