@@ -28,6 +28,14 @@ constexpr std::int64_t kMostDevices = std::int64_t{1} << 40;
 /// Plans that take a larger part of the run's seconds are no better.
 constexpr double kBetter = 0.995;
 
+/// Times the time limit that a run's own plan may take: its price must not depend on what else the
+/// machine does.
+constexpr double kOwnTimes = 10;
+
+/// Bytes of a token's hidden feature that a layer keeps whole on tensor-parallel devices without
+/// sequence parallelism: its input, or all norms and residuals (arXiv 2205.05198, eq. 2).
+constexpr double kWholeInput = 2, kWholeLayer = 10;
+
 /// Exit status of a run that cannot be, or does not fit.
 constexpr int kRefused = 1;
 
@@ -75,6 +83,8 @@ void add_mistakes(Checked& of) {
   refuse_unless(
       r.layers.empty() || std::accumulate(r.layers.begin(), r.layers.end(), 0) == o.layers,
       fmt::format("the parts of the model do not have its {} layers", o.layers));
+  refuse_unless(r.sequence % r.context == 0,
+                fmt::format("context {} does not divide {} tokens", r.context, r.sequence));
   if (of.data > 0)
     refuse_unless(r.batch == r.rows * of.data * r.micro_batches,
                   fmt::format("global batch {} is no multiple of micro-batch {} x data {}{}",
@@ -108,7 +118,7 @@ void add_warnings(Checked& of) {
       fmt::format("tensor {} spans hosts of {} devices", r.tensor, of.cluster.devices_per_host));
   warn_if(megatron && r.tensor > 1 && !r.sequence_parallel,
           "without --sequence-parallel norms and residuals are whole on every tensor-parallel "
-          "device: it takes more memory than is said here");
+          "device");
   warn_if(megatron && r.tensor == 1 && r.sequence_parallel,
           "--sequence-parallel has no effect with tensor 1");
   warn_if(of.data > 1 && r.shard_use == AxisUse::data,
@@ -133,7 +143,10 @@ Checked checked(GivenRun given, const Cluster& cluster) {
   GivenRun& r = of.run;
   of.mistakes = r.mistakes, of.warnings = r.warnings;
   const int devices = cluster.num_devices();
-  std::int64_t others = std::int64_t{r.tensor} * r.pipeline;
+  const std::int64_t inner =
+      std::min(std::int64_t{r.tensor} * r.pipeline * r.context, kMostDevices);
+  const std::string context = r.context > 1 ? fmt::format("context {} x ", r.context) : "";
+  std::int64_t others = inner;
   for (int* degree : {&r.replicas, &r.shards})
     if (*degree > 0) others = std::min(others * *degree, kMostDevices);
   const bool left = r.replicas < 0 || r.shards < 0;
@@ -143,11 +156,11 @@ Checked checked(GivenRun given, const Cluster& cluster) {
   of.data = (left ? devices % others == 0 : devices == others) ? r.replicas * r.shards : 0;
   if (of.data == 0)
     of.mistakes.push_back(
-        left ? fmt::format("{} devices are no multiple of {}tensor {} x pipeline {} = {}", devices,
-                           others == std::int64_t{r.tensor} * r.pipeline ? "" : "data x ", r.tensor,
-                           r.pipeline, others)
-             : fmt::format("{} devices are not data {} x tensor {} x pipeline {} = {}", devices,
-                           r.replicas * r.shards, r.tensor, r.pipeline, others));
+        left
+            ? fmt::format("{} devices are no multiple of {}{}tensor {} x pipeline {} = {}", devices,
+                          others == inner ? "" : "data x ", context, r.tensor, r.pipeline, others)
+            : fmt::format("{} devices are not data {} x {}tensor {} x pipeline {} = {}", devices,
+                          r.replicas * r.shards, context, r.tensor, r.pipeline, others));
   const std::int64_t data = std::max(1, of.data);
   if (r.rows == 0)
     r.rows = std::max<std::int64_t>(1, r.batch / data / std::max<std::int64_t>(1, r.micro_batches));
@@ -157,6 +170,9 @@ Checked checked(GivenRun given, const Cluster& cluster) {
   if (!of.mistakes.empty()) return of;
   add_warnings(of);
   if (reduces_in_every_micro_batch(of)) r.gradients_held /= of.shards();
+  // Sums of two bytes become f32 for the update, each device those of its shard.
+  if (r.framework == "megatron" && r.gradients_held < 1)
+    r.gradients_held += r.shard_use == AxisUse::data ? 1.0 : 1.0 / of.shards();
   return of;
 }
 
@@ -174,6 +190,7 @@ Degrees degrees_of(const Checked& of) {
   const GivenRun& r = of.run;
   return {.replicas = r.replicas,
           .shards = of.data > 0 ? of.shards() : 0,
+          .context = r.context,
           .tensor = r.tensor,
           .pipeline = r.pipeline,
           .shard_use = r.shard_use,
@@ -292,48 +309,65 @@ void print_best(const Subject& subject, const MethodResult& given, const Stoppab
 struct OwnPlan {
   MethodResult given;
   std::optional<CompiledStep> unlimited = {};
-  double saved_bytes = 0;  ///< of a device: sums of gradients that the plan holds, the run does not
+  double more_bytes = 0;  ///< of a device, that the run holds and the plan does not
 };
 
-double saved_bytes(const GivenRun& run, const CompiledStep& planned) {
-  double least = kInfinity;
+/// Gradients of another size, and norms and residuals that are whole on tensor-parallel devices.
+double more_bytes(const GivenRun& run, const CompiledStep& planned) {
+  double sums = kInfinity;
   for (const StagePlan& stage : planned.plan.stages)
-    least = std::min(least, static_cast<double>(stage.memory.accumulators));
-  return (1 - run.gradients_held) * least;
+    sums = std::min(sums, static_cast<double>(stage.memory.accumulators));
+  double more = (run.gradients_held - 1) * sums;
+  if (run.tensor == 1 || run.sequence_parallel) return more;
+  const auto layers = static_cast<double>(run.decoder.layers), stages = run.pipeline * 1.0;
+  double kept = layers / stages * std::min(stages, static_cast<double>(run.micro_batches));
+  if (run.virtual_stages > 1) kept *= 1 + (stages - 1) / (stages * run.virtual_stages);
+  const double tokens = static_cast<double>(run.sequence * run.rows) / run.context,
+               each = run.remat == "all" ? kWholeInput : kWholeLayer;
+  return more +
+         kept * tokens * static_cast<double>(run.decoder.hidden) * each * (1 - 1.0 / run.tensor);
 }
 
 OwnPlan own_plan(const Checked& of, const Subject& subject, const Stoppable& stoppable) {
-  const auto planned = [&](const PlanFlags& flags) {
-    const Method method = with_common(method_of(of), flags, flags.solver_seconds);
-    return planned_with("given", {flags, subject.model, subject.cluster}, stoppable(method));
+  PlanFlags flags = subject.flags;
+  flags.solver_seconds *= kOwnTimes;
+  const auto planned = [&](std::int64_t budget) {
+    PlanFlags within = flags;
+    within.memory_budget = budget;
+    const Method method = with_common(method_of(of), within, within.solver_seconds);
+    return planned_with("given", {within, subject.model, subject.cluster}, stoppable(method));
   };
-  OwnPlan own{planned(subject.flags)};
-  if (own.given.planned) return own;
-  Method free = with_common(method_of(of), subject.flags, subject.flags.solver_seconds);
-  std::visit([](auto& o) { o.memory_budget_bytes = kNoByteLimit; }, free);
-  own.unlimited = plan_only(subject.model.step, stoppable(free), subject.cluster);
-  own.saved_bytes = saved_bytes(of.run, *own.unlimited);
-  if (own.saved_bytes > 0) {
-    PlanFlags more = subject.flags;
-    more.memory_budget =
-        static_cast<std::int64_t>(device_bytes(more, of.cluster) + own.saved_bytes);
-    own.given = planned(more);
-  }
+  OwnPlan own{planned(kNoByteLimit)};
+  require(own.given.planned.has_value(), "{}: {}", flags.name, own.given.failure);
+  own.more_bytes = more_bytes(of.run, *own.given.planned);
+  const double left = device_bytes(flags, of.cluster) - own.more_bytes;
+  if (static_cast<double>(own.given.planned->memory_bytes) <= left) return own;
+  own.unlimited = std::move(own.given.planned);
+  own.given = {.method = "given", .failure = "found no plan that fits"};
+  if (left > 0) own.given = planned(static_cast<std::int64_t>(left));
   return own;
 }
 
 void print_own(const Checked& of, const Subject& subject, const OwnPlan& own, double measured) {
   const bool fits = own.given.planned.has_value();
   const CompiledStep& planned = fits ? *own.given.planned : *own.unlimited;
-  const double device = device_bytes(subject.flags, of.cluster) + own.saved_bytes;
-  const std::string why = fits ? "" : does_not_fit_text(planned, own.given.failure, device);
+  const double device = device_bytes(subject.flags, of.cluster);
+  const std::string why =
+      fits ? "" : does_not_fit_text(planned, own.given.failure, device - own.more_bytes);
   print("verdict", fits ? "fits" : of.run.eight_bits ? "unknown: in bf16 it " + why : why);
   print_memory(subject, planned);
-  if (own.saved_bytes > 0)
-    print("gradients", fmt::format("{} less than that: their sums take {:.3g} of the accumulators",
-                                   size_text(own.saved_bytes), of.run.gradients_held));
+  if (own.more_bytes != 0)
+    print("held",
+          fmt::format("{} of {} a device, {} {} than that: gradients and their sums take {:.3g} "
+                      "times the accumulators{}",
+                      size_text(static_cast<double>(planned.memory_bytes) + own.more_bytes),
+                      size_text(device), size_text(std::abs(own.more_bytes)),
+                      own.more_bytes > 0 ? "more" : "less", of.run.gradients_held,
+                      of.run.tensor > 1 && !of.run.sequence_parallel
+                          ? ", norms and residuals are whole"
+                          : ""));
   if (!fits) return;
-  print("seconds", seconds_text(planned.plan.cost.objective_seconds) + " a step");
+  print("seconds", fmt::format("{:.3g} s a step", planned.plan.cost.objective_seconds));
   if (measured > 0) print_measured(subject, planned, measured);
 }
 
@@ -410,7 +444,7 @@ int check_command(int argc, char** argv) {
            cli::positive_number("--measured-tokens-per-second", &flags.measured_tokens_per_second,
                                 "of the run, to compare"),
            cli::positive_number("--time-limit", &flags.seconds,
-                                "seconds for its plan, and for the best one")}))
+                                "seconds for the best plan; its own may take ten times as many")}))
     return 0;
   return run_check(flags);
 }

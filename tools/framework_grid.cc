@@ -253,13 +253,13 @@ FrameworkPlan best_of_grid(const Framework& framework, const Subject& subject,
           "{}: degrees need a model whose batch can be split; {} has rows of its own, so take a "
           "model of alpa or a folder of Hugging Face's",
           framework.name, subject.model.name);
-  const Stopwatch watch;
   const TrainingStep steps[] = {step_of(subject, false), step_of(subject, true)};
   Grid grid = grid_of(framework, subject, steps);
   require(!grid.points.empty(),
           "--for {}: no degrees give all {} devices whole rows of a batch of {}; take a batch that "
           "more devices divide",
           framework.name, subject.cluster.num_devices(), subject.flags.batch);
+  const Stopwatch watch;  // of plans: however long the guesses took, one is tried for all of it
   const double limit = subject.flags.solver_seconds;
   FrameworkPlan best{.result = {.method = std::string(framework.name)}};
   double best_seconds = kInfinity;

@@ -21,10 +21,10 @@ struct GivenRun {
   std::int64_t micro_batches = 0;             ///< 0: as many as the batch has
   int replicas = 1, shards = -1;              ///< -1: all devices that are left
   alpa::AxisUse shard_use = alpa::AxisUse::zero2;  ///< what of the state is split over shards
-  int tensor = 1, pipeline = 1, virtual_stages = 1;
+  int context = 1, tensor = 1, pipeline = 1, virtual_stages = 1;
   std::vector<int> layers = {};  ///< of the stages, if a layout says so
   bool sequence_parallel = true;
-  /// Part of the sums of gradients, 4 bytes each of a device's parameters, that it holds.
+  /// Bytes of gradients and their sums beside 4 of each of a device's parameters.
   double gradients_held = 1;
   bool eight_bits = false;     ///< products and what they keep; they are priced as bf16
   std::string remat = "none";  ///< "all": every layer; "auto": single operators

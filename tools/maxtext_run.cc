@@ -47,7 +47,7 @@ int joined_degree(int a, int b) {
 
 /// Degrees of a kind over hosts and inside them. -1, of one of them: what others leave.
 struct AxisDegrees {
-  int replicas = 1, shards = 1, tensor = 1;
+  int replicas = 1, shards = 1, context = 1, tensor = 1;
 };
 
 AxisDegrees axis_degrees(const Settings& given, const std::string& prefix, int devices,
@@ -67,11 +67,12 @@ AxisDegrees axis_degrees(const Settings& given, const std::string& prefix, int d
   read("fsdp_transpose", 1, degrees.shards);
   for (const char* kind : {"tensor", "tensor_transpose", "tensor_sequence"})
     read(kind, 1, degrees.tensor);
-  for (const char* kind : {"context", "sequence", "expert", "pipeline", "autoregressive"})
+  read("context", 1, degrees.context);
+  for (const char* kind : {"sequence", "expert", "pipeline", "autoregressive"})
     if (const std::string key = prefix + kind + "_parallelism"; given.degree(key, 1) != 1)
       run.unpriced.push_back(key + " " + given.text(key));
-  const int product =
-      joined_degree(joined_degree(degrees.replicas, degrees.shards), degrees.tensor);
+  const int product = joined_degree(joined_degree(degrees.replicas, degrees.shards),
+                                    joined_degree(degrees.context, degrees.tensor));
   if (left) *left = joined_degree(*left, std::max(1, devices / product));
   return degrees;
 }
@@ -89,6 +90,7 @@ GivenRun maxtext_run(const RunSource& source, const Settings& given) {
                     inner = axis_degrees(given, "ici_", cluster.devices_per_host, run);
   run.replicas = joined_degree(outer.replicas, inner.replicas);
   run.shards = joined_degree(outer.shards, inner.shards);
+  run.context = joined_degree(outer.context, inner.context);
   run.tensor = joined_degree(outer.tensor, inner.tensor);
   const auto rows = cli::parse_number(given.text("per_device_batch_size", "12"));
   if (!rows || *rows <= 0 || *rows > 1e6)

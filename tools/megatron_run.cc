@@ -73,8 +73,10 @@ models::DecoderOptions flagged_decoder(const Settings& given, int tensor, std::i
                                        GivenRun& run) {
   const bool gated = given.has("--swiglu");
   const bool rotary =
+      given.has("--use-rotary-position-embeddings") ||
       given.text("--position-embedding-type", "learned_absolute") != "learned_absolute";
-  if (gated && given.text("--normalization", "LayerNorm") != "RMSNorm")
+  const std::string norm = given.text("--normalization");
+  if (gated && norm != "RMSNorm" && norm != "rmsnorm")
     run.warnings.emplace_back("LayerNorm beside --swiglu is priced as RMSNorm");
   if (gated != rotary)
     run.warnings.push_back(fmt::format("{} positions are priced as {} ones, as {} has them",
@@ -95,6 +97,7 @@ models::DecoderOptions flagged_decoder(const Settings& given, int tensor, std::i
   const std::int64_t usual = gated ? o.hidden * 8 / 3 / 64 * 64 : 4 * o.hidden;
   o.feed_forward = given.whole("--ffn-hidden-size", usual);
   if (given.has("--group-query-attention")) o.key_heads = given.whole("--num-query-groups");
+  if (given.has("--num-key-value-heads")) o.key_heads = given.whole("--num-key-value-heads");
   if (given.has("--kv-channels")) {
     o.head_width = given.whole("--kv-channels");
     if (o.head_width * o.heads == o.hidden) o.head_width = 0;
@@ -105,34 +108,41 @@ models::DecoderOptions flagged_decoder(const Settings& given, int tensor, std::i
   o.variant.head_norms = gated && given.has("--qk-layernorm");
   // Rows of the table are a multiple of this many on every device.
   const std::int64_t multiple = given.whole("--make-vocab-size-divisible-by", 128) * tensor;
+  const char* size = given.has("--pad-vocab-size-to") ? "--pad-vocab-size-to" : "--vocab-size";
   const std::int64_t tokens =
-      given.whole("--vocab-size", vocabulary > 0 ? std::optional(vocabulary) : std::nullopt);
+      given.whole(size, vocabulary > 0 ? std::optional(vocabulary) : std::nullopt);
   o.vocabulary = (tokens + multiple - 1) / multiple * multiple;
   return o;
 }
 
 /// What is not priced, and what is ignored by the program that reads it.
 void note_unpriced(const Settings& given, GivenRun& run) {
+  const bool experts = given.has("--num-experts") && given.text("--num-experts") != "1";
   for (const char* flag : kUnpricedFlags)
-    if (given.has(flag)) run.unpriced.push_back(fmt::format("{} {}", flag, given.text(flag)));
-  if (given.has("--num-experts") &&
-      given.text("--moe-token-dispatcher-type", "allgather") == "allgather")
+    if (given.has(flag) && (experts || flag != std::string_view("--num-experts")))
+      run.unpriced.push_back(fmt::format("{} {}", flag, given.text(flag)));
+  if (experts && given.text("--moe-token-dispatcher-type", "allgather") == "allgather")
     run.warnings.emplace_back(
         "experts without all-to-all: --moe-token-dispatcher-type allgather sends every token to "
         "all devices; give alltoall");
-  for (const char* flag : {"--context-parallel-size", "--expert-model-parallel-size"}) {
-    if (given.whole(flag, 1) == 1) continue;
-    const bool off = given.text("--mcore-gpt") == "off" && flag[2] == 'c';
-    if (off)
-      run.warnings.push_back(
-          "context parallelism is switched off silently: the model without mcore_gpt has none, so "
-          "every device keeps whole sequences");
-    else
-      run.unpriced.push_back(fmt::format("{} {}", flag, given.text(flag)));
-  }
+  const std::int64_t context = given.whole("--context-parallel-size", 1, kMostDegree);
+  if (context > 1 && given.text("--mcore-gpt") == "off")
+    run.warnings.emplace_back(
+        "context parallelism is switched off silently: the model without mcore_gpt has none, so "
+        "every device keeps whole sequences");
+  else
+    run.context = static_cast<int>(context);
+  const char* expert = "--expert-model-parallel-size";
+  if (given.whole(expert, 1) > 1)
+    run.unpriced.push_back(fmt::format("{} {}", expert, given.text(expert)));
   for (const char* flag : {"--fp8-format", "--fp4-format", "--fp8"})
     run.eight_bits |= given.has(flag);
-  if (given.has("--grad-reduce-in-bf16")) run.gradients_held = 0.5;
+  // Sums in the type of the parameters; their shard is f32 in the update (check.cc).
+  if (given.has("--grad-reduce-in-bf16") ||
+      (given.has("--fp16") && !given.has("--accumulate-allreduce-grads-in-fp32")))
+    run.gradients_held = 0.5;
+  // DeepSpeed's optimizer of bf16 holds gradients of both types.
+  if (given.has("--deepspeed") && given.has("--bf16")) run.gradients_held = 1.5;
 }
 
 /// Stages, and their layers if a layout says them.
@@ -148,6 +158,11 @@ void read_layout(const Settings& given, GivenRun& run) {
                                "stages without layers are not planned",
                                stages, run.pipeline, layers));
     run.virtual_stages = static_cast<int>(stages / run.pipeline);
+  } else if (given.text("--pp-partition-method").find("embed") != std::string::npos &&
+             run.pipeline > 1 && (layers + 2) % run.pipeline == 0) {
+    // Of Megatron-DeepSpeed: the first and the last table take the place of a layer.
+    run.layers.assign(run.pipeline, static_cast<int>((layers + 2) / run.pipeline));
+    --run.layers.front(), --run.layers.back();
   } else if (given.has("--num-layers-per-virtual-pipeline-stage")) {
     const std::int64_t each = given.whole("--num-layers-per-virtual-pipeline-stage");
     run.virtual_stages =
@@ -158,12 +173,15 @@ void read_layout(const Settings& given, GivenRun& run) {
   }
 }
 
-/// What of the state the data-parallel devices share.
+/// What of the state the data-parallel devices share. DeepSpeed's optimizer of bf16 splits its
+/// state without a stage of ZeRO.
 AxisUse shard_use_of(const Settings& given) {
   const std::string stage = given.text("--zero-stage", "0");  // of Megatron-DeepSpeed
   if (stage == "3") return AxisUse::zero3;
   if (stage == "2") return AxisUse::zero2;
-  return given.has("--use-distributed-optimizer") || stage == "1" ? AxisUse::zero1 : AxisUse::data;
+  const bool split = given.has("--use-distributed-optimizer") || stage == "1" ||
+                     (given.has("--deepspeed") && given.has("--bf16"));
+  return split ? AxisUse::zero1 : AxisUse::data;
 }
 
 /// A number that a variable of the caller may hold instead; 0: unknown.
@@ -228,7 +246,6 @@ Settings megatron_flags(const Settings& yaml) {
     flags.erase("--num-query-groups");
   if (flags.has("--num-query-groups")) flags.set("--group-query-attention", "");
   if (flags.text("--activation").ends_with("swiglu")) flags.set("--swiglu", "");
-  if (flags.text("--normalization") == "rmsnorm") flags.set("--normalization", "RMSNorm");
   const std::string optimizer = yaml.text("model.optim.name");
   if (optimizer.starts_with("distributed") || optimizer == "mcore_distributed_optim")
     flags.set("--use-distributed-optimizer", "");

@@ -158,20 +158,64 @@ class Variables {
   std::map<std::string, std::string> values_;
 };
 
+/// What of an "if" is read: branches whose condition is known to be false are not.
+class Branches {
+ public:
+  /// True if the word at `i` is of no branch that is passed over; its "if", "else" and "fi" are.
+  bool reads(const std::vector<std::string>& words, std::size_t i, const Variables& variables) {
+    const std::string& word = words[i];
+    const bool begins = word == "if" && i + 1 < words.size() && words[i + 1].starts_with("[");
+    if (begins) open_.push_back({});
+    if (!open_.empty() && (begins || word == "elif")) {
+      const std::optional<bool> holds = condition(words, i + 1, variables);
+      open_.back().active = holds.value_or(true) && !open_.back().taken;
+      open_.back().taken |= holds.value_or(false);
+    } else if (!open_.empty() && word == "else") {
+      open_.back().active = !open_.back().taken;
+    } else if (!open_.empty() && word == "fi") {
+      open_.pop_back();
+    }
+    return std::ranges::all_of(open_, &Branch::active);
+  }
+
+ private:
+  struct Branch {
+    bool active = true, taken = false;
+  };
+
+  /// Of "[ A = B ]", with "==", "!=", "-eq" or "-ne", too; nothing if it is another or unknown.
+  static std::optional<bool> condition(const std::vector<std::string>& words, std::size_t i,
+                                       const Variables& variables) {
+    if (i + 4 >= words.size() || !words[i].starts_with("[") || !words[i + 4].starts_with("]"))
+      return {};
+    const std::string left = variables.in(words[i + 1]), right = variables.in(words[i + 3]);
+    const std::string& op = words[i + 2];
+    if ((left + right).find('$') != std::string::npos) return {};
+    if (op == "=" || op == "==" || op == "-eq") return left == right;
+    return op == "!=" || op == "-ne" ? std::optional(left != right) : std::nullopt;
+  }
+
+  std::vector<Branch> open_;
+};
+
 }  // namespace
 
 Settings read_words(const std::string& text, const std::string& origin) {
   Settings settings(origin);
   Variables variables;
+  Branches branches;
   std::string flag;
-  for (const std::string& word : words_of(text)) {
-    if (!word.starts_with("--")) {
-      if (const std::string name = variables.note(word); !name.empty()) {
-        settings.set(name, variables.value_of(name));
-        continue;
-      }
+  const std::vector<std::string> words = words_of(text);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (!branches.reads(words, i, variables)) continue;
+    std::string value = variables.in(word);
+    if (const std::string name = word.starts_with("--") ? "" : variables.note(word);
+        !name.empty()) {
+      value = variables.value_of(name);
+      settings.set(name, value);
+      if (!value.starts_with("--")) continue;  // else the first of a list of flags
     }
-    const std::string value = variables.in(word);
     if (value.starts_with("--")) {
       const std::size_t equal = value.find('=');
       flag = value.substr(0, equal);

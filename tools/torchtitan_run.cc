@@ -121,13 +121,14 @@ GivenRun torchtitan_run(const RunSource& source, Settings given) {
                .replicas = degree("data_parallel_replicate_degree", 1),
                .shards = degree("data_parallel_shard_degree", degree("data_parallel_degree", -1)),
                .shard_use = AxisUse::zero3,
+               .context = degree("context_parallel_degree", 1),
                .tensor = degree("tensor_parallel_degree", 1),
                .pipeline = degree("pipeline_parallel_degree", 1)};
-  for (const char* key :
-       {"tensor_parallel_degree", "pipeline_parallel_degree", "data_parallel_replicate_degree"})
+  for (const char* key : {"tensor_parallel_degree", "pipeline_parallel_degree",
+                          "data_parallel_replicate_degree", "context_parallel_degree"})
     if (degree(key, 1) < 1) given.refuse(std::string("parallelism.") + key, "must be above 0");
-  for (const char* key : {"context_parallel_degree", "expert_parallel_degree"})
-    if (degree(key, 1) > 1) run.unpriced.push_back(fmt::format("{} {}", key, degree(key, 1)));
+  if (const int experts = degree("expert_parallel_degree", 1); experts > 1)
+    run.unpriced.push_back(fmt::format("expert_parallel_degree {}", experts));
   read_schedule(given, run);
   read_local_batch(given, run);
   read_recomputation(given, run);

@@ -127,8 +127,7 @@ TEST_CASE("degrees that exclude each other are mistakes, all of them") {
 
 TEST_CASE("what is not priced is named, and missing or wrong values are refused") {
   CHECK(read(kScript + " --num-experts 8").unpriced == std::vector<std::string>{"--num-experts 8"});
-  CHECK(read(kScript + " --context-parallel-size 2").unpriced ==
-        std::vector<std::string>{"--context-parallel-size 2"});
+  CHECK(read(kScript + " --num-experts 1").unpriced.empty());
   CHECK(refusal(replaced(kScript, "--vocab-size 1000", "")) == "run.sh: --vocab-size is missing");
   CHECK(refusal(replaced(kScript, "LAYERS=8", "LAYERS=eight")) ==
         "run.sh: --num-layers is 'eight'; give a whole number from 1 to 2147483648");
@@ -138,6 +137,59 @@ TEST_CASE("what is not priced is named, and missing or wrong values are refused"
   for (const char* words : {"warning     experts without all-to-all: --moe-token-dispatcher-type",
                             "verdict     unknown: --num-experts 8 is not priced\n"})
     CHECK(output.text.find(words) != output.text.npos);
+}
+
+TEST_CASE("a branch of a script whose condition is false is not read") {
+  const auto remat = [](const std::string& condition) {
+    return read("MODE=off\n" + kScript + "\nif " + condition +
+                "; then\n  ARGS=\"--recompute-granularity full\"\nfi\n")
+        .remat;
+  };
+  CHECK(remat("[ \"${MODE}\" = \"on\" ]") == "none");
+  CHECK(remat("[[ $MODE != off ]]") == "none");
+  CHECK(remat("[ \"$MODE\" == \"off\" ]") == "all");
+  CHECK(remat("[ -n \"$UNKNOWN\" ]") == "all");  // both branches are read
+  CHECK(read(kScript + "\nA=1\nif [ $A -eq 2 ]; then\n--zero-stage 3\nelse\n--zero-stage 2\nfi\n")
+            .shard_use == AxisUse::zero2);
+}
+
+TEST_CASE("context degrees split the devices and the tokens") {
+  const ProgramOutput output = check(kScript + " --context-parallel-size 2");
+  CAPTURE(output.text);
+  CHECK(output.text.find("data 1 x context 2 x tensor 2 x pipeline 2") != output.text.npos);
+  CHECK(output.text.find("verdict     fits\n") != output.text.npos);
+  const std::string odd = check(kScript + " --context-parallel-size 3").text;
+  CHECK(odd.find("mistake     context 3 does not divide 128 tokens\n") != odd.npos);
+  CHECK(odd.find("no multiple of context 3 x tensor 2 x pipeline 2 = 12\n") != odd.npos);
+}
+
+TEST_CASE("gradients of other types and whole residuals are counted") {
+  const auto held = [](const std::string& script) {
+    const std::string text = check(script).text;
+    CAPTURE(text);
+    const std::size_t at = text.find("held        ");
+    return at == text.npos ? std::string() : text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK(held(kScript).empty());
+  // Sums of 2 bytes and a f32 copy of the shard: 0.5 + 1 / 2 of 4 bytes on two devices.
+  CHECK(held(replaced(kScript, "--bf16", "--fp16")).empty());
+  const std::string f16 =
+      replaced(replaced(kScript, "--bf16", "--fp16"), "--use-distributed-optimizer", "");
+  CHECK(held(f16).find(" more than that: gradients and their sums take 1.5 times") !=
+        std::string::npos);
+  // 4 layers x 2 in flight x 10 bytes of 2 rows x 128 tokens x 256 features, half of it split.
+  const std::string whole = held(replaced(kScript, "--sequence-parallel", ""));
+  CHECK(whole.find("2.50 MiB more than that") != std::string::npos);
+  CHECK(whole.find(", norms and residuals are whole") != std::string::npos);
+}
+
+TEST_CASE("tables take the place of layers where Megatron-DeepSpeed says so") {
+  const std::string script = replaced(kScript, "--pipeline-model-parallel-layout \"$LAYOUT\"",
+                                      "--pp-partition-method 'type:transformer|embedding'");
+  CHECK(read(replaced(script, "LAYERS=8", "LAYERS=10")).layers == std::vector<int>{5, 5});
+  const std::string four =
+      replaced(script, "--pipeline-model-parallel-size 2", "--pipeline-model-parallel-size 5");
+  CHECK(read(four).layers == std::vector<int>{1, 2, 2, 2, 1});
 }
 
 TEST_CASE("arithmetic of shell scripts is done") {
@@ -258,7 +310,7 @@ TEST_CASE("torchtitan's TOML is read, of old and new releases") {
   const plan::GivenRun before = read(old, "run.toml");
   CHECK(before.tensor == 2);
   CHECK(before.rows == 4);
-  CHECK(before.unpriced == std::vector<std::string>{"context_parallel_degree 2"});
+  CHECK(before.context == 2);
 }
 
 TEST_CASE("torchtitan's recipes are read, each in its function") {
@@ -304,8 +356,8 @@ TEST_CASE("NeMo's YAML is read as flags of Megatron-LM") {
   CHECK(run.precision == "bf16_mixed");
   REQUIRE(run.warnings.size() == 1);
   CHECK(run.warnings[0].starts_with("context parallelism is switched off silently"));
-  CHECK(read(replaced(kNemo, "mcore_gpt: False", "mcore_gpt: True"), "run.yaml").unpriced ==
-        std::vector<std::string>{"--context-parallel-size 2"});
+  CHECK(run.context == 1);
+  CHECK(read(replaced(kNemo, "mcore_gpt: False", "mcore_gpt: True"), "run.yaml").context == 2);
 }
 
 TEST_CASE("DeepSpeed's JSON is read, with what its launcher is given") {
