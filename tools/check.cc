@@ -35,6 +35,9 @@ constexpr double kOwnTimes = 10;
 /// Bytes of a token's hidden feature that a layer keeps whole on tensor-parallel devices without
 /// sequence parallelism: its input, or all norms and residuals (arXiv 2205.05198, eq. 2).
 constexpr double kWholeInput = 2, kWholeLayer = 10;
+/// With sequence parallelism: gathered inputs of two products, which alpa keeps and Megatron-LM
+/// gathers again.
+constexpr double kGatheredInputs = 4;
 
 /// Exit status of a run that cannot be, or does not fit.
 constexpr int kRefused = 1;
@@ -312,19 +315,25 @@ struct OwnPlan {
   double more_bytes = 0;  ///< of a device, that the run holds and the plan does not
 };
 
-/// Gradients of another size, and norms and residuals that are whole on tensor-parallel devices.
-double more_bytes(const GivenRun& run, const CompiledStep& planned) {
+/// What a layer keeps whole, or does not, on tensor-parallel devices beside the plan: bytes of a
+/// token's hidden feature.
+double whole_bytes(const GivenRun& run) {
+  const bool all = run.remat == "all";
+  if (run.framework != "megatron") return 0;
+  if (!run.sequence_parallel) return all ? kWholeInput : kWholeLayer;
+  return all ? 0 : -kGatheredInputs;
+}
+
+/// Gradients of another size, and `each` byte that layers keep beside the plan.
+double more_bytes(const GivenRun& run, const CompiledStep& planned, double each) {
   double sums = kInfinity;
   for (const StagePlan& stage : planned.plan.stages)
     sums = std::min(sums, static_cast<double>(stage.memory.accumulators));
-  double more = (run.gradients_held - 1) * sums;
-  if (run.tensor == 1 || run.sequence_parallel) return more;
   const auto layers = static_cast<double>(run.decoder.layers), stages = run.pipeline * 1.0;
   double kept = layers / stages * std::min(stages, static_cast<double>(run.micro_batches));
   if (run.virtual_stages > 1) kept *= 1 + (stages - 1) / (stages * run.virtual_stages);
-  const double tokens = static_cast<double>(run.sequence * run.rows) / run.context,
-               each = run.remat == "all" ? kWholeInput : kWholeLayer;
-  return more +
+  const double tokens = static_cast<double>(run.sequence * run.rows) / run.context;
+  return (run.gradients_held - 1) * sums +
          kept * tokens * static_cast<double>(run.decoder.hidden) * each * (1 - 1.0 / run.tensor);
 }
 
@@ -339,12 +348,15 @@ OwnPlan own_plan(const Checked& of, const Subject& subject, const Stoppable& sto
   };
   OwnPlan own{planned(kNoByteLimit)};
   require(own.given.planned.has_value(), "{}: {}", flags.name, own.given.failure);
-  own.more_bytes = more_bytes(of.run, *own.given.planned);
-  const double left = device_bytes(flags, of.cluster) - own.more_bytes;
-  if (static_cast<double>(own.given.planned->memory_bytes) <= left) return own;
+  const double device = device_bytes(flags, of.cluster), each = whole_bytes(of.run);
+  own.more_bytes = more_bytes(of.run, *own.given.planned, each);
+  if (static_cast<double>(own.given.planned->memory_bytes) + own.more_bytes <= device) return own;
   own.unlimited = std::move(own.given.planned);
+  // The next plan keeps no more than it must.
+  own.more_bytes = more_bytes(of.run, *own.unlimited, std::max(0.0, each));
   own.given = {.method = "given", .failure = "found no plan that fits"};
-  if (left > 0) own.given = planned(static_cast<std::int64_t>(left));
+  if (const double left = device - own.more_bytes; left > 0)
+    own.given = planned(static_cast<std::int64_t>(left));
   return own;
 }
 
@@ -363,11 +375,19 @@ void print_own(const Checked& of, const Subject& subject, const OwnPlan& own, do
                       size_text(static_cast<double>(planned.memory_bytes) + own.more_bytes),
                       size_text(device), size_text(std::abs(own.more_bytes)),
                       own.more_bytes > 0 ? "more" : "less", of.run.gradients_held,
-                      of.run.tensor > 1 && !of.run.sequence_parallel
-                          ? ", norms and residuals are whole"
-                          : ""));
+                      of.run.tensor == 1 || whole_bytes(of.run) == 0 ? ""
+                      : whole_bytes(of.run) > 0 ? ", norms and residuals are whole"
+                                                : ", inputs of products are gathered again"));
   if (!fits) return;
-  print("seconds", fmt::format("{:.3g} s a step", planned.plan.cost.objective_seconds));
+  const StageSeconds& slow =
+      std::ranges::max_element(planned.plan.stages, {}, [](const StagePlan& stage) {
+        return stage.seconds.forward + stage.seconds.backward;
+      })->seconds;
+  print("seconds", fmt::format("{:.3g} s a step; slowest stage: forward {}, backward {} a "
+                               "micro-batch, apply {}; bubble {:.1f} %",
+                               planned.plan.cost.objective_seconds, seconds_text(slow.forward),
+                               seconds_text(slow.backward), seconds_text(slow.apply),
+                               100 * planned.plan.bubble));
   if (measured > 0) print_measured(subject, planned, measured);
 }
 
@@ -378,6 +398,8 @@ int price(const Checked& of, const CheckFlags& flags) {
   with_remat.remat = of.run.remat;
   models::DecoderOptions decoder = of.run.decoder;
   decoder.sequence = std::max(decoder.sequence, of.run.sequence);
+  // Of several stages the last one holds a copy of the table; alpa would send it.
+  decoder.tied_head &= of.run.pipeline == 1;
   const PlannedModel model = model_of_decoder(flags.file, decoder, flags.file, own);
   PlannedModel as_given = model;
   as_given.step = model.step_with(with_remat.remat);
