@@ -233,12 +233,18 @@ std::string parameters_text(const models::DecoderOptions& o) {
                      o.heads);
 }
 
+/// Bytes of the fullest device that every plan of these degrees holds.
+double always_held(const CompiledStep& planned) {
+  double held = 0;
+  for (const StagePlan& stage : planned.plan.stages)
+    held = std::max(held, static_cast<double>(stage.memory.state + stage.memory.accumulators));
+  return held;
+}
+
 /// Why a run does not fit: by what its fastest plan holds always, or as the search said.
 std::string does_not_fit_text(const CompiledStep& fastest, const std::string& failure,
                               double device) {
-  double held = 0;
-  for (const StagePlan& stage : fastest.plan.stages)
-    held = std::max(held, static_cast<double>(stage.memory.state + stage.memory.accumulators));
+  const double held = always_held(fastest);
   if (held <= device) return "does not fit, as far as is known: " + failure;
   return fmt::format(
       "does not fit: parameters, gradients and optimizer state alone take {} of {} a "
@@ -355,7 +361,7 @@ OwnPlan own_plan(const Checked& of, const Subject& subject, const Stoppable& sto
   // The next plan keeps no more than it must.
   own.more_bytes = more_bytes(of.run, *own.unlimited, std::max(0.0, each));
   own.given = {.method = "given", .failure = "found no plan that fits"};
-  if (const double left = device - own.more_bytes; left > 0)
+  if (const double left = device - own.more_bytes; left >= always_held(*own.unlimited))
     own.given = planned(static_cast<std::int64_t>(left));
   return own;
 }
