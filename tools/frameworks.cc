@@ -62,6 +62,12 @@ std::int64_t parameters_of(const StagePlan& stage, const Degrees& degrees,
   for (const Input& input : stage.graph.inputs) {
     if (input.kind != InputKind::state || !input.of.empty()) continue;
     ShardingSpec spec = stage.plan.specs[input.value];
+    // Axes of experts split the state of all parameters, but the copies of experts alone.
+    for (const Input& copy : stage.graph.inputs)
+      if (copy.name.starts_with(input.name + ".") &&
+          stage.graph.type(copy.value).dtype == programs::computed_in(stage.graph) &&
+          stage.graph.type(copy.value).shape == stage.graph.type(input.value).shape)
+        spec = stage.plan.specs[copy.value];
     for (std::size_t axis = 0; axis < uses.size(); ++axis)
       if (!splits_parameters(uses[axis], degrees)) spec.axes[axis] = {};
     const TensorType& type = stage.graph.type(input.value);
