@@ -107,7 +107,7 @@ void check_step(const JaxData& data, int devices, const std::set<std::string>& n
 
 void check_step(const char* name, const std::set<std::string>& noise = {}) {
   const JaxData data(name);
-  for (int devices : sampled<std::vector<int>>({1, 8}, {1, 4, 8})) check_step(data, devices, noise);
+  for (int devices : sampled<std::vector<int>>({1, 4}, {1, 4, 8})) check_step(data, devices, noise);
 }
 
 }  // namespace
