@@ -59,7 +59,7 @@ TEST_CASE("guesses are near what equal stages take") {
       const Graph graph = step.trace(micro_batches);
       for (const inter_op::StageGuess& guess : inter_op::guess_stages(
                needs, micro_batches, {ScheduleKind::one_f_one_b}, cluster, model, kMuch)) {
-        if (guess.stages > 4) continue;
+        if (guess.stages > testing::sampled(2, 4)) continue;
         CAPTURE(name);
         CAPTURE(micro_batches);
         CAPTURE(guess.stages);
