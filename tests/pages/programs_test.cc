@@ -69,7 +69,8 @@ TEST_CASE("the program of every page prints what the page says") {
 TEST_CASE("the commands of every page succeed, by day with smaller models and less time") {
   const std::vector<alpa::testing::Replaced> smaller = {{" gpt 125M ", " gpt tiny "},
                                                         {" --model 2.4B ", " --model tiny "},
-                                                        {" --time-limit 120 ", " --time-limit 6 "}};
+                                                        {" --time-limit 120 ", " --time-limit 6 "},
+                                                        {" --seconds 3 ", " --seconds 0.3 "}};
   alpa::testing::check_commands(alpa::testing::sampled(smaller, {}));
 }
 #endif
