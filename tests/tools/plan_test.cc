@@ -222,7 +222,7 @@ TEST_CASE("what was not found in time is not said to be too large, and the searc
 TEST_CASE("a terminal is told the best plan so far every two seconds, a pipe nothing") {
   const std::string command =
       "plan gpt 6.7B --cluster p3.16xlarge --hosts 2 --batch 256 "
-      "--precision f16_mixed --time-limit 5";
+      "--precision f16_mixed --time-limit 3";
   const ProgramOutput terminal =
       run_program("/usr/bin/script", {"-qec", ALPA_TOOL " " + command, "/dev/null"});
   CHECK(terminal.text.find("planning    ") != std::string::npos);
