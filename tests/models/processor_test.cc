@@ -42,11 +42,11 @@ const Program kPrograms[] = {
     {"alpa-wide-resnet", {"--model", "cifar", "--batch", "2", "--image", "16"}},
     {"alpa-gpt", {"--hidden", "96", "--layers", "2", "--heads", "4", "--sequence", "50"}}};
 
-/// Flags of four steps whose numbers go to `log`.
+/// Flags of two steps whose numbers go to `log`.
 std::vector<std::string> flags_of(const Program& program, const std::string& devices,
                                   const std::string& log) {
   std::vector<std::string> all = program.flags;
-  const std::vector<std::string> common = {"--backend", "cpu",   "--steps", "4",
+  const std::vector<std::string> common = {"--backend", "cpu",   "--steps", "2",
                                            "--devices", devices, "--log",   log};
   all.insert(all.end(), common.begin(), common.end());
   return all;
