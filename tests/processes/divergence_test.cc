@@ -8,6 +8,7 @@
 #include "processes/diverging.h"
 #include "support/at_once.h"
 #include "support/mpirun.h"
+#include "support/nightly.h"
 #include "support/processes.h"
 
 namespace divergence_test {
@@ -122,8 +123,9 @@ TEST_CASE("under mpirun, a process that goes another way ends all, and rank 0 sa
   if (skipped()) return;
   CHECK(run_diverging("").status == 0);
   const std::vector<Divergence> all = divergences();
-  at_once(static_cast<int>(all.size()), [&](int i) {
-    const Divergence& divergence = all[i];
+  const int every = sampled(4, 1);  // the test above has all of them
+  at_once(static_cast<int>(all.size() + every - 1) / every, [&](int i) {
+    const Divergence& divergence = all[every * i];
     const ProgramOutput output = run_diverging(divergence.way);
     CAPTURE(divergence.way);
     CAPTURE(output.text);
@@ -174,7 +176,8 @@ TEST_CASE("under mpirun, a process that ends while the others join is named, and
   const ProgramOutput output = run_diverging("never joins");
   CAPTURE(output.text);
   CHECK(output.status == 2);
-  CHECK(has(output.text, {"the processes went different ways: call 1 of ranks 0 and 1 is ",
+  // rank 1 may not have joined yet
+  CHECK(has(output.text, {"the processes went different ways: call 1 of rank", " is ",
                           ", that of rank 2 is the end of the program" + kAdvice + "\n"}));
   CHECK(count(output.text, "\n") == 1);  // nothing of mpirun's around it
 }
@@ -185,7 +188,8 @@ TEST_CASE("under mpirun, a process that never joins is named after the time for 
       {"sleeps", "runs, but has not joined"},
       {"ends early", "has ended before it joined"},
   };
-  for (const auto& [way, what] : ways) {
+  at_once(std::size(ways), [&](int i) {
+    const auto& [way, what] = ways[i];
     const ProgramOutput output = run_diverging(way, /*join_seconds=*/5);
     CAPTURE(output.text);
     CHECK(output.status == 75);
@@ -198,7 +202,7 @@ TEST_CASE("under mpirun, a process that never joins is named after the time for 
              "--join-timeout\n",
              what)}));
     CHECK(count(output.text, "\n") == 1);
-  }
+  });
 }
 
 TEST_CASE("under mpirun, programs with other flags end before they train, and name the flag") {
