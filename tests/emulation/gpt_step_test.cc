@@ -9,6 +9,7 @@
 #include "alpa/alpa.h"
 #include "alpa/models/gpt.h"
 #include "emulation.h"
+#include "support/nightly.h"
 
 namespace gpt_step_test {
 
@@ -96,10 +97,14 @@ TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped an
         doctest::Approx(last_loss(step, Serial{}, 1, "cpu")).epsilon(1e-5);
     Serial overlapped;
     overlapped.executor.overlap_updates = true;
-    CHECK(last_loss(step, Serial{}, 1, "cuda") == expected);
-    CHECK(last_loss(step, overlapped, 1, "cuda") == expected);
-    CHECK(last_loss(step, ShardParallel{.solver_seconds = 2}, 3, "cuda") == expected);
-    CHECK(last_loss(step, DataParallel{.num_micro_batches = 3}, 2, "cuda") == expected);
+    if (reshape_heads || testing::is_nightly()) {  // by day each step has two of the plans
+      CHECK(last_loss(step, Serial{}, 1, "cuda") == expected);
+      CHECK(last_loss(step, ShardParallel{.solver_seconds = 2}, 3, "cuda") == expected);
+    }
+    if (!reshape_heads || testing::is_nightly()) {
+      CHECK(last_loss(step, overlapped, 1, "cuda") == expected);
+      CHECK(last_loss(step, DataParallel{.num_micro_batches = 3}, 2, "cuda") == expected);
+    }
   }
 }
 
@@ -131,8 +136,10 @@ TEST_CASE("text between the steps of a training is the CPU's") {
       return written;
     };
     const auto of_cpu = texts(1, "cpu", Serial{});
-    CHECK(texts(1, "cuda", Serial{}) == of_cpu);
-    CHECK(texts(2, "cuda", ShardParallel{.mesh_shape = {2}}) == of_cpu);
+    const bool llama = kind == models::DecoderKind::llama;  // by day on two cards, gpt on one
+    if (!llama || testing::is_nightly()) CHECK(texts(1, "cuda", Serial{}) == of_cpu);
+    if (llama || testing::is_nightly())
+      CHECK(texts(2, "cuda", ShardParallel{.mesh_shape = {2}}) == of_cpu);
   }
 }
 
