@@ -126,6 +126,11 @@ std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Clus
   return meshes;
 }
 
+double first_plan_seconds(const MethodOptions& method) {
+  const auto& tuning = kCompileTuning.micro_batches;
+  return std::max(tuning.first_plan_limit * method.clock_limit, tuning.first_plan_least);
+}
+
 intra_op::AutoShardOptions search_options(const MethodOptions& method, const TraceSeconds& tracing,
                                           std::optional<double> work_before) {
   intra_op::AutoShardOptions search;
@@ -141,14 +146,13 @@ intra_op::AutoShardOptions search_options(const MethodOptions& method, const Tra
   search.allowed.all_gather = options.allow_all_gather;
   search.allowed.all_to_all = options.allow_all_to_all;
   search.allowed.fixed_sums = options.executor.reproducible;
-  search.limits = {
-      .seconds =
-          search_seconds(method.work_limit, tracing.work, work_before.value_or(tracing.work)),
-      .clock_seconds =
-          search_seconds(method.clock_limit, tracing.clock, method.watch.clock.seconds()),
-      .stop = options.stop,
-      .relative_gap = options.relative_gap,
-      .first_plan_seconds = kCompileTuning.micro_batches.first_plan_limit * method.clock_limit};
+  search.limits = {.seconds = search_seconds(method.work_limit, tracing.work,
+                                             work_before.value_or(tracing.work)),
+                   .clock_seconds = search_seconds(method.clock_limit, tracing.clock,
+                                                   method.watch.clock.seconds()),
+                   .stop = options.stop,
+                   .relative_gap = options.relative_gap,
+                   .first_plan_seconds = first_plan_seconds(method)};
   search.progress = options.progress;
   return search;
 }

@@ -58,6 +58,9 @@ struct TraceSeconds {
   double work = 0, clock = 0;
 };
 
+/// Limit of the very first plan of a step, in seconds of processor time (SearchLimits).
+double first_plan_seconds(const MethodOptions& method);
+
 /// The planner's options for a graph, and the time that is left for it: without what lowering
 /// takes, and without the work that was done before (default: tracing).
 intra_op::AutoShardOptions search_options(const MethodOptions& method, const TraceSeconds& tracing,

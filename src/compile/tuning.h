@@ -35,8 +35,9 @@ struct CompileTuning {
   struct MicroBatches {
     /// Share of the work in which the step is traced for further numbers of micro-batches.
     double tracing_share = 0.5;
-    /// Limit of the very first plan, as a multiple of that on the clock: in processor time.
-    double first_plan_limit = 3;
+    /// Limit of the very first plan in processor time, as a multiple of that on the clock, but at
+    /// least so many seconds: what the stages of a large step take.
+    double first_plan_limit = 3, first_plan_least = 15;
     /// Share of the work after which no further equal stages are planned for a guess.
     double guess_share = 0.4;
     /// The best guess of the other kind, with layers computed again or without, is tried second if

@@ -358,7 +358,7 @@ bool VariantChoice::goes_on_guessing(double share_of_work) {
   if (all_traced_) return false;
   if (best_so_far()) return !has_passed(share_of_work);
   const std::atomic<bool>* stop = method_.options.stop;
-  return method_.watch.work.seconds() < method_.work_limit && !(stop && *stop);
+  return method_.watch.work.seconds() < first_plan_seconds(method_) && !(stop && *stop);
 }
 
 /// Variants with the best guesses, as many as are planned at once, of those that may be better than

@@ -88,8 +88,8 @@ struct SearchLimits {
   /// Beyond either limit: what a plan needs at least is not begun after these. On the clock, time
   /// in which other programs have the processor does not count.
   double overtime_seconds = kOvertimeSeconds;
-  /// End of the search for a first plan, whatever the clock says. Time in which other programs have
-  /// the processor does not count.
+  /// End of the search for a first plan, whatever work and clock say. Time in which other programs
+  /// have the processor does not count.
   double first_plan_seconds = kInfinity;
 };
 

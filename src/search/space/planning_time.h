@@ -46,12 +46,12 @@ class PlanningTime {
   /// The same for a first plan, without which the search would have been for nothing.
   SearchLimits rest_for_first_plan() const {
     SearchLimits longer = rest();
-    longer.clock_seconds = is_over_for_first_plan() ? 0 : kInfinity;
+    longer.clock_seconds = kInfinity;
+    longer.seconds = std::max(longer.seconds, longer.first_plan_seconds);
     return longer;
   }
   bool is_over_for_first_plan() const {
-    return is_stopped() || processor_.seconds() >= limits_.first_plan_seconds ||
-           work_.seconds() >= limits_.seconds + limits_.overtime_seconds;
+    return is_stopped() || processor_.seconds() >= limits_.first_plan_seconds;
   }
 
  private:
