@@ -410,15 +410,15 @@ void VariantChoice::plan_guesses() {
   } while (goes_on_guessing(tuning.guess_share));
 }
 
-/// What has first plans: the best variants, if there is time.
+/// Replaces first plans of the best variants by plans of all effort, if there is time.
 void VariantChoice::plan_best_again() {
   const auto& tuning = kCompileTuning.micro_batches;
+  if (has_passed(tuning.guess_share)) return;
   std::vector<PlannedVariant*> best;
   for (PlannedVariant& variant : variants_)
     if (variant.best_seconds() < kInfinity) best.push_back(&variant);
   std::ranges::stable_sort(best, {}, [](const PlannedVariant* v) { return v->best_seconds(); });
   best.resize(std::min(best.size(), tuning.searches_at_once));
-  if (has_passed(tuning.guess_share)) return;
   ThreadTeam team(usable_cores());
   parallel_work(team, std::ssize(best), [&](std::int64_t at) {
     try {

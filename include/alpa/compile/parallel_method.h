@@ -127,9 +127,10 @@ struct ParallelMethod {
   /// Bytes a device may use; default: its memory according to the cluster.
   std::optional<std::int64_t> memory_budget_bytes = {};
   /// Seconds for planning and lowering. Planning may do half as many seconds of counted work, so
-  /// that its plan depends neither on the machine nor on its load; the clock ends it at the latest.
-  /// 15 %, for large graphs up to half, is reserved for lowering. At the end the best plan so far
-  /// is taken and its proven gap reported.
+  /// that its plan depends neither on the machine nor on its load; the clock ends it once there is
+  /// a plan. A large step's first plan may take 3 times as long, or 15 s, of processor time. 15 %,
+  /// for large graphs up to half, is reserved for lowering. At the end the best plan so far is
+  /// taken and its proven gap reported.
   double solver_seconds = 60;
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
   /// to proven optimality anyway.
