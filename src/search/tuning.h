@@ -110,6 +110,12 @@ struct Tuning {
     int block = 4;
   } range_costs;
 
+  struct BytePrices {
+    /// A price that is of no use for a range is followed by lower ones until a device full of bytes
+    /// costs this part of the range's seconds.
+    double least = 1.0 / 16;
+  } byte_prices;
+
   struct StageSearch {
     /// The plan of a range gets this share of the work of a whole step's plan at first, and further
     /// rounds while each closes this share of the gap (intra_op::SearchLimits). What short rounds

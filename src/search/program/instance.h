@@ -93,6 +93,9 @@ struct MemoryLimit {
   int in_flight = 1;  ///< micro-batches that keep what their backward runs read
   /// also copies that one node alone can read, which exist only while it runs
   bool every_copy = false;
+  /// only what exists between the forward and the backward runs of every micro-batch: state, sums
+  /// over micro-batches, and copies of state
+  bool state_alone = false;
 };
 
 /// Builds the solver's problem. Without a limit it has no memory usages. With one, a node's usages
@@ -102,6 +105,12 @@ struct MemoryLimit {
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
                         const std::optional<MemoryLimit>& memory = {},
                         const std::vector<BoundaryKind>& boundaries = {});
+
+/// Builds the solver's problem with a price instead of a limit: what exists between the forward and
+/// the backward runs of every micro-batch, state, sums and copies of state, costs so many seconds
+/// for each of its bytes on a device. Values far below `budget` bytes are free.
+Instance build_priced_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
+                               std::int64_t budget, double seconds_per_byte);
 
 /// Whole units; kInfinite for infinity.
 std::int64_t units(double seconds, double units_per_second);

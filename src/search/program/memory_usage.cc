@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/ir/input.h"
 #include "src/plan/evaluation/evaluate.h"
 #include "src/search/tuning.h"
 
@@ -21,10 +22,14 @@ MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const Dev
       copied_(copied_by_each(graph)),
       sent_(sent_values(graph)) {}
 
-/// True if memory used between these points is kept from a micro-batch's forward run to its
-/// backward run, while others are in flight.
+/// True if memory used between these points is in use between a forward and a backward run.
+bool MemoryUsage::is_between_passes(int from, int to) const {
+  return from < backward_ && to > backward_;
+}
+
+/// The same, while other micro-batches are in flight.
 bool MemoryUsage::spans_passes(int from, int to) const {
-  return limit_.in_flight > 1 && from < backward_ && to > backward_;
+  return limit_.in_flight > 1 && is_between_passes(from, to);
 }
 
 /// `kept`: by each micro-batch for its backward run. Several in flight have places for it, which
@@ -44,7 +49,14 @@ std::int64_t MemoryUsage::bytes_in_flight(int value) const {
   return (kept ? limit_.in_flight : 1) * graph_.type(value).bytes();
 }
 
+/// Of the step, or a sum over its micro-batches.
+bool MemoryUsage::is_state(int value) const {
+  const Input* input = find_input(graph_, value);
+  return input && (input->kind == InputKind::state || input->kind == InputKind::accumulator);
+}
+
 bool MemoryUsage::matters(int value) const {
+  if (limit_.state_alone && !is_state(value)) return false;
   return bytes_in_flight(value) > limit_.bytes / search::kTuning.memory_usage.worth_counting;
 }
 
@@ -75,6 +87,7 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
     ilp::Usage usage{range.from, range.to, {}};
     for (int spec : choices.result_specs[i])
       usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
+    if (limit_.state_alone && !is_between_passes(range.from, range.to)) continue;
     const bool kept = kept_[value] && spans_passes(made_at(graph_, value, range), range.to);
     if (sent_[value] && !kept) {
       usage.from = 0, usage.to = static_cast<int>(graph_.nodes.size()) + 1;
@@ -125,6 +138,7 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
     const LivePoints range = states[state].once
                                  ? LivePoints{0, static_cast<int>(graph_.nodes.size()) + 1}
                                  : range_of(value, served);
+    if (limit_.state_alone && !is_between_passes(range.from, range.to)) return;
     ilp::Usage usage{range.from, range.to, std::vector<std::int64_t>(states.size(), 0)};
     usage.amounts[state] = bytes;
     add(usages, std::move(usage),

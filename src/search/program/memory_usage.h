@@ -35,8 +35,10 @@ class MemoryUsage {
 
  private:
   std::int64_t bytes_of(int type, int spec);
+  bool is_state(int value) const;
   bool may_be_partial(int value) const;
   void add(std::vector<ilp::Usage>& usages, ilp::Usage usage, bool kept) const;
+  bool is_between_passes(int from, int to) const;
   bool spans_passes(int from, int to) const;
   std::int64_t bytes_in_flight(int value) const;
   LivePoints range_of(int value, const std::vector<Use>& uses) const;

@@ -46,6 +46,7 @@ RangeCosts::RangeCosts(const Graph& graph, const Cluster& cluster, const RangeSp
   first_mesh_.push_back(static_cast<int>(meshes_.size()));
   const cost::CostModel model = intra_op::allowed_model(planning_.model, planning_.options);
   for (const DeviceMesh& mesh : meshes_) mesh_facts_.push_back(&planning_.cache.of(mesh, model));
+  prices_.resize(meshes_.size());
   known_.resize(ranges_.classes() * meshes_.size());
   planned_.resize(ranges_.classes() * parts_.size());
   rule_out_what_cannot_fit();
@@ -148,20 +149,63 @@ double RangeCosts::bound_of(const RangeQuery& query) {
   return std::max(bound, launched_[query.range * parts_.size() + query.part]);
 }
 
+/// The least that each device holds of them.
+BytesInFlight RangeCosts::in_flight(const RangeQuery& query) const {
+  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
+  const double devices = parts_[query.part].num_devices();
+  BytesInFlight bytes{.count = query.in_flight,
+                      .kept = ranges_.held(range).per_micro_batch / devices,
+                      .seconds_per_byte = recomputable_->seconds_per_byte};
+  for (int layer = range.first; layer <= range.last; ++layer)
+    bytes.recomputable += recomputable_->of_layers[layer] / devices;
+  return bytes;
+}
+
 /// Lower bound on the seconds of a micro-batch in which layers are computed again, because not all
 /// fits that a range may keep for so many micro-batches.
 double RangeCosts::least_again(const RangeQuery& query) const {
-  if (!recomputable_) return 0;
+  const BytesInFlight bytes = in_flight(query);
+  const double state =
+      ranges_.held(ranges_.example(query.range)).always / parts_[query.part].num_devices();
+  const double kept = (static_cast<double>(budget_) - state) / query.in_flight - bytes.kept;
+  const double again = bytes.recomputable - std::max(0.0, kept);
+  return again > 0 ? bytes.seconds_per_byte * again : 0;
+}
+
+/// Lower bound on the seconds of a micro-batch on the mesh, within the memory of its devices.
+double RangeCosts::least_within(const RangeQuery& query, int mesh) {
+  const auto [first, last] = ranges_.example(query.range);
+  return std::max(known(query.range, mesh).bound + least_again(query),
+                  prices_[mesh].least(first, last, in_flight(query), static_cast<double>(budget_)));
+}
+
+double RangeCosts::least_within(const RangeQuery& query) {
+  double least = kInfinity;
+  for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
+    least = std::min(least, least_within(query, mesh));
+  return least;
+}
+
+void RangeCosts::sum_prices(int mesh) {
+  std::vector<double> seconds, filled;
+  for (int layer = 0; layer < ranges_.layers(); ++layer) {
+    seconds.push_back(known(ranges_.class_of(layer, layer), mesh).bound);
+    filled.push_back(ranges_.held({layer, layer}).always /
+                     (static_cast<double>(budget_) * meshes_[mesh].num_devices()));
+  }
+  prices_[mesh].sum(seconds, filled);
+}
+
+/// None where all fits, however state is laid out.
+std::optional<int> RangeCosts::next_price(const RangeQuery& query, int mesh) {
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
-  const inter_op::HeldBytes held = ranges_.held(range);
-  const double devices = parts_[query.part].num_devices(),
-               room = static_cast<double>(budget_) * devices - held.always;
-  double most = 0;
-  for (int layer = range.first; layer <= range.last; ++layer)
-    most += recomputable_->of_layers[layer];
-  const double kept = room / query.in_flight - held.per_micro_batch;  // of `most`, at the most
-  const double again = most - std::max(0.0, kept);
-  return again > 0 ? recomputable_->seconds_per_byte * again / devices : 0;
+  const BytesInFlight bytes = in_flight(query);
+  if (ranges_.held(range).always + bytes.count * (bytes.kept + bytes.recomputable) <=
+      static_cast<double>(budget_))
+    return std::nullopt;
+  sum_prices(mesh);
+  return prices_[mesh].next(range.first, range.last, bytes, static_cast<double>(budget_),
+                            known(query.range, mesh).bound);
 }
 
 double RangeCosts::seconds(const RangeQuery& query, Ask ask) {
@@ -185,7 +229,9 @@ double RangeCosts::proven_of(const Planned& planned, const RangeQuery& query) {
 int RangeCosts::promising_mesh(const RangeQuery& query) {
   int best = first_mesh_[query.part];
   for (int mesh = best; mesh < first_mesh_[query.part + 1]; ++mesh)
-    if (known(query.range, mesh).bound < known(query.range, best).bound) best = mesh;
+    if (recomputable_ ? least_within(query, mesh) < least_within(query, best)
+                      : known(query.range, mesh).bound < known(query.range, best).bound)
+      best = mesh;
   return best;
 }
 
@@ -218,9 +264,10 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
     }
     limits = std::move(asked);
   }
-  if (recomputable_)  // what must be computed again rises with every micro-batch in flight
+  if (recomputable_)  // memory is less with every micro-batch in flight
     for (int most = 1; most < graph_.num_micro_batches; most *= 2) limits.insert(most);
   limits.erase(0);
+  for (int mesh = 0; mesh < std::ssize(meshes_); ++mesh) sum_prices(mesh);
   inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
                                  static_cast<int>(limits.size()));
   for (int first = 0; first < costs.layers; ++first)
@@ -230,8 +277,9 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
         for (const int limit : limits) {
           const std::size_t at = costs.index(first, last, part, configuration++);
           const int range = ranges_.class_of(first, last);
-          costs.seconds[at] =
-              seconds({range, part, limit}, ask) + least_again({range, part, least});
+          costs.seconds[at] = seconds({range, part, limit}, ask);
+          if (recomputable_)
+            costs.seconds[at] = std::max(costs.seconds[at], least_within({range, part, least}));
           costs.max_in_flight[at] = limit;
           least = limit + 1;
         }
@@ -255,9 +303,32 @@ void RangeCosts::append_bounds(const RangeQuery& query, std::vector<BoundOf>& bo
   bool any = false;
   for (int mesh = first_mesh_[query.part]; mesh < first_mesh_[query.part + 1]; ++mesh)
     any |= append_unknown(range, 1, mesh, Level::strategies, bounds);
+  if (any) return;
   const int mesh = promising_mesh(query);
-  for (const int layers : {1, search::kTuning.range_costs.block, range.last - range.first + 1})
+  if (append_unknown(range, 1, mesh, Level::dual, bounds)) return;
+  for (const BoundOf& of : priced_layers(query, mesh)) bounds.push_back(of), any = true;
+  for (const int layers : {search::kTuning.range_costs.block, range.last - range.first + 1})
     any = any || append_unknown(range, layers, mesh, Level::dual, bounds);
+}
+
+/// The layers of the range at the price that is to be found next; none: there is no such price.
+std::vector<RangeCosts::BoundOf> RangeCosts::priced_layers(const RangeQuery& query, int mesh) {
+  if (!recomputable_) return {};
+  const std::optional<int> price = next_price(query, mesh);
+  if (!price) return {};
+  std::vector<BoundOf> layers = blocks_of(ranges_.example(query.range), 1, mesh, Level::dual);
+  for (BoundOf& layer : layers) layer.price = *price;
+  return layers;
+}
+
+/// False: there is no price left, or time is over.
+bool RangeCosts::bound_priced(const RangeQuery& query, int mesh) {
+  if (time_.is_over()) return false;
+  int layer = ranges_.example(query.range).first;
+  for (const BoundOf& of : priced_layers(query, mesh))
+    prices_[mesh].set(of.price, layer++, relaxed_bound(of));
+  sum_prices(mesh);
+  return layer > ranges_.example(query.range).first;
 }
 
 /// Bounds of so many layers of the range at a time that are not known yet. False: there are none.
@@ -308,7 +379,8 @@ void RangeCosts::find_together(const std::vector<BoundOf>& bounds) {
   for (const BoundOf& of : bounds) {
     if (!by_mesh.empty() && time_.is_over()) break;
     const Relaxed& relaxed_range = relaxed(of.range);
-    const auto [place, added] = relaxed_bounds_.try_emplace({relaxed_range.key, of.mesh, of.level});
+    const auto [place, added] =
+        relaxed_bounds_.try_emplace({relaxed_range.key, of.mesh, of.level, of.price});
     if (!added) continue;
     by_mesh[mesh_facts_[of.mesh]].push_back({&place->second, of, &relaxed_range});
     num_searches_ += of.level == Level::dual ? 1 : 0;
@@ -336,9 +408,11 @@ bool RangeCosts::bound(const RangeQuery& query) {
     any |= bound_blocks(range, 1, mesh, Level::strategies);
   if (any) return true;
   const int mesh = promising_mesh(query);
-  for (const int layers : {1, search::kTuning.range_costs.block})
-    if (range.last - range.first >= layers && bound_blocks(range, layers, mesh, Level::dual))
-      return true;
+  if (bound_blocks(range, 1, mesh, Level::dual)) return true;
+  if (bound_priced(query, mesh)) return true;
+  const int block = search::kTuning.range_costs.block;
+  if (range.last - range.first >= block && bound_blocks(range, block, mesh, Level::dual))
+    return true;
   return bound_on(query.range, mesh, Level::dual);
 }
 
@@ -383,13 +457,17 @@ const RangeCosts::Relaxed& RangeCosts::relaxed(int range) {
 /// inside a longer range.
 double RangeCosts::relaxed_bound(const BoundOf& of) {
   find_together({of});
-  return relaxed_bounds_.at({relaxed(of.range).key, of.mesh, of.level});
+  return relaxed_bounds_.at({relaxed(of.range).key, of.mesh, of.level, of.price});
 }
 
 /// Adds to the facts of its mesh.
 std::function<double()> RangeCosts::question_of(const BoundOf& of, const Relaxed& relaxed) const {
+  intra_op::BytePrice price{.budget = budget_};
+  if (of.price != BytePrices::kFree)
+    price.seconds = BytePrices::seconds_of(of.price) * graph_.num_micro_batches /
+                    static_cast<double>(budget_);
   return intra_op::quick_bound(relaxed.facts, relaxed.options, *mesh_facts_[of.mesh],
-                               of.level == Level::strategies);
+                               of.level == Level::strategies, price);
 }
 
 /// A range by itself, and the search for its plans: without a budget, then within one.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "src/search/bound/partition_costs.h"
 #include "src/search/bound/step_bound.h"
 #include "src/search/space/planning_time.h"
+#include "src/search/stages/byte_prices.h"
 #include "src/search/stages/layer_ranges.h"
 #include "src/search/stages/plan_stage.h"
 #include "src/search/stages/recomputable.h"
@@ -153,7 +155,12 @@ class RangeCosts {
   double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);
   double bound_of(const RangeQuery& query);
+  BytesInFlight in_flight(const RangeQuery& query) const;
   double least_again(const RangeQuery& query) const;
+  double least_within(const RangeQuery& query, int mesh);
+  double least_within(const RangeQuery& query);
+  void sum_prices(int mesh);
+  std::optional<int> next_price(const RangeQuery& query, int mesh);
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
   void rule_out_what_cannot_fit();
@@ -172,8 +179,11 @@ class RangeCosts {
   struct BoundOf {
     int range = 0, mesh = 0;
     Level level = Level::parts;
+    int price = BytePrices::kFree;
   };
   bool bound(const RangeQuery& query);
+  std::vector<BoundOf> priced_layers(const RangeQuery& query, int mesh);
+  bool bound_priced(const RangeQuery& query, int mesh);
   std::vector<double> mesh_bounds(const RangeQuery& query);
   bool append_unknown(inter_op::LayerRanges::Range range, int layers, int mesh, Level level,
                       std::vector<BoundOf>& bounds);
@@ -207,8 +217,9 @@ class RangeCosts {
   std::vector<Planned> planned_;           ///< per range and part
   std::map<int, Relaxed> relaxed_;
   ThreadTeam team_{usable_cores()};
-  /// of relaxed ranges, by key, mesh and level
-  std::map<std::tuple<std::string, int, Level>, double> relaxed_bounds_;
+  /// of relaxed ranges, by key, mesh, level and price
+  std::map<std::tuple<std::string, int, Level, int>, double> relaxed_bounds_;
+  std::vector<BytePrices> prices_;  ///< per mesh
   bool is_memory_bound_ = false;
   int num_searches_ = 0;
 };
