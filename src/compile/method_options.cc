@@ -53,8 +53,12 @@ void MethodOptions::begin_planning() {
 }
 
 bool MethodOptions::is_over() const {
-  return (options.stop && *options.stop) || watch.work.seconds() >= work_limit ||
-         watch.clock.seconds() >= clock_limit;
+  return watch.work.seconds() >= work_limit || clock_left() <= 0;
+}
+
+double MethodOptions::clock_left() const {
+  const bool is_stopped = options.stop && *options.stop;
+  return is_stopped ? 0 : std::max(0.0, clock_limit - watch.clock.seconds());
 }
 
 bool searches_stages(const MethodOptions& method) {

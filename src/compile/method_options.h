@@ -30,6 +30,7 @@ struct MethodOptions {
 
   /// True if either limit has passed, or planning was stopped.
   bool is_over() const;
+  double clock_left() const;  ///< seconds, until planning ends; 0 if it is to stop
 };
 
 MethodOptions options_of(const Method& method);

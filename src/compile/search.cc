@@ -155,9 +155,7 @@ struct SearchedVariant {
 
 /// Stages that are searched for, of the best variant. Lowering may ask for less memory, and so for
 /// slower plans, than the search counted: then another variant may be better.
-SearchedVariant plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants,
-                              const MethodOptions& method) {
-  VariantChoice choice(variants, method, request.cluster, request.budget);
+SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice) {
   request.log.finished("tracing and bounding variants");
   std::optional<SearchedVariant> found;
   while (true) {
@@ -188,19 +186,33 @@ SearchedVariant plan_variants(const PlanRequest& request, const std::vector<Step
   }
 }
 
+/// Says of the plan what is proven of all variants. `is_variant`: it is the best of them; otherwise
+/// the bound of its own search is one for the layers that it computes again.
+void set_bound(VariantChoice& choice, bool is_variant, Plan& plan) {
+  double& bound = plan.cost.lower_bound_seconds;
+  const double of_all = choice.proven_of_all(plan.cost.objective_seconds);
+  if (!is_variant) plan.variant_bound_seconds = std::max(plan.variant_bound_seconds, bound);
+  bound = is_variant ? std::max(bound, of_all) : of_all;
+}
+
+Searched plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants) {
+  VariantChoice choice(variants, request.method, request.cluster, request.budget);
+  Searched best = best_variant(request, choice).searched;
+  set_bound(choice, true, best.step.plan);
+  return best;
+}
+
 /// The best number of micro-batches, and as few recomputed layers as the budget asks for, if the
 /// planner may choose them.
 Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numbers) {
   const TrainingStep& step = request.step;
   request.log.begin_plan(request.method.clock_limit);
-  if (!step.chooses_remat)
-    return plan_variants(request, variants_of(step, numbers, {{}}), request.method).searched;
+  if (!step.chooses_remat) return plan_variants(request, variants_of(step, numbers, {{}}));
   const auto& tuning = kCompileTuning.micro_batches;
   const Graph graph = trace(step, numbers.front());
   const std::vector<int> layers = remat_layers(graph);
   if (layers.size() <= tuning.few_layers && graph.nodes.size() <= tuning.small_nodes)
-    return plan_variants(request, variants_of(step, numbers, all_sets(layers)), request.method)
-        .searched;
+    return plan_variants(request, variants_of(step, numbers, all_sets(layers)));
   const std::vector<int> order =
       layers_worth_recomputing(step, layers, numbers.front(), request.model);
   MethodOptions method = request.method;
@@ -211,15 +223,19 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
     std::sort(sets.back().begin(), sets.back().end());
   }
   const std::vector<StepVariant> variants = variants_of(step, numbers, sets);
+  VariantChoice choice(variants, method, request.cluster, request.budget);
   std::optional<SearchedVariant> found;
   try {
-    found = plan_variants(request, variants, method);
+    found = best_variant(request, choice);
   } catch (const intra_op::OverBudget&) {  // neither none nor all: such sets have not been tried
     rethrow(std::current_exception(),
             order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven);
   }
   SearchedVariant& best = *found;
-  if (!best.variant->recomputes) return std::move(best.searched);
+  if (!best.variant->recomputes) {
+    set_bound(choice, true, best.searched.step.plan);
+    return std::move(best.searched);
+  }
   const double limit = request.method.work_limit, begin = request.method.watch.work.seconds();
   const bool is_large = graph.nodes.size() > tuning.large_nodes;
   const double left = std::min(limit - begin, is_large ? tuning.fewest_share * limit : limit);
@@ -234,6 +250,8 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
       [&] {
         return request.method.is_over() || request.method.watch.work.seconds() >= begin + left;
       });
+  const bool is_variant = recomputed_layers(fewest.graph).size() == order.size();
+  set_bound(choice, is_variant, fewest.plan);
   return {std::move(fewest)};  // not proven: with other numbers of layers
 }
 

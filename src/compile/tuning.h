@@ -62,9 +62,9 @@ struct CompileTuning {
     std::size_t small_nodes = 400, few_layers = 3;
     /// Share of the work after which, without better stages, the searches end.
     double patience = 0.25;
-    /// Shares of the work for bounds on all variants of a large step, before the searches and
-    /// behind them.
-    double proof_share = 0.12, proof_share_behind = 0.4;
+    /// Share of the work for bounds on all variants of a large step, before the searches. Behind
+    /// them bounds have what is left on the clock: they change no plan.
+    double proof_share = 0.12;
     /// They begin if the clock leaves so many times what tracing the variants took.
     double tracings_of_proof = 1.5;
     /// Nodes up to which a large step is traced for these bounds, once per number.

@@ -247,15 +247,14 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
 
 /// What no variant of a large step takes less than, most of which are not searched: for so much
 /// more work. Searches that find nothing better are closed.
-void VariantChoice::prove(double share_of_work) {
-  if (all_traced_ || !best_so_far() || has_passed(1)) return;
+void VariantChoice::prove(double seconds, double work_seconds) {
   const auto& tuning = kCompileTuning.micro_batches;
-  if (variants_.back().graph.nodes.size() > tuning.proof_nodes) return;
+  if (all_traced_ || variants_.back().graph.nodes.size() > tuning.proof_nodes) return;
   // It begins by tracing every number, which the clock must have room for.
-  const double left = method_.clock_limit - method_.watch.clock.seconds();
-  if (!proof_.has_begun() && left < tuning.tracings_of_proof * tracing_seconds_) return;
-  const double enough = (1 - method_.options.relative_gap) * best_so_far()->best_seconds();
-  proof_.raise(enough, share_of_work * method_.work_limit);
+  if (!proof_.has_begun() && method_.clock_left() < tuning.tracings_of_proof * tracing_seconds_)
+    return;
+  const double enough = (1 - method_.options.relative_gap) * seconds;
+  proof_.raise(enough, work_seconds);
   bound_of_all_ = std::max(bound_of_all_, proof_.bound());
   for (PlannedVariant& variant : variants_)
     if (proof_.bound_of(variant.variant.num_micro_batches) >= enough) variant.open = false;
@@ -265,7 +264,6 @@ void VariantChoice::prove(double share_of_work) {
 PlannedVariant& VariantChoice::best() {
   race();
   PlannedVariant* best = best_so_far();
-  if (best) prove(kCompileTuning.micro_batches.proof_share_behind);
   for (auto at = variants_.begin(); !best && at != variants_.end(); ++at) try {
       if (!at->dropped && may_search(*at)) at->planner->search(budget_).finish(), best = &*at;
     } catch (const Error&) {
@@ -274,6 +272,11 @@ PlannedVariant& VariantChoice::best() {
   if (!best) fail_to_plan();
   set_others_of(*best);
   return *best;
+}
+
+double VariantChoice::proven_of_all(double seconds) {
+  prove(seconds, kInfinity);
+  return std::min(bound_of_all_, seconds);
 }
 
 /// The current exception is why a variant has no plan.
@@ -434,7 +437,8 @@ void VariantChoice::race() {
   if (!has_begun_ || goes_on_guessing(1)) plan_guesses();
   if (!std::exchange(has_begun_, true)) {
     plan_best_again();
-    prove(kCompileTuning.micro_batches.proof_share);
+    if (const PlannedVariant* best = best_so_far(); best && !has_passed(1))
+      prove(best->best_seconds(), kCompileTuning.micro_batches.proof_share * method_.work_limit);
     begin_searches();
   }
   ThreadTeam team(usable_cores());

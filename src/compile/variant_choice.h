@@ -54,6 +54,10 @@ class VariantChoice {
   /// variant failed with, or Error if all were dropped without a failure.
   PlannedVariant& best();
 
+  /// Seconds that no variant takes less than, whatever layers it computes again; no more than
+  /// `seconds`, those of the best plan. Of a large step, with what is left on the clock.
+  double proven_of_all(double seconds);
+
   /// `variant` is no choice any more: with the current exception, if it has no plan after all.
   void drop(PlannedVariant& variant);
 
@@ -68,7 +72,7 @@ class VariantChoice {
   std::string proven_failure() const;
   [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
-  void prove(double share_of_work);
+  void prove(double seconds, double work_seconds);
   void race();
   std::vector<PlannedVariant*> next_turns();
   PlannedVariant* most_promising(const std::vector<PlannedVariant*>& taken);

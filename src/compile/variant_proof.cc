@@ -25,7 +25,7 @@ struct VariantProof::Number {
   explicit Number(const StepVariant& of) : variant(of) {}
 
   void begin(const MethodOptions& of_all, const Cluster& cluster, std::int64_t budget) {
-    is_over = of_all.is_over();
+    is_over = of_all.clock_left() <= 0;
     if (is_over) return;
     method = method_of(variant, of_all);
     const PlanningWatch tracing;
@@ -44,8 +44,10 @@ struct VariantProof::Number {
     }
   }
 
-  void prove(double enough) {
-    is_over = !search->prove(enough);
+  /// Ends when time is over, to go on when there is more.
+  void prove(double enough, double work_seconds, double clock_seconds) {
+    search->end_after(work_seconds, clock_seconds);
+    is_over = !search->prove(enough) && search->work_left() > 0;
     bound = std::max(bound, search->bound());
   }
 
@@ -80,7 +82,7 @@ void VariantProof::raise(double enough, double work_seconds) {
   const WorkWatch watch;
   if (numbers_.empty()) begin();
   ThreadTeam team(usable_cores());
-  while (watch.seconds() < work_seconds && !method_.is_over()) {
+  while (watch.seconds() < work_seconds && method_.clock_left() > 0) {
     std::vector<Number*> next;
     for (const auto& number : numbers_)
       if (number->bound < enough) next.push_back(number.get());
@@ -89,7 +91,8 @@ void VariantProof::raise(double enough, double work_seconds) {
     // A bound above the least of one that no round is left for is of no use.
     if (next.empty() || next.front()->is_over) return;
     std::erase_if(next, [](const Number* number) { return number->is_over; });
-    parallel_work(team, std::ssize(next), [&](std::int64_t at) { next[at]->prove(enough); });
+    const double rest = work_seconds - watch.seconds();
+    parallel_work(team, std::ssize(next), [&](std::int64_t at) { next[at]->prove(enough, rest, method_.clock_left()); });
   }
 }
 

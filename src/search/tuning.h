@@ -108,6 +108,8 @@ struct Tuning {
   struct RangeCosts {
     /// Layers that are bounded together before a longer range is.
     int block = 4;
+    /// By how much bounds of several layers mostly exceed the sum of those of each, at most.
+    double blocks_raise = 1.02;
   } range_costs;
 
   struct BytePrices {

@@ -33,6 +33,13 @@ class PlanningTime {
     limits_.seconds = std::min(limits_.seconds, work_.seconds() + seconds);
   }
 
+  /// Ends the search after so much more work and so many more seconds on the clock, whatever its
+  /// limits were.
+  void end_after(double work_seconds, double clock_seconds) {
+    limits_.seconds = work_.seconds() + work_seconds;
+    limits_.clock_seconds = elapsed() + clock_seconds;
+  }
+
   /// For a part of the search that begins now, and ends with it at the latest.
   SearchLimits rest() const {
     SearchLimits rest = limits_;

@@ -7,7 +7,6 @@
 #include "src/search/tuning.h"
 
 namespace alpa {
-
 double BytePrices::seconds_of(int price) { return std::ldexp(1.0, price); }
 
 void BytePrices::set(int price, int layer, double seconds) {

@@ -235,7 +235,8 @@ std::int64_t set_auto_layers(Problem& problem, const ClusteringOptions& options)
   set_layers(problem, two.layers, options.tolerance);
   const auto& tuning = search::kTuning.cluster_layers;
   problem.allowance = best_cuts_nearby(problem, tuning.near_heavy);
-  const int most = std::min(problem.size(), problem.heavies.back() / tuning.least_heavy + 1);
+  const int most =
+      std::min(most_layers(problem.heavies, 1), problem.heavies.back() / tuning.least_heavy + 1);
   int found = 2;
   for (int times = 1; times <= tuning.most_bytes && found < tuning.few_layers; times *= 2) {
     if (times > 1)

@@ -123,7 +123,12 @@ RangeCosts::EvenPart RangeCosts::even_part(const Relaxed& relaxed) const {
 /// No plan holds less of a range on a device than its even part.
 void RangeCosts::rule_out_what_cannot_fit() {
   for (int range = 0; range < ranges_.classes(); ++range) {
-    const inter_op::HeldBytes held = ranges_.held(ranges_.example(range));
+    held_.push_back(ranges_.held(ranges_.example(range)));
+    double& bytes = recomputable_bytes_.emplace_back(0);
+    const auto [first, last] = ranges_.example(range);
+    for (int layer = first; layer <= last && recomputable_; ++layer)
+      bytes += recomputable_->of_layers[layer];
+    const inter_op::HeldBytes held = held_.back();
     for (int part = 0; part < static_cast<int>(parts_.size()); ++part) {
       const double room = static_cast<double>(budget_) * parts_[part].num_devices() - held.always;
       Planned& of = planned({range, part});
@@ -151,22 +156,18 @@ double RangeCosts::bound_of(const RangeQuery& query) {
 
 /// The least that each device holds of them.
 BytesInFlight RangeCosts::in_flight(const RangeQuery& query) const {
-  const inter_op::LayerRanges::Range range = ranges_.example(query.range);
   const double devices = parts_[query.part].num_devices();
-  BytesInFlight bytes{.count = query.in_flight,
-                      .kept = ranges_.held(range).per_micro_batch / devices,
-                      .seconds_per_byte = recomputable_->seconds_per_byte};
-  for (int layer = range.first; layer <= range.last; ++layer)
-    bytes.recomputable += recomputable_->of_layers[layer] / devices;
-  return bytes;
+  return {.count = query.in_flight,
+          .kept = held_[query.range].per_micro_batch / devices,
+          .recomputable = recomputable_bytes_[query.range] / devices,
+          .seconds_per_byte = recomputable_->seconds_per_byte};
 }
 
 /// Lower bound on the seconds of a micro-batch in which layers are computed again, because not all
 /// fits that a range may keep for so many micro-batches.
 double RangeCosts::least_again(const RangeQuery& query) const {
   const BytesInFlight bytes = in_flight(query);
-  const double state =
-      ranges_.held(ranges_.example(query.range)).always / parts_[query.part].num_devices();
+  const double state = held_[query.range].always / parts_[query.part].num_devices();
   const double kept = (static_cast<double>(budget_) - state) / query.in_flight - bytes.kept;
   const double again = bytes.recomputable - std::max(0.0, kept);
   return again > 0 ? bytes.seconds_per_byte * again : 0;
@@ -190,17 +191,23 @@ void RangeCosts::sum_prices(int mesh) {
   std::vector<double> seconds, filled;
   for (int layer = 0; layer < ranges_.layers(); ++layer) {
     seconds.push_back(known(ranges_.class_of(layer, layer), mesh).bound);
-    filled.push_back(ranges_.held({layer, layer}).always /
+    filled.push_back(held_[ranges_.class_of(layer, layer)].always /
                      (static_cast<double>(budget_) * meshes_[mesh].num_devices()));
   }
   prices_[mesh].sum(seconds, filled);
+}
+
+/// True if better bounds of seconds alone, of several layers together, would be of no use.
+bool RangeCosts::is_bound_by_memory(const RangeQuery& query, int mesh) {
+  return recomputable_ && least_within(query, mesh) > search::kTuning.range_costs.blocks_raise *
+                                                          known(query.range, mesh).bound;
 }
 
 /// None where all fits, however state is laid out.
 std::optional<int> RangeCosts::next_price(const RangeQuery& query, int mesh) {
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
   const BytesInFlight bytes = in_flight(query);
-  if (ranges_.held(range).always + bytes.count * (bytes.kept + bytes.recomputable) <=
+  if (held_[query.range].always + bytes.count * (bytes.kept + bytes.recomputable) <=
       static_cast<double>(budget_))
     return std::nullopt;
   sum_prices(mesh);
@@ -252,7 +259,10 @@ void RangeCosts::raise_bounds() {
 inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_flight) {
   raise_bounds();
   std::set<int> limits = {graph_.num_micro_batches};  // where seconds of any range may rise
+  if (recomputable_)  // with every micro-batch: the steps are at most a quarter
+    for (int most = 1; most < graph_.num_micro_batches; most += 1 + most / 5) limits.insert(most);
   for (const Planned& of : planned_) {
+    if (recomputable_) break;
     for (const Plan& plan : of.plans) limits.insert(plan.most_in_flight);
     if (of.none_from <= graph_.num_micro_batches) limits.insert(of.none_from - 1);
   }
@@ -264,8 +274,6 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
     }
     limits = std::move(asked);
   }
-  if (recomputable_)  // memory is less with every micro-batch in flight
-    for (int most = 1; most < graph_.num_micro_batches; most *= 2) limits.insert(most);
   limits.erase(0);
   for (int mesh = 0; mesh < std::ssize(meshes_); ++mesh) sum_prices(mesh);
   inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
@@ -277,9 +285,9 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
         for (const int limit : limits) {
           const std::size_t at = costs.index(first, last, part, configuration++);
           const int range = ranges_.class_of(first, last);
-          costs.seconds[at] = seconds({range, part, limit}, ask);
-          if (recomputable_)
-            costs.seconds[at] = std::max(costs.seconds[at], least_within({range, part, least}));
+          costs.seconds[at] = recomputable_ ? std::max(seconds({range, part, least}, ask),
+                                                       least_within({range, part, least}))
+                                            : seconds({range, part, limit}, ask);
           costs.max_in_flight[at] = limit;
           least = limit + 1;
         }
@@ -307,7 +315,9 @@ void RangeCosts::append_bounds(const RangeQuery& query, std::vector<BoundOf>& bo
   const int mesh = promising_mesh(query);
   if (append_unknown(range, 1, mesh, Level::dual, bounds)) return;
   for (const BoundOf& of : priced_layers(query, mesh)) bounds.push_back(of), any = true;
-  for (const int layers : {search::kTuning.range_costs.block, range.last - range.first + 1})
+  const int block = search::kTuning.range_costs.block, length = range.last - range.first + 1;
+  if (length > block && is_bound_by_memory(query, mesh)) return;
+  for (const int layers : {block, length})
     any = any || append_unknown(range, layers, mesh, Level::dual, bounds);
 }
 
@@ -411,8 +421,10 @@ bool RangeCosts::bound(const RangeQuery& query) {
   if (bound_blocks(range, 1, mesh, Level::dual)) return true;
   if (bound_priced(query, mesh)) return true;
   const int block = search::kTuning.range_costs.block;
-  if (range.last - range.first >= block && bound_blocks(range, block, mesh, Level::dual))
-    return true;
+  if (range.last - range.first >= block) {
+    if (is_bound_by_memory(query, mesh)) return false;
+    if (bound_blocks(range, block, mesh, Level::dual)) return true;
+  }
   return bound_on(query.range, mesh, Level::dual);
 }
 

@@ -115,6 +115,9 @@ class RangeCosts {
   int num_ranges() const { return static_cast<int>(known_.size()); }
   /// The end of the search.
   const intra_op::PlanningTime& time() const { return time_; }
+  void end_after(double work_seconds, double clock_seconds) {
+    time_.end_after(work_seconds, clock_seconds);
+  }
 
  private:
   struct Plan {
@@ -160,6 +163,7 @@ class RangeCosts {
   double least_within(const RangeQuery& query, int mesh);
   double least_within(const RangeQuery& query);
   void sum_prices(int mesh);
+  bool is_bound_by_memory(const RangeQuery& query, int mesh);
   std::optional<int> next_price(const RangeQuery& query, int mesh);
   int promising_mesh(const RangeQuery& query);
   void raise_bounds();
@@ -204,9 +208,11 @@ class RangeCosts {
   const std::int64_t budget_;
   const inter_op::RecomputableBytes* const recomputable_;
   const PlanningContext& planning_;
-  const intra_op::PlanningTime time_;
+  intra_op::PlanningTime time_;
   const inter_op::LayerRanges ranges_;
   std::vector<inter_op::Submesh> parts_;
+  std::vector<inter_op::HeldBytes> held_;   ///< per range
+  std::vector<double> recomputable_bytes_;  ///< of a micro-batch, per range
   std::vector<DeviceMesh> meshes_;
   std::vector<intra_op::MeshFacts*> mesh_facts_;  ///< per mesh
   std::vector<int> first_mesh_;                   ///< per part, and an end

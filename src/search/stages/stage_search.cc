@@ -422,6 +422,9 @@ double StageSearch::plan_equal(int stages, const std::atomic<bool>* any_plan) {
 void StageSearch::plan_best_again() { impl_->plan_best_again(); }
 double StageSearch::bound() const { return impl_->bound_; }
 bool StageSearch::prove(double enough) { return impl_->prove(enough); }
+void StageSearch::end_after(double work_seconds, double clock_seconds) {
+  impl_->costs_.end_after(work_seconds, clock_seconds);
+}
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::work_left() const { return impl_->costs_.time().left(); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }

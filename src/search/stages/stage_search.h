@@ -72,6 +72,9 @@ class StageSearch {
   double proven_seconds(double enough);
   /// One round of such a proof, which raises `bound()`. False: it is `enough`, or no round is left.
   bool prove(double enough);
+  /// Ends the search after so much more work, in seconds, or so many seconds on the clock, whatever
+  /// limits it began with.
+  void end_after(double work_seconds, double clock_seconds);
   double best_seconds() const;  ///< of the best stages so far; infinite: none yet
   double work_left() const;     ///< until the limit on work, in seconds
   PlanningProgress progress() const;
