@@ -92,7 +92,8 @@ void VariantProof::raise(double enough, double work_seconds) {
     if (next.empty() || next.front()->is_over) return;
     std::erase_if(next, [](const Number* number) { return number->is_over; });
     const double rest = work_seconds - watch.seconds();
-    parallel_work(team, std::ssize(next), [&](std::int64_t at) { next[at]->prove(enough, rest, method_.clock_left()); });
+    parallel_work(team, std::ssize(next),
+                  [&](std::int64_t at) { next[at]->prove(enough, rest, method_.clock_left()); });
   }
 }
 

@@ -24,8 +24,7 @@ std::int64_t cost_of_state(const ilp::SharedCost& term, const ilp::SharedCopy& c
                            int state) {
   const ilp::Supply& supply = copy.supplies[state];
   if (supply.own) return row == copy.home ? 0 : ilp::kInfinite;
-  const std::int64_t once =
-      supply.times == 0 ? 0 : (*term.costs)[row * term.columns + copy.column];
+  const std::int64_t once = supply.times == 0 ? 0 : (*term.costs)[row * term.columns + copy.column];
   return once >= ilp::kInfinite ? once : supply.times * once;
 }
 
@@ -64,9 +63,9 @@ Instance build_priced_instance(const Graph& graph, const SearchSpace& space, con
     for (const ilp::Usage& usage : node.usages)
       for (std::size_t s = 0; s < node.costs.size(); ++s)
         if (node.costs[s] < ilp::kInfinite)
-          node.costs[s] += static_cast<std::int64_t>(
-              std::floor(static_cast<double>(usage.amounts[s]) * seconds_per_byte *
-                         instance.units_per_second));
+          node.costs[s] +=
+              static_cast<std::int64_t>(std::floor(static_cast<double>(usage.amounts[s]) *
+                                                   seconds_per_byte * instance.units_per_second));
     node.usages.clear();
   }
   std::vector<ilp::SharedCost> plain;

@@ -22,11 +22,10 @@ std::function<double()> quick_bound(SharedFacts graph, const AutoShardOptions& o
     return [] { return kInfinity; };
   }
   if (quick) return [seconds = least_seconds(graph->graph, *space)] { return seconds; };
-  const auto instance =
-      std::make_shared<const Instance>(
-          price.seconds > 0 ? build_priced_instance(graph->graph, *space, facts.mesh, price.budget,
-                                                    price.seconds)
-                            : build_instance(graph->graph, *space, facts.mesh));
+  const auto instance = std::make_shared<const Instance>(
+      price.seconds > 0
+          ? build_priced_instance(graph->graph, *space, facts.mesh, price.budget, price.seconds)
+          : build_instance(graph->graph, *space, facts.mesh));
   return [problem = std::shared_ptr<const ilp::Problem>(instance, &instance->problem),
           units_per_second = instance->units_per_second] {
     const std::int64_t bound = ilp::dual_bound(*problem, search::kTuning.quick_bound.sweeps);

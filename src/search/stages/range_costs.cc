@@ -476,8 +476,8 @@ double RangeCosts::relaxed_bound(const BoundOf& of) {
 std::function<double()> RangeCosts::question_of(const BoundOf& of, const Relaxed& relaxed) const {
   intra_op::BytePrice price{.budget = budget_};
   if (of.price != BytePrices::kFree)
-    price.seconds = BytePrices::seconds_of(of.price) * graph_.num_micro_batches /
-                    static_cast<double>(budget_);
+    price.seconds =
+        BytePrices::seconds_of(of.price) * graph_.num_micro_batches / static_cast<double>(budget_);
   return intra_op::quick_bound(relaxed.facts, relaxed.options, *mesh_facts_[of.mesh],
                                of.level == Level::strategies, price);
 }
