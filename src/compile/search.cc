@@ -186,19 +186,18 @@ SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice) 
   }
 }
 
-/// Says of the plan what is proven of all variants. `is_variant`: it is the best of them; otherwise
-/// the bound of its own search is one for the layers that it computes again.
-void set_bound(VariantChoice& choice, bool is_variant, Plan& plan) {
-  double& bound = plan.cost.lower_bound_seconds;
-  const double of_all = choice.proven_of_all(plan.cost.objective_seconds);
-  if (!is_variant) plan.variant_bound_seconds = std::max(plan.variant_bound_seconds, bound);
-  bound = is_variant ? std::max(bound, of_all) : of_all;
+/// Says of the best variant's plan what is proven of all variants, unless its search has.
+void set_bound(VariantChoice& choice, Searched& best) {
+  PlanCost& cost = best.step.plan.cost;
+  if (best.complete) return;
+  cost.lower_bound_seconds =
+      std::max(cost.lower_bound_seconds, choice.proven_of_all(cost.objective_seconds));
 }
 
 Searched plan_variants(const PlanRequest& request, const std::vector<StepVariant>& variants) {
   VariantChoice choice(variants, request.method, request.cluster, request.budget);
   Searched best = best_variant(request, choice).searched;
-  set_bound(choice, true, best.step.plan);
+  set_bound(choice, best);
   return best;
 }
 
@@ -233,7 +232,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   }
   SearchedVariant& best = *found;
   if (!best.variant->recomputes) {
-    set_bound(choice, true, best.searched.step.plan);
+    set_bound(choice, best.searched);
     return std::move(best.searched);
   }
   const double limit = request.method.work_limit, begin = request.method.watch.work.seconds();
@@ -250,9 +249,11 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
       [&] {
         return request.method.is_over() || request.method.watch.work.seconds() >= begin + left;
       });
-  const bool is_variant = recomputed_layers(fewest.graph).size() == order.size();
-  set_bound(choice, is_variant, fewest.plan);
-  return {std::move(fewest)};  // not proven: with other numbers of layers
+  // The bound of its own search is one for the layers that it computes again.
+  Plan& plan = fewest.plan;
+  plan.variant_bound_seconds = std::max(plan.variant_bound_seconds, plan.cost.lower_bound_seconds);
+  plan.cost.lower_bound_seconds = choice.proven_of_all(plan.cost.objective_seconds);
+  return {std::move(fewest)};
 }
 
 /// The best plan, of the step as it is.

@@ -249,9 +249,10 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
 /// more work. Searches that find nothing better are closed.
 void VariantChoice::prove(double seconds, double work_seconds) {
   const auto& tuning = kCompileTuning.micro_batches;
-  if (all_traced_ || variants_.back().graph.nodes.size() > tuning.proof_nodes) return;
-  // It begins by tracing every number, which the clock must have room for.
-  if (!proof_.has_begun() && method_.clock_left() < tuning.tracings_of_proof * tracing_seconds_)
+  if (variants_.back().graph.nodes.size() > tuning.proof_nodes) return;
+  // It begins by tracing every number, which there must be room for.
+  if (!proof_.has_begun() && (work_seconds < tracing_seconds_ ||
+                              method_.clock_left() < tuning.tracings_of_proof * tracing_seconds_))
     return;
   const double enough = (1 - method_.options.relative_gap) * seconds;
   proof_.raise(enough, work_seconds);
@@ -437,7 +438,8 @@ void VariantChoice::race() {
   if (!has_begun_ || goes_on_guessing(1)) plan_guesses();
   if (!std::exchange(has_begun_, true)) {
     plan_best_again();
-    if (const PlannedVariant* best = best_so_far(); best && !has_passed(1))
+    const PlannedVariant* best = best_so_far();
+    if (!all_traced_ && best && !has_passed(1))
       prove(best->best_seconds(), kCompileTuning.micro_batches.proof_share * method_.work_limit);
     begin_searches();
   }

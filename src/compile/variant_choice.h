@@ -55,7 +55,7 @@ class VariantChoice {
   PlannedVariant& best();
 
   /// Seconds that no variant takes less than, whatever layers it computes again; no more than
-  /// `seconds`, those of the best plan. Of a large step, with what is left on the clock.
+  /// `seconds`, those of the best plan. Raised with what is left on the clock.
   double proven_of_all(double seconds);
 
   /// `variant` is no choice any more: with the current exception, if it has no plan after all.
