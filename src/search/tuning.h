@@ -113,9 +113,12 @@ struct Tuning {
   } range_costs;
 
   struct BytePrices {
-    /// A price that is of no use for a range is followed by lower ones until a device full of bytes
-    /// costs this part of the range's seconds.
-    double least = 1.0 / 16;
+    /// What a device full of bytes costs at first, as a part of the range's seconds. A price that
+    /// is of no use is followed by lower ones, down to the second part.
+    double first = 0.25, least = 1.0 / 16;
+    /// A price next to the best one so far is not tried if the one on the other side is less than
+    /// this part worse.
+    double least_gain = 0.005;
   } byte_prices;
 
   struct StageSearch {

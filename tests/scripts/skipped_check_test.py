@@ -51,6 +51,12 @@ class SkippedCheck(unittest.TestCase):
                           "a/two runs, so tests/not_run.txt must not hold it"])
         self.assertEqual(len(self.complaints(logs, ["a/one", "a/two"], "a/one\n")), 1)
 
+    def test_a_slow_test_may_have_its_turn_on_another_day(self):
+        logs = [log_of(("a/one", "fine", "Passed"))]
+        turns = check.turns_of("# by the day\n0 a/one\n2 a/two\n1 a/gone\n")
+        self.assertEqual(list(check.complaints(logs, ["a/one", "a/two"], {}, turns)),
+                         ["tests/turns.txt holds a/gone, which does not exist"])
+
     def test_the_log_of_a_real_run_is_read_before_the_entries_are_asked_for(self):
         with tempfile.TemporaryDirectory() as build:
             (pathlib.Path(build) / "CTestTestfile.cmake").write_text("add_test(a/one true)\nadd_test(a/two true)\n")

@@ -47,11 +47,14 @@ double BytePrices::least(int first, int last, const BytesInFlight& bytes, double
   return most;
 }
 
-/// The bound is concave in the price, so the best price has worse neighbours.
+/// The bound is concave in the price, so the best price has worse neighbours. Where one is little
+/// worse, the other one is not much better: by twice the difference at the double price.
 std::optional<int> BytePrices::next(int first, int last, const BytesInFlight& bytes, double budget,
                                     double seconds) const {
+  const search::Tuning::BytePrices& tuning = search::kTuning.byte_prices;
   std::optional<int> best;
   double most = 0;
+  std::map<int, double> bounds;
   const auto is_known = [&](int price) {
     const auto at = by_price_.find(price);
     if (at == by_price_.end()) return false;
@@ -61,15 +64,18 @@ std::optional<int> BytePrices::next(int first, int last, const BytesInFlight& by
   };
   for (const auto& [price, priced] : by_price_) {
     if (!is_known(price)) continue;
-    const double bound = least(price, priced, first, last, bytes, budget);
+    const double bound = bounds[price] = least(price, priced, first, last, bytes, budget);
     if (!best || bound > most) best = price, most = bound;
   }
   if (!best && seconds <= 0) return std::nullopt;
-  if (!best) return static_cast<int>(std::lround(std::log2(seconds)));
-  if (most < seconds && seconds_of(*best) < search::kTuning.byte_prices.least * seconds)
-    return std::nullopt;
-  for (const int price : {*best - 1, *best + 1})
-    if (!is_known(price)) return price;
+  if (!best) return static_cast<int>(std::lround(std::log2(tuning.first * seconds)));
+  if (most < seconds && seconds_of(*best) < tuning.least * seconds) return std::nullopt;
+  const auto below = bounds.find(*best - 1), above = bounds.find(*best + 1);
+  const double enough = most - tuning.least_gain * std::max(most, seconds);
+  if (below == bounds.end())
+    return above != bounds.end() && above->second > enough ? std::nullopt
+                                                           : std::optional(*best - 1);
+  if (above == bounds.end() && below->second <= enough) return *best + 1;
   return std::nullopt;
 }
 
