@@ -67,7 +67,7 @@ struct CompileTuning {
     double proof_share = 0.12;
     /// They begin if the clock leaves so many times what tracing the variants took.
     double tracings_of_proof = 1.5;
-    /// Nodes up to which a large step is traced for these bounds, once per number.
+    /// Nodes of a step up to which there are bounds before the searches: every number is traced.
     std::size_t proof_nodes = 20'000;
     /// Share of the work to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.

@@ -249,7 +249,6 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
 /// more work. Searches that find nothing better are closed.
 void VariantChoice::prove(double seconds, double work_seconds) {
   const auto& tuning = kCompileTuning.micro_batches;
-  if (variants_.back().graph.nodes.size() > tuning.proof_nodes) return;
   // It begins by tracing every number, which there must be room for.
   if (!proof_.has_begun() && (work_seconds < tracing_seconds_ ||
                               method_.clock_left() < tuning.tracings_of_proof * tracing_seconds_))
@@ -438,9 +437,10 @@ void VariantChoice::race() {
   if (!has_begun_ || goes_on_guessing(1)) plan_guesses();
   if (!std::exchange(has_begun_, true)) {
     plan_best_again();
+    const auto& tuning = kCompileTuning.micro_batches;
     const PlannedVariant* best = best_so_far();
-    if (!all_traced_ && best && !has_passed(1))
-      prove(best->best_seconds(), kCompileTuning.micro_batches.proof_share * method_.work_limit);
+    if (!all_traced_ && best && !has_passed(1) && best->graph.nodes.size() <= tuning.proof_nodes)
+      prove(best->best_seconds(), tuning.proof_share * method_.work_limit);
     begin_searches();
   }
   ThreadTeam team(usable_cores());

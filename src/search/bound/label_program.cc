@@ -84,16 +84,20 @@ void LabelProgram::set_transfers() {
 }
 
 void LabelProgram::begin(OnceRange once, double below) {
-  if (stages_.empty() || once.least != once_.least || once.most != once_.most) {
-    once_ = once;
+  if (stages_.empty() || once.least != once_.least || once.most != once_.most ||
+      below > stages_below_) {
+    once_ = once, stages_below_ = below;
     schedule_ = costs_.schedule();
     schedule_.once = once.least;
     stages_.resize(costs_.ranges() * costs_.kinds_of_memory());
     work_ += static_cast<double>(stages_.size());
     costs_.for_each_range([&](int first, int last, int part) {
-      for (int kind = 0; kind < costs_.kinds_of_memory(); ++kind)
-        stages_[kind * costs_.ranges() + costs_.range(first, last, part)] =
-            costs_.runs(first, last, part, kind, once);
+      const std::size_t at = costs_.range(first, last, part);
+      stages_[at] = costs_.runs(first, last, part, 0, once);
+      const bool is_used = stages_[at].alone < below;  // of other kinds it takes no less
+      for (int kind = 1; kind < costs_.kinds_of_memory(); ++kind)
+        stages_[kind * costs_.ranges() + at] =
+            is_used ? costs_.runs(first, last, part, kind, once) : stages_[at];
     });
   }
   sum_up_rest(below);

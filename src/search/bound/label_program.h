@@ -84,6 +84,7 @@ class LabelProgram {
   const Tiling& tiling_;
   const std::function<bool(double work)> is_over_;
   OnceRange once_;
+  double stages_below_ = 0;  ///< seconds of a step; stages that take more are not told apart
   PathSchedule schedule_;
   std::vector<std::vector<std::vector<int>>> next_;  ///< states, per part and state
   std::vector<double> transfers_, slack_;            ///< per (layer, part, part)
