@@ -1,5 +1,7 @@
 // src/data/packed.cc — examples in rows of tokens, by first fit
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <span>
 
 #include "alpa/base/error.h"
@@ -13,9 +15,10 @@ using Ids = std::vector<std::int32_t>;
 
 constexpr std::int32_t kIgnored = -1;
 
-/// The columns of a row, one behind the other.
+/// The columns of a row of `length` tokens, one behind the other.
 struct PackedRow {
-  Ids tokens, labels, segments, positions;
+  std::int64_t length;
+  Ids tokens = {}, labels = {}, segments = {}, positions = {};
   std::int32_t documents = 0;
 };
 
@@ -23,10 +26,16 @@ struct PackedRow {
 /// logarithm of their number.
 class FirstFit {
  public:
-  /// Rows of `length` tokens, at most `count` of them.
-  FirstFit(std::int64_t length, std::size_t count) {
+  /// At most `count` rows, as yet without room.
+  explicit FirstFit(std::size_t count) {
     while (leaves_ < count) leaves_ *= 2;
-    most_.assign(2 * leaves_, length);
+    most_.resize(2 * leaves_);
+  }
+  /// Rows from `first` on are empty, with room for `length` tokens.
+  void open(std::size_t first, std::int64_t length) {
+    std::fill(most_.begin() + static_cast<std::ptrdiff_t>(leaves_ + first), most_.end(), length);
+    for (std::size_t at = leaves_; --at > 0;)
+      most_[at] = std::max(most_[2 * at], most_[2 * at + 1]);
   }
   /// The first row with room for so many tokens, which are then taken.
   std::size_t take(std::int64_t tokens) {
@@ -84,19 +93,34 @@ void for_pieces(const std::vector<TextExample>& examples, std::int64_t length, c
   }
 }
 
-std::vector<PackedRow> packed_rows(const std::vector<TextExample>& examples, std::int64_t length) {
+/// Rows of the longest of `lengths` (ascending) first; of each, a multiple of `multiple`.
+std::vector<PackedRow> packed_rows(const std::vector<TextExample>& examples,
+                                   const std::vector<std::int64_t>& lengths,
+                                   std::int64_t multiple) {
   std::size_t pieces = 0;
-  for_pieces(examples, length, [&](const Piece&) { ++pieces; });
+  for_pieces(examples, lengths.back(), [&](const Piece&) { ++pieces; });
   require(pieces > 0, "packed_batches: no document has two tokens or more of which one is learnt");
-  FirstFit rooms(length, pieces);
+  require(multiple <= static_cast<std::int64_t>(pieces),
+          "bucketed_batches: a batch of {} rows, but the documents are {} pieces of at most {} "
+          "tokens; give a smaller batch",
+          multiple, pieces, lengths.back());
+  FirstFit rooms(pieces + lengths.size() * static_cast<std::size_t>(multiple));
   std::vector<PackedRow> rows;
-  for_pieces(examples, length, [&](const Piece& piece) {
-    const std::size_t row = rooms.take(static_cast<std::int64_t>(piece.labels()));
-    if (row >= rows.size()) rows.resize(row + 1);
-    add_piece(rows[row], piece);
-  });
+  for (std::size_t i = lengths.size(); i-- > 0;) {
+    const std::int64_t length = lengths[i], shorter = i > 0 ? lengths[i - 1] : 0;
+    rooms.open(rows.size(), length);
+    for_pieces(examples, lengths.back(), [&](const Piece& piece) {
+      const auto labels = static_cast<std::int64_t>(piece.labels());
+      if (labels > length || labels <= shorter) return;
+      const std::size_t row = rooms.take(labels);
+      if (row >= rows.size()) rows.resize(row + 1, {length});
+      add_piece(rows[row], piece);
+    });
+    const auto parts = static_cast<std::size_t>(multiple);
+    rows.resize((rows.size() + parts - 1) / parts * parts, {length});
+  }
   for (PackedRow& row : rows) {
-    const auto whole = static_cast<std::size_t>(length);
+    const auto whole = static_cast<std::size_t>(row.length);
     row.tokens.resize(whole, 0), row.labels.resize(whole, kIgnored);
     row.segments.resize(whole, 0), row.positions.resize(whole, 0);
   }
@@ -115,8 +139,7 @@ Array column_of(const std::vector<PackedRow>& rows, std::span<const std::int64_t
       values, {count, static_cast<std::int64_t>(values.size()) / std::max<std::int64_t>(1, count)});
 }
 
-std::uint64_t hash_of(const std::vector<PackedRow>& rows) {
-  std::uint64_t hash = fnv1a("packed documents");
+std::uint64_t hash_of(const std::vector<PackedRow>& rows, std::uint64_t hash) {
   for (const PackedRow& row : rows)
     for (const Ids* column : {&row.tokens, &row.labels, &row.segments})
       hash = fnv1a(
@@ -125,18 +148,24 @@ std::uint64_t hash_of(const std::vector<PackedRow>& rows) {
   return hash;
 }
 
-}  // namespace
+/// The rows shuffled among those of their length, in batches that are shuffled too. Rows of a length
+/// are next to each other, a multiple of `batch`.
+std::vector<std::int64_t> bucketed_order(const std::vector<PackedRow>& rows, std::int64_t batch,
+                                         std::uint64_t seed, std::int64_t epoch) {
+  std::vector<std::int64_t> grouped = shuffled_indices(std::ssize(rows), seed, epoch), order;
+  std::ranges::stable_sort(grouped, std::greater{}, [&](std::int64_t row) {
+    return rows[static_cast<std::size_t>(row)].length;
+  });
+  order.reserve(grouped.size());
+  for (const std::int64_t i : shuffled_indices(std::ssize(rows) / batch, ~seed, epoch))
+    order.insert(order.end(), grouped.begin() + i * batch, grouped.begin() + (i + 1) * batch);
+  return order;
+}
 
-Batches packed_batches(const std::vector<TextExample>& examples, std::int64_t batch,
-                       std::int64_t length, std::optional<std::uint64_t> seed,
-                       BatchOptions options) {
-  require(length >= 1, "packed_batches: rows of {} tokens; give at least 1", length);
-  const auto rows = std::make_shared<const std::vector<PackedRow>>(packed_rows(examples, length));
-  require(!options.drop_last || std::ssize(*rows) >= batch,
-          "packed_batches: {} documents fill {} rows of {} tokens, less than a batch of {}; give a "
-          "smaller batch, or shorter rows",
-          examples.size(), rows->size(), length, batch);
-  if (!options.hash) options.hash = [rows] { return hash_of(*rows); };
+using SharedRows = std::shared_ptr<const std::vector<PackedRow>>;
+
+Batches batches_of(const SharedRows& rows, std::int64_t batch, std::optional<std::uint64_t> seed,
+                   BatchOptions options) {
   const auto load = [rows](std::span<const std::int64_t> chosen) -> BatchData {
     return {{"tokens", column_of(*rows, chosen, &PackedRow::tokens)},
             {"labels", column_of(*rows, chosen, &PackedRow::labels)},
@@ -144,6 +173,42 @@ Batches packed_batches(const std::vector<TextExample>& examples, std::int64_t ba
             {"positions", column_of(*rows, chosen, &PackedRow::positions)}};
   };
   return Batches(std::ssize(*rows), load, batch, seed, std::move(options));
+}
+
+}  // namespace
+
+Batches packed_batches(const std::vector<TextExample>& examples, std::int64_t batch,
+                       std::int64_t length, std::optional<std::uint64_t> seed,
+                       BatchOptions options) {
+  require(length >= 1, "packed_batches: rows of {} tokens; give at least 1", length);
+  const auto rows =
+      std::make_shared<const std::vector<PackedRow>>(packed_rows(examples, {length}, 1));
+  require(!options.drop_last || std::ssize(*rows) >= batch,
+          "packed_batches: {} documents fill {} rows of {} tokens, less than a batch of {}; give a "
+          "smaller batch, or shorter rows",
+          examples.size(), rows->size(), length, batch);
+  if (!options.hash) options.hash = [rows] { return hash_of(*rows, fnv1a("packed documents")); };
+  return batches_of(rows, batch, seed, std::move(options));
+}
+
+Batches bucketed_batches(const std::vector<TextExample>& examples, std::int64_t batch,
+                         const std::vector<std::int64_t>& lengths,
+                         std::optional<std::uint64_t> seed, BatchOptions options) {
+  require(batch >= 1, "bucketed_batches: a batch of {} rows; give at least 1", batch);
+  const std::set<std::int64_t> ascending(lengths.begin(), lengths.end());
+  require(!ascending.empty(), "bucketed_batches: no lengths of rows; give at least one");
+  require(*ascending.begin() >= 1, "bucketed_batches: rows of {} tokens; give at least 1",
+          *ascending.begin());
+  const auto rows = std::make_shared<const std::vector<PackedRow>>(
+      packed_rows(examples, {ascending.begin(), ascending.end()}, batch));
+  if (!options.hash)
+    options.hash = [rows, batch] {  // other batches are other data: they cut epochs elsewhere
+      return hash_of(*rows, fnv1a(fmt::format("bucketed documents {}", batch)));
+    };
+  options.order = {};
+  if (seed)
+    options.order = [=](std::int64_t epoch) { return bucketed_order(*rows, batch, *seed, epoch); };
+  return batches_of(rows, batch, seed, std::move(options));
 }
 
 }  // namespace alpa

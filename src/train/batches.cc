@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -56,9 +57,21 @@ struct Batches::Source {
   }
 
   std::vector<std::int64_t> order(std::int64_t epoch) const {
+    if (options.order) return checked(options.order(epoch), epoch);
     if (seed) return shuffled_indices(examples, *seed, epoch);
     std::vector<std::int64_t> order(static_cast<std::size_t>(examples));
     std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
+
+  std::vector<std::int64_t> checked(std::vector<std::int64_t> order, std::int64_t epoch) const {
+    std::vector<bool> seen(static_cast<std::size_t>(examples));
+    for (std::int64_t i : order)
+      if (i >= 0 && i < examples) seen[static_cast<std::size_t>(i)] = true;
+    require(std::ssize(order) == examples && std::ranges::all_of(seen, std::identity{}),
+            "batches: BatchOptions::order does not give each of the numbers 0 to {} once for epoch "
+            "{}",
+            examples - 1, epoch);
     return order;
   }
 };

@@ -32,6 +32,9 @@ struct BatchOptions {
   /// must have in common. Called when it is needed, once. Empty: of arrays, tokens and image
   /// folders their own; of other data nobody knows.
   std::function<std::uint64_t()> hash = {};
+  /// The order of an epoch: each of the numbers 0 … examples - 1 once. Called on the background
+  /// thread. Empty: shuffled by the seed, or as they are without one.
+  std::function<std::vector<std::int64_t>(std::int64_t epoch)> order = {};
 };
 
 /// Makes the arrays of a batch, by input name: row i is example rows[i]. It may be called with some
