@@ -134,7 +134,8 @@ class TrainState {
   /// Copies every tensor that `other` has under the same name and type, e.g. trained parameters
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
-  std::int64_t step() const;  ///< runs of the first step that shares the state
+  /// Runs of the first step that shares the state, with those of steps that count with it.
+  std::int64_t step() const;
   /// Throws Error unless devices that hold the same part of a tensor hold the same bits, in all
   /// processes: names the first that differs. Reads all of the state once.
   void check_replicas() const;
@@ -158,7 +159,7 @@ std::vector<std::string> parameter_names(const Graph& graph);
 /// The place of an executable among those that share states; set by `parallelize`.
 struct ExecutableRelations {
   const Executable* with = nullptr;  ///< shares its states; null: makes states of its own
-  bool same_step = false;            ///< the same step as that one, for another batch size
+  bool same_step = false;            ///< the same step as that one, for other batches
   /// Compiles the same step for a batch of fewer rows; null: it runs on whole batches only.
   std::function<CompiledStep(const TrainingStep& step, std::int64_t rows, const Executable& whole)>
       shorter = {};

@@ -25,10 +25,11 @@ Executable parallelize(const TrainingStep& step, const Method& method, const Clu
 /// search, in their own batch sizes: state is where the first step leaves it, so it is neither
 /// copied nor held twice, and a state from `init` of any of them serves all. Several steps may
 /// train, each with an optimizer of its own, such as the two of a GAN: the state is that of all.
-/// Each step counts its own runs. A step has as many micro-batches as the first, or the next larger
-/// number that divides its batch. Collectives that `method` forbids are forbidden to the first step
-/// alone. Throws Error as above, and if a step reads state that the first one lacks and none
-/// updates.
+/// Each step counts its own runs, except those with `TrainingStep::counts_with_first`, which count
+/// with the first one. A step has as many micro-batches as the first, or the next larger number that
+/// divides its batch. Collectives that `method` forbids are forbidden to the first step alone.
+/// Throws Error as above, if a step reads state that the first one lacks and none updates, or if one
+/// counts with the first that does not update the same state.
 std::vector<Executable> parallelize(std::span<const TrainingStep> steps, const Method& method,
                                     const Cluster& cluster);
 std::array<Executable, 2> parallelize(const TrainingStep& first, const TrainingStep& second,
@@ -49,7 +50,10 @@ std::array<Executable, count> parallelize(const TrainingStep (&steps)[count], co
 /// exceeds the memory budget, or holds whole what the option `shard_optimizer_state` splits.
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path);
-/// The plan of the first of two steps is read from the file; the second follows it.
+/// The plan of the first step is read from the file; the others follow it.
+std::vector<Executable> load_plan(std::span<const TrainingStep> steps, const Method& method,
+                                  const Cluster& cluster, const std::string& path);
+/// The same with two steps.
 std::array<Executable, 2> load_plan(const TrainingStep& first, const TrainingStep& second,
                                     const Method& method, const Cluster& cluster,
                                     const std::string& path);

@@ -2,7 +2,10 @@
 // has a line per compiler pass, in order; src/compile/search.h says how the plan is chosen.
 #include "src/api/parallelize.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 
 #include "alpa/version.h"
 #include "kernels/cpu/isa.h"
@@ -12,6 +15,7 @@
 #include "src/compile/plan_cache.h"
 #include "src/compile/search.h"
 #include "src/compile/trace.h"
+#include "src/ir/input.h"
 #include "src/processes/world.h"
 #include "src/report/pipeline_forecast.h"
 #include "src/runtime/backend.h"
@@ -112,6 +116,27 @@ void note_compiled(const CompiledStep& planned, const MethodOptions& method,
                   step_text(planned.graph, method, cluster), to_json(planned), programs));
 }
 
+/// Names of the states that a step updates.
+std::set<std::string> updated_states(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Update& update : graph.updates)
+    if (const Input* input = find_input(graph, update.input); input->kind == InputKind::state)
+      names.insert(input->name);
+  return names;
+}
+
+/// Throws Error unless a step that counts with the first one is the same step.
+void check_counting(const Graph& graph, const Graph& first, std::size_t number) {
+  const std::set<std::string> own = updated_states(graph), all = updated_states(first);
+  std::vector<std::string> others;
+  std::ranges::set_symmetric_difference(own, all, std::back_inserter(others));
+  if (!others.empty())
+    fail(
+        "step {} counts its runs with the first (TrainingStep::counts_with_first), but {} updates "
+        "\"{}\"; build both alike, or let it count its own runs",
+        number, own.contains(others.front()) ? "it alone" : "only the first", others.front());
+}
+
 /// The first step as planned, or as in the file; the others along its plan.
 std::vector<Executable> executables(std::span<const TrainingStep> steps, const Method& method,
                                     const Cluster& cluster, const std::string* plan_path) {
@@ -142,9 +167,11 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
     CompiledStep planned = leader
                                ? follow(follows(step, *leader, options, cluster), loaded.size() + 1)
                                : compile(step, options, cluster, plan_path);
+    const bool same_step = leader && step.counts_with_first;
+    if (same_step) check_counting(planned.graph, leader->graph(), loaded.size() + 1);
     note_compiled(planned, options, cluster);
     loaded.emplace_back(std::move(planned), step, cluster, options.options.executor,
-                        ExecutableRelations{.with = leader, .shorter = shorter, .later = later});
+                        ExecutableRelations{leader, same_step, shorter, later});
   }
   return loaded;
 }
@@ -181,6 +208,11 @@ std::array<Executable, 2> parallelize(const TrainingStep& first, const TrainingS
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path) {
   return executables({&step, 1}, method, cluster, &path).front();
+}
+
+std::vector<Executable> load_plan(std::span<const TrainingStep> steps, const Method& method,
+                                  const Cluster& cluster, const std::string& path) {
+  return executables(steps, method, cluster, &path);
 }
 
 std::array<Executable, 2> load_plan(const TrainingStep& first, const TrainingStep& second,

@@ -32,7 +32,7 @@ using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t s
 struct StateSharing {
   const Executor* with = nullptr;  ///< the other executor; null: none
   bool same_step =
-      false;  ///< both run the same step, on batches of different sizes: counted as one
+      false;  ///< both run the same step, on batches of different shapes: counted as one
 };
 
 /// Content of a state beside its tensors.

@@ -83,6 +83,10 @@ struct TrainingStep {
   /// Layers read copies of parameters in half precision, which are kept; false: every micro-batch
   /// converts them, as the planner chooses where memory is short.
   bool keeps_copies = true;
+  /// Behind the first step of `parallelize`: the same step on batches of another shape, such as of
+  /// shorter rows. It runs as the first one does: both have one count, and so the same learning
+  /// rates, random draws and `TrainState::step`.
+  bool counts_with_first = false;
 };
 
 /// What of a model is computed again in the backward pass instead of being kept (rematerialisation,
