@@ -115,8 +115,10 @@ std::string comparison_text(const Flags& flags, const Cluster& cluster, const Ta
   };
   if (cli::processes() == 1)
     add_row("single device",
-            serial_reference(step, std::get<Serial>(make_method(flags, "serial")).num_micro_batches,
-                             cluster, flags.reproducible));
+            serial_reference({&step, 1},
+                             std::get<Serial>(make_method(flags, "serial")).num_micro_batches,
+                             cluster, flags.reproducible)
+                .front());
   constexpr std::pair<const char*, const char*> kMethods[] = {
       {"data", "data parallel"}, {"zero2", "ZeRO-2"}, {"zero3", "ZeRO-3"}, {"shard", "automatic"}};
   for (const auto& [name, title] : kMethods)

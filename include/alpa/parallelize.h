@@ -26,10 +26,10 @@ Executable parallelize(const TrainingStep& step, const Method& method, const Clu
 /// copied nor held twice, and a state from `init` of any of them serves all. Several steps may
 /// train, each with an optimizer of its own, such as the two of a GAN: the state is that of all.
 /// Each step counts its own runs, except those with `TrainingStep::counts_with_first`, which count
-/// with the first one. A step has as many micro-batches as the first, or the next larger number that
+/// with the first. A step has as many micro-batches as the first, or the next larger number that
 /// divides its batch. Collectives that `method` forbids are forbidden to the first step alone.
-/// Throws Error as above, if a step reads state that the first one lacks and none updates, or if one
-/// counts with the first that does not update the same state.
+/// Throws Error as above, if a step reads state that the first one lacks and none updates, or if
+/// one counts with the first but does not update the same state.
 std::vector<Executable> parallelize(std::span<const TrainingStep> steps, const Method& method,
                                     const Cluster& cluster);
 std::array<Executable, 2> parallelize(const TrainingStep& first, const TrainingStep& second,

@@ -58,6 +58,13 @@ std::vector<cli::Flag> adapter_rows(Flags& flags) {
              {"none", "q8_0", "q4_0", "q4_1", "stored"})};
 }
 
+bool is_list_of_lengths(const std::string& text) {
+  const std::vector<std::string> parts = cli::parts_of_list(text);
+  return !parts.empty() && std::ranges::all_of(parts, [](const std::string& part) {
+    return cli::parse_whole(part).value_or(0) >= 1;
+  });
+}
+
 std::vector<cli::Flag> text_rows(Flags& flags) {
   using namespace cli;
   return {
@@ -139,10 +146,15 @@ std::vector<cli::Flag> rows_of_decoder(Flags& flags) {
       "start with a model of Hugging Face's: the weights of a safetensors file of GPT-2 or Llama, "
       "or a folder with config.json and tokenizer, or a GGUF file, which are trained only with "
       "--data or --steps");
+  const cli::Flag buckets = cli::text(
+      "--buckets", &flags.buckets,
+      "of a .jsonl file: further lengths of rows below --sequence, for short examples, whose steps "
+      "follow the plan",
+      "whole numbers from 1, between commas", is_list_of_lengths);
   return cli::joined(
-      {rows_of_language(
-           flags, sizes,
-           {.model = cli::joined({decoder_rows(flags), adapter_rows(flags)}), .data = {load}}),
+      {rows_of_language(flags, sizes,
+                        {.model = cli::joined({decoder_rows(flags), adapter_rows(flags)}),
+                         .data = {load, buckets}}),
        cli::in_group("Output", text_rows(flags))});
 }
 

@@ -50,6 +50,7 @@ struct Flags {
   std::int64_t sequence = 128, vocabulary = 256;
   std::string vocabulary_name = "--vocabulary";  ///< who says it, in messages
   std::string tokenizer = "bytes";
+  std::string buckets = {};                        ///< shorter rows of examples, between commas
   double test_share = 0.05;                        ///< of a text, at its end
   std::int64_t layers = 0, hidden = 0, heads = 0;  ///< 0: those of the size
   double dropout = 0;

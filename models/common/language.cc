@@ -2,6 +2,9 @@
 #include "models/common/language.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
 
 #include "models/common/data.h"
 
@@ -93,6 +96,40 @@ void print_rows(const Flags& flags, const std::vector<TextExample>& examples, st
              100 * tokens / static_cast<double>(num_elements({rows, flags.sequence})));
 }
 
+/// The lengths of --buckets. Throws Error for one that is not below --sequence.
+std::set<std::int64_t> buckets_of(const Flags& flags) {
+  cli::require_effect(flags.given, "--buckets", !has_json_lines(flags),
+                      "without a .jsonl file of --data, whose examples have different lengths");
+  std::set<std::int64_t> lengths;
+  for (const std::string& part : cli::parts_of_list(flags.buckets))
+    lengths.insert(cli::parse_whole(part).value());
+  require(lengths.empty() || *lengths.rbegin() < flags.sequence,
+          "--buckets has {}, but --sequence is {}; give lengths below it: it is the longest itself",
+          lengths.empty() ? 0 : *lengths.rbegin(), flags.sequence);
+  return lengths;
+}
+
+/// As `print_rows`, with the number of batches of each length.
+void print_buckets(const std::vector<TextExample>& examples, const Batches& batches) {
+  std::map<std::int64_t, int, std::greater<>> of_length;
+  std::int64_t places = 0, tokens = 0;
+  for (const BatchData& batch : batches.epoch(0)) {
+    const Array& segments = batch.at("segments");
+    ++of_length[segments.shape()[1]];
+    places += segments.elements();
+    tokens += std::ranges::count_if(segments.elements_as<std::int32_t>(),
+                                    [](std::int32_t segment) { return segment > 0; });
+  }
+  std::string counts;
+  for (const auto& [length, count] : of_length)
+    counts += fmt::format("{}{} of {}", counts.empty() ? "" : ", ", count, length);
+  fmt::print(
+      "data        {} examples, {} tokens in batches with rows of one length: {}, {:.1f} % "
+      "full\n",
+      examples.size(), tokens, counts,
+      100 * static_cast<double>(tokens) / static_cast<double>(places));
+}
+
 /// The last examples, --test-share of them, are the test set.
 void read_examples(const Flags& flags, std::uint64_t seed, Task& task) {
   std::vector<TextExample> training = json_lines_of(flags);
@@ -100,8 +137,16 @@ void read_examples(const Flags& flags, std::uint64_t seed, Task& task) {
   const std::vector<TextExample> test(training.end() - static_cast<std::ptrdiff_t>(share),
                                       training.end());
   training.resize(training.size() - test.size());
-  task.training = packed_batches(training, flags.batch, flags.sequence, seed, {.drop_last = true});
-  print_rows(flags, training, task.training->examples());
+  std::set<std::int64_t> lengths = buckets_of(flags);
+  if (lengths.empty()) {
+    task.training =
+        packed_batches(training, flags.batch, flags.sequence, seed, {.drop_last = true});
+    print_rows(flags, training, task.training->examples());
+  } else {
+    lengths.insert(flags.sequence);
+    task.training = bucketed_batches(training, flags.batch, {lengths.begin(), lengths.end()}, seed);
+    print_buckets(training, *task.training);
+  }
   if (!test.empty()) task.test = packed_batches(test, flags.batch, flags.sequence);
 }
 
@@ -172,13 +217,18 @@ Task language_task(const Flags& flags, const LanguageModel& model) {
           "--data {}: this model learns no examples of JSON lines; give a text file, or train a "
           "decoder, gpt or llama",
           flags.data);
-  const TensorType tokens{i32, {flags.batch, flags.sequence}};
+  const auto inputs = [&](std::int64_t length) {
+    const TensorType tokens{i32, {flags.batch, length}};
+    std::vector<BatchInput> of_step{{"tokens", tokens}, {"labels", tokens}};
+    if (packed)
+      for (const char* input : {"segments", "positions"}) of_step.push_back({input, tokens});
+    return of_step;
+  };
   Task task{.model = packed ? model.packed_loss : model.loss,
-            .inputs = {{"tokens", tokens}, {"labels", tokens}},
+            .inputs = inputs(flags.sequence),
             .item = "tokens",
             .items_per_step = flags.batch * flags.sequence};
-  if (packed)
-    for (const char* input : {"segments", "positions"}) task.inputs.push_back({input, tokens});
+  for (const std::int64_t length : buckets_of(flags)) task.shorter.push_back(inputs(length));
   if (flags.plan_only) return task;
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   if (flags.data == "made")

@@ -26,19 +26,28 @@ void report(const Flags& flags, const CompiledStep& planned, const Cluster& clus
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }
 
-/// The step, and, of a task with a model, the evaluation that follows its plan.
-std::vector<Executable> plan_or_load(const Flags& flags, const TrainingStep& step, const Task& task,
-                                     const Method& method, const Cluster& cluster) {
-  std::vector<TrainingStep> steps = {step};
+/// The step for the task's inputs, then those for shorter ones, which count with it.
+std::vector<TrainingStep> steps_of(const Flags& flags, const Task& task) {
+  std::vector<TrainingStep> steps = {step_of(flags, task)};
+  Task other = task;
+  for (const auto& inputs : task.shorter) {
+    other.inputs = inputs;
+    steps.push_back(step_of(flags, other));
+    steps.back().counts_with_first = true;
+  }
+  return steps;
+}
+
+/// The steps, and, of a task with a model, the evaluation behind them, which follow the first one's
+/// plan.
+std::vector<Executable> plan_or_load(const Flags& flags, std::vector<TrainingStep> steps,
+                                     const Task& task, const Method& method,
+                                     const Cluster& cluster) {
   if (task.model)
     steps.push_back(evaluation_step(
         task.inputs, task.model,
         {.precision = precision_of(flags), .lora = task.lora, .quantized = task.quantized}));
-  if (!flags.load_plan.empty()) {
-    if (!task.model) return {load_plan(step, method, cluster, flags.load_plan)};
-    const auto both = load_plan(step, steps[1], method, cluster, flags.load_plan);
-    return {both.begin(), both.end()};
-  }
+  if (!flags.load_plan.empty()) return load_plan(steps, method, cluster, flags.load_plan);
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
   std::vector<Executable> found = parallelize(steps, interrupt.ending(method), cluster);
   interrupt.exit_with(found[0].planned(), flags.save_plan);
@@ -89,24 +98,27 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
   require(!flags.compare || cli::processes() == 1,
           "--compare trains on one device too, which {} processes cannot share; start one process",
           cli::processes());
-  const TrainingStep step = step_of(flags, task);
+  const std::vector<TrainingStep> steps = steps_of(flags, task);
   const std::vector<Executable> found =
-      plan_or_load(flags, step, task, make_method(flags, flags.method), cluster);
+      plan_or_load(flags, steps, task, make_method(flags, flags.method), cluster);
   const Executable& executable = found[0];
+  const auto shorter = [&](std::span<const Executable> all) {
+    return all.subspan(1, task.shorter.size());
+  };
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   std::optional<Checkpoints> saved = checkpoints_of(flags);
-  Run run =
-      train(task, executable, flags.steps, seed,
-            report_options_of(flags, cluster, step, executable.graph()), saved ? &*saved : nullptr);
+  Run run = train(task, executable, flags.steps, seed,
+                  report_options_of(flags, cluster, steps[0], executable.graph()),
+                  saved ? &*saved : nullptr, shorter(found));
   if (flags.compare) {
-    const Run serial = train(
-        task,
-        serial_reference(step, executable.graph().num_micro_batches, cluster, flags.reproducible),
-        flags.steps, seed);
+    const std::vector<Executable> reference =
+        serial_reference(steps, executable.graph().num_micro_batches, cluster, flags.reproducible);
+    const Run serial =
+        train(task, reference[0], flags.steps, seed, {}, nullptr, shorter(reference));
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
   if (task.test) {
-    run.result.test = found[1].run(run.state, task.test->epoch(0)).metrics.values();
+    run.result.test = found.back().run(run.state, task.test->epoch(0)).metrics.values();
     std::map<std::string, double> curves;
     for (const auto& [name, value] : run.result.test) curves["test_" + name] = value;
     run.add_to_board(run.state.step(), curves);
@@ -114,8 +126,8 @@ Run train_and_report(const Flags& flags, const Cluster& cluster, const Task& tas
   report(flags, executable.planned(), cluster, &run.result);
   if (!flags.plot.empty()) write_file(flags.plot, loss_svg(run.result.losses));
   if (!flags.trace.empty()) {
-    write_file(flags.trace, run.executable.trace());
-    fmt::print("trace       {}\n", run.executable.trace_summary());
+    write_file(flags.trace, run.last.trace());
+    fmt::print("trace       {}\n", run.last.trace_summary());
   }
   if (!flags.report.empty()) {
     run.executable.report(flags.report);

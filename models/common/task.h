@@ -13,6 +13,8 @@ namespace programs {
 struct Task {
   std::function<alpa::LossAndMetrics(const alpa::Batch&)> model;
   std::vector<alpa::BatchInput> inputs;  ///< of one step
+  /// Inputs of the same step on batches of other shapes; empty: all batches have one.
+  std::vector<std::vector<alpa::BatchInput>> shorter = {};
   /// Instead of `model`: a step that is given, without an evaluation.
   std::optional<alpa::TrainingStep> step = {};
   std::string loss = "loss";  ///< the metric that progress and logs show

@@ -1,6 +1,7 @@
 #pragma once
 /// Runs a training step a number of times and collects the results.
 #include <optional>
+#include <span>
 
 #include "models/common/curve.h"
 #include "models/common/flags.h"
@@ -30,6 +31,7 @@ struct Run {
   std::optional<LossLog> log = {};           ///< of --log
   std::optional<alpa::EventLog> board = {};  ///< of --tensorboard
   std::string unwritten = {};                ///< the first failure of one of them; "": none
+  alpa::Executable last = executable;        ///< of the last step
 
   /// Adds numbers of a step to `board`, if there is one.
   void add_to_board(std::int64_t step, const std::map<std::string, double>& values);
@@ -47,16 +49,18 @@ struct ReportOptions {
 };
 
 /// Trains from `seed` up to step `steps` on the task's batches. With `saved`, from where its newest
-/// checkpoint ended; the end is saved, too.
+/// checkpoint ended; the end is saved, too. `shorter`: the executables for `Task::shorter`.
 Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
-          const ReportOptions& options = {}, alpa::Checkpoints* saved = nullptr);
+          const ReportOptions& options = {}, alpa::Checkpoints* saved = nullptr,
+          std::span<const alpa::Executable> shorter = {});
 
 /// Element type of most floating-point operations of a step.
 alpa::DType computed_in(const alpa::Graph& graph);
 
-/// The step on one device, whatever memory it takes: the reference.
-alpa::Executable serial_reference(const alpa::TrainingStep& step, int num_micro_batches,
-                                  const alpa::Cluster& cluster, bool reproducible);
+/// The steps on one device, whatever memory they take: the reference.
+std::vector<alpa::Executable> serial_reference(std::span<const alpa::TrainingStep> steps,
+                                               int num_micro_batches, const alpa::Cluster& cluster,
+                                               bool reproducible);
 
 /// Largest |a - b| of elements at the same place. NaN if an element of either is NaN, also if
 /// both are: runs that diverged are not alike. Infinite where only one is infinite; 0 where

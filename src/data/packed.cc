@@ -148,8 +148,8 @@ std::uint64_t hash_of(const std::vector<PackedRow>& rows, std::uint64_t hash) {
   return hash;
 }
 
-/// The rows shuffled among those of their length, in batches that are shuffled too. Rows of a length
-/// are next to each other, a multiple of `batch`.
+/// The rows shuffled among those of their length, in batches that are shuffled too. The number of
+/// rows of each length is a multiple of `batch`, and longer ones come first.
 std::vector<std::int64_t> bucketed_order(const std::vector<PackedRow>& rows, std::int64_t batch,
                                          std::uint64_t seed, std::int64_t epoch) {
   std::vector<std::int64_t> grouped = shuffled_indices(std::ssize(rows), seed, epoch), order;

@@ -109,6 +109,65 @@ TEST_CASE("a training on JSON lines is the same under every plan, with the test 
   }
 }
 
+TEST_CASE("a training in buckets is the same under every plan, and goes on where it stopped") {
+  const TemporaryFile data("tuning_data_test.jsonl", lines());
+  const auto losses = [&](const Words& words) {
+    const Words all{"--load",
+                    kFolder,
+                    "--data",
+                    data.path(),
+                    "--sequence",
+                    "24",
+                    "--buckets",
+                    "12,8",
+                    "--batch",
+                    "2",
+                    "--test-share",
+                    "0.2",
+                    "--quiet",
+                    "--micro-batches",
+                    "2",
+                    "--learning-rate",
+                    "0.01"};
+    const nlohmann::json json = json_of(ALPA_PROGRAMS "/alpa-gpt", joined(all, words));
+    std::vector<double> found = json.at("loss").get<std::vector<double>>();
+    found.push_back(json.at("test_loss").get<double>());
+    return found;
+  };
+  const auto check_same = [](const std::vector<double>& found,
+                             const std::vector<double>& expected) {
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-4));
+  };
+  const std::vector<double> serial = losses({"--method", "serial", "--steps", "7"});
+  CHECK(serial.size() == 8);
+  check_same(losses({"--devices", "4", "--steps", "7"}), serial);
+  check_same(losses({"--method", "pipeline", "--devices", "2", "--steps", "7"}), serial);
+  const TemporaryFolder saved("tuning_data_test_saved");
+  std::vector<double> parts = losses({"--steps", "4", "--checkpoint", saved.path()});
+  const std::vector<double> rest =
+      losses({"--devices", "2", "--steps", "7", "--checkpoint", saved.path(), "--resume"});
+  parts.pop_back();
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  check_same(parts, serial);
+}
+
+TEST_CASE("a training in buckets has the parameters of one device, and a plan that is loaded") {
+  const TemporaryFile data("tuning_data_test.jsonl", lines());
+  const TemporaryFile plan("tuning_data_test_plan.json", "");
+  const Words all{"--load",    kFolder, "--data",    data.path(), "--sequence", "24",
+                  "--buckets", "12,8",  "--devices", "2",         "--batch",    "2",
+                  "--steps",   "6",     "--quiet",   "--compare"};
+  const auto difference = [&](const Words& words) {
+    return json_of(ALPA_PROGRAMS "/alpa-gpt", joined(all, words))
+        .at("max_abs_parameter_difference")
+        .get<double>();
+  };
+  CHECK(difference({"--save-plan", plan.path()}) < 1e-3);
+  CHECK(difference({"--load-plan", plan.path()}) < 1e-3);
+}
+
 TEST_CASE("conversations are written by the chat template of the folder") {
   const TemporaryFolder folder("tuning_data_test_folder");
   fs::copy(kFolder, folder.path(), fs::copy_options::recursive);
@@ -138,6 +197,18 @@ TEST_CASE("mistakes with data of one's own are told") {
                                             "64", "--batch", "8", "--test-share", "0"}) ==
         "alpa-gpt: packed_batches: 12 documents fill 3 rows of 64 tokens, less than a batch of 8; "
         "give a smaller batch, or shorter rows\n");
+  const auto buckets = [&](const std::string& lengths, const std::string& from) {
+    return mistake(ALPA_PROGRAMS "/alpa-gpt",
+                   {"--load", kFolder, "--data", from, "--sequence", "24", "--buckets", lengths});
+  };
+  CHECK(buckets("8,24", data.path()) ==
+        "alpa-gpt: --buckets has 24, but --sequence is 24; give lengths below it: it is the "
+        "longest itself\n");
+  CHECK(buckets("8,0", data.path()) ==
+        "alpa-gpt: --buckets is '8,0'; it must be whole numbers from 1, between commas\n");
+  CHECK(buckets("8", ALPA_SOURCE_DIR "/LICENSE") ==
+        "alpa-gpt: --buckets has no effect without a .jsonl file of --data, whose examples have "
+        "different lengths\n");
   CHECK(mistake(alpa, {"evaluate", kFolder}) ==
         "alpa: --data is missing; give a text, or a file of JSON lines\n");
   CHECK(mistake(alpa, {"evaluate", kFolder, "--data", data.path(), "--stride", "4"}) ==

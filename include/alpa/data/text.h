@@ -181,11 +181,12 @@ Batches packed_batches(const std::vector<TextExample>& documents, std::int64_t b
 
 /// As `packed_batches`, in rows of several `lengths`: a step per length follows the plan of the
 /// longest, with `TrainingStep::counts_with_first`. All rows of a batch have one length. Documents
-/// are put into rows from the longest length to the shortest: each into the first row with room for
-/// it, else into a new row of the shortest length that holds it. Rows of padding alone, fewer than a
-/// batch of each length, make all batches whole, so nothing is left out. With a seed, the order of
-/// batches and their rows is a function of (seed, epoch); without one, longer rows come first.
-/// `options.order` has no effect. Throws Error as `packed_batches`, or if `lengths` is empty.
+/// are packed by the length they need, the longest first. Each goes into the first row with room
+/// for it, else into a new row of the shortest length that holds it. Rows of padding alone, fewer
+/// than a batch of each length, make all batches whole, so nothing is left out. With a seed, the
+/// order of batches and of their rows is a function of (seed, epoch); without one, longer rows come
+/// first. `drop_last` and `order` have no effect. Throws Error as `packed_batches`, if `lengths` is
+/// empty, or if the documents are fewer than a batch.
 Batches bucketed_batches(const std::vector<TextExample>& documents, std::int64_t batch,
                          const std::vector<std::int64_t>& lengths,
                          std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
