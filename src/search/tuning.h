@@ -113,8 +113,8 @@ struct Tuning {
   } range_costs;
 
   struct BytePrices {
-    /// What a device full of bytes costs at first, as a part of the range's seconds. A price that
-    /// is of no use is followed by lower ones, down to the second part.
+    /// First and least price of a device full of bytes, as parts of the range's seconds. Lower
+    /// prices are tried while none was of use.
     double first = 0.25, least = 1.0 / 16;
     /// A price next to the best one so far is not tried if the one on the other side is less than
     /// this part worse.

@@ -8,7 +8,7 @@
 
 namespace alpa {
 
-/// What a range of layers has in memory beside state, while so many micro-batches are in flight.
+/// Bytes of a range of layers beside state, while so many micro-batches are in flight.
 struct BytesInFlight {
   int count = 1;                ///< of micro-batches
   double kept = 0;              ///< bytes of a micro-batch on each device
@@ -16,8 +16,8 @@ struct BytesInFlight {
   double seconds_per_byte = 0;  ///< to compute these again, at least
 };
 
-/// Of the layers of a model on one mesh. Prices have numbers: a device full of bytes costs
-/// 2^number seconds of a micro-batch. Plain data.
+/// Bounds of a model's layers on one mesh, by the price of a byte. Prices have numbers: a device
+/// full of bytes costs 2^number seconds of a micro-batch. Plain data.
 class BytePrices {
  public:
   static constexpr int kFree = std::numeric_limits<int>::min();  ///< no price
