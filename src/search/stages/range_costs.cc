@@ -203,7 +203,7 @@ bool RangeCosts::is_bound_by_memory(const RangeQuery& query, int mesh) {
                                                           known(query.range, mesh).bound;
 }
 
-/// None where all fits, however state is laid out.
+/// The next price for these layers; none where all fits, however state is laid out.
 std::optional<int> RangeCosts::next_price(const RangeQuery& query, int mesh) {
   const inter_op::LayerRanges::Range range = ranges_.example(query.range);
   const BytesInFlight bytes = in_flight(query);
@@ -275,7 +275,7 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
     limits = std::move(asked);
   }
   limits.erase(0);
-  for (int mesh = 0; mesh < std::ssize(meshes_); ++mesh) sum_prices(mesh);
+  for (int mesh = 0; recomputable_ && mesh < std::ssize(meshes_); ++mesh) sum_prices(mesh);
   inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
                                  static_cast<int>(limits.size()));
   for (int first = 0; first < costs.layers; ++first)
