@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
@@ -78,6 +79,16 @@ void VariantProof::begin() {
                 [&](std::int64_t at) { numbers_[at]->begin(method_, cluster_, budget_); });
 }
 
+/// Bounds of the same layers with fewer micro-batches hold for more.
+void VariantProof::take_bounds() {
+  const StageSearch* fewer = nullptr;
+  for (const auto& number : numbers_) {
+    if (!number->search) continue;
+    if (fewer) number->search->take_bounds(*fewer);
+    fewer = number->search.get();
+  }
+}
+
 void VariantProof::raise(double enough, double work_seconds) {
   const WorkWatch watch;
   if (numbers_.empty()) begin();
@@ -88,10 +99,12 @@ void VariantProof::raise(double enough, double work_seconds) {
       if (number->bound < enough) next.push_back(number.get());
     std::ranges::stable_sort(next, {}, [](const Number* number) { return number->bound; });
     next.resize(std::min(next.size(), kCompileTuning.micro_batches.searches_at_once));
+    if (!std::exchange(has_bounded_first_, true) && !next.empty()) next.resize(1);
     // A bound above the least of one that no round is left for is of no use.
     if (next.empty() || next.front()->is_over) return;
     std::erase_if(next, [](const Number* number) { return number->is_over; });
     const double rest = work_seconds - watch.seconds();
+    take_bounds();
     parallel_work(team, std::ssize(next),
                   [&](std::int64_t at) { next[at]->prove(enough, rest, method_.clock_left()); });
   }

@@ -28,6 +28,7 @@ class VariantProof {
  private:
   struct Number;
   void begin();
+  void take_bounds();
 
   const std::vector<StepVariant>& variants_;
   const MethodOptions& method_;
@@ -35,6 +36,8 @@ class VariantProof {
   const std::int64_t budget_;
   std::vector<std::unique_ptr<Number>>
       numbers_;  ///< of micro-batches, by their order among the variants
+  /// True if the first number had a round by itself, whose bounds the others take over.
+  bool has_bounded_first_ = false;
 };
 
 }  // namespace alpa

@@ -145,14 +145,16 @@ struct Tuning {
   } stage_guess;
 
   struct StepBound {
-    /// Labels are sought up to this part above what is proven.
+    /// Labels are sought up to this part above what is proven, at first.
     double growth = 0.02;
-    /// The stages of an interval may take this part more than its bound.
-    double narrow = 5e-4;
+    /// The stages of an interval may take this part more than its bound, or this part of what the
+    /// bound is below what is asked for: then ranges have to be bounded better, not intervals.
+    double narrow = 5e-4, narrow_far = 0.1;
     /// Transfers whose seconds differ by less, in parts of a micro-batch of a stage, are one.
     double small_transfer = 3e-4;
-    /// Labels that are extended and compared, and stages whose seconds are read, at most.
-    double most_work = 1e8;
+    /// Labels that are extended and compared, and stages whose seconds are read, at most. A proof
+    /// begins with fewer, and has up to so many if they are not enough.
+    double most_work = 1e8, first_work_of_proof = 3e7, most_work_of_proof = 3e9;
     /// Work of one of these, in seconds.
     double seconds_per_label = 5e-8;
   } step_bound;

@@ -104,6 +104,7 @@ void LabelProgram::begin(OnceRange once, double below) {
 }
 
 void LabelProgram::sum_up_rest(double below) {
+  constexpr double kSumsPerLabel = 8;  // states of a step follow each other in memory
   const std::size_t size = rest(costs_.layers() + 1, 0);
   for (auto* sums : {&rest_sum_, &rest_alone_, &rest_longer_}) sums->assign(size, kInfinity);
   const std::size_t none = rest(0, tiling_.full);
@@ -114,7 +115,7 @@ void LabelProgram::sum_up_rest(double below) {
       const double before = schedule_.before(stage, 0), longer = longer_run(stage);
       for (const TilingStep& step : tiling_.steps[part]) {
         const std::size_t from = rest(first, step.to), to = rest(layers, step.from);
-        work_ += step.count;
+        work_ += step.count / kSumsPerLabel;
         for (int i = 0; i < step.count; ++i) {
           if (rest_alone_[from + i] == kInfinity) continue;
           const auto least = [&](std::vector<double>& sums, double sum) {

@@ -82,7 +82,8 @@ double StageCosts::most_once() const {
 }
 
 std::size_t StageCosts::range(int first, int last, int part) const {
-  return (static_cast<std::size_t>(first) * layers_ + last) * parts() + part;
+  const std::size_t of = problem_.costs.class_of[first * layers_ + last];
+  return of * parts() + part;
 }
 
 int StageCosts::in_flight(int after) const {
@@ -90,7 +91,7 @@ int StageCosts::in_flight(int after) const {
 }
 
 void StageCosts::set_lines() {
-  runs_.resize(static_cast<std::size_t>(layers_) * layers_ * parts());
+  runs_.resize(static_cast<std::size_t>(problem_.costs.classes) * parts());
   lines_.resize(limits_.size() * ranges());
   const PartitionCosts& costs = problem_.costs;
   // What hides is no longer than the last backward run, which has no forward run in it.

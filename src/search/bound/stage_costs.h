@@ -52,14 +52,20 @@ class StageCosts {
   /// Seconds: more than this once per step makes no stage's runs shorter.
   double most_once() const;
 
+  /// Classes of ranges, on each part.
   std::size_t ranges() const { return runs_.size(); }
   std::size_t range(int first, int last, int part) const;
 
+  /// Calls visit(first layer, last layer, part) for one range of each class.
   template <class Visit>
   void for_each_range(const Visit& visit) const {
+    std::vector<bool> is_visited(problem_.costs.classes);
     for (int first = 0; first < layers_; ++first)
       for (int last = first; last < layers_; ++last)
-        for (int part = 0; part < parts(); ++part) visit(first, last, part);
+        if (const int of = problem_.costs.class_of[first * layers_ + last]; !is_visited[of]) {
+          is_visited[of] = true;
+          for (int part = 0; part < parts(); ++part) visit(first, last, part);
+        }
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -67,21 +68,23 @@ class StepBoundSearch {
 
  private:
   bool is_over(double work) const {
-    return ended_ || work >= search::kTuning.step_bound.most_work ||
-           (problem_.is_over && problem_.is_over());
+    return ended_ || work >= problem_.most_work || (problem_.is_over && problem_.is_over());
   }
 
   void open(OnceRange once, double seconds) {
     open_.push({once, std::max(seconds, program_.quick_bound(once, enough_)), {}});
   }
 
-  /// For stages a little above the bound.
+  /// For stages a little above the bound; further above it as long as there are none, and to find
+  /// that out is little work.
   void look(OnceInterval& interval) {
-    const double more = interval.seconds > 0
-                            ? interval.seconds * (1 + search::kTuning.step_bound.growth)
-                            : kInfinity;
-    const double below = std::min(enough_, more);
+    constexpr double kLittle = 0.05;
+    const double more = interval.seconds > 0 ? interval.seconds * (1 + growth_) : kInfinity;
+    const double below = std::min(enough_, more), before = program_.work();
     Found found = program_.solve(interval.once, below);
+    const bool is_far =
+        found.stages.empty() && program_.work() - before < kLittle * problem_.most_work;
+    growth_ = is_far ? 2 * growth_ : std::max(growth_ / 2, search::kTuning.step_bound.growth);
     if (!found.is_complete) {
       ended_ = true;
       return;
@@ -98,7 +101,10 @@ class StepBoundSearch {
       const double once = std::lerp(interval.once.least, interval.once.most, i / double{kParts});
       least = std::min(least, seconds_of(interval.stages, {once, once}));
     }
-    return least <= interval.seconds * (1 + search::kTuning.step_bound.narrow);
+    const double far = enough_ < kInfinity ? enough_ - interval.seconds : 0;
+    return least <=
+           interval.seconds + std::max(search::kTuning.step_bound.narrow_far * far,
+                                       search::kTuning.step_bound.narrow * interval.seconds);
   }
 
   double seconds_of(const std::vector<Label>& stages, OnceRange once) const {
@@ -124,6 +130,7 @@ class StepBoundSearch {
   LabelProgram program_;
   std::priority_queue<OnceInterval> open_;
   std::vector<Label> best_;  ///< of a wider interval than those that are open
+  double growth_ = search::kTuning.step_bound.growth;
   bool ended_ = false;
 };
 
@@ -133,13 +140,12 @@ StageCosts costs_in_use(const StepBoundProblem& problem) {
   std::iota(all.begin(), all.end(), 0);
   StageCosts costs(problem, all);
   const OnceRange any{0, costs.most_once()};
-  for (const int m : all) {
-    bool is_used = false;
-    for (int first = 0; first < costs.layers() && costs.kinds_of_memory() > 0; ++first)
-      for (int last = first; last < costs.layers() && !is_used; ++last)
-        is_used = costs.runs(first, last, m, 0, any).alone < problem.enough;
-    if (is_used) used.push_back(m);
-  }
+  std::vector<bool> is_used(all.size());
+  costs.for_each_range([&](int first, int last, int m) {
+    if (costs.kinds_of_memory() > 0 && !is_used[m])
+      is_used[m] = costs.runs(first, last, m, 0, any).alone < problem.enough;
+  });
+  std::ranges::copy_if(all, std::back_inserter(used), [&](int m) { return is_used[m]; });
   if (used.size() == all.size()) return costs;
   return {problem, std::move(used)};
 }

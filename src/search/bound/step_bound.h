@@ -8,6 +8,7 @@
 #include "src/base/infinity.h"
 #include "src/search/bound/partition_costs.h"
 #include "src/search/bound/stage.h"
+#include "src/search/tuning.h"
 
 namespace alpa::inter_op {
 
@@ -35,6 +36,8 @@ struct StepBoundProblem {
   bool hides_gradients = false;
   std::vector<StagePartition> known = {};  ///< what these take is known: others are sought
   double enough = kInfinity;               ///< seconds; no larger bound is sought
+  /// Labels that are extended and compared, at most.
+  double most_work = search::kTuning.step_bound.most_work;
   /// Asked often; true ends the search with what is proven so far. Empty: never.
   std::function<bool()> is_over = {};
 };
@@ -50,8 +53,8 @@ struct StepBound {
 ///
 /// The bound of a partition is its longest path (path_bound.h). The least over all partitions is
 /// found with labels: Pareto sets of sums of the layers from one on, per devices used and stages to
-/// the end. It is exact up to a thousandth, unless the work ends (search::kTuning.step_bound), or
-/// the caller ends it; then the bound is what is proven so far.
+/// the end. It is exact up to a thousandth, or up to a tenth of what is left to `enough` (tuning.h),
+/// unless the work ends, or the caller ends it; then the bound is what is proven so far.
 StepBound step_bound(const StepBoundProblem& problem);
 
 }  // namespace alpa::inter_op

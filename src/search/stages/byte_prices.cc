@@ -2,6 +2,7 @@
 #include "src/search/stages/byte_prices.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "src/search/tuning.h"
@@ -15,6 +16,20 @@ void BytePrices::set(int price, int layer, double seconds) {
   of_layers[layer] = seconds;
 }
 
+void BytePrices::take(const BytePrices& of_larger, int times) {
+  const int halvings = std::countr_zero(static_cast<unsigned>(times));
+  if (1 << halvings != times) return;
+  for (const auto& [price, larger] : of_larger.by_price_) {
+    std::vector<double>& taken = by_price_[price - halvings].taken;
+    taken.resize(larger.of_layers.size(), -1);
+    for (std::size_t layer = 0; layer < taken.size(); ++layer) {
+      taken[layer] = std::max(taken[layer], larger.of_layers[layer] / times);
+      if (layer < larger.taken.size())
+        taken[layer] = std::max(taken[layer], larger.taken[layer] / times);
+    }
+  }
+}
+
 /// Where a layer's bound is not known, it takes no less than without a price or with a lower one,
 /// and its share of a device for the rest of the price.
 void BytePrices::sum(const std::vector<double>& seconds, const std::vector<double>& filled) {
@@ -22,10 +37,11 @@ void BytePrices::sum(const std::vector<double>& seconds, const std::vector<doubl
   double before = 0;
   for (auto& [price, priced] : by_price_) {
     priced.of_layers.resize(seconds.size(), -1);
+    priced.taken.resize(seconds.size(), -1);
     priced.sums.assign(1, 0);
     for (std::size_t layer = 0; layer < seconds.size(); ++layer) {
       least[layer] += (seconds_of(price) - before) * filled[layer];
-      least[layer] = std::max(least[layer], priced.of_layers[layer]);
+      least[layer] = std::max({least[layer], priced.of_layers[layer], priced.taken[layer]});
       priced.sums.push_back(priced.sums.back() + least[layer]);
     }
     before = seconds_of(price);
@@ -55,21 +71,19 @@ std::optional<int> BytePrices::next(int first, int last, const BytesInFlight& by
   std::optional<int> best;
   double most = 0;
   std::map<int, double> bounds;
-  const auto is_known = [&](int price) {
-    const auto at = by_price_.find(price);
-    if (at == by_price_.end()) return false;
-    const std::vector<double>& of = at->second.of_layers;
+  const auto are_known = [&](const std::vector<double>& of) {
     return std::ssize(of) > last && std::ranges::all_of(of.begin() + first, of.begin() + last + 1,
                                                         [](double known) { return known >= 0; });
   };
   for (const auto& [price, priced] : by_price_) {
-    if (!is_known(price)) continue;
+    if (!are_known(priced.of_layers) && !are_known(priced.taken)) continue;
     const double bound = bounds[price] = least(price, priced, first, last, bytes, budget);
     if (!best || bound > most) best = price, most = bound;
   }
   if (!best && seconds <= 0) return std::nullopt;
   if (!best) return static_cast<int>(std::lround(std::log2(tuning.first * seconds)));
   if (most < seconds && seconds_of(*best) < tuning.least * seconds) return std::nullopt;
+  if (!are_known(by_price_.at(*best).of_layers)) return best;
   const auto below = bounds.find(*best - 1), above = bounds.find(*best + 1);
   const double enough = most - tuning.least_gain * std::max(most, seconds);
   if (below == bounds.end())

@@ -28,6 +28,9 @@ class BytePrices {
   /// Sets a lower bound on a layer's seconds of a micro-batch and the price of its state.
   void set(int price, int layer, double seconds);
 
+  /// Takes over bounds of micro-batches that are `times` as large, a power of two.
+  void take(const BytePrices& of_larger, int times);
+
   /// Prepares `least`. Per layer: a lower bound on its seconds, and the share of a device that its
   /// state fills at least.
   void sum(const std::vector<double>& seconds, const std::vector<double>& filled);
@@ -43,8 +46,9 @@ class BytePrices {
 
  private:
   struct Priced {
-    std::vector<double> of_layers;  ///< negative: unknown
-    std::vector<double> sums;       ///< of the layers before each layer
+    std::vector<double> of_layers;   ///< negative: unknown
+    std::vector<double> taken = {};  ///< likewise, from larger micro-batches; own ones are better
+    std::vector<double> sums;        ///< of the layers before each layer
   };
   double least(int price, const Priced& priced, int first, int last, const BytesInFlight& bytes,
                double budget) const;

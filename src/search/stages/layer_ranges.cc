@@ -148,6 +148,16 @@ LayerRanges::LayerRanges(const Graph& graph)
     }
 }
 
+bool LayerRanges::are_like(const LayerRanges& other) const {
+  const auto forward = [](const Graph& staged) {
+    std::vector<std::pair<const OpDef*, int>> nodes;
+    for (const Node& node : staged.nodes)
+      if (node.region == Region::forward) nodes.emplace_back(node.op, node.layer);
+    return nodes;
+  };
+  return class_of_ == other.class_of_ && forward(staged_) == forward(other.staged_);
+}
+
 HeldBytes LayerRanges::held(Range range) const {
   HeldBytes sum;
   for (int layer = range.first; layer <= range.last; ++layer) {

@@ -45,7 +45,11 @@ class LayerRanges {
   /// Equal numbers: the graphs of the ranges are equal but for names and random streams. Numbers
   /// count from 0; a range's number is above those of the ranges that it begins with.
   int class_of(int first, int last) const { return class_of_[first * layers_ + last]; }
+  /// The number of every range: that of layers a to b at a * layers() + b.
+  const std::vector<int>& class_numbers() const { return class_of_; }
   int classes() const { return static_cast<int>(examples_.size()); }
+  /// True if both have the same layers, but for the number of micro-batches.
+  bool are_like(const LayerRanges& other) const;
   /// The first range of this class.
   struct Range {
     int first = 0, last = 0;

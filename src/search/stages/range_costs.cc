@@ -276,22 +276,20 @@ inter_op::PartitionCosts RangeCosts::table(Ask ask, const std::vector<int>& in_f
   }
   limits.erase(0);
   for (int mesh = 0; recomputable_ && mesh < std::ssize(meshes_); ++mesh) sum_prices(mesh);
-  inter_op::PartitionCosts costs(ranges_.layers(), static_cast<int>(parts_.size()),
-                                 static_cast<int>(limits.size()));
-  for (int first = 0; first < costs.layers; ++first)
-    for (int last = first; last < costs.layers; ++last)
-      for (int part = 0; part < costs.submeshes; ++part) {
-        int configuration = 0, least = 1;  // in flight
-        for (const int limit : limits) {
-          const std::size_t at = costs.index(first, last, part, configuration++);
-          const int range = ranges_.class_of(first, last);
-          costs.seconds[at] = recomputable_ ? std::max(seconds({range, part, least}, ask),
-                                                       least_within({range, part, least}))
-                                            : seconds({range, part, limit}, ask);
-          costs.max_in_flight[at] = limit;
-          least = limit + 1;
-        }
+  inter_op::PartitionCosts costs(ranges_.layers(), ranges_.class_numbers(),
+                                 static_cast<int>(parts_.size()), static_cast<int>(limits.size()));
+  for (int range = 0; range < costs.classes; ++range)
+    for (int part = 0; part < costs.submeshes; ++part) {
+      int configuration = 0, least = 1;  // in flight
+      for (const int limit : limits) {
+        const std::size_t at = costs.index(range, part, configuration++);
+        costs.seconds[at] = recomputable_ ? std::max(seconds({range, part, least}, ask),
+                                                     least_within({range, part, least}))
+                                          : seconds({range, part, limit}, ask);
+        costs.max_in_flight[at] = limit;
+        least = limit + 1;
       }
+    }
   return costs;
 }
 
@@ -301,6 +299,49 @@ bool RangeCosts::bound(const std::vector<RangeQuery>& queries) {
   find_together(bounds);
   bool any = false;
   for (const RangeQuery& query : queries) any |= bound(query);
+  return any;
+}
+
+/// A plan of more micro-batches can run fewer of them, which are `times` as large, in no more than
+/// so many times the seconds.
+void RangeCosts::take_bounds(const RangeCosts& of_fewer) {
+  const int times = graph_.num_micro_batches / of_fewer.graph_.num_micro_batches;
+  if (times * of_fewer.graph_.num_micro_batches != graph_.num_micro_batches ||
+      !ranges_.are_like(of_fewer.ranges_) || parts_ != of_fewer.parts_)
+    return;
+  for (std::size_t at = 0; at < known_.size(); ++at) {
+    const Known& other = of_fewer.known_[at];
+    known_[at].bound = std::max(known_[at].bound, other.bound / times);
+    known_[at].level = std::max(known_[at].level, std::min(other.level, Level::strategies));
+  }
+  for (int mesh = 0; mesh < std::ssize(meshes_); ++mesh) {
+    prices_[mesh].take(of_fewer.prices_[mesh], times);
+    sum_prices(mesh);
+  }
+}
+
+/// First, what strategies take at least on all meshes; then dual bounds on the best mesh of a part,
+/// until it is the best with a dual bound.
+bool RangeCosts::bound_layers(double seconds) {
+  std::map<int, int> layers;  // how often there is such a layer
+  for (int layer = 0; layer < ranges_.layers(); ++layer) ++layers[ranges_.class_of(layer, layer)];
+  std::erase_if(layers, [](const auto& of) { return of.second == 1; });
+  bool any = false;
+  for (const Level level : {Level::strategies, Level::dual})
+    for (bool more = true; more && !time_.is_over(); any |= more) {
+      std::vector<BoundOf> bounds;
+      for (const auto& [layer, times] : layers)
+        for (int part = 0; part < std::ssize(parts_); ++part) {
+          const RangeQuery query{layer, part};
+          if (bound_of(query) >= seconds) continue;
+          int mesh = first_mesh_[part], end = first_mesh_[part + 1];
+          if (level == Level::dual) mesh = promising_mesh(query), end = mesh + 1;
+          for (; mesh < end; ++mesh) append_unknown(ranges_.example(layer), 1, mesh, level, bounds);
+        }
+      find_together(bounds);
+      more = false;
+      for (const BoundOf& of : bounds) more |= bound_on(of.range, of.mesh, level);
+    }
   return any;
 }
 

@@ -109,9 +109,11 @@ struct StageSearch::Impl {
   inter_op::PartitionCosts table(RangeCosts::Ask ask) { return costs_.table(ask, all_in_flight()); }
 
   LeastStages least_stages(const inter_op::PartitionCosts& costs, double enough,
-                           const std::vector<inter_op::StagePartition>& known = {}) {
+                           const std::vector<inter_op::StagePartition>& known = {},
+                           double most_work = search::kTuning.step_bound.most_work) {
     LeastStages least{{kInfinity, {}}};
-    for (int s = 0; s < static_cast<int>(question_.schedules.size()); ++s) {
+    // The last schedules keep most in flight, so their bounds are the least.
+    for (int s = static_cast<int>(question_.schedules.size()) - 1; s >= 0; --s) {
       inter_op::StepBound bound = inter_op::step_bound(
           {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
            .submeshes = costs_.parts(),
@@ -130,19 +132,25 @@ struct StageSearch::Impl {
            .hides_gradients = question_.cluster.software.gradient_overlap > 0,
            .known = known,
            .enough = std::min(enough, least.seconds),
+           .most_work = most_work,
            .is_over = [this] { return costs_.time().is_over(); }});
       if (bound.seconds < least.seconds) least = {std::move(bound), s};
     }
     return least;
   }
 
-  /// What may take less than `enough` is bounded better.
+  /// What may take less than `enough` is bounded better: first all layers, then the ranges of the
+  /// least stages.
   bool prove(double enough) {
     if (!bounds_schedules_) return false;
-    const LeastStages least = least_stages(table(RangeCosts::Ask::proven), enough);
+    if (!std::exchange(has_proven_, true)) costs_.bound_layers(enough / micro_batches());
+    const LeastStages least =
+        least_stages(table(RangeCosts::Ask::proven), enough, {}, work_of_proof_);
     bound_ = std::max(bound_, least.seconds);
-    if (bound_ >= enough || least.stages.stages.empty() || costs_.time().is_over()) return false;
-    return bound(queries_of(least.stages, least.schedule));
+    if (bound_ >= enough || costs_.time().is_over()) return false;
+    if (!least.stages.stages.empty()) return bound(queries_of(least.stages, least.schedule));
+    work_of_proof_ *= 4;  // too few to find any stages
+    return work_of_proof_ < search::kTuning.step_bound.most_work_of_proof;
   }
 
   /// The same, for a while.
@@ -404,7 +412,8 @@ struct StageSearch::Impl {
   RangeCosts::Effort effort_;                    ///< of the next ranges
   const std::atomic<bool>* any_plan_ = nullptr;  ///< of plan_equal
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
-  bool has_begun_ = false, is_complete_ = false;
+  bool has_begun_ = false, has_proven_ = false, is_complete_ = false;
+  double work_of_proof_ = search::kTuning.step_bound.first_work_of_proof;  ///< labels
   std::optional<FoundStages> best_;
   std::vector<FoundStages> planned_;   ///< all, without their plans
   std::vector<FoundStages> returned_;  ///< the best ones and others
@@ -421,6 +430,9 @@ double StageSearch::plan_equal(int stages, const std::atomic<bool>* any_plan) {
 }
 void StageSearch::plan_best_again() { impl_->plan_best_again(); }
 double StageSearch::bound() const { return impl_->bound_; }
+void StageSearch::take_bounds(const StageSearch& of_fewer) {
+  impl_->costs_.take_bounds(of_fewer.impl_->costs_);
+}
 bool StageSearch::prove(double enough) { return impl_->prove(enough); }
 void StageSearch::end_after(double work_seconds, double clock_seconds) {
   impl_->costs_.end_after(work_seconds, clock_seconds);

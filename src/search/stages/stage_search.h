@@ -72,6 +72,8 @@ class StageSearch {
   double proven_seconds(double enough);
   /// One round of such a proof, which raises `bound()`. False: it is `enough`, or no round is left.
   bool prove(double enough);
+  /// Takes over bounds of the search for the same step with fewer micro-batches.
+  void take_bounds(const StageSearch& of_fewer);
   /// Ends the search after so much more work, in seconds, or so many seconds on the clock, whatever
   /// limits it began with.
   void end_after(double work_seconds, double clock_seconds);
