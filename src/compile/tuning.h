@@ -51,8 +51,8 @@ struct CompileTuning {
     /// Share of the work that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
     /// Nodes from which on a step is large: each number takes a second before its search begins.
-    /// Only so many are tried then.
-    std::size_t large_nodes = 4000, most_of_large = 4;
+    /// Only so many are tried then, by guesses, and so many further numbers, by their bounds.
+    std::size_t large_nodes = 4000, most_of_large = 4, more_of_large = 2;
     /// Share of the work after which, without any plan, the one that takes least memory goes on.
     double until_frugal = 0.1;
     /// Lowered plans that take up to so many times the seconds that were searched for are taken.

@@ -82,6 +82,8 @@ void sort_for_planning(std::vector<inter_op::StageGuess>& guesses, double relati
   std::sort(first, guesses.end(), [](const auto& a, const auto& b) { return a.stages < b.stages; });
 }
 
+}  // namespace
+
 /// Guesses at equal stages of every variant, and the graphs that were traced for them.
 class VariantGuesses {
  public:
@@ -166,58 +168,84 @@ class VariantGuesses {
   TraceSeconds trace_seconds_;
 };
 
-}  // namespace
-
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget)
-    : method_(method),
+    : all_(variants),
+      method_(method),
       cluster_(cluster),
       budget_(budget),
       proof_(variants, method, cluster, budget) {
   const Stopwatch tracing;
-  trace(variants);
+  guesses_ = std::make_unique<VariantGuesses>(all_, method_, cluster_, budget_);
+  bound_of_all_ = guesses_->bound();
+  trace();
   tracing_seconds_ = tracing.seconds();
 }
 
-void VariantChoice::trace(const std::vector<StepVariant>& variants) {
+VariantChoice::~VariantChoice() = default;
+
+void VariantChoice::trace() {
   const auto& tuning = kCompileTuning.micro_batches;
-  VariantGuesses guesses(variants, method_, cluster_, budget_);
-  bound_of_all_ = guesses.bound();
   // The best guesses first, as time may end; then the last one of all, which fits if anything does.
-  std::vector<std::size_t> order(variants.size() - 1);
+  std::vector<std::size_t> order(all_.size() - 1);
   std::iota(order.begin(), order.end(), 0);
   sort_by_guess(
-      order, [&](std::size_t v) { return guesses.seconds(v); },
-      [&](std::size_t v) { return variants[v].recomputes; });
-  if (guesses.nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
+      order, [&](std::size_t v) { return guesses_->seconds(v); },
+      [&](std::size_t v) { return all_[v].recomputes; });
+  if (guesses_->nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
     order.resize(tuning.most_of_large);
     all_traced_ = false;
   }
-  order.insert(order.begin() + (order.empty() ? 0 : 1), variants.size() - 1);
+  order.insert(order.begin() + (order.empty() ? 0 : 1), all_.size() - 1);
   for (auto next = order.begin(); next != order.end(); ++next) {
     if (next != order.begin() && has_passed(tuning.tracing_share)) {
       all_traced_ = false;
       order.erase(next, order.end());
       break;
     }
-    guesses.trace(*next);
+    guesses_->trace(*next);
   }
-  std::ranges::sort(order);
-  for (const std::size_t v : order) {
-    MethodOptions own = method_of(variants[v], method_);
-    try {
-      Graph graph = guesses.take(v);
-      check_size(graph, own, cluster_);
-      check_held(graph, cluster_, budget_);
-      variants_.push_back({variants[v], std::move(own), std::move(graph), guesses.of(v)});
-      PlannedVariant& added = variants_.back();
-      added.planner =
-          std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
-                                         guesses.trace_seconds(), method_.watch.work.seconds());
-    } catch (const Error&) {
-      note_failure();
-    }
+  std::ranges::sort(order, std::greater());
+  for (const std::size_t v : order) add(v);
+}
+
+/// In front of the others, which keep their places: searches refer to them.
+void VariantChoice::add(std::size_t number) {
+  MethodOptions own = method_of(all_[number], method_);
+  try {
+    Graph graph = guesses_->take(number);
+    check_size(graph, own, cluster_);
+    check_held(graph, cluster_, budget_);
+    variants_.push_front({all_[number], std::move(own), std::move(graph), guesses_->of(number)});
+    PlannedVariant& added = variants_.front();
+    added.planner =
+        std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
+                                       guesses_->trace_seconds(), method_.watch.work.seconds());
+  } catch (const Error&) {
+    note_failure();
   }
+}
+
+/// Adds variants of the numbers of micro-batches that bounds, rather than guesses, say may be
+/// better than the best stages so far.
+void VariantChoice::add_promising(double enough) {
+  std::vector<std::size_t> promising;
+  for (std::size_t v = 0; v < all_.size(); ++v)
+    if (proof_.bound_of(all_[v].num_micro_batches) < enough && guesses_->seconds(v) < kInfinity &&
+        std::ranges::none_of(variants_, [&](const PlannedVariant& added) {
+          return added.variant.num_micro_batches == all_[v].num_micro_batches;
+        }))
+      promising.push_back(v);
+  std::ranges::stable_sort(promising, {}, [&](std::size_t v) {
+    return std::pair(proof_.bound_of(all_[v].num_micro_batches), guesses_->seconds(v));
+  });
+  const auto end = std::ranges::unique(promising, {}, [&](std::size_t v) {
+                     return all_[v].num_micro_batches;
+                   }).begin();
+  promising.erase(end, promising.end());
+  promising.resize(std::min(promising.size(), kCompileTuning.micro_batches.more_of_large));
+  for (const std::size_t v : promising) add(v);
+  if (!promising.empty()) plan_guesses();
 }
 
 /// On all cores. What fails here fails again when it is asked for.
@@ -439,8 +467,11 @@ void VariantChoice::race() {
     plan_best_again();
     const auto& tuning = kCompileTuning.micro_batches;
     const PlannedVariant* best = best_so_far();
-    if (!all_traced_ && best && !has_passed(1) && best->graph.nodes.size() <= tuning.proof_nodes)
+    if (!all_traced_ && best && !has_passed(1) && best->graph.nodes.size() <= tuning.proof_nodes) {
       prove(best->best_seconds(), tuning.proof_share * method_.work_limit);
+      if (proof_.has_begun())
+        add_promising((1 - method_.options.relative_gap) * best->best_seconds());
+    }
     begin_searches();
   }
   ThreadTeam team(usable_cores());

@@ -41,6 +41,8 @@ struct PlannedVariant {
   double next_guess() const { return inter_op::least_seconds(guesses); }
 };
 
+class VariantGuesses;
+
 class VariantChoice {
  public:
   /// Traces all variants, of a large step those that are guessed to be best, as long as there is
@@ -48,6 +50,7 @@ class VariantChoice {
   /// must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget);
+  ~VariantChoice();
 
   /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
   /// its planner knows what the others take at least. Throws, if there is none, what the first
@@ -62,7 +65,9 @@ class VariantChoice {
   void drop(PlannedVariant& variant);
 
  private:
-  void trace(const std::vector<StepVariant>& variants);
+  void trace();
+  void add(std::size_t number);
+  void add_promising(double enough);
   void begin_searches();
   std::vector<PlannedVariant*> best_guesses(double ratio);
   void plan_guesses();
@@ -82,10 +87,12 @@ class VariantChoice {
   bool is_stuck() const;
   void tell();
 
+  const std::vector<StepVariant>& all_;
   const MethodOptions& method_;
   const Cluster& cluster_;
   const std::int64_t budget_;
-  std::deque<PlannedVariant> variants_;
+  std::unique_ptr<VariantGuesses> guesses_;
+  std::deque<PlannedVariant> variants_;  ///< those that are searched
   bool has_begun_ = false;
   std::atomic<bool> any_plan_ = false;  ///< of any variant
   double longest_turn_ = 0;             ///< of a search, in seconds of work
