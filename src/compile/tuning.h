@@ -62,9 +62,11 @@ struct CompileTuning {
     std::size_t small_nodes = 400, few_layers = 3;
     /// Share of the work after which, without better stages, the searches end.
     double patience = 0.25;
-    /// Share of the work for bounds on all variants of a large step, before the searches. Behind
-    /// them bounds have what is left on the clock: they change no plan.
+    /// Share of the work for bounds on all variants of a large step, so many times: before the
+    /// searches, and when they end. Behind them bounds have what is left on the clock: these change
+    /// no plan.
     double proof_share = 0.12;
+    int most_looks = 3;
     /// They begin if the clock leaves so many times what tracing the variants took.
     double tracings_of_proof = 1.5;
     /// Nodes of a step up to which there are bounds before the searches: every number is traced.

@@ -209,8 +209,8 @@ void VariantChoice::trace() {
   for (const std::size_t v : order) add(v);
 }
 
-/// In front of the others, which keep their places: searches refer to them.
-void VariantChoice::add(std::size_t number) {
+/// In front of the others, which keep their places: searches refer to them. False: it fails.
+bool VariantChoice::add(std::size_t number) {
   MethodOptions own = method_of(all_[number], method_);
   try {
     Graph graph = guesses_->take(number);
@@ -221,8 +221,10 @@ void VariantChoice::add(std::size_t number) {
     added.planner =
         std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
                                        guesses_->trace_seconds(), method_.watch.work.seconds());
+    return true;
   } catch (const Error&) {
     note_failure();
+    return false;
   }
 }
 
@@ -230,22 +232,27 @@ void VariantChoice::add(std::size_t number) {
 /// better than the best stages so far.
 void VariantChoice::add_promising(double enough) {
   std::vector<std::size_t> promising;
-  for (std::size_t v = 0; v < all_.size(); ++v)
-    if (proof_.bound_of(all_[v].num_micro_batches) < enough && guesses_->seconds(v) < kInfinity &&
+  for (std::size_t v = 0; v < all_.size(); ++v) {
+    const int number = all_[v].num_micro_batches;
+    const double bound = proof_.bound_of(number);
+    if (bound > 0 && bound < enough && guesses_->seconds(v) < kInfinity &&
         std::ranges::none_of(variants_, [&](const PlannedVariant& added) {
-          return added.variant.num_micro_batches == all_[v].num_micro_batches;
+          return added.variant.num_micro_batches == number;
         }))
       promising.push_back(v);
+  }
   std::ranges::stable_sort(promising, {}, [&](std::size_t v) {
     return std::pair(proof_.bound_of(all_[v].num_micro_batches), guesses_->seconds(v));
   });
-  const auto end = std::ranges::unique(promising, {}, [&](std::size_t v) {
-                     return all_[v].num_micro_batches;
-                   }).begin();
-  promising.erase(end, promising.end());
+  const auto same =
+      std::ranges::unique(promising, {}, [&](std::size_t v) { return all_[v].num_micro_batches; });
+  promising.erase(same.begin(), same.end());
   promising.resize(std::min(promising.size(), kCompileTuning.micro_batches.more_of_large));
-  for (const std::size_t v : promising) add(v);
-  if (!promising.empty()) plan_guesses();
+  std::vector<PlannedVariant*> added;
+  for (const std::size_t v : promising)
+    if (add(v)) added.push_back(&variants_.front());
+  if (!added.empty()) plan_guesses_of(added);
+  begin_searches();
 }
 
 /// On all cores. What fails here fails again when it is asked for.
@@ -271,6 +278,25 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
   return none ? &variant == &variants_.back() || !has_passed(1)
               : !variant.planner->is_over() &&
                     (all_traced_ || !has_passed(kCompileTuning.micro_batches.guess_share));
+}
+
+/// Bounds all variants of a large step, and adds those that may be better than the best stages so
+/// far. False: it has done so often enough, or the work or the clock ends.
+bool VariantChoice::look_further() {
+  const auto& tuning = kCompileTuning.micro_batches;
+  const PlannedVariant* best = best_so_far();
+  if (all_traced_ || !best || has_passed(1 - tuning.proof_share) || looks_ == tuning.most_looks)
+    return false;
+  ++looks_;
+  prove(best->best_seconds(), tuning.proof_share * method_.work_limit);
+  if (proof_.has_begun()) add_promising((1 - method_.options.relative_gap) * best->best_seconds());
+  best_found_at_ = method_.watch.work.seconds();
+  return true;
+}
+
+/// Lower bound on a variant's step, by its search and by the proof.
+double VariantChoice::bound_of(const PlannedVariant& variant) const {
+  return std::max(variant.bound(), proof_.bound_of(variant.variant.num_micro_batches));
 }
 
 /// What no variant of a large step takes less than, most of which are not searched: for so much
@@ -413,32 +439,40 @@ std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
 void VariantChoice::plan_guesses() {
   const auto& tuning = kCompileTuning.micro_batches;
   double ratio = tuning.most_of_guess;  // of what stages take to their guess, at least
-  ThreadTeam team(usable_cores());
   do {
     const std::vector<PlannedVariant*> next = best_guesses(ratio);
     if (next.empty()) return;
-    std::vector<double> ratios(next.size(), kInfinity);
-    std::vector<std::exception_ptr> failures(next.size());
-    parallel_work(team, std::ssize(next), [&](std::int64_t at) {
-      const inter_op::StageGuess guess = next[at]->guesses.back();
-      next[at]->guesses.pop_back();
-      try {
-        StageSearch& search = next[at]->planner->search(budget_);
-        const double seconds = search.plan_equal(guess.stages, all_traced_ ? nullptr : &any_plan_);
-        if (seconds < kInfinity) any_plan_ = true;
-        ratios[at] = seconds / guess.seconds;
-      } catch (const Error&) {
-        failures[at] = std::current_exception();
-      }
-    });
-    for (std::size_t at = 0; at < next.size(); ++at) try {
-        if (failures[at]) std::rethrow_exception(failures[at]);
-        ratio = std::min(ratio, ratios[at]);
-      } catch (const Error&) {
-        drop(*next[at]);
-      }
-    tell();
+    ratio = std::min(ratio, plan_guesses_of(next));
   } while (goes_on_guessing(tuning.guess_share));
+}
+
+/// Plans the best guess of each. Returns the least ratio of what stages take to their guess.
+double VariantChoice::plan_guesses_of(const std::vector<PlannedVariant*>& variants) {
+  std::vector<double> ratios(variants.size(), kInfinity);
+  std::vector<std::exception_ptr> failures(variants.size());
+  ThreadTeam team(usable_cores());
+  parallel_work(team, std::ssize(variants), [&](std::int64_t at) {
+    PlannedVariant& variant = *variants[at];
+    const inter_op::StageGuess guess = variant.guesses.back();
+    variant.guesses.pop_back();
+    try {
+      StageSearch& search = variant.planner->search(budget_);
+      const double seconds = search.plan_equal(guess.stages, all_traced_ ? nullptr : &any_plan_);
+      if (seconds < kInfinity) any_plan_ = true;
+      ratios[at] = seconds / guess.seconds;
+    } catch (const Error&) {
+      failures[at] = std::current_exception();
+    }
+  });
+  double least = kInfinity;
+  for (std::size_t at = 0; at < variants.size(); ++at) try {
+      if (failures[at]) std::rethrow_exception(failures[at]);
+      least = std::min(least, ratios[at]);
+    } catch (const Error&) {
+      drop(*variants[at]);
+    }
+  tell();
+  return least;
 }
 
 /// Replaces first plans of the best variants by plans of all effort, if there is time.
@@ -465,13 +499,9 @@ void VariantChoice::race() {
   if (!has_begun_ || goes_on_guessing(1)) plan_guesses();
   if (!std::exchange(has_begun_, true)) {
     plan_best_again();
-    const auto& tuning = kCompileTuning.micro_batches;
     const PlannedVariant* best = best_so_far();
-    if (!all_traced_ && best && !has_passed(1) && best->graph.nodes.size() <= tuning.proof_nodes) {
-      prove(best->best_seconds(), tuning.proof_share * method_.work_limit);
-      if (proof_.has_begun())
-        add_promising((1 - method_.options.relative_gap) * best->best_seconds());
-    }
+    if (best && best->graph.nodes.size() <= kCompileTuning.micro_batches.proof_nodes)
+      look_further();
     begin_searches();
   }
   ThreadTeam team(usable_cores());
@@ -481,7 +511,10 @@ void VariantChoice::race() {
     if (cutoff < best_seconds_)
       best_seconds_ = cutoff, best_found_at_ = method_.watch.work.seconds();
     const std::vector<PlannedVariant*> next = next_turns();
-    if (next.empty() || (best && is_stuck())) return;
+    if (next.empty() || (best && is_stuck())) {
+      if (!proof_.has_begun() || !look_further()) return;
+      continue;
+    }
     std::vector<std::exception_ptr> failures(next.size());
     std::vector<double> turns(next.size(), 0);
     parallel_work(team, std::ssize(next), [&](std::int64_t at) {
@@ -553,7 +586,7 @@ PlannedVariant* VariantChoice::most_promising(const std::vector<PlannedVariant*>
   for (PlannedVariant& variant : variants_)
     if (is_free(variant) &&
         (variant.spent_seconds <= most_spent || variant.best_seconds() < kInfinity) &&
-        (!least || variant.bound() < least->bound()))
+        (!least || bound_of(variant) < bound_of(*least)))
       least = &variant;
   return least;
 }

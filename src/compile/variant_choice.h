@@ -66,11 +66,12 @@ class VariantChoice {
 
  private:
   void trace();
-  void add(std::size_t number);
+  bool add(std::size_t number);
   void add_promising(double enough);
   void begin_searches();
   std::vector<PlannedVariant*> best_guesses(double ratio);
   void plan_guesses();
+  double plan_guesses_of(const std::vector<PlannedVariant*>& variants);
   void plan_best_again();
   bool may_search(const PlannedVariant& variant) const;
   void note_failure();
@@ -78,6 +79,8 @@ class VariantChoice {
   [[noreturn]] void fail_to_plan() const;
   void set_others_of(const PlannedVariant& best) const;
   void prove(double seconds, double work_seconds);
+  bool look_further();
+  double bound_of(const PlannedVariant& variant) const;
   void race();
   std::vector<PlannedVariant*> next_turns();
   PlannedVariant* most_promising(const std::vector<PlannedVariant*>& taken);
@@ -94,6 +97,7 @@ class VariantChoice {
   std::unique_ptr<VariantGuesses> guesses_;
   std::deque<PlannedVariant> variants_;  ///< those that are searched
   bool has_begun_ = false;
+  int looks_ = 0;                       ///< how often bounds were asked which variants to add
   std::atomic<bool> any_plan_ = false;  ///< of any variant
   double longest_turn_ = 0;             ///< of a search, in seconds of work
   double best_seconds_ = kInfinity;
