@@ -107,6 +107,42 @@ TEST_CASE("prices find nearly the best bound of layers that share a memory") {
   CHECK(binding > 50);
 }
 
+TEST_CASE("prices of larger micro-batches bound smaller ones") {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  int binding = 0;
+  for (int problem = 0; problem < 100; ++problem) {
+    const double budget = 1e9;
+    const int times = 2 << (problem % 3);
+    std::vector<std::vector<Choice>> small(4), large(4);
+    for (std::size_t layer = 0; layer < small.size(); ++layer)
+      for (int c = 0; c < 3; ++c) {
+        small[layer].push_back({1 + uniform(random), 0.5 * budget * uniform(random)});
+        // A larger one takes at most so many times as long.
+        large[layer].push_back(
+            {times * small[layer].back().seconds * (0.95 + 0.05 * uniform(random)),
+             small[layer].back().bytes});
+      }
+    BytePrices of_large, of_small;
+    const int last = static_cast<int>(small.size()) - 1;
+    const std::vector<double> none(small.size(), 0);
+    for (int price = -6; price < 8; ++price)
+      for (int layer = 0; layer <= last; ++layer)
+        of_large.set(price, layer, priced(large[layer], BytePrices::seconds_of(price) / budget));
+    of_small.take(of_large, times);
+    of_small.sum(none, none);
+    const double bound = of_small.least(0, last, {}, budget);
+    double fastest = 0;
+    for (const std::vector<Choice>& choices : small) fastest += priced(choices, 0);
+    CHECK(bound <= least_seconds(small, 0, budget) * (1 + 1e-9));
+    binding += bound > fastest;
+    of_small.take(of_large, 3);  // no power of two: nothing is taken
+    of_small.sum(none, none);
+    CHECK(of_small.least(0, last, {}, budget) == bound);
+  }
+  CHECK(binding > 10);
+}
+
 TEST_CASE("no plan takes less than the bound of seconds and the price of its bytes") {
   const Cluster cluster = Cluster::named("p3.16xlarge");
   const cost::CostModel model = cost::CostModel::of(cluster);

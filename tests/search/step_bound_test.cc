@@ -227,6 +227,51 @@ TEST_CASE("a slow first stage hides the others in 1F1B, which the bound knows") 
   CHECK(bound_of(instance, ScheduleKind::gpipe, 1e3).seconds == 81);
 }
 
+TEST_CASE("ranges of one class cost what they cost each by itself") {
+  for (int seed = 0; seed < 20; ++seed) {
+    Instance each = random_instance(seed, 0.5, ScheduleKind::one_f_one_b, 0.1);
+    std::vector<int> class_of(each.layers * each.layers);
+    for (int first = 0; first < each.layers; ++first)
+      for (int last = first; last < each.layers; ++last)
+        class_of[first * each.layers + last] = last - first;
+    const int count = static_cast<int>(each.submeshes.size());
+    Instance of_classes = each;
+    of_classes.costs = PartitionCosts(each.layers, class_of, count, 1);
+    CHECK(of_classes.costs.classes == each.layers);
+    of_classes.seconds.resize(of_classes.costs.seconds.size());
+    for (int first = 0; first < each.layers; ++first)
+      for (int last = first; last < each.layers; ++last)
+        for (int m = 0; m < count; ++m) {
+          const std::size_t at = each.at(first, last, m), example = each.at(0, last - first, m);
+          each.seconds[at] = each.seconds[example];
+          each.costs.seconds[at] = each.costs.seconds[example];
+          each.costs.max_in_flight[at] = each.costs.max_in_flight[example];
+          const std::size_t of_class = of_classes.at(first, last, m);
+          of_classes.seconds[of_class] = each.seconds[example];
+          of_classes.costs.seconds[of_class] = each.costs.seconds[example];
+          of_classes.costs.max_in_flight[of_class] = each.costs.max_in_flight[example];
+        }
+    for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
+      CHECK(bound_of(of_classes, kind, kInfinity).seconds ==
+            bound_of(each, kind, kInfinity).seconds);
+  }
+}
+
+TEST_CASE("far below what is asked for, a bound is known up to a tenth of what is left") {
+  int rough = 0;
+  for (int seed = 0; seed < 30; ++seed) {
+    const Instance instance = random_instance(seed, 3, ScheduleKind::one_f_one_b, 0.1);
+    const double exact = bound_of(instance, ScheduleKind::one_f_one_b, kInfinity).seconds;
+    if (exact == kInfinity) continue;
+    const StepBound far = bound_of(instance, ScheduleKind::one_f_one_b, 2 * exact);
+    CHECK(far.seconds <= exact * (1 + 1e-3));
+    CHECK(far.seconds >= 0.89 * exact);
+    CHECK(!far.stages.stages.empty());
+    rough += far.seconds < 0.999 * exact;
+  }
+  CHECK(rough > 0);
+}
+
 TEST_CASE("a search that is ended early, or that nothing fits, says so") {
   Instance instance = random_instance(3, 0, ScheduleKind::one_f_one_b, 0);
   CHECK(bound_of(instance, ScheduleKind::one_f_one_b, 1e-9).stages.stages.empty());

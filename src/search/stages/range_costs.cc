@@ -309,10 +309,15 @@ void RangeCosts::take_bounds(const RangeCosts& of_fewer) {
   if (times * of_fewer.graph_.num_micro_batches != graph_.num_micro_batches ||
       !ranges_.are_like(of_fewer.ranges_) || parts_ != of_fewer.parts_)
     return;
-  for (std::size_t at = 0; at < known_.size(); ++at) {
-    const Known& other = of_fewer.known_[at];
-    known_[at].bound = std::max(known_[at].bound, other.bound / times);
-    known_[at].level = std::max(known_[at].level, std::min(other.level, Level::strategies));
+  for (int range = 0; range < ranges_.classes(); ++range) {
+    const auto [first, last] = ranges_.example(range);
+    const std::size_t at = of_fewer.ranges_.class_of(first, last) * meshes_.size();
+    for (int mesh = 0; mesh < std::ssize(meshes_); ++mesh) {
+      Known& own = known(range, mesh);
+      const Known& other = of_fewer.known_[at + mesh];
+      own.bound = std::max(own.bound, other.bound / times);
+      own.level = std::max(own.level, std::min(other.level, Level::strategies));
+    }
   }
   for (int mesh = 0; mesh < std::ssize(meshes_); ++mesh) {
     prices_[mesh].take(of_fewer.prices_[mesh], times);
