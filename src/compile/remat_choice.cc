@@ -58,19 +58,22 @@ std::vector<int> layers_worth_recomputing(const TrainingStep& step, const std::v
 
 CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<int>& order,
                                     CompiledStep with_all, const PlanStep& plan,
-                                    const std::function<bool()>& is_over) {
+                                    const std::function<bool()>& is_over, double next_share) {
   CompiledStep best = std::move(with_all);
   const double share = share_of_a_plan(order.size());
   std::size_t too_few = 0, enough = order.size();
   while (too_few + 1 < enough && !is_over()) {
-    const std::size_t middle = too_few + (enough - too_few) / 2;
+    const auto between =
+        static_cast<std::size_t>(next_share * static_cast<double>(enough - too_few));
+    const std::size_t count = too_few + std::max<std::size_t>(between, 1);
     try {
-      CompiledStep next = with_first(step, order, middle, share, plan);
+      CompiledStep next = with_first(step, order, count, share, plan);
       if (next.plan.cost.objective_seconds <= best.plan.cost.objective_seconds)
-        best = std::move(next);
-      enough = middle;
+        best = std::move(next), enough = count;
+      else
+        too_few = count;      // it fits, but only with slower strategies
     } catch (const Error&) {  // over budget, or late: `best` has more layers and fits
-      too_few = middle;
+      too_few = count;
     }
   }
   return best;

@@ -248,7 +248,8 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
       },
       [&] {
         return request.method.is_over() || request.method.watch.work.seconds() >= begin + left;
-      });
+      },
+      is_large ? tuning.next_of_fewest : 0.5);
   // The bound of its own search is one for the layers that it computes again.
   Plan& plan = fewest.plan;
   plan.variant_bound_seconds = std::max(plan.variant_bound_seconds, plan.cost.lower_bound_seconds);
