@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "alpa/base/error.h"
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
-#include "src/search/stages/even_share.h"
-#include "trace.h"
 #include "tuning.h"
 
 namespace alpa {
@@ -72,101 +69,7 @@ void sort_by_guess(std::vector<Variant>& variants, const Seconds& seconds,
     std::rotate(variants.begin() + 1, other, other + 1);
 }
 
-/// The most promising ones last. Of guesses that are equal up to the gap, that of more stages is
-/// planned first: each stage has fewer layers.
-void sort_for_planning(std::vector<inter_op::StageGuess>& guesses, double relative_gap) {
-  std::ranges::stable_sort(guesses, std::ranges::greater(), &inter_op::StageGuess::seconds);
-  const double near = inter_op::least_seconds(guesses) / (1 - relative_gap);
-  const auto first = std::ranges::find_if(
-      guesses, [&](const inter_op::StageGuess& guess) { return guess.seconds <= near; });
-  std::sort(first, guesses.end(), [](const auto& a, const auto& b) { return a.stages < b.stages; });
-}
-
 }  // namespace
-
-/// Guesses at equal stages of every variant, and the graphs that were traced for them.
-class VariantGuesses {
- public:
-  VariantGuesses(const std::vector<StepVariant>& variants, const MethodOptions& method,
-                 const Cluster& cluster, std::int64_t budget)
-      : variants_(variants), method_(method), traced_(variants.size()), guesses_(variants.size()) {
-    // The same layers are computed again in every so many variants.
-    const auto sets = static_cast<std::size_t>(std::ranges::count(
-        variants, variants.front().num_micro_batches, &StepVariant::num_micro_batches));
-    const std::size_t last = variants.size() - sets;
-    for (std::size_t set = 0; set < sets; ++set) trace(set), trace(last + set);
-    const cost::CostModel model = cost::CostModel::of(cluster);
-    ThreadTeam team(usable_cores());
-    parallel_work(team, static_cast<std::int64_t>(sets), [&](std::int64_t set) {
-      const std::optional<Graph>&few = traced_[set], &many = traced_[last + set];
-      if (few && many) try {
-          const inter_op::StepNeeds needs(*few, *many, variants[set].recomputes, model);
-          for (std::size_t v = set; v < variants.size(); v += sets)
-            guesses_[v] = inter_op::guess_stages(
-                needs, variants[v].num_micro_batches, schedules_of(method.options), cluster, model,
-                budget, {method.options.mesh_shape, method.options.axis_uses});
-        } catch (const Error&) {  // too few rows, say: its variants fail in their turn, too
-        }
-    });
-    for (auto& guesses : guesses_) sort_for_planning(guesses, method.options.relative_gap);
-    if (traced_.front() && traced_[last])
-      bound_ = inter_op::even_share_seconds(*traced_.front(), *traced_[last], cluster.num_devices(),
-                                            model);
-  }
-
-  /// Traces a variant before `take` asks for it. An Error is left to `take`, which traces again.
-  void trace(std::size_t variant) {
-    try {
-      graph(variant);
-    } catch (const Error&) {
-    }
-  }
-
-  /// Once.
-  Graph take(std::size_t variant) {
-    Graph taken = std::move(graph(variant));
-    traced_[variant].reset();
-    return taken;
-  }
-
-  /// Of equal stages, the most promising ones last.
-  const std::vector<inter_op::StageGuess>& of(std::size_t variant) const {
-    return guesses_[variant];
-  }
-  double seconds(std::size_t variant) const { return inter_op::least_seconds(guesses_[variant]); }
-  /// Lower bound on every variant, in seconds: the first set of layers is the smallest.
-  double bound() const { return bound_; }
-
-  /// Of the graph that was traced last.
-  const TraceSeconds& trace_seconds() const { return trace_seconds_; }
-
-  /// The graph of the last variant is that of most nodes.
-  std::size_t nodes() {
-    try {
-      return graph(variants_.size() - 1).nodes.size();
-    } catch (const Error&) {
-      return 0;
-    }
-  }
-
- private:
-  Graph& graph(std::size_t variant) {
-    std::optional<Graph>& of = traced_[variant];
-    if (!of) {
-      const PlanningWatch tracing;
-      of = alpa::trace(variants_[variant].step, method_of(variants_[variant], method_));
-      trace_seconds_ = TraceSeconds(tracing);
-    }
-    return *of;
-  }
-
-  const std::vector<StepVariant>& variants_;
-  const MethodOptions& method_;
-  std::vector<std::optional<Graph>> traced_;
-  std::vector<std::vector<inter_op::StageGuess>> guesses_;
-  double bound_ = 0;
-  TraceSeconds trace_seconds_;
-};
 
 VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                              const Cluster& cluster, std::int64_t budget)
@@ -174,15 +77,12 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
       method_(method),
       cluster_(cluster),
       budget_(budget),
+      guesses_(variants, method, cluster, budget),
+      bound_of_all_(guesses_.bound()),
       proof_(variants, method, cluster, budget) {
-  const Stopwatch tracing;
-  guesses_ = std::make_unique<VariantGuesses>(all_, method_, cluster_, budget_);
-  bound_of_all_ = guesses_->bound();
   trace();
-  tracing_seconds_ = tracing.seconds();
+  tracing_seconds_ = tracing_.seconds();
 }
-
-VariantChoice::~VariantChoice() = default;
 
 void VariantChoice::trace() {
   const auto& tuning = kCompileTuning.micro_batches;
@@ -190,9 +90,9 @@ void VariantChoice::trace() {
   std::vector<std::size_t> order(all_.size() - 1);
   std::iota(order.begin(), order.end(), 0);
   sort_by_guess(
-      order, [&](std::size_t v) { return guesses_->seconds(v); },
+      order, [&](std::size_t v) { return guesses_.seconds(v); },
       [&](std::size_t v) { return all_[v].recomputes; });
-  if (guesses_->nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
+  if (guesses_.nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
     order.resize(tuning.most_of_large);
     all_traced_ = false;
   }
@@ -203,7 +103,7 @@ void VariantChoice::trace() {
       order.erase(next, order.end());
       break;
     }
-    guesses_->trace(*next);
+    guesses_.trace(*next);
   }
   std::ranges::sort(order, std::greater());
   for (const std::size_t v : order) add(v);
@@ -213,14 +113,14 @@ void VariantChoice::trace() {
 bool VariantChoice::add(std::size_t number) {
   MethodOptions own = method_of(all_[number], method_);
   try {
-    Graph graph = guesses_->take(number);
+    Graph graph = guesses_.take(number);
     check_size(graph, own, cluster_);
     check_held(graph, cluster_, budget_);
-    variants_.push_front({all_[number], std::move(own), std::move(graph), guesses_->of(number)});
+    variants_.push_front({all_[number], std::move(own), std::move(graph), guesses_.of(number)});
     PlannedVariant& added = variants_.front();
     added.planner =
         std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
-                                       guesses_->trace_seconds(), method_.watch.work.seconds());
+                                       guesses_.trace_seconds(), method_.watch.work.seconds());
     return true;
   } catch (const Error&) {
     note_failure();
@@ -235,14 +135,14 @@ void VariantChoice::add_promising(double enough) {
   for (std::size_t v = 0; v < all_.size(); ++v) {
     const int number = all_[v].num_micro_batches;
     const double bound = proof_.bound_of(number);
-    if (bound > 0 && bound < enough && guesses_->seconds(v) < kInfinity &&
+    if (bound > 0 && bound < enough && guesses_.seconds(v) < kInfinity &&
         std::ranges::none_of(variants_, [&](const PlannedVariant& added) {
           return added.variant.num_micro_batches == number;
         }))
       promising.push_back(v);
   }
   std::ranges::stable_sort(promising, {}, [&](std::size_t v) {
-    return std::pair(proof_.bound_of(all_[v].num_micro_batches), guesses_->seconds(v));
+    return std::pair(proof_.bound_of(all_[v].num_micro_batches), guesses_.seconds(v));
   });
   const auto same =
       std::ranges::unique(promising, {}, [&](std::size_t v) { return all_[v].num_micro_batches; });

@@ -13,6 +13,7 @@
 #include "src/search/stages/stage_guess.h"
 #include "stage_planner.h"
 #include "step_variant.h"
+#include "variant_guesses.h"
 #include "variant_proof.h"
 
 namespace alpa {
@@ -41,16 +42,13 @@ struct PlannedVariant {
   double next_guess() const { return inter_op::least_seconds(guesses); }
 };
 
-class VariantGuesses;
-
 class VariantChoice {
  public:
   /// Traces all variants, of a large step those that are guessed to be best, as long as there is
-  /// time, and begins their searches. The method's limits hold for all variants together. Arguments
-  /// must outlive it.
+  /// time, and begins their searches. Others are added where bounds find them promising. The
+  /// method's limits hold for all variants together. Arguments must outlive it.
   VariantChoice(const std::vector<StepVariant>& variants, const MethodOptions& method,
                 const Cluster& cluster, std::int64_t budget);
-  ~VariantChoice();
 
   /// The variant whose stages take the least predicted seconds, up to the method's relative gap;
   /// its planner knows what the others take at least. Throws, if there is none, what the first
@@ -90,11 +88,12 @@ class VariantChoice {
   bool is_stuck() const;
   void tell();
 
-  const std::vector<StepVariant>& all_;
+  const std::vector<StepVariant>& all_;  ///< of which few are searched, if the step is large
   const MethodOptions& method_;
   const Cluster& cluster_;
   const std::int64_t budget_;
-  std::unique_ptr<VariantGuesses> guesses_;
+  const Stopwatch tracing_;
+  VariantGuesses guesses_;
   std::deque<PlannedVariant> variants_;  ///< those that are searched
   bool has_begun_ = false;
   int looks_ = 0;                       ///< how often bounds were asked which variants to add
@@ -103,7 +102,7 @@ class VariantChoice {
   double best_seconds_ = kInfinity;
   double best_found_at_ = 0;    ///< seconds of work since planning began
   bool all_traced_ = true;      ///< and their searches begun
-  double bound_of_all_ = 0;     ///< of every variant, in seconds
+  double bound_of_all_;         ///< of every variant, in seconds
   VariantProof proof_;          ///< of a large step
   double tracing_seconds_ = 0;  ///< on the clock, of all variants
   std::exception_ptr first_failure_;

@@ -15,8 +15,8 @@ struct PartitionCosts {
   PartitionCosts(int layers, int submeshes, int configurations)
       : PartitionCosts(layers, own_classes(layers), submeshes, configurations) {}
 
-  /// Ranges of equal classes have equal seconds. `class_of`: numbers from 0, for the range of layers
-  /// a to b at a * layers + b.
+  /// Ranges of equal classes have equal seconds. `class_of`: numbers from 0, that of the range from
+  /// layer a to b at a * layers + b.
   PartitionCosts(int layers, std::vector<int> class_of, int submeshes, int configurations)
       : layers(layers),
         class_of(std::move(class_of)),

@@ -53,7 +53,7 @@ struct StepBound {
 ///
 /// The bound of a partition is its longest path (path_bound.h). The least over all partitions is
 /// found with labels: Pareto sets of sums of the layers from one on, per devices used and stages to
-/// the end. It is exact up to a thousandth, or up to a tenth of what is left to `enough` (tuning.h),
+/// the end. It is exact up to a thousandth, or a tenth of what is left to `enough` (tuning.h),
 /// unless the work ends, or the caller ends it; then the bound is what is proven so far.
 StepBound step_bound(const StepBoundProblem& problem);
 

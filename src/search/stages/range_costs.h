@@ -85,8 +85,8 @@ class RangeCosts {
   /// False: there is no step left, or time is over.
   bool bound(const std::vector<RangeQuery>& queries);
 
-  /// Bounds each layer that the model repeats on every part on which it may take less than `seconds`
-  /// a micro-batch. Uses all cores. False: these bounds are known, or time is over.
+  /// Bounds each layer that the model repeats, on every part on which it may take less than
+  /// `seconds` a micro-batch. Uses all cores. False: these bounds are known, or time is over.
   bool bound_layers(double seconds);
 
   /// Takes over bounds of the same step with fewer micro-batches, if these are a divisor.
