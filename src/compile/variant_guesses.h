@@ -34,7 +34,7 @@ class VariantGuesses {
   /// Lower bound on every variant, in seconds: devices share its operators evenly.
   double bound() const { return bound_; }
 
-  /// What tracing the last graph took.
+  /// Seconds that tracing the last graph took.
   const TraceSeconds& trace_seconds() const { return trace_seconds_; }
 
   /// Nodes of the last variant's graph, which has most; 0: it cannot be traced.
