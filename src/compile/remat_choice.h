@@ -17,7 +17,7 @@ using PlanStep = std::function<CompiledStep(const TrainingStep& step, double sha
 /// The plan of `step` without rematerialisation, if that fits the budget. Else layers are ordered
 /// by the bytes that they free per second that they take again, as on one device (equal ones as in
 /// the model, as the first are kept longest); the shortest beginning of that order whose plan keeps
-/// the budget is found by bisection; of all plans tried that keep it, the fastest is returned.
+/// the budget, and is no slower than with more layers, is found by bisection and returned.
 /// `step` is one that leaves the choice to the planner. Throws Error if no plan fits the budget
 /// with every layer computed again.
 CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches,

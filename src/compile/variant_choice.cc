@@ -105,26 +105,28 @@ void VariantChoice::trace() {
     }
     guesses_.trace(*next);
   }
-  std::ranges::sort(order, std::greater());
-  for (const std::size_t v : order) add(v);
+  std::ranges::sort(order);
+  for (const std::size_t v : order) add(v, false);
 }
 
-/// In front of the others, which keep their places: searches refer to them. False: it fails.
-bool VariantChoice::add(std::size_t number) {
+/// In front of the others, or behind them: they keep their places, as searches refer to them. Null:
+/// it fails.
+PlannedVariant* VariantChoice::add(std::size_t number, bool in_front) {
   MethodOptions own = method_of(all_[number], method_);
   try {
     Graph graph = guesses_.take(number);
     check_size(graph, own, cluster_);
     check_held(graph, cluster_, budget_);
-    variants_.push_front({all_[number], std::move(own), std::move(graph), guesses_.of(number)});
-    PlannedVariant& added = variants_.front();
+    PlannedVariant variant{all_[number], std::move(own), std::move(graph), guesses_.of(number)};
+    in_front ? variants_.push_front(std::move(variant)) : variants_.push_back(std::move(variant));
+    PlannedVariant& added = in_front ? variants_.front() : variants_.back();
     added.planner =
         std::make_shared<StagePlanner>(added.graph, added.method, cluster_,
                                        guesses_.trace_seconds(), method_.watch.work.seconds());
-    return true;
+    return &added;
   } catch (const Error&) {
     note_failure();
-    return false;
+    return nullptr;
   }
 }
 
@@ -150,9 +152,8 @@ void VariantChoice::add_promising(double enough) {
   promising.resize(std::min(promising.size(), kCompileTuning.micro_batches.more_of_large));
   std::vector<PlannedVariant*> added;
   for (const std::size_t v : promising)
-    if (add(v)) added.push_back(&variants_.front());
+    if (PlannedVariant* variant = add(v, true)) added.push_back(variant);
   if (!added.empty()) plan_guesses_of(added);
-  begin_searches();
 }
 
 /// On all cores. What fails here fails again when it is asked for.

@@ -64,7 +64,7 @@ class VariantChoice {
 
  private:
   void trace();
-  bool add(std::size_t number);
+  PlannedVariant* add(std::size_t number, bool in_front);
   void add_promising(double enough);
   void begin_searches();
   std::vector<PlannedVariant*> best_guesses(double ratio);

@@ -91,7 +91,8 @@ void VariantProof::take_bounds() {
 
 void VariantProof::raise(double enough, double work_seconds) {
   const WorkWatch watch;
-  if (numbers_.empty()) begin();
+  bool is_first = numbers_.empty();  // its bounds are taken over by the other numbers
+  if (is_first) begin();
   ThreadTeam team(usable_cores());
   while (watch.seconds() < work_seconds && method_.clock_left() > 0) {
     std::vector<Number*> next;
@@ -99,7 +100,7 @@ void VariantProof::raise(double enough, double work_seconds) {
       if (number->bound < enough) next.push_back(number.get());
     std::ranges::stable_sort(next, {}, [](const Number* number) { return number->bound; });
     next.resize(std::min(next.size(), kCompileTuning.micro_batches.searches_at_once));
-    if (!std::exchange(has_bounded_first_, true) && !next.empty()) next.resize(1);
+    if (std::exchange(is_first, false) && !next.empty()) next.resize(1);
     // A bound above the least of one that no round is left for is of no use.
     if (next.empty() || next.front()->is_over) return;
     std::erase_if(next, [](const Number* number) { return number->is_over; });

@@ -36,8 +36,6 @@ class VariantProof {
   const std::int64_t budget_;
   std::vector<std::unique_ptr<Number>>
       numbers_;  ///< of micro-batches, by their order among the variants
-  /// True if the first number had a round by itself, whose bounds the others take over.
-  bool has_bounded_first_ = false;
 };
 
 }  // namespace alpa

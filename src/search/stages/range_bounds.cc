@@ -43,13 +43,12 @@ void RangeCosts::take_bounds(const RangeCosts& of_fewer) {
 
 /// First, what strategies take at least on all meshes; then dual bounds on the best mesh of a part,
 /// until it is the best with a dual bound.
-bool RangeCosts::bound_layers(double seconds) {
+void RangeCosts::bound_layers(double seconds) {
   std::map<int, int> layers;  // how often there is such a layer
   for (int layer = 0; layer < ranges_.layers(); ++layer) ++layers[ranges_.class_of(layer, layer)];
   std::erase_if(layers, [](const auto& of) { return of.second == 1; });
-  bool any = false;
   for (const Level level : {Level::strategies, Level::dual})
-    for (bool more = true; more && !time_.is_over(); any |= more) {
+    for (bool more = true; more && !time_.is_over();) {
       std::vector<BoundOf> bounds;
       for (const auto& [layer, times] : layers)
         for (int part = 0; part < std::ssize(parts_); ++part) {
@@ -63,7 +62,6 @@ bool RangeCosts::bound_layers(double seconds) {
       more = false;
       for (const BoundOf& of : bounds) more |= bound_on(of.range, of.mesh, level);
     }
-  return any;
 }
 
 /// The bounds that the next step of this range asks for.

@@ -86,8 +86,8 @@ class RangeCosts {
   bool bound(const std::vector<RangeQuery>& queries);
 
   /// Bounds each layer that the model repeats, on every part on which it may take less than
-  /// `seconds` a micro-batch. Uses all cores. False: these bounds are known, or time is over.
-  bool bound_layers(double seconds);
+  /// `seconds` a micro-batch. Uses all cores.
+  void bound_layers(double seconds);
 
   /// Takes over bounds of the same step with fewer micro-batches, if these are a divisor.
   void take_bounds(const RangeCosts& of_fewer);
