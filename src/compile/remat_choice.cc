@@ -58,14 +58,12 @@ std::vector<int> layers_worth_recomputing(const TrainingStep& step, const std::v
 
 CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<int>& order,
                                     CompiledStep with_all, const PlanStep& plan,
-                                    const std::function<bool()>& is_over, double next_share) {
+                                    const std::function<bool()>& is_over) {
   CompiledStep best = std::move(with_all);
   const double share = share_of_a_plan(order.size());
   std::size_t too_few = 0, enough = order.size();
   while (too_few + 1 < enough && !is_over()) {
-    const auto between =
-        static_cast<std::size_t>(next_share * static_cast<double>(enough - too_few));
-    const std::size_t count = too_few + std::max<std::size_t>(between, 1);
+    const std::size_t count = too_few + (enough - too_few) / 2;
     try {
       CompiledStep next = with_first(step, order, count, share, plan);
       if (next.plan.cost.objective_seconds <= best.plan.cost.objective_seconds)

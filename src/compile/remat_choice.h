@@ -27,11 +27,10 @@ CompiledStep plan_choosing_remat(const TrainingStep& step, int num_micro_batches
 std::vector<int> layers_worth_recomputing(const TrainingStep& step, const std::vector<int>& layers,
                                           int num_micro_batches, const cost::CostModel& model);
 
-/// The bisection alone, from a plan with all layers of `order`, until time is over. `next_share`:
-/// where in what is left of the order the next plan is made, below 1.
+/// The bisection alone, from a plan with all layers of `order`, until time is over.
 CompiledStep with_fewest_recomputed(const TrainingStep& step, const std::vector<int>& order,
                                     CompiledStep with_all, const PlanStep& plan,
-                                    const std::function<bool()>& is_over, double next_share = 0.5);
+                                    const std::function<bool()>& is_over);
 
 /// `step` with what a plan's file computes again, if it leaves the choice to the planner. Throws
 /// Error on malformed text, naming `origin`.

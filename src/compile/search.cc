@@ -8,6 +8,7 @@
 #include "alpa/base/error.h"
 #include "plan_cache.h"
 #include "plan_file.h"
+#include "remat_by_stage.h"
 #include "remat_choice.h"
 #include "src/ir/input.h"
 #include "trace.h"
@@ -148,10 +149,34 @@ std::vector<StepVariant> variants_of(const TrainingStep& step, const std::vector
 
 struct SearchedVariant {
   Searched searched;
-  const StepVariant* variant = nullptr;
+  const PlannedVariant* planned = nullptr;
 
   double seconds() const { return searched.step.plan.cost.objective_seconds; }
 };
+
+/// The best stages of a variant. Where a large step computes all layers again, some stages may keep
+/// what their layers compute.
+Searched lowered_variant(const PlanRequest& request, PlannedVariant& best) {
+  const MethodOptions& method = request.method;
+  const auto& tuning = kCompileTuning.micro_batches;
+  if (request.step.chooses_remat && best.variant.recomputes &&
+      best.graph.nodes.size() > tuning.large_nodes)
+    try {
+      const double left = method.work_limit - method.watch.work.seconds();
+      const std::unique_ptr<RematByStage> by_stage =
+          remat_by_stage({request.step, best.variant.num_micro_batches, best.method, best.graph,
+                          best.planner->search(request.budget)},
+                         request.cluster, request.budget,
+                         std::min(left, tuning.by_stage_share * method.work_limit));
+      if (by_stage)
+        return lowered_within_budget(
+            request, by_stage->graph,
+            *search_for(by_stage->planner, by_stage->method, request.budget));
+    } catch (const Error&) {  // they do not fit when lowered: all layers are computed again
+    }
+  return lowered_within_budget(request, best.graph,
+                               *search_for(best.planner, best.method, request.budget));
+}
 
 /// Stages that are searched for, of the best variant. Lowering may ask for less memory, and so for
 /// slower plans, than the search counted: then another variant may be better.
@@ -169,10 +194,7 @@ SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice) 
     const double expected = best->best_seconds();
     if (found && expected >= found->seconds()) return *std::move(found);
     try {
-      SearchedVariant next{
-          lowered_within_budget(request, best->graph,
-                                *search_for(best->planner, best->method, request.budget)),
-          &best->variant};
+      SearchedVariant next{lowered_variant(request, *best), best};
       if (!found || next.seconds() < found->seconds()) found = std::move(next);
       const auto& tuning = kCompileTuning.micro_batches;
       const bool is_small = best->graph.nodes.size() <= tuning.small_nodes;
@@ -215,7 +237,8 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   const std::vector<int> order =
       layers_worth_recomputing(step, layers, numbers.front(), request.model);
   MethodOptions method = request.method;
-  if (graph.nodes.size() <= tuning.large_nodes) method.work_limit *= tuning.remat_share;
+  const bool is_large = graph.nodes.size() > tuning.large_nodes;
+  method.work_limit *= is_large ? 1 - tuning.by_stage_share : tuning.remat_share;
   std::vector<std::vector<int>> sets = {{}};  // none and all
   if (!order.empty()) {
     sets.push_back(order);
@@ -231,25 +254,23 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
             order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven);
   }
   SearchedVariant& best = *found;
-  if (!best.variant->recomputes) {
+  const StepVariant& variant = best.planned->variant;
+  if (!variant.recomputes) {
     set_bound(choice, best.searched);
     return std::move(best.searched);
   }
   const double limit = request.method.work_limit, begin = request.method.watch.work.seconds();
-  const bool is_large = graph.nodes.size() > tuning.large_nodes;
-  const double left = std::min(limit - begin, is_large ? tuning.fewest_share * limit : limit);
-  CompiledStep fewest = with_fewest_recomputed(
-      step, order, std::move(best.searched.step),
-      [&](const TrainingStep& fewer, double share) {
-        MethodOptions own = request.method;
-        own.options.num_micro_batches = best.variant->num_micro_batches;
-        own.work_limit = share * left;
-        return plan_traced(request, fewer, own, 1);
-      },
-      [&] {
-        return request.method.is_over() || request.method.watch.work.seconds() >= begin + left;
-      },
-      is_large ? tuning.next_of_fewest : 0.5);
+  CompiledStep fewest = std::move(best.searched.step);
+  if (!is_large)  // others were chosen by stage
+    fewest = with_fewest_recomputed(
+        step, order, std::move(fewest),
+        [&](const TrainingStep& fewer, double share) {
+          MethodOptions own = request.method;
+          own.options.num_micro_batches = variant.num_micro_batches;
+          own.work_limit = share * (limit - begin);
+          return plan_traced(request, fewer, own, 1);
+        },
+        [&] { return request.method.is_over(); });
   // The bound of its own search is one for the layers that it computes again.
   Plan& plan = fewest.plan;
   plan.variant_bound_seconds = std::max(plan.variant_bound_seconds, plan.cost.lower_bound_seconds);

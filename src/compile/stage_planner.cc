@@ -226,6 +226,7 @@ void StagePlanner::choose(std::int64_t budget) {
     found.partition = given_stages(*uniform, graph_, cluster_);
   } else if (const auto* manual = std::get_if<ManualStages>(&pipeline.stages)) {
     found.partition = given_stages(*manual, graph_, cluster_);
+    found.plans = given_plans_;
   } else {
     const bool has_ended = search_ && searched_budget_ == budget;  // beside other variants'
     StageSearch& stages = search(budget);

@@ -60,6 +60,11 @@ class StagePlanner {
   /// Throws Error if the stages fit neither the layers nor the devices.
   void choose(std::int64_t budget);
 
+  /// Plans of the stages that the method gives, as a search made them.
+  void set_plans(std::vector<std::shared_ptr<const RangePlan>> plans) {
+    given_plans_ = std::move(plans);
+  }
+
   /// Chooses the best stages of that search with the schedule of the fewest micro-batches in
   /// flight, if they take less than `seconds`. False: there are none, or the chosen ones have it.
   bool choose_fewest_in_flight(double seconds);
@@ -106,6 +111,7 @@ class StagePlanner {
   } others_;
   ScheduleKind schedule_;
   std::vector<UnplannedStage> requests_;
+  std::vector<std::shared_ptr<const RangePlan>> given_plans_;  ///< of stages that are given
   std::vector<std::shared_ptr<const RangePlan>> found_plans_;  ///< per stage, or none at all
   bool is_complete_ = false;
   double lower_bound_ = 0;

@@ -2,6 +2,8 @@
 /// A step with a number of micro-batches, and layers to compute again.
 #include <vector>
 
+#include <vector>
+
 #include "alpa/train/training_step.h"
 #include "method_options.h"
 
@@ -12,6 +14,10 @@ struct StepVariant {
   int num_micro_batches = 1;
   bool recomputes = false;
 };
+
+/// Numbers of micro-batches to choose from: the divisors of the batch that are the first at or
+/// above a power of two, or one and a half of it, ascending.
+std::vector<int> micro_batch_choices(const TrainingStep& step);
 
 /// The method's options for a variant alone.
 MethodOptions method_of(const StepVariant& variant, const MethodOptions& method);

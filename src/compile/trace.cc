@@ -148,6 +148,24 @@ Graph trace(const TrainingStep& step, int num_micro_batches, const std::vector<i
   return with_layers_of_forward_nodes(graph, layers);
 }
 
+Graph trace_like(const Graph& leader, const TrainingStep& step, int num_micro_batches) {
+  Graph graph = trace(step, {num_micro_batches, /*per_node=*/true});
+  const auto is_forward = [](const Node& node) {
+    return node.region == Region::forward && node.op != &ops::input;
+  };
+  std::vector<int> layers(graph.nodes.size(), -1);
+  auto leading = leader.nodes.begin();
+  for (std::size_t n = 0; n < layers.size(); ++n) {
+    if (!is_forward(graph.nodes[n])) continue;
+    leading = std::find_if(leading, leader.nodes.end(), is_forward);
+    require(leading != leader.nodes.end() && leading->op == graph.nodes[n].op,
+            "step: node {} is none of the same step that computes other layers again",
+            graph.nodes[n].name);
+    layers[n] = (leading++)->layer;
+  }
+  return with_layers_of_forward_nodes(std::move(graph), layers);
+}
+
 Graph trace_following(const CompiledStep& leader, const TrainingStep& given,
                       int num_micro_batches) {
   const TrainingStep step =

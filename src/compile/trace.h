@@ -21,6 +21,9 @@ Graph trace(const TrainingStep& step, const MethodOptions& method);
 Graph trace(const TrainingStep& step, int num_micro_batches, const std::vector<int>& layers,
             const std::string& origin);
 
+/// The step's graph with the layers of `leader`, the same step that computes others again.
+Graph trace_like(const Graph& leader, const TrainingStep& step, int num_micro_batches);
+
 /// The graph of a step that follows `leader`, a step on the same state. Its forward nodes have the
 /// layers that they have in the leader, and it computes the same layers again.
 Graph trace_following(const CompiledStep& leader, const TrainingStep& step, int num_micro_batches);

@@ -74,10 +74,8 @@ struct CompileTuning {
     /// Share of the work to choose a number and whether layers are computed again. The rest finds
     /// out how few of them suffice.
     double remat_share = 0.6;
-    /// Share of the work, at most, to find that out for a large step. There is time for few plans:
-    /// the first one keeps what the last eighth of the layers computes, of which the last stages
-    /// have few micro-batches in flight.
-    double fewest_share = 0.15, next_of_fewest = 0.875;
+    /// Share of the work of a large step for stages some of which keep what their layers compute.
+    double by_stage_share = 0.2;
     /// Numbers in a row that are no better, after which no further one is planned.
     int worse_in_a_row = 2;
   } micro_batches;

@@ -13,19 +13,6 @@
 
 namespace alpa {
 
-std::vector<int> micro_batch_choices(const TrainingStep& step) {
-  std::int64_t rows = 0;
-  for (const BatchInput& input : step.inputs)
-    if (input.batched) rows = std::gcd(rows, input.type.shape.at(0));
-  std::vector<int> choices;
-  for (std::int64_t power = 1; power <= std::max<std::int64_t>(rows, 1); power *= 2) {
-    std::int64_t divisor = power;
-    while (rows % divisor != 0) ++divisor;
-    if (choices.empty() || divisor > choices.back()) choices.push_back(static_cast<int>(divisor));
-  }
-  return choices;
-}
-
 void rethrow(const std::exception_ptr& failure, intra_op::NoPlan why) {
   try {
     std::rethrow_exception(failure);
@@ -78,6 +65,7 @@ VariantChoice::VariantChoice(const std::vector<StepVariant>& variants, const Met
       cluster_(cluster),
       budget_(budget),
       guesses_(variants, method, cluster, budget),
+      is_large_(guesses_.nodes() > kCompileTuning.micro_batches.large_nodes),
       bound_of_all_(guesses_.bound()),
       proof_(variants, method, cluster, budget) {
   trace();
@@ -92,7 +80,7 @@ void VariantChoice::trace() {
   sort_by_guess(
       order, [&](std::size_t v) { return guesses_.seconds(v); },
       [&](std::size_t v) { return all_[v].recomputes; });
-  if (guesses_.nodes() > tuning.large_nodes && order.size() > tuning.most_of_large) {
+  if (is_large_ && order.size() > tuning.most_of_large) {
     order.resize(tuning.most_of_large);
     all_traced_ = false;
   }
@@ -178,7 +166,7 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
       variants_, [](const PlannedVariant& v) { return v.best_seconds() < kInfinity; });
   return none ? &variant == &variants_.back() || !has_passed(1)
               : !variant.planner->is_over() &&
-                    (all_traced_ || !has_passed(kCompileTuning.micro_batches.guess_share));
+                    (!is_large_ || !has_passed(kCompileTuning.micro_batches.guess_share));
 }
 
 /// Bounds all variants of a large step, and adds those that may be better than the best stages so
@@ -186,7 +174,7 @@ bool VariantChoice::may_search(const PlannedVariant& variant) const {
 bool VariantChoice::look_further() {
   const auto& tuning = kCompileTuning.micro_batches;
   const PlannedVariant* best = best_so_far();
-  if (all_traced_ || !best || has_passed(1 - tuning.proof_share) || looks_ == tuning.most_looks)
+  if (!is_large_ || !best || has_passed(1 - tuning.proof_share) || looks_ == tuning.most_looks)
     return false;
   ++looks_;
   prove(best->best_seconds(), tuning.proof_share * method_.work_limit);
@@ -313,7 +301,7 @@ bool VariantChoice::has_passed(double share_of_time) const {
 /// True while equal stages of a large step are planned for guesses: without any plan, whatever the
 /// clock says (PlanningTime::rest_for_first_plan).
 bool VariantChoice::goes_on_guessing(double share_of_work) {
-  if (all_traced_) return false;
+  if (!is_large_) return false;
   if (best_so_far()) return !has_passed(share_of_work);
   const std::atomic<bool>* stop = method_.options.stop;
   return method_.watch.work.seconds() < first_plan_seconds(method_) && !(stop && *stop);
@@ -358,7 +346,7 @@ double VariantChoice::plan_guesses_of(const std::vector<PlannedVariant*>& varian
     variant.guesses.pop_back();
     try {
       StageSearch& search = variant.planner->search(budget_);
-      const double seconds = search.plan_equal(guess.stages, all_traced_ ? nullptr : &any_plan_);
+      const double seconds = search.plan_equal(guess.stages, is_large_ ? &any_plan_ : nullptr);
       if (seconds < kInfinity) any_plan_ = true;
       ratios[at] = seconds / guess.seconds;
     } catch (const Error&) {

@@ -18,10 +18,6 @@
 
 namespace alpa {
 
-/// Numbers of micro-batches to choose from: the divisors of the batch that are the first at or
-/// above a power of two, ascending.
-std::vector<int> micro_batch_choices(const TrainingStep& step);
-
 /// Throws the failure, which stands for others: together they have no plan for this reason.
 [[noreturn]] void rethrow(const std::exception_ptr& failure, intra_op::NoPlan why);
 
@@ -94,6 +90,7 @@ class VariantChoice {
   const std::int64_t budget_;
   const Stopwatch tracing_;
   VariantGuesses guesses_;
+  const bool is_large_;
   std::deque<PlannedVariant> variants_;  ///< those that are searched
   bool has_begun_ = false;
   int looks_ = 0;                       ///< how often bounds were asked which variants to add

@@ -34,11 +34,17 @@ VariantGuesses::VariantGuesses(const std::vector<StepVariant>& variants,
       variants, variants.front().num_micro_batches, &StepVariant::num_micro_batches));
   const std::size_t last = variants.size() - sets;
   for (std::size_t set = 0; set < sets; ++set) trace(set), trace(last + set);
+  // A single number says nothing of other rows, as parts of the batch have them.
+  std::vector<std::optional<Graph>> others(sets);
+  if (last == 0)
+    for (std::size_t set = 0; set < sets; ++set) others[set] = with_other_rows(variants[set]);
   const cost::CostModel model = cost::CostModel::of(cluster);
   ThreadTeam team(usable_cores());
   parallel_work(team, static_cast<std::int64_t>(sets), [&](std::int64_t set) {
-    const std::optional<Graph>&few = traced_[set], &many = traced_[last + set];
+    const auto graph_at = [&](std::size_t v) { return traced_[v] ? &*traced_[v] : nullptr; };
+    const Graph *few = graph_at(set), *many = others[set] ? &*others[set] : graph_at(last + set);
     if (few && many) try {
+        if (few->num_micro_batches > many->num_micro_batches) std::swap(few, many);
         const inter_op::StepNeeds needs(*few, *many, variants[set].recomputes, model);
         for (std::size_t v = set; v < variants.size(); v += sets)
           guesses_[v] = inter_op::guess_stages(
@@ -51,6 +57,18 @@ VariantGuesses::VariantGuesses(const std::vector<StepVariant>& variants,
   if (traced_.front() && traced_[last])
     bound_ = inter_op::even_share_seconds(*traced_.front(), *traced_[last], cluster.num_devices(),
                                           model);
+}
+
+/// The variant's graph at one micro-batch, or at as many as there can be.
+std::optional<Graph> VariantGuesses::with_other_rows(const StepVariant& variant) const {
+  const std::vector<int> numbers = micro_batch_choices(variant.step);
+  const int other = variant.num_micro_batches > 1 ? numbers.front() : numbers.back();
+  if (other == variant.num_micro_batches) return std::nullopt;
+  try {
+    return alpa::trace(variant.step, method_of({variant.step, other}, method_));
+  } catch (const Error&) {  // guesses are rougher then
+    return std::nullopt;
+  }
 }
 
 void VariantGuesses::trace(std::size_t variant) {

@@ -42,6 +42,7 @@ class VariantGuesses {
 
  private:
   Graph& graph(std::size_t variant);
+  std::optional<Graph> with_other_rows(const StepVariant& variant) const;
 
   const std::vector<StepVariant>& variants_;
   const MethodOptions& method_;

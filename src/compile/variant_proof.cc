@@ -14,13 +14,6 @@
 
 namespace alpa {
 
-MethodOptions method_of(const StepVariant& variant, const MethodOptions& method) {
-  MethodOptions own = method;
-  own.options.num_micro_batches = variant.num_micro_batches;
-  own.options.progress = {};  // of all variants together
-  return own;
-}
-
 /// The proof for a number of micro-batches: of the variant that computes most layers again.
 struct VariantProof::Number {
   explicit Number(const StepVariant& of) : variant(of) {}

@@ -2,6 +2,7 @@
 /// Table of seconds per range of layers, submesh and configuration.
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -50,5 +51,32 @@ struct PartitionCosts {
     return classes;
   }
 };
+
+/// The configurations of both tables, for stages that may take either. Equal layers and submeshes.
+inline PartitionCosts either(const PartitionCosts& a, const PartitionCosts& b) {
+  std::map<std::pair<int, int>, int> numbers;  // of classes in both
+  std::vector<int> class_of;
+  for (std::size_t range = 0; range < a.class_of.size(); ++range)
+    class_of.push_back(
+        numbers
+            .try_emplace({a.class_of[range], b.class_of[range]}, static_cast<int>(numbers.size()))
+            .first->second);
+  PartitionCosts both(a.layers, std::move(class_of), a.submeshes,
+                      a.configurations + b.configurations);
+  const auto copy = [&](const PartitionCosts& from, int of_class, int to_class, int configuration) {
+    for (int m = 0; m < from.submeshes; ++m)
+      for (int c = 0; c < from.configurations; ++c) {
+        const std::size_t at = from.index(of_class, m, c),
+                          to = both.index(to_class, m, configuration + c);
+        both.seconds[to] = from.seconds[at];
+        both.max_in_flight[to] = from.max_in_flight[at];
+      }
+  };
+  for (const auto& [classes, number] : numbers) {
+    copy(a, classes.first, number, 0);
+    copy(b, classes.second, number, a.configurations);
+  }
+  return both;
+}
 
 }  // namespace alpa::inter_op

@@ -359,8 +359,8 @@ void RangeCosts::add_plan(std::vector<Plan>& plans, int planned_for, const Plann
   if (planning_.model.software.operator_seconds > 0)  // which the objective leaves out
     seconds = parts.forward + parts.backward + parts.apply / graph_.num_micro_batches;
   plans.push_back(
-      {planned_for, plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, parts,
-       std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
+      {planned_for, plan.cost.lower_bound_seconds / graph_.num_micro_batches, seconds, most, bytes,
+       parts, std::make_shared<const RangePlan>(RangePlan{layer_hash(graph), std::move(plan)})});
 }
 
 const RangeCosts::Plan* RangeCosts::fitting_plan(const RangeQuery& query) {

@@ -15,6 +15,7 @@
 #include "alpa/plan/pipeline_plan.h"
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
+#include "src/plan/evaluation/evaluate.h"
 #include "src/plan/facts/graph_facts.h"
 #include "src/search/bound/partition_costs.h"
 #include "src/search/bound/step_bound.h"
@@ -32,6 +33,7 @@ struct RangeQuery {
   int range = 0;  ///< number of its class
   int part = 0;   ///< index of the submesh
   int in_flight = 1;
+  int graph = 0;  ///< for StageSearch: of the graphs whose ranges stages may be
 };
 
 /// Memory, parts of the cluster and meshes that ranges may use.
@@ -79,6 +81,11 @@ class RangeCosts {
   /// For the stage search: all ranges, with one configuration per number of micro-batches in
   /// flight at which their seconds rise. `in_flight`: the numbers asked for, ascending; none: any.
   inter_op::PartitionCosts table(Ask ask, const std::vector<int>& in_flight = {});
+
+  /// Seconds of a micro-batch as they are expected, by plans of a range of about as many layers on
+  /// the same part. Infinite: there is none, or it is not expected to fit the memory.
+  double estimated_seconds(const RangeQuery& query);
+  inter_op::PartitionCosts estimates(const std::vector<int>& in_flight);
 
   /// Raises the bounds of the ranges by one step each: of its layers on all logical meshes of the
   /// part, then of blocks of layers and of the range on the most promising one. Uses all cores.
@@ -132,6 +139,7 @@ class RangeCosts {
     double lower_bound = 0;  ///< seconds with so many in flight, or more
     double seconds = 0;
     int most_in_flight = 0;
+    intra_op::CountedBytes bytes = {};
     StageSeconds parts = {};
     std::shared_ptr<const RangePlan> found = nullptr;
   };
@@ -161,6 +169,13 @@ class RangeCosts {
   Planned& planned(const RangeQuery& query) {
     return planned_[query.range * parts_.size() + query.part];
   }
+  struct Estimate {
+    double seconds = 0;  ///< of a micro-batch
+    int most_in_flight = 0;
+  };
+  double kept_weight(int range) const;
+  Estimate estimate(int range, int part, int of, const Plan& plan);
+  int nearest_planned(int range, int part) const;
   static const Plan* plan_of(const std::vector<Plan>& plans, int in_flight);
   double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);

@@ -79,7 +79,7 @@ struct StageSearch::Impl {
     const double goal = enough(std::min(cutoff, best_seconds()));
     const inter_op::PartitionCosts costs = table(RangeCosts::Ask::least);
     LeastStages least = least_stages(costs, goal);
-    if (bounds_schedules_ && !costs_.is_memory_bound()) bound_ = std::max(bound_, least.seconds);
+    if (bounds_schedules_ && !is_memory_bound()) bound_ = std::max(bound_, least.seconds);
     tell();
     const FoundStages* before = planned_before(least.stages, 0);
     if (before && !before->has_first_plans)
@@ -92,13 +92,26 @@ struct StageSearch::Impl {
     return bound(queries) || consider(least.stages, cutoff);
   }
 
+  bool is_memory_bound() const {
+    return std::ranges::any_of(graphs_,
+                               [](const RangeCosts* costs) { return costs->is_memory_bound(); });
+  }
+
   /// Bounds of these ranges. False: no better ones are left.
   bool bound(const std::vector<RangeQuery>& queries) {
-    const bool more = costs_.bound(queries);
-    if (costs_.ranges().layers() > search::kTuning.stage_search.many_layers)
-      while (more && costs_.bound(queries)) {  // a round takes longer than bounds do
-      }
-    return more;
+    bool any = false;
+    for (std::size_t g = 0; g < graphs_.size(); ++g) {
+      std::vector<RangeQuery> own;
+      std::ranges::copy_if(queries, std::back_inserter(own), [&](const RangeQuery& query) {
+        return query.graph == static_cast<int>(g);
+      });
+      const bool more = graphs_[g]->bound(own);
+      if (costs_.ranges().layers() > search::kTuning.stage_search.many_layers)
+        while (more && graphs_[g]->bound(own)) {  // a round takes longer than bounds do
+        }
+      any |= more;
+    }
+    return any;
   }
 
   /// The stages of the least bound, under the schedule that it is least for.
@@ -106,7 +119,70 @@ struct StageSearch::Impl {
     int schedule = 0;
   };
 
-  inter_op::PartitionCosts table(RangeCosts::Ask ask) { return costs_.table(ask, all_in_flight()); }
+  /// Costs of ranges of any graph.
+  template <class Costs>
+  inter_op::PartitionCosts of_all_graphs(const Costs& costs_of_graph) {
+    inter_op::PartitionCosts costs = costs_of_graph(costs_);
+    for (std::size_t g = 1; g < graphs_.size(); ++g)
+      costs = inter_op::either(costs, costs_of_graph(*graphs_[g]));
+    return costs;
+  }
+
+  inter_op::PartitionCosts table(RangeCosts::Ask ask) {
+    return of_all_graphs([&](RangeCosts& costs) { return costs.table(ask, all_in_flight()); });
+  }
+
+  std::optional<FoundStages> mixed_with(Impl& other, double work_seconds, double clock_seconds) {
+    invariant(
+        costs_.ranges().are_like(other.costs_.ranges()) && costs_.parts() == other.costs_.parts(),
+        "AutoStages: the other graph has other layers");
+    if (!best_) return std::nullopt;
+    const auto best = best_;
+    const auto planned = std::exchange(planned_, {});
+    graphs_.push_back(&other.costs_);
+    for (RangeCosts* costs : graphs_) costs->end_after(work_seconds, clock_seconds);
+    estimates_ = true;
+    const std::atomic<bool> any_plan = true;
+    begin_first_plans(&any_plan);
+    // By its last stage, all others of that graph are estimated.
+    const int last = static_cast<int>(best_->partition.stages.size()) - 1;
+    for (const RangeQuery& query : all_queries(best_->partition, 0, last))
+      costs_of(query).plan(query, effort_);
+    consider(best->partition);
+    while (improve_by_estimates()) {
+    }
+    effort_ = {};
+    plan_best_again();
+    const FoundStages mixed = with_plans(*best_);
+    estimates_ = false;
+    graphs_.pop_back();
+    best_ = best;
+    planned_ = planned;
+    return mixed.seconds < best_->seconds ? std::optional(mixed) : std::nullopt;
+  }
+
+  /// Plans the stages that are expected to take least. False: they take no less than the best ones,
+  /// or time is over.
+  bool improve_by_estimates() {
+    if (costs_.time().is_over()) return false;
+    const double goal = enough(best_seconds());
+    const std::vector<int> in_flight = all_in_flight();
+    const LeastStages least =
+        least_stages(of_all_graphs([&](RangeCosts& costs) { return costs.estimates(in_flight); }),
+                     goal, partitions_of(planned_));
+    return !least.stages.stages.empty() && consider(least.stages);
+  }
+
+  /// Lower bounds on the runs of a stage of any graph.
+  inter_op::LeastRuns least_runs(int first, int last, int part) const {
+    inter_op::LeastRuns least{kInfinity, kInfinity};
+    for (const RangeCosts* costs : graphs_) {
+      const auto runs = costs->least_runs(costs->ranges().class_of(first, last), part);
+      least.forward = std::min(least.forward, runs.forward);
+      least.backward = std::min(least.backward, runs.backward);
+    }
+    return least;
+  }
 
   LeastStages least_stages(const inter_op::PartitionCosts& costs, double enough,
                            const std::vector<inter_op::StagePartition>& known = {},
@@ -118,10 +194,7 @@ struct StageSearch::Impl {
           {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
            .submeshes = costs_.parts(),
            .costs = costs,
-           .runs =
-               [this](int first, int last, int part) {
-                 return costs_.least_runs(costs_.ranges().class_of(first, last), part);
-               },
+           .runs = [this](int first, int last, int part) { return least_runs(first, last, part); },
            .micro_batches = micro_batches(),
            .schedule = question_.schedules[s],
            .in_flight = [this, s](int after) { return in_flight(s, after); },
@@ -143,7 +216,8 @@ struct StageSearch::Impl {
   /// least stages.
   bool prove(double enough) {
     if (!bounds_schedules_) return false;
-    if (!std::exchange(has_proven_, true)) costs_.bound_layers(enough / micro_batches());
+    if (!std::exchange(has_proven_, true))
+      for (RangeCosts* costs : graphs_) costs->bound_layers(enough / micro_batches());
     const LeastStages least =
         least_stages(table(RangeCosts::Ask::proven), enough, {}, work_of_proof_);
     bound_ = std::max(bound_, least.seconds);
@@ -203,10 +277,16 @@ struct StageSearch::Impl {
     return best ? std::optional(returned(*best)) : std::nullopt;
   }
 
-  FoundStages returned(FoundStages found) {
+  FoundStages returned(const FoundStages& found) {
     returned_.push_back(found);
-    for (const RangeQuery& query : queries_of(found.partition, found.schedule))
-      found.plans.push_back(costs_.found_plan(query));
+    return with_plans(found);
+  }
+
+  FoundStages with_plans(FoundStages found) {
+    for (const RangeQuery& query : planned_queries(found.partition, found.schedule)) {
+      found.plans.push_back(costs_of(query).found_plan(query));
+      found.graphs.push_back(query.graph);
+    }
     return found;
   }
 
@@ -230,7 +310,7 @@ struct StageSearch::Impl {
     if (!is_allowed(partition)) return kInfinity;
     double slowest = 0;
     for (const RangeQuery& query : queries_of(partition, 0))
-      slowest = std::max(slowest, costs_.seconds(query, RangeCosts::Ask::least));
+      slowest = std::max(slowest, costs_of(query).seconds(query));
     return micro_batches() * slowest;
   }
 
@@ -239,10 +319,15 @@ struct StageSearch::Impl {
     consider(question_.templates[number]);
   }
 
-  double plan_equal(int stages, const std::atomic<bool>* any_plan) {
+  /// `any_plan`: null for plans of all effort.
+  void begin_first_plans(const std::atomic<bool>* any_plan) {
     effort_ = {.memory_share = search::kTuning.stage_search.memory_share_of_equal,
                .first_plan = any_plan != nullptr};
     any_plan_ = any_plan;
+  }
+
+  double plan_equal(int stages, const std::atomic<bool>* any_plan) {
+    begin_first_plans(any_plan);
     double seconds = kInfinity;
     for (std::size_t t = 0; t < question_.templates.size(); ++t) {
       const inter_op::StagePartition& partition = question_.templates[t];
@@ -295,20 +380,51 @@ struct StageSearch::Impl {
 
   double enough(double seconds) const { return (1 - options_.limits.relative_gap) * seconds; }
 
-  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition,
-                                     int schedule) const {
+  RangeCosts& costs_of(const RangeQuery& query) { return *graphs_[query.graph]; }
+
+  /// A stage as a range of each graph.
+  std::vector<RangeQuery> all_queries(const inter_op::StagePartition& partition, int schedule,
+                                      int number) const {
+    const inter_op::Stage& stage = partition.stages[number];
+    const int stages = static_cast<int>(partition.stages.size());
+    const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
+    invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
+              stage.submesh);
+    // One stage alone runs forward and backward after each other.
+    const int kept = stages == 1 ? 1 : in_flight(schedule, stages - number - 1);
     std::vector<RangeQuery> queries;
-    int after = static_cast<int>(partition.stages.size());
-    const bool is_alone = after == 1;  // then forward and backward follow each other
-    for (const inter_op::Stage& stage : partition.stages) {
-      const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
-      invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
-                stage.submesh);
-      queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
-                         static_cast<int>(part - costs_.parts().begin()),
-                         is_alone ? 1 : in_flight(schedule, --after)});
-    }
+    for (int graph = 0; graph < std::ssize(graphs_); ++graph)
+      queries.push_back({graphs_[graph]->ranges().class_of(stage.first_layer, stage.last_layer),
+                         static_cast<int>(part - costs_.parts().begin()), kept, graph});
     return queries;
+  }
+
+  /// Per stage, the range of the graph that takes the least seconds.
+  template <class Seconds>
+  std::vector<RangeQuery> least_queries(const inter_op::StagePartition& partition, int schedule,
+                                        const Seconds& seconds) const {
+    std::vector<RangeQuery> queries;
+    for (int stage = 0; stage < std::ssize(partition.stages); ++stage)
+      queries.push_back(
+          std::ranges::min(all_queries(partition, schedule, stage), std::less(), seconds));
+    return queries;
+  }
+
+  /// By what is known of the ranges.
+  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition, int schedule) {
+    return least_queries(partition, schedule, [this](const RangeQuery& query) {
+      RangeCosts& costs = costs_of(query);
+      const double planned = costs.planned_seconds(query);
+      return planned < kInfinity ? planned
+             : estimates_        ? costs.estimated_seconds(query)
+                                 : costs.seconds(query);
+    });
+  }
+  /// By plans alone.
+  std::vector<RangeQuery> planned_queries(const inter_op::StagePartition& partition, int schedule) {
+    return least_queries(partition, schedule, [this](const RangeQuery& query) {
+      return costs_of(query).planned_seconds(query);
+    });
   }
 
   /// Plans the stages, and keeps them if they are the best, under every schedule that may be
@@ -325,24 +441,27 @@ struct StageSearch::Impl {
   bool may_be_better(const inter_op::StagePartition& partition, int schedule) {
     const FoundStages* fewest = planned_before(partition, 0);
     if (effort_.first_plan &&
-        !std::ranges::all_of(queries_of(partition, schedule), [&](const RangeQuery& query) {
-          return costs_.planned_seconds(query) < kInfinity;
+        !std::ranges::all_of(planned_queries(partition, schedule), [&](const RangeQuery& query) {
+          return costs_of(query).planned_seconds(query) < kInfinity;
         }))
       return false;  // plans with less memory are mostly slower, and take long
     return fewest && played(partition, 0, schedule) < best_seconds();
   }
 
   bool consider(const inter_op::StagePartition& partition, int schedule, double cutoff) {
-    const std::vector<RangeQuery> queries = queries_of(partition, schedule);
     RangeCosts::Effort effort = effort_;
-    if (queries.size() == 1) effort.cutoff_seconds = enough(cutoff);
+    if (partition.stages.size() == 1) effort.cutoff_seconds = enough(cutoff);
     if (schedule != 0) effort.memory_share = search::kTuning.stage_search.memory_share;
     bool any = false, all_fit = true;
-    for (const RangeQuery& query : queries) {
-      effort.outlasts_clock = effort.first_plan && !*any_plan_;
-      any |= costs_.plan(query, effort);
-      all_fit = costs_.planned_seconds(query) < kInfinity;
-      if (!all_fit) break;
+    for (std::size_t s = 0; all_fit && s < partition.stages.size(); ++s) {
+      const auto planned = [&] {
+        const RangeQuery query = queries_of(partition, schedule)[s];
+        effort.outlasts_clock = effort.first_plan && !*any_plan_;
+        return costs_of(query).plan(query, effort);
+      };
+      while (planned()) any = true;  // then another graph's range may take less
+      const RangeQuery query = planned_queries(partition, schedule)[s];
+      all_fit = costs_of(query).planned_seconds(query) < kInfinity;
     }
     const double seconds = all_fit ? played(partition, schedule, schedule) : kInfinity;
     const FoundStages found{.partition = partition,
@@ -365,9 +484,9 @@ struct StageSearch::Impl {
   /// By the schedule, of stages that are planned for the micro-batches in flight of schedule
   /// `planned_for`.
   double played(const inter_op::StagePartition& partition, int planned_for, int schedule) {
-    const std::vector<RangeQuery> queries = queries_of(partition, planned_for);
+    const std::vector<RangeQuery> queries = planned_queries(partition, planned_for);
     std::vector<StageSeconds> stages;
-    for (const RangeQuery& query : queries) stages.push_back(*costs_.planned_parts(query));
+    for (const RangeQuery& query : queries) stages.push_back(*costs_of(query).planned_parts(query));
     std::vector<double> transfers;
     const std::vector<int> hosts = inter_op::hosts_of(
         {question_.cluster.num_hosts, question_.cluster.devices_per_host}, partition);
@@ -404,6 +523,7 @@ struct StageSearch::Impl {
   const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
   const PlanningContext planning_;
   RangeCosts costs_;
+  std::vector<RangeCosts*> graphs_ = {&costs_};  ///< whose ranges stages may be
   const CutPrices cuts_;
   /// If reductions hide in part, that part takes no time at all in a schedule, but in a bound.
   const bool bounds_schedules_ = question_.cluster.software.gradient_overlap <= 0 ||
@@ -412,6 +532,7 @@ struct StageSearch::Impl {
   RangeCosts::Effort effort_;                    ///< of the next ranges
   const std::atomic<bool>* any_plan_ = nullptr;  ///< of plan_equal
   std::vector<bool> considered_ = std::vector<bool>(question_.templates.size());  ///< templates
+  bool estimates_ = false;  ///< what is not planned
   bool has_begun_ = false, has_proven_ = false, is_complete_ = false;
   double work_of_proof_ = search::kTuning.step_bound.first_work_of_proof;  ///< labels
   std::optional<FoundStages> best_;
@@ -430,12 +551,16 @@ double StageSearch::plan_equal(int stages, const std::atomic<bool>* any_plan) {
 }
 void StageSearch::plan_best_again() { impl_->plan_best_again(); }
 double StageSearch::bound() const { return impl_->bound_; }
+std::optional<FoundStages> StageSearch::mixed_with(StageSearch& other, double work_seconds,
+                                                   double clock_seconds) {
+  return impl_->mixed_with(*other.impl_, work_seconds, clock_seconds);
+}
 void StageSearch::take_bounds(const StageSearch& of_fewer) {
   impl_->costs_.take_bounds(of_fewer.impl_->costs_);
 }
 bool StageSearch::prove(double enough) { return impl_->prove(enough); }
 void StageSearch::end_after(double work_seconds, double clock_seconds) {
-  impl_->costs_.end_after(work_seconds, clock_seconds);
+  for (RangeCosts* costs : impl_->graphs_) costs->end_after(work_seconds, clock_seconds);
 }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
 double StageSearch::work_left() const { return impl_->costs_.time().left(); }

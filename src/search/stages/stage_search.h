@@ -41,6 +41,7 @@ struct FoundStages {
   bool has_first_plans = false;  ///< RangeCosts::Effort::first_plan
   /// Per stage, the plan that the search made of it; null: it needs less memory.
   std::vector<std::shared_ptr<const RangePlan>> plans = {};
+  std::vector<int> graphs = {};  ///< per stage, whose range it is (StageSearch::mixed_with)
 };
 
 /// A search for the stages with the least predicted seconds per step, round by round, so that
@@ -72,6 +73,12 @@ class StageSearch {
   double proven_seconds(double enough);
   /// One round of such a proof, which raises `bound()`. False: it is `enough`, or no round is left.
   bool prove(double enough);
+  /// The best stages of which some are ranges of another search's graph, which has the same layers
+  /// but computes others again: graph 1 of FoundStages. Searches on for them, for so many seconds of
+  /// work and on the clock, by what stages are expected to take (RangeCosts::estimated_seconds).
+  /// None: none are found that take less than the best stages of this graph, which stay.
+  std::optional<FoundStages> mixed_with(StageSearch& other, double work_seconds,
+                                        double clock_seconds);
   /// Takes over bounds of the search for the same step with fewer micro-batches.
   void take_bounds(const StageSearch& of_fewer);
   /// Ends the search after so much more work, in seconds, or so many seconds on the clock, whatever
