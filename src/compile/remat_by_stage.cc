@@ -9,13 +9,15 @@
 namespace alpa {
 namespace {
 
-/// Numbers of the layers that these stages of `graph` compute again.
-std::vector<int> layers_of_stages(const FoundStages& found, const Graph& graph) {
+/// Numbers of the layers that these stages compute again: those with ranges of graph `number`,
+/// which is `again`.
+std::vector<int> recomputed_by(const FoundStages& found, const Graph& again, int number) {
   std::set<int> layers;
-  for (const Node& node : graph.nodes)
+  for (const Node& node : again.nodes)
     for (std::size_t s = 0; node.again && s < found.graphs.size(); ++s) {
       const inter_op::Stage& stage = found.partition.stages[s];
-      if (found.graphs[s] == 0 && stage.first_layer <= node.layer && node.layer <= stage.last_layer)
+      if (found.graphs[s] == number && stage.first_layer <= node.layer &&
+          node.layer <= stage.last_layer)
         layers.insert(node.remat);
     }
   return {layers.begin(), layers.end()};
@@ -40,24 +42,26 @@ MethodOptions with_stages(MethodOptions method, const FoundStages& found) {
 
 }  // namespace
 
-std::unique_ptr<RematByStage> remat_by_stage(const RecomputingSearch& all, const Cluster& cluster,
+std::unique_ptr<RematByStage> remat_by_stage(const VariantSearch& of,
+                                             const std::vector<int>& layers, const Cluster& cluster,
                                              std::int64_t budget, double work_seconds) {
   const PlanningWatch tracing;
-  const Graph kept = trace_like(all.graph, with_remat(all.step, {}), all.num_micro_batches);
-  StagePlanner keeping(kept, all.method, cluster, TraceSeconds(tracing),
-                       all.method.watch.work.seconds());
-  const std::optional<FoundStages> found = all.search.mixed_with(
-      keeping.search(budget), work_seconds - tracing.work.seconds(), all.method.clock_left());
+  const auto traced = [&](const TrainingStep& step) {
+    return trace_like(of.graph, step, of.variant.num_micro_batches);
+  };
+  const bool recomputes = of.variant.recomputes;
+  const Graph other = traced(with_remat(of.step, recomputes ? std::vector<int>() : layers));
+  StagePlanner planner(other, of.method, cluster, TraceSeconds(tracing),
+                       of.method.watch.work.seconds());
+  const std::optional<FoundStages> found = of.search.mixed_with(
+      planner.search(budget), work_seconds - tracing.work.seconds(), of.method.clock_left());
   if (!found) return nullptr;
-  const TrainingStep step = with_remat(all.step, layers_of_stages(*found, all.graph));
-  auto result = std::make_unique<RematByStage>(RematByStage{
-      .variant = {step, all.num_micro_batches, true},
-      .method = with_stages(all.method, *found),
-      .graph = trace_like(all.graph, step, all.num_micro_batches),
-      .planner = nullptr,
-  });
+  const TrainingStep step = with_remat(
+      of.step, recomputes ? recomputed_by(*found, of.graph, 0) : recomputed_by(*found, other, 1));
+  auto result = std::make_unique<RematByStage>(
+      RematByStage{step, with_stages(of.method, *found), traced(step), nullptr});
   result->planner = std::make_shared<StagePlanner>(result->graph, result->method, cluster,
-                                                   TraceSeconds(), all.method.watch.work.seconds());
+                                                   TraceSeconds(), of.method.watch.work.seconds());
   result->planner->set_plans(found->plans);
   return result;
 }

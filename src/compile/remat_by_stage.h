@@ -9,27 +9,28 @@
 
 namespace alpa {
 
-/// Stages some of which compute their layers again. `planner` refers to the others.
+/// Stages some of which compute their layers again. `planner` refers to the other members.
 struct RematByStage {
-  StepVariant variant;
+  TrainingStep step;
   MethodOptions method;  ///< with these stages
   Graph graph;
   std::shared_ptr<StagePlanner> planner;  ///< gives the plans that the search made
 };
 
-/// A variant of `step` that computes all its layers again, with its search for stages.
-struct RecomputingSearch {
+/// A variant of a step that computes all of `layers` again, or none, with its search for stages.
+struct VariantSearch {
   const TrainingStep& step;  ///< leaves the choice to the planner
-  int num_micro_batches = 1;
+  const StepVariant& variant;
   const MethodOptions& method;
-  const Graph& graph;  ///< of the variant
+  const Graph& graph;
   StageSearch& search;
 };
 
-/// Goes on with that search for so many seconds of work, and the method's clock, where every stage
-/// may keep what its layers compute instead. Null: the best stages compute all layers again. Throws
-/// Error if a step cannot be traced with the variant's layers.
-std::unique_ptr<RematByStage> remat_by_stage(const RecomputingSearch& all, const Cluster& cluster,
+/// Searches for so many seconds of work, and on the method's clock, for stages of which some compute
+/// their layers again and others do not. Null: none are found that take less than the best stages of
+/// the variant. Throws Error if a step cannot be traced with the variant's layers.
+std::unique_ptr<RematByStage> remat_by_stage(const VariantSearch& of,
+                                             const std::vector<int>& layers, const Cluster& cluster,
                                              std::int64_t budget, double work_seconds);
 
 }  // namespace alpa

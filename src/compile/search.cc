@@ -154,33 +154,33 @@ struct SearchedVariant {
   double seconds() const { return searched.step.plan.cost.objective_seconds; }
 };
 
-/// The best stages of a variant. Where a large step computes all layers again, some stages may keep
-/// what their layers compute.
-Searched lowered_variant(const PlanRequest& request, PlannedVariant& best) {
+/// The best stages of a variant, lowered. Where memory is short, some compute `layers` again and
+/// others do not, if that takes less.
+Searched lowered_variant(const PlanRequest& request, PlannedVariant& best,
+                         const std::vector<int>& layers) {
   const MethodOptions& method = request.method;
-  const auto& tuning = kCompileTuning.micro_batches;
-  if (request.step.chooses_remat && best.variant.recomputes &&
-      best.graph.nodes.size() > tuning.large_nodes)
-    try {
-      const double left = method.work_limit - method.watch.work.seconds();
+  StageSearch& search = best.planner->search(request.budget);
+  if (!layers.empty() && (best.variant.recomputes || search.is_memory_bound())) try {
+      const double left = method.work_limit - method.watch.work.seconds(),
+                   share = kCompileTuning.micro_batches.by_stage_share * method.work_limit;
       const std::unique_ptr<RematByStage> by_stage =
-          remat_by_stage({request.step, best.variant.num_micro_batches, best.method, best.graph,
-                          best.planner->search(request.budget)},
-                         request.cluster, request.budget,
-                         std::min(left, tuning.by_stage_share * method.work_limit));
+          remat_by_stage({request.step, best.variant, best.method, best.graph, search}, layers,
+                         request.cluster, request.budget, std::min(left, share));
       if (by_stage)
         return lowered_within_budget(
             request, by_stage->graph,
             *search_for(by_stage->planner, by_stage->method, request.budget));
-    } catch (const Error&) {  // they do not fit when lowered: all layers are computed again
+    } catch (const Error&) {  // they do not fit when lowered: the variant's stages may
     }
   return lowered_within_budget(request, best.graph,
                                *search_for(best.planner, best.method, request.budget));
 }
 
 /// Stages that are searched for, of the best variant. Lowering may ask for less memory, and so for
-/// slower plans, than the search counted: then another variant may be better.
-SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice) {
+/// slower plans, than the search counted: then another variant may be better. `layers`: that stages
+/// may compute again whatever the variant does.
+SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice,
+                             const std::vector<int>& layers = {}) {
   request.log.finished("tracing and bounding variants");
   std::optional<SearchedVariant> found;
   while (true) {
@@ -194,7 +194,7 @@ SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice) 
     const double expected = best->best_seconds();
     if (found && expected >= found->seconds()) return *std::move(found);
     try {
-      SearchedVariant next{lowered_variant(request, *best), best};
+      SearchedVariant next{lowered_variant(request, *best, layers), best};
       if (!found || next.seconds() < found->seconds()) found = std::move(next);
       const auto& tuning = kCompileTuning.micro_batches;
       const bool is_small = best->graph.nodes.size() <= tuning.small_nodes;
@@ -248,7 +248,7 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
   VariantChoice choice(variants, method, request.cluster, request.budget);
   std::optional<SearchedVariant> found;
   try {
-    found = best_variant(request, choice);
+    found = best_variant(request, choice, is_large ? sets.back() : std::vector<int>());
   } catch (const intra_op::OverBudget&) {  // neither none nor all: such sets have not been tried
     rethrow(std::current_exception(),
             order.size() > 1 ? intra_op::NoPlan::not_found : intra_op::NoPlan::proven);

@@ -274,6 +274,30 @@ TEST_CASE("stages and micro-batches are chosen together with what is computed ag
     }
 }
 
+TEST_CASE("stages of a large step that have room keep what they compute") {
+  const Stack stack(90);
+  PipeshardParallel method{.num_micro_batches = 12, .layers = AutoLayers{}, .stages = AutoStages{}};
+  constexpr int kDevices = 4;
+  const std::int64_t none = bytes_of(stack, Remat::none, method, kDevices),
+                     all = bytes_of(stack, Remat::all, method, kDevices);
+  method.memory_budget_bytes = (none + all) / 2;
+  const auto planned = [&](Remat remat) {
+    return plan_only(step_of(stack, remat), method, Cluster::local(kDevices));
+  };
+  const Executable train =
+      parallelize(step_of(stack, Remat::automatic), method, Cluster::local(kDevices));
+  CHECK(train.memory_bytes() <= method.memory_budget_bytes);
+  const auto recomputes = [](const StagePlan& stage) {
+    return !recomputed_layers(stage.graph).empty();
+  };
+  const std::vector<StagePlan>& stages = train.planned().plan.stages;
+  CHECK(recomputes(stages.front()));  // it keeps the most micro-batches
+  CHECK(!recomputes(stages.back()));
+  CHECK(train.planned().plan.cost.objective_seconds <
+        planned(Remat::all).plan.cost.objective_seconds);
+  CHECK(largest_difference(run(train), run(step_of(stack, Remat::none), Serial{}, 1)) < 1e-9);
+}
+
 TEST_CASE("what is asked to be computed again is, with any number of micro-batches") {
   Stack stack(4);
   stack.boundaries = true;

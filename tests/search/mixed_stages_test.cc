@@ -18,18 +18,17 @@ constexpr int kLayers = 4, kRows = 64, kWidth = 16, kInner = 64, kMicroBatches =
 
 /// Layers x + relu(x U) D, of which those whose bit of `set` is 1 are computed again.
 Graph residual_mlp(int set) {
-  const TrainingStep step =
-      training_step({{"x", {f32, {kRows, kWidth}}}},
-                    [](const Batch& batch) {
-                      Value x = batch["x"];
-                      for (int layer = 0; layer < kLayers; ++layer) {
-                        const LayerScope scope(batch.builder(), layer);
-                        const RematScope remat(batch.builder());
-                        x = x + nn::Dense{kWidth}(relu(nn::Dense{kInner}(x)));
-                      }
-                      return mean(x * x);
-                    },
-                    optim::Sgd{}, {.remat = Remat::automatic});
+  const TrainingStep step = training_step({{"x", {f32, {kRows, kWidth}}}},
+                                          [](const Batch& batch) {
+                                            Value x = batch["x"];
+                                            for (int layer = 0; layer < kLayers; ++layer) {
+                                              const LayerScope scope(batch.builder(), layer);
+                                              const RematScope remat(batch.builder());
+                                              x = x + nn::Dense{kWidth}(relu(nn::Dense{kInner}(x)));
+                                            }
+                                            return mean(x * x);
+                                          },
+                                          optim::Sgd{}, {.remat = Remat::automatic});
   std::vector<int> layers;
   for (int layer = 0; layer < kLayers; ++layer)
     if (set >> layer & 1) layers.push_back(layer);

@@ -133,10 +133,9 @@ struct StageSearch::Impl {
   }
 
   std::optional<FoundStages> mixed_with(Impl& other, double work_seconds, double clock_seconds) {
-    invariant(
-        costs_.ranges().are_like(other.costs_.ranges()) && costs_.parts() == other.costs_.parts(),
-        "AutoStages: the other graph has other layers");
-    if (!best_) return std::nullopt;
+    const bool is_like =
+        costs_.ranges().are_like(other.costs_.ranges()) && costs_.parts() == other.costs_.parts();
+    if (!best_ || !is_like) return std::nullopt;
     const auto best = best_;
     const auto planned = std::exchange(planned_, {});
     graphs_.push_back(&other.costs_);
@@ -563,6 +562,7 @@ void StageSearch::end_after(double work_seconds, double clock_seconds) {
   for (RangeCosts* costs : impl_->graphs_) costs->end_after(work_seconds, clock_seconds);
 }
 double StageSearch::proven_seconds(double enough) { return impl_->proven_seconds(enough); }
+bool StageSearch::is_memory_bound() const { return impl_->is_memory_bound(); }
 double StageSearch::work_left() const { return impl_->costs_.time().left(); }
 double StageSearch::best_seconds() const { return impl_->best_seconds(); }
 PlanningProgress StageSearch::progress() const { return impl_->progress(); }

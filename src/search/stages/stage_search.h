@@ -76,7 +76,8 @@ class StageSearch {
   /// The best stages of which some are ranges of another search's graph, which has the same layers
   /// but computes others again: graph 1 of FoundStages. Searches on for them, for so many seconds of
   /// work and on the clock, by what stages are expected to take (RangeCosts::estimated_seconds).
-  /// None: none are found that take less than the best stages of this graph, which stay.
+  /// None: none are found that take less than the best stages of this graph, which stay, or the
+  /// graphs have different layers.
   std::optional<FoundStages> mixed_with(StageSearch& other, double work_seconds,
                                         double clock_seconds);
   /// Takes over bounds of the search for the same step with fewer micro-batches.
@@ -84,8 +85,9 @@ class StageSearch {
   /// Ends the search after so much more work, in seconds, or so many seconds on the clock, whatever
   /// limits it began with.
   void end_after(double work_seconds, double clock_seconds);
-  double best_seconds() const;  ///< of the best stages so far; infinite: none yet
-  double work_left() const;     ///< until the limit on work, in seconds
+  double best_seconds() const;   ///< of the best stages so far; infinite: none yet
+  bool is_memory_bound() const;  ///< a plan gave up speed to fit the memory
+  double work_left() const;      ///< until the limit on work, in seconds
   PlanningProgress progress() const;
 
   /// The best stages so far, or else the first template that fits. Throws intra_op::OverBudget if
