@@ -17,7 +17,7 @@ struct RematByStage {
   std::shared_ptr<StagePlanner> planner;  ///< gives the plans that the search made
 };
 
-/// A variant of a step that computes all of `layers` again, or none, with its search for stages.
+/// A variant of a step that computes all its layers again, or none, and its search for stages.
 struct VariantSearch {
   const TrainingStep& step;  ///< leaves the choice to the planner
   const StepVariant& variant;
@@ -26,9 +26,9 @@ struct VariantSearch {
   StageSearch& search;
 };
 
-/// Searches for so many seconds of work, and on the method's clock, for stages of which some compute
-/// their layers again and others do not. Null: none are found that take less than the best stages of
-/// the variant. Throws Error if a step cannot be traced with the variant's layers.
+/// Searches on for stages of which some compute `layers` again and others do not: for so many
+/// seconds of work, and on the method's clock. Null: none are found that take less than the best
+/// stages of the variant. Throws Error if a step cannot be traced with the variant's layers.
 std::unique_ptr<RematByStage> remat_by_stage(const VariantSearch& of,
                                              const std::vector<int>& layers, const Cluster& cluster,
                                              std::int64_t budget, double work_seconds);

@@ -73,11 +73,10 @@ class StageSearch {
   double proven_seconds(double enough);
   /// One round of such a proof, which raises `bound()`. False: it is `enough`, or no round is left.
   bool prove(double enough);
-  /// The best stages of which some are ranges of another search's graph, which has the same layers
-  /// but computes others again: graph 1 of FoundStages. Searches on for them, for so many seconds of
-  /// work and on the clock, by what stages are expected to take (RangeCosts::estimated_seconds).
-  /// None: none are found that take less than the best stages of this graph, which stay, or the
-  /// graphs have different layers.
+  /// Searches on, for so many seconds of work and on the clock, for stages of which some are ranges
+  /// of another search's graph, graph 1 of FoundStages: it has the same layers but computes others
+  /// again. Stages are found by what they are expected to take (RangeCosts::estimated_seconds).
+  /// None: none take less than the best stages of this graph, which stay, or layers differ.
   std::optional<FoundStages> mixed_with(StageSearch& other, double work_seconds,
                                         double clock_seconds);
   /// Takes over bounds of the search for the same step with fewer micro-batches.
@@ -86,7 +85,7 @@ class StageSearch {
   /// limits it began with.
   void end_after(double work_seconds, double clock_seconds);
   double best_seconds() const;   ///< of the best stages so far; infinite: none yet
-  bool is_memory_bound() const;  ///< a plan gave up speed to fit the memory
+  bool is_memory_bound() const;  ///< some plan gave up speed to fit
   double work_left() const;      ///< until the limit on work, in seconds
   PlanningProgress progress() const;
 
