@@ -241,15 +241,16 @@ double always_held(const CompiledStep& planned) {
   return held;
 }
 
-/// Why a run does not fit: by what its fastest plan holds always, or as the search said.
-std::string does_not_fit_text(const CompiledStep& fastest, const std::string& failure,
+/// Why a run does not fit: by what its fastest plan holds always, with `more` bytes of the run, or
+/// as the search said.
+std::string does_not_fit_text(const CompiledStep& fastest, const std::string& failure, double more,
                               double device) {
-  const double held = always_held(fastest);
+  const double held = always_held(fastest) + more;
   if (held <= device) return "does not fit, as far as is known: " + failure;
   return fmt::format(
-      "does not fit: parameters, gradients and optimizer state alone take {} of {} a "
-      "device",
-      size_text(held), size_text(device));
+      "does not fit: parameters, gradients and optimizer state alone{} take {} of {} a device",
+      more > 0 ? ", with what the framework holds beside them," : "", size_text(held),
+      size_text(device));
 }
 
 void print(const char* label, const std::string& words) { fmt::print("{:<12}{}\n", label, words); }
@@ -371,7 +372,7 @@ void print_own(const Checked& of, const Subject& subject, const OwnPlan& own, do
   const CompiledStep& planned = fits ? *own.given.planned : *own.unlimited;
   const double device = device_bytes(subject.flags, of.cluster);
   const std::string why =
-      fits ? "" : does_not_fit_text(planned, own.given.failure, device - own.more_bytes);
+      fits ? "" : does_not_fit_text(planned, own.given.failure, own.more_bytes, device);
   print("verdict", fits ? "fits" : of.run.eight_bits ? "unknown: in bf16 it " + why : why);
   print_memory(subject, planned);
   if (own.more_bytes != 0)

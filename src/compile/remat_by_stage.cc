@@ -59,7 +59,7 @@ std::unique_ptr<RematByStage> remat_by_stage(const VariantSearch& of,
   const TrainingStep step = with_remat(
       of.step, recomputes ? recomputed_by(*found, of.graph, 0) : recomputed_by(*found, other, 1));
   auto result = std::make_unique<RematByStage>(
-      RematByStage{step, with_stages(of.method, *found), traced(step), nullptr});
+      RematByStage{step, with_stages(of.method, *found), traced(step), nullptr, found->seconds});
   result->planner = std::make_shared<StagePlanner>(result->graph, result->method, cluster,
                                                    TraceSeconds(), of.method.watch.work.seconds());
   result->planner->set_plans(found->plans);

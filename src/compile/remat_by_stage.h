@@ -15,6 +15,7 @@ struct RematByStage {
   MethodOptions method;  ///< with these stages
   Graph graph;
   std::shared_ptr<StagePlanner> planner;  ///< gives the plans that the search made
+  double seconds = 0;                     ///< predicted for a step
 };
 
 /// A variant of a step that computes all its layers again, or none, and its search for stages.

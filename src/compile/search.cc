@@ -154,24 +154,38 @@ struct SearchedVariant {
   double seconds() const { return searched.step.plan.cost.objective_seconds; }
 };
 
-/// The best stages of a variant, lowered. Where memory is short, some compute `layers` again and
-/// others do not, if that takes less.
-Searched lowered_variant(const PlanRequest& request, PlannedVariant& best,
-                         const std::vector<int>& layers) {
+/// Stages of which some compute `layers` again and others do not, from those of the best variants on:
+/// those that take less than the very best, the best first.
+std::vector<std::unique_ptr<RematByStage>> better_by_stage(const PlanRequest& request,
+                                                           VariantChoice& choice,
+                                                           const PlannedVariant& best,
+                                                           const std::vector<int>& layers) {
   const MethodOptions& method = request.method;
-  StageSearch& search = best.planner->search(request.budget);
-  if (!layers.empty() && (best.variant.recomputes || search.is_memory_bound())) try {
-      const double left = method.work_limit - method.watch.work.seconds(),
-                   share = kCompileTuning.micro_batches.by_stage_share * method.work_limit;
-      const std::unique_ptr<RematByStage> by_stage =
-          remat_by_stage({request.step, best.variant, best.method, best.graph, search}, layers,
-                         request.cluster, request.budget, std::min(left, share));
-      if (by_stage)
+  const WorkWatch watch;
+  const double share = kCompileTuning.micro_batches.by_stage_share * method.work_limit,
+               most = std::min(share, method.work_limit - method.watch.work.seconds());
+  std::vector<std::unique_ptr<RematByStage>> better;
+  for (PlannedVariant* of : choice.short_of_memory(best)) {
+    if (watch.seconds() >= most || method.is_over()) break;
+    auto found = remat_by_stage(
+        {request.step, of->variant, of->method, of->graph, of->planner->search(request.budget)},
+        layers, request.cluster, request.budget, most - watch.seconds());
+    if (found && found->seconds < best.best_seconds()) better.push_back(std::move(found));
+  }
+  std::ranges::stable_sort(better, {}, [](const auto& of) { return of->seconds; });
+  return better;
+}
+
+/// The best stages of the best variant, lowered, or better ones of which some compute `layers` again.
+Searched lowered_variant(const PlanRequest& request, VariantChoice& choice, PlannedVariant& best,
+                         const std::vector<int>& layers) {
+  if (!layers.empty())
+    for (const auto& by_stage : better_by_stage(request, choice, best, layers)) try {
         return lowered_within_budget(
             request, by_stage->graph,
             *search_for(by_stage->planner, by_stage->method, request.budget));
-    } catch (const Error&) {  // they do not fit when lowered: the variant's stages may
-    }
+      } catch (const Error&) {  // they do not fit when lowered: others may
+      }
   return lowered_within_budget(request, best.graph,
                                *search_for(best.planner, best.method, request.budget));
 }
@@ -194,7 +208,7 @@ SearchedVariant best_variant(const PlanRequest& request, VariantChoice& choice,
     const double expected = best->best_seconds();
     if (found && expected >= found->seconds()) return *std::move(found);
     try {
-      SearchedVariant next{lowered_variant(request, *best, layers), best};
+      SearchedVariant next{lowered_variant(request, choice, *best, layers), best};
       if (!found || next.seconds() < found->seconds()) found = std::move(next);
       const auto& tuning = kCompileTuning.micro_batches;
       const bool is_small = best->graph.nodes.size() <= tuning.small_nodes;

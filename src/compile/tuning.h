@@ -75,7 +75,8 @@ struct CompileTuning {
     /// out how few of them suffice.
     double remat_share = 0.6;
     /// Share of the work of a large step for stages some of which keep what their layers compute.
-    double by_stage_share = 0.2;
+    /// They are sought from variants on whose stages take up to so many times the best.
+    double by_stage_share = 0.2, near_by_stage = 1.2;
     /// Numbers in a row that are no better, after which no further one is planned.
     int worse_in_a_row = 2;
   } micro_batches;

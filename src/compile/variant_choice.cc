@@ -222,6 +222,17 @@ double VariantChoice::proven_of_all(double seconds) {
   return std::min(bound_of_all_, seconds);
 }
 
+std::vector<PlannedVariant*> VariantChoice::short_of_memory(const PlannedVariant& best) {
+  const double most = kCompileTuning.micro_batches.near_by_stage * best.best_seconds();
+  std::vector<PlannedVariant*> found;
+  for (PlannedVariant& variant : variants_)
+    if (variant.best_seconds() <= most &&
+        (variant.variant.recomputes || variant.planner->search(budget_).is_memory_bound()))
+      found.push_back(&variant);
+  std::ranges::stable_sort(found, {}, [](const PlannedVariant* v) { return v->best_seconds(); });
+  return found;
+}
+
 /// The current exception is why a variant has no plan.
 void VariantChoice::note_failure() {
   if (!first_failure_) first_failure_ = std::current_exception();

@@ -55,6 +55,10 @@ class VariantChoice {
   /// `seconds`, those of the best plan. Raised with what is left on the clock.
   double proven_of_all(double seconds);
 
+  /// The best variant and near ones, in this order, of which other stages may take less if layers
+  /// are computed again by stage: all are computed again, or plans gave up speed to fit the memory.
+  std::vector<PlannedVariant*> short_of_memory(const PlannedVariant& best);
+
   /// `variant` is no choice any more: with the current exception, if it has no plan after all.
   void drop(PlannedVariant& variant);
 

@@ -341,6 +341,11 @@ bool RangeCosts::plan(const RangeQuery& query, const Effort& effort) {
     range.search.end_within(range.search.work_left() * effort.memory_share);
     add_plan(plans, query.in_flight, range, range.search.plan(budget_));
   } catch (const intra_op::OverBudget& error) {
+    if (const Plan* first = plan_of(of.first_plans, query.in_flight)) {
+      of.plans.push_back(*first);  // there is none better within the time
+      of.plans.back().lower_bound = 0;
+      return true;
+    }
     of.none_from = query.in_flight;
     of.none_proven = error.why == intra_op::NoPlan::proven && error.least_bytes > budget_;
   }
