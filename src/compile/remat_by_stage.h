@@ -1,8 +1,9 @@
 #pragma once
 /// Chooses by stage whether layers are computed again: the first stages of a pipeline keep the most
 /// micro-batches in flight, the last ones have room to keep what their layers compute.
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "stage_planner.h"
 #include "step_variant.h"

@@ -154,8 +154,8 @@ struct SearchedVariant {
   double seconds() const { return searched.step.plan.cost.objective_seconds; }
 };
 
-/// Stages of which some compute `layers` again and others do not, from those of the best variants on:
-/// those that take less than the very best, the best first.
+/// Stages of which some compute `layers` again and others do not, from the best variants on. Only
+/// those that take less than the very best stages, the best first.
 std::vector<std::unique_ptr<RematByStage>> better_by_stage(const PlanRequest& request,
                                                            VariantChoice& choice,
                                                            const PlannedVariant& best,
@@ -167,16 +167,20 @@ std::vector<std::unique_ptr<RematByStage>> better_by_stage(const PlanRequest& re
   std::vector<std::unique_ptr<RematByStage>> better;
   for (PlannedVariant* of : choice.short_of_memory(best)) {
     if (watch.seconds() >= most || method.is_over()) break;
-    auto found = remat_by_stage(
-        {request.step, of->variant, of->method, of->graph, of->planner->search(request.budget)},
-        layers, request.cluster, request.budget, most - watch.seconds());
-    if (found && found->seconds < best.best_seconds()) better.push_back(std::move(found));
+    try {
+      auto found = remat_by_stage(
+          {request.step, of->variant, of->method, of->graph, of->planner->search(request.budget)},
+          layers, request.cluster, request.budget, most - watch.seconds());
+      if (found && found->seconds < best.best_seconds()) better.push_back(std::move(found));
+    } catch (const Error&) {  // late: the variant's stages stay
+    }
   }
   std::ranges::stable_sort(better, {}, [](const auto& of) { return of->seconds; });
   return better;
 }
 
-/// The best stages of the best variant, lowered, or better ones of which some compute `layers` again.
+/// The best stages of the best variant, or better ones of which some compute `layers` again,
+/// lowered.
 Searched lowered_variant(const PlanRequest& request, VariantChoice& choice, PlannedVariant& best,
                          const std::vector<int>& layers) {
   if (!layers.empty())

@@ -176,6 +176,7 @@ class RangeCosts {
   double kept_weight(int range) const;
   Estimate estimate(int range, int part, int of, const Plan& plan);
   int nearest_planned(int range, int part) const;
+  double estimated_by(int of, const RangeQuery& query);
   static const Plan* plan_of(const std::vector<Plan>& plans, int in_flight);
   double proven_of(const Planned& planned, const RangeQuery& query);
   const Plan* fitting_plan(const RangeQuery& query);

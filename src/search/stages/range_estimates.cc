@@ -41,7 +41,11 @@ int RangeCosts::nearest_planned(int range, int part) const {
 }
 
 double RangeCosts::estimated_seconds(const RangeQuery& query) {
-  const int of = nearest_planned(query.range, query.part);
+  return estimated_by(nearest_planned(query.range, query.part), query);
+}
+
+/// By the plans of range `of`; -1: there are none.
+double RangeCosts::estimated_by(int of, const RangeQuery& query) {
   if (of < 0 || query.in_flight >= planned(query).none_from) return kInfinity;
   const Planned& near = planned({of, query.part});
   double least = kInfinity;
@@ -58,13 +62,15 @@ inter_op::PartitionCosts RangeCosts::estimates(const std::vector<int>& in_flight
   inter_op::PartitionCosts costs(ranges_.layers(), ranges_.class_numbers(),
                                  static_cast<int>(parts_.size()),
                                  static_cast<int>(in_flight.size()));
-  for (int range = 0; range < ranges_.classes(); ++range)
-    for (int part = 0; part < std::ssize(parts_); ++part)
-      for (int c = 0; c < std::ssize(in_flight); ++c) {
+  for (int part = 0; part < std::ssize(parts_); ++part)
+    for (int range = 0; range < ranges_.classes(); ++range) {
+      const int of = nearest_planned(range, part);
+      for (int c = 0; of >= 0 && c < std::ssize(in_flight); ++c) {
         const std::size_t at = costs.index(range, part, c);
-        costs.seconds[at] = estimated_seconds({range, part, in_flight[c]});
+        costs.seconds[at] = estimated_by(of, {range, part, in_flight[c]});
         costs.max_in_flight[at] = in_flight[c];
       }
+    }
   return costs;
 }
 

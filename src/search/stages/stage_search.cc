@@ -136,29 +136,45 @@ struct StageSearch::Impl {
     const bool is_like =
         costs_.ranges().are_like(other.costs_.ranges()) && costs_.parts() == other.costs_.parts();
     if (!best_ || !is_like) return std::nullopt;
-    const auto best = best_;
-    const auto planned = std::exchange(planned_, {});
-    graphs_.push_back(&other.costs_);
+    const Mixing mixing(*this, other.costs_);
     for (RangeCosts* costs : graphs_) costs->end_after(work_seconds, clock_seconds);
-    estimates_ = true;
     const std::atomic<bool> any_plan = true;
     begin_first_plans(&any_plan);
     // By its last stage, all others of that graph are estimated.
     const int last = static_cast<int>(best_->partition.stages.size()) - 1;
     for (const RangeQuery& query : all_queries(best_->partition, 0, last))
       costs_of(query).plan(query, effort_);
-    consider(best->partition);
+    const double before = best_->seconds;
+    consider(inter_op::StagePartition(best_->partition));
     while (improve_by_estimates()) {
     }
     effort_ = {};
     plan_best_again();
-    const FoundStages mixed = with_plans(*best_);
-    estimates_ = false;
-    graphs_.pop_back();
-    best_ = best;
-    planned_ = planned;
-    return mixed.seconds < best_->seconds ? std::optional(mixed) : std::nullopt;
+    return best_seconds() < before ? std::optional(with_plans(*best_)) : std::nullopt;
   }
+
+  /// While it lives, stages may be ranges of another graph. The best stages before stay.
+  struct Mixing {
+    Mixing(Impl& of, RangeCosts& other)
+        : impl(of), best(of.best_), planned(std::move(of.planned_)) {
+      impl.planned_.clear();
+      impl.graphs_.push_back(&other);
+      impl.estimates_ = true;
+    }
+    ~Mixing() {
+      impl.estimates_ = false;
+      impl.effort_ = {};
+      impl.graphs_.pop_back();
+      impl.best_ = best;
+      impl.planned_ = std::move(planned);
+    }
+    Mixing(const Mixing&) = delete;
+    Mixing& operator=(const Mixing&) = delete;
+
+    Impl& impl;
+    const std::optional<FoundStages> best;
+    std::vector<FoundStages> planned;
+  };
 
   /// Plans the stages that are expected to take least. False: they take no less than the best ones,
   /// or time is over.
