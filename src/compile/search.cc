@@ -262,7 +262,10 @@ Searched plan_in_stages(const PlanRequest& request, const std::vector<int>& numb
     sets.push_back(order);
     std::sort(sets.back().begin(), sets.back().end());
   }
-  const std::vector<StepVariant> variants = variants_of(step, numbers, sets);
+  // Guesses choose among the variants of a large step; those of others share the time.
+  const bool is_free = is_large && numbers.size() > 1;
+  const std::vector<StepVariant> variants =
+      variants_of(step, is_free ? micro_batch_choices(step, /*finer=*/true) : numbers, sets);
   VariantChoice choice(variants, method, request.cluster, request.budget);
   std::optional<SearchedVariant> found;
   try {

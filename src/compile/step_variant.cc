@@ -6,7 +6,7 @@
 
 namespace alpa {
 
-std::vector<int> micro_batch_choices(const TrainingStep& step) {
+std::vector<int> micro_batch_choices(const TrainingStep& step, bool finer) {
   std::int64_t rows = 0;
   for (const BatchInput& input : step.inputs)
     if (input.batched) rows = std::gcd(rows, input.type.shape.at(0));
@@ -18,7 +18,7 @@ std::vector<int> micro_batch_choices(const TrainingStep& step) {
   const std::int64_t most = std::max<std::int64_t>(rows, 1);
   for (std::int64_t power = 1; power <= most; power *= 2) {
     add(power);
-    if (power % 2 == 0 && power + power / 2 <= most) add(power + power / 2);
+    if (finer && power % 2 == 0 && power + power / 2 <= most) add(power + power / 2);
   }
   return choices;
 }

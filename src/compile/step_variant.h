@@ -16,8 +16,8 @@ struct StepVariant {
 };
 
 /// Numbers of micro-batches to choose from: the divisors of the batch that are the first at or
-/// above a power of two, or one and a half of it, ascending.
-std::vector<int> micro_batch_choices(const TrainingStep& step);
+/// above a power of two, ascending. `finer`: or one and a half of a power of two.
+std::vector<int> micro_batch_choices(const TrainingStep& step, bool finer = false);
 
 /// The method's options for a variant alone.
 MethodOptions method_of(const StepVariant& variant, const MethodOptions& method);
