@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "alpa/alpa.h"
+#include "search/residual_mlp.h"
 #include "src/base/infinity.h"
 #include "src/search/stages/stage_search.h"
 
@@ -14,28 +15,10 @@ using namespace alpa;
 
 namespace {
 
-constexpr int kLayers = 4, kRows = 64, kWidth = 16, kInner = 64, kMicroBatches = 8;
+constexpr int kLayers = 4, kMicroBatches = 8;
+constexpr testing::ResidualMlp kMlp{.layers = kLayers};
 
-/// Layers x + relu(x U) D, of which those whose bit of `set` is 1 are computed again.
-Graph residual_mlp(int set) {
-  const TrainingStep step = training_step({{"x", {f32, {kRows, kWidth}}}},
-                                          [](const Batch& batch) {
-                                            Value x = batch["x"];
-                                            for (int layer = 0; layer < kLayers; ++layer) {
-                                              const LayerScope scope(batch.builder(), layer);
-                                              const RematScope remat(batch.builder());
-                                              x = x + nn::Dense{kWidth}(relu(nn::Dense{kInner}(x)));
-                                            }
-                                            return mean(x * x);
-                                          },
-                                          optim::Sgd{}, {.remat = Remat::automatic});
-  std::vector<int> layers;
-  for (int layer = 0; layer < kLayers; ++layer)
-    if (set >> layer & 1) layers.push_back(layer);
-  return with_remat(step, layers).trace(kMicroBatches);
-}
-
-constexpr int kAll = (1 << kLayers) - 1;
+Graph residual_mlp(int set) { return kMlp.graph(set, kMicroBatches, optim::Sgd{}); }
 
 struct Context {
   explicit Context(int devices) : cluster(Cluster::local(devices)) {
@@ -72,7 +55,7 @@ double planned_seconds(Context& context, int set, std::int64_t budget) {
 
 TEST_CASE("stages that have room keep what their layers compute, and the search stays as it was") {
   Context context(kLayers);
-  const Graph again = residual_mlp(kAll), kept = residual_mlp(0);
+  const Graph again = residual_mlp(kMlp.all()), kept = residual_mlp(0);
   int mixed_stages = 0;
   for (std::int64_t budget = 8'000; budget < 100'000; budget = budget * 5 / 4) {
     CAPTURE(budget);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alpa/alpa.h"
+#include "search/residual_mlp.h"
 #include "src/base/infinity.h"
 #include "src/search/stages/stage_search.h"
 
@@ -16,32 +17,11 @@ using namespace alpa;
 
 namespace {
 
-constexpr int kLayers = 3, kRows = 64, kWidth = 16, kInner = 64;
-
-/// Layers x + relu(x U) D, each of which may be computed again.
-TrainingStep residual_mlp() {
-  return training_step({{"x", {f32, {kRows, kWidth}}}},
-                       [](const Batch& batch) {
-                         Value x = batch["x"];
-                         for (int layer = 0; layer < kLayers; ++layer) {
-                           const LayerScope scope(batch.builder(), layer);
-                           const RematScope remat(batch.builder());
-                           x = x + nn::Dense{kWidth}(relu(nn::Dense{kInner}(x)));
-                         }
-                         return mean(x * x);
-                       },
-                       optim::Adam{}, {.remat = Remat::automatic});
-}
+constexpr testing::ResidualMlp kMlp;
+constexpr int kLayers = kMlp.layers, kAll = kMlp.all();
 
 /// Layers whose bit of `set` is 1 are computed again.
-Graph graph_of(int set, int micro_batches) {
-  std::vector<int> layers;
-  for (int layer = 0; layer < kLayers; ++layer)
-    if (set >> layer & 1) layers.push_back(layer);
-  return with_remat(residual_mlp(), layers).trace(micro_batches);
-}
-
-constexpr int kAll = (1 << kLayers) - 1;
+Graph graph_of(int set, int micro_batches) { return kMlp.graph(set, micro_batches, optim::Adam{}); }
 
 struct Searches {
   explicit Searches(int devices) : cluster(Cluster::local(devices)) {
@@ -94,7 +74,7 @@ TEST_CASE("what is computed again is taken out, and counted as it would be kept"
   CHECK(flops_per_step(step.graph) == flops_per_step(graph_of(0, 4)));
   REQUIRE(step.bytes.of_layers.size() == kLayers);
   // Gradients read relu's result, of f32, and its mask in a loop that may keep nothing.
-  const double relu_bytes = 4.0 * kRows / 4 * kInner;
+  const double relu_bytes = 4.0 * kMlp.rows / 4 * kMlp.inner;
   for (const double bytes : step.bytes.of_layers) {
     CHECK(bytes >= relu_bytes);
     CHECK(bytes <= 2 * relu_bytes);

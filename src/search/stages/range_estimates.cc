@@ -10,7 +10,7 @@ namespace alpa {
 /// what passes between them, by their number.
 double RangeCosts::kept_weight(int range) const {
   const auto [first, last] = ranges_.example(range);
-  const double all = ranges_.held({0, ranges_.layers() - 1}).per_micro_batch;
+  const double all = held_[ranges_.class_of(0, ranges_.layers() - 1)].per_micro_batch;
   const double per_layer = all > 0 ? all / ranges_.layers() : 1;
   return held_[range].per_micro_batch + per_layer * (last - first + 1);
 }
