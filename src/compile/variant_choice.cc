@@ -9,7 +9,6 @@
 #include "src/base/infinity.h"
 #include "src/base/thread_team.h"
 #include "src/ir/input.h"
-#include "tuning.h"
 
 namespace alpa {
 
@@ -319,13 +318,13 @@ bool VariantChoice::goes_on_guessing(double share_of_work) {
 }
 
 /// Variants with the best guesses, as many as are planned at once, of those that may be better than
-/// the best stages so far: guesses times `ratio` are what stages take.
-std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
+/// the best stages so far.
+std::vector<PlannedVariant*> VariantChoice::best_guesses() {
   const double best = best_so_far() ? best_so_far()->best_seconds() : kInfinity;
   std::vector<PlannedVariant*> found;
   for (PlannedVariant& variant : variants_)
-    if (!variant.dropped && variant.next_guess() < kInfinity &&
-        kCompileTuning.micro_batches.guess_error * ratio * variant.next_guess() < best)
+    if (!variant.dropped && variant.next_guess() < kInfinity && bound_of(variant) < best &&
+        kCompileTuning.micro_batches.guess_error * ratio_of_guesses_ * variant.next_guess() < best)
       found.push_back(&variant);
   sort_by_guess(
       found, [](const PlannedVariant* v) { return v->next_guess(); },
@@ -334,20 +333,15 @@ std::vector<PlannedVariant*> VariantChoice::best_guesses(double ratio) {
   return found;
 }
 
-/// Plans equal stages that are guessed to be best, of any variant, so that the searches begin with
-/// good stages, however little time there is.
-void VariantChoice::plan_guesses() {
-  const auto& tuning = kCompileTuning.micro_batches;
-  double ratio = tuning.most_of_guess;  // of what stages take to their guess, at least
-  do {
-    const std::vector<PlannedVariant*> next = best_guesses(ratio);
-    if (next.empty()) return;
-    ratio = std::min(ratio, plan_guesses_of(next));
-  } while (goes_on_guessing(tuning.guess_share));
+/// Plans equal stages that are guessed to be best, of any variant. False: there are none.
+bool VariantChoice::plan_next_guesses() {
+  const std::vector<PlannedVariant*> next = best_guesses();
+  plan_guesses_of(next);
+  return !next.empty();
 }
 
-/// Plans the best guess of each. Returns the least ratio of what stages take to their guess.
-double VariantChoice::plan_guesses_of(const std::vector<PlannedVariant*>& variants) {
+/// Plans the best guess of each.
+void VariantChoice::plan_guesses_of(const std::vector<PlannedVariant*>& variants) {
   std::vector<double> ratios(variants.size(), kInfinity);
   std::vector<std::exception_ptr> failures(variants.size());
   ThreadTeam team(usable_cores());
@@ -364,15 +358,13 @@ double VariantChoice::plan_guesses_of(const std::vector<PlannedVariant*>& varian
       failures[at] = std::current_exception();
     }
   });
-  double least = kInfinity;
   for (std::size_t at = 0; at < variants.size(); ++at) try {
       if (failures[at]) std::rethrow_exception(failures[at]);
-      least = std::min(least, ratios[at]);
+      ratio_of_guesses_ = std::min(ratio_of_guesses_, ratios[at]);
     } catch (const Error&) {
       drop(*variants[at]);
     }
   tell();
-  return least;
 }
 
 /// Replaces first plans of the best variants by plans of all effort, if there is time.
@@ -395,8 +387,11 @@ void VariantChoice::plan_best_again() {
 }
 
 void VariantChoice::race() {
-  // Of a large step few variants are searched: where one was dropped, the next best guess may win.
-  if (!has_begun_ || goes_on_guessing(1)) plan_guesses();
+  // The searches begin with good stages, however little time there is. Of a large step few variants
+  // are searched: where one was dropped, the next best guess may win.
+  if (!has_begun_ || goes_on_guessing(1))
+    while (plan_next_guesses() && goes_on_guessing(kCompileTuning.micro_batches.guess_share)) {
+    }
   if (!std::exchange(has_begun_, true)) {
     plan_best_again();
     const PlannedVariant* best = best_so_far();
@@ -412,7 +407,8 @@ void VariantChoice::race() {
       best_seconds_ = cutoff, best_found_at_ = method_.watch.work.seconds();
     const std::vector<PlannedVariant*> next = next_turns();
     if (next.empty() || (best && is_stuck())) {
-      if (!proof_.has_begun() || !look_further()) return;
+      const bool looks = proof_.has_begun() && look_further();
+      if (!looks && !(goes_on_guessing(1) && plan_next_guesses())) return;
       continue;
     }
     std::vector<std::exception_ptr> failures(next.size());

@@ -13,6 +13,7 @@
 #include "src/search/stages/stage_guess.h"
 #include "stage_planner.h"
 #include "step_variant.h"
+#include "tuning.h"
 #include "variant_guesses.h"
 #include "variant_proof.h"
 
@@ -67,9 +68,9 @@ class VariantChoice {
   PlannedVariant* add(std::size_t number, bool in_front);
   void add_promising(double enough);
   void begin_searches();
-  std::vector<PlannedVariant*> best_guesses(double ratio);
-  void plan_guesses();
-  double plan_guesses_of(const std::vector<PlannedVariant*>& variants);
+  std::vector<PlannedVariant*> best_guesses();
+  bool plan_next_guesses();
+  void plan_guesses_of(const std::vector<PlannedVariant*>& variants);
   void plan_best_again();
   bool may_search(const PlannedVariant& variant) const;
   void note_failure();
@@ -99,7 +100,9 @@ class VariantChoice {
   bool has_begun_ = false;
   int looks_ = 0;                       ///< how often bounds were asked which variants to add
   std::atomic<bool> any_plan_ = false;  ///< of any variant
-  double longest_turn_ = 0;             ///< of a search, in seconds of work
+  /// What stages take is at least so many times their guess.
+  double ratio_of_guesses_ = kCompileTuning.micro_batches.most_of_guess;
+  double longest_turn_ = 0;  ///< of a search, in seconds of work
   double best_seconds_ = kInfinity;
   double best_found_at_ = 0;    ///< seconds of work since planning began
   bool all_traced_ = true;      ///< and their searches begun

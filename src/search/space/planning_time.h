@@ -34,10 +34,11 @@ class PlanningTime {
   }
 
   /// Ends the search after so much more work and so many more seconds on the clock, whatever its
-  /// limits were.
+  /// limits were. Not even what a plan needs at least is done behind them.
   void end_after(double work_seconds, double clock_seconds) {
     limits_.seconds = work_.seconds() + work_seconds;
     limits_.clock_seconds = elapsed() + clock_seconds;
+    limits_.overtime_seconds = 0;
   }
 
   /// For a part of the search that begins now, and ends with it at the latest.
