@@ -11,6 +11,7 @@
 #include "loss_scaling.h"
 #include "parameter_pattern.h"
 #include "precision.h"
+#include "src/autograd/elementwise_again.h"
 #include "src/ir/input.h"
 #include "src/ir/recorder.h"
 
@@ -254,7 +255,7 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
   scaled.guard_updates();
   scaled.update_scale();
   report_means(builder, metrics);
-  return builder.finish();
+  return with_elementwise_again(builder.finish(), tracing.layer_per_node);
 }
 
 Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model,
@@ -431,7 +432,7 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
     Recorder builder(tracing.num_micro_batches, tracing.layer_per_node);
     builder.set_remat(tracing.remat);
     build(builder, make_batch(builder, rows));
-    Graph graph = builder.finish();
+    Graph graph = with_elementwise_again(builder.finish(), tracing.layer_per_node);
     if (scalars) check_scalars(graph, rows, scalars(1));
     return graph;
   };

@@ -10,10 +10,12 @@ namespace alpa::testing {
 struct ResidualMlp {
   int layers = 3;
   std::int64_t rows = 64, width = 16, inner = 64;
+  bool is_gated = false;  ///< by silu, of which gradients compute parts again
 
   constexpr int all() const { return (1 << layers) - 1; }  ///< the set of all layers
 
-  /// Layers x + relu(x U) D, of which those whose bit of `set` is 1 are computed again.
+  /// Layers x + relu(x U) D, or x + (silu(x G) · x U) D, of which those whose bit of `set` is 1 are
+  /// computed again.
   template <class Optimizer>
   Graph graph(int set, int micro_batches, const Optimizer& optimizer) const {
     const auto model = [shape = *this](const Batch& batch) {
@@ -21,7 +23,8 @@ struct ResidualMlp {
       for (int layer = 0; layer < shape.layers; ++layer) {
         const LayerScope scope(batch.builder(), layer);
         const RematScope remat(batch.builder());
-        x = x + nn::Dense{shape.width}(relu(nn::Dense{shape.inner}(x)));
+        x = x + (shape.is_gated ? nn::SwiGLU(shape.width, shape.inner)(x)
+                                : nn::Dense{shape.width}(relu(nn::Dense{shape.inner}(x))));
       }
       return mean(x * x);
     };
