@@ -47,7 +47,7 @@ struct CompileTuning {
     std::size_t searches_at_once = 2;
     /// Stages may take this share of their guess times the least ratio of what others took to their
     /// guess, which counts as so much at most: some lack the memory that their guess supposed.
-    double guess_error = 0.95, most_of_guess = 1.1;
+    double guess_error = 0.85, most_of_guess = 1.1;
     /// Share of the work that a search without any plan so far may be ahead of others.
     double lead_share = 0.05;
     /// Nodes from which on a step is large: each number takes a second before its search begins.
