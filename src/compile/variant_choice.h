@@ -100,7 +100,7 @@ class VariantChoice {
   bool has_begun_ = false;
   int looks_ = 0;                       ///< how often bounds were asked which variants to add
   std::atomic<bool> any_plan_ = false;  ///< of any variant
-  /// What stages take is at least so many times their guess.
+  /// Least ratio so far of the seconds that stages take to their guess.
   double ratio_of_guesses_ = kCompileTuning.micro_batches.most_of_guess;
   double longest_turn_ = 0;  ///< of a search, in seconds of work
   double best_seconds_ = kInfinity;
