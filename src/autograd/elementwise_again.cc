@@ -60,8 +60,16 @@ class ElementwiseAgain {
 
   const Node& producer(int value) const { return graph_.producer(value); }
 
+  bool is_sum(int value) const {
+    const Input* input = find_input(graph_, value);
+    return input && input->kind == InputKind::accumulator;
+  }
+
+  /// Sums over micro-batches may have changed when gradients run: what reads them is not repeated.
   bool is_early_elementwise(int value) const {
-    return is_early(producer(value)) && is_elementwise(producer(value));
+    const Node& node = producer(value);
+    return is_early(node) && is_elementwise(node) &&
+           std::ranges::none_of(node.operands, [&](int operand) { return is_sum(operand); });
   }
 
   /// True if no stage may end between the nodes: what one reads of the other is not sent.
